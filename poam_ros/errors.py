@@ -1,0 +1,19 @@
+"""What can go wrong, by type. Every message says what, where and what was expected."""
+
+from __future__ import annotations
+
+
+class PoamError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class InputError(PoamError, ValueError):
+    """An argument, a file or a parameter is wrong. On the command line: one line and exit status 2."""
+
+
+class TerrainError(InputError):
+    """A terrain cannot be found, read or placed."""
+
+
+class CholeskyError(PoamError, ArithmeticError):
+    """A matrix stayed indefinite up to the largest jitter the policy allows."""
