@@ -1,0 +1,250 @@
+"""A vehicle with a single-beam sonar above a terrain, in lock-step: one control period per step.
+
+Time is counted in integer ticks of the least common multiple of control rate and sonar rate, so that
+a 3 Hz sonar beside a 10 Hz control pings at k/3 s exactly, without drift.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import InputError
+from ..geometry import Extent
+from .vehicle import DubinsVehicle, Pose
+
+if TYPE_CHECKING:
+    from .terrain import Terrain
+
+NANOSECONDS = 1_000_000_000
+FAULTS = ("dropout", "outlier", "nan", "inf")
+
+
+@dataclass(frozen=True)
+class SonarSettings:
+    """The sonar and its faults.
+
+    Attributes:
+        rate: pings per second.
+        noise_std: standard deviation of the Gaussian noise on the range, metres.
+        clearance: height of the sonar's plane above the highest ground, metres.
+        min_range: smallest valid range, metres. Readings below it are passed on as they are.
+        max_range: largest valid range, metres; None: deep enough for the terrain.
+        dropout: probability that a ping is not delivered.
+        outlier: probability of a reading beyond max_range.
+        nan: probability of NaN, an erroneous reading (REP-117).
+        inf: probability of an infinity: +inf (no return) or -inf (too close), equally likely.
+        latency: seconds from the measurement to the delivery, *and to the stamp*: a sonar that
+            stamps late, which the mapper corrects with an offset of -latency.
+
+    Raises:
+        InputError: if a value is out of its range.
+    """
+
+    rate: float = 3.0
+    noise_std: float = 1.0
+    clearance: float = 5.0
+    min_range: float = 0.1
+    max_range: float | None = None
+    dropout: float = 0.0
+    outlier: float = 0.0
+    nan: float = 0.0
+    inf: float = 0.0
+    latency: float = 0.0
+
+    def __post_init__(self) -> None:
+        _rate("sonar rate", self.rate)
+        for name in ("noise_std", "clearance", "min_range", "latency"):
+            value = getattr(self, name)
+            if not 0 <= value < math.inf:
+                raise InputError(f"sonar {name}: expected a finite number >= 0, got {value}")
+        if self.max_range is not None and not self.min_range < self.max_range < math.inf:
+            raise InputError(
+                f"sonar max_range: expected more than min_range = {self.min_range}, "
+                f"got {self.max_range}"
+            )
+        shares = [getattr(self, name) for name in FAULTS]
+        for name, share in zip(FAULTS, shares, strict=True):
+            if not 0 <= share <= 1:
+                raise InputError(f"sonar {name}: expected a probability in [0, 1], got {share}")
+        if sum(shares) > 1 + 1e-12:
+            raise InputError(
+                f"sonar {', '.join(FAULTS)}: expected a sum of at most 1, got {sum(shares)}"
+            )
+
+
+@dataclass(frozen=True)
+class Ping:
+    """A reading of the sonar as delivered: nanoseconds and metres.
+
+    ``stamp_ns`` is what the message says, ``deliver_ns`` when it comes; x, y is the true place of
+    the measurement; ``range`` may be NaN, infinite or beyond the maximum.
+    """
+
+    stamp_ns: int
+    deliver_ns: int
+    x: float
+    y: float
+    range: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """The state at the end of a control period, and the pings delivered in it, in order."""
+
+    time_ns: int
+    pose: Pose
+    speed: float
+    turn_rate: float
+    pings: tuple[Ping, ...]
+
+
+class Simulation:
+    """The vehicle and its sonar over a terrain (anything with elevation_at, highest and lowest).
+
+    Everything follows from the seed and the goals. The sonar's noise and its faults have generators
+    of their own: switching faults on changes neither the noise nor the trajectory.
+
+    Raises:
+        InputError: if a rate, a limit or the start is wrong.
+    """
+
+    def __init__(
+        self,
+        terrain: Terrain,
+        *,
+        start: Pose,
+        environment: Extent | None = None,
+        sonar: SonarSettings | None = None,
+        control_rate: float = 10.0,
+        max_speed: float = 1.0,
+        max_turn_rate: float = 1.5,
+        seed: int = 0,
+    ) -> None:
+        sonar = SonarSettings() if sonar is None else sonar
+        self.terrain = terrain
+        self.environment = terrain.extent if environment is None else environment
+        self.sonar_z = float(terrain.highest) + sonar.clearance
+        if sonar.max_range is None:
+            deepest = self.sonar_z - float(terrain.lowest)
+            # Ten deviations: no honest reading of the deepest ground is taken for an outlier.
+            room = 1.0 + 10.0 * sonar.noise_std
+            sonar = replace(sonar, max_range=max(deepest, sonar.min_range) + room)
+        self.settings = sonar
+        control, ping = _rate("control_rate", control_rate), _rate("sonar rate", sonar.rate)
+        self._tick_rate = _common(control, ping)
+        self._control_ticks = int(self._tick_rate / control)
+        self._ping_ticks = int(self._tick_rate / ping)
+        self._latency_ns = round(sonar.latency * NANOSECONDS)
+        self._start, self._seed = start, seed
+        self._limits = {"max_speed": max_speed, "max_turn_rate": max_turn_rate}
+        self._tick = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew: start pose, no goal, the generators and the rhythm of the pings from their start.
+
+        Time goes on, because a clock that jumps back breaks whoever reads it. Undelivered pings are
+        dropped. What follows equals a new simulation's steps, later.
+        """
+        self._vehicle = DubinsVehicle(self._start, self.environment, **self._limits)
+        noise, faults = np.random.SeedSequence(self._seed).spawn(2)
+        self._noise, self._faults = np.random.default_rng(noise), np.random.default_rng(faults)
+        self._next_ping = self._tick + self._ping_ticks
+        self._under_way: deque[Ping] = deque()
+
+    @property
+    def time_ns(self) -> int:
+        """Nanoseconds since this simulation was made."""
+        return self._nanoseconds(self._tick)
+
+    @property
+    def pose(self) -> Pose:
+        """The vehicle's present pose."""
+        return self._vehicle.pose
+
+    @property
+    def goal(self) -> tuple[float, float] | None:
+        """The present goal as the vehicle took it (clipped to where it can go), or None."""
+        return self._vehicle.goal
+
+    @property
+    def at_goal(self) -> bool:
+        """True once the present goal was reached."""
+        return self._vehicle.at_goal
+
+    @property
+    def max_range(self) -> float:
+        """The largest valid range, metres, resolved if the settings left it open."""
+        return float(self.settings.max_range)
+
+    def set_goal(self, goal: Sequence[float] | np.ndarray | None) -> None:
+        """Drive to goal (x, y), or hold station (None); see DubinsVehicle.set_goal.
+
+        Raises:
+            InputError: if the goal is not two finite numbers; the present goal then stays.
+        """
+        self._vehicle.set_goal(goal)
+
+    def step(self) -> Step:
+        """Advance by one control period. A ping at the very end of it belongs to it."""
+        begin, self._tick = self._tick, self._tick + self._control_ticks
+        motion = self._vehicle.advance(float(self._control_ticks / self._tick_rate))
+        while self._next_ping <= self._tick:
+            pose = motion.pose(float((self._next_ping - begin) / self._tick_rate))
+            self._measure(pose)
+            self._next_ping += self._ping_ticks
+        time_ns, delivered = self.time_ns, []
+        while self._under_way and self._under_way[0].deliver_ns <= time_ns:
+            delivered.append(self._under_way.popleft())
+        vehicle = self._vehicle
+        return Step(time_ns, vehicle.pose, vehicle.speed, vehicle.turn_rate, tuple(delivered))
+
+    def _measure(self, pose: Pose) -> None:
+        """Take the next ping at a pose, spoil it if its time has come, and send it on its way."""
+        elevation = float(self.terrain.elevation_at(np.array([[pose.x, pose.y]]))[0])
+        noise = self.settings.noise_std * self._noise.standard_normal()
+        measured = self._spoil(self.sonar_z - elevation + noise)
+        if measured is not None:
+            stamp_ns = self._nanoseconds(self._next_ping) + self._latency_ns
+            self._under_way.append(Ping(stamp_ns, stamp_ns, pose.x, pose.y, measured))
+
+    def _spoil(self, measured: float) -> float | None:
+        """The range as the faults leave it; None for a ping that is lost."""
+        # Two draws whatever happens, so that one fault's share does not move the others.
+        which, how = self._faults.uniform(size=2)
+        spoiled = (
+            None,
+            self.max_range * (1.1 + how),
+            math.nan,
+            math.inf if how < 0.5 else -math.inf,
+        )
+        for name, value in zip(FAULTS, spoiled, strict=True):
+            which -= getattr(self.settings, name)
+            if which < 0:
+                return value
+        return measured
+
+    def _nanoseconds(self, tick: int) -> int:
+        """The time of a tick, rounded once from the exact quotient."""
+        return round(tick * NANOSECONDS / self._tick_rate)
+
+
+def _rate(name: str, rate: float) -> Fraction:
+    """A rate in Hz as a fraction of small integers (3.3333 is 10/3)."""
+    if not 1e-3 <= rate <= 1e6:
+        raise InputError(f"{name}: expected 0.001 to 1e6 Hz, got {rate}")
+    return Fraction(rate).limit_denominator(1000)
+
+
+def _common(a: Fraction, b: Fraction) -> Fraction:
+    """The lowest rate that is a multiple of both."""
+    return Fraction(
+        math.lcm(a.numerator, b.numerator), math.gcd(a.denominator, b.denominator)
+    )
