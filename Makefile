@@ -1,0 +1,68 @@
+# make setup   .venv with everything: ROS wheels, test tools, poam (again only when something changed)
+# make sim     an AUV maps a real terrain, some minutes; figures at the end
+# make test    lint and the whole test suite
+# make build   colcon build into install/
+# make clean   what was built or installed here; runs/ stays
+#
+# PYTHON       the interpreter .venv is made of (3.10 to 3.14)
+# ROS          wheels: ROS 2 Jazzy from PyPI. system: the sourced ROS 2 of this machine
+# TORCH_INDEX  where torch comes from, if not from pip's own index. For the small build without CUDA:
+#              make setup TORCH_INDEX=https://download.pytorch.org/whl/cpu
+# SIM_ARGS     further options of `poam sim`, as in make sim SIM_ARGS="--seed 3 --speed 5"
+
+PYTHON ?= python3
+ROS ?= wheels
+TORCH_INDEX ?=
+SIM_ARGS ?=
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+RUN := runs/sim
+STAMP := .venv/.setup-$(ROS)
+
+# With a sourced ROS 2 its own versions count (numpy above all, which its messages are compiled for).
+ifeq ($(ROS),system)
+VENV_FLAGS := --system-site-packages
+PINS :=
+EXTRAS := sim,geotiff,download,test,dev
+else
+VENV_FLAGS :=
+PINS := -c constraints.txt
+EXTRAS := sim,geotiff,download,test,dev,ros
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help setup sim test lint build clean
+
+help:
+	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
+
+setup: $(STAMP)
+
+$(STAMP): setup.py setup.cfg constraints.txt
+	@case "$$(ls .venv/.setup-* 2>/dev/null)" in ""|$@) ;; \
+	  *) echo "setup: .venv was made for another ROS, so it is made anew"; rm -rf .venv ;; esac
+	@test -x $(BIN)/python || { echo "setup 1/3: .venv with $(PYTHON)"; \
+	  $(PYTHON) -m venv $(VENV_FLAGS) .venv; }
+	@echo "setup 2/3: torch (the large one)"
+	@$(PIP) install $(PINS) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
+	@echo "setup 3/3: the rest, and poam_ros itself"
+	@$(PIP) install $(PINS) -e ".[$(EXTRAS)]"
+	@touch $@
+
+sim: setup
+	$(BIN)/poam sim --speed 20 --terrain jacksboro --max-samples 1500 --output $(RUN) $(SIM_ARGS)
+	@echo "figures: $(RUN)/*.png"
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: setup
+	$(BIN)/ruff check .
+
+build: setup
+	$(BIN)/python -m colcon build
+
+clean:
+	rm -rf .venv build install log dist *.egg-info .pytest_cache .ruff_cache .mypy_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

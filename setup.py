@@ -1,0 +1,67 @@
+"""The package for pip and for colcon (build type ament_python)."""
+
+import re
+from glob import glob
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+NAME = "poam_ros"
+NODES = ("mapper", "planner", "simulator", "monitor")
+HERE = Path(__file__).parent
+INIT = (HERE / NAME / "__init__.py").read_text(encoding="utf-8")
+README = HERE / "README.md"
+
+SIM = ["matplotlib>=3.7", "pyyaml>=6.0", "rich>=13.0"]
+# The wheels of ROS 2 Jazzy on PyPI. A machine with ROS 2 installed must not ask for this extra.
+ROS = [
+    "ros-rclpy[fastrtps]==7.1.*",
+    "ros-builtin-interfaces==2.0.*",
+    "ros-diagnostic-msgs==5.3.*",
+    "ros-geometry-msgs==5.3.*",
+    "ros-nav-msgs==5.3.*",
+    "ros-rosgraph-msgs==2.0.*",
+    "ros-sensor-msgs==5.3.*",
+    "ros-std-msgs==5.3.*",
+    "ros-std-srvs==5.3.*",
+    "ros-visualization-msgs==5.3.*",
+]
+TEST = ["pytest>=7.4"]
+DEV = ["ruff>=0.15", "mypy>=1.11", "colcon-common-extensions>=0.3", "catkin-pkg>=1.0"]
+
+setup(
+    name=NAME,
+    version=re.search(r'^__version__ = "(.+)"$', INIT, re.MULTILINE).group(1),
+    description="Online attentive Gaussian-process bathymetry that steers the vehicle which maps",
+    long_description=README.read_text(encoding="utf-8") if README.exists() else "",
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    maintainer="poam_ros maintainers",
+    maintainer_email="maintainers@poam-ros.example.org",
+    keywords=["ROS 2", "Gaussian process", "bathymetry", "informative planning"],
+    packages=find_packages(include=[NAME, f"{NAME}.*"]),
+    python_requires=">=3.10",
+    # Lower bounds only, and no ROS: pip must leave a ROS installation as it is.
+    install_requires=["gpytorch>=1.11", "numpy>=1.24", "torch>=2.0"],
+    extras_require={
+        "sim": SIM,
+        "geotiff": ["rasterio>=1.3"],
+        "download": ["pooch>=1.7"],
+        "ros": ROS,
+        "test": TEST,
+        "dev": DEV,
+    },
+    data_files=[
+        ("share/ament_index/resource_index/packages", [f"resource/{NAME}"]),
+        (f"share/{NAME}", ["package.xml"]),
+        (f"share/{NAME}/launch", sorted(glob("launch/*.launch.py"))),
+        (f"share/{NAME}/config", sorted(glob("config/*"))),
+    ],
+    entry_points={
+        "console_scripts": [
+            *(f"{node} = {NAME}.nodes.{node}:main" for node in NODES),
+            f"poam = {NAME}.cli:main",
+        ],
+    },
+    zip_safe=True,
+)
