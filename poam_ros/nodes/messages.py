@@ -20,7 +20,8 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from ..errors import InputError
 from ..geometry import Grid
-from ..pings import SECOND, RawPing, VehicleState
+from ..odometry import SECOND, VehicleState
+from ..pings import RawPing
 
 if TYPE_CHECKING:
     from ..mapping import MapSnapshot

@@ -26,7 +26,7 @@ def run_node(factory: Callable[[], Node], args: Sequence[str] | None = None) -> 
         rclpy.init(args=None if args is None else list(args))
     except KeyboardInterrupt:
         return DONE
-    except Exception as error:  # noqa: BLE001 (rclpy raises types of its C library here)
+    except Exception as error:  # rclpy raises types of its C library
         return _refused(error)
     node: Node | None = None
     try:
@@ -37,7 +37,7 @@ def run_node(factory: Callable[[], Node], args: Sequence[str] | None = None) -> 
         return DONE
     except (InputError, InvalidParameterValueException) as error:
         return _refused(error)
-    except Exception:  # noqa: BLE001
+    except Exception:
         # A callback that was interrupted by the shutdown fails in many ways; none is a fault.
         if not rclpy.ok():
             return DONE
@@ -58,5 +58,5 @@ def _close(node: Node | None) -> None:
 
 
 def _refused(error: Exception) -> int:
-    print(" ".join(str(error).split()), file=sys.stderr)
+    sys.stderr.write(" ".join(str(error).split()) + "\n")
     return WRONG_ARGUMENTS

@@ -1,0 +1,151 @@
+"""Where the vehicle was, when: odometry in the order of its stamps, interpolated. Knows no ROS."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from dataclasses import dataclass
+
+import numpy as np
+
+SECOND = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class VehicleState:
+    """Where the vehicle was.
+
+    Attributes:
+        stamp_ns: time.
+        position: x, y, z in metres.
+        quaternion: attitude (x, y, z, w), body to map, of unit norm.
+        speed: forward speed, m/s.
+        yaw_rate: rad/s.
+        frame_id: frame of position and attitude.
+    """
+
+    stamp_ns: int
+    position: tuple[float, float, float]
+    quaternion: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 1.0)
+    speed: float = 0.0
+    yaw_rate: float = 0.0
+    frame_id: str = "map"
+
+    @property
+    def yaw(self) -> float:
+        """Heading, counter-clockwise from x (east)."""
+        x, y, z, w = self.quaternion
+        return math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+
+
+def rotate(quaternion: tuple[float, float, float, float], vector: np.ndarray) -> np.ndarray:
+    """vector [3] turned by a unit quaternion (x, y, z, w)."""
+    axis, w = np.array(quaternion[:3]), quaternion[3]
+    # v + 2 w (u x v) + 2 u x (u x v)
+    across = 2 * np.cross(axis, vector)
+    return vector + w * across + np.cross(axis, across)
+
+
+def multiply(
+    a: tuple[float, float, float, float], b: tuple[float, float, float, float]
+) -> tuple[float, float, float, float]:
+    """The rotation b followed by a, as a quaternion (x, y, z, w)."""
+    ax, ay, az, aw = a
+    bx, by, bz, bw = b
+    return (
+        aw * bx + ax * bw + ay * bz - az * by,
+        aw * by - ax * bz + ay * bw + az * bx,
+        aw * bz + ax * by - ay * bx + az * bw,
+        aw * bw - ax * bx - ay * by - az * bz,
+    )
+
+
+class OdometryBuffer:
+    """The last states of the vehicle, in the order of their stamps.
+
+    Args:
+        capacity: number of states kept at least; twice as many at most.
+        restart_ns: a stamp this far behind the newest one means that time was set back (a bag or a
+            simulation that started again): the buffer starts again with it.
+    """
+
+    def __init__(self, capacity: int = 4096, restart_ns: int = SECOND) -> None:
+        self._capacity = capacity
+        self._restart_ns = restart_ns
+        self._stamps: list[int] = []
+        self._states: list[VehicleState] = []
+        self.restarts = 0
+
+    def __len__(self) -> int:
+        return len(self._stamps)
+
+    @property
+    def newest_ns(self) -> int | None:
+        """Stamp of the newest state."""
+        return self._stamps[-1] if self._stamps else None
+
+    def clear(self) -> None:
+        """Forget every state."""
+        self._stamps.clear()
+        self._states.clear()
+
+    def add(self, state: VehicleState) -> str | None:
+        """Append a state; return the reason where it is refused, None where it is kept."""
+        numbers = (*state.position, *state.quaternion)
+        if not all(math.isfinite(number) for number in numbers):
+            return "not_finite"
+        norm = math.hypot(*state.quaternion)
+        # An attitude that nobody filled in (all zero) is no rotation; guessing "level" would place
+        # pings wrongly without a word.
+        if norm < 1e-3:
+            return "invalid_orientation"
+        if self._stamps and state.stamp_ns <= self._stamps[-1]:
+            if state.stamp_ns > self._stamps[-1] - self._restart_ns:
+                return "duplicate" if state.stamp_ns == self._stamps[-1] else "out_of_order"
+            self.clear()
+            self.restarts += 1
+        self._stamps.append(state.stamp_ns)
+        self._states.append(state)
+        if len(self._stamps) > 2 * self._capacity:
+            del self._stamps[: self._capacity]
+            del self._states[: self._capacity]
+        return None
+
+    def at(self, stamp_ns: int, max_gap_ns: int) -> VehicleState | None:
+        """The state interpolated to a stamp; None outside the buffer or across too long a gap.
+
+        Position linearly; attitude along the chord, normalised (the error against the great circle
+        is far below a milliradian for the turns between two odometry messages).
+        """
+        after = bisect_left(self._stamps, stamp_ns)
+        if after == len(self._stamps):
+            return None
+        b = self._states[after]
+        if b.stamp_ns == stamp_ns:
+            return b
+        if after == 0:
+            return None
+        a = self._states[after - 1]
+        gap = b.stamp_ns - a.stamp_ns
+        if gap > max_gap_ns:
+            return None
+        return _between(a, b, (stamp_ns - a.stamp_ns) / gap, stamp_ns)
+
+
+def _between(a: VehicleState, b: VehicleState, t: float, stamp_ns: int) -> VehicleState:
+    # q and -q are one attitude: take the sign of b that lies on a's side.
+    side = 1.0 if sum(p * q for p, q in zip(a.quaternion, b.quaternion, strict=True)) >= 0 else -1.0
+    mixed = [(1 - t) * p + t * side * q for p, q in zip(a.quaternion, b.quaternion, strict=True)]
+    norm = math.hypot(*mixed)
+    if norm < 1e-9:  # half a turn between two messages has no unique middle
+        mixed, norm = list(a.quaternion), math.hypot(*a.quaternion)
+    x, y, z = ((1 - t) * p + t * q for p, q in zip(a.position, b.position, strict=True))
+    qx, qy, qz, qw = (q / norm for q in mixed)
+    return VehicleState(
+        stamp_ns,
+        (x, y, z),
+        (qx, qy, qz, qw),
+        (1 - t) * a.speed + t * b.speed,
+        (1 - t) * a.yaw_rate + t * b.yaw_rate,
+        a.frame_id,
+    )
