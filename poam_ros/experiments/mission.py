@@ -1,0 +1,196 @@
+"""A mission in lock-step: Algorithm 1 of the paper, without ROS, reproducible by seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from .. import __version__
+from ..errors import InputError
+from ..geometry import Extent, Grid
+from ..mapping import BathymetricMapper, ModelSettings
+from ..planning import PILOTS, PLANNERS, GoalWatch, start_pose
+from ..world.simulation import Simulation, SonarSettings
+from ..world.terrain import WORKSPACE, Terrain
+from ..world.vehicle import Pose
+from .metrics import Metrics, evaluate
+from .results import (
+    EPOCH_COLUMNS,
+    make_folder,
+    write_config,
+    write_map,
+    write_samples,
+    write_table,
+    write_truth,
+)
+
+#: Points of the evaluation grid along each side (the paper's).
+EVALUATION_POINTS = 50
+
+
+@dataclass(frozen=True)
+class MissionSettings:
+    """What makes a mission, but for its terrain. ``resolution``: of the final map, in m."""
+
+    planner: str = "max-entropy"
+    pilot: str = "bezier"
+    seed: int = 0
+    max_samples: int = 5000
+    workspace: Extent = WORKSPACE
+    resolution: float = 0.5
+    model: ModelSettings = field(default_factory=ModelSettings)
+    sonar: SonarSettings = field(default_factory=SonarSettings)
+
+    def __post_init__(self) -> None:
+        for name, value, table in (
+            ("planner", self.planner, PLANNERS),
+            ("pilot", self.pilot, PILOTS),
+        ):
+            if value not in table:
+                raise InputError(f"{name}: expected one of {', '.join(table)}, got {value!r}")
+        if self.max_samples < 1:
+            raise InputError(f"max_samples: expected at least 1, got {self.max_samples}")
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One decision epoch: mission time in s, wall times of update and prediction in s."""
+
+    samples: int
+    time_s: float
+    metrics: Metrics
+    update_s: float
+    predict_s: float
+
+    def row(self) -> tuple[Any, ...]:
+        """The values of ``EPOCH_COLUMNS``."""
+        values = {**asdict(self), **asdict(self.metrics)}
+        return tuple(values[name] for name in EPOCH_COLUMNS)
+
+
+class Mission:
+    """The ring of the paper: sonar, model, planner and vehicle, each waiting for the other.
+
+    Sonar, planner, pilot and model draw from generators of their own, spawned from one seed.
+    """
+
+    def __init__(self, terrain: Terrain, settings: MissionSettings) -> None:
+        self.terrain = terrain
+        self.settings = settings
+        seeds = np.random.SeedSequence(settings.seed).spawn(4)
+        sonar_seed, model_seed = (int(s.generate_state(1)[0]) for s in seeds[:2])
+        self._planner_rng, pilot_rng = (np.random.default_rng(s) for s in seeds[2:])
+        self._pilot = PILOTS[settings.pilot](settings.workspace, pilot_rng)
+        self.mapper = BathymetricMapper(settings.workspace, settings.model, seed=model_seed)
+        self.simulation = Simulation(
+            terrain,
+            start=Pose(*start_pose(settings.workspace)),
+            sonar=settings.sonar,
+            seed=sonar_seed,
+        )
+        self._evaluation = Grid.nodes(settings.workspace, EVALUATION_POINTS, EVALUATION_POINTS)
+        self._truth = terrain.elevation_at(self._evaluation.points)
+        self._xy: list[tuple[float, float]] = []
+        self._z: list[float] = []
+
+    def epochs(self) -> Iterator[EpochRecord]:
+        """Run the mission; one record per decision epoch, the pilot survey's first."""
+        for waypoint in self._pilot:
+            self._drive(waypoint)
+        yield self._learn()
+        plan = PLANNERS[self.settings.planner]
+        while self.mapper.samples < self.settings.max_samples:
+            waypoint = plan(
+                lambda xy: self.mapper.predict(xy).variance,
+                self.settings.workspace,
+                self._position,
+                self._planner_rng,
+            )
+            self._drive(waypoint)
+            if self._z:
+                yield self._learn()
+
+    @property
+    def _position(self) -> np.ndarray:
+        pose = self.simulation.pose
+        return np.array([pose.x, pose.y])
+
+    def _drive(self, waypoint: np.ndarray) -> None:
+        """Go to the waypoint and keep what the sonar returns on the way, within the budget."""
+        simulation = self.simulation
+        simulation.set_goal(waypoint)
+        watch = GoalWatch(waypoint)
+        budget = self.settings.max_samples - self.mapper.samples
+        while len(self._z) < budget:
+            step = simulation.step()
+            for ping in step.pings:
+                # A positive test: NaN fails it (REP-117).
+                valid = simulation.settings.min_range <= ping.range <= simulation.max_range
+                if valid and len(self._z) < budget:
+                    self._xy.append((ping.x, ping.y))
+                    self._z.append(simulation.sonar_z - ping.range)
+            position = np.array([step.pose.x, step.pose.y])
+            if watch.update(position, step.time_ns * 1e-9):
+                return
+
+    def _learn(self) -> EpochRecord:
+        report = self.mapper.update(np.array(self._xy), np.array(self._z))
+        self._xy.clear()
+        self._z.clear()
+        start = perf_counter()
+        prediction = self.mapper.predict(self._evaluation.points)
+        predict_s = perf_counter() - start
+        targets = self.mapper.z
+        metrics = evaluate(
+            prediction.mean, prediction.variance, self._truth, targets.mean(), targets.var()
+        )
+        time_s = self.simulation.time_ns * 1e-9
+        return EpochRecord(report.samples, time_s, metrics, report.update_s, predict_s)
+
+
+def run_mission(
+    terrain: Terrain,
+    settings: MissionSettings,
+    folder: Path,
+    on_epoch: Callable[[EpochRecord], None] = lambda record: None,
+) -> list[EpochRecord]:
+    """Run a mission and write its folder: config.yaml, truth.npz, epochs.csv (kept up to date),
+    and at the end samples.csv and map.npz.
+
+    Raises:
+        InputError: if a setting is wrong or the folder cannot be written.
+        CholeskyError: if the model is beyond repair; what was measured so far is in the folder.
+    """
+    make_folder(folder)
+    mission = Mission(terrain, settings)
+    write_config(folder / "config.yaml", describe(terrain, settings))
+    write_truth(folder / "truth.npz", terrain.elevation, terrain.extent)
+    records: list[EpochRecord] = []
+    try:
+        for record in mission.epochs():
+            records.append(record)
+            rows = [r.row() for r in records]
+            write_table(folder / "epochs.csv", EPOCH_COLUMNS, rows)
+            on_epoch(record)
+    finally:
+        # Also after Ctrl-C or a failure: what was measured is never lost.
+        write_samples(folder / "samples.csv", mission.mapper.xy, mission.mapper.z)
+    grid = Grid.cells(settings.workspace, settings.resolution)
+    write_map(folder / "map.npz", mission.mapper.map(grid))
+    return records
+
+
+def describe(terrain: Terrain, settings: MissionSettings) -> dict[str, Any]:
+    """Everything resolved, as plain values for config.yaml."""
+    return {
+        "poam_ros": __version__,
+        "terrain": terrain.name,
+        "environment": list(terrain.extent.bounds),
+        **asdict(settings),
+        "workspace": list(settings.workspace.bounds),
+    }

@@ -1,0 +1,151 @@
+"""Covariance functions, as gpytorch kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from gpytorch.constraints import Positive
+from gpytorch.kernels import Kernel
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+
+class AttentiveKernel(Kernel):
+    r"""The non-stationary Attentive Kernel (Sec. III-B; Chen et al., 2022).
+
+    k(x, x') = \alpha \bar w^T \bar w' \sum_m \bar w_m \bar w'_m \exp(-|x - x'|^2 / (2 l_m^2)):
+    base kernels of fixed lengthscales are blended by input-dependent weights, and points whose
+    weights differ are taken apart altogether. The weights \bar w = w / |w| come from a network
+    with tanh layers and a softmax output. Symmetric, positive semi-definite, diagonal \alpha.
+
+    Args:
+        dim: D, the dimension of the inputs.
+        min_lengthscale, max_lengthscale: ends of the linearly spaced l_m, in scaled units.
+        num_lengthscales: how many base kernels.
+        hidden: width of the two hidden layers.
+        amplitude: initial \alpha.
+        generator: draws the initial network weights; None takes torch's default generator.
+    """
+
+    is_stationary = False
+    has_lengthscale = False
+
+    def __init__(
+        self,
+        dim: int = 2,
+        min_lengthscale: float = 0.05,
+        max_lengthscale: float = 0.5,
+        num_lengthscales: int = 10,
+        hidden: int = 10,
+        amplitude: float = 1.0,
+        generator: torch.Generator | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if not 0 < min_lengthscale <= max_lengthscale or num_lengthscales < 1:
+            raise ValueError(
+                "AttentiveKernel: expected 0 < min_lengthscale <= max_lengthscale and at least one "
+                f"base kernel, got {min_lengthscale}, {max_lengthscale}, {num_lengthscales}"
+            )
+        self.register_buffer(
+            "lengthscales",
+            torch.linspace(min_lengthscale, max_lengthscale, num_lengthscales, dtype=torch.float64),
+        )
+        self.network = nn.Sequential(
+            nn.Linear(dim, hidden),
+            nn.Tanh(),
+            nn.Linear(hidden, hidden),
+            nn.Tanh(),
+            nn.Linear(hidden, num_lengthscales),
+            nn.Softmax(dim=-1),
+        ).double()
+        for layer in self.network:
+            if isinstance(layer, nn.Linear):
+                bound = layer.in_features**-0.5
+                nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
+                nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
+        self.register_parameter("raw_amplitude", nn.Parameter(torch.zeros((), dtype=torch.float64)))
+        self.register_constraint("raw_amplitude", Positive())
+        self.initialize(
+            raw_amplitude=self.raw_amplitude_constraint.inverse_transform(
+                torch.tensor(amplitude, dtype=torch.float64)
+            )
+        )
+
+    @property
+    def amplitude(self) -> Tensor:
+        r"""The amplitude \alpha, a positive scalar."""
+        return self.raw_amplitude_constraint.transform(self.raw_amplitude)
+
+    def weights(self, X: Tensor) -> Tensor:
+        r"""The unit-norm weights \bar w [..., N, P] at X [..., N, D]."""
+        return nn.functional.normalize(self.network(X), dim=-1)
+
+    def lengthscale_at(self, X: Tensor) -> Tensor:
+        r"""The lengthscale map \sum_m \bar w_m^2 l_m, a convex combination, [..., N]."""
+        return self.weights(X).square() @ self.lengthscales
+
+    def base(self, X1: Tensor, X2: Tensor) -> Tensor:
+        """The base kernels [P, ..., N1, N2]. They depend on nothing that is learned."""
+        # Differences, not the expanded product: exact symmetry, an exact zero on the diagonal.
+        squared = sum(
+            (a.unsqueeze(-1) - b.unsqueeze(-2)).square()
+            for a, b in zip(X1.unbind(-1), X2.unbind(-1), strict=True)
+        )
+        rates = -0.5 / self.lengthscales.square()
+        return torch.stack([(squared * rate).exp_() for rate in rates.tolist()])
+
+    def forward(
+        self,
+        x1: Tensor,
+        x2: Tensor,
+        diag: bool = False,
+        base: Tensor | None = None,
+        **params: Any,
+    ) -> Tensor:
+        """Covariances [..., N1, N2] of x1 [..., N1, D] and x2 [..., N2, D].
+
+        With ``diag`` their diagonal [..., N1]. ``base`` may hold ``self.base(x1, x2)`` from before.
+        """
+        if diag:
+            return self.amplitude.expand(x1.shape[:-1])
+        W1 = self.weights(x1)
+        W2 = W1 if x2 is x1 else self.weights(x2)
+        return self.amplitude * _Blend.apply(W1, W2, self.base(x1, x2) if base is None else base)
+
+
+class _Blend(torch.autograd.Function):
+    r"""(W1 W2^T) o sum_m (w_m w'_m^T) o E_m, with a hand-written backward.
+
+    W1 [..., N1, P], W2 [..., N2, P], E [P, ..., N1, N2] -> [..., N1, N2].
+    """
+
+    @staticmethod
+    def forward(ctx: Any, W1: Tensor, W2: Tensor, E: Tensor) -> Tensor:
+        similarity = W1 @ W2.mT
+        blend = torch.zeros_like(similarity)
+        scratch = torch.empty_like(similarity)
+        for m, E_m in enumerate(E):
+            torch.mul(E_m, W1[..., :, None, m], out=scratch)
+            blend.addcmul_(scratch, W2[..., None, :, m])
+        ctx.save_for_backward(W1, W2, E, similarity, blend)
+        return similarity * blend
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, G: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        W1, W2, E, similarity, blend = ctx.saved_tensors
+        G_similarity = G * blend
+        G_blend = G * similarity
+        dW1 = G_similarity @ W2
+        dW2 = G_similarity.mT @ W1
+        dE = torch.empty_like(E) if ctx.needs_input_grad[2] else None
+        scratch = torch.empty_like(G_blend)
+        for m, E_m in enumerate(E):
+            torch.mul(G_blend, E_m, out=scratch)
+            dW1[..., m] += (scratch @ W2[..., m, None]).squeeze(-1)
+            dW2[..., m] += (scratch.mT @ W1[..., m, None]).squeeze(-1)
+            if dE is not None:
+                dE[m] = G_blend * W1[..., :, None, m] * W2[..., None, :, m]
+        return dW1, dW2, dE

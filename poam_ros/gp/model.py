@@ -1,0 +1,121 @@
+"""The sparse Gaussian process: kernel, noise, inducing inputs and q(u). It holds no data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from gpytorch.likelihoods import GaussianLikelihood
+from torch import Tensor, nn
+
+from .data import Prediction
+from .kernels import AttentiveKernel
+from .linalg import Factor, add_jitter, cholesky
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """q(u) = N(m, S) with S = R R^T, so that S is positive definite by construction.
+
+    m [M], root R [M, M] (any square root, not triangular), logdet = log |S|.
+    """
+
+    m: Tensor
+    root: Tensor
+    logdet: Tensor
+
+    @property
+    def S(self) -> Tensor:
+        """The covariance S [M, M]."""
+        return self.root @ self.root.mT
+
+
+class _Predictor(NamedTuple):
+    """What every prediction shares: L, L^-1 m and I - L^-1 S L^-T, with Kuu = L L^T."""
+
+    L: Tensor
+    mean: Tensor
+    reduction: Tensor
+
+
+class SparseGP(nn.Module):
+    """A sparse GP with a Gaussian likelihood (Sec. III-D).
+
+    Args:
+        kernel: the covariance function.
+        noise_variance: initial variance of the observation noise.
+        jitter: added to the diagonal of every Kuu.
+    """
+
+    def __init__(
+        self, kernel: AttentiveKernel, noise_variance: float = 1.0, jitter: float = 1e-6
+    ) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.likelihood = GaussianLikelihood().double()
+        self.likelihood.noise = noise_variance
+        self.jitter = jitter
+        self.extra_jitter = 0.0
+        self.Z: Tensor = kernel.lengthscales.new_empty(0, 2)
+        self.q: Posterior | None = None
+        self._predictor: _Predictor | None = None
+
+    @property
+    def noise(self) -> Tensor:
+        """The noise variance, a positive scalar."""
+        return self.likelihood.noise.squeeze()
+
+    def condition(self, Z: Tensor, q: Posterior) -> None:
+        """Take the inducing inputs Z [M, D] and the posterior of their outputs."""
+        self.Z, self.q = Z, q
+        self.hyperparameters_changed()
+
+    def hyperparameters_changed(self) -> None:
+        """What predictions share is out of date."""
+        self._predictor = None
+
+    def factorise(self, K: Tensor, name: str) -> Factor:
+        """Cholesky factor of K [M, M], jitter included; extra jitter is recorded."""
+        factor = cholesky(K, name)
+        self.extra_jitter = max(self.extra_jitter, factor.jitter)
+        return factor
+
+    @torch.no_grad()
+    def predict(self, X: Tensor, noise: bool = True, chunk: int = 4096) -> Prediction:
+        """Predictive marginals at X [N, D] (Eq. 4), in chunks; with noise, of y instead of f.
+
+        Raises:
+            ValueError: if X has the wrong shape, or there is no posterior yet.
+            CholeskyError: if Kuu is beyond repair.
+        """
+        if self.q is None:
+            raise ValueError("SparseGP.predict: no data yet, expected an update before")
+        if X.ndim != 2 or X.shape[1] != self.Z.shape[1]:
+            raise ValueError(
+                f"SparseGP.predict: expected X [N, {self.Z.shape[1]}], got {list(X.shape)}"
+            )
+        mean, variance = X.new_empty(len(X)), X.new_empty(len(X))
+        predictor = self._shared()
+        for start in range(0, len(X), chunk):
+            part = slice(start, start + chunk)
+            mean[part], variance[part] = self._predict_chunk(X[part], predictor)
+        return Prediction(mean, variance + self.noise if noise else variance)
+
+    def _predict_chunk(self, X: Tensor, predictor: _Predictor) -> tuple[Tensor, Tensor]:
+        # V = L^-1 Kuf: mean = V^T L^-1 m, variance = kff - diag(V^T (I - L^-1 S L^-T) V)
+        V = torch.linalg.solve_triangular(predictor.L, self.kernel.forward(self.Z, X), upper=False)
+        variance = self.kernel.forward(X, X, diag=True) - (V * (predictor.reduction @ V)).sum(0)
+        # Rounding may leave a variance of -1e-16 next to a noise-free datum.
+        return V.mT @ predictor.mean, variance.clamp_min(0.0)
+
+    def _shared(self) -> _Predictor:
+        if self._predictor is None:
+            assert self.q is not None
+            Kuu = add_jitter(self.kernel.forward(self.Z, self.Z), self.jitter)
+            L = self.factorise(Kuu, "Kuu").L
+            both = torch.cat([self.q.root, self.q.m.unsqueeze(-1)], dim=1)
+            both = torch.linalg.solve_triangular(L, both, upper=False)
+            root, mean = both[:, :-1], both[:, -1]
+            self._predictor = _Predictor(L, mean, add_jitter(-root @ root.mT, 1.0))
+        return self._predictor

@@ -1,0 +1,93 @@
+"""What the M-step maximises."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from .linalg import cholesky
+from .model import Posterior
+
+
+def elbo_loss(
+    Kuu: Tensor, Kuf: Tensor, kff: Tensor, noise: Tensor, y: Tensor, q: Posterior, num_data: int
+) -> Tensor:
+    """The negative mini-batch ELBO per datum (Eqs. 8 and 9): mean loss + KL[q(u) || p(u)] / N.
+
+    Differentiable in Kuu, Kuf, kff and noise; Z, m and S are constants of the M-step.
+
+    Args:
+        Kuu: prior covariance of the inducing outputs, jitter included [M, M].
+        Kuf: covariance with the mini-batch [M, B].
+        kff: prior variances of the mini-batch [B].
+        noise: noise variance, a scalar.
+        y: targets of the mini-batch [B].
+        q: posterior of the inducing outputs.
+        num_data: N, all data so far.
+
+    Raises:
+        CholeskyError: if Kuu is beyond repair.
+    """
+    return _Elbo.apply(Kuu, Kuf, kff, noise, y, q.m, q.root, q.logdet, num_data)
+
+
+class _Elbo(torch.autograd.Function):
+    """The loss and its gradient in closed form: no autograd through a Cholesky factor.
+
+    With C = Kuu^-1, c = C m, A = C Kuf, T = S + m m^T, E = C T C and mu, v the marginals:
+      loss  = log(2 pi s2) / 2 + mean((y - mu)^2 + v) / (2 s2)
+              + (tr(C T) - M + log|Kuu| - log|S|) / (2 N)
+      dKuf  = X - h A,  dKuu = (C - E) / (2 N) - sym(X A^T),  X = c g^T + h (2 D - A)
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        Kuu: Tensor,
+        Kuf: Tensor,
+        kff: Tensor,
+        noise: Tensor,
+        y: Tensor,
+        m: Tensor,
+        root: Tensor,
+        logdet: Tensor,
+        num_data: int,
+    ) -> Tensor:
+        M, B = Kuf.shape
+        L = cholesky(Kuu, "Kuu of the M-step").L
+        C = torch.cholesky_inverse(L)
+        A = C @ Kuf
+        T_root = torch.cat([root, m.unsqueeze(-1)], dim=1)
+        E_root = C @ T_root
+        c = E_root[:, -1]
+        E = E_root @ E_root.mT
+        # D = C S C Kuf = E Kuf - c mu^T
+        mu = Kuf.mT @ c
+        D = torch.addr(E @ Kuf, c, mu, alpha=-1)
+        v = kff - ((A - D) * Kuf).sum(0)
+        error = y - mu
+        quadratic = (error.square() + v).mean()
+        fit = 0.5 * (math.log(2 * math.pi) + noise.log() + quadratic / noise)
+        logdet_Kuu = 2 * L.diagonal().log().sum()
+        kl = 0.5 * ((E_root * T_root).sum() - M + logdet_Kuu - logdet)
+
+        g = -error / (noise * B)
+        h = 0.5 / (noise * B)
+        # mu and v pull on Kuf directly, and on Kuu through C: dKuu -= sym(X A^T)
+        X = torch.addr(h * (2 * D - A), c, g)
+        XA = X @ A.mT
+        dKuu = (C - E) / (2 * num_data) - 0.5 * (XA + XA.mT)
+        dKuf = X - h * A
+        dnoise = 0.5 / noise - 0.5 * quadratic / noise.square()
+        ctx.save_for_backward(dKuu, dKuf, h.expand(B), dnoise)
+        return fit + kl / num_data
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, G: Tensor) -> tuple[Tensor | None, ...]:
+        dKuu, dKuf, dkff, dnoise = ctx.saved_tensors
+        return G * dKuu, G * dKuf, G * dkff, G * dnoise, None, None, None, None, None
