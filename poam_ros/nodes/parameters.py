@@ -32,7 +32,7 @@ OUTPUT = Parameter("output", "", "Folder for the results when the mission is don
 
 
 def _fraction(name: str, description: str) -> Parameter:
-    return Parameter(name, 0.0, description, minimum=0.0, maximum=1.0, mutable=True)
+    return Parameter(name, 0.0, description, minimum=0.0, maximum=1.0)
 
 
 MAPPER: tuple[Parameter, ...] = (
@@ -262,7 +262,7 @@ SIMULATOR: tuple[Parameter, ...] = (
     Parameter(
         "goal_timeout",
         3.0,
-        "The vehicle stops when its goal was not repeated for this long, in wall time",
+        "The vehicle stops when its goal was not repeated for this long, in ROS time",
         "s",
         minimum=0.1,
         maximum=3600.0,
@@ -279,9 +279,24 @@ SIMULATOR: tuple[Parameter, ...] = (
         maximum=1e5,
     ),
     Parameter("min_range", 0.1, "Shortest valid range", "m", minimum=0.0, maximum=1e5),
-    Parameter("max_range", 1000.0, "Longest valid range", "m", minimum=0.01, maximum=1e6),
+    Parameter(
+        "max_range",
+        0.0,
+        "Longest valid range; 0: enough for the deepest ground",
+        "m",
+        minimum=0.0,
+        maximum=1e6,
+    ),
+    Parameter(
+        "field_of_view", 0.05, "Width of the sonar's beam", "rad", minimum=0.0, maximum=3.1416
+    ),
     Parameter(
         "latency", 0.0, "Pings are stamped and delivered this late", "s", minimum=0.0, maximum=60.0
+    ),
+    Parameter(
+        "wait_for_mission",
+        False,
+        "Time begins when somebody hears the sonar and gives goals, or after 60 s of wall time",
     ),
     _fraction("dropout", "Part of the pings that is never delivered"),
     _fraction("outlier", "Part of the pings that lies beyond max_range"),
