@@ -1,0 +1,47 @@
+"""Mapper and planner for a real vehicle (or another simulator).
+
+    ros2 launch poam_ros robot.launch.py range_topic:=/auv/sonar odom_topic:=/auv/odometry \
+        goal_topic:=/auv/goal workspace:='0 120 -40 40'
+
+The nodes stay up when the mission is done, so that the latched maps remain.
+"""
+
+from launch import LaunchContext, LaunchDescription
+from launch.action import Action
+from launch.actions import OpaqueFunction
+
+from poam_ros.nodes.declaring import Parameter
+from poam_ros.nodes.launching import NAMESPACE, PARAMS_FILE, Arguments, required_node
+from poam_ros.nodes.parameters import MAPPER, PLANNER
+
+ROWS = {row.name: row for row in (*MAPPER, *PLANNER)}
+FORWARDED = ("workspace", "max_samples", "method", "planner", "pilot", "seed", "output")
+# The nodes' own names of the topics that a vehicle may call otherwise.
+TOPICS = {
+    "range_topic": Parameter("range_topic", "sonar/range", "Pings: sensor_msgs/Range"),
+    "odom_topic": Parameter("odom_topic", "odom", "Odometry: nav_msgs/Odometry"),
+    "goal_topic": Parameter("goal_topic", "goal_pose", "Waypoints: geometry_msgs/PoseStamped"),
+}
+USE_SIM_TIME = Parameter("use_sim_time", False, "Take the time from /clock (a simulator, a bag)")
+
+
+def generate_launch_description() -> LaunchDescription:
+    arguments = Arguments(
+        rows=[ROWS[name] for name in FORWARDED],
+        others=[*TOPICS.values(), USE_SIM_TIME, PARAMS_FILE, NAMESPACE],
+    )
+
+    def nodes(context: LaunchContext) -> list[Action]:
+        namespace = str(arguments.value(context, "namespace")).strip("/")
+        remappings = [(row.default, arguments.value(context, name)) for name, row in TOPICS.items()]
+        return [
+            required_node(
+                name,
+                namespace=namespace,
+                parameters=arguments.parameters(context, name),
+                remappings=remappings,
+            )
+            for name in ("mapper", "planner")
+        ]
+
+    return LaunchDescription([*arguments.actions(), OpaqueFunction(function=nodes)])
