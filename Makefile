@@ -5,13 +5,15 @@
 # make clean   what was built or installed here; runs/ stays
 #
 # PYTHON       the interpreter .venv is made of (3.10 to 3.14)
-# ROS          wheels: ROS 2 Jazzy from PyPI. system: the sourced ROS 2 of this machine
+# ROS          wheels: ROS 2 Jazzy from PyPI. system: this machine's ROS 2, which must be sourced.
+#              Default: what .venv was made for; else system where a ROS 2 is sourced, wheels where not
 # TORCH_INDEX  where torch comes from, if not from pip's own index. For the small build without CUDA:
 #              make setup TORCH_INDEX=https://download.pytorch.org/whl/cpu
 # SIM_ARGS     further options of `poam sim`, as in make sim SIM_ARGS="--seed 3 --speed 5"
 
 PYTHON ?= python3
-ROS ?= wheels
+SOURCED := $(if $(and $(ROS_DISTRO),$(AMENT_PREFIX_PATH)),system)
+ROS ?= $(or $(patsubst .venv/.setup-%,%,$(wildcard .venv/.setup-*)),$(SOURCED),wheels)
 TORCH_INDEX ?=
 SIM_ARGS ?=
 

@@ -20,6 +20,7 @@ ROS = [
     "ros-diagnostic-msgs==5.3.*",
     "ros-geometry-msgs==5.3.*",
     "ros-nav-msgs==5.3.*",
+    "ros-rcl-interfaces==2.0.*",
     "ros-rosgraph-msgs==2.0.*",
     "ros-sensor-msgs==5.3.*",
     "ros-std-msgs==5.3.*",
@@ -55,7 +56,7 @@ setup(
         ("share/ament_index/resource_index/packages", [f"resource/{NAME}"]),
         (f"share/{NAME}", ["package.xml"]),
         (f"share/{NAME}/launch", sorted(glob("launch/*.launch.py"))),
-        (f"share/{NAME}/config", sorted(glob("config/*"))),
+        (f"share/{NAME}/config", sorted(glob("config/*.*"))),
     ],
     entry_points={
         "console_scripts": [

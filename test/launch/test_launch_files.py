@@ -1,0 +1,175 @@
+"""The launch files: what they declare, what they pass on, what they refuse."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent.parent
+FILES = sorted((ROOT / "launch").glob("*.launch.py"))
+SIM = {
+    "terrain": "jacksboro",
+    "speed": "1.0",
+    "method": "poam",
+    "planner": "max-entropy",
+    "pilot": "bezier",
+    "seed": "0",
+    "rviz": "false",
+    "output": "",
+    "params_file": "",
+    "namespace": "",
+    "keep": "false",
+}
+ROBOT = {
+    "range_topic": "sonar/range",
+    "odom_topic": "odom",
+    "goal_topic": "goal_pose",
+    "workspace": "-30.0 30.0 -30.0 30.0",
+    "params_file": "",
+    "namespace": "",
+    "use_sim_time": "false",
+}
+
+
+def load(name: str) -> Any:
+    """The description of a launch file; skips where the launch tools are missing."""
+    # Not `launch`: from the checkout, that name also finds the folder of the launch files.
+    pytest.importorskip("launch_ros.actions", reason="the launch tools of ROS 2 are not installed")
+    spec = importlib.util.spec_from_file_location(name, ROOT / "launch" / f"{name}.launch.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.generate_launch_description()
+
+
+def nodes(launch_file: str, **given: str) -> dict[str, list[str]]:
+    """Command line of each node, by executable, with some launch arguments given."""
+    description = load(launch_file)
+    from launch import LaunchContext
+
+    context = LaunchContext()
+    context.launch_configurations.update(given)
+    entities = []
+    for entity in description.entities:
+        entities += entity.visit(context) or []
+    commands = {}
+    for node in entities:
+        node._perform_substitutions(context)
+        commands[node.node_executable] = [
+            "".join(part.perform(context) for part in word if hasattr(part, "text"))
+            for word in node.cmd
+        ]
+    return commands
+
+
+def parameters(command: list[str]) -> dict[str, Any]:
+    """The parameters a node is started with, in the order ROS applies its files."""
+    merged: dict[str, Any] = {}
+    for flag, path in pairwise(command):
+        if flag == "--params-file":
+            # launch_ros writes a list as a tuple with a tag, which ROS does not look at.
+            text = Path(path).read_text(encoding="utf-8").replace("!!python/tuple", "")
+            for body in yaml.safe_load(text).values():
+                merged |= body["ros__parameters"]
+    return merged
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_compiles_and_describes(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert "generate_launch_description" in functions
+
+
+def test_both_promised_files_are_there():
+    assert {"sim.launch.py", "robot.launch.py"} <= {path.name for path in FILES}
+
+
+@pytest.mark.parametrize(("name", "promised"), [("sim", SIM), ("robot", ROBOT)])
+def test_declares_the_promised_arguments(name, promised):
+    from_file = {argument.name: argument for argument in load(name).get_launch_arguments()}
+    assert {*promised, "max_samples"} <= set(from_file)
+    for argument, default in promised.items():
+        words = "".join(part.text for part in from_file[argument].default_value)
+        assert words == default
+        assert len(from_file[argument].description) > 10
+
+
+def test_simulation_runs_on_simulated_time_with_typed_values():
+    commands = nodes("sim", speed="20", max_samples="300", output="2024", keep="True", seed="3")
+    assert set(commands) == {"simulator", "mapper", "planner", "monitor"}
+    simulator, mapper = parameters(commands["simulator"]), parameters(commands["mapper"])
+    assert simulator == {"use_sim_time": True, "speed": 20.0, "seed": 3}
+    assert mapper == {"use_sim_time": True, "output": "2024", "seed": 3}
+    assert parameters(commands["planner"]) == {"use_sim_time": True, "max_samples": 300, "seed": 3}
+    monitor = parameters(commands["monitor"])
+    assert (monitor["keep"], monitor["output"]) == (True, "2024")
+
+
+def test_params_file_beats_defaults_and_arguments_beat_it(tmp_path):
+    file = tmp_path / "mission.yaml"
+    file.write_text(
+        "/**/planner:\n  ros__parameters:\n    pilot: lawnmower\n    max_samples: 99\n",
+        encoding="utf-8",
+    )
+    planner = nodes("sim", params_file=str(file), max_samples="7")["planner"]
+    assert parameters(planner) == {"pilot": "lawnmower", "max_samples": 7, "use_sim_time": True}
+
+
+def test_namespace_takes_clock_and_frames_along():
+    command = " ".join(nodes("sim", namespace="/auv1/")["mapper"])
+    for remapping in ("/clock:=clock", "/tf:=tf", "/tf_static:=tf_static"):
+        assert f"-r {remapping}" in command
+    assert "/clock:=" not in " ".join(nodes("sim")["mapper"])
+
+
+def test_robot_topics_and_workspace():
+    commands = nodes(
+        "robot", range_topic="/auv/sonar", goal_topic="/auv/goal", workspace="0 12 -4 4.5"
+    )
+    assert set(commands) == {"mapper", "planner"}
+    assert "sonar/range:=/auv/sonar" in commands["mapper"]
+    assert "goal_pose:=/auv/goal" in commands["planner"]
+    for command in commands.values():
+        assert parameters(command) == {"workspace": [0.0, 12.0, -4.0, 4.5]}
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "words"),
+    [
+        ("sim", {"speed": "fast"}, "speed: expected a number"),
+        ("sim", {"max_samples": "-1"}, "max_samples: expected an integer"),
+        ("sim", {"pilot": "zigzag"}, "lawnmower"),
+        ("sim", {"params_file": "no/such.yaml"}, "no such file: no/such.yaml"),
+        ("robot", {"workspace": "0 1 2"}, "workspace: expected 4 numbers"),
+        ("robot", {"workspace": "1 0 0 1"}, "xmin < xmax"),
+        ("robot", {"use_sim_time": "perhaps"}, "use_sim_time"),
+    ],
+)
+def test_wrong_values_are_refused_with_a_reason(name, given, words):
+    load(name)  # skip before the exception is expected
+    with pytest.raises((RuntimeError, ValueError), match=words):
+        nodes(name, **given)
+
+
+def test_rviz_layout_asks_for_what_the_nodes_offer():
+    """Latched topics need a transient-local reader, and relative names follow the namespace."""
+    layout = yaml.safe_load((ROOT / "config" / "sim.rviz").read_text(encoding="utf-8"))
+    manager = layout["Visualization Manager"]
+    assert manager["Global Options"]["Fixed Frame"] == "map"
+    topics = [display["Topic"] for display in manager["Displays"] if "Topic" in display]
+    by_name = {topic["Value"]: topic["Durability Policy"] for topic in topics}
+    assert not any(name.startswith("/") for name in by_name)
+    latched = {"map/mean", "map/variance", "map/lengthscale", "map/points", "terrain"}
+    latched |= {"map/inducing_points"}
+    assert {name for name, durability in by_name.items() if durability == "Transient Local"} == (
+        latched
+    )
+    assert {"plan", "goal_pose", "odom", "sonar/range"} <= set(by_name)
+    maps = [d for d in manager["Displays"] if d["Class"] == "rviz_default_plugins/Map"]
+    assert {display["Color Scheme"] for display in maps} == {"map"}

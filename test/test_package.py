@@ -1,0 +1,134 @@
+"""What pip, colcon and a newcomer read: metadata, console scripts, data files, tracked text."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import subprocess
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+import poam_ros
+
+ROOT = Path(__file__).parent.parent
+NODES = ("mapper", "planner", "simulator", "monitor")
+EXTRAS = {"sim", "geotiff", "download", "ros", "test", "dev"}
+
+
+@pytest.fixture(scope="module")
+def setup_arguments() -> dict:
+    """What setup.py passes to setuptools, without building anything."""
+    import setuptools
+
+    taken = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        patch.setattr(setuptools, "setup", lambda **arguments: taken.update(arguments))
+        source = (ROOT / "setup.py").read_text(encoding="utf-8")
+        exec(compile(source, str(ROOT / "setup.py"), "exec"), {"__file__": str(ROOT / "setup.py")})
+    return taken
+
+
+@pytest.fixture(scope="module")
+def manifest() -> ElementTree.Element:
+    return ElementTree.parse(ROOT / "package.xml").getroot()
+
+
+def tracked_files() -> list[Path]:
+    """The files of the repository; skips where this is no checkout."""
+    try:
+        listed = subprocess.run(
+            ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("not a git checkout")
+    return [path for name in listed.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def test_manifest_and_setup_say_the_same(setup_arguments, manifest):
+    assert manifest.get("format") == "3"
+    assert manifest.findtext("name") == setup_arguments["name"] == "poam_ros"
+    assert manifest.findtext("version") == setup_arguments["version"] == poam_ros.__version__
+    assert manifest.findtext("license") == setup_arguments["license"] == "Apache-2.0"
+    assert manifest.findtext("maintainer") == setup_arguments["maintainer"]
+    assert manifest.findtext("export/build_type") == "ament_python"
+    assert "Version 2.0, January 2004" in (ROOT / "LICENSE").read_text(encoding="utf-8")
+
+
+def test_manifest_names_every_ros_package_that_is_imported(manifest):
+    """An import that package.xml does not name fails on the machine of whoever used rosdep."""
+    named = {element.text for element in manifest.findall("exec_depend")}
+    ros = re.compile(r"^(rclpy|tf2_\w+|launch\w*|\w+_(msgs|srvs|interfaces))$")
+    imported = set()
+    for path in [*(ROOT / "poam_ros").rglob("*.py"), *(ROOT / "launch").glob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                imported.add(node.module.split(".")[0])
+    assert {name for name in imported if ros.match(name)} <= named
+
+
+def test_pip_leaves_ros_alone(setup_arguments):
+    required = setup_arguments["install_requires"]
+    assert {re.split(r"\W", line)[0] for line in required} == {"gpytorch", "numpy", "torch"}
+    assert not any("==" in line or "<" in line for line in required)
+    assert set(setup_arguments["extras_require"]) >= EXTRAS
+    for extra, lines in setup_arguments["extras_require"].items():
+        assert extra == "ros" or not any(line.startswith(("ros-", "rclpy")) for line in lines)
+
+
+def test_constraints_pin_whatever_is_asked_for(setup_arguments):
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    pinned = set(re.findall(r"^([\w-]+)==", pins, re.MULTILINE))
+    asked = [*setup_arguments["install_requires"]]
+    for lines in setup_arguments["extras_require"].values():
+        asked += lines
+    assert {re.match(r"[\w-]+", line).group() for line in asked} <= pinned
+
+
+def test_packages_are_complete_and_hold_no_tests(setup_arguments):
+    expected = {
+        ".".join(path.parent.relative_to(ROOT).parts)
+        for path in (ROOT / "poam_ros").rglob("__init__.py")
+    }
+    assert set(setup_arguments["packages"]) == expected
+
+
+def test_data_files_exist_and_nothing_is_left_out(setup_arguments):
+    files = {name for _, names in setup_arguments["data_files"] for name in names}
+    assert all((ROOT / name).is_file() for name in files)
+    here = {str(path.relative_to(ROOT)) for path in (ROOT / "launch").glob("*.launch.py")}
+    here |= {str(path.relative_to(ROOT)) for path in (ROOT / "config").iterdir() if path.is_file()}
+    assert here | {"resource/poam_ros", "package.xml"} == files
+
+
+@pytest.mark.parametrize("name", [*NODES, "poam"])
+def test_console_script_is_there(setup_arguments, name):
+    scripts = dict(line.split(" = ") for line in setup_arguments["entry_points"]["console_scripts"])
+    module, function = scripts[name].split(":")
+    if name in NODES:
+        pytest.importorskip("rclpy", reason="nodes need ROS 2")
+    assert callable(getattr(importlib.import_module(module), function))
+
+
+def test_scripts_go_where_ros2_run_looks():
+    text = (ROOT / "setup.cfg").read_text(encoding="utf-8")
+    assert "script_dir=$base/lib/poam_ros" in text
+    assert "install_scripts=$base/lib/poam_ros" in text
+
+
+def test_no_path_of_a_machine_in_the_repository():
+    """A path that exists on one machine only breaks on every other."""
+    absolute = re.compile(r"/(?:work|home|root|Users)/\w")
+    found = []
+    for path in tracked_files():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue  # binary
+        found += [f"{path.relative_to(ROOT)}: {match}" for match in absolute.findall(text)]
+    assert not found
