@@ -1,0 +1,56 @@
+"""The mapper's outgoing topics: full-precision map, pictures of it, inducing points."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nav_msgs.msg import OccupancyGrid
+from rclpy.node import Node
+from sensor_msgs.msg import PointCloud2
+from visualization_msgs.msg import MarkerArray
+
+from ..geometry import Grid
+from .messages import LATCHED, write_inducing_points, write_map_cloud, write_occupancy
+
+if TYPE_CHECKING:
+    from ..mapping import MapSnapshot
+
+LAYERS = ("mean", "variance", "lengthscale")
+
+
+class MapTopics:
+    """Publishes maps on a node's latched topics; remembers the bounds of the pictures."""
+
+    def __init__(self, node: Node, frame_id: str, grid: Grid) -> None:
+        self._frame_id = frame_id
+        self._grid = grid
+        self._points = node.create_publisher(PointCloud2, "map/points", LATCHED)
+        self._inducing = node.create_publisher(MarkerArray, "map/inducing_points", LATCHED)
+        self._pictures = {
+            layer: node.create_publisher(OccupancyGrid, f"map/{layer}", LATCHED) for layer in LAYERS
+        }
+        self.bounds: dict[str, tuple[float, float]] = {}
+
+    def publish_unknown(self, stamp_ns: int) -> None:
+        """Say that there is no map yet."""
+        self.bounds = {}
+        for publisher in self._pictures.values():
+            publisher.publish(write_occupancy(self._grid, None, stamp_ns, self._frame_id)[0])
+
+    def publish(self, snapshot: MapSnapshot, stamp_ns: int) -> None:
+        """Publish a map on every topic."""
+        self._points.publish(write_map_cloud(snapshot, stamp_ns, self._frame_id))
+        bounds = {}
+        for layer, publisher in self._pictures.items():
+            values = getattr(snapshot, layer)
+            picture, span = write_occupancy(snapshot.grid, values, stamp_ns, self._frame_id)
+            publisher.publish(picture)
+            if span is not None:
+                bounds[layer] = span
+        self.bounds = bounds
+        # Above the map's highest cell, so that no viewer hides them below it.
+        height = float(snapshot.mean.max())
+        size = float(self._grid.x[1] - self._grid.x[0]) / 2 if len(self._grid.x) > 1 else 0.5
+        self._inducing.publish(
+            write_inducing_points(snapshot.inducing_points, height, size, stamp_ns, self._frame_id)
+        )

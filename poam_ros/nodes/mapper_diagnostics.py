@@ -1,0 +1,90 @@
+"""What the mapper says of itself, once a second."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+
+from ..odometry import SECOND
+from .messages import write_diagnostics
+
+if TYPE_CHECKING:
+    from .mapper import MapperNode
+
+
+def describe(node: MapperNode) -> DiagnosticArray:
+    """The node's state as one diagnostic status, named after the node with its namespace."""
+    level, text = _judged(node)
+    values = _ping_counts(node) | _model_numbers(node) | _picture_bounds(node)
+    return write_diagnostics(
+        node.get_fully_qualified_name().lstrip("/"), level, text, values, node.now_ns()
+    )
+
+
+def _judged(node: MapperNode) -> tuple[bytes, str]:
+    gate, status = node.gate, node.worker.status
+    if status.failing:
+        return DiagnosticStatus.ERROR, status.failing
+    if gate.odometry_rejected["wrong_frame"] and not len(gate.buffer):
+        return DiagnosticStatus.ERROR, "odometry is in another frame than the map"
+    if gate.received and not len(gate.buffer):
+        return DiagnosticStatus.WARN, "pings come, but no odometry"
+    if status.dropped:
+        return DiagnosticStatus.WARN, f"{sum(status.dropped.values())} accepted pings were dropped"
+    if node.lost:
+        return DiagnosticStatus.WARN, f"{sum(node.lost.values())} messages were lost on the way"
+    if not status.updates:
+        return DiagnosticStatus.OK, "waiting for the pilot survey"
+    return DiagnosticStatus.OK, "done" if gate.closed else "mapping"
+
+
+def _ping_counts(node: MapperNode) -> dict[str, object]:
+    gate = node.gate
+    values: dict[str, object] = {
+        "received": gate.received,
+        "accepted": gate.accepted,
+        "pending": gate.pending,
+        "rejected": sum(gate.rejected.values()),
+    }
+    values |= {f"rejected {reason}": n for reason, n in sorted(gate.rejected.items())}
+    values |= {
+        f"odometry rejected {reason}": n for reason, n in sorted(gate.odometry_rejected.items())
+    }
+    values |= {f"lost {topic}": node.lost[topic] for topic in ("odom", "sonar/range")}
+    values |= {f"dropped {reason}": n for reason, n in sorted(node.worker.status.dropped.items())}
+    return values
+
+
+def _model_numbers(node: MapperNode) -> dict[str, object]:
+    status, report = node.worker.status, node.worker.status.report
+    values: dict[str, object] = {
+        "mission_state": node.state or "unknown",
+        "backlog": node.worker.backlog,
+        "samples": status.samples,
+        "epoch": status.updates,
+        "errors": sum(status.errors.values()),
+    }
+    values |= {f"errors {kind}": n for kind, n in sorted(status.errors.items())}
+    if report is not None:
+        values |= {
+            "update_s": report.update_s,
+            "predict_s": status.predict_s,
+            "publish_s": status.publish_s,
+            "noise_std": report.noise_std,
+            "inducing": report.inducing,
+            "jitter": report.jitter,
+            "loss": report.loss,
+        }
+    if status.map_stamp_ns is not None:
+        values["map_age_s"] = (node.now_ns() - status.map_stamp_ns) / SECOND
+    return values
+
+
+def _picture_bounds(node: MapperNode) -> dict[str, object]:
+    """The values at 0 and 100 of each occupancy grid."""
+    values: dict[str, object] = {}
+    for layer, (low, high) in node.topics.bounds.items():
+        values[f"map/{layer} at 0"] = low
+        values[f"map/{layer} at 100"] = high
+    return values
