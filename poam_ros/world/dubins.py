@@ -1,7 +1,7 @@
 """Paths of a Dubins car: arcs and straights in closed form, and the shortest ways to a goal.
 
-With a free final heading the shortest path is a turn and a straight, or two opposite turns where the
-goal lies inside the turning circle (X.-N. Bui, J.-D. Boissonnat, P. Soueres and J.-P. Laumond,
+With a free final heading the shortest path is a turn and a straight, or two opposite turns where
+the goal lies inside the turning circle (X.-N. Bui, J.-D. Boissonnat, P. Soueres and J.-P. Laumond,
 "Shortest path synthesis for Dubins non-holonomic robot", ICRA 1994). Metres, seconds, radians, ENU.
 """
 
@@ -21,7 +21,7 @@ BORDER_SLACK = 1e-9
 
 @dataclass(frozen=True)
 class Pose:
-    """Where the vehicle is and where it heads: metres, and radians in (-pi, pi] from east to north."""
+    """Place in metres and heading in radians, (-pi, pi], from east to north."""
 
     x: float
     y: float
@@ -51,7 +51,7 @@ class Leg:
         )
 
     def extremes(self, pose: Pose) -> Iterator[tuple[float, float]]:
-        """The end of the leg from ``pose`` and the points where its arc is furthest along an axis."""
+        """The end of the leg from ``pose``, and where its arc is furthest along an axis."""
         end = self.drive(pose, self.duration)
         yield end.x, end.y
         if self.turn_rate == 0:
@@ -131,8 +131,8 @@ def dubins_paths(
 ) -> list[Path]:
     """Candidates LS, RS, LR, RL (two each of the latter) for the shortest path to a goal.
 
-    The final heading is free. Turns are driven at ``turn_speed`` and ``turn_rate``, so with a radius
-    of turn_speed / turn_rate; straights at ``speed``. At least one candidate always exists.
+    The final heading is free. Turns are driven at ``turn_speed`` and ``turn_rate``, so with a
+    radius of turn_speed / turn_rate; straights at ``speed``. At least one candidate always exists.
     """
     radius = turn_speed / turn_rate
     paths = []

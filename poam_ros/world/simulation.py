@@ -1,7 +1,7 @@
 """A vehicle with a single-beam sonar above a terrain, in lock-step: one control period per step.
 
-Time is counted in integer ticks of the least common multiple of control rate and sonar rate, so that
-a 3 Hz sonar beside a 10 Hz control pings at k/3 s exactly, without drift.
+Time is counted in integer ticks of the least common multiple of control rate and sonar rate, so
+that a 3 Hz sonar beside a 10 Hz control pings at k/3 s exactly, without drift.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Simulation:
     of their own: switching faults on changes neither the noise nor the trajectory.
 
     Raises:
-        InputError: if a rate, a limit or the start is wrong.
+        InputError: if a rate, a limit, the seed or the start is wrong.
     """
 
     def __init__(
@@ -127,6 +127,8 @@ class Simulation:
         max_turn_rate: float = 1.5,
         seed: int = 0,
     ) -> None:
+        if seed < 0:
+            raise InputError(f"seed: expected an integer >= 0, got {seed}")
         sonar = SonarSettings() if sonar is None else sonar
         self.terrain = terrain
         self.environment = terrain.extent if environment is None else environment
@@ -135,8 +137,10 @@ class Simulation:
             deepest = self.sonar_z - float(terrain.lowest)
             # Ten deviations: no honest reading of the deepest ground is taken for an outlier.
             room = 1.0 + 10.0 * sonar.noise_std
-            sonar = replace(sonar, max_range=max(deepest, sonar.min_range) + room)
-        self.settings = sonar
+            self._max_range = max(deepest, sonar.min_range) + room
+        else:
+            self._max_range = float(sonar.max_range)
+        self.settings = sonar = replace(sonar, max_range=self._max_range)
         control, ping = _rate("control_rate", control_rate), _rate("sonar rate", sonar.rate)
         self._tick_rate = _common(control, ping)
         self._control_ticks = int(self._tick_rate / control)
@@ -148,7 +152,7 @@ class Simulation:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew: start pose, no goal, the generators and the rhythm of the pings from their start.
+        """Begin anew: start pose, no goal, generators and ping rhythm from their start.
 
         Time goes on, because a clock that jumps back breaks whoever reads it. Undelivered pings are
         dropped. What follows equals a new simulation's steps, later.
@@ -182,7 +186,7 @@ class Simulation:
     @property
     def max_range(self) -> float:
         """The largest valid range, metres, resolved if the settings left it open."""
-        return float(self.settings.max_range)
+        return self._max_range
 
     def set_goal(self, goal: Sequence[float] | np.ndarray | None) -> None:
         """Drive to goal (x, y), or hold station (None); see DubinsVehicle.set_goal.
@@ -240,11 +244,9 @@ def _rate(name: str, rate: float) -> Fraction:
     """A rate in Hz as a fraction of small integers (3.3333 is 10/3)."""
     if not 1e-3 <= rate <= 1e6:
         raise InputError(f"{name}: expected 0.001 to 1e6 Hz, got {rate}")
-    return Fraction(rate).limit_denominator(1000)
+    return Fraction(float(rate)).limit_denominator(1000)
 
 
 def _common(a: Fraction, b: Fraction) -> Fraction:
     """The lowest rate that is a multiple of both."""
-    return Fraction(
-        math.lcm(a.numerator, b.numerator), math.gcd(a.denominator, b.denominator)
-    )
+    return Fraction(math.lcm(a.numerator, b.numerator), math.gcd(a.denominator, b.denominator))

@@ -45,9 +45,9 @@ class DubinsVehicle:
           ``interior``; from there some path to every other goal stays inside, if need be with slow
           turns. Where a new goal has no such path yet, the old path is driven on until it has.
         - A goal outside ``interior`` is replaced by the nearest point of it.
-        - ``at_goal`` turns True at the end of the period in which it came within ARRIVAL_RADIUS. The
-          last decimetre is driven on and the vehicle then holds station at the goal; a caller that
-          sets the next goal as soon as ``at_goal`` is True keeps it moving at full speed.
+        - ``at_goal`` turns True at the end of the period in which it came within ARRIVAL_RADIUS.
+          The last decimetre is driven on and the vehicle then holds station at the goal; a caller
+          that sets the next goal as soon as ``at_goal`` is True keeps it moving at full speed.
 
     Raises:
         InputError: if a limit is not positive, or the start is not in ``interior``.
@@ -106,39 +106,40 @@ class DubinsVehicle:
         if self.goal is not None and math.dist(self.goal, (x, y)) < 1e-6:
             return
         self.goal, self.at_goal, self._moving, self._planned = (x, y), False, True, False
-        self._judge()
+        self._judge((x, y))
         if not self.at_goal:
-            self._plan()
+            self._plan((x, y))
 
     def advance(self, duration: float) -> Motion:
         """Drive (or hold station) for one control period of ``duration`` seconds."""
-        if self._moving and not self._planned:
-            self._plan()
-        motion = Motion(self._path, self._time, self._moving)
         self.speed, self.turn_rate = 0.0, 0.0
-        if self._moving:
-            self.speed, self.turn_rate = self._path.rates(self._time + duration)
-            self._time = min(self._time + duration, self._path.duration)
-            self._judge()
+        if self.goal is None or not self._moving:
+            return Motion(self._path, self._time, moving=False)
+        if not self._planned:
+            self._plan(self.goal)
+        motion = Motion(self._path, self._time, moving=True)
+        self.speed, self.turn_rate = self._path.rates(self._time + duration)
+        self._time = min(self._time + duration, self._path.duration)
+        self._judge(self.goal)
         return motion
 
-    def _plan(self) -> None:
+    def _plan(self, goal: tuple[float, float]) -> None:
         """Take the shortest path that stays inside; keep the present one if there is none yet."""
         pose = self.pose
         for share in TURN_SPEEDS:
             turn_speed = share * self.max_speed
-            paths = dubins_paths(pose, self.goal, turn_speed, self.max_turn_rate, self.max_speed)
+            paths = dubins_paths(pose, goal, turn_speed, self.max_turn_rate, self.max_speed)
             inside = [path for path in paths if path.stays_inside(self.environment)]
             if inside:
-                # Of equally long ones (a goal right behind) the first, whatever the last digits say.
+                # Of equally long ones (a goal right behind) the first, whatever the last digits.
                 self._path = min(inside, key=lambda path: round(path.length, 6))
                 self._time, self._planned = 0.0, True
                 return
 
-    def _judge(self) -> None:
+    def _judge(self, goal: tuple[float, float]) -> None:
         """Decide whether the goal was reached, and what is still worth driving."""
         pose, rest = self.pose, self._path.remaining(self._time)
-        near = math.dist((pose.x, pose.y), self.goal) <= ARRIVAL_RADIUS
+        near = math.dist((pose.x, pose.y), goal) <= ARRIVAL_RADIUS
         self.at_goal = self.at_goal or near or (self._planned and not rest.legs)
         if self.at_goal:
             # What passes a goal on its way round to it has arrived: only a last bit is driven on.
