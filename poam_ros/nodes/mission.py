@@ -12,8 +12,8 @@ from ..planning import GoalWatch
 
 PILOT, EXPLORING, PAUSED, DONE = "pilot", "exploring", "paused", "done"
 
-Choose = Callable[[np.ndarray], np.ndarray]
-"""The next waypoint [2] from the vehicle's position [2]."""
+Choose = Callable[[np.ndarray], "np.ndarray | None"]
+"""The next waypoint [2] from the vehicle's position [2]; None where the map allows no choice."""
 
 
 class Mission:
@@ -42,7 +42,7 @@ class Mission:
     ) -> None:
         self._workspace = workspace
         self._waypoints = list(workspace.clip(np.asarray(pilot, dtype=float)))
-        self._goal_radius = goal_radius
+        self.goal_radius = goal_radius
         self.max_samples = max_samples
         self.max_duration = max_duration
         self.state = PILOT
@@ -133,8 +133,10 @@ class Mission:
                 return
             self.state = EXPLORING
         if self._choose is not None and self.position is not None:
-            self._head_for(self._workspace.clip(self._choose(self.position)))
+            goal = self._choose(self.position)
+            if goal is not None:
+                self._head_for(self._workspace.clip(goal))
 
     def _head_for(self, goal: np.ndarray) -> None:
         self._target = goal
-        self._watch = GoalWatch(goal, self._goal_radius)
+        self._watch = GoalWatch(goal, self.goal_radius)

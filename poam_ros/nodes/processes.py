@@ -27,11 +27,12 @@ class Children:
         self._folder = log_folder
         self._alert = alert
         self._processes: dict[str, subprocess.Popen[str]] = {}
-        self._readers: list[threading.Thread] = []
+        self._vital: list[str] = []
+        self._readers: dict[str, threading.Thread] = {}
         self._last_lines: dict[str, str] = {}
 
-    def start(self, name: str, command: Sequence[str]) -> None:
-        """Start ``command``; its standard output and error both go to ``<name>.log``."""
+    def start(self, name: str, command: Sequence[str], *, vital: bool = True) -> None:
+        """Start ``command``, its output going to ``<name>.log``; others outlive one not vital."""
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -43,16 +44,19 @@ class Children:
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
         self._processes[name] = process
+        if vital:
+            self._vital.append(name)
         reader = threading.Thread(target=self._read, args=(name, process), daemon=True)
         reader.start()
-        self._readers.append(reader)
+        self._readers[name] = reader
 
     def ended(self) -> tuple[str, int, str] | None:
-        """A child that is no longer running: its name, exit status and last line; or None."""
-        for name, process in self._processes.items():
-            if process.poll() is not None:
-                self._readers[list(self._processes).index(name)].join(timeout=1.0)
-                return name, process.returncode, self._last_lines.get(name, "")
+        """A vital child that ended: its name, exit status and last line; None while all run."""
+        for name in self._vital:
+            status = self._processes[name].poll()
+            if status is not None:
+                self._readers[name].join(timeout=1.0)
+                return name, status, self._last_lines.get(name, "")
         return None
 
     def stop(self, grace: float = 10.0) -> None:
@@ -65,7 +69,7 @@ class Children:
             for process in running:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(max(0.0, deadline - time.monotonic()))
-        for reader in self._readers:
+        for reader in self._readers.values():
             reader.join(timeout=1.0)
 
     def _read(self, name: str, process: subprocess.Popen[str]) -> None:

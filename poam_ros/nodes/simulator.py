@@ -230,7 +230,7 @@ class SimulatorNode(Node):
             "goals_refused_not_finite": self._refused["not_finite"],
         }
         level = DiagnosticStatus.WARN if slow else DiagnosticStatus.OK
-        name = f"{self.get_fully_qualified_name()}: simulation"
+        name = self.get_fully_qualified_name().lstrip("/")
         self._diagnostics.publish(
             messages.write_diagnostics(name, level, text, values, self._now_ns)
         )

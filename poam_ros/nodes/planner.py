@@ -1,0 +1,246 @@
+"""The planner node: pilot survey, waypoints from the map, and the mission's state."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from geometry_msgs.msg import PoseStamped
+from nav_msgs.msg import Odometry, Path
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
+from rclpy.node import Node
+from sensor_msgs.msg import PointCloud2
+from std_msgs.msg import String, UInt64
+from std_srvs.srv import Trigger
+
+from ..errors import InputError
+from ..geometry import Extent
+from ..planning import PILOTS, PLANNERS
+from . import messages
+from .mission import DONE, EXPLORING, Mission
+from .parameters import PLANNER, declare
+from .running import run_node
+from .transforms import FrameChanger
+
+SECOND = 1_000_000_000
+GOAL_PERIOD = 1.0  # s of ROS time between two goals that are the same
+REPORT_PERIOD = 1.0  # s of wall time
+ODOMETRY_PATIENCE = 5.0  # s of wall time without odometry before this is said
+
+
+class PlannerNode(Node):
+    """Feeds a ``Mission`` with odometry, maps and counts, and publishes what it decides.
+
+    Raises:
+        InputError: a parameter is wrong.
+    """
+
+    def __init__(self, **node_arguments: Any) -> None:
+        super().__init__("planner", **node_arguments)
+        self._p = declare(self, PLANNER, self._changed)
+        p, self._workspace = self._p, Extent.of(self._p.workspace)
+        # The pilot's draws and the waypoints' do not disturb each other.
+        pilot, waypoints = np.random.SeedSequence(p.seed).spawn(2)
+        self._rng = np.random.default_rng(waypoints)
+        self._mission = Mission(
+            PILOTS[p.pilot](self._workspace, np.random.default_rng(pilot)),
+            self._workspace,
+            goal_radius=p.goal_radius,
+            max_samples=p.max_samples,
+            max_duration=p.max_duration,
+        )
+        self._map: messages.ReceivedMap | None = None
+        self._frames = FrameChanger(self, p.frame_id)
+        self._z = 0.0  # the vehicle's depth, which goals keep
+        self._heard = time.monotonic()  # the last odometry that was usable
+        self._refused: Counter[str] = Counter()
+        self._published: tuple[str | None, np.ndarray | None] = (None, None)
+        self._open()
+
+    def _open(self) -> None:
+        """Create publishers, subscriptions, services and timers; publish the first state."""
+        self._goals = self.create_publisher(PoseStamped, "goal_pose", messages.GOAL)
+        self._plans = self.create_publisher(Path, "plan", messages.LATCHED)
+        self._states = self.create_publisher(String, "mission/state", messages.LATCHED)
+        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
+        self.create_subscription(Odometry, "odom", self._on_odometry, messages.SENSOR_READ)
+        self.create_subscription(PointCloud2, "map/points", self._on_map, messages.LATCHED)
+        self.create_subscription(UInt64, "map/samples", self._on_samples, messages.LATCHED)
+        self.create_service(Trigger, "~/pause", self._on_pause)
+        self.create_service(Trigger, "~/resume", self._on_resume)
+        self.create_timer(GOAL_PERIOD, self._on_timer)
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.create_timer(REPORT_PERIOD, self._report, clock=steady)
+        self._announce()
+
+    @property
+    def _now_ns(self) -> int:
+        return self.get_clock().now().nanoseconds
+
+    @property
+    def _now(self) -> float:
+        return self._now_ns / SECOND
+
+    def _on_odometry(self, message: Odometry) -> None:
+        state = self._frames.into_map(messages.read_odometry(message))
+        if state is None:
+            self._refuse("odometry_frame", self._frames.reason)
+            return
+        if not all(math.isfinite(value) for value in state.position):
+            self._refuse("odometry_not_finite", f"odometry: expected numbers, got {state.position}")
+            return
+        if self._now_ns == 0:
+            return  # simulated time has not begun
+        self._heard, self._z = time.monotonic(), state.position[2]
+        arrival = self._mission.locate(np.array(state.position[:2]), self._now)
+        if arrival == "timeout":
+            self._say_given_up()
+        self._announce()
+
+    def _on_map(self, message: PointCloud2) -> None:
+        frame = messages.bare_frame(message.header.frame_id)
+        if frame != self._p.frame_id:
+            self._refuse("map_frame", f"map/points: expected {self._p.frame_id}, got {frame}")
+            return
+        try:
+            self._map = messages.read_map_cloud(message)
+        except InputError as error:
+            self._refuse("map_unreadable", str(error))
+            return
+        self._mission.explore_with(self._choose, self._now)
+        self._announce()
+
+    def _on_samples(self, message: UInt64) -> None:
+        self._mission.count_samples(message.data)
+        self._announce()
+
+    def _choose(self, position: np.ndarray) -> np.ndarray | None:
+        """The next waypoint by the latest map; None, and a warning, where the map allows none."""
+        latest, p = self._map, self._p
+        assert latest is not None
+        try:
+            return PLANNERS[p.planner](
+                lambda xy: latest.grid.interpolate(latest.variance, xy),
+                self._workspace,
+                position,
+                self._rng,
+                candidates=p.candidates,
+                distance_weight=p.distance_weight,
+            )
+        except InputError as error:
+            self._refuse("map_unusable", f"no waypoint from this map: {error}")
+            return None
+
+    def _on_timer(self) -> None:
+        """Let the limits act without odometry, and repeat the goal while it holds."""
+        if self._mission.tick(self._now) == "timeout":
+            self._say_given_up()
+        if not self._announce() and self._mission.goal is not None:
+            self._send_goal()
+
+    def _announce(self) -> bool:
+        """Publish the state and the goal where they changed; whether a goal was sent."""
+        mission, (state, goal) = self._mission, self._published
+        self._published = mission.state, mission.goal
+        if mission.state != state:
+            self._states.publish(String(data=mission.state))
+            self.get_logger().info(
+                f"{mission.state} at {mission.samples} samples"
+                + (", waiting for the first map" if self._waits_for_map else "")
+            )
+        if mission.goal is goal:
+            return False
+        self._plans.publish(
+            messages.write_path(mission.plan, self._now_ns, self._p.frame_id, self._z)
+        )
+        if mission.goal is None:
+            return False
+        self._send_goal()
+        return True
+
+    def _send_goal(self) -> None:
+        goal, position = self._mission.goal, self._mission.position
+        assert goal is not None and position is not None
+        yaw = math.atan2(goal[1] - position[1], goal[0] - position[0])
+        self._goals.publish(messages.write_pose(goal, self._now_ns, self._p.frame_id, self._z, yaw))
+
+    def _on_pause(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        response.success, response.message = self._mission.pause()
+        self._announce()
+        return response
+
+    def _on_resume(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        response.success, response.message = self._mission.resume()
+        self._announce()
+        return response
+
+    def _changed(self, names: frozenset[str]) -> None:
+        mission, p = self._mission, self._p
+        mission.goal_radius, mission.max_duration = p.goal_radius, p.max_duration
+        mission.max_samples = p.max_samples
+        mission.count_samples(mission.samples)
+        self._announce()
+
+    def _refuse(self, reason: str, text: str) -> None:
+        self._refused[reason] += 1
+        self.get_logger().warning(text, throttle_duration_sec=10.0)
+
+    def _say_given_up(self) -> None:
+        self.get_logger().warning(
+            f"a goal was given up: not reached in time ({self._mission.arrivals['timeout']} so far)"
+        )
+
+    @property
+    def _waits_for_map(self) -> bool:
+        return self._mission.state == EXPLORING and self._mission.goal is None
+
+    def _report(self) -> None:
+        """Diagnostics, by wall time: the mission, the goals, and what was refused."""
+        mission = self._mission
+        silent = time.monotonic() - self._heard > ODOMETRY_PATIENCE
+        if silent:
+            self.get_logger().warning(
+                "no odometry: waiting for it on "
+                + self.resolve_topic_name("odom")
+                + (" and for /clock" if self._now_ns == 0 else ""),
+                throttle_duration_sec=10.0,
+            )
+        text = "no odometry" if silent else mission.state
+        if self._waits_for_map and not silent:
+            text = "waiting for the first map"
+        values: dict[str, object] = {
+            "state": mission.state,
+            "samples": mission.samples,
+            # As text: a wall clock's seconds have more than six digits.
+            "began_s": "" if mission.began is None else f"{mission.began:.3f}",
+            "goals_reached": mission.arrivals["reached"],
+            "goals_passed": mission.arrivals["passed"],
+            "goals_timed_out": mission.arrivals["timeout"],
+        }
+        for reason in ("odometry_frame", "odometry_not_finite") + (
+            "map_frame",
+            "map_unreadable",
+            "map_unusable",
+        ):
+            values[f"refused_{reason}"] = self._refused[reason]
+        level = DiagnosticStatus.WARN if silent and mission.state != DONE else DiagnosticStatus.OK
+        name = self.get_fully_qualified_name().lstrip("/")
+        self._diagnostics.publish(
+            messages.write_diagnostics(name, level, text, values, self._now_ns)
+        )
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the node; returns the exit status."""
+    return run_node(PlannerNode, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
