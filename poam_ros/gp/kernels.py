@@ -53,18 +53,13 @@ class AttentiveKernel(Kernel):
             torch.linspace(min_lengthscale, max_lengthscale, num_lengthscales, dtype=torch.float64),
         )
         self.network = nn.Sequential(
-            nn.Linear(dim, hidden),
+            _linear(dim, hidden, generator),
             nn.Tanh(),
-            nn.Linear(hidden, hidden),
+            _linear(hidden, hidden, generator),
             nn.Tanh(),
-            nn.Linear(hidden, num_lengthscales),
+            _linear(hidden, num_lengthscales, generator),
             nn.Softmax(dim=-1),
-        ).double()
-        for layer in self.network:
-            if isinstance(layer, nn.Linear):
-                bound = layer.in_features**-0.5
-                nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
-                nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
+        )
         self.register_parameter("raw_amplitude", nn.Parameter(torch.zeros((), dtype=torch.float64)))
         self.register_constraint("raw_amplitude", Positive())
         self.initialize(
@@ -113,6 +108,14 @@ class AttentiveKernel(Kernel):
         W1 = self.weights(x1)
         W2 = W1 if x2 is x1 else self.weights(x2)
         return self.amplitude * _Blend.apply(W1, W2, self.base(x1, x2) if base is None else base)
+
+
+def _linear(inputs: int, outputs: int, generator: torch.Generator | None) -> nn.Linear:
+    """A linear layer with torch's usual initial values, drawn by the generator that is given."""
+    layer = nn.utils.skip_init(nn.Linear, inputs, outputs, dtype=torch.float64)
+    for values in layer.parameters():
+        nn.init.uniform_(values, -(inputs**-0.5), inputs**-0.5, generator=generator)
+    return layer
 
 
 class _Blend(torch.autograd.Function):

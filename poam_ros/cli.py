@@ -1,0 +1,136 @@
+"""The `poam` command. Exit status 0: done, 2: the input is wrong, 1: it failed otherwise."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import __version__
+from .errors import InputError, PoamError
+from .gp.methods import METHODS
+from .mapping import ModelSettings
+from .planning import PILOTS, PLANNERS
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    args = _parser().parse_args(arguments)
+    try:
+        return args.handler(args)
+    except InputError as error:
+        print(f"poam {args.command}: {error}", file=sys.stderr)
+        return 2
+    except PoamError as error:
+        print(f"poam {args.command}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"\npoam {args.command}: interrupted", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    from .nodes import local
+
+    parser = argparse.ArgumentParser(
+        prog="poam", description="Probabilistic Online Attentive Mapping (POAM)."
+    )
+    parser.add_argument("--version", action="version", version=f"poam_ros {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    sim = commands.add_parser(
+        "sim",
+        help="the whole ROS 2 graph: simulator, mapper, planner, with live progress",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    local.add_arguments(sim)
+    sim.set_defaults(handler=local.run)
+    run = commands.add_parser(
+        "run",
+        help="one mission in lock-step, without ROS (Algorithm 1 of the paper)",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    _add_run_arguments(run)
+    run.set_defaults(handler=_run)
+    return parser
+
+
+def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    model = ModelSettings()
+    add = parser.add_argument
+    add(
+        "--terrain",
+        default="jacksboro",
+        help="built-in name (jacksboro, seamounts), SRTM tile (N17E073) or file",
+    )
+    add("--elevation-range", nargs=2, type=float, metavar=("LOW", "HIGH"),
+        help="scale the terrain linearly to this range in m")  # fmt: skip
+    add("--method", default=model.method, help=f"one of: {', '.join(METHODS)}")
+    add("--planner", default="max-entropy", help=f"one of: {', '.join(PLANNERS)}")
+    add("--pilot", default="bezier", help=f"one of: {', '.join(PILOTS)}")
+    add("--seed", type=int, default=0, help="same seed, same mission")
+    add("--max-samples", type=int, default=5000, help="pings until the mission is done")
+    add("--sonar-rate", type=float, default=3.0, metavar="HZ", help="pings per second")
+    add("--num-inducing", type=int, default=model.num_inducing, help="largest number of them")
+    add("--resolution", type=float, default=0.5, help="cell size of the final map in m")
+    add("--threads", type=int, default=model.threads, help="of the linear algebra")
+    add("--device", default=model.device, help="torch device, such as cuda")
+    add("--output", type=Path, help="folder of results (default: runs/TERRAIN-METHOD-SEED)")
+
+
+def _run(args: argparse.Namespace) -> int:
+    from .experiments.mission import MissionSettings, run_mission
+    from .experiments.progress import mission_progress
+    from .world.simulation import SonarSettings
+    from .world.terrain import load_terrain
+
+    settings = MissionSettings(
+        planner=args.planner,
+        pilot=args.pilot,
+        seed=_checked_seed(args.seed),
+        max_samples=args.max_samples,
+        resolution=args.resolution,
+        model=ModelSettings(
+            method=args.method,
+            num_inducing=args.num_inducing,
+            threads=args.threads,
+            device=args.device,
+        ),
+        sonar=SonarSettings(rate=args.sonar_rate),
+    )
+    elevation_range = tuple(args.elevation_range) if args.elevation_range else None
+    terrain = load_terrain(args.terrain, elevation_range=elevation_range, seed=args.seed)
+    folder = args.output or Path("runs") / f"{terrain.name}-{args.method}-{args.seed}"
+    with mission_progress(settings.max_samples) as on_epoch:
+        records = run_mission(terrain, settings, folder, on_epoch)
+    last = records[-1]
+    print(
+        f"{last.samples} samples in {last.time_s:.0f} s of mission time: "
+        f"SMSE {last.metrics.smse:.4f}, MSLL {last.metrics.msll:.3f}, "
+        f"RMSE {last.metrics.rmse:.2f} m"
+    )
+    _draw(folder)
+    print(f"results: {folder}")
+    return 0
+
+
+def _draw(folder: Path) -> None:
+    from .experiments.figures import draw_run
+
+    try:
+        for path in draw_run(folder):
+            print(f"figure:  {path}")
+    except ImportError:
+        print("no figures: matplotlib is not installed (pip install 'poam_ros[sim]')")
+
+
+def _checked_seed(seed: int) -> int:
+    if seed < 0:
+        raise InputError(f"seed: expected zero or more, got {seed}")
+    return seed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

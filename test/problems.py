@@ -1,0 +1,65 @@
+"""Problems of several sizes, the same every time."""
+
+import math
+
+import numpy as np
+import torch
+
+from poam_ros.gp.data import Dataset
+from poam_ros.gp.kernels import AttentiveKernel
+from poam_ros.gp.methods import METHODS
+from poam_ros.gp.model import SparseGP
+from poam_ros.gp.online import OnlineSparseGP
+
+
+def scattered(count: int, seed: int) -> Dataset:
+    """Noisy data of a surface that is rough on one side, in [-1, 1]^2."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, size=(count, 2))
+    y = np.where(X[:, 0] > 0, np.sin(9 * X[:, 0]) * np.cos(7 * X[:, 1]), 0.3 * X[:, 1])
+    return Dataset(torch.from_numpy(X), torch.from_numpy(y + 0.1 * rng.normal(size=count)))
+
+
+def make_kernel(seed: int = 1, sharpness: float = 3.0) -> AttentiveKernel:
+    """A kernel whose weights vary over the inputs, as after training."""
+    kernel = AttentiveKernel(amplitude=1.3, generator=torch.Generator().manual_seed(seed))
+    with torch.no_grad():
+        for parameter in kernel.network.parameters():
+            parameter.mul_(sharpness)
+    return kernel
+
+
+def make_online(num_inducing: int, *, noise: float = 0.05, steps: int = 0, **options):
+    """An online model; without steps its hyperparameters stay where they are."""
+    model = SparseGP(options.pop("kernel", None) or make_kernel(), noise, 1e-6)
+    return OnlineSparseGP(
+        model,
+        METHODS["poam"],
+        num_inducing=num_inducing,
+        steps=steps,
+        generator=torch.Generator().manual_seed(0),
+        **options,
+    )
+
+
+def numpy_kernel(kernel: AttentiveKernel, X1: np.ndarray, X2: np.ndarray) -> np.ndarray:
+    """The Attentive Kernel, term by term from the paper's formula, with numpy alone."""
+
+    def weights(X):
+        layers = [m for m in kernel.network if isinstance(m, torch.nn.Linear)]
+        for i, layer in enumerate(layers):
+            X = X @ layer.weight.detach().numpy().T + layer.bias.detach().numpy()
+            if i < len(layers) - 1:
+                X = np.tanh(X)
+        w = np.exp(X - X.max(1, keepdims=True))
+        w /= w.sum(1, keepdims=True)
+        return w / np.linalg.norm(w, axis=1, keepdims=True)
+
+    W1, W2 = weights(X1), weights(X2)
+    squared = ((X1[:, None] - X2[None]) ** 2).sum(-1)
+    blend = sum(
+        np.outer(W1[:, m], W2[:, m]) * np.exp(-squared / (2 * length**2))
+        for m, length in enumerate(kernel.lengthscales.numpy())
+    )
+    amplitude = math.log1p(math.exp(kernel.raw_amplitude.item()))
+    return amplitude * (W1 @ W2.T) * blend

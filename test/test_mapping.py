@@ -1,0 +1,122 @@
+"""The mapper: metres outside, scaled units inside."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from poam_ros.errors import InputError
+from poam_ros.geometry import Extent, Grid
+from poam_ros.mapping import BathymetricMapper, ModelSettings
+
+WORKSPACE = Extent(100, 180, -20, 20)
+SMALL = ModelSettings(num_inducing=80, steps=20, minibatch=64)
+
+
+def ground(xy):
+    return -40 + 6 * np.sin(xy[:, 0] / 9) + 0.1 * xy[:, 1]
+
+
+def pings(count, seed):
+    rng = np.random.default_rng(seed)
+    xy = WORKSPACE.sample(count, rng)
+    return xy, ground(xy) + 0.3 * rng.normal(size=count)
+
+
+@pytest.fixture
+def mapper():
+    mapper = BathymetricMapper(WORKSPACE, SMALL)
+    for k in range(8):
+        mapper.update(*pings(60, k))
+    return mapper
+
+
+def test_maps_in_metres(mapper):
+    snapshot = mapper.map(Grid.cells(WORKSPACE, 2.0))
+    truth = ground(snapshot.grid.points).reshape(snapshot.grid.shape)
+    assert snapshot.mean.shape == (20, 40)
+    assert np.sqrt(np.mean((snapshot.mean - truth) ** 2)) < 1.0
+    # Isotropic scaling by the longer side: 0.05 to 0.5 of 40 m.
+    assert 2 <= snapshot.lengthscale.min() <= snapshot.lengthscale.max() <= 20
+    assert np.all(WORKSPACE.contains(snapshot.inducing_points, slack=1e-9))
+    assert snapshot.samples == mapper.samples == 480
+
+
+def test_variance_holds_the_noise_unless_told_not_to(mapper):
+    xy, _ = pings(10, 20)
+    difference = mapper.predict(xy).variance - mapper.predict(xy, noise=False).variance
+    report = mapper.update(*pings(1, 21))
+    np.testing.assert_allclose(difference, difference[0])
+    assert difference[0] == pytest.approx(report.noise_std**2, rel=0.6)
+
+
+def test_keeps_its_data(mapper):
+    xy, z = (np.concatenate(parts) for parts in zip(*(pings(60, k) for k in range(8)), strict=True))
+    np.testing.assert_allclose(mapper.xy, xy)
+    np.testing.assert_allclose(mapper.z, z)
+
+
+def test_scalers_are_those_of_the_first_batch_for_good():
+    # A shifted and stretched sea gives the same map, shifted and stretched. Without training:
+    # its rounding would decide ties among the inducing points in another way.
+    still = replace(SMALL, steps=0)
+    a, b = BathymetricMapper(WORKSPACE, still), BathymetricMapper(WORKSPACE, still)
+    for k in range(3):
+        xy, z = pings(60, k)
+        a.update(xy, z)
+        b.update(xy, 10 * z - 500)
+    at = pings(20, 9)[0]
+    np.testing.assert_allclose(b.predict(at).mean, 10 * a.predict(at).mean - 500, rtol=1e-6)
+    np.testing.assert_allclose(b.predict(at).variance, 100 * a.predict(at).variance, rtol=1e-6)
+
+
+def test_reset_begins_anew(mapper):
+    mapper.reset()
+    assert not mapper.initialised and mapper.samples == 0 and len(mapper.xy) == 0
+    mapper.update(*pings(60, 0))
+    fresh = BathymetricMapper(WORKSPACE, SMALL)
+    fresh.update(*pings(60, 0))
+    at = pings(20, 9)[0]
+    np.testing.assert_array_equal(mapper.predict(at).mean, fresh.predict(at).mean)
+
+
+@pytest.mark.parametrize(
+    ("xy", "z", "words"),
+    [
+        (np.zeros((3, 3)), np.zeros(3), r"xy \[N, 2\]"),
+        (np.zeros((3, 2)), np.zeros(2), r"got \[3, 2\] and \[2\]"),
+        (np.zeros((0, 2)), np.zeros(0), "at least one"),
+        (np.array([[0.0, np.nan]]), np.zeros(1), "finite"),
+        (np.zeros((5, 2)), np.full(5, -3.0), "elevations that differ"),
+    ],
+)
+def test_bad_pings_are_refused_and_change_nothing(xy, z, words):
+    mapper = BathymetricMapper(WORKSPACE, SMALL)
+    with pytest.raises(InputError, match=words):
+        mapper.update(xy, z)
+    assert not mapper.initialised
+    mapper.update(*pings(30, 0))
+    assert mapper.samples == 30
+
+
+def test_bad_questions_are_refused(mapper):
+    with pytest.raises(InputError, match=r"\[N, 2\]"):
+        mapper.predict(np.zeros(2))
+    with pytest.raises(InputError, match="at least one update"):
+        BathymetricMapper(WORKSPACE, SMALL).predict(np.zeros((1, 2)))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"method": "magic"},
+        {"num_inducing": 0},
+        {"jitter": -1e-6},
+        {"noise_variance": float("nan")},
+        {"min_lengthscale": 0.7},
+        {"device": "abacus"},
+    ],
+)
+def test_settings_are_checked(bad):
+    with pytest.raises(InputError, match=f"{next(iter(bad))}: expected"):
+        BathymetricMapper(WORKSPACE, ModelSettings(**bad))
