@@ -124,6 +124,9 @@ class Mission:
             self._target = self._watch = None
         if self._target is None:
             self._choose_next()
+            if self._watch is not None and self.position is not None:
+                # Its time begins now; an arrival at once is judged with the next position.
+                self._watch.update(self.position, now)
         return arrival
 
     def _choose_next(self) -> None:
