@@ -24,6 +24,8 @@ from poam_ros.nodes.parameters import NODES
 
 ROWS = {row.name: row for table in NODES.values() for row in table}
 FORWARDED = ("terrain", "speed", "max_samples", "method", "planner", "pilot", "seed", "output")
+# At 20 times real time, minutes of the mission would pass while the mapper still loads torch.
+BEFORE_FILE = {"simulator": [{"wait_for_mission": True}]}
 RVIZ = Parameter("rviz", False, "Show the mission in RViz (the rviz2 package)")
 RVIZ_LAYOUT = Path(__file__).parent.parent / "config" / "sim.rviz"
 
@@ -40,10 +42,16 @@ def generate_launch_description() -> LaunchDescription:
             "namespace": namespace,
             "remappings": SIMULATED_REMAPPINGS if namespace else [],
         }
-        simulated = {"use_sim_time": True}
         actions: list[Action] = [
             required_node(
-                name, parameters=[*arguments.parameters(context, name), simulated], **place
+                name,
+                parameters=[
+                    *BEFORE_FILE.get(name, []),
+                    *arguments.parameters(context, name),
+                    # The monitor lives on wall time, and is spared the clock's messages.
+                    {"use_sim_time": name != "monitor"},
+                ],
+                **place,
             )
             for name in NODES
         ]
@@ -53,7 +61,7 @@ def generate_launch_description() -> LaunchDescription:
                 executable="rviz2",
                 name="rviz2",
                 arguments=["-d", str(RVIZ_LAYOUT)],
-                parameters=[simulated],
+                parameters=[{"use_sim_time": True}],
                 **place,
             )
             actions.append(rviz)

@@ -104,11 +104,12 @@ def test_simulation_runs_on_simulated_time_with_typed_values():
     commands = nodes("sim", speed="20", max_samples="300", output="2024", keep="True", seed="3")
     assert set(commands) == {"simulator", "mapper", "planner", "monitor"}
     simulator, mapper = parameters(commands["simulator"]), parameters(commands["mapper"])
-    assert simulator == {"use_sim_time": True, "speed": 20.0, "seed": 3}
+    waiting = {"use_sim_time": True, "wait_for_mission": True}
+    assert simulator == {**waiting, "speed": 20.0, "seed": 3}
     assert mapper == {"use_sim_time": True, "output": "2024", "seed": 3}
     assert parameters(commands["planner"]) == {"use_sim_time": True, "max_samples": 300, "seed": 3}
     monitor = parameters(commands["monitor"])
-    assert (monitor["keep"], monitor["output"]) == (True, "2024")
+    assert monitor == {"use_sim_time": False, "keep": True, "output": "2024"}
 
 
 def test_params_file_beats_defaults_and_arguments_beat_it(tmp_path):
