@@ -51,6 +51,7 @@ class MapperNode(Node):
         self.grid = Grid.cells(self.workspace, self.values.resolution)
         self.gate = PingGate(self._gate_settings())
         self.lost: Counter[str] = Counter()
+        self.lost_lately = 0  # since the diagnostics before
         self.state: str | None = None
         self._samples_before = 0  # pings accepted before the last reset
         self._frames = FrameChanger(self, self.frame_id)
@@ -121,6 +122,7 @@ class MapperNode(Node):
     def _sensor(self, topic: str, kind: type, callback: Callable[[Any], None]) -> None:
         def count_lost(status: Any) -> None:
             self.lost[topic] += status.total_count_change
+            self.lost_lately += status.total_count_change
 
         try:
             events = SubscriptionEventCallbacks(message_lost=count_lost)
@@ -208,6 +210,7 @@ class MapperNode(Node):
     def _on_timer(self) -> None:
         self._pass_on()
         self._diagnostics.publish(describe(self))
+        self.lost_lately = 0
 
     def _publish_samples(self) -> None:
         self._samples.publish(UInt64(data=self.samples))

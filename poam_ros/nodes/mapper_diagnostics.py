@@ -32,8 +32,8 @@ def _judged(node: MapperNode) -> tuple[bytes, str]:
         return DiagnosticStatus.WARN, "pings come, but no odometry"
     if status.dropped:
         return DiagnosticStatus.WARN, f"{sum(status.dropped.values())} accepted pings were dropped"
-    if node.lost:
-        return DiagnosticStatus.WARN, f"{sum(node.lost.values())} messages were lost on the way"
+    if node.lost_lately:
+        return DiagnosticStatus.WARN, f"{node.lost_lately} messages were lost on the way just now"
     if not status.updates:
         return DiagnosticStatus.OK, "waiting for the pilot survey"
     return DiagnosticStatus.OK, "done" if gate.closed else "mapping"

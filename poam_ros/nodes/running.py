@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import rclpy
 from rclpy.exceptions import InvalidParameterValueException
@@ -22,39 +26,56 @@ def run_node(factory: Callable[[], Node], args: Sequence[str] | None = None) -> 
     0: stopped by Ctrl-C, SIGTERM or its own shutdown. 2: arguments, a file or a parameter are wrong
     (one line on stderr). 1: it failed otherwise (traceback on stderr).
     """
-    try:
-        rclpy.init(args=None if args is None else list(args))
-    except KeyboardInterrupt:
-        return DONE
-    except Exception as error:  # rclpy raises types of its C library
-        return _refused(error)
-    node: Node | None = None
-    try:
-        node = factory()
-        rclpy.spin(node)
-        return DONE
-    except (KeyboardInterrupt, ExternalShutdownException):
-        return DONE
-    except (InputError, InvalidParameterValueException) as error:
-        return _refused(error)
-    except Exception:
-        # A callback that was interrupted by the shutdown fails in many ways; none is a fault.
-        if not rclpy.ok():
+    running = threading.Event()
+    with _quiet_signals(running):
+        try:
+            rclpy.init(args=None if args is None else list(args))
+        except Exception as error:  # rclpy raises types of its C library
+            return _refused(error)
+        node: Node | None = None
+        try:
+            node = factory()
+            running.set()
+            rclpy.spin(node)
             return DONE
-        traceback.print_exc()
-        return FAILED
-    finally:
-        _close(node)
+        except ExternalShutdownException:
+            return DONE
+        except (InputError, InvalidParameterValueException) as error:
+            return _refused(error)
+        except Exception:
+            # A callback that was interrupted by the shutdown fails in many ways; none is a fault.
+            if not rclpy.ok():
+                return DONE
+            traceback.print_exc()
+            return FAILED
+        finally:
+            if node is not None:
+                node.destroy_node()
+            rclpy.try_shutdown()
 
 
-def _close(node: Node | None) -> None:
+@contextmanager
+def _quiet_signals(running: threading.Event) -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end the process without an exception in the middle of anything.
+
+    rclpy shuts its context down on both by itself, and the spin ends; all that is left to do is to
+    keep Python from raising a KeyboardInterrupt, which leaves half-made objects whose finalisers
+    print tracebacks. While the node is still being made, nothing is worth waiting for.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(*_: object) -> None:
+        if not running.is_set():
+            os._exit(DONE)
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        if node is not None:
-            node.destroy_node()
-        rclpy.try_shutdown()
-    except KeyboardInterrupt:
-        # A second Ctrl-C while closing asks for what is already under way.
-        rclpy.try_shutdown()
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _refused(error: Exception) -> int:
