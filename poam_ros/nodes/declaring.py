@@ -6,7 +6,7 @@ The rows themselves are in ``parameters.py``. Nothing here imports rclpy until a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Union
@@ -193,7 +193,7 @@ def _follow(
     node.add_post_set_parameters_callback(apply)
 
 
-def render_yaml(nodes: dict[str, Sequence[Parameter]], title: str) -> str:
+def render_yaml(nodes: Mapping[str, Sequence[Parameter]], title: str) -> str:
     """A ROS parameter file with every default; `/**/` lets it serve a node in any namespace."""
     lines = [f"# {title}", "# Rendered from poam_ros/nodes/parameters.py; a test keeps them equal."]
     for node, table in nodes.items():
