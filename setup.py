@@ -4,7 +4,7 @@ import re
 from glob import glob
 from pathlib import Path
 
-from setuptools import find_packages, setup
+from setuptools import Extension, find_packages, setup
 
 NAME = "poam_ros"
 NODES = ("mapper", "planner", "simulator", "monitor")
@@ -30,6 +30,21 @@ ROS = [
 TEST = ["pytest>=7.4"]
 DEV = ["ruff>=0.15", "mypy>=1.11", "colcon-common-extensions>=0.3", "catkin-pkg>=1.0"]
 
+# Plain C that is called through ctypes. Optional: without a compiler torch does the same, slower.
+# No processor flags: the source picks what the processor has when it is loaded.
+NATIVE = Extension(
+    f"{NAME}.gp.native._attentive",
+    sources=[f"{NAME}/gp/native/attentive.c"],
+    extra_compile_args=[
+        "-O3",
+        "-fopenmp-simd",
+        "-ffp-contract=fast",
+        "-fno-math-errno",
+        "-fno-trapping-math",
+    ],
+    optional=True,
+)
+
 setup(
     name=NAME,
     version=re.search(r'^__version__ = "(.+)"$', INIT, re.MULTILINE).group(1),
@@ -43,7 +58,14 @@ setup(
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
     python_requires=">=3.10",
     # Lower bounds only, and no ROS: pip must leave a ROS installation as it is.
-    install_requires=["gpytorch>=1.11", "numpy>=1.24", "torch>=2.0"],
+    install_requires=[
+        "gpytorch>=1.11",
+        "numpy>=1.24",
+        "scipy>=1.8",
+        "threadpoolctl>=3.0",
+        "torch>=2.0",
+    ],
+    ext_modules=[NATIVE],
     extras_require={
         "sim": SIM,
         "geotiff": ["rasterio>=1.3"],
@@ -64,5 +86,5 @@ setup(
             f"poam = {NAME}.cli:main",
         ],
     },
-    zip_safe=True,
+    zip_safe=False,
 )

@@ -7,6 +7,7 @@ from time import perf_counter
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from .errors import InputError
@@ -122,7 +123,9 @@ class BathymetricMapper:
         self.workspace = workspace
         self.settings = settings or ModelSettings()
         self.seed = seed
+        # torch has its own threads, SciPy's BLAS others.
         torch.set_num_threads(self.settings.threads)
+        threadpool_limits(self.settings.threads)
         try:
             self._device = torch.device(self.settings.device)
             torch.empty(0, device=self._device)

@@ -10,6 +10,8 @@ from gpytorch.kernels import Kernel
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from . import native
+
 
 class AttentiveKernel(Kernel):
     r"""The non-stationary Attentive Kernel (Sec. III-B; Chen et al., 2022).
@@ -91,6 +93,10 @@ class AttentiveKernel(Kernel):
         rates = -0.5 / self.lengthscales.square()
         return torch.stack([(squared * rate).exp_() for rate in rates.tolist()])
 
+    def prepare(self, X1: Tensor, X2: Tensor) -> Tensor | None:
+        """What ``forward`` can reuse as ``base`` over many calls; None where it has no need."""
+        return None if native.usable(X1, X2, len(self.lengthscales)) else self.base(X1, X2)
+
     def forward(
         self,
         x1: Tensor,
@@ -101,12 +107,14 @@ class AttentiveKernel(Kernel):
     ) -> Tensor:
         """Covariances [..., N1, N2] of x1 [..., N1, D] and x2 [..., N2, D].
 
-        With ``diag`` their diagonal [..., N1]. ``base`` may hold ``self.base(x1, x2)`` from before.
+        With ``diag`` their diagonal [..., N1]. ``base``: what ``prepare`` gave for these inputs.
         """
         if diag:
             return self.amplitude.expand(x1.shape[:-1])
         W1 = self.weights(x1)
         W2 = W1 if x2 is x1 else self.weights(x2)
+        if native.usable(x1, x2, len(self.lengthscales)):
+            return native.covariance(x1, x2, W1, W2, self.lengthscales, self.amplitude)
         return self.amplitude * _Blend.apply(W1, W2, self.base(x1, x2) if base is None else base)
 
 
@@ -119,7 +127,7 @@ def _linear(inputs: int, outputs: int, generator: torch.Generator | None) -> nn.
 
 
 class _Blend(torch.autograd.Function):
-    r"""(W1 W2^T) o sum_m (w_m w'_m^T) o E_m, with a hand-written backward.
+    r"""(W1 W2^T) o sum_m (w_m w'_m^T) o E_m, with a hand-written backward, in torch alone.
 
     W1 [..., N1, P], W2 [..., N2, P], E [P, ..., N1, N2] -> [..., N1, N2].
     """

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.linalg.lapack import dpstrf
+from scipy.linalg.blas import dsymm, dsyr2k, dsyrk
+from scipy.linalg.lapack import dpotri, dpstrf
 from torch import Tensor
 
 from ..errors import CholeskyError
@@ -56,6 +57,54 @@ def add_jitter(A: Tensor, jitter: float) -> Tensor:
     A = A.clone()
     A.diagonal().add_(jitter)
     return A
+
+
+def _on_cpu(*tensors: Tensor) -> bool:
+    return all(t.is_cpu and t.dtype == torch.float64 for t in tensors)
+
+
+def _f(A: Tensor) -> np.ndarray:
+    """A^T as LAPACK sees the memory of A: no copy if A is contiguous."""
+    return A.detach().numpy().T
+
+
+def _c(A: np.ndarray) -> Tensor:
+    """The transpose of LAPACK's result, as torch sees its memory."""
+    return torch.from_numpy(A.T)
+
+
+# Symmetric products. Of a symmetric result only the lower triangle is meant: BLAS saves the other
+# half, and SciPy's runs faster than torch's on many processors. Elsewhere torch does it whole.
+
+
+def inverse_lower(L: Tensor) -> Tensor:
+    """Lower triangle of (L L^T)^-1 [M, M]."""
+    return _c(dpotri(_f(L), lower=0)[0]) if _on_cpu(L) else torch.cholesky_inverse(L)
+
+
+def symmetric_product(A_lower: Tensor, B: Tensor) -> Tensor:
+    """A B [M, N] for a symmetric A [M, M] that is given by its lower triangle."""
+    if _on_cpu(A_lower, B):
+        return _c(dsymm(1.0, _f(A_lower), _f(B), side=1, lower=0))
+    return mirrored(A_lower) @ B
+
+
+def square_lower(A: Tensor) -> Tensor:
+    """Lower triangle of A A^T [M, M]."""
+    return _c(dsyrk(1.0, _f(A), trans=1, lower=0)) if _on_cpu(A) else A @ A.mT
+
+
+def double_lower(A: Tensor, B: Tensor) -> Tensor:
+    """Lower triangle of A B^T + B A^T [M, M]."""
+    if _on_cpu(A, B):
+        return _c(dsyr2k(1.0, _f(A), _f(B), trans=1, lower=0))
+    product = A @ B.mT
+    return product + product.mT
+
+
+def mirrored(A_lower: Tensor) -> Tensor:
+    """The symmetric matrix [M, M] with this lower triangle."""
+    return A_lower.tril() + A_lower.tril(-1).mT
 
 
 def pivoted_cholesky(K: Tensor, rank: int, tolerance: float) -> Tensor:

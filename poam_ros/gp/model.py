@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from .data import Prediction
 from .kernels import AttentiveKernel
-from .linalg import Factor, add_jitter, cholesky
+from .linalg import Factor, add_jitter, cholesky, symmetric_product
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,10 @@ class Posterior:
 
 
 class _Predictor(NamedTuple):
-    """What every prediction shares: L, L^-1 m and I - L^-1 S L^-T, with Kuu = L L^T."""
+    """What every prediction shares: c = Kuu^-1 m and Q = Kuu^-1 - Kuu^-1 S Kuu^-1 (lower)."""
 
-    L: Tensor
-    mean: Tensor
-    reduction: Tensor
+    c: Tensor
+    Q: Tensor
 
 
 class SparseGP(nn.Module):
@@ -103,19 +102,22 @@ class SparseGP(nn.Module):
         return Prediction(mean, variance + self.noise if noise else variance)
 
     def _predict_chunk(self, X: Tensor, predictor: _Predictor) -> tuple[Tensor, Tensor]:
-        # V = L^-1 Kuf: mean = V^T L^-1 m, variance = kff - diag(V^T (I - L^-1 S L^-T) V)
-        V = torch.linalg.solve_triangular(predictor.L, self.kernel.forward(self.Z, X), upper=False)
-        variance = self.kernel.forward(X, X, diag=True) - (V * (predictor.reduction @ V)).sum(0)
-        # Rounding may leave a variance of -1e-16 next to a noise-free datum.
-        return V.mT @ predictor.mean, variance.clamp_min(0.0)
+        # mean = Kfu c, variance = kff - diag(Kfu Q Kuf)
+        Kuf = self.kernel.forward(self.Z, X)
+        explained = (Kuf * symmetric_product(predictor.Q, Kuf)).sum(0)
+        variance = self.kernel.forward(X, X, diag=True) - explained
+        # Rounding may leave a variance just below zero next to a noise-free datum.
+        return Kuf.mT @ predictor.c, variance.clamp_min(0.0)
 
     def _shared(self) -> _Predictor:
         if self._predictor is None:
             assert self.q is not None
             Kuu = add_jitter(self.kernel.forward(self.Z, self.Z), self.jitter)
             L = self.factorise(Kuu, "Kuu").L
-            both = torch.cat([self.q.root, self.q.m.unsqueeze(-1)], dim=1)
-            both = torch.linalg.solve_triangular(L, both, upper=False)
-            root, mean = both[:, :-1], both[:, -1]
-            self._predictor = _Predictor(L, mean, add_jitter(-root @ root.mT, 1.0))
+            # Q = L^-T (I - L^-1 S L^-T) L^-1: the difference is taken where all is of size one.
+            root = torch.linalg.solve_triangular(L, self.q.root, upper=False)
+            half = torch.linalg.solve_triangular(L.mT, add_jitter(-root @ root.mT, 1.0), upper=True)
+            Q = torch.linalg.solve_triangular(L.mT, half.mT, upper=True)
+            c = torch.cholesky_solve(self.q.m.unsqueeze(-1), L).squeeze(-1)
+            self._predictor = _Predictor(c, 0.5 * (Q + Q.mT))
         return self._predictor

@@ -9,7 +9,14 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .linalg import cholesky
+from .linalg import (
+    cholesky,
+    double_lower,
+    inverse_lower,
+    mirrored,
+    square_lower,
+    symmetric_product,
+)
 from .model import Posterior
 
 
@@ -59,15 +66,15 @@ class _Elbo(torch.autograd.Function):
     ) -> Tensor:
         M, B = Kuf.shape
         L = cholesky(Kuu, "Kuu of the M-step").L
-        C = torch.cholesky_inverse(L)
-        A = C @ Kuf
+        C = inverse_lower(L)
+        A = symmetric_product(C, Kuf)
         T_root = torch.cat([root, m.unsqueeze(-1)], dim=1)
-        E_root = C @ T_root
+        E_root = symmetric_product(C, T_root)
+        E = square_lower(E_root)
         c = E_root[:, -1]
-        E = E_root @ E_root.mT
         # D = C S C Kuf = E Kuf - c mu^T
         mu = Kuf.mT @ c
-        D = torch.addr(E @ Kuf, c, mu, alpha=-1)
+        D = torch.addr(symmetric_product(E, Kuf), c, mu, alpha=-1)
         v = kff - ((A - D) * Kuf).sum(0)
         error = y - mu
         quadratic = (error.square() + v).mean()
@@ -79,8 +86,7 @@ class _Elbo(torch.autograd.Function):
         h = 0.5 / (noise * B)
         # mu and v pull on Kuf directly, and on Kuu through C: dKuu -= sym(X A^T)
         X = torch.addr(h * (2 * D - A), c, g)
-        XA = X @ A.mT
-        dKuu = (C - E) / (2 * num_data) - 0.5 * (XA + XA.mT)
+        dKuu = mirrored((C - E) / (2 * num_data) - 0.5 * double_lower(X, A))
         dKuf = X - h * A
         dnoise = 0.5 / noise - 0.5 * quadratic / noise.square()
         ctx.save_for_backward(dKuu, dKuf, h.expand(B), dnoise)

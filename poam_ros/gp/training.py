@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from .data import Dataset
+from .linalg import add_jitter
 from .model import SparseGP
 from .objectives import elbo_loss
 
@@ -43,15 +44,14 @@ def train(
         CholeskyError: if Kuu is beyond repair.
     """
     assert model.q is not None
-    base_uu = model.kernel.base(model.Z, model.Z)
+    base = model.kernel.prepare(model.Z, model.Z)
     losses = []
     for _ in range(steps):
         index = torch.randint(len(data), (minibatch,), generator=generator)
         batch = data[index.to(data.X.device)]
-        Kuu = model.kernel.forward(model.Z, model.Z, base=base_uu)
+        Kuu = add_jitter(model.kernel.forward(model.Z, model.Z, base=base), model.jitter)
         Kuf = model.kernel.forward(model.Z, batch.X)
         kff = model.kernel.forward(batch.X, batch.X, diag=True)
-        Kuu = Kuu + model.jitter * torch.eye(len(Kuu), dtype=Kuu.dtype, device=Kuu.device)
         loss = elbo_loss(Kuu, Kuf, kff, model.noise, batch.y, model.q, len(data))
         optimizer.zero_grad(set_to_none=True)
         loss.backward()

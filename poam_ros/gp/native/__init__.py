@@ -1,0 +1,151 @@
+"""The Attentive Kernel in C, where it was built; without it torch does the same, slower.
+
+The library is built with the package where there is a C compiler (see setup.py). The environment
+variable ``POAM_NATIVE=0`` leaves it aside.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import lru_cache
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+MAX_BASES = 32  # as in attentive.c
+_POINTERS = ("X1", "X2T", "W1", "W2T", "rates", "source", "power")
+
+
+class _Problem(ctypes.Structure):
+    """As in attentive.c."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("n1", "n2", "dim", "bases")),
+        *((name, ctypes.c_void_p) for name in _POINTERS),
+        ("amplitude", ctypes.c_double),
+    )
+
+
+def _load() -> ctypes.CDLL | None:
+    if os.environ.get("POAM_NATIVE", "1") == "0":
+        return None
+    for suffix in EXTENSION_SUFFIXES:
+        path = Path(__file__).with_name(f"_attentive{suffix}")
+        if path.exists():
+            library = ctypes.CDLL(str(path))
+            problem, pointer = ctypes.POINTER(_Problem), ctypes.c_void_p
+            library.attentive_forward.argtypes = (problem, ctypes.c_int, pointer)
+            library.attentive_forward.restype = None
+            library.attentive_backward.argtypes = (problem, ctypes.c_int, *[pointer] * 3)
+            library.attentive_backward.restype = ctypes.c_double
+            return library
+    return None
+
+
+_library = _load()
+
+#: What computes the kernel, for logs and benchmarks.
+BACKEND = "native" if _library else "torch"
+
+
+def usable(X1: Tensor, X2: Tensor, bases: int) -> bool:
+    """Whether ``covariance`` can take these inputs."""
+    return (
+        _library is not None
+        and bases <= MAX_BASES
+        and all(
+            X.ndim == 2 and X.dtype == torch.float64 and X.is_cpu and not X.requires_grad
+            for X in (X1, X2)
+        )
+    )
+
+
+def covariance(
+    X1: Tensor, X2: Tensor, W1: Tensor, W2: Tensor, lengthscales: Tensor, amplitude: Tensor
+) -> Tensor:
+    """The Attentive Kernel's covariances [N1, N2], differentiable in W1, W2 and the amplitude.
+
+    X1 [N1, D] and X2 [N2, D]; weights W1 [N1, P] and W2 [N2, P]. Symmetric if X2 is X1.
+    """
+    lengths = tuple(lengthscales.tolist())
+    return _Covariance.apply(X1, X2, W1, W2, lengths, amplitude, X2 is X1)
+
+
+@lru_cache(maxsize=8)
+def _plan(lengthscales: tuple[float, ...]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """An order of the base kernels in which many are powers of an earlier one.
+
+    A lengthscale that is 1/2 (1/3) of another belongs to the 4th (9th) power of its base kernel:
+    l, 2 l ... 10 l take 5 exponentials instead of 10.
+    """
+    order = sorted(range(len(lengthscales)), key=lambda m: -lengthscales[m])
+    source, power = [], []
+    for place, m in enumerate(order):
+        found = (-1, 4)
+        for divisor in (2, 3):
+            for earlier in range(place):
+                ratio = lengthscales[order[earlier]] / lengthscales[m]
+                if found[0] < 0 and abs(ratio - divisor) < 1e-13 * divisor:
+                    found = (earlier, divisor**2)
+        source.append(found[0])
+        power.append(found[1])
+    rates = -0.5 / torch.tensor(lengthscales, dtype=torch.float64)[order].square()
+    return torch.tensor(order), rates, torch.tensor(source), torch.tensor(power)
+
+
+class _Call:
+    """The arguments of one call, and the arrays that they point to."""
+
+    def __init__(self, arrays: dict[str, Tensor], amplitude: float) -> None:
+        (n1, bases), n2 = arrays["W1"].shape, arrays["W2T"].shape[1]
+        self.arrays = {name: array.contiguous() for name, array in arrays.items()}
+        pointers = {name: array.data_ptr() for name, array in self.arrays.items()}
+        self.problem = ctypes.byref(
+            _Problem(n1, n2, arrays["X1"].shape[1], bases, amplitude=amplitude, **pointers)
+        )
+
+
+class _Covariance(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        X1: Tensor,
+        X2: Tensor,
+        W1: Tensor,
+        W2: Tensor,
+        lengthscales: tuple[float, ...],
+        amplitude: Tensor,
+        symmetric: bool,
+    ) -> Tensor:
+        assert _library is not None
+        order, rates, source, power = _plan(lengthscales)
+        arrays = {"X1": X1, "X2T": X2.mT, "W1": W1[:, order], "W2T": W2[:, order].mT}
+        call = _Call(arrays | {"rates": rates, "source": source, "power": power}, amplitude.item())
+        K = X1.new_empty(len(X1), len(X2))
+        _library.attentive_forward(call.problem, symmetric, K.data_ptr())
+        ctx.call, ctx.symmetric, ctx.order, ctx.amplitude = call, symmetric, order, amplitude
+        return K
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, G: Tensor) -> tuple[Tensor | None, ...]:
+        assert _library is not None
+        W1, W2T = ctx.call.arrays["W1"], ctx.call.arrays["W2T"]
+        if ctx.symmetric:
+            G = 0.5 * (G + G.mT)
+        G = G.contiguous()
+        dW1, dW2T = torch.zeros_like(W1), torch.zeros_like(W2T)
+        damplitude = _library.attentive_backward(
+            ctx.call.problem, ctx.symmetric, G.data_ptr(), dW1.data_ptr(), dW2T.data_ptr()
+        )
+        back = torch.argsort(ctx.order)
+        dW1, dW2 = dW1[:, back], dW2T.mT[:, back]
+        if ctx.symmetric:
+            # W1 is W2: one gradient holds both shares.
+            dW1, dW2 = dW1 + dW2, None
+        return None, None, dW1, dW2, None, ctx.amplitude.new_tensor(damplitude), None
