@@ -41,7 +41,7 @@ class Epoch:
 class EpochLog:
     """Scores each map as soon as the mapper's report on it is there as well.
 
-    The map says mean and variance; the report (the mapper's diagnostics with the same
+    The map says mean and variance; the report (a diagnostic status of the mapper with the same
     ``map_stamp_ns``) says of how many samples, and their mean and variance, which MSLL needs.
     """
 

@@ -24,7 +24,7 @@ from ..geometry import Extent, Grid
 from ..odometry import SECOND
 from ..pings import GateSettings, PingGate
 from .map_topics import MapTopics
-from .mapper_diagnostics import describe
+from .mapper_diagnostics import describe, describe_map
 from .messages import LATCHED, SENSOR_READ, bare_frame, read_odometry, read_range
 from .parameters import MAPPER, declare
 from .running import run_node
@@ -217,6 +217,9 @@ class MapperNode(Node):
 
     def _publish_map(self, snapshot: MapSnapshot, stamp_ns: int) -> None:
         self._unless_shut_down(lambda: self.topics.publish(snapshot, stamp_ns))
+        self._unless_shut_down(
+            lambda: self._diagnostics.publish(describe_map(self, snapshot, stamp_ns))
+        )
 
     def _publish_unknown(self) -> None:
         self._unless_shut_down(lambda: self.topics.publish_unknown(self.now_ns()))

@@ -10,6 +10,7 @@ from ..odometry import SECOND
 from .messages import write_diagnostics
 
 if TYPE_CHECKING:
+    from ..mapping import MapSnapshot
     from .mapper import MapperNode
 
 
@@ -20,6 +21,24 @@ def describe(node: MapperNode) -> DiagnosticArray:
     return write_diagnostics(
         node.get_fully_qualified_name().lstrip("/"), level, text, values, node.now_ns()
     )
+
+
+def describe_map(node: MapperNode, snapshot: MapSnapshot, stamp_ns: int) -> DiagnosticArray:
+    """What belongs to one published map: a status of its own, called on the worker's thread.
+
+    The targets' mean and variance are what MSLL compares with.
+    """
+    status, targets = node.worker.status, node.worker.targets
+    values = {
+        "map_stamp_ns": stamp_ns,
+        "samples": snapshot.samples,
+        "target_mean": float(targets.mean()),
+        "target_variance": float(targets.var()),
+        "update_s": status.report.update_s if status.report is not None else float("nan"),
+        "predict_s": status.predict_s,
+    }
+    name = node.get_fully_qualified_name().lstrip("/") + ": map"
+    return write_diagnostics(name, DiagnosticStatus.OK, "published", values, stamp_ns)
 
 
 def _judged(node: MapperNode) -> tuple[bytes, str]:

@@ -47,6 +47,7 @@ class Mission:
         self.max_duration = max_duration
         self.state = PILOT
         self.position: np.ndarray | None = None
+        self._measured = 0.0
         self.began: float | None = None
         self.samples = 0
         self.arrivals: Counter[str] = Counter()  # reached, passed, timeout
@@ -68,22 +69,39 @@ class Mission:
         rest = self._waypoints if self.state == PILOT else []
         return np.array([self.position, self.goal, *rest])
 
-    def locate(self, position: np.ndarray, now: float) -> str | None:
-        """Take the vehicle's position [2] at ``now`` (s); how it arrived at a goal, or None."""
+    def locate(self, position: np.ndarray, now: float, measured: float | None = None) -> str | None:
+        """Take the vehicle's position [2] at ``now`` (s); how it arrived at a goal, or None.
+
+        ``measured`` (s) is the position's own stamp. A goal's time counts in it: positions that
+        waited in a queue while the clock ran on are judged as if they came in time.
+        """
         self.position = np.asarray(position, dtype=float)
+        self._measured = now if measured is None else measured
         if self.began is None:
             self.began = now
-        return self._advance(self.position, now)
+        self.tick(now)
+        if self.state not in (PILOT, EXPLORING):
+            return None
+        arrival = None
+        if self._watch is not None:
+            arrival = self._watch.update(self.position, self._measured)
+        if arrival is not None:
+            self.arrivals[arrival] += 1
+            self._target = self._watch = None
+        if self._target is None:
+            self._choose_next()
+        return arrival
 
-    def tick(self, now: float) -> str | None:
-        """Let time pass without a position, for the limits; 'timeout', or None."""
-        return self._advance(np.full(2, np.nan), now)
+    def tick(self, now: float) -> None:
+        """Let ``now`` (s) come, which may end the mission."""
+        if self.began is not None and self.max_duration and now - self.began >= self.max_duration:
+            self.state = DONE
 
-    def explore_with(self, choose: Choose, now: float) -> None:
+    def explore_with(self, choose: Choose) -> None:
         """A map is there: waypoints after the pilot are chosen by ``choose`` from now on."""
         self._choose = choose
-        if self._target is None and self.position is not None:
-            self._advance(self.position, now)
+        if self.state == EXPLORING and self._target is None:
+            self._choose_next()
 
     def count_samples(self, samples: int) -> None:
         """The mapper has accepted this many pings so far."""
@@ -106,28 +124,9 @@ class Mission:
             return False, f"the mission is not paused, but {self.state}"
         self.state = self._resumed
         if self._target is not None:
-            self._head_for(self._target)  # with a new time limit
+            # A new time limit, which begins with the next position.
+            self._watch = GoalWatch(self._target, self.goal_radius)
         return True, f"{self.state} again"
-
-    def _advance(self, position: np.ndarray, now: float) -> str | None:
-        """Apply the limits, judge arrival, and choose the next goal where one is missing."""
-        if self.began is None or self.state == DONE:
-            return None
-        if self.max_duration and now - self.began >= self.max_duration:
-            self.state = DONE
-            return None
-        if self.state == PAUSED:
-            return None
-        arrival = self._watch.update(position, now) if self._watch is not None else None
-        if arrival is not None:
-            self.arrivals[arrival] += 1
-            self._target = self._watch = None
-        if self._target is None:
-            self._choose_next()
-            if self._watch is not None and self.position is not None:
-                # Its time begins now; an arrival at once is judged with the next position.
-                self._watch.update(self.position, now)
-        return arrival
 
     def _choose_next(self) -> None:
         if self.state == PILOT:
@@ -143,3 +142,5 @@ class Mission:
     def _head_for(self, goal: np.ndarray) -> None:
         self._target = goal
         self._watch = GoalWatch(goal, self.goal_radius)
+        # Its time begins now; an arrival at once is judged with the next position.
+        self._watch.update(self.position, self._measured)

@@ -77,7 +77,7 @@ class MonitorNode(Node):
         self._log = EpochLog(Extent.of(self._p.workspace))
         self._terrain: tuple[Grid, np.ndarray] | None = None
         self._config: dict[str, dict[str, Any]] = {}
-        self._clients: dict[str, AsyncParameterClient] = {}
+        self._remote: dict[str, AsyncParameterClient] = {}
         self._done_at: float | None = None
         self._files_at: float | None = None
         self._written = False
@@ -118,9 +118,11 @@ class MonitorNode(Node):
         namespace = self.get_namespace().strip("/")
         for status in message.status:
             place, _, node = status.name.rpartition("/")
+            values = {item.key: item.value for item in status.values}
+            if place == namespace and node == "mapper: map":
+                self._log.add_report(values)
             if place != namespace or node not in OBSERVED:
                 continue
-            values = {item.key: item.value for item in status.values}
             self._ask_parameters(node)
             if status.level == DiagnosticStatus.OK:
                 self.progress.problems.pop(node, None)
@@ -130,17 +132,15 @@ class MonitorNode(Node):
                 self.progress.speed = float(values.get("achieved_speed", "nan"))
             elif node == "planner" and values.get("began_s"):
                 self._log.began = float(values["began_s"])
-            elif node == "mapper":
-                self._log.add_report(values)
 
     def _ask_parameters(self, node: str) -> None:
         """Ask a node once for everything it was given, for config.yaml."""
-        if node in self._clients:
+        if node in self._remote:
             return
         names = [row.name for row in NODES[node]]
-        client = self._clients[node] = AsyncParameterClient(self, node)
+        client = self._remote[node] = AsyncParameterClient(self, node)
         if not client.services_are_ready():
-            del self._clients[node]
+            del self._remote[node]
             return
 
         def keep(future: Future) -> None:

@@ -32,7 +32,7 @@ from .transforms import FrameChanger
 SECOND = 1_000_000_000
 GOAL_PERIOD = 1.0  # s of ROS time between two goals that are the same
 REPORT_PERIOD = 1.0  # s of wall time
-ODOMETRY_PATIENCE = 5.0  # s of wall time without odometry before this is said
+ODOMETRY_PATIENCE = 15.0  # s of wall time without odometry before this is said
 
 
 class PlannerNode(Node):
@@ -99,9 +99,10 @@ class PlannerNode(Node):
         if self._now_ns == 0:
             return  # simulated time has not begun
         self._heard, self._z = time.monotonic(), state.position[2]
-        arrival = self._mission.locate(np.array(state.position[:2]), self._now)
-        if arrival == "timeout":
-            self._say_given_up()
+        position, measured = np.array(state.position[:2]), state.stamp_ns / SECOND
+        if self._mission.locate(position, self._now, measured) == "timeout":
+            count = self._mission.arrivals["timeout"]
+            self.get_logger().warning(f"a goal was not reached in time: given up ({count} so far)")
         self._announce()
 
     def _on_map(self, message: PointCloud2) -> None:
@@ -114,7 +115,7 @@ class PlannerNode(Node):
         except InputError as error:
             self._refuse("map_unreadable", str(error))
             return
-        self._mission.explore_with(self._choose, self._now)
+        self._mission.explore_with(self._choose)
         self._announce()
 
     def _on_samples(self, message: UInt64) -> None:
@@ -139,9 +140,8 @@ class PlannerNode(Node):
             return None
 
     def _on_timer(self) -> None:
-        """Let the limits act without odometry, and repeat the goal while it holds."""
-        if self._mission.tick(self._now) == "timeout":
-            self._say_given_up()
+        """Let the time limit act without odometry, and repeat the goal while it holds."""
+        self._mission.tick(self._now)
         if not self._announce() and self._mission.goal is not None:
             self._send_goal()
 
@@ -191,11 +191,6 @@ class PlannerNode(Node):
     def _refuse(self, reason: str, text: str) -> None:
         self._refused[reason] += 1
         self.get_logger().warning(text, throttle_duration_sec=10.0)
-
-    def _say_given_up(self) -> None:
-        self.get_logger().warning(
-            f"a goal was given up: not reached in time ({self._mission.arrivals['timeout']} so far)"
-        )
 
     @property
     def _waits_for_map(self) -> bool:

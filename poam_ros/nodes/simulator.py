@@ -15,7 +15,9 @@ from nav_msgs.msg import Odometry
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
+from rclpy.event_handler import PublisherEventCallbacks
 from rclpy.node import Node
+from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock as ClockMessage
 from sensor_msgs.msg import PointCloud2, Range
@@ -104,14 +106,21 @@ class SimulatorNode(Node):
     def _open(self) -> None:
         """Create publishers, subscriptions, the service and the timers."""
         self._outgoing = Outgoing(self._simulation, self._p.frame_id, self._p.field_of_view)
-        self._odometry_publisher = self.create_publisher(Odometry, "odom", ODOMETRY)
-        self._range_publisher = self.create_publisher(Range, "sonar/range", messages.SENSOR_PUBLISH)
+        # The executor spends most of its time on a publisher's default events; readers tell of
+        # settings that do not match as well.
+        silent = PublisherEventCallbacks(use_default_callbacks=False)
+
+        def publisher(kind: type, topic: str, qos: QoSProfile | int) -> Publisher:
+            return self.create_publisher(kind, topic, qos, event_callbacks=silent)
+
+        self._odometry_publisher = publisher(Odometry, "odom", ODOMETRY)
+        self._range_publisher = publisher(Range, "sonar/range", messages.SENSOR_PUBLISH)
         self._clock_publisher = None
         if self._simulated_time:
-            self._clock_publisher = self.create_publisher(ClockMessage, "/clock", CLOCK)
+            self._clock_publisher = publisher(ClockMessage, "/clock", CLOCK)
         self._transforms = transform_broadcaster(self)
-        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
-        self._terrain_publisher = self.create_publisher(PointCloud2, "terrain", messages.LATCHED)
+        self._diagnostics = publisher(DiagnosticArray, "/diagnostics", 10)
+        self._terrain_publisher = publisher(PointCloud2, "terrain", messages.LATCHED)
         grid, elevation = thinned(self._terrain, TERRAIN_CELLS)
         self._terrain_publisher.publish(
             messages.write_terrain_cloud(grid, elevation, self._now_ns, self._p.frame_id)

@@ -98,6 +98,11 @@ class MapWorker:
         """Pings that wait for the model."""
         return sum(map(len, self._waiting))
 
+    @property
+    def targets(self) -> np.ndarray:
+        """Elevations of all samples in the model, [N]; for the worker's own thread."""
+        return self._mapper.z
+
     def add(self, samples: np.ndarray) -> None:
         """Queue accepted pings x, y, z [N, 3]."""
         if len(samples):
@@ -241,13 +246,13 @@ class MapWorker:
             start = perf_counter()
             snapshot = self._mapper.map(self._grid)
             predicted = perf_counter()
+            self.status.predict_s = predicted - start
             self._hooks.publish(snapshot, stamp_ns)
         except Exception as error:
             if not self._stopping:  # publishing fails while the node is shut down
                 self._failed(error, f"no map: {error}\n{traceback.format_exc()}")
             return
         self._snapshot = snapshot
-        self.status.predict_s = predicted - start
         self.status.publish_s = perf_counter() - predicted
         self.status.map_stamp_ns = stamp_ns
 
