@@ -92,7 +92,9 @@ class Grid:
     def cells(cls, extent: Extent, resolution: float) -> Grid:
         """Centres of square cells that start in the lower left corner and cover the extent."""
         if not resolution > 0:
-            raise InputError(f"resolution: expected a positive cell size in metres, got {resolution}")
+            raise InputError(
+                f"resolution: expected a positive cell size in metres, got {resolution}"
+            )
         # The small tolerance keeps 60 m / 0.1 m at 600 cells in spite of rounding.
         columns, rows = np.ceil(extent.size / resolution - 1e-9).astype(int)
         return cls(

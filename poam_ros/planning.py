@@ -208,6 +208,7 @@ class GoalWatch:
         self.max_speed = max_speed
         self.deadline = math.inf  # on the clock of update(), from the first position on
         self._last_time: float | None = None
+        self._position = self.goal
 
     def update(self, position: np.ndarray, time_s: float) -> Arrival | None:
         """Takes the position [2] at a time in seconds; 'reached', 'passed', 'timeout' or None.
