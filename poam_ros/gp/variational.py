@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .inducing import Candidates
-from .linalg import Factor, add_jitter
+from .linalg import Factor, add_jitter, symmetric_product
 from .model import Posterior, SparseGP
 
 
@@ -21,7 +21,7 @@ class DataTerms:
 
     def projected(self, P: Tensor) -> DataTerms:
         """P^T Kuf y and P^T Kuf Kfu P, P [M', M] (Eqs. 12 and 13)."""
-        projected = P.mT @ self.Kuf_Kfu @ P
+        projected = P.mT @ symmetric_product(self.Kuf_Kfu, P)
         return DataTerms(P.mT @ self.Kuf_y, 0.5 * (projected + projected.mT))
 
     def __add__(self, new: DataTerms) -> DataTerms:
@@ -69,8 +69,10 @@ def projection(old: Epoch, Z: Tensor, Ku_old_u: Tensor, jitter: float) -> Tensor
     0/1 matrix of the kept points, this costs no accuracy either: what is kept is kept exactly.
     """
     same = (old.Z.unsqueeze(1) == Z.unsqueeze(0)).all(-1).to(Z.dtype)
-    change = Ku_old_u + jitter * same - old.Kuu @ same
-    return same + torch.cholesky_solve(change, old.factor.L)
+    # K' E: the columns of the kept points, zero for the new ones
+    kept = old.Kuu[:, same.argmax(0)] * same.amax(0)
+    change = Ku_old_u + jitter * same - kept
+    return torch.cholesky_solve(change, old.factor.L).add_(same)
 
 
 def update_poam(
