@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.ros, pytest.mark.slow]
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 NODES = ("mapper", "planner", "simulator", "monitor")
-LIMIT = 180.0  # s
+LIMIT = 300.0  # s
 PARAMS = """
 /**/simulator:
   ros__parameters: {terrain: seamounts, environment: [-7.0, 7.0, -7.0, 7.0],
