@@ -55,7 +55,9 @@ def _judged(node: MapperNode) -> tuple[bytes, str]:
         return DiagnosticStatus.WARN, f"{node.lost_lately} messages were lost on the way just now"
     if not status.updates:
         return DiagnosticStatus.OK, "waiting for the pilot survey"
-    return DiagnosticStatus.OK, "done" if gate.closed else "mapping"
+    if gate.closed:
+        return DiagnosticStatus.OK, "done" if status.finished else "finishing the last map"
+    return DiagnosticStatus.OK, "mapping"
 
 
 def _ping_counts(node: MapperNode) -> dict[str, object]:
@@ -83,6 +85,7 @@ def _model_numbers(node: MapperNode) -> dict[str, object]:
         "samples": status.samples,
         "epoch": status.updates,
         "errors": sum(status.errors.values()),
+        "finished": str(status.finished).lower(),
     }
     values |= {f"errors {kind}": n for kind, n in sorted(status.errors.items())}
     if report is not None:

@@ -62,6 +62,7 @@ class Status:
     map_stamp_ns: int | None = None
     report: UpdateReport | None = None
     failing: str = ""
+    finished: bool = False  # the last map of a mission is published and its results are kept
     errors: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
 
@@ -115,7 +116,7 @@ class MapWorker:
     def finish(self) -> None:
         """The mission is done: a last batch, a last map, then ``Hooks.finish``."""
         with self._changed:
-            self._finishing = True
+            self._finishing, self.status.finished = True, False
             self._changed.notify()
 
     def reset(self) -> None:
@@ -261,6 +262,7 @@ class MapWorker:
             self._hooks.finish(self._snapshot, self._mapper.xy, self._mapper.z)
         except Exception as error:
             self._failed(error, f"results: {error}\n{traceback.format_exc()}")
+        self.status.finished = True
 
     def _failed(self, error: Exception, text: str) -> None:
         self.status.failing = f"{type(error).__name__}: {error}"

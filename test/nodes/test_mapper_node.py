@@ -69,8 +69,9 @@ class Vehicle(Node):
         self.rng = np.random.default_rng(0)
 
     def _keep_status(self, message):
-        self.got["level"].append(message.status[0].level)
-        self.got["status"].append(read_diagnostics(message, "mapper"))
+        if values := read_diagnostics(message, "mapper"):  # not the report of each map
+            self.got["level"].append(message.status[0].level)
+            self.got["status"].append(values)
 
     def connected(self):
         return self.odom.get_subscription_count() and self.range.get_subscription_count()
@@ -211,6 +212,7 @@ def test_mission_from_pilot_to_done(pair, eventually, tmp_path, ros):
     told = len(v.got["status"])
     eventually(lambda: len(v.got["status"]) > told)
     status = v.got["status"][-1]
+    assert status["finished"] == "true"
     mean = np.array(late.got["map/mean"][-1].data).reshape(12, 12)
     low, high = float(status["map/mean at 0"]), float(status["map/mean at 100"])
     np.testing.assert_allclose(low + mean * (high - low) / 100, kept.mean, atol=(high - low) / 150)
