@@ -71,21 +71,22 @@ class EpochLog:
 
     def _score(self) -> None:
         """Make an epoch of every map that has its report, in order."""
-        if self._truth is not None:
+        truth = self._truth
+        if truth is not None:
             for stamp_ns in sorted(self._maps.keys() & self._reports.keys()):
                 received, report = self._maps.pop(stamp_ns), self._reports.pop(stamp_ns)
                 if not self.epochs or int(report["samples"]) > self.epochs[-1].samples:
-                    self.epochs.append(self._epoch(received, report))
+                    self.epochs.append(self._epoch(received, report, truth))
         for waiting in (self._maps, self._reports):
             while len(waiting) > PENDING:
                 del waiting[min(waiting)]
 
-    def _epoch(self, received: ReceivedMap, report: Mapping[str, str]) -> Epoch:
+    def _epoch(self, received: ReceivedMap, report: Mapping[str, str], truth: np.ndarray) -> Epoch:
         try:
             metrics = evaluate(
                 received.grid.interpolate(received.mean, self._points),
                 received.grid.interpolate(received.variance, self._points),
-                self._truth,
+                truth,
                 float(report["target_mean"]),
                 float(report["target_variance"]),
             )

@@ -10,6 +10,7 @@ import argparse
 import importlib.util
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -85,7 +86,8 @@ def _resolve(args: argparse.Namespace) -> dict[str, Any]:
     from ..experiments.results import make_folder
     from ..world.terrain import load_terrain
 
-    options = dict.fromkeys((*FORWARDED, "output", "params_file")) | vars(args)
+    options: dict[str, Any] = dict.fromkeys((*FORWARDED, "output", "params_file"))
+    options |= vars(args)
     file = options["params_file"]
     if file is not None and not file.is_file():
         raise InputError(f"--params-file: no such file: {file}")
@@ -100,10 +102,15 @@ def _resolve(args: argparse.Namespace) -> dict[str, Any]:
     if options["output"] is None:
         terrain = Path(options["terrain"] or "jacksboro").stem
         options["output"] = Path("runs") / f"sim-{terrain}-{options['seed'] or 0}"
+    options["namespace"] = options.get("namespace", "").strip("/")
+    if not re.fullmatch(r"|[A-Za-z_]\w*(/[A-Za-z_]\w*)*", options["namespace"], re.ASCII):
+        raise InputError(
+            "--namespace: expected letters, digits and underscores, parted by slashes, got "
+            f"{options['namespace']!r}"
+        )
     options["output"] = options["output"].expanduser()
     make_folder(options["output"])
     make_folder(options["output"] / "log")
-    options["namespace"] = options.get("namespace", "").strip("/")
     return options
 
 
@@ -174,9 +181,12 @@ def _monitor(options: dict[str, Any]) -> Iterator[tuple[MonitorNode, Any]]:
 
     from .monitor import MonitorNode
 
-    rclpy.init(
-        args=ros_arguments("monitor", options), signal_handler_options=SignalHandlerOptions.NO
-    )
+    try:
+        rclpy.init(
+            args=ros_arguments("monitor", options), signal_handler_options=SignalHandlerOptions.NO
+        )
+    except RuntimeError as error:  # what rclpy's C library makes of a broken parameter file
+        raise InputError(str(error)) from None
     try:
         node, executor = MonitorNode(), SingleThreadedExecutor()
         executor.add_node(node)
@@ -225,7 +235,7 @@ def _typed(row: Parameter) -> Any:
         value: Any = text
         if not isinstance(row.default, str):
             with suppress(ValueError):
-                value = type(row.default)(text)
+                value = int(text) if isinstance(row.default, int) else float(text)
         try:
             return row.convert(value)
         except InputError as error:

@@ -143,4 +143,5 @@ class Mission:
         self._target = goal
         self._watch = GoalWatch(goal, self.goal_radius)
         # Its time begins now; an arrival at once is judged with the next position.
+        assert self.position is not None
         self._watch.update(self.position, self._measured)

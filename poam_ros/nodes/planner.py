@@ -169,7 +169,9 @@ class PlannerNode(Node):
         goal, position = self._mission.goal, self._mission.position
         assert goal is not None and position is not None
         yaw = math.atan2(goal[1] - position[1], goal[0] - position[0])
-        self._goals.publish(messages.write_pose(goal, self._now_ns, self._p.frame_id, self._z, yaw))
+        self._goals.publish(
+            messages.write_pose(goal.tolist(), self._now_ns, self._p.frame_id, self._z, yaw)
+        )
 
     def _on_pause(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         response.success, response.message = self._mission.pause()
