@@ -8,7 +8,7 @@ class PoamError(Exception):
 
 
 class InputError(PoamError, ValueError):
-    """An argument, a file or a parameter is wrong. On the command line: one line and exit status 2."""
+    """An argument, a file or a parameter is wrong: one line and exit status 2 on a command line."""
 
 
 class TerrainError(InputError):

@@ -52,7 +52,7 @@ def start_pose(workspace: Extent) -> tuple[float, float, float]:
 
 
 def bezier_pilot(workspace: Extent, rng: np.random.Generator, count: int = 50) -> np.ndarray:
-    """The paper's pilot survey: a Bezier curve at equidistant parameters, [count, 2]. Draws nothing."""
+    """The paper's pilot survey, a Bezier curve at equidistant parameters [count, 2]."""
     # B(t) = sum_k C(n, k) t^k (1 - t)^(n - k) P_k
     t = np.linspace(0, 1, count)[:, None]
     degree = len(BEZIER_CONTROL_POINTS) - 1
@@ -63,7 +63,7 @@ def bezier_pilot(workspace: Extent, rng: np.random.Generator, count: int = 50) -
 
 
 def lawnmower_pilot(workspace: Extent, rng: np.random.Generator, lanes: int = 3) -> np.ndarray:
-    """The ends of parallel lanes from border to border, bottom to top, [2 * lanes, 2]. Draws nothing.
+    """The ends of parallel lanes from border to border, bottom to top, [2 * lanes, 2].
 
     Three lanes are 240 m in a 60 m square, of the order of the Bezier pilot's length.
     """
@@ -105,7 +105,7 @@ def max_entropy(
     candidates: int = 2000,
     distance_weight: float = 0.5,
 ) -> np.ndarray:
-    """The random candidate of high predictive entropy that is near, [2] (the planner of Sec. "Task Setting").
+    """The random candidate of high predictive entropy that is near, [2] (Sec. V-A).
 
     Candidates are uniform in the workspace; the score is the entropy of the prediction with noise
     minus ``distance_weight`` times the distance from ``position`` [2], both scaled to [0, 1] over
@@ -261,7 +261,7 @@ class GoalWatch:
         return False
 
     def _rests(self, position: np.ndarray, distance: float, time_s: float) -> bool:
-        """Whether the vehicle holds its place within the capture radius (its own idea of arrival)."""
+        """Whether the vehicle holds its place within the capture radius: it thinks it is there."""
         if np.linalg.norm(position - self._anchor) > self.goal_radius:
             self._anchor, self._anchor_time = position, time_s
         return distance <= self.capture_radius and time_s - self._anchor_time >= self.REST
