@@ -139,6 +139,31 @@ def max_entropy(
     return points[np.argmax(score)]
 
 
+def discount_visited(
+    variance: np.ndarray, points: np.ndarray, lengthscale: np.ndarray, visited: np.ndarray
+) -> np.ndarray:
+    """Predictive variances [N], as if pings taken at ``visited`` [K, 2] were in the map already.
+
+    A map is always a little older than the vehicle's path; without this, the most uncertain place
+    nearby is where the vehicle has just been. One noise-free observation at distance d leaves
+    v (1 - exp(-d^2 / l^2)) of a Gaussian kernel's variance v; below the smallest variance of the
+    map, which is the noise, nothing falls.
+
+    Args:
+        variance: of the map at the points, with noise [N], in m^2.
+        points: [N, 2] in m.
+        lengthscale: of the map at the points [N], in m.
+        visited: where pings were taken that the map does not hold [K, 2], in m.
+    """
+    if not len(visited):
+        return variance
+    squared = np.full(len(points), np.inf)
+    for place in visited:
+        np.minimum(squared, ((points - place) ** 2).sum(1), out=squared)
+    floor = np.nanmin(variance)
+    return floor + (variance - floor) * -np.expm1(-squared / lengthscale**2)
+
+
 def random_waypoint(
     predict_variance: PredictVariance,
     workspace: Extent,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +22,7 @@ from std_srvs.srv import Trigger
 
 from ..errors import InputError
 from ..geometry import Extent
-from ..planning import PILOTS, PLANNERS
+from ..planning import PILOTS, PLANNERS, discount_visited
 from . import messages
 from .mission import DONE, EXPLORING, Mission
 from .parameters import PLANNER, declare
@@ -33,6 +33,8 @@ SECOND = 1_000_000_000
 GOAL_PERIOD = 1.0  # s of ROS time between two goals that are the same
 REPORT_PERIOD = 1.0  # s of wall time
 ODOMETRY_PATIENCE = 15.0  # s of wall time without odometry before this is said
+TRACK_SPACING = 0.25  # m between two remembered places of the vehicle
+TRACK_LENGTH = 2000  # of them at most
 
 
 class PlannerNode(Node):
@@ -57,6 +59,8 @@ class PlannerNode(Node):
             max_duration=p.max_duration,
         )
         self._map: messages.ReceivedMap | None = None
+        # Where the vehicle was (stamp in ns, x, y) since the latest map
+        self._track: deque[tuple[int, float, float]] = deque(maxlen=TRACK_LENGTH)
         self._frames = FrameChanger(self, p.frame_id)
         self._z = 0.0  # the vehicle's depth, which goals keep
         self._heard = time.monotonic()  # the last odometry that was usable
@@ -100,10 +104,17 @@ class PlannerNode(Node):
             return  # simulated time has not begun
         self._heard, self._z = time.monotonic(), state.position[2]
         position, measured = np.array(state.position[:2]), state.stamp_ns / SECOND
+        self._remember(state.stamp_ns, position)
         if self._mission.locate(position, self._now, measured) == "timeout":
             count = self._mission.arrivals["timeout"]
             self.get_logger().warning(f"a goal was not reached in time: given up ({count} so far)")
         self._announce()
+
+    def _remember(self, stamp_ns: int, position: np.ndarray) -> None:
+        """Keep the track that the next map will know of."""
+        if self._track and math.dist(position, self._track[-1][1:]) < TRACK_SPACING:
+            return
+        self._track.append((stamp_ns, float(position[0]), float(position[1])))
 
     def _on_map(self, message: PointCloud2) -> None:
         frame = messages.bare_frame(message.header.frame_id)
@@ -112,6 +123,8 @@ class PlannerNode(Node):
             return
         try:
             self._map = messages.read_map_cloud(message)
+            while self._track and self._track[0][0] <= self._map.stamp_ns:
+                self._track.popleft()
         except InputError as error:
             self._refuse("map_unreadable", str(error))
             return
@@ -126,9 +139,16 @@ class PlannerNode(Node):
         """The next waypoint by the latest map; None, and a warning, where the map allows none."""
         latest, p = self._map, self._p
         assert latest is not None
+        track = np.array([place[1:] for place in self._track])
+
+        def predict_variance(xy: np.ndarray) -> np.ndarray:
+            layers = (latest.variance, latest.lengthscale)
+            variance, lengthscale = (latest.grid.interpolate(layer, xy) for layer in layers)
+            return discount_visited(variance, xy, lengthscale, track)
+
         try:
             return PLANNERS[p.planner](
-                lambda xy: latest.grid.interpolate(latest.variance, xy),
+                predict_variance,
                 self._workspace,
                 position,
                 self._rng,
