@@ -40,10 +40,11 @@ class VehicleState:
 
 def rotate(quaternion: tuple[float, float, float, float], vector: np.ndarray) -> np.ndarray:
     """vector [3] turned by a unit quaternion (x, y, z, w)."""
-    axis, w = np.array(quaternion[:3]), quaternion[3]
-    # v + 2 w (u x v) + 2 u x (u x v)
-    across = 2 * np.cross(axis, vector)
-    return vector + w * across + np.cross(axis, across)
+    (x, y, z, w), (a, b, c) = quaternion, vector
+    # v + w t + u x t with t = 2 u x v; in plain numbers, since this is done for every ping
+    p, q, r = 2 * (y * c - z * b), 2 * (z * a - x * c), 2 * (x * b - y * a)
+    turned = (a + w * p + y * r - z * q, b + w * q + z * p - x * r, c + w * r + x * q - y * p)
+    return np.array(turned)
 
 
 def multiply(

@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.linalg.blas import dsymm, dsyr2k, dsyrk
-from scipy.linalg.lapack import dpotri, dpstrf
 from torch import Tensor
 
 from ..errors import CholeskyError
+from . import lapack
 
 #: Extra jitter tried in turn, relative to the mean of the diagonal.
 EXTRA_JITTER = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
@@ -59,47 +58,48 @@ def add_jitter(A: Tensor, jitter: float) -> Tensor:
     return A
 
 
-def _on_cpu(*tensors: Tensor) -> bool:
-    return all(t.is_cpu and t.dtype == torch.float64 for t in tensors)
-
-
-def _f(A: Tensor) -> np.ndarray:
-    """A^T as LAPACK sees the memory of A: no copy if A is contiguous."""
-    return A.detach().numpy().T
-
-
-def _c(A: np.ndarray) -> Tensor:
-    """The transpose of LAPACK's result, as torch sees its memory."""
-    return torch.from_numpy(A.T)
-
-
 # Symmetric products. Of a symmetric result only the lower triangle is meant: BLAS saves the other
-# half, and SciPy's runs faster than torch's on many processors. Elsewhere torch does it whole.
+# half, and SciPy's runs faster than torch's on many processors. On other devices torch does all.
 
 
 def inverse_lower(L: Tensor) -> Tensor:
     """Lower triangle of (L L^T)^-1 [M, M]."""
-    return _c(dpotri(_f(L), lower=0)[0]) if _on_cpu(L) else torch.cholesky_inverse(L)
+    if not lapack.serves(L):
+        return torch.cholesky_inverse(L)
+    inverse, M = L.clone(memory_format=torch.contiguous_format), len(L)
+    lapack.call("dpotri", b"U", M, inverse, M, lapack.Info())
+    return inverse
 
 
 def symmetric_product(A_lower: Tensor, B: Tensor) -> Tensor:
     """A B [M, N] for a symmetric A [M, M] that is given by its lower triangle."""
-    if _on_cpu(A_lower, B):
-        return _c(dsymm(1.0, _f(A_lower), _f(B), side=1, lower=0))
-    return mirrored(A_lower) @ B
+    if not lapack.serves(A_lower, B):
+        return mirrored(A_lower) @ B
+    A_lower, B = A_lower.contiguous(), B.contiguous()
+    product, (M, N) = torch.empty_like(B), B.shape
+    lapack.call("dsymm", b"R", b"U", N, M, 1.0, A_lower, M, B, N, 0.0, product, N)
+    return product
 
 
 def square_lower(A: Tensor) -> Tensor:
     """Lower triangle of A A^T [M, M]."""
-    return _c(dsyrk(1.0, _f(A), trans=1, lower=0)) if _on_cpu(A) else A @ A.mT
+    if not lapack.serves(A):
+        return A @ A.mT
+    A, (M, K) = A.contiguous(), A.shape
+    square = A.new_empty(M, M)
+    lapack.call("dsyrk", b"U", b"T", M, K, 1.0, A, K, 0.0, square, M)
+    return square
 
 
 def double_lower(A: Tensor, B: Tensor) -> Tensor:
     """Lower triangle of A B^T + B A^T [M, M]."""
-    if _on_cpu(A, B):
-        return _c(dsyr2k(1.0, _f(A), _f(B), trans=1, lower=0))
-    product = A @ B.mT
-    return product + product.mT
+    if not lapack.serves(A, B):
+        product = A @ B.mT
+        return product + product.mT
+    A, B, (M, K) = A.contiguous(), B.contiguous(), A.shape
+    double = A.new_empty(M, M)
+    lapack.call("dsyr2k", b"U", b"T", M, K, 1.0, A, K, B, K, 0.0, double, M)
+    return double
 
 
 def mirrored(A_lower: Tensor) -> Tensor:
@@ -122,6 +122,9 @@ def pivoted_cholesky(K: Tensor, rank: int, tolerance: float) -> Tensor:
         At most ``rank`` distinct row indices [M], in the order of choice; at least one.
     """
     # LAPACK's blocked dpstrf factorises to the end; its first pivots are those of a shorter run.
-    _, pivots, found, _ = dpstrf(K.detach().cpu().numpy(), tol=tolerance, lower=True)
-    chosen = pivots[: max(1, min(int(found), rank))].astype(np.int64) - 1
-    return torch.from_numpy(chosen).to(K.device)
+    N, K_cpu = len(K), K.detach().cpu().clone(memory_format=torch.contiguous_format)
+    pivots, found = torch.empty(N, dtype=torch.int32), lapack.Info()
+    work = K_cpu.new_empty(2 * N)
+    lapack.call("dpstrf", b"U", N, K_cpu, N, pivots, found, tolerance, work, lapack.Info())
+    chosen = pivots[: max(1, min(found.value, rank))].to(torch.int64) - 1
+    return chosen.to(K.device)

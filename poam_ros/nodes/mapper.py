@@ -27,7 +27,7 @@ from .map_topics import MapTopics
 from .mapper_diagnostics import describe, describe_map
 from .messages import LATCHED, SENSOR_READ, bare_frame, read_odometry, read_range
 from .parameters import MAPPER, declare
-from .running import run_node
+from .running import run_node, subscribe
 from .transforms import FrameChanger
 
 if TYPE_CHECKING:
@@ -126,10 +126,12 @@ class MapperNode(Node):
 
         try:
             events = SubscriptionEventCallbacks(message_lost=count_lost)
-            self.create_subscription(kind, topic, callback, SENSOR_READ, event_callbacks=events)
+            subscribe(
+                self, kind, topic, callback, SENSOR_READ, self._pass_on, event_callbacks=events
+            )
         except UnsupportedEventTypeError:
             self.get_logger().warning(f"this middleware does not tell of messages lost on {topic}")
-            self.create_subscription(kind, topic, callback, SENSOR_READ)
+            subscribe(self, kind, topic, callback, SENSOR_READ, self._pass_on)
 
     def _gate_settings(self) -> GateSettings:
         values = self.values
@@ -154,11 +156,9 @@ class MapperNode(Node):
         self.gate.add_odometry(state)
         if self.gate.buffer.restarts > restarts:
             self.get_logger().warning("odometry was set back in time: starting again with it")
-        self._pass_on()
 
     def _on_range(self, message: Range) -> None:
         self.gate.add_ping(read_range(message), time.monotonic())
-        self._pass_on()
 
     def _pass_on(self) -> None:
         """Hand over what can be placed by now."""

@@ -26,7 +26,7 @@ from ..planning import PILOTS, PLANNERS, discount_visited
 from . import messages
 from .mission import DONE, EXPLORING, Mission
 from .parameters import PLANNER, declare
-from .running import run_node
+from .running import run_node, subscribe
 from .transforms import FrameChanger
 
 SECOND = 1_000_000_000
@@ -74,7 +74,7 @@ class PlannerNode(Node):
         self._plans = self.create_publisher(Path, "plan", messages.LATCHED)
         self._states = self.create_publisher(String, "mission/state", messages.LATCHED)
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
-        self.create_subscription(Odometry, "odom", self._on_odometry, messages.SENSOR_READ)
+        subscribe(self, Odometry, "odom", self._on_odometry, messages.SENSOR_READ)
         self.create_subscription(PointCloud2, "map/points", self._on_map, messages.LATCHED)
         self.create_subscription(UInt64, "map/samples", self._on_samples, messages.LATCHED)
         self.create_service(Trigger, "~/pause", self._on_pause)
