@@ -18,9 +18,10 @@ from ..planning import PILOTS, PLANNERS, GoalWatch, start_pose
 from ..world.simulation import Simulation, SonarSettings
 from ..world.terrain import WORKSPACE, Terrain
 from ..world.vehicle import Pose
-from .metrics import Metrics, evaluate
+from .metrics import evaluate
 from .results import (
     EPOCH_COLUMNS,
+    EpochRecord,
     make_folder,
     write_config,
     write_map,
@@ -55,22 +56,6 @@ class MissionSettings:
                 raise InputError(f"{name}: expected one of {', '.join(table)}, got {value!r}")
         if self.max_samples < 1:
             raise InputError(f"max_samples: expected at least 1, got {self.max_samples}")
-
-
-@dataclass(frozen=True)
-class EpochRecord:
-    """One decision epoch: mission time in s, wall times of update and prediction in s."""
-
-    samples: int
-    time_s: float
-    metrics: Metrics
-    update_s: float
-    predict_s: float
-
-    def row(self) -> tuple[Any, ...]:
-        """The values of ``EPOCH_COLUMNS``."""
-        values = {**asdict(self), **asdict(self.metrics)}
-        return tuple(values[name] for name in EPOCH_COLUMNS)
 
 
 class Mission:

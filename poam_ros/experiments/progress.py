@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from .mission import EpochRecord
+from .results import EpochRecord
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import csv
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,11 +16,28 @@ import yaml
 from ..errors import InputError
 from ..geometry import Extent, Grid
 from ..mapping import MapSnapshot
+from .metrics import Metrics
 
 #: Columns of epochs.csv, one row per decision epoch.
 EPOCH_COLUMNS = (
     "samples", "time_s", "smse", "msll", "rmse", "mae", "nlpd", "update_s", "predict_s",
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One decision epoch: mission time in s, wall times of update and prediction in s."""
+
+    samples: int
+    time_s: float
+    metrics: Metrics
+    update_s: float
+    predict_s: float
+
+    def row(self) -> tuple[Any, ...]:
+        """The values of ``EPOCH_COLUMNS``."""
+        values = {**asdict(self), **asdict(self.metrics)}
+        return tuple(values[name] for name in EPOCH_COLUMNS)
 
 
 @contextmanager

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import InputError
 from ..experiments.metrics import Metrics, evaluate
+from ..experiments.results import EpochRecord
 from ..geometry import Extent, Grid
 
 if TYPE_CHECKING:
@@ -18,24 +18,6 @@ if TYPE_CHECKING:
 SECOND = 1_000_000_000
 POINTS = 50  # along each side of the evaluation grid (the paper's)
 PENDING = 20  # maps kept for a report that is still under way
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """One published map: samples in it, mission time (s), metrics, wall times (s) of its making."""
-
-    samples: int
-    time_s: float
-    metrics: Metrics
-    update_s: float
-    predict_s: float
-
-    @property
-    def row(self) -> tuple[float, ...]:
-        """The values in the order of epochs.csv."""
-        m = self.metrics
-        scores = (m.smse, m.msll, m.rmse, m.mae, m.nlpd)
-        return (self.samples, self.time_s, *scores, self.update_s, self.predict_s)
 
 
 class EpochLog:
@@ -51,7 +33,7 @@ class EpochLog:
         self._maps: dict[int, ReceivedMap] = {}
         self._reports: dict[int, Mapping[str, str]] = {}
         self.began: float | None = None  # ROS time of the mission's begin, in s
-        self.epochs: list[Epoch] = []
+        self.epochs: list[EpochRecord] = []
 
     def set_truth(self, grid: Grid, elevation: np.ndarray) -> None:
         """The ground truth, elevation [rows, columns] in m."""
@@ -81,7 +63,9 @@ class EpochLog:
             while len(waiting) > PENDING:
                 del waiting[min(waiting)]
 
-    def _epoch(self, received: ReceivedMap, report: Mapping[str, str], truth: np.ndarray) -> Epoch:
+    def _epoch(
+        self, received: ReceivedMap, report: Mapping[str, str], truth: np.ndarray
+    ) -> EpochRecord:
         try:
             metrics = evaluate(
                 received.grid.interpolate(received.mean, self._points),
@@ -93,7 +77,7 @@ class EpochLog:
         except InputError:  # a map with a variance that is none: the row says so
             metrics = Metrics(*[float("nan")] * 5)
         began = received.stamp_ns / SECOND if self.began is None else self.began
-        return Epoch(
+        return EpochRecord(
             int(report["samples"]),
             received.stamp_ns / SECOND - began,
             metrics,

@@ -25,7 +25,7 @@ from .parameters import NODES
 from .processes import Children
 
 if TYPE_CHECKING:
-    from .monitor import MonitorNode
+    from .monitor import MonitorNode, Progress
 
 FINISHED, FAILED, WRONG_ARGUMENTS, INTERRUPTED = 0, 1, 2, 130
 CHILDREN = ("mapper", "planner", "simulator")
@@ -151,8 +151,22 @@ def _run(options: dict[str, Any]) -> int:
         finally:
             children.stop()
         if status == FINISHED:
-            display.say(f"done: {options['output']}")
+            for line in _summary(monitor.progress, options["output"]):
+                display.say(line)
         return status
+
+
+def _summary(progress: Progress, folder: Path) -> Iterator[str]:
+    """What a person wants to know in the end."""
+    if progress.epoch is not None:
+        score = progress.epoch.metrics
+        yield (
+            f"{progress.samples} samples: SMSE {score.smse:.4f}, MSLL {score.msll:.3f}, "
+            f"RMSE {score.rmse:.2f} m"
+        )
+    for figure in sorted(folder.glob("*.png")):
+        yield f"figure:  {figure}"
+    yield f"results: {folder}"
 
 
 def _follow(

@@ -24,9 +24,10 @@ from std_msgs.msg import String, UInt64
 
 from .. import __version__
 from ..errors import PoamError
+from ..experiments.results import EpochRecord
 from ..geometry import Extent, Grid
 from . import messages
-from .epochs import Epoch, EpochLog
+from .epochs import EpochLog
 from .mission import DONE
 from .parameters import MONITOR, NODES, declare
 from .running import run_node
@@ -48,7 +49,7 @@ class Progress:
     state: str = "starting"
     samples: int = 0
     max_samples: int = 0
-    epoch: Epoch | None = None
+    epoch: EpochRecord | None = None
     epochs: int = 0
     speed: float = float("nan")
     problems: dict[str, str] = field(default_factory=dict)  # by node
@@ -204,7 +205,7 @@ class MonitorNode(Node):
         folder = self._folder
         config = {"version": __version__, "nodes": self._config}
         try:
-            rows = [epoch.row for epoch in self._log.epochs]
+            rows = [epoch.row() for epoch in self._log.epochs]
             results.write_table(folder / "epochs.csv", results.EPOCH_COLUMNS, rows)
             results.write_config(folder / "config.yaml", config)
             if self._terrain is not None:

@@ -12,8 +12,8 @@ __all__ = [
     "PLANNER",
     "SIMULATOR",
     "Parameter",
-    "config_files",
     "declare",
+    "generated_files",
     "render_markdown",
 ]
 
@@ -326,11 +326,13 @@ NODES: dict[str, tuple[Parameter, ...]] = {
 }
 
 
-def config_files() -> dict[str, str]:
-    """The text of config/*.yaml, by file name."""
+def generated_files() -> dict[str, str]:
+    """The text of what is written from these tables, by path: config/*.yaml, docs/parameters.md."""
     return {
-        "sim.yaml": render_yaml(NODES, "Defaults of a simulated mission."),
-        "robot.yaml": render_yaml(
+        "docs/parameters.md": "# Parameters\n"
+        + "".join(f"\n## {node}\n\n{render_markdown(table)}" for node, table in NODES.items()),
+        "config/sim.yaml": render_yaml(NODES, "Defaults of a simulated mission."),
+        "config/robot.yaml": render_yaml(
             {"mapper": MAPPER, "planner": PLANNER},
             "Defaults of a mission on a vehicle; its workspace belongs in both nodes.",
         ),

@@ -11,7 +11,7 @@ import yaml
 
 from poam_ros.errors import InputError
 from poam_ros.nodes.declaring import Parameter, render_markdown
-from poam_ros.nodes.parameters import MAPPER, NODES, PLANNER, SIMULATOR, config_files, declare
+from poam_ros.nodes.parameters import MAPPER, NODES, PLANNER, SIMULATOR, declare, generated_files
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = [pytest.param(row, id=f"{node}-{row.name}") for node, t in NODES.items() for row in t]
@@ -72,10 +72,14 @@ def test_mapper_covers_the_model_settings():
     assert {n: rows[n].default for n in shared} == {n: defaults[n] for n in shared}
 
 
+@pytest.mark.parametrize("path", generated_files())
+def test_generated_files_are_up_to_date(path):
+    assert (ROOT / path).read_text() == generated_files()[path]
+
+
 @pytest.mark.parametrize("name", ["sim.yaml", "robot.yaml"])
 def test_config_files_hold_the_defaults(name):
     text = (ROOT / "config" / name).read_text()
-    assert text == config_files()[name]
     for node, content in yaml.safe_load(text).items():
         table = {row.name: row for row in NODES[node.removeprefix("/**/")]}
         values = content["ros__parameters"]
