@@ -34,7 +34,11 @@ class Extent:
         """From the four numbers (xmin, xmax, ymin, ymax)."""
         if len(bounds) != 4:
             raise InputError(f"extent: expected xmin xmax ymin ymax, got {list(bounds)}")
-        return cls(*(float(b) for b in bounds))
+        try:
+            numbers = [float(b) for b in bounds]
+        except (TypeError, ValueError):
+            raise InputError(f"extent: expected four numbers, got {list(bounds)}") from None
+        return cls(*numbers)
 
     @property
     def bounds(self) -> tuple[float, float, float, float]:
@@ -68,7 +72,8 @@ class Extent:
 
     def clip(self, xy: np.ndarray) -> np.ndarray:
         """The nearest points inside, [..., 2]."""
-        return np.clip(xy, self.lower, self.lower + self.size)
+        # The bounds themselves: lower + size may round past the upper ones.
+        return np.clip(xy, self.lower, (self.xmax, self.ymax))
 
     def grown(self, margin: float) -> Extent:
         """The rectangle with ``margin`` added on every side."""
@@ -91,12 +96,12 @@ class Grid:
     @classmethod
     def cells(cls, extent: Extent, resolution: float) -> Grid:
         """Centres of square cells that start in the lower left corner and cover the extent."""
-        if not resolution > 0:
+        if not 0 < resolution < np.inf:
             raise InputError(
                 f"resolution: expected a positive cell size in metres, got {resolution}"
             )
         # The small tolerance keeps 60 m / 0.1 m at 600 cells in spite of rounding.
-        columns, rows = np.ceil(extent.size / resolution - 1e-9).astype(int)
+        columns, rows = np.maximum(np.ceil(extent.size / resolution - 1e-9), 1).astype(int)
         return cls(
             extent.xmin + (np.arange(columns) + 0.5) * resolution,
             extent.ymin + (np.arange(rows) + 0.5) * resolution,

@@ -118,6 +118,8 @@ def max_entropy(
     position = np.asarray(position, dtype=float)
     if position.shape != (2,) or not np.all(np.isfinite(position)):
         raise InputError(f"position: expected two finite numbers, got {position}")
+    if not np.isfinite(distance_weight):
+        raise InputError(f"distance_weight: expected a finite number, got {distance_weight}")
     if candidates < 1:
         raise InputError(f"candidates: expected at least 1, got {candidates}")
     points = workspace.sample(candidates, rng)
@@ -160,7 +162,10 @@ def discount_visited(
     squared = np.full(len(points), np.inf)
     for place in visited:
         np.minimum(squared, ((points - place) ** 2).sum(1), out=squared)
-    floor = np.nanmin(variance)
+    usable = variance[np.isfinite(variance) & (variance > 0)]
+    if not len(usable):
+        return variance
+    floor = usable.min()
     return floor + (variance - floor) * -np.expm1(-squared / lengthscale**2)
 
 

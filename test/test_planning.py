@@ -17,6 +17,7 @@ from poam_ros.planning import (
     PLANNERS,
     GoalWatch,
     bezier_pilot,
+    discount_visited,
     lawnmower_pilot,
     max_entropy,
     path_length,
@@ -550,3 +551,47 @@ def test_a_car_circles_back_to_every_place_inside_its_turning_circle():
             outcome, distances = drive(car, goal, GoalWatch(goal))
             assert outcome == "reached"
             assert len(distances) * 0.1 < 15
+
+
+# --- Places visited since the map ---
+
+
+def test_discount_is_that_of_one_observation_of_a_gaussian_kernel():
+    points = np.array([[0.0, 0.0], [2.0, 0.0], [50.0, 0.0]])
+    variance, lengthscale = np.array([9.0, 5.0, 9.0]), np.array([4.0, 4.0, 4.0])
+    after = discount_visited(variance, points, lengthscale, np.array([[0.0, 0.0], [-9.0, 0.0]]))
+    floor = 5.0  # the smallest of the map
+    left = 1 - np.exp(-np.array([0.0, 4.0, 2500.0]) / 16)
+    np.testing.assert_allclose(after, floor + (variance - floor) * left)
+
+
+def test_without_places_nothing_is_discounted():
+    variance = np.array([3.0, np.nan, -1.0])
+    points, lengthscale = np.zeros((3, 2)), np.ones(3)
+    assert discount_visited(variance, points, lengthscale, np.empty((0, 2))) is variance
+
+
+def test_unusable_variances_do_not_become_the_floor():
+    variance = np.array([4.0, np.nan, -np.inf, -2.0, 1.0])
+    points = np.zeros((5, 2))
+    after = discount_visited(variance, points, np.ones(5), np.zeros((1, 2)))
+    assert after[0] == after[4] == 1.0
+    broken = np.full(3, np.nan)
+    assert np.isnan(discount_visited(broken, points[:3], np.ones(3), np.zeros((1, 2)))).all()
+
+
+def test_a_stale_map_does_not_keep_the_vehicle_where_it_has_just_been():
+    workspace, rng = Extent(0, 20, 0, 20), np.random.default_rng(0)
+
+    def stale(xy):
+        return np.full(len(xy), 4.0) + 1e-3 * xy[:, 0]
+
+    track = np.column_stack((np.linspace(0, 10, 40), np.full(40, 10.0)))
+
+    def fresh(xy):
+        return discount_visited(stale(xy), xy, np.full(len(xy), 3.0), track)
+
+    here = track[-1]
+    stays = max_entropy(stale, workspace, here, rng, distance_weight=5.0)
+    leaves = max_entropy(fresh, workspace, here, rng)
+    assert np.linalg.norm(stays - here) < 1 < 3 < np.linalg.norm(leaves - track, axis=1).min()

@@ -181,6 +181,7 @@ class MapperNode(Node):
             self.worker.finish()
         elif self.state != "done" and self.gate.closed:
             self.gate.open()
+        self.worker.wake()
 
     def _may_start(self, waiting: int) -> bool:
         """Whether the pilot survey is over. Asked by the worker until there is a map."""

@@ -113,6 +113,11 @@ class MapWorker:
                     self._oldest_ns = self._hooks.now_ns()
                 self._changed.notify()
 
+    def wake(self) -> None:
+        """Look at once whether a batch closes: what ``may_start`` says has changed."""
+        with self._changed:
+            self._changed.notify()
+
     def finish(self) -> None:
         """The mission is done: a last batch, a last map, then ``Hooks.finish``."""
         with self._changed:
