@@ -53,8 +53,8 @@ $(STAMP): setup.py setup.cfg constraints.txt $(wildcard poam_ros/gp/native/*.c)
 	@touch $@
 
 sim: setup
-	$(BIN)/poam sim --speed 20 --terrain jacksboro --max-samples 1500 --output $(RUN) $(SIM_ARGS)
-	@echo "figures: $(RUN)/*.png"
+	$(BIN)/poam sim --speed 20 --terrain jacksboro --max-samples 1500 --sonar-rate 2.5 \
+	  --output $(RUN) $(SIM_ARGS)
 
 test: lint
 	$(BIN)/python -m pytest

@@ -23,7 +23,9 @@ from poam_ros.nodes.launching import (
 from poam_ros.nodes.parameters import NODES
 
 ROWS = {row.name: row for table in NODES.values() for row in table}
-FORWARDED = ("terrain", "speed", "max_samples", "method", "planner", "pilot", "seed", "output")
+FORWARDED = (
+    "terrain", "speed", "max_samples", "method", "planner", "pilot", "sonar_rate", "seed", "output",
+)  # fmt: skip
 # At 20 times real time, minutes of the mission would pass while the mapper still loads torch.
 BEFORE_FILE = {"simulator": [{"wait_for_mission": True}]}
 RVIZ = Parameter("rviz", False, "Show the mission in RViz (the rviz2 package)")

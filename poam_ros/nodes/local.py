@@ -38,7 +38,9 @@ NO_RCLPY = (
 )
 ROWS = {row.name: row for table in NODES.values() for row in table}
 # Options that are parameters of nodes: each goes to every node that declares it.
-FORWARDED = ("terrain", "speed", "max_samples", "method", "planner", "pilot", "seed")
+FORWARDED = (
+    "terrain", "speed", "max_samples", "method", "planner", "pilot", "sonar_rate", "seed",
+)  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -19,6 +19,7 @@ SIM = {
     "method": "poam",
     "planner": "max-entropy",
     "pilot": "bezier",
+    "sonar_rate": "3.0",
     "seed": "0",
     "rviz": "false",
     "output": "",
