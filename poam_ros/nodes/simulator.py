@@ -41,8 +41,6 @@ MISSION_PATIENCE = 60.0  # s of wall time to wait for a mission that was announc
 REPORT_PERIOD = 1.0  # s of wall time
 TERRAIN_CELLS = 400  # largest number of rows or columns of the terrain message
 START_NS = 1_000_000_000  # simulated time begins here: zero means "no time yet" to ROS
-# Odometry is offered reliably, so that readers of either kind get it; the clock as simulators do.
-ODOMETRY = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
 CLOCK = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
@@ -113,7 +111,7 @@ class SimulatorNode(Node):
         def publisher(kind: type, topic: str, qos: QoSProfile | int) -> Publisher:
             return self.create_publisher(kind, topic, qos, event_callbacks=silent)
 
-        self._odometry_publisher = publisher(Odometry, "odom", ODOMETRY)
+        self._odometry_publisher = publisher(Odometry, "odom", messages.SENSOR_PUBLISH)
         self._range_publisher = publisher(Range, "sonar/range", messages.SENSOR_PUBLISH)
         self._clock_publisher = None
         if self._simulated_time:
