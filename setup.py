@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 INIT = (HERE / NAME / "__init__.py").read_text(encoding="utf-8")
 README = HERE / "README.md"
 
-SIM = ["matplotlib>=3.7", "pyyaml>=6.0", "rich>=13.0"]
+SIM = ["matplotlib>=3.7", "rich>=13.0"]
 # The wheels of ROS 2 Jazzy on PyPI. A machine with ROS 2 installed must not ask for this extra.
 ROS = [
     "ros-rclpy[fastrtps]==7.1.*",
@@ -61,6 +61,7 @@ setup(
     install_requires=[
         "gpytorch>=1.11",
         "numpy>=1.24",
+        "pyyaml>=5.4",
         "scipy>=1.8",
         "threadpoolctl>=3.0",
         "torch>=2.0",

@@ -137,6 +137,21 @@ class Grid:
         return (1 - t) * low + t * high
 
 
+def map_grid(workspace: Extent, resolution: float) -> Grid:
+    """The cells of a map, ``resolution`` m wide.
+
+    Raises:
+        InputError: if the resolution is not positive, or too coarse for two rows and columns.
+    """
+    grid = Grid.cells(workspace, resolution)
+    if min(grid.shape) < 2:
+        raise InputError(
+            f"resolution: expected less than the workspace's sides of {workspace.size[0]:g} and "
+            f"{workspace.size[1]:g} m, got {resolution:g}"
+        )
+    return grid
+
+
 def _locate(nodes: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The cell index of each coordinate between equidistant nodes, and the fraction inside it."""
     if len(nodes) == 1:

@@ -186,6 +186,12 @@ class BathymetricMapper:
         return self._gp.store.data.y.cpu().numpy() * self._deviation + self._offset
 
     @property
+    def extra_jitter(self) -> float:
+        """The largest jitter that a factorisation needed beyond the set one since the last update
+        began, the predictions after it included (of standardised targets; usually 0)."""
+        return self._gp.model.extra_jitter
+
+    @property
     def inducing_points(self) -> np.ndarray:
         """The inducing inputs [M, 2], in m."""
         return self._from_scaled(self._gp.model.Z)
@@ -219,7 +225,7 @@ class BathymetricMapper:
             training_s=times.training_s,
             update_s=perf_counter() - start,
             noise_std=self._gp.model.noise.sqrt().item() * self._deviation,
-            jitter=self._gp.model.extra_jitter,
+            jitter=self.extra_jitter,
             loss=times.loss,
         )
 

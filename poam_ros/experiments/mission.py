@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import __version__
 from ..errors import InputError
-from ..geometry import Extent, Grid
+from ..geometry import Extent, Grid, map_grid
 from ..mapping import BathymetricMapper, ModelSettings
 from ..planning import PILOTS, PLANNERS, GoalWatch, start_pose
 from ..world.simulation import Simulation, SonarSettings
@@ -56,6 +56,7 @@ class MissionSettings:
                 raise InputError(f"{name}: expected one of {', '.join(table)}, got {value!r}")
         if self.max_samples < 1:
             raise InputError(f"max_samples: expected at least 1, got {self.max_samples}")
+        map_grid(self.workspace, self.resolution)
 
 
 class Mission:
@@ -153,7 +154,7 @@ def run_mission(
     """
     make_folder(folder)
     mission = Mission(terrain, settings)
-    write_config(folder / "config.yaml", describe(terrain, settings))
+    write_config(folder / "config.yaml", describe(mission))
     write_truth(folder / "truth.npz", terrain.elevation, terrain.extent)
     records: list[EpochRecord] = []
     try:
@@ -165,17 +166,23 @@ def run_mission(
     finally:
         # Also after Ctrl-C or a failure: what was measured is never lost.
         write_samples(folder / "samples.csv", mission.mapper.xy, mission.mapper.z)
-    grid = Grid.cells(settings.workspace, settings.resolution)
+    grid = map_grid(settings.workspace, settings.resolution)
     write_map(folder / "map.npz", mission.mapper.map(grid))
     return records
 
 
-def describe(terrain: Terrain, settings: MissionSettings) -> dict[str, Any]:
+def describe(mission: Mission) -> dict[str, Any]:
     """Everything resolved, as plain values for config.yaml."""
+    terrain, settings = mission.terrain, mission.settings
     return {
-        "poam_ros": __version__,
-        "terrain": terrain.name,
-        "environment": list(terrain.extent.bounds),
+        "version": __version__,
+        "terrain": {
+            "name": terrain.name,
+            "source": terrain.source,
+            "environment": list(terrain.extent.bounds),
+            "elevation": [terrain.lowest, terrain.highest],
+        },
         **asdict(settings),
         "workspace": list(settings.workspace.bounds),
+        "sonar": asdict(mission.simulation.settings),
     }

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
+from zipfile import BadZipFile
 
 import numpy as np
 import yaml
@@ -131,7 +132,7 @@ def read_map(path: Path) -> MapSnapshot:
                 data["inducing_points"],
                 int(data["samples"]),
             )
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, BadZipFile) as error:
         raise InputError(f"{path}: expected a map.npz of this package ({error})") from None
 
 
@@ -142,9 +143,16 @@ def write_truth(path: Path, elevation: np.ndarray, extent: Extent) -> None:
 
 
 def read_truth(path: Path) -> tuple[np.ndarray, Extent]:
-    """Read what ``write_truth`` wrote."""
-    with np.load(path) as data:
-        return data["elevation"], Extent.of(data["extent"])
+    """Read what ``write_truth`` wrote.
+
+    Raises:
+        InputError: if the file is missing or holds something else.
+    """
+    try:
+        with np.load(path) as data:
+            return data["elevation"], Extent.of(data["extent"])
+    except (OSError, ValueError, KeyError, BadZipFile) as error:
+        raise InputError(f"{path}: expected a truth.npz of this package ({error})") from None
 
 
 def write_config(path: Path, config: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .linalg import (
+    Factor,
     cholesky,
     double_lower,
     inverse_lower,
@@ -19,9 +21,18 @@ from .linalg import (
 )
 from .model import Posterior
 
+Factorise = Callable[[Tensor, str], Factor]
+
 
 def elbo_loss(
-    Kuu: Tensor, Kuf: Tensor, kff: Tensor, noise: Tensor, y: Tensor, q: Posterior, num_data: int
+    Kuu: Tensor,
+    Kuf: Tensor,
+    kff: Tensor,
+    noise: Tensor,
+    y: Tensor,
+    q: Posterior,
+    num_data: int,
+    factorise: Factorise = cholesky,
 ) -> Tensor:
     """The negative mini-batch ELBO per datum (Eqs. 8 and 9): mean loss + KL[q(u) || p(u)] / N.
 
@@ -35,11 +46,12 @@ def elbo_loss(
         y: targets of the mini-batch [B].
         q: posterior of the inducing outputs.
         num_data: N, all data so far.
+        factorise: the Cholesky decomposition, which may record its extra jitter.
 
     Raises:
         CholeskyError: if Kuu is beyond repair.
     """
-    return _Elbo.apply(Kuu, Kuf, kff, noise, y, q.m, q.root, q.logdet, num_data)
+    return _Elbo.apply(Kuu, Kuf, kff, noise, y, q.m, q.root, q.logdet, num_data, factorise)
 
 
 class _Elbo(torch.autograd.Function):
@@ -63,9 +75,10 @@ class _Elbo(torch.autograd.Function):
         root: Tensor,
         logdet: Tensor,
         num_data: int,
+        factorise: Factorise,
     ) -> Tensor:
         M, B = Kuf.shape
-        L = cholesky(Kuu, "Kuu of the M-step").L
+        L = factorise(Kuu, "Kuu of the M-step").L
         C = inverse_lower(L)
         A = symmetric_product(C, Kuf)
         T_root = torch.cat([root, m.unsqueeze(-1)], dim=1)
@@ -96,4 +109,4 @@ class _Elbo(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, G: Tensor) -> tuple[Tensor | None, ...]:
         dKuu, dKuf, dkff, dnoise = ctx.saved_tensors
-        return G * dKuu, G * dKuf, G * dkff, G * dnoise, None, None, None, None, None
+        return G * dKuu, G * dKuf, G * dkff, G * dnoise, *[None] * 6

@@ -52,7 +52,7 @@ def train(
         Kuu = add_jitter(model.kernel.forward(model.Z, model.Z, base=base), model.jitter)
         Kuf = model.kernel.forward(model.Z, batch.X)
         kff = model.kernel.forward(batch.X, batch.X, diag=True)
-        loss = elbo_loss(Kuu, Kuf, kff, model.noise, batch.y, model.q, len(data))
+        loss = elbo_loss(Kuu, Kuf, kff, model.noise, batch.y, model.q, len(data), model.factorise)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()

@@ -88,12 +88,12 @@ def update_poam(
         y: new targets [N].
     """
     Z = candidates.X[chosen]
-    K_chosen = candidates.K[chosen]
-    Kuu = add_jitter(K_chosen[:, chosen], model.jitter)
-    Kuf = K_chosen[:, candidates.old :]
+    Kuu = add_jitter(candidates.covariance(chosen, chosen), model.jitter)
+    Kuf = candidates.covariance(chosen, slice(candidates.old, None))
     terms = DataTerms(Kuf @ y, Kuf @ Kuf.mT)
     if old is not None:
-        P = projection(old, Z, K_chosen[:, : candidates.old].mT, model.jitter)
+        Ku_old_u = candidates.covariance(chosen, slice(candidates.old)).mT
+        P = projection(old, Z, Ku_old_u, model.jitter)
         terms = old.terms.projected(P) + terms
     factor = model.factorise(Kuu, "Kuu")
     q = closed_form(factor, terms, model.noise.detach(), model)

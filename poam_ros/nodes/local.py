@@ -31,7 +31,6 @@ FINISHED, FAILED, WRONG_ARGUMENTS, INTERRUPTED = 0, 1, 2, 130
 CHILDREN = ("mapper", "planner", "simulator")
 # The simulated clock and frames belong to one simulation, so they move into its namespace.
 SIMULATED_REMAPPINGS = (("/clock", "clock"), ("/tf", "tf"), ("/tf_static", "tf_static"))
-MAX_SAMPLES = 1500
 NO_RCLPY = (
     "poam sim needs ROS 2's rclpy, which this Python does not have: pip install 'poam_ros[ros]', "
     "or use a Python that sees a ROS 2 installation (source its setup file)"
@@ -47,13 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``poam sim``: those of sim.launch.py."""
     for name in FORWARDED:
         row = ROWS[name]
-        default = MAX_SAMPLES if name == "max_samples" else row.default
         parser.add_argument(
             f"--{name.replace('_', '-')}",
             default=argparse.SUPPRESS,
             type=_typed(row),
             metavar="|".join(row.choices) or None,
-            help=f"{row.description} (default: {default})",
+            help=f"{row.description} (default: {row.default})",
         )
     for name, text in (
         ("--output", "the run's folder (default: runs/sim-...)"),
@@ -97,8 +95,6 @@ def _resolve(args: argparse.Namespace) -> dict[str, Any]:
         raise InputError(
             "--rviz: there is no rviz2 on the path (it comes with ROS 2, not with pip)"
         )
-    if options["max_samples"] is None and file is None:
-        options["max_samples"] = MAX_SAMPLES
     if options["terrain"] is not None or file is None:
         load_terrain(options["terrain"] or str(ROWS["terrain"].default))
     if options["output"] is None:
@@ -215,11 +211,11 @@ def _monitor(options: dict[str, Any]) -> Iterator[tuple[MonitorNode, Any]]:
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """A list that Ctrl-C and SIGTERM append to, instead of raising anywhere."""
+    """A list that Ctrl-C, SIGTERM and a closed terminal append to, instead of raising anywhere."""
     received: list[int] = []
     before = {
         number: signal.signal(number, lambda number, _: received.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     }
     try:
         yield received
@@ -240,7 +236,11 @@ def _rviz_command(options: dict[str, Any]) -> Sequence[str]:
 
 def _rviz_layout() -> Path | None:
     """The layout in a checkout, or in an installation's share folder."""
-    places = [Path(__file__).parents[2] / "config", Path(sys.prefix) / "share/poam_ros/config"]
+    places = [
+        Path(__file__).parents[2] / "config",
+        Path(sys.prefix) / "share/poam_ros/config",
+        *(up / "share/poam_ros/config" for up in Path(__file__).parents),  # of a colcon install
+    ]
     return next((p / "sim.rviz" for p in places if (p / "sim.rviz").is_file()), None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 from nav_msgs.msg import OccupancyGrid
 from rclpy.node import Node
 from sensor_msgs.msg import PointCloud2
@@ -34,6 +35,8 @@ class MapTopics:
     def publish_unknown(self, stamp_ns: int) -> None:
         """Say that there is no map yet."""
         self.bounds = {}
+        nothing = write_inducing_points(np.empty((0, 2)), 0.0, 1.0, stamp_ns, self._frame_id)
+        self._inducing.publish(nothing)
         for publisher in self._pictures.values():
             publisher.publish(write_occupancy(self._grid, None, stamp_ns, self._frame_id)[0])
 

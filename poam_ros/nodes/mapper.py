@@ -20,7 +20,7 @@ from sensor_msgs.msg import Range
 from std_msgs.msg import String, UInt64
 from std_srvs.srv import Trigger
 
-from ..geometry import Extent, Grid
+from ..geometry import Extent, map_grid
 from ..odometry import SECOND
 from ..pings import GateSettings, PingGate
 from .map_topics import MapTopics
@@ -48,18 +48,20 @@ class MapperNode(Node):
         self.values = declare(self, MAPPER, self._parameters_changed)
         self.frame_id = bare_frame(self.values.frame_id)
         self.workspace = Extent.of(self.values.workspace)
-        self.grid = Grid.cells(self.workspace, self.values.resolution)
+        self.grid = map_grid(self.workspace, self.values.resolution)
         self.gate = PingGate(self._gate_settings())
         self.lost: Counter[str] = Counter()
         self.lost_lately = 0  # since the diagnostics before
         self.state: str | None = None
+        self._anew = False  # reset since the pilot survey
         self._samples_before = 0  # pings accepted before the last reset
         self._frames = FrameChanger(self, self.frame_id)
+        # First of all: what comes while torch is loaded waits in the queues.
+        self._subscribe()
         self.worker = self._make_worker()
         self.topics = MapTopics(self, self.frame_id, self.grid)
         self._samples = self.create_publisher(UInt64, "map/samples", LATCHED)
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
-        self._subscribe()
         self.create_service(Trigger, "~/reset", self._on_reset)
         # Wall time: diagnostics and the wait for odometry go on when the simulated clock stands.
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
@@ -175,6 +177,7 @@ class MapperNode(Node):
             )
             return
         previous, self.state = self.state, message.data
+        self._anew = self._anew and self.state not in ("pilot", "done")
         if self.state == "done" and previous != "done":
             self._pass_on()
             self.gate.close()
@@ -185,6 +188,8 @@ class MapperNode(Node):
 
     def _may_start(self, waiting: int) -> bool:
         """Whether the pilot survey is over. Asked by the worker until there is a map."""
+        if self._anew:  # after a reset in the middle of a mission nobody announces a pilot survey
+            return waiting >= self.values.pilot_samples
         if self.state in ("exploring", "done"):
             return True
         try:
@@ -201,6 +206,8 @@ class MapperNode(Node):
 
     def _on_reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self.worker.reset()
+        self.gate.open()
+        self._anew = True
         self._samples_before = self.gate.accepted
         self._publish_samples()
         response.success = True

@@ -36,6 +36,7 @@ def describe_map(node: MapperNode, snapshot: MapSnapshot, stamp_ns: int) -> Diag
         "target_variance": float(targets.var()),
         "update_s": status.report.update_s if status.report is not None else float("nan"),
         "predict_s": status.predict_s,
+        **_picture_bounds(node),
     }
     name = node.get_fully_qualified_name().lstrip("/") + ": map"
     return write_diagnostics(name, DiagnosticStatus.OK, "published", values, stamp_ns)
@@ -43,6 +44,8 @@ def describe_map(node: MapperNode, snapshot: MapSnapshot, stamp_ns: int) -> Diag
 
 def _judged(node: MapperNode) -> tuple[bytes, str]:
     gate, status = node.gate, node.worker.status
+    if not node.worker.alive:
+        return DiagnosticStatus.ERROR, "the model's thread has ended"
     if status.failing:
         return DiagnosticStatus.ERROR, status.failing
     if gate.odometry_rejected["wrong_frame"] and not len(gate.buffer):
@@ -95,7 +98,7 @@ def _model_numbers(node: MapperNode) -> dict[str, object]:
             "publish_s": status.publish_s,
             "noise_std": report.noise_std,
             "inducing": report.inducing,
-            "jitter": report.jitter,
+            "jitter": node.worker.extra_jitter,
             "loss": report.loss,
         }
     if status.map_stamp_ns is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -26,7 +26,7 @@ class Mission:
     Args:
         pilot: waypoints of the pilot survey, [K, 2] in metres.
         workspace: every goal is clipped into it.
-        goal_radius: metres.
+        arrival: how arrival is judged: goal_radius, capture_radius and max_speed of ``GoalWatch``.
         max_samples: samples, counted by the mapper; 0 = no limit.
         max_duration: seconds; 0 = no limit.
     """
@@ -36,13 +36,13 @@ class Mission:
         pilot: np.ndarray,
         workspace: Extent,
         *,
-        goal_radius: float = 0.1,
+        arrival: Mapping[str, float] | None = None,
         max_samples: int = 0,
         max_duration: float = 0.0,
     ) -> None:
         self._workspace = workspace
         self._waypoints = list(workspace.clip(np.asarray(pilot, dtype=float)))
-        self.goal_radius = goal_radius
+        self.arrival = dict(arrival or {})
         self.max_samples = max_samples
         self.max_duration = max_duration
         self.state = PILOT
@@ -125,7 +125,7 @@ class Mission:
         self.state = self._resumed
         if self._target is not None:
             # A new time limit, which begins with the next position.
-            self._watch = GoalWatch(self._target, self.goal_radius)
+            self._watch = GoalWatch(self._target, **self.arrival)
         return True, f"{self.state} again"
 
     def _choose_next(self) -> None:
@@ -141,7 +141,7 @@ class Mission:
 
     def _head_for(self, goal: np.ndarray) -> None:
         self._target = goal
-        self._watch = GoalWatch(goal, self.goal_radius)
+        self._watch = GoalWatch(goal, **self.arrival)
         # Its time begins now; an arrival at once is judged with the next position.
         assert self.position is not None
         self._watch.update(self.position, self._measured)

@@ -23,7 +23,7 @@ from sensor_msgs.msg import PointCloud2
 from std_msgs.msg import String, UInt64
 
 from .. import __version__
-from ..errors import PoamError
+from ..errors import InputError, PoamError
 from ..experiments.results import EpochRecord
 from ..geometry import Extent, Grid
 from . import messages
@@ -99,12 +99,19 @@ class MonitorNode(Node):
         self.create_timer(PERIOD, self._look, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def _on_terrain(self, message: PointCloud2) -> None:
-        grid, layers = messages.read_cloud(message)
-        self._terrain = grid, layers["z"]
+        try:
+            grid, layers = messages.read_cloud(message)
+            self._terrain = grid, layers["z"]
+        except (InputError, KeyError) as error:
+            self.get_logger().warning(f"terrain: expected a grid with z, got none ({error})")
+            return
         self._log.set_truth(*self._terrain)
 
     def _on_map(self, message: PointCloud2) -> None:
-        self._log.add_map(messages.read_map_cloud(message))
+        try:
+            self._log.add_map(messages.read_map_cloud(message))
+        except InputError as error:
+            self.get_logger().warning(str(error))
 
     def _on_samples(self, message: UInt64) -> None:
         self.progress.samples = message.data

@@ -18,7 +18,7 @@ from ..world.simulation import NANOSECONDS, Ping, Simulation, Step
 from ..world.terrain import Terrain
 from .messages import yaw_to_quaternion
 
-BASE_FRAME, SONAR_FRAME = "base_link", "sonar_link"
+ODOMETRY_FRAME, BASE_FRAME, SONAR_FRAME = "odom", "base_link", "sonar_link"
 
 
 class Outgoing:
@@ -36,7 +36,8 @@ class Outgoing:
         self._range.min_range = float(simulation.settings.min_range)
         self._range.max_range = simulation.max_range
         self._transform = TransformStamped(child_frame_id=BASE_FRAME)
-        self._transform.header = self._odometry.header
+        self._transform.header.frame_id = ODOMETRY_FRAME
+        self._transform.header.stamp = self._stamp
         self._transform.transform.translation.z = simulation.sonar_z
 
     def set_stamp(self, stamp_ns: int) -> None:
@@ -77,8 +78,12 @@ def thinned(terrain: Terrain, cells: int) -> tuple[Grid, np.ndarray]:
     return grid, terrain.elevation[stride // 2 :: stride, stride // 2 :: stride]
 
 
-def transform_broadcaster(node: Node) -> Any:
-    """A tf2 broadcaster, with the sonar's place sent already; None where tf2_ros is missing."""
+def transform_broadcaster(node: Node, frame_id: str) -> Any:
+    """A tf2 broadcaster, with what never moves sent already; None where tf2_ros is missing.
+
+    The tree is that of REP-105: map -> odom -> base_link -> sonar_link. The simulated odometry does
+    not drift, so map and odom coincide.
+    """
     try:
         from tf2_ros import StaticTransformBroadcaster, TransformBroadcaster
     except ImportError:
@@ -88,7 +93,9 @@ def transform_broadcaster(node: Node) -> Any:
     mount.header.frame_id = BASE_FRAME
     # The beam is the x axis of its frame: a quarter turn about y points it down (REP-103).
     mount.transform.rotation.y = mount.transform.rotation.w = math.sqrt(0.5)
+    origin = TransformStamped(child_frame_id=ODOMETRY_FRAME)
+    origin.header.frame_id = frame_id
     broadcaster = TransformBroadcaster(node)
     broadcaster.static = StaticTransformBroadcaster(node)  # lives as long
-    broadcaster.static.sendTransform(mount)
+    broadcaster.static.sendTransform([origin, mount])
     return broadcaster

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..errors import InputError
 from ..geometry import Extent
 from .declaring import Parameter, declare, render_markdown, render_yaml
 
@@ -19,8 +20,14 @@ __all__ = [
 
 MAX_SEED = 2**31 - 1
 
+
+def _frame_name(name: str) -> None:
+    if not name or name.startswith("/"):
+        raise InputError(f"a frame's name without a leading slash, got {name!r}")
+
+
 SEED = Parameter("seed", 0, "Seed of every random draw of the node", minimum=0, maximum=MAX_SEED)
-FRAME = Parameter("frame_id", "map", "Frame of the map, without a leading slash")
+FRAME = Parameter("frame_id", "map", "Frame of the map, without a leading slash", check=_frame_name)
 WORKSPACE = Parameter(
     "workspace",
     (-30.0, 30.0, -30.0, 30.0),
@@ -200,6 +207,24 @@ PLANNER: tuple[Parameter, ...] = (
         "m",
         minimum=1e-3,
         maximum=1e3,
+        mutable=True,
+    ),
+    Parameter(
+        "capture_radius",
+        1.34,
+        "A goal passed this near counts as reached: about the vehicle's turning diameter",
+        "m",
+        minimum=1e-3,
+        maximum=1e4,
+        mutable=True,
+    ),
+    Parameter(
+        "max_speed",
+        1.0,
+        "Speed of the vehicle, by which a goal's time limit is set",
+        "m/s",
+        minimum=1e-3,
+        maximum=100.0,
         mutable=True,
     ),
     Parameter(

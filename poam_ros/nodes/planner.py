@@ -54,7 +54,7 @@ class PlannerNode(Node):
         self._mission = Mission(
             PILOTS[p.pilot](self._workspace, np.random.default_rng(pilot)),
             self._workspace,
-            goal_radius=p.goal_radius,
+            arrival=self._arrival,
             max_samples=p.max_samples,
             max_duration=p.max_duration,
         )
@@ -83,6 +83,12 @@ class PlannerNode(Node):
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(REPORT_PERIOD, self._report, clock=steady)
         self._announce()
+
+    @property
+    def _arrival(self) -> dict[str, float]:
+        """What a ``GoalWatch`` judges arrival by."""
+        names = ("goal_radius", "capture_radius", "max_speed")
+        return {name: getattr(self._p, name) for name in names}
 
     @property
     def _now_ns(self) -> int:
@@ -205,7 +211,7 @@ class PlannerNode(Node):
 
     def _changed(self, names: frozenset[str]) -> None:
         mission, p = self._mission, self._p
-        mission.goal_radius, mission.max_duration = p.goal_radius, p.max_duration
+        mission.arrival, mission.max_duration = self._arrival, p.max_duration
         mission.max_samples = p.max_samples
         mission.count_samples(mission.samples)
         self._announce()

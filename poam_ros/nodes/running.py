@@ -90,13 +90,13 @@ def subscribe(
     """
 
     def take_all(message: Any) -> None:
+        callback(message)
         for _ in range(qos.depth):
-            callback(message)
             with subscription.handle:
                 taken = subscription.handle.take_message(kind, False)
             if taken is None:
                 break
-            message = taken[0]
+            callback(taken[0])
         afterwards()
 
     subscription = node.create_subscription(kind, topic, take_all, qos, **options)

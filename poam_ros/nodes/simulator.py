@@ -116,7 +116,7 @@ class SimulatorNode(Node):
         self._clock_publisher = None
         if self._simulated_time:
             self._clock_publisher = publisher(ClockMessage, "/clock", CLOCK)
-        self._transforms = transform_broadcaster(self)
+        self._transforms = transform_broadcaster(self, self._p.frame_id)
         self._diagnostics = publisher(DiagnosticArray, "/diagnostics", 10)
         self._terrain_publisher = publisher(PointCloud2, "terrain", messages.LATCHED)
         grid, elevation = thinned(self._terrain, TERRAIN_CELLS)
@@ -207,7 +207,8 @@ class SimulatorNode(Node):
             if parameter.name == "use_sim_time" and parameter.value != self._simulated_time:
                 reason = "parameter use_sim_time: fixed at the simulator's start"
                 return SetParametersResult(successful=False, reason=reason)
-            if parameter.name == "speed" and not self._simulated_time and parameter.value != 1:
+            fixed = not self._simulated_time and parameter.value not in (1, 1.0)
+            if parameter.name == "speed" and fixed:
                 return SetParametersResult(successful=False, reason=_speed_refused(parameter.value))
         return SetParametersResult(successful=True)
 
@@ -243,8 +244,8 @@ class SimulatorNode(Node):
         )
 
 
-def _speed_refused(speed: float) -> str:
-    return f"parameter speed: expected 1 where use_sim_time is false, got {speed:g}"
+def _speed_refused(speed: object) -> str:
+    return f"parameter speed: expected 1 where use_sim_time is false, got {speed!r}"
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from ..mapping import BathymetricMapper, MapSnapshot, UpdateReport
 LEAST_PILOT = 5
 #: How often a batch is tried that fails for a reason that is no matter of numbers.
 TRIES = 3
+PAUSE_S = 0.5  # after an unforeseen failure, so that it is not repeated without end
 SECOND = 1_000_000_000
 
 
@@ -90,6 +92,16 @@ class MapWorker:
         # A daemon, so that a model in the middle of an update never keeps the process alive.
         self._thread = threading.Thread(target=self._run, name="model", daemon=True)
 
+    @property
+    def alive(self) -> bool:
+        """Whether the model's thread runs."""
+        return self._thread.is_alive()
+
+    @property
+    def extra_jitter(self) -> float:
+        """As the mapper's."""
+        return self._mapper.extra_jitter
+
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()
@@ -144,25 +156,34 @@ class MapWorker:
         self._waiting, self._held, self._tries, self._oldest_ns = [], 0, 0, None
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                # The wait ends by itself because a batch also closes as ROS time passes.
-                while not (self._stopping or self._resetting or self._due()):
-                    self._changed.wait(0.05)
-                if self._stopping:
-                    return
-                resetting, final = self._resetting, self._finishing
-                self._resetting = self._finishing = False
-                batch = np.concatenate(self._waiting) if self._waiting else np.empty((0, 3))
-                self._waiting, self._oldest_ns = [], None
-            if resetting:
-                self._mapper.reset()
-                self._snapshot, self.status = None, Status()
-                self._hooks.cleared()
-                # What was queued after the reset was asked for belongs to the new map.
-                self._put_back(batch, hold=False)
-            else:
-                self._work(batch, final)
+        while not self._stopping:
+            try:
+                self._turn()
+            except Exception as error:  # whatever it is, the thread goes on, and says so
+                if not self._stopping:
+                    self._failed(error, f"{error}\n{traceback.format_exc()}")
+                    time.sleep(PAUSE_S)
+
+    def _turn(self) -> None:
+        """Wait for something to do, and do it."""
+        with self._changed:
+            # The wait ends by itself because a batch also closes as ROS time passes.
+            while not (self._stopping or self._resetting or self._due()):
+                self._changed.wait(0.05)
+            if self._stopping:
+                return
+            resetting, final = self._resetting, self._finishing
+            self._resetting = self._finishing = False
+            batch = np.concatenate(self._waiting) if self._waiting else np.empty((0, 3))
+            self._waiting, self._oldest_ns = [], None
+        if resetting:
+            self._mapper.reset()
+            self._snapshot, self.status = None, Status()
+            self._hooks.cleared()
+            # What was queued after the reset was asked for belongs to the new map.
+            self._put_back(batch, hold=False)
+        else:
+            self._work(batch, final)
 
     def _due(self) -> bool:
         """Whether a batch closes now."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from ..errors import TerrainError
 
 HGT_SIZES = (3601, 1201)  # samples along each side of SRTM1 and SRTM3
 HGT_VOID = -32768
+LARGEST_HGT = 2 * HGT_SIZES[0] ** 2 + 1  # bytes; nothing larger is unpacked
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
 FORMATS = (".hgt", ".hgt.zip", ".hgt.gz", ".tif", ".npy", ".npz", ".png", ".jpg")
 
@@ -43,7 +43,7 @@ def read_raster(path: Path) -> np.ndarray:
             return _read_image(path)
     except TerrainError:
         raise
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+    except Exception as error:  # the formats' readers raise as they like
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TerrainError(f"terrain {path}: cannot be read ({reason})") from None
     raise TerrainError(f"terrain {path}: expected one of {' '.join(FORMATS)}")
@@ -51,13 +51,15 @@ def read_raster(path: Path) -> np.ndarray:
 
 def _unpacked(path: Path) -> bytes:
     if path.suffix.lower() == ".gz":
-        return gzip.decompress(path.read_bytes())
+        with gzip.open(path) as file:
+            return file.read(LARGEST_HGT)
     if path.suffix.lower() == ".zip":
         with zipfile.ZipFile(path) as archive:
             names = [name for name in archive.namelist() if name.lower().endswith(".hgt")]
             if len(names) != 1:
                 raise TerrainError(f"terrain {path}: expected one .hgt in it, got {len(names)}")
-            return archive.read(names[0])
+            with archive.open(names[0]) as file:
+                return file.read(LARGEST_HGT)
     return path.read_bytes()
 
 

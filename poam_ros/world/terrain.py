@@ -30,6 +30,7 @@ class Terrain:
     """Elevation [rows, columns] in m on an extent: row 0 south, column 0 west.
 
     The extent is that of the cells' outer borders; a value belongs to the centre of its cell.
+    ``source`` is what it was loaded from.
 
     Raises:
         TerrainError: if the elevation is not a matrix of at least 2 x 2 finite numbers.
@@ -38,6 +39,7 @@ class Terrain:
     name: str
     elevation: np.ndarray
     extent: Extent = ENVIRONMENT
+    source: str = ""
 
     def __post_init__(self) -> None:
         shape = self.elevation.shape
@@ -107,7 +109,7 @@ def load_terrain(
     elevation = _filled(name, elevation)
     if elevation_range is not None:
         elevation = _scaled(name, elevation, elevation_range)
-    return Terrain(name, elevation, extent)
+    return Terrain(name, elevation, extent, source)
 
 
 def _scaled(name: str, elevation: np.ndarray, to: tuple[float, float]) -> np.ndarray:

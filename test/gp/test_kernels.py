@@ -19,6 +19,8 @@ def test_is_a_gpytorch_kernel():
     lazily = kernel(X1, X2).to_dense()
     torch.testing.assert_close(lazily, kernel.forward(X1, X2))
     torch.testing.assert_close(kernel(X1, diag=True), kernel.forward(X1, X1).diagonal())
+    pairs = kernel.forward(X1[:10], X2, diag=True)
+    torch.testing.assert_close(pairs, kernel.forward(X1[:10], X2).diagonal())
     batched = kernel.forward(X1.reshape(2, 10, 2), X2.expand(2, 10, 2))
     torch.testing.assert_close(batched[1], kernel.forward(X1[10:], X2))
 

@@ -168,7 +168,7 @@ def test_rviz_layout_asks_for_what_the_nodes_offer():
     by_name = {topic["Value"]: topic["Durability Policy"] for topic in topics}
     assert not any(name.startswith("/") for name in by_name)
     latched = {"map/mean", "map/variance", "map/lengthscale", "map/points", "terrain"}
-    latched |= {"map/inducing_points"}
+    latched |= {"map/inducing_points", "plan"}
     assert {name for name, durability in by_name.items() if durability == "Transient Local"} == (
         latched
     )
