@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import sys
 from collections.abc import Sequence
@@ -54,7 +55,52 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_run_arguments(run)
     run.set_defaults(handler=_run)
+    profile = commands.add_parser(
+        "profile",
+        help="time one update and one prediction, part by part",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    _add_profile_arguments(profile)
+    profile.set_defaults(handler=_profile)
     return parser
+
+
+def _add_profile_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    several = {"type": int, "nargs": "+", "metavar": "N"}
+    add("--samples", default=[2000], help="pings in the map before (several: one after another)",
+        **several)  # fmt: skip
+    add("--inducing", default=[500], help="largest number of inducing points", **several)
+    add("--batch", type=int, default=22, help="new pings in an update")
+    add("--queries", type=int, default=4500, help="points of a prediction")
+    add("--repeats", type=int, default=10, help="measurements of each, after warm-up")
+    add("--threads", type=int, default=1, help="of the linear algebra")
+    add("--device", default="cpu", help="torch device, such as cuda")
+    add("--json", action="store_true", help="one JSON object a line instead of a table")
+
+
+def _profile(args: argparse.Namespace) -> int:
+    from .experiments.profile import PARTS, ProfileSettings, machine, profile
+
+    options = {name: getattr(args, name) for name in ("batch", "queries", "repeats", "threads")}
+    cases = [
+        ProfileSettings(samples=n, inducing=m, device=args.device, **options)
+        for n in args.samples
+        for m in args.inducing
+    ]
+    names = (*PARTS, "predict_s")
+    if not args.json:
+        print(machine(cases[0]))
+        print("median ms (+- half the quartiles' range)")
+        print("samples  inducing" + "".join(f"{name.removesuffix('_s'):>18}" for name in names))
+    for case in cases:
+        result = profile(case)
+        if args.json:
+            print(json.dumps(result), flush=True)
+            continue
+        cells = (f"{1e3 * result[n]:9.1f} +-{1e3 * result[f'{n}_spread']:6.1f}" for n in names)
+        print(f"{result['samples']:7d}  {result['inducing']:8d}" + "".join(cells), flush=True)
+    return 0
 
 
 def _add_run_arguments(parser: argparse.ArgumentParser) -> None:

@@ -164,6 +164,7 @@ def _fetch_tile(tile: str) -> Path:
             f"terrain {tile}: fetching {address} needs pooch (pip install 'poam_ros[download]'); "
             + by_hand
         ) from None
+    pooch.get_logger().setLevel("WARNING")  # one line is enough if it fails
     cache = Path(os.environ.get("POAM_CACHE") or pooch.os_cache("poam_ros"))
     try:
         # No hash is known: the mirror publishes none. A broken file is found when it is read.
