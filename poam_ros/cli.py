@@ -67,10 +67,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_profile_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    several = {"type": int, "nargs": "+", "metavar": "N"}
-    add("--samples", default=[2000], help="pings in the map before (several: one after another)",
-        **several)  # fmt: skip
-    add("--inducing", default=[500], help="largest number of inducing points", **several)
+    add("--samples", type=int, nargs="+", default=[2000], metavar="N",
+        help="pings in the map before (several: one after another)")  # fmt: skip
+    add("--inducing", type=int, nargs="+", default=[500], metavar="N",
+        help="largest number of inducing points")  # fmt: skip
     add("--batch", type=int, default=22, help="new pings in an update")
     add("--queries", type=int, default=4500, help="points of a prediction")
     add("--repeats", type=int, default=10, help="measurements of each, after warm-up")

@@ -11,6 +11,7 @@ there.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import cache
 
 import torch
@@ -42,7 +43,7 @@ def _reference(argument: bytes | int | float | Tensor | ctypes.c_int) -> object:
 
 
 @cache
-def _routine(name: str) -> ctypes._CFuncPtr:
+def _routine(name: str) -> Callable[..., None]:
     tables = (cython_blas.__pyx_capi__, cython_lapack.__pyx_capi__)
     capsule = next(table[name] for table in tables if name in table)
     api = ctypes.pythonapi

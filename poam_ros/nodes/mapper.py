@@ -69,9 +69,12 @@ class MapperNode(Node):
         self._publish_unknown()
         self._publish_samples()
         self.worker.start()
+        from ..gp.native import BACKEND
+
         rows, columns = self.grid.shape
         self.get_logger().info(
-            f"mapping {columns} x {rows} cells with {self.values.method}, waiting for pings"
+            f"mapping {columns} x {rows} cells with {self.values.method} ({BACKEND} kernel), "
+            "waiting for pings"
         )
 
     def now_ns(self) -> int:

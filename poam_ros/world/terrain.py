@@ -187,7 +187,7 @@ def _jacksboro(seed: int) -> np.ndarray:
             "terrain jacksboro comes with matplotlib, which is not installed "
             "(pip install 'poam_ros[sim]')"
         ) from None
-    with get_sample_data("jacksboro_fault_dem.npz") as data:
+    with np.load(get_sample_data("jacksboro_fault_dem.npz", asfileobj=False)) as data:
         elevation = data["elevation"]
     # Its `ymin` is the larger latitude: row 0 is the north edge.
     square = north_up(elevation[:, : elevation.shape[0]])

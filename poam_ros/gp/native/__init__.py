@@ -145,7 +145,5 @@ class _Covariance(torch.autograd.Function):
         )
         back = torch.argsort(ctx.order)
         dW1, dW2 = dW1[:, back], dW2T.mT[:, back]
-        if ctx.symmetric:
-            # W1 is W2: one gradient holds both shares.
-            dW1, dW2 = dW1 + dW2, None
-        return None, None, dW1, dW2, None, ctx.amplitude.new_tensor(damplitude), None
+        dweights = (dW1 + dW2, None) if ctx.symmetric else (dW1, dW2)  # W1 may be W2
+        return None, None, *dweights, None, ctx.amplitude.new_tensor(damplitude), None
