@@ -79,6 +79,7 @@ class MonitorNode(Node):
         self._terrain: tuple[Grid, np.ndarray] | None = None
         self._config: dict[str, dict[str, Any]] = {}
         self._remote: dict[str, AsyncParameterClient] = {}
+        self._asked: set[str] = set()
         self._done_at: float | None = None
         self._files_at: float | None = None
         self._written = False
@@ -143,13 +144,13 @@ class MonitorNode(Node):
 
     def _ask_parameters(self, node: str) -> None:
         """Ask a node once for everything it was given, for config.yaml."""
-        if node in self._remote:
+        if node not in self._remote:
+            self._remote[node] = AsyncParameterClient(self, node)
+        client = self._remote[node]
+        if node in self._asked or not client.services_are_ready():
             return
+        self._asked.add(node)
         names = [row.name for row in NODES[node]]
-        client = self._remote[node] = AsyncParameterClient(self, node)
-        if not client.services_are_ready():
-            del self._remote[node]
-            return
 
         def keep(future: Future) -> None:
             answer = future.result()

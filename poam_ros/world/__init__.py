@@ -1,1 +1,1 @@
-
+"""The simulated world: terrain, vehicle, sonar. numpy alone."""
