@@ -8,6 +8,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from . import __version__
 from .errors import InputError, PoamError
@@ -33,12 +34,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong, as everything here does; ``--help`` has the rest."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
 def _parser() -> argparse.ArgumentParser:
     from .nodes import local
 
-    parser = argparse.ArgumentParser(
-        prog="poam", description="Probabilistic Online Attentive Mapping (POAM)."
-    )
+    parser = _Parser(prog="poam", description="Probabilistic Online Attentive Mapping (POAM).")
     parser.add_argument("--version", action="version", version=f"poam_ros {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     sim = commands.add_parser(

@@ -111,3 +111,14 @@ def test_wrong_input_is_one_line_and_status_2(options, words, tmp_path, capsys):
     assert main(given) == 2
     error = capsys.readouterr().err
     assert words in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [([], "COMMAND"), (["fly"], "invalid choice: 'fly'"), (["run", "--seed", "x"], "--seed")],
+)
+def test_wrong_words_are_one_line_and_status_2(arguments, words, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    error = capsys.readouterr().err
+    assert caught.value.code == 2 and words in error and error.count("\n") == 1
