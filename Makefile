@@ -37,7 +37,7 @@ endif
 .PHONY: help setup sim test lint build clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
+	@sed -n '/^$$/q;s/^# \{0,1\}//p' Makefile
 
 setup: $(STAMP)
 
