@@ -118,7 +118,7 @@ def _draw_curves(figure: Any, folder: Path) -> None:
     epochs = read_table(folder / "epochs.csv")
     axes = figure.subplots(2, 3, sharex=True)
     for axis, (column, title) in zip(axes.ravel(), CURVES, strict=True):
-        axis.plot(epochs["samples"], epochs[column])
+        axis.plot(epochs["samples"], epochs[column], marker=".", markersize=3)
         axis.set_title(title)
         axis.grid(alpha=0.3)
         if column in ("smse", "rmse", "mae", "update_s"):
