@@ -31,21 +31,33 @@ def draw_run(folder: Path) -> list[Path]:
         InputError: if a file of the run is missing or broken.
         ImportError: if matplotlib is not installed.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     written = []
     for name, size, draw in (
         ("maps.png", (16, 9.5), _draw_maps),
         ("metrics.png", (13, 6.5), _draw_curves),
     ):
-        # No pyplot: a figure without global state can be drawn from any thread of a node.
-        figure = Figure(figsize=size, layout="constrained")
-        FigureCanvasAgg(figure)
+        figure = blank_figure(size)
         draw(figure, folder)
         figure.savefig(folder / name, dpi=110)
         written.append(folder / name)
     return written
+
+
+def blank_figure(size: tuple[float, float]) -> Any:
+    """An empty figure of a size in inches, its layout done when it is drawn."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    # No pyplot: a figure without global state can be drawn from any thread of a node.
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def cell_bounds(grid: Grid) -> tuple[float, float, float, float]:
+    """(xmin, xmax, ymin, ymax) of the cells around the points of a grid."""
+    half = (grid.x[1] - grid.x[0]) / 2
+    return grid.x[0] - half, grid.x[-1] + half, grid.y[0] - half, grid.y[-1] + half
 
 
 def _draw_maps(figure: Any, folder: Path) -> None:
@@ -53,8 +65,7 @@ def _draw_maps(figure: Any, folder: Path) -> None:
     samples = read_table(folder / "samples.csv")
     truth, extent = read_truth(folder / "truth.npz")
     grid = snapshot.grid
-    half = (grid.x[1] - grid.x[0]) / 2
-    inside = (grid.x[0] - half, grid.x[-1] + half, grid.y[0] - half, grid.y[-1] + half)
+    inside = cell_bounds(grid)
     rows = np.linspace(extent.ymin, extent.ymax, 2 * len(truth) + 1)[1::2]
     columns = np.linspace(extent.xmin, extent.xmax, 2 * truth.shape[1] + 1)[1::2]
     true_on_grid = Grid(columns, rows).interpolate(truth, grid.points).reshape(grid.shape)

@@ -42,7 +42,7 @@ class EpochRecord:
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
+def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file to write; it takes its name only when it is complete."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -61,7 +61,7 @@ def make_folder(path: Path) -> Path:
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
-        with _replacing(path / "probe"):
+        with replacing(path / "probe"):
             pass
         (path / "probe").unlink()
     except OSError as error:
@@ -71,28 +71,81 @@ def make_folder(path: Path) -> Path:
 
 def write_table(path: Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Write a CSV file with a header."""
-    with _replacing(path) as file:
+    with replacing(path) as file:
         lines = [",".join(columns), *(",".join(_cell(value) for value in row) for row in rows)]
         file.write(("\n".join(lines) + "\n").encode())
 
 
 def _cell(value: Any) -> str:
-    return f"{value:.9g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    text = str(value)
+    if any(character in text for character in ',"\n\r'):
+        return '"' + text.replace('"', '""') + '"'
+    return text
 
 
-def read_table(path: Path) -> dict[str, np.ndarray]:
-    """The columns of a CSV file of numbers.
+def read_table(path: Path, columns: Sequence[str] = ()) -> dict[str, np.ndarray]:
+    """The columns of a CSV file of numbers; those named in ``columns`` must be there.
 
     Raises:
-        InputError: if the file is missing, empty or not numbers.
+        InputError: if the file is missing, empty or not numbers, or lacks a column.
     """
     try:
         with path.open(newline="") as file:
             header, *rows = list(csv.reader(file))
         values = np.array(rows, dtype=float).reshape(len(rows), len(header))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, csv.Error) as error:
         raise InputError(f"{path}: expected a table of numbers with a header ({error})") from None
+    _require(path, columns, header)
     return {name: values[:, i] for i, name in enumerate(header)}
+
+
+def read_records(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
+    """The rows of a CSV file, as text, with at least the given columns.
+
+    Raises:
+        InputError: if the file is missing or broken, or lacks a column.
+    """
+    try:
+        with path.open(newline="") as file:
+            header, *rows = list(csv.reader(file))
+    except (OSError, ValueError, csv.Error) as error:
+        expected = ",".join(columns)
+        raise InputError(f"{path}: expected a table with columns {expected} ({error})") from None
+    _require(path, columns, header)
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(header):
+            raise InputError(
+                f"{path}: expected {len(header)} values in row {number}, got {len(row)}"
+            )
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def _require(path: Path, columns: Sequence[str], header: Sequence[str]) -> None:
+    missing = [name for name in columns if name not in header]
+    if missing:
+        raise InputError(
+            f"{path}: expected columns {','.join(columns)}; missing: {', '.join(missing)} "
+            f"(an older format?)"
+        )
+
+
+def read_raster(path: Path, columns: Sequence[str]) -> tuple[Grid, dict[str, np.ndarray]]:
+    """The values of a CSV file x,y,... on a regular grid, row-major from the lower left corner.
+
+    Returns:
+        The grid, and each of ``columns`` as an array [rows, columns].
+
+    Raises:
+        InputError: if the file is missing or broken, lacks a column or is no such grid.
+    """
+    table = read_table(path, ("x", "y", *columns))
+    grid = Grid(np.unique(table["x"]), np.unique(table["y"]))
+    points = np.column_stack((table["x"], table["y"]))
+    if min(grid.shape) < 2 or not np.array_equal(grid.points, points):
+        raise InputError(f"{path}: expected x,y on a grid, row by row from the lower left corner")
+    return grid, {name: table[name].reshape(grid.shape) for name in columns}
 
 
 def write_samples(path: Path, xy: np.ndarray, z: np.ndarray) -> None:
@@ -103,7 +156,7 @@ def write_samples(path: Path, xy: np.ndarray, z: np.ndarray) -> None:
 
 def write_map(path: Path, snapshot: MapSnapshot) -> None:
     """Write a map: arrays x, y, mean, variance, lengthscale [rows, columns], inducing_points."""
-    with _replacing(path) as file:
+    with replacing(path) as file:
         np.savez_compressed(
             file,
             x=snapshot.grid.x,
@@ -138,7 +191,7 @@ def read_map(path: Path) -> MapSnapshot:
 
 def write_truth(path: Path, elevation: np.ndarray, extent: Extent) -> None:
     """Write the ground truth for the figures: elevation [rows, columns], row 0 south."""
-    with _replacing(path) as file:
+    with replacing(path) as file:
         np.savez_compressed(file, elevation=elevation, extent=np.array(extent.bounds))
 
 
@@ -157,5 +210,5 @@ def read_truth(path: Path) -> tuple[np.ndarray, Extent]:
 
 def write_config(path: Path, config: Mapping[str, Any]) -> None:
     """Write everything resolved, as YAML."""
-    with _replacing(path) as file:
+    with replacing(path) as file:
         file.write(yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).encode())

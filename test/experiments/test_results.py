@@ -62,3 +62,35 @@ def test_broken_or_missing_files_are_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write"):
         results.make_folder(tmp_path / "file" / "run")
+
+
+def test_text_with_commas_survives_the_file(tmp_path):
+    results.write_table(tmp_path / "t.csv", ("name", "n"), [('a,"b"', 1), ("c", 2)])
+    records = results.read_records(tmp_path / "t.csv", ("name",))
+    assert [record["name"] for record in records] == ['a,"b"', "c"]
+
+
+def test_missing_columns_and_short_rows_are_named(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match=r"t\.csv.*missing: c"):
+        results.read_table(path, ("a", "c"))
+    with pytest.raises(InputError, match="missing: c"):
+        results.read_records(path, ("a", "c"))
+    path.write_text("a,b\n1\n")
+    with pytest.raises(InputError, match="row 2"):
+        results.read_records(path, ("a",))
+
+
+def test_a_raster_is_read_row_by_row_from_the_lower_left(tmp_path):
+    path = tmp_path / "map.csv"
+    grid = Grid.cells(Extent(0, 3, 0, 2), 1.0)
+    results.write_table(path, ("x", "y", "v"), np.column_stack((grid.points, np.arange(6.0))))
+    read, values = results.read_raster(path, ("v",))
+    np.testing.assert_array_equal(read.points, grid.points)
+    np.testing.assert_array_equal(values["v"], [[0, 1, 2], [3, 4, 5]])
+    lines = path.read_text().splitlines()
+    for broken in (lines[:-1], [lines[0], *lines[:0:-1]], lines[:1]):
+        path.write_text("\n".join(broken) + "\n")
+        with pytest.raises(InputError, match=r"map\.csv.*grid"):
+            results.read_raster(path, ("v",))
