@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import InputError, TerrainError
 from ..geometry import Extent, Grid
+from .preparation import PREPARATIONS, filled, scaled, without_depths
 from .rasters import FORMATS, north_up, read_raster
 
 #: The paper's environment, and the workspace in it: the vehicle needs 1 m to turn.
@@ -21,8 +22,6 @@ WORKSPACE = Extent(-30.0, 30.0, -30.0, 30.0)
 TILE_NAME = re.compile(r"([NS])(\d{2})([EW])(\d{3})", re.IGNORECASE)
 #: The public copy of the Mapzen terrain tiles: SRTM and better, one .hgt per degree, no login.
 TILE_ADDRESS = "https://s3.amazonaws.com/elevation-tiles-prod/skadi/{row}/{tile}.hgt.gz"
-#: A terrain with a larger share of voids than this is refused; fewer are filled from their border.
-LARGEST_VOID_SHARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -79,21 +78,31 @@ def load_terrain(
     extent: Extent = ENVIRONMENT,
     *,
     elevation_range: tuple[float, float] | None = None,
+    preparation: str | None = None,
     seed: int = 0,
 ) -> Terrain:
     """A terrain by its name or from a file, placed on the extent.
+
+    Voids are filled first, then the elevation is prepared, then scaled.
 
     Args:
         source: ``jacksboro`` (real), ``seamounts`` (generated), an SRTM tile such as ``N17E073``
             (fetched once, then cached), or the path of a raster.
         extent: where the raster's outer borders lie, in m.
         elevation_range: (lowest, highest) in m to scale the elevation to, linearly.
+        preparation: a name of ``PREPARATIONS``, such as ``paper`` for the paper's grey values;
+            None: the elevation as it is.
         seed: of a generated terrain.
 
     Raises:
-        TerrainError: if it cannot be found or read, or holds too many voids.
-        InputError: if the elevation range is empty.
+        TerrainError: if it cannot be found or read, holds too many voids, or is flat where it is to
+            be scaled.
+        InputError: if the elevation range is empty or the preparation unknown.
     """
+    if preparation is not None and preparation not in PREPARATIONS:
+        raise InputError(
+            f"preparation: expected one of {', '.join(PREPARATIONS)}, got {preparation!r}"
+        )
     path = Path(source).expanduser()
     if source in BUILT_IN:
         name, elevation = source, BUILT_IN[source](seed)
@@ -106,47 +115,14 @@ def load_terrain(
             f"terrain {source}: no such file; expected {', '.join(BUILT_IN)}, an SRTM tile such as "
             f"N17E073, or a file ({' '.join(FORMATS)})"
         )
-    elevation = _filled(name, elevation)
+    elevation = filled(name, elevation)
+    if preparation is not None:
+        if TILE_NAME.fullmatch(source) or ".hgt" in path.name.lower():
+            elevation = without_depths(elevation)
+        elevation = PREPARATIONS[preparation](name, elevation)
     if elevation_range is not None:
-        elevation = _scaled(name, elevation, elevation_range)
+        elevation = scaled(name, elevation, elevation_range)
     return Terrain(name, elevation, extent, source)
-
-
-def _scaled(name: str, elevation: np.ndarray, to: tuple[float, float]) -> np.ndarray:
-    low, high = to
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise InputError(f"elevation_range: expected two numbers, low < high, got {low} {high}")
-    lowest, highest = elevation.min(), elevation.max()
-    if not lowest < highest:
-        raise TerrainError(f"terrain {name}: flat at {lowest:g} m, cannot be scaled to a range")
-    return low + (elevation - lowest) * ((high - low) / (highest - lowest))
-
-
-def _filled(name: str, elevation: np.ndarray) -> np.ndarray:
-    """Fill voids (NaN) from their border inwards, each by the mean of its known neighbours."""
-    if elevation.ndim != 2:
-        return elevation  # Terrain says what is wrong
-    rows, columns = np.nonzero(~np.isfinite(elevation))
-    if not len(rows):
-        return elevation
-    share = len(rows) / elevation.size
-    if share > LARGEST_VOID_SHARE:
-        raise TerrainError(
-            f"terrain {name}: {share:.0%} of it are voids, expected at most "
-            f"{LARGEST_VOID_SHARE:.0%}; give a raster with the voids filled"
-        )
-    padded = np.pad(np.where(np.isfinite(elevation), elevation, np.nan), 1, constant_values=np.nan)
-    rows, columns = rows + 1, columns + 1
-    while len(rows):
-        neighbours = np.stack(
-            [padded[rows + dr, columns + dc] for dr, dc in ((0, 1), (0, -1), (1, 0), (-1, 0))]
-        )
-        known = np.isfinite(neighbours)
-        border = known.any(0)
-        total = np.where(known, neighbours, 0.0).sum(0)[border]
-        padded[rows[border], columns[border]] = total / known.sum(0)[border]
-        rows, columns = rows[~border], columns[~border]
-    return padded[1:-1, 1:-1]
 
 
 def _fetch_tile(tile: str) -> Path:
@@ -191,7 +167,7 @@ def _jacksboro(seed: int) -> np.ndarray:
         elevation = data["elevation"]
     # Its `ymin` is the larger latitude: row 0 is the north edge.
     square = north_up(elevation[:, : elevation.shape[0]])
-    return _scaled("jacksboro", square, (0.0, 255.0))
+    return scaled("jacksboro", square, (0.0, 255.0))
 
 
 def _seamounts(seed: int) -> np.ndarray:
@@ -208,7 +184,7 @@ def _seamounts(seed: int) -> np.ndarray:
         width, height = rng.uniform(0.04, 0.16), rng.uniform(0.2, 1.0)
         hills += height * np.exp(-((x - cx) ** 2 + (y - cy) ** 2) / (2 * width**2))
     ridges = 1 - np.abs(np.sin(9 * x + 4 * y + 2 * np.sin(3 * y) + rng.uniform(0, 6)))
-    return _scaled("seamounts", plain + roughness * (hills + 0.5 * ridges), (0.0, 255.0))
+    return scaled("seamounts", plain + roughness * (hills + 0.5 * ridges), (0.0, 255.0))
 
 
 BUILT_IN = {"jacksboro": _jacksboro, "seamounts": _seamounts}

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from poam_ros.errors import InputError, TerrainError
 from poam_ros.geometry import Extent
+from poam_ros.world.preparation import resampled
 from poam_ros.world.terrain import ENVIRONMENT, Terrain, load_terrain
 
 UNIT = Extent(0, 1, 0, 1)
@@ -138,6 +139,100 @@ def test_elevation_can_be_scaled(tmp_path):
     assert_allclose(terrain.elevation_at(np.array([CORNERS["se"]])), -80 + 60 * 50 / 190)
     with pytest.raises(InputError, match="low < high"):
         load_terrain(str(write_npy(tmp_path)), UNIT, elevation_range=(5, 5))
+
+
+def ramp(rows, columns):
+    """Rises eastwards, and ten times as steeply northwards; row 0 south."""
+    return np.linspace(0, 1, columns)[None, :] + 10 * np.linspace(0, 1, rows)[:, None]
+
+
+@pytest.mark.parametrize("side", [3601, 1201, 100])
+def test_the_papers_preparation_makes_grey_values_of_any_raster(side, tmp_path):
+    elevation = -40 + 700 * ramp(side, side + 7)
+    np.save(tmp_path / "r.npy", elevation)
+    terrain = load_terrain(str(tmp_path / "r.npy"), preparation="paper")
+    grey = terrain.elevation
+    assert grey.shape == (360, 360) and terrain.extent == ENVIRONMENT
+    assert_array_equal(grey, np.rint(grey))
+    assert (terrain.lowest, terrain.highest) == (0, 255)
+    # A ramp stays one, to rounding; near the border the kernel is cut.
+    row, column = (axis.ravel() for axis in np.mgrid[9:351, 9:351])
+    plane = np.column_stack((row, column, np.ones_like(row)))
+    fitted = np.linalg.lstsq(plane, grey[9:-9, 9:-9].ravel(), rcond=None)[0]
+    assert_allclose(plane @ fitted, grey[9:-9, 9:-9].ravel(), atol=0.6)
+    assert_allclose(fitted[:2], np.array([10, 1]) / 11 * 255 / 360, rtol=0.02)
+    # North above south, east above west, as it was.
+    assert grey[0, 0] == 0 and grey[-1, -1] == 255 and grey[-1, 0] > 200 and grey[0, -1] < 50
+
+
+def test_shrinking_skips_no_cell_and_makes_no_false_relief():
+    stripes = np.tile([[0.0, 200.0]], (3600, 1800))
+    assert_allclose(resampled(stripes, (360, 360))[:, 4:-4], 100, atol=1)
+    single = np.zeros((3600, 3600))
+    single[1803, 1807] = 5000.0
+    shrunk = resampled(single, (360, 360))
+    assert np.unravel_index(shrunk.argmax(), shrunk.shape) == (180, 180)
+    assert_allclose(shrunk.sum(), 5000 / 100, rtol=0.02)
+
+
+@pytest.mark.parametrize("shape", [(3601, 901), (200, 359)])
+def test_resampling_is_pillows_bicubic(shape):
+    image = pytest.importorskip("PIL.Image")
+    raster = np.random.default_rng(1).uniform(0, 255, shape)
+    theirs = image.fromarray(raster.astype(np.float32)).resize((360, 360), image.BICUBIC)
+    assert_allclose(resampled(raster, (360, 360)), np.asarray(theirs), atol=2e-3)
+
+
+def test_what_is_prepared_already_is_left_alone(tmp_path):
+    grey = np.random.default_rng(0).integers(3, 250, (360, 360), dtype=np.uint8)
+    np.savez(tmp_path / "n17e073.npz", elevation=grey)
+    terrain = load_terrain(str(tmp_path / "n17e073.npz"), preparation="paper")
+    assert_array_equal(terrain.elevation, grey)
+    np.save(tmp_path / "metres.npy", grey * 4.0)
+    assert load_terrain(str(tmp_path / "metres.npy"), preparation="paper").highest == 255
+
+
+def test_a_tile_is_prepared_with_its_voids_filled_and_its_sea_level(tmp_path, monkeypatch):
+    tile = north_first(3601, ">i2")
+    tile[:1800, :1800] = np.linspace(-300, -20, 1800).astype(">i2")  # depths from charts
+    tile[2000:2020, 100:120] = -32768
+    path = tmp_path / "N17E073.hgt"
+    path.write_bytes(tile.tobytes())
+    grey = load_terrain(str(path), preparation="paper").elevation
+    assert grey.shape == (360, 360) and (grey.min(), grey.max()) == (0, 255)
+    # The quarters' heights are 10, 60, 0 and 200 m; the cubic kernel overshoots at the cliffs.
+    assert np.ptp(grey[200:, :160]) == 0 and np.ptp(grey[20:160, 20:160]) == 0
+    sea, height = grey[340, 20], grey[340, 340] - grey[340, 20]
+    assert_allclose(grey[20, 340] - sea, 0.3 * height, atol=1)
+    assert_allclose(grey[20, 20] - sea, 0.05 * height, atol=1)
+    assert height > 230
+    pytest.importorskip("pooch")
+    monkeypatch.setenv("POAM_CACHE", str(tmp_path))
+    (tmp_path / "N17E073.hgt.gz").write_bytes(gzip.compress(path.read_bytes(), 1))
+    assert_array_equal(load_terrain("N17E073", preparation="paper").elevation, grey)
+
+
+def test_depths_of_a_chart_are_kept(tmp_path):
+    np.save(tmp_path / "chart.npy", -500 + 40 * ramp(300, 300))
+    grey = load_terrain(str(tmp_path / "chart.npy"), preparation="paper").elevation
+    assert len(np.unique(grey)) == 256
+
+
+def test_preparation_and_range_together(tmp_path):
+    np.save(tmp_path / "r.npy", ramp(50, 50))
+    terrain = load_terrain(str(tmp_path / "r.npy"), preparation="paper", elevation_range=(-9, -1))
+    assert (terrain.lowest, terrain.highest) == (-9, -1) and terrain.elevation.shape == (360, 360)
+
+
+def test_preparations_that_cannot_be_are_refused(tmp_path):
+    with pytest.raises(InputError, match="preparation: expected one of paper, got 'papre'"):
+        load_terrain("seamounts", preparation="papre")
+    np.save(tmp_path / "flat.npy", np.full((50, 50), 7.0))
+    with pytest.raises(TerrainError, match="flat at 7 m"):
+        load_terrain(str(tmp_path / "flat.npy"), preparation="paper")
+    np.save(tmp_path / "line.npy", np.arange(5.0))
+    with pytest.raises(TerrainError, match="at least 2 x 2"):
+        load_terrain(str(tmp_path / "line.npy"), preparation="paper")
 
 
 def test_jacksboro_is_real_and_north_up():
