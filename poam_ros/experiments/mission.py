@@ -14,7 +14,7 @@ from .. import __version__
 from ..errors import InputError
 from ..geometry import Extent, Grid, map_grid
 from ..mapping import BathymetricMapper, ModelSettings
-from ..planning import PILOTS, PLANNERS, GoalWatch, start_pose
+from ..planning import PILOTS, PLANNERS, GoalWatch, bezier_pilot, path_length, start_pose
 from ..world.simulation import Simulation, SonarSettings
 from ..world.terrain import WORKSPACE, Terrain
 from ..world.vehicle import Pose
@@ -32,6 +32,13 @@ from .results import (
 
 #: Points of the evaluation grid along each side (the paper's).
 EVALUATION_POINTS = 50
+#: m/s, of the vehicle.
+MAX_SPEED = 1.0
+#: The paper's random initialisation: samples from anywhere at once, and a random starting pose.
+RANDOM_SAMPLES = "random-samples"
+#: The pilots of a lock-step mission. No vehicle can take samples at random places, so the last is
+#: not among ``PILOTS``.
+MISSION_PILOTS = (*PILOTS, RANDOM_SAMPLES)
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,7 @@ class MissionSettings:
     def __post_init__(self) -> None:
         for name, value, table in (
             ("planner", self.planner, PLANNERS),
-            ("pilot", self.pilot, PILOTS),
+            ("pilot", self.pilot, MISSION_PILOTS),
         ):
             if value not in table:
                 raise InputError(f"{name}: expected one of {', '.join(table)}, got {value!r}")
@@ -62,21 +69,22 @@ class MissionSettings:
 class Mission:
     """The ring of the paper: sonar, model, planner and vehicle, each waiting for the other.
 
-    Sonar, planner, pilot and model draw from generators of their own, spawned from one seed.
+    Sonar, planner, pilot and model draw from generators of their own, spawned from one seed; so
+    does the noise of random initial samples.
     """
 
     def __init__(self, terrain: Terrain, settings: MissionSettings) -> None:
         self.terrain = terrain
         self.settings = settings
-        seeds = np.random.SeedSequence(settings.seed).spawn(4)
+        seeds = np.random.SeedSequence(settings.seed).spawn(5)
         sonar_seed, model_seed = (int(s.generate_state(1)[0]) for s in seeds[:2])
-        self._planner_rng, pilot_rng = (np.random.default_rng(s) for s in seeds[2:])
-        self._pilot = PILOTS[settings.pilot](settings.workspace, pilot_rng)
+        self._planner_rng, self._pilot_rng, self._noise_rng = map(np.random.default_rng, seeds[2:])
         self.mapper = BathymetricMapper(settings.workspace, settings.model, seed=model_seed)
         self.simulation = Simulation(
             terrain,
-            start=Pose(*start_pose(settings.workspace)),
+            start=Pose(*self._start()),
             sonar=settings.sonar,
+            max_speed=MAX_SPEED,
             seed=sonar_seed,
         )
         self._evaluation = Grid.nodes(settings.workspace, EVALUATION_POINTS, EVALUATION_POINTS)
@@ -86,8 +94,11 @@ class Mission:
 
     def epochs(self) -> Iterator[EpochRecord]:
         """Run the mission; one record per decision epoch, the pilot survey's first."""
-        for waypoint in self._pilot:
-            self._drive(waypoint)
+        if self.settings.pilot == RANDOM_SAMPLES:
+            self._sample_at_random()
+        else:
+            for waypoint in PILOTS[self.settings.pilot](self.settings.workspace, self._pilot_rng):
+                self._drive(waypoint)
         yield self._learn()
         plan = PLANNERS[self.settings.planner]
         while self.mapper.samples < self.settings.max_samples:
@@ -100,6 +111,36 @@ class Mission:
             self._drive(waypoint)
             if self._z:
                 yield self._learn()
+
+    def _start(self) -> tuple[float, float, float]:
+        """The pose (x, y, yaw) that the vehicle starts from."""
+        workspace = self.settings.workspace
+        if self.settings.pilot != RANDOM_SAMPLES:
+            return start_pose(workspace)
+        x, y = workspace.sample(1, self._pilot_rng)[0]
+        return float(x), float(y), float(self._pilot_rng.uniform(-np.pi, np.pi))
+
+    def _sample_at_random(self) -> None:
+        """Uniform initial samples with the sonar's noise, before mission time begins.
+
+        As many as the sonar takes on a way as long as the Bezier pilot's, within the budget.
+        """
+        settings, simulation = self.settings, self.simulation
+        way = path_length(bezier_pilot(settings.workspace, self._pilot_rng))
+        wanted = max(1, round(way / MAX_SPEED * settings.sonar.rate))
+        xy = settings.workspace.sample(min(wanted, settings.max_samples), self._pilot_rng)
+        noise = settings.sonar.noise_std * self._noise_rng.standard_normal(len(xy))
+        ranges = simulation.sonar_z - self.terrain.elevation_at(xy) + noise
+        for (x, y), measured in zip(xy.tolist(), ranges.tolist(), strict=True):
+            self._keep(x, y, measured)
+
+    def _keep(self, x: float, y: float, measured: float) -> None:
+        """Keep a range measured at x, y for the next batch, if it is valid."""
+        simulation = self.simulation
+        # A positive test: NaN fails it (REP-117).
+        if simulation.settings.min_range <= measured <= simulation.max_range:
+            self._xy.append((x, y))
+            self._z.append(simulation.sonar_z - measured)
 
     @property
     def _position(self) -> np.ndarray:
@@ -115,11 +156,8 @@ class Mission:
         while len(self._z) < budget:
             step = simulation.step()
             for ping in step.pings:
-                # A positive test: NaN fails it (REP-117).
-                valid = simulation.settings.min_range <= ping.range <= simulation.max_range
-                if valid and len(self._z) < budget:
-                    self._xy.append((ping.x, ping.y))
-                    self._z.append(simulation.sonar_z - ping.range)
+                if len(self._z) < budget:
+                    self._keep(ping.x, ping.y, ping.range)
             position = np.array([step.pose.x, step.pose.y])
             if watch.update(position, step.time_ns * 1e-9):
                 return

@@ -10,10 +10,19 @@ pytest.importorskip("matplotlib", reason="the built-in real terrain comes with m
 from poam_ros.cli import main
 from poam_ros.errors import InputError
 from poam_ros.experiments.figures import draw_run
-from poam_ros.experiments.mission import EPOCH_COLUMNS, MissionSettings, run_mission
+from poam_ros.experiments.mission import (
+    EPOCH_COLUMNS,
+    MISSION_PILOTS,
+    RANDOM_SAMPLES,
+    Mission,
+    MissionSettings,
+    run_mission,
+)
 from poam_ros.experiments.results import read_map, read_table
 from poam_ros.mapping import ModelSettings
-from poam_ros.world.terrain import load_terrain
+from poam_ros.planning import PILOTS
+from poam_ros.world.simulation import SonarSettings
+from poam_ros.world.terrain import WORKSPACE, load_terrain
 
 SMALL = ModelSettings(num_inducing=120, steps=5, minibatch=64)
 
@@ -72,6 +81,64 @@ def test_a_budget_below_the_pilot_survey_still_makes_a_map(tmp_path):
     )
     assert [r.samples for r in records] == [50]
     assert (tmp_path / "map.npz").exists()
+
+
+def begun(seed=0, terrain="seamounts", **changes):
+    """A mission after its initial samples, and their record."""
+    settings = MissionSettings(pilot=RANDOM_SAMPLES, seed=seed, model=SMALL, **changes)
+    mission = Mission(load_terrain(terrain), settings)
+    return mission, next(mission.epochs())
+
+
+def test_random_initial_samples_are_uniform_with_the_sonars_noise():
+    mission, record = begun()
+    xy, z = mission.mapper.xy, mission.mapper.z
+    assert record.samples == len(z) == 562 and record.time_s == 0
+    assert WORKSPACE.contains(xy).all()
+    quarters = np.histogram2d(*xy.T, bins=2, range=[[-30, 30]] * 2)[0]
+    assert quarters.min() > 562 / 4 - 4 * np.sqrt(562 * 3 / 16)
+    noise = z - mission.terrain.elevation_at(xy)
+    assert abs(noise.mean()) < 4 / np.sqrt(562) and abs(noise.std() - 1) < 0.15
+
+
+def test_random_initial_samples_start_anywhere_and_follow_the_seed():
+    first, again, other = (begun(seed)[0] for seed in (3, 3, 4))
+    np.testing.assert_array_equal(first.mapper.xy, again.mapper.xy)
+    np.testing.assert_array_equal(first.mapper.z, again.mapper.z)
+    assert first.simulation.pose == again.simulation.pose != other.simulation.pose
+    assert not np.isclose(first.mapper.xy[:, None], other.mapper.xy[None]).all(2).any()
+    starts = np.array([begun(seed, max_samples=5)[0]._position for seed in range(20)])
+    assert WORKSPACE.contains(starts).all() and (starts.std(0) > 8).all()
+
+
+def test_random_initial_samples_places_do_not_depend_on_the_noise():
+    quiet, loud = (begun(sonar=SonarSettings(noise_std=s))[0] for s in (0.0, 3.0))
+    np.testing.assert_array_equal(quiet.mapper.xy, loud.mapper.xy)
+    np.testing.assert_allclose(quiet.mapper.z, quiet.terrain.elevation_at(quiet.mapper.xy))
+    assert quiet.simulation.pose == loud.simulation.pose
+
+
+def test_random_initial_samples_follow_rate_budget_and_range():
+    assert begun(sonar=SonarSettings(rate=1.0))[1].samples == 187
+    assert begun(max_samples=40)[1].samples == 40
+    mission, record = begun(sonar=SonarSettings(max_range=150.0))
+    assert 0 < record.samples < 562
+    assert mission.mapper.z.min() >= mission.simulation.sonar_z - 150.0
+
+
+def test_a_mission_goes_on_from_random_initial_samples(tmp_path):
+    settings = MissionSettings(pilot=RANDOM_SAMPLES, max_samples=620, model=SMALL)
+    records = run_mission(load_terrain("seamounts"), settings, tmp_path)
+    samples = read_table(tmp_path / "samples.csv")
+    assert records[0].samples == 562 and records[-1].samples == len(samples["z"]) == 620
+    # From the random start on, a path: neighbours at 3 Hz and 1 m/s are a third of a metre apart.
+    path = np.column_stack((samples["x"], samples["y"]))[562:]
+    assert np.linalg.norm(np.diff(path, axis=0), axis=1).max() < 0.34
+    assert abs(records[-1].time_s - 58 / 3) <= 0.1
+
+
+def test_the_nodes_offer_no_pilot_that_only_a_lock_step_mission_has():
+    assert set(MISSION_PILOTS) - set(PILOTS) == {RANDOM_SAMPLES}
 
 
 @pytest.mark.parametrize(
