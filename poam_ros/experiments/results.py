@@ -17,6 +17,7 @@ import yaml
 from ..errors import InputError
 from ..geometry import Extent, Grid
 from ..mapping import MapSnapshot
+from ..world.terrain import Terrain
 from .metrics import Metrics
 
 #: Columns of epochs.csv, one row per decision epoch.
@@ -167,6 +168,21 @@ def write_map(path: Path, snapshot: MapSnapshot) -> None:
             inducing_points=snapshot.inducing_points,
             samples=snapshot.samples,
         )
+
+
+def write_map_tables(folder: Path, snapshot: MapSnapshot, terrain: Terrain) -> None:
+    """Write a map and the truth on its grid as CSV files: map.csv, truth.csv and inducing.csv.
+
+    Row by row from the lower left corner; x, y, mean, lengthscale and elevation in m, variance in
+    m^2 and with noise.
+    """
+    points = snapshot.grid.points
+    layers = (snapshot.mean, snapshot.variance, snapshot.lengthscale)
+    rows = np.column_stack((points, *(layer.ravel() for layer in layers))).tolist()
+    write_table(folder / "map.csv", ("x", "y", "mean", "variance", "lengthscale"), rows)
+    rows = np.column_stack((points, terrain.elevation_at(points))).tolist()
+    write_table(folder / "truth.csv", ("x", "y", "elevation"), rows)
+    write_table(folder / "inducing.csv", ("x", "y"), snapshot.inducing_points.tolist())
 
 
 def read_map(path: Path) -> MapSnapshot:
