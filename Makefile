@@ -1,5 +1,6 @@
 # make setup   .venv with everything: ROS wheels, test tools, poam (again only when something changed)
 # make sim     an AUV maps a real terrain, some minutes; figures at the end
+# make benchmark  missions side by side, tables and figures; again: goes on where it was interrupted
 # make test    lint and the whole test suite
 # make build   colcon build into install/
 # make clean   what was built or installed here; runs/ stays
@@ -10,12 +11,18 @@
 # TORCH_INDEX  where torch comes from, if not from pip's own index. For the small build without CUDA:
 #              make setup TORCH_INDEX=https://download.pytorch.org/whl/cpu
 # SIM_ARGS     further options of `poam sim`, as in make sim SIM_ARGS="--seed 3 --speed 5"
+# CONFIG       of make benchmark: smoke (minutes), paper, ablation, robustness, or a YAML file
+# OUTPUT       its folder of results
+# BENCHMARK_ARGS  further options of `poam benchmark`, as in BENCHMARK_ARGS="--terrains DIR"
 
 PYTHON ?= python3
 SOURCED := $(if $(and $(ROS_DISTRO),$(AMENT_PREFIX_PATH)),system)
 ROS ?= $(or $(patsubst .venv/.setup-%,%,$(wildcard .venv/.setup-*)),$(SOURCED),wheels)
 TORCH_INDEX ?=
 SIM_ARGS ?=
+CONFIG ?= smoke
+OUTPUT ?= runs/benchmark-$(basename $(notdir $(CONFIG)))
+BENCHMARK_ARGS ?=
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -26,15 +33,15 @@ STAMP := .venv/.setup-$(ROS)
 ifeq ($(ROS),system)
 VENV_FLAGS := --system-site-packages
 PINS :=
-EXTRAS := sim,geotiff,download,test,dev
+EXTRAS := sim,benchmark,geotiff,download,test,dev
 else
 VENV_FLAGS :=
 PINS := -c constraints.txt
-EXTRAS := sim,geotiff,download,test,dev,ros
+EXTRAS := sim,benchmark,geotiff,download,test,dev,ros
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sim test lint build clean
+.PHONY: help setup sim benchmark test lint build clean
 
 help:
 	@sed -n '/^$$/q;s/^# \{0,1\}//p' Makefile
@@ -55,6 +62,9 @@ $(STAMP): setup.py setup.cfg constraints.txt $(wildcard poam_ros/gp/native/*.c)
 sim: setup
 	$(BIN)/poam sim --speed 20 --terrain jacksboro --max-samples 1500 --sonar-rate 2.5 \
 	  --output $(RUN) $(SIM_ARGS)
+
+benchmark: setup
+	$(BIN)/poam benchmark $(CONFIG) --output $(OUTPUT) $(BENCHMARK_ARGS)
 
 test: lint
 	$(BIN)/python -m pytest

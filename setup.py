@@ -27,6 +27,7 @@ ROS = [
     "ros-std-srvs==5.3.*",
     "ros-visualization-msgs==5.3.*",
 ]
+BENCHMARK = ["distributed>=2023.1", *SIM]
 TEST = ["pytest>=7.4"]
 DEV = ["ruff>=0.15", "mypy>=1.11", "colcon-common-extensions>=0.3", "catkin-pkg>=1.0"]
 
@@ -69,6 +70,7 @@ setup(
     ext_modules=[NATIVE],
     extras_require={
         "sim": SIM,
+        "benchmark": BENCHMARK,
         "geotiff": ["rasterio>=1.3"],
         "download": ["pooch>=1.7"],
         "ros": ROS,

@@ -61,6 +61,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_run_arguments(run)
     run.set_defaults(handler=_run)
+    benchmark = commands.add_parser(
+        "benchmark",
+        help="missions side by side: environments x methods x seeds x pilots x planners",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    _add_benchmark_arguments(benchmark)
+    benchmark.set_defaults(handler=_benchmark)
+    report = commands.add_parser("report", help="tables and figures of a benchmark, from its CSV")
+    report.add_argument("folder", type=Path, metavar="DIR", help="folder of the benchmark")
+    report.set_defaults(handler=_report)
     profile = commands.add_parser(
         "profile",
         help="time one update and one prediction, part by part",
@@ -176,6 +186,58 @@ def _draw(folder: Path) -> None:
             print(f"figure:  {path}")
     except ImportError:
         print("no figures: matplotlib is not installed (pip install 'poam_ros[sim]')")
+
+
+def _add_benchmark_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("config", metavar="CONFIG",
+        help="YAML file, or one that is there: paper, ablation, robustness, smoke")  # fmt: skip
+    add("--output", type=Path, metavar="DIR",
+        help="folder of results, new or begun (default: runs/benchmark-CONFIG)")  # fmt: skip
+    add("--workers", type=int, metavar="N", help="processes (default: one per core)")
+    add("--scheduler", metavar="ADDRESS",
+        help="of a dask scheduler to work on, such as tcp://10.0.0.5:8786")  # fmt: skip
+    add("--terrains", type=Path, metavar="DIR",
+        help="look there for terrains by name, before they are downloaded")  # fmt: skip
+
+
+def _benchmark(args: argparse.Namespace) -> int:
+    from .experiments.configuration import find_sweep, read_sweep
+    from .experiments.progress import sweep_progress
+    from .experiments.sweep import run_sweep
+
+    config = find_sweep(args.config)
+    folder = args.output or Path("runs") / f"benchmark-{config.stem}"
+    settings = read_sweep(config)
+    try:
+        with sweep_progress() as on_run:
+            status = run_sweep(
+                settings,
+                folder,
+                workers=args.workers,
+                scheduler=args.scheduler,
+                terrains=args.terrains,
+                on_run=on_run,
+            )
+    except KeyboardInterrupt:
+        print(
+            f"\npoam benchmark: interrupted; finished runs are in {folder}, "
+            "the same command goes on from there",
+            file=sys.stderr,
+        )
+        return 130
+    print(f"{status.finished} of {status.total} runs are in {folder}, {len(status.failed)} failed")
+    if status.finished:
+        _report(argparse.Namespace(folder=folder))
+    return 1 if status.failed else 0
+
+
+def _report(args: argparse.Namespace) -> int:
+    from .experiments.report import write_report
+
+    for path in write_report(args.folder):
+        print(path)
+    return 0
 
 
 def _checked_seed(seed: int) -> int:

@@ -1,0 +1,212 @@
+"""The folder of a sweep: sweep.yaml, finished runs, failures, and runs.csv, the index of the runs.
+
+A run's folder appears under its name only when it is complete: a folder that is there is a run that
+is finished.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .. import __version__
+from ..errors import InputError
+from ..mapping import ModelSettings
+from ..world.simulation import SonarSettings
+from ..world.terrain import Terrain
+from .configuration import Run, SweepSettings, describe_model
+from .environments import digest
+from .results import make_folder, read_records, replacing, write_config, write_table
+from .tasks import Outcome
+
+#: Columns of runs.csv, and of the one row that every run's folder has of it in run.csv.
+RUN_COLUMNS = (
+    "environment", "method", "kernel", "pilot", "planner", "seed", "samples", "wall_s", "folder",
+)  # fmt: skip
+LISTS = ("methods", "seeds", "pilots", "planners")
+#: Version of the layout of the folder.
+FORMAT = 1
+
+
+class Archive:
+    """The folder of a sweep, for one writer at a time.
+
+    Args:
+        folder: made if it is not there.
+        settings: of the sweep. They may add runs to those of an earlier sweep in this folder, but
+            not change any.
+        terrains: by environment.
+
+    Raises:
+        InputError: if the folder cannot be written, or holds runs made with other settings.
+    """
+
+    def __init__(
+        self, folder: Path, settings: SweepSettings, terrains: Mapping[str, Terrain]
+    ) -> None:
+        self.folder = make_folder(folder)
+        sweep = _merged(folder / "sweep.yaml", _describe(settings, terrains))
+        write_config(folder / "sweep.yaml", sweep)
+        self._order = [list(sweep["environments"]), *(sweep[name] for name in LISTS)]
+        for left in folder.glob("runs/*/*/*/.seed-*"):
+            shutil.rmtree(left)  # half-written when it was interrupted
+        self._rows = {}
+        for path in folder.glob("runs/*/*/*/seed-*"):
+            (row,) = read_records(path / "run.csv", RUN_COLUMNS)[:1] or [{}]
+            self._rows[path.relative_to(folder).as_posix()] = row
+        self._write_index()
+
+    @property
+    def finished(self) -> dict[str, dict[str, str]]:
+        """The row of runs.csv of every finished run, by its folder."""
+        return dict(self._rows)
+
+    def add(self, run: Run, outcome: Outcome) -> None:
+        """Keep a finished run."""
+        mission = run.mission
+        values = (
+            run.environment, run.method, getattr(mission.model, "kernel", "attentive"),
+            mission.pilot, mission.planner, mission.seed, outcome.samples, outcome.wall_s,
+            run.folder,
+        )  # fmt: skip
+        place = self.folder / run.folder
+        beside = place.with_name(f".{place.name}.{os.getpid()}")
+        beside.mkdir(parents=True)
+        for name, content in outcome.files.items():
+            with (beside / name).open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        write_table(beside / "run.csv", RUN_COLUMNS, [values])
+        row = read_records(beside / "run.csv", RUN_COLUMNS)[0]
+        beside.rename(place)
+        self._failure(run).unlink(missing_ok=True)
+        self._rows[run.folder] = row
+        self._write_index()
+
+    def fail(self, run: Run, traceback: str) -> Path:
+        """Keep the traceback of a run that failed; returns its file."""
+        path = self._failure(run)
+        path.parent.mkdir(exist_ok=True)
+        with replacing(path) as file:
+            file.write(traceback.encode())
+        return path
+
+    def _failure(self, run: Run) -> Path:
+        return self.folder / "failures" / f"{'-'.join(run.folder.split('/')[1:])}.txt"
+
+    def _write_index(self) -> None:
+        """Write runs.csv, in the order of the configuration."""
+        environments, methods, seeds, pilots, planners = self._order
+        rows = sorted(
+            self._rows.values(),
+            key=lambda row: (
+                _rank(environments, row["environment"]),
+                _rank(pilots, row["pilot"]),
+                _rank(planners, row["planner"]),
+                _rank(methods, row["method"]),
+                _rank([str(seed) for seed in seeds], row["seed"]),
+            ),
+        )
+        write_table(
+            self.folder / "runs.csv",
+            RUN_COLUMNS,
+            [tuple(row[name] for name in RUN_COLUMNS) for row in rows],
+        )
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the folder of a sweep against a second writer.
+
+    Raises:
+        InputError: if it cannot be written, or another process is writing in it.
+    """
+    with (make_folder(folder) / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(f"output: another benchmark is at work in {folder}") from None
+        yield
+
+
+def _rank(values: Sequence[Any], value: Any) -> int:
+    return values.index(value) if value in values else len(values)
+
+
+def _describe(settings: SweepSettings, terrains: Mapping[str, Terrain]) -> dict[str, Any]:
+    """Everything resolved, as plain values for sweep.yaml."""
+    environments = {}
+    for name, terrain in terrains.items():
+        given = settings.environments[name]
+        environments[name] = {
+            "terrain": given.terrain,
+            "source": terrain.source,
+            "elevation_range": list(given.elevation_range) if given.elevation_range else None,
+            "preparation": given.preparation,
+            "elevation": [terrain.lowest, terrain.highest],
+            "shape": list(terrain.elevation.shape),
+            "sha256": digest(terrain),
+        }
+    base = settings.base
+    return {
+        "format": FORMAT,
+        "version": __version__,
+        "environments": environments,
+        **{name: list(getattr(settings, name)) for name in LISTS},
+        "max_samples": base.max_samples,
+        "resolution": base.resolution,
+        "workspace": list(base.workspace.bounds),
+        "model": describe_model(base.model),
+        "sonar": asdict(base.sonar),
+    }
+
+
+def _merged(path: Path, sweep: dict[str, Any]) -> dict[str, Any]:
+    """The sweep and what an earlier one in its folder, of the same settings, has besides."""
+    if not path.exists():
+        if (path.parent / "runs").exists():
+            raise InputError(f"{path.parent}: expected a sweep.yaml beside runs/, but not there")
+        return sweep
+    old = _read_old(path)
+    defaults = {"model": describe_model(ModelSettings()), "sonar": asdict(SonarSettings())}
+    for name in ("max_samples", "resolution", "workspace", "model", "sonar"):
+        # A setting that an older version did not know is what it is by default.
+        before = {**defaults[name], **old[name]} if name in defaults else old[name]
+        if before != sweep[name]:
+            raise _changed(path, name, before, sweep[name])
+    for name, environment in sweep["environments"].items():
+        before = old["environments"].get(name, environment)
+        if before["sha256"] != environment["sha256"]:
+            raise _changed(path, f"environments.{name}", before["source"], environment["source"])
+    merged = {name: [*old[name], *(v for v in sweep[name] if v not in old[name])] for name in LISTS}
+    return {**sweep, "environments": {**old["environments"], **sweep["environments"]}, **merged}
+
+
+def _read_old(path: Path) -> dict[str, Any]:
+    try:
+        old = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise InputError(f"{path}: cannot be read ({' '.join(str(error).split())})") from None
+    found = old.get("format") if isinstance(old, dict) else None
+    if found != FORMAT:
+        raise InputError(f"{path}: expected format {FORMAT}, got {found!r}; give another folder")
+    return old
+
+
+def _changed(path: Path, name: str, before: Any, now: Any) -> InputError:
+    if isinstance(before, dict) and isinstance(now, dict):
+        key = next(k for k in {**before, **now} if before.get(k) != now.get(k))
+        name, before, now = f"{name}.{key}", before.get(key), now.get(key)
+    return InputError(
+        f"{path}: {name}: the runs in this folder have {before!r}, the configuration {now!r}; "
+        f"give another folder"
+    )

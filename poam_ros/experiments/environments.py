@@ -1,0 +1,65 @@
+"""The terrains of a sweep: found, loaded and checked before any run starts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import InputError, TerrainError
+from ..world.rasters import FORMATS, IMAGES
+from ..world.terrain import BUILT_IN, Terrain, load_terrain
+from .configuration import EnvironmentSettings
+
+ENDINGS = tuple(dict.fromkeys((*FORMATS, ".tiff", *IMAGES)))
+
+
+def load_environments(
+    environments: Mapping[str, EnvironmentSettings], folder: Path, terrains: Path | None = None
+) -> dict[str, Terrain]:
+    """The terrain of every environment, by its name.
+
+    Args:
+        environments: by name.
+        folder: relative paths are relative to it.
+        terrains: a folder in which a terrain is looked for by its name, in any case and format,
+            before it is downloaded.
+
+    Raises:
+        InputError: if ``terrains`` is no folder.
+        TerrainError: if a terrain cannot be found or read.
+    """
+    if terrains is not None and not terrains.is_dir():
+        raise InputError(f"terrains: expected a folder, got {terrains}")
+    loaded = {}
+    for name, settings in environments.items():
+        try:
+            loaded[name] = load_terrain(
+                _source(settings.terrain, folder, terrains),
+                elevation_range=settings.elevation_range,
+                preparation=settings.preparation,
+            )
+        except InputError as error:
+            raise TerrainError(f"environments.{name}: {error}") from None
+    return loaded
+
+
+def digest(terrain: Terrain) -> str:
+    """What tells this elevation from any other."""
+    elevation = np.ascontiguousarray(terrain.elevation, dtype="<f8")
+    return hashlib.sha256(repr(elevation.shape).encode() + elevation.tobytes()).hexdigest()
+
+
+def _source(terrain: str, folder: Path, terrains: Path | None) -> str:
+    """What ``load_terrain`` is to load: a name, or a path that exists."""
+    if terrain in BUILT_IN:
+        return terrain
+    if terrains is not None:
+        files = {path.name.lower(): path for path in sorted(terrains.iterdir()) if path.is_file()}
+        for ending in ENDINGS:
+            if (terrain + ending).lower() in files:
+                return str(files[(terrain + ending).lower()])
+    beside = folder / Path(terrain).expanduser()
+    return str(beside) if beside.is_file() else terrain
