@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,8 +24,9 @@ from ..errors import InputError
 from ..geometry import Extent
 from ..planning import PILOTS, PLANNERS, discount_visited
 from . import messages
-from .mission import DONE, EXPLORING, Mission
+from .mission import DONE, EXPLORING, PILOT, Mission
 from .parameters import PLANNER, declare
+from .refusals import Refusals
 from .running import run_node, subscribe
 from .transforms import FrameChanger
 
@@ -64,7 +65,7 @@ class PlannerNode(Node):
         self._frames = FrameChanger(self, p.frame_id)
         self._z = 0.0  # the vehicle's depth, which goals keep
         self._heard = time.monotonic()  # the last odometry that was usable
-        self._refused: Counter[str] = Counter()
+        self._refusals = Refusals(self.get_logger().warning)
         self._published: tuple[str | None, np.ndarray | None] = (None, None)
         self._open()
 
@@ -101,10 +102,12 @@ class PlannerNode(Node):
     def _on_odometry(self, message: Odometry) -> None:
         state = self._frames.into_map(messages.read_odometry(message))
         if state is None:
-            self._refuse("odometry_frame", self._frames.reason)
+            self._refusals.add("odometry_frame", self._frames.reason)
             return
         if not all(math.isfinite(value) for value in state.position):
-            self._refuse("odometry_not_finite", f"odometry: expected numbers, got {state.position}")
+            self._refusals.add(
+                "odometry_not_finite", f"odometry: expected numbers, got {state.position}"
+            )
             return
         if self._now_ns == 0:
             return  # simulated time has not begun
@@ -125,14 +128,14 @@ class PlannerNode(Node):
     def _on_map(self, message: PointCloud2) -> None:
         frame = messages.bare_frame(message.header.frame_id)
         if frame != self._p.frame_id:
-            self._refuse("map_frame", f"map/points: expected {self._p.frame_id}, got {frame}")
+            self._refusals.add("map_frame", f"map/points: expected {self._p.frame_id}, got {frame}")
             return
         try:
             self._map = messages.read_map_cloud(message)
             while self._track and self._track[0][0] <= self._map.stamp_ns:
                 self._track.popleft()
         except InputError as error:
-            self._refuse("map_unreadable", str(error))
+            self._refusals.add("map_unreadable", str(error))
             return
         self._mission.explore_with(self._choose)
         self._announce()
@@ -162,7 +165,7 @@ class PlannerNode(Node):
                 distance_weight=p.distance_weight,
             )
         except InputError as error:
-            self._refuse("map_unusable", f"no waypoint from this map: {error}")
+            self._refusals.add("map_unusable", f"no waypoint from this map: {error}")
             return None
 
     def _on_timer(self) -> None:
@@ -181,6 +184,11 @@ class PlannerNode(Node):
                 f"{mission.state} at {mission.samples} samples"
                 + (", waiting for the first map" if self._waits_for_map else "")
             )
+            if (state, mission.state) == (PILOT, DONE):
+                self.get_logger().warning(
+                    f"the mission ended inside its pilot survey: max_samples {mission.max_samples}"
+                    f" or max_duration {mission.max_duration:g} s left nothing to explore"
+                )
         if mission.goal is goal:
             return False
         self._plans.publish(
@@ -216,10 +224,6 @@ class PlannerNode(Node):
         mission.count_samples(mission.samples)
         self._announce()
 
-    def _refuse(self, reason: str, text: str) -> None:
-        self._refused[reason] += 1
-        self.get_logger().warning(text, throttle_duration_sec=10.0)
-
     @property
     def _waits_for_map(self) -> bool:
         return self._mission.state == EXPLORING and self._mission.goal is None
@@ -252,7 +256,7 @@ class PlannerNode(Node):
             "map_unreadable",
             "map_unusable",
         ):
-            values[f"refused_{reason}"] = self._refused[reason]
+            values[f"refused_{reason}"] = self._refusals.counts[reason]
         level = DiagnosticStatus.WARN if silent and mission.state != DONE else DiagnosticStatus.OK
         name = self.get_fully_qualified_name().lstrip("/")
         self._diagnostics.publish(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,12 +33,14 @@ from . import messages
 from .outgoing import Outgoing, thinned, transform_broadcaster
 from .pacing import Pacer
 from .parameters import SIMULATOR, declare
+from .refusals import Refusals
 from .running import run_node
 
 TICK = 0.01  # s of wall time between two looks at the clock
 MISSION_PATIENCE = 60.0  # s of wall time to wait for a mission that was announced
 REPORT_PERIOD = 1.0  # s of wall time
 TERRAIN_CELLS = 400  # largest number of rows or columns of the terrain message
+GOAL_SLACK = 1e-6  # m outside the workspace that are rounding
 START_NS = 1_000_000_000  # simulated time begins here: zero means "no time yet" to ROS
 CLOCK = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 
@@ -66,7 +67,7 @@ class SimulatorNode(Node):
         self._offset_ns = START_NS if self._simulated_time else time.time_ns()
         self._pacer = Pacer(1.0 / self._p.control_rate, self._p.speed, tick=TICK)
         self._goal_ns: int | None = None  # simulation time of the last goal
-        self._refused: Counter[str] = Counter()
+        self._refusals = Refusals(self.get_logger().warning)
         self._waiting_since = time.monotonic() if self._p.wait_for_mission else None
         self._reported = (time.monotonic(), 0)
         self._open()
@@ -182,19 +183,29 @@ class SimulatorNode(Node):
             self._range_publisher.publish(out.range_of(ping, ping.stamp_ns + self._offset_ns))
 
     def _on_goal(self, message: PoseStamped) -> None:
-        """A goal in our frame moves the vehicle; another is refused, counted and said."""
+        """A goal in our frame moves the vehicle; another is refused, counted and said.
+
+        One outside the workspace is clipped to it, which is counted and said as well.
+        """
         frame, goal = messages.bare_frame(message.header.frame_id), messages.read_pose(message)
         if frame != self._p.frame_id:
-            self._refuse("frame", f"expected frame {self._p.frame_id!r}, got {frame!r}")
+            self._refusals.add(
+                "frame", f"goal refused: expected frame {self._p.frame_id!r}, got {frame!r}"
+            )
         elif not np.all(np.isfinite(goal)):
-            self._refuse("not_finite", f"expected finite x and y, got {goal.tolist()}")
+            self._refusals.add(
+                "not_finite", f"goal refused: expected finite x and y, got {goal.tolist()}"
+            )
         else:
-            self._simulation.set_goal(self._workspace.clip(goal))
+            nearest = self._workspace.clip(goal)
+            if not self._workspace.contains(goal, slack=GOAL_SLACK):
+                self._refusals.add(
+                    "outside",
+                    f"goal {goal.tolist()} is outside the workspace: heading for the nearest point "
+                    f"in it, {nearest.tolist()}",
+                )
+            self._simulation.set_goal(nearest)
             self._goal_ns = self._simulation.time_ns
-
-    def _refuse(self, reason: str, text: str) -> None:
-        self._refused[reason] += 1
-        self.get_logger().warning(f"goal refused: {text}", throttle_duration_sec=10.0)
 
     def _on_reset(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self._simulation.reset()
@@ -234,8 +245,9 @@ class SimulatorNode(Node):
             "speed": self._p.speed,
             "achieved_speed": achieved,
             "time_s": time_ns / SECOND,
-            "goals_refused_frame": self._refused["frame"],
-            "goals_refused_not_finite": self._refused["not_finite"],
+            "goals_refused_frame": self._refusals.counts["frame"],
+            "goals_refused_not_finite": self._refusals.counts["not_finite"],
+            "goals_outside_workspace": self._refusals.counts["outside"],
         }
         level = DiagnosticStatus.WARN if slow else DiagnosticStatus.OK
         name = self.get_fully_qualified_name().lstrip("/")

@@ -148,7 +148,7 @@ def test_pause_and_resume(ring, eventually):
 
 def test_refuses_what_is_in_another_frame_or_no_map(ring, eventually):
     planner, vehicle = ring()
-    refused = planner._refused
+    refused = planner._refusals.counts
     vehicle.be_at(3, 0, frame="odom")
     eventually(lambda: refused["odometry_frame"] == 1)
     vehicle.be_at(float("nan"), 0)
@@ -167,7 +167,7 @@ def test_a_map_of_nans_moves_nothing(ring, eventually):
     eventually(lambda: vehicle.last_goal() is not None)
     follow_pilot(vehicle, eventually)
     vehicle.send_map((float("nan"), 0))
-    eventually(lambda: planner._refused["map_unusable"] >= 1)
+    eventually(lambda: planner._refusals.counts["map_unusable"] >= 1)
     assert planner._mission.goal is None
     vehicle.send_map((1, 1))
     eventually(lambda: planner._mission.goal is not None)

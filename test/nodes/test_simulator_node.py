@@ -115,7 +115,7 @@ def test_holds_station_without_a_fresh_goal(ship, eventually):
 
 
 def test_drives_to_a_goal_that_is_repeated_and_stops_there(ship, eventually):
-    _, crew = ship()
+    simulator, crew = ship()
 
     def arrived():
         crew.send_goal(99, -25)  # outside: the nearest point of the workspace is meant
@@ -123,14 +123,20 @@ def test_drives_to_a_goal_that_is_repeated_and_stops_there(ship, eventually):
 
     eventually(arrived, timeout=30)
     eventually(lambda: crew.heard["odom"][-1].twist.twist.linear.x == 0)
+    counts = simulator._refusals.counts
+    assert set(counts) == {"outside"} and counts["outside"] >= 1
+    before = counts["outside"]
+    crew.send_goal(30, -30)  # a corner is inside
+    eventually(lambda: simulator._simulation.goal == (30, -30))
+    assert counts["outside"] == before
 
 
 def test_refuses_goals_in_another_frame_or_not_finite(ship, eventually):
     simulator, crew = ship()
     crew.send_goal(0, 0, frame="odom")
-    eventually(lambda: simulator._refused["frame"] == 1)
+    eventually(lambda: simulator._refusals.counts["frame"] == 1)
     crew.send_goal(math.nan, 0)
-    eventually(lambda: simulator._refused["not_finite"] == 1)
+    eventually(lambda: simulator._refusals.counts["not_finite"] == 1)
     assert simulator._simulation.goal is None
 
 
