@@ -133,6 +133,13 @@ def _draw_curves(figure: Any, folder: Path) -> None:
         axis.set_title(title)
         axis.grid(alpha=0.3)
         if column in ("smse", "rmse", "mae", "update_s"):
-            axis.set_ylim(bottom=0)
+            _from_zero(axis, epochs[column])
     for axis in axes[1]:
         axis.set_xlabel("samples")
+
+
+def _from_zero(axis: Any, values: np.ndarray) -> None:
+    """Show zero, and room above the largest value, which may be the first or the only one."""
+    finite = values[np.isfinite(values)]
+    highest = float(finite.max()) if len(finite) else 0.0
+    axis.set_ylim(0, 1.08 * highest if highest > 0 else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -29,6 +30,8 @@ from .results import (
     write_table,
     write_truth,
 )
+
+log = logging.getLogger(__name__)
 
 #: Points of the evaluation grid along each side (the paper's).
 EVALUATION_POINTS = 50
@@ -99,6 +102,11 @@ class Mission:
         else:
             for waypoint in PILOTS[self.settings.pilot](self.settings.workspace, self._pilot_rng):
                 self._drive(waypoint)
+        if len(self._z) >= self.settings.max_samples:
+            log.warning(
+                "max_samples = %d ends the mission inside its pilot survey: nothing is explored",
+                self.settings.max_samples,
+            )
         yield self._learn()
         plan = PLANNERS[self.settings.planner]
         while self.mapper.samples < self.settings.max_samples:

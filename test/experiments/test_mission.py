@@ -7,9 +7,11 @@ import pytest
 
 pytest.importorskip("matplotlib", reason="the built-in real terrain comes with matplotlib")
 
+from matplotlib.figure import Figure
+
 from poam_ros.cli import main
 from poam_ros.errors import InputError
-from poam_ros.experiments.figures import draw_run
+from poam_ros.experiments.figures import _from_zero, draw_run
 from poam_ros.experiments.mission import (
     EPOCH_COLUMNS,
     MISSION_PILOTS,
@@ -54,6 +56,17 @@ def test_learns_the_terrain(folder):
     assert epochs["msll"][-1] < epochs["msll"][0] - 0.05
 
 
+@pytest.mark.parametrize(
+    ("values", "top"), [([0.5, 0.2], 0.54), ([np.nan, 3.0], 3.24), ([np.nan], None), ([0.0], None)]
+)
+def test_curves_of_sizes_begin_at_zero_and_leave_room_above(values, top):
+    axis = Figure().subplots()
+    axis.plot(values)
+    _from_zero(axis, np.array(values))
+    low, high = axis.get_ylim()
+    assert low == 0 and (high > 0 if top is None else np.isclose(high, top))
+
+
 def test_draws_its_figures_from_the_files_alone(folder):
     for path in draw_run(folder):
         assert path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 30_000
@@ -75,12 +88,13 @@ def test_another_seed_another_mission(folder, tmp_path):
     assert not np.array_equal(first["z"][:600], second["z"][:600])
 
 
-def test_a_budget_below_the_pilot_survey_still_makes_a_map(tmp_path):
+def test_a_budget_below_the_pilot_survey_still_makes_a_map_and_says_so(tmp_path, caplog):
     records = run_mission(
         load_terrain("seamounts"), MissionSettings(max_samples=50, model=SMALL), tmp_path
     )
     assert [r.samples for r in records] == [50]
     assert (tmp_path / "map.npz").exists()
+    assert "max_samples = 50 ends the mission inside its pilot survey" in caplog.text
 
 
 def begun(seed=0, terrain="seamounts", **changes):
