@@ -89,33 +89,36 @@ def _add_profile_arguments(parser: argparse.ArgumentParser) -> None:
         help="largest number of inducing points")  # fmt: skip
     add("--batch", type=int, default=22, help="new pings in an update")
     add("--queries", type=int, default=4500, help="points of a prediction")
+    add("--grid", type=int, nargs="+", default=[120], metavar="G", help="map of G x G points")
     add("--repeats", type=int, default=10, help="measurements of each, after warm-up")
     add("--threads", type=int, default=1, help="of the linear algebra")
     add("--device", default="cpu", help="torch device, such as cuda")
+    add("--reference", action="store_true", help="time GPyTorch with autograd in the same run")
     add("--json", action="store_true", help="one JSON object a line instead of a table")
+    add("--plot", type=Path, metavar="FILE", help="draw the cases (needs matplotlib)")
 
 
 def _profile(args: argparse.Namespace) -> int:
-    from .experiments.profile import PARTS, ProfileSettings, machine, profile
+    from .experiments.profile import ProfileSettings, machine, profile, table
+    from .experiments.profile_plot import draw_profile
+    from .experiments.rates import measure_rates
 
-    options = {name: getattr(args, name) for name in ("batch", "queries", "repeats", "threads")}
+    names = ("batch", "queries", "repeats", "threads", "device", "reference")
+    options = {name: getattr(args, name) for name in names}
     cases = [
-        ProfileSettings(samples=n, inducing=m, device=args.device, **options)
+        ProfileSettings(samples=n, inducing=m, grid=g, **options)
         for n in args.samples
         for m in args.inducing
+        for g in args.grid
     ]
-    names = (*PARTS, "predict_s")
+    rates, results = measure_rates(), []
     if not args.json:
-        print(machine(cases[0]))
-        print("median ms (+- half the quartiles' range)")
-        print("samples  inducing" + "".join(f"{name.removesuffix('_s'):>18}" for name in names))
+        print(machine(cases[0], rates))
     for case in cases:
-        result = profile(case)
-        if args.json:
-            print(json.dumps(result), flush=True)
-            continue
-        cells = (f"{1e3 * result[n]:9.1f} +-{1e3 * result[f'{n}_spread']:6.1f}" for n in names)
-        print(f"{result['samples']:7d}  {result['inducing']:8d}" + "".join(cells), flush=True)
+        results.append(profile(case, rates))
+        print(json.dumps(results[-1]) if args.json else f"\n{table(results[-1])}", flush=True)
+    if args.plot:
+        draw_profile(results, args.plot)
     return 0
 
 
@@ -203,8 +206,8 @@ def _add_benchmark_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _benchmark(args: argparse.Namespace) -> int:
     from .experiments.configuration import find_sweep, read_sweep
-    from .experiments.progress import sweep_progress
     from .experiments.sweep import run_sweep
+    from .experiments.sweep_progress import sweep_progress
 
     config = find_sweep(args.config)
     folder = args.output or Path("runs") / f"benchmark-{config.stem}"
