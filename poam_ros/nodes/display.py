@@ -6,6 +6,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from .mission import DONE
+
 if TYPE_CHECKING:
     from .monitor import Progress
 
@@ -50,7 +52,10 @@ class Display:
             if now - self._shown_at >= LIVE_PERIOD:
                 self._shown_at = now
                 self._live.update(_picture(progress), refresh=True)
-        elif progress.state != self._state or now - self._shown_at >= LINE_PERIOD:
+        elif progress.state != self._state or (
+            # Once it is done nothing changes any more.
+            progress.state != DONE and now - self._shown_at >= LINE_PERIOD
+        ):
             self._shown_at, self._state = now, progress.state
             self.say("  ".join(f"{name} {value}" for name, value in _facts(progress)))
 
@@ -58,7 +63,8 @@ class Display:
 def _facts(progress: Progress) -> list[tuple[str, str]]:
     """Names and values, in the order they are read."""
     samples = str(progress.samples)
-    if progress.max_samples:
+    # The mapper may have accepted some more before it heard of the end.
+    if progress.samples < progress.max_samples:
         samples += f"/{progress.max_samples}"
     facts = [("state", progress.state), ("samples", samples), ("epoch", str(progress.epochs))]
     if progress.epoch is not None:
