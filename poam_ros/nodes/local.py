@@ -69,7 +69,8 @@ def run(args: argparse.Namespace) -> int:
     """Run a simulated mission from start to end; returns the exit status.
 
     0: done, and the run's folder is written. 2: an option, a file or a parameter is wrong (one line
-    on stderr). 1: it failed. 130: it was interrupted before it was done.
+    on stderr). 1: it failed. 130: it was interrupted before it was done; what
+    there is by then is written.
     """
     if importlib.util.find_spec("rclpy") is None:
         return _complain(NO_RCLPY)
@@ -136,6 +137,7 @@ def _run(options: dict[str, Any]) -> int:
     from .display import Display
 
     log = options["output"] / "log"
+    before = _versions(options["output"])
     with _interrupts() as interrupted, Display() as display:
         children = Children(log, display.say)
         try:
@@ -146,12 +148,32 @@ def _run(options: dict[str, Any]) -> int:
                 children.start("rviz2", _rviz_command(options), vital=False)
             with _monitor(options) as (monitor, executor):
                 status = _follow(monitor, executor, children, display, interrupted)
+                if status != FINISHED:
+                    # The mapper writes what it has when it is ended, the monitor after it.
+                    children.stop()
+                    monitor.conclude()
         finally:
             children.stop()
         if status == FINISHED:
             for line in _summary(monitor.progress, options["output"]):
                 display.say(line)
+        elif status == INTERRUPTED:
+            display.say(_remains(options["output"], before))
         return status
+
+
+def _versions(folder: Path) -> dict[str, tuple[int, int]]:
+    """The files in a folder, and something that changes when they are written anew."""
+    states = {path.name: path.stat() for path in folder.iterdir() if path.is_file()}
+    return {name: (state.st_mtime_ns, state.st_ino) for name, state in states.items()}
+
+
+def _remains(folder: Path, before: dict[str, tuple[int, int]]) -> str:
+    """What an interrupted mission left in its folder, in a line."""
+    written = dict(_versions(folder).items() - before.items())
+    if not written:
+        return f"interrupted before there was anything to keep; the logs are in {folder / 'log'}"
+    return f"interrupted; {', '.join(sorted(written))} so far are in {folder}"
 
 
 def _summary(progress: Progress, folder: Path) -> Iterator[str]:

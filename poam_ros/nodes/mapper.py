@@ -244,22 +244,44 @@ class MapperNode(Node):
                 raise
 
     def _keep_results(self, snapshot: MapSnapshot | None, xy: np.ndarray, z: np.ndarray) -> None:
-        from ..experiments.results import write_map, write_samples
-
         if snapshot is None:
             self.get_logger().error("the mission is done, and there is no map: too few pings")
             return
         self.get_logger().info(f"the mission is done: {len(z)} samples in the map")
-        if self.values.output:
-            folder = Path(self.values.output)
-            write_samples(folder / "samples.csv", xy, z)
+        self._write_results(snapshot, xy, z)
+
+    def _write_results(self, snapshot: MapSnapshot | None, xy: np.ndarray, z: np.ndarray) -> None:
+        from ..experiments.results import write_map, write_samples
+
+        if not self.values.output:
+            return
+        folder = Path(self.values.output)
+        write_samples(folder / "samples.csv", xy, z)
+        if snapshot is not None:
             write_map(folder / "map.npz", snapshot)
-            self.get_logger().info(f"wrote map.npz and samples.csv in {folder}")
+        names = "samples.csv" if snapshot is None else "map.npz and samples.csv"
+        self.get_logger().info(f"wrote {names} in {folder}")
+
+    def _keep_remains(self) -> None:
+        """Write what there is of a mission that was interrupted."""
+        if self.state == "done" and self.worker.status.finished:
+            return
+        snapshot, xy, z = self.worker.remains()
+        # A pilot survey alone does not replace an earlier run's results.
+        earlier = (Path(self.values.output) / "map.npz").exists()
+        if len(z) and (snapshot is not None or not earlier):
+            self._write_results(snapshot, xy, z)
 
     def destroy_node(self) -> None:
         """Stop the worker first: it publishes through this node."""
         if hasattr(self, "worker"):
             self.worker.stop()
+            try:
+                self._keep_remains()
+            except OSError as error:
+                self.get_logger().error(
+                    f"output: cannot write to {self.values.output} ({error.strerror})"
+                )
         super().destroy_node()
 
 

@@ -34,6 +34,7 @@ from .running import run_node
 
 OBSERVED = ("simulator", "mapper", "planner")
 FILES_PATIENCE = 30.0  # s of wall time that the mapper has for its files
+SHUTDOWN_PATIENCE = 4.0  # s of wall time, where the mission was interrupted
 SETTLING = 1.0  # s of wall time for the last messages on their way
 PERIOD = 0.2  # s of wall time between two looks
 # A latched topic, but with room for maps that come while another is scored.
@@ -57,6 +58,8 @@ class Progress:
 
 class MonitorNode(Node):
     """Listens to everything, and at ``done`` writes what the mapper does not.
+
+    Where it is ended before, it writes what there is.
 
     Wall time alone drives it: it looks after a mission whose clock may stand still. What it needs
     of ROS time comes with the messages.
@@ -208,9 +211,20 @@ class MonitorNode(Node):
         if self._folder is None:
             self.succeeded = bool(self._log.epochs)
             return
+        if not self._write_tables(self._folder):
+            return
+        if self._files_at is None:
+            self.get_logger().error(
+                f"the mapper wrote no map into {self._folder}; no figures are drawn"
+            )
+            return
+        self.succeeded = True
+        self._draw(self._folder)
+
+    def _write_tables(self, folder: Path) -> bool:
+        """Write epochs.csv, config.yaml and truth.npz; whether that was possible."""
         from ..experiments import results
 
-        folder = self._folder
         config = {"version": __version__, "nodes": self._config}
         try:
             rows = [epoch.row() for epoch in self._log.epochs]
@@ -221,12 +235,30 @@ class MonitorNode(Node):
                 results.write_truth(folder / "truth.npz", elevation, _borders(grid))
         except OSError as error:
             self.get_logger().error(f"output: cannot write to {folder} ({error.strerror})")
+            return False
+        return True
+
+    def conclude(self) -> None:
+        """Write what there is of a mission that ends before its time; once it has epochs.
+
+        The mapper writes its files when it is ended: it is waited for, but not for long.
+        """
+        if self._written or self._folder is None or not self._log.epochs:
             return
-        if self._files_at is None:
-            self.get_logger().error(f"the mapper wrote no map into {folder}; no figures are drawn")
+        self._written = True
+        if not self._write_tables(self._folder):
             return
-        self.succeeded = True
-        self._draw(folder)
+        deadline = time.monotonic() + SHUTDOWN_PATIENCE
+        while self._map_file_version() == self._before:
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.05)
+        self._draw(self._folder)
+
+    def destroy_node(self) -> None:
+        """Keep what there is first."""
+        self.conclude()
+        super().destroy_node()
 
     def _draw(self, folder: Path) -> None:
         try:

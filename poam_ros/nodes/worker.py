@@ -152,6 +152,15 @@ class MapWorker:
             self._thread.join(timeout)
         return not self._thread.is_alive()
 
+    def remains(self) -> tuple[MapSnapshot | None, np.ndarray, np.ndarray]:
+        """What a stopped worker leaves: its latest map, or None, and all accepted pings in order.
+
+        These are xy [N, 2] and z [N]: the model's samples, then what still waited for it.
+        """
+        waiting = np.concatenate([np.empty((0, 3)), *self._waiting])
+        xy = np.concatenate((self._mapper.xy, waiting[:, :2]))
+        return self._snapshot, xy, np.concatenate((self._mapper.z, waiting[:, 2]))
+
     def _forget_waiting(self) -> None:
         self._waiting, self._held, self._tries, self._oldest_ns = [], 0, 0, None
 

@@ -354,6 +354,43 @@ def test_in_a_namespace_with_a_remapping(ros, eventually):
     assert services["/auv1/mapper/reset"] == ["std_srvs/srv/Trigger"]
 
 
+def test_ended_in_the_pilot_survey_it_keeps_its_pings_but_no_earlier_run_is_lost(
+    pair, eventually, tmp_path
+):
+    p = pair(output=str(tmp_path))
+    p.vehicle.say("pilot")
+    p.mapper._keep_remains()
+    assert list(tmp_path.iterdir()) == []
+    p.vehicle.drive(30)
+    eventually(lambda: settled(p, 30) and p.mapper.worker.backlog == 30)
+    p.mapper.worker.stop()
+    p.mapper._keep_remains()
+    assert [path.name for path in tmp_path.iterdir()] == ["samples.csv"]
+    assert len(read_table(tmp_path / "samples.csv")["z"]) == 30
+    (tmp_path / "map.npz").write_bytes(b"of an earlier run")
+    (tmp_path / "samples.csv").write_text("of an earlier run")
+    p.mapper._keep_remains()
+    assert (tmp_path / "samples.csv").read_text() == "of an earlier run"
+
+
+def test_ended_before_its_time_it_keeps_what_it_has(pair, eventually, tmp_path):
+    p = pair(output=str(tmp_path / "run"))
+    p.vehicle.say("pilot")
+    p.vehicle.drive(70)
+    eventually(lambda: settled(p, 70))
+    p.vehicle.say("exploring")
+    eventually(lambda: p.vehicle.got["map/points"])
+    p.vehicle.drive(9)  # fewer than a batch
+    eventually(lambda: settled(p, 79) and p.mapper.worker.backlog == 9)
+    p.mapper.worker.stop()
+    p.mapper._keep_remains()
+    kept = read_map(tmp_path / "run" / "map.npz")
+    samples = read_table(tmp_path / "run" / "samples.csv")
+    assert kept.samples == 70 and len(samples["z"]) == p.gate.accepted == 79
+    cloud = read_map_cloud(p.vehicle.got["map/points"][-1])
+    np.testing.assert_array_equal(cloud.mean, kept.mean.astype(np.float32))
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_stops_without_a_traceback(how, python, ros_env):
     arguments = [f"-p{name}:={value}" for name, value in SMALL.items()]

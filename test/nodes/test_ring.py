@@ -138,10 +138,29 @@ def test_ctrl_c_ends_everything_at_once_and_quietly(ros, sim, eventually):
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130, output
     assert "Traceback" not in output
+    assert "interrupted" in output and not (folder / "epochs.csv").exists()
     for log in (folder / "log").glob("*.log"):
         assert "Traceback" not in log.read_text()
     # No process of it is left.
     eventually(lambda: not _running(str(folder)))
+
+
+def test_ctrl_c_after_the_first_map_keeps_what_there_is(ros, sim, eventually):
+    listener = ros(Listener)
+    process, folder = sim("kept", "--max-samples", "5000")
+    eventually(lambda: len(listener.maps) > 3, timeout=90)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    snapshot = read_map(folder / "map.npz")
+    assert 0 < snapshot.samples <= len(read_table(folder / "samples.csv")["z"]) < 5000
+    epochs = read_table(folder / "epochs.csv")["samples"]
+    assert len(epochs) > 1 and epochs[-1] <= snapshot.samples
+    names = ["config.yaml", "epochs.csv", "map.npz", "maps.png", "metrics.png", "samples.csv"]
+    assert f"interrupted; {', '.join([*names, 'truth.npz'])} so far are in {folder}" in output
+    assert all((folder / name).stat().st_size > 0 for name in names)
+    for log in (folder / "log").glob("*.log"):
+        assert "Traceback" not in log.read_text()
 
 
 def test_a_wrong_parameter_of_one_node_ends_all_with_status_2(sim, tmp_path):
