@@ -54,6 +54,11 @@ def blank_figure(size: tuple[float, float]) -> Any:
     return figure
 
 
+def plain(text: str) -> str:
+    """Text that matplotlib draws as it is, without formulas between dollars."""
+    return text.replace("$", r"\$")
+
+
 def cell_bounds(grid: Grid) -> tuple[float, float, float, float]:
     """(xmin, xmax, ymin, ymax) of the cells around the points of a grid."""
     half = (grid.x[1] - grid.x[0]) / 2

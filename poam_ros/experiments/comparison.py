@@ -1,0 +1,190 @@
+"""The runs of a sweep side by side: read from CSV files, averaged over samples and seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import InputError
+from .metrics import average_over_samples
+from .results import read_records, read_table
+
+#: Columns of a sweep's runs.csv, one row per finished run.
+RUN_COLUMNS = (
+    "environment", "method", "kernel", "pilot", "planner", "seed", "samples", "wall_s", "folder",
+)  # fmt: skip
+
+#: Columns of epochs.csv that are averaged.
+METRICS = ("smse", "msll", "rmse", "mae", "nlpd", "update_s", "predict_s")
+
+#: Samples over which the paper averages (Table 1).
+PAPER_SPAN = (1000.0, 5000.0)
+
+_KERNELS = {"rbf": "RBF", "attentive": "AK"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run; ``epochs``: the columns of its epochs.csv, each [epochs]."""
+
+    environment: str
+    method: str
+    pilot: str
+    planner: str
+    seed: int
+    folder: Path
+    epochs: dict[str, np.ndarray]
+
+    @property
+    def samples(self) -> np.ndarray:
+        """Samples in the map after each epoch, ascending, [epochs]."""
+        return self.epochs["samples"]
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """Mean and standard deviation (of n - 1) over ``seeds`` runs; no deviation of a single one."""
+
+    mean: float
+    std: float | None
+    seeds: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Statistic:
+        """Over the values of the runs, at least one."""
+        several = len(values) > 1
+        std = float(np.std(values, ddof=1)) if several else None
+        return cls(float(np.mean(values)), std, len(values))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All runs of one pilot survey and one planner."""
+
+    pilot: str
+    planner: str
+    runs: tuple[Run, ...]
+
+    @cached_property
+    def environments(self) -> list[str]:
+        """In the order of the sweep."""
+        return _distinct(run.environment for run in self.runs)
+
+    @cached_property
+    def methods(self) -> list[str]:
+        """In the order of the sweep."""
+        return _distinct(run.method for run in self.runs)
+
+    def of(self, environment: str, method: str | None = None) -> list[Run]:
+        """The runs in an environment, of one method or of all, by seed."""
+        runs = [
+            run for run in self.runs
+            if run.environment == environment and method in (None, run.method)
+        ]  # fmt: skip
+        return sorted(runs, key=lambda run: run.seed)
+
+    def shown(self, environment: str) -> dict[str, Run]:
+        """One run of each method to draw: of the first seed that all have, else of its own first.
+
+        Methods are in the order of the sweep.
+        """
+        of_method = {name: self.of(environment, name) for name in self.methods}
+        of_method = {name: runs for name, runs in of_method.items() if runs}
+        common = set.intersection(*({run.seed for run in runs} for runs in of_method.values()))
+        return {
+            name: next((run for run in runs if common and run.seed == min(common)), runs[0])
+            for name, runs in of_method.items()
+        }
+
+    @cached_property
+    def span(self) -> tuple[float, float]:
+        """Samples that are averaged over: the paper's, or where a run does not reach it, those
+        which all runs have; of no length if there are none."""
+        if all(run.samples[0] <= PAPER_SPAN[0] < run.samples[-1] for run in self.runs):
+            return PAPER_SPAN
+        first = max(float(run.samples[0]) for run in self.runs)
+        return first, max(first, min(float(run.samples[-1]) for run in self.runs))
+
+    def average(self, environment: str, method: str, metric: str) -> Statistic | None:
+        """Over seeds, of a metric's average over the span; None if the method has no run there.
+
+        Where the span is of no length: of the metric at the last epoch.
+        """
+        first, last = self.span
+        if not first < last:
+            return self.final(environment, method, metric)
+        values = [
+            average_over_samples(run.samples, run.epochs[metric], first, last)
+            for run in self.of(environment, method)
+        ]
+        return Statistic.of(values) if values else None
+
+    def final(self, environment: str, method: str, metric: str) -> Statistic | None:
+        """Over seeds, of a metric at the last epoch; None if the method has no run there."""
+        values = [float(run.epochs[metric][-1]) for run in self.of(environment, method)]
+        return Statistic.of(values) if values else None
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def method_label(method: str) -> str:
+    """How figures and tables spell a method: ``poam:rbf`` is POAM (RBF)."""
+    name, _, kernel = method.partition(":")
+    label = name.upper()
+    return f"{label} ({_KERNELS.get(kernel, kernel.capitalize())})" if kernel else label
+
+
+def read_comparisons(folder: Path) -> list[Comparison]:
+    """The sweep in ``folder``, a comparison for each pilot and planner, in the sweep's order.
+
+    Raises:
+        InputError: if there is no finished run, or a file of one is missing or broken.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: expected the folder of a benchmark, there is none")
+    path = folder / "runs.csv"
+    if not path.is_file():
+        raise InputError(f"{folder}: expected the folder of a benchmark, with runs.csv in it")
+    records = read_records(path, RUN_COLUMNS)
+    if not records:
+        raise InputError(f"{path}: expected at least one finished run, got none")
+    runs = [_read_run(path, record) for record in records]
+    seen: set[tuple[str, str, str, str, int]] = set()
+    for run in runs:
+        key = (run.environment, run.method, run.pilot, run.planner, run.seed)
+        if key in seen:
+            raise InputError(
+                f"{path}: expected every run once, got {' '.join(map(str, key))} twice"
+            )
+        seen.add(key)
+    groups: dict[tuple[str, str], list[Run]] = {}
+    for run in runs:
+        groups.setdefault((run.pilot, run.planner), []).append(run)
+    return [Comparison(*names, tuple(members)) for names, members in groups.items()]
+
+
+def _read_run(index: Path, record: dict[str, str]) -> Run:
+    folder = index.parent / record["folder"]
+    if not record["folder"] or not folder.is_dir():
+        raise InputError(f"{folder}: expected the folder of a run that {index} names")
+    try:
+        seed = int(record["seed"])
+    except ValueError:
+        raise InputError(
+            f"{index}: expected a whole number as seed, got {record['seed']!r}"
+        ) from None
+    path = folder / "epochs.csv"
+    epochs = read_table(path, ("samples", *METRICS))
+    samples = epochs["samples"]
+    if not len(samples) or not np.all(np.diff(samples) > 0):
+        raise InputError(f"{path}: expected at least one epoch, and samples that increase")
+    return Run(
+        record["environment"], record["method"], record["pilot"], record["planner"],
+        seed, folder, epochs,
+    )  # fmt: skip

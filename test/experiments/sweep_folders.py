@@ -1,0 +1,60 @@
+"""Folders of finished sweeps, made up, for tests of the report."""
+
+import numpy as np
+
+from poam_ros.experiments.comparison import RUN_COLUMNS
+from poam_ros.experiments.results import EPOCH_COLUMNS, write_samples, write_table
+from poam_ros.geometry import Extent, Grid
+
+WORKSPACE = Extent(-30, 30, -30, 30)
+
+
+def elevation_at(xy, shift=0.0):
+    """Hills that get rougher to the east, in m."""
+    x, y = xy[:, 0] + shift, xy[:, 1]
+    smooth = 90 * np.exp(-((x + 10) ** 2 + (y - 8) ** 2) / 300)
+    rough = (0.5 + x / 60) * (np.sin(0.7 * x) + np.cos(0.9 * y + 0.3 * x))
+    return 80 + smooth + 22 * rough
+
+
+def write_run(folder, samples, values, shift=0.0, seed=0, resolution=6.0):
+    """A run's folder; ``values``: columns of epochs.csv by name, each [epochs], others are 1."""
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(seed)
+    samples = np.asarray(samples)
+    columns = {name: np.ones(len(samples)) for name in EPOCH_COLUMNS}
+    columns.update(samples=samples, **{k: np.asarray(v, float) for k, v in values.items()})
+    rows = np.column_stack([columns[name] for name in EPOCH_COLUMNS])
+    write_table(folder / "epochs.csv", EPOCH_COLUMNS, rows)
+    corners = WORKSPACE.sample(max(int(samples[-1]) // 100, 2), rng)
+    at = np.linspace(0, len(corners) - 1, int(samples[-1]))
+    path = np.column_stack([np.interp(at, range(len(corners)), c) for c in corners.T])
+    write_samples(folder / "samples.csv", path, elevation_at(path, shift))
+    grid = Grid.cells(WORKSPACE, resolution)
+    truth = elevation_at(grid.points, shift)
+    mean = truth + rng.normal(size=len(truth))
+    lengthscale = 1.5 + 6 / (1 + np.exp((grid.points[:, 0] + shift) / 6))
+    table = np.column_stack((grid.points, mean, np.ones_like(truth), lengthscale))
+    write_table(folder / "map.csv", ("x", "y", "mean", "variance", "lengthscale"), table)
+    write_table(
+        folder / "truth.csv", ("x", "y", "elevation"), np.column_stack((grid.points, truth))
+    )
+    write_table(folder / "inducing.csv", ("x", "y"), WORKSPACE.sample(80, rng))
+
+
+def write_sweep(folder, runs):
+    """runs.csv and the runs' folders; ``runs``: dicts of environment, method, seed, samples,
+    values and what else ``write_run`` takes, and maybe pilot and planner."""
+    rows = []
+    for run in runs:
+        run = dict(run)
+        pilot, planner = run.pop("pilot", "bezier"), run.pop("planner", "max-entropy")
+        environment, method, seed = run.pop("environment"), run.pop("method"), run["seed"]
+        kernel = method.partition(":")[2] or "attentive"
+        name = method.replace(":", "-")
+        path = f"runs/{environment}/{name}/{pilot}-{planner}/seed-{seed}"
+        write_run(folder / path, **run)
+        last = int(run["samples"][-1])
+        rows.append((environment, method, kernel, pilot, planner, seed, last, 12.5, path))
+    write_table(folder / "runs.csv", RUN_COLUMNS, rows)
+    return folder
