@@ -133,8 +133,10 @@ def locked(folder: Path) -> Iterator[None]:
     with (make_folder(folder) / ".lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             raise InputError(f"output: another benchmark is at work in {folder}") from None
+        except OSError:
+            pass  # a file system without locks: then it is up to the user
         yield
 
 

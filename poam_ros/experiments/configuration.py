@@ -21,7 +21,7 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 #: What `model:` may not hold, because it differs from run to run.
 PER_RUN = ("method", "kernel")
 
-Settings = TypeVar("Settings", ModelSettings, SonarSettings)
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,8 @@ class SweepSettings:
 
     def _model(self, method: str) -> ModelSettings:
         name, colon, kernel = method.partition(":")
-        changes = {"method": name, "kernel": kernel} if colon else {"method": name}
-        return replace(self.base.model, **changes)
+        changes: dict[str, Any] = {"kernel": kernel} if colon else {}
+        return replace(self.base.model, method=name, **changes)
 
 
 def read_sweep(path: Path) -> SweepSettings:
@@ -251,9 +251,8 @@ def _value(where: str, value: Any, kind: type) -> Any:
     return value
 
 
-def _settings(
-    where: str, given: Any, kind: type[Settings], without: Sequence[str] = ()
-) -> Settings:
+def _settings(where: str, given: Any, kind: Any, without: Sequence[str] = ()) -> Any:
+    """A dataclass of settings whose keys and kinds of values are those of its defaults."""
     known = {f.name: f.default for f in fields(kind) if f.default is not MISSING}
     values = {}
     for name, value in _mapping(where, given, list(known)).items():
@@ -264,9 +263,6 @@ def _settings(
         wanted = float if default is None else type(default)
         values[name] = None if optional else _value(f"{where}.{name}", value, wanted)
     return _at(where, lambda: kind(**values))
-
-
-Result = TypeVar("Result")
 
 
 def _at(where: str, call: Callable[..., Result], *arguments: Any) -> Result:

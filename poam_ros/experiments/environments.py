@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import InputError, TerrainError
 from ..world.rasters import FORMATS, IMAGES
-from ..world.terrain import BUILT_IN, Terrain, load_terrain
+from ..world.terrain import BUILT_IN, TILE_NAME, Terrain, load_terrain
 from .configuration import EnvironmentSettings
 
 ENDINGS = tuple(dict.fromkeys((*FORMATS, ".tiff", *IMAGES)))
@@ -42,7 +42,8 @@ def load_environments(
                 preparation=settings.preparation,
             )
         except InputError as error:
-            raise TerrainError(f"environments.{name}: {error}") from None
+            hint = "; here: in a folder, --terrains DIR" if _is_tile(settings.terrain) else ""
+            raise TerrainError(f"environments.{name}: {error}{hint}") from None
     return loaded
 
 
@@ -50,6 +51,10 @@ def digest(terrain: Terrain) -> str:
     """What tells this elevation from any other."""
     elevation = np.ascontiguousarray(terrain.elevation, dtype="<f8")
     return hashlib.sha256(repr(elevation.shape).encode() + elevation.tobytes()).hexdigest()
+
+
+def _is_tile(terrain: str) -> bool:
+    return TILE_NAME.fullmatch(terrain) is not None
 
 
 def _source(terrain: str, folder: Path, terrains: Path | None) -> str:

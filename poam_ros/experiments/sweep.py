@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -17,6 +18,7 @@ from ..world.terrain import Terrain
 from .archive import Archive, locked
 from .configuration import Run, SweepSettings
 from .environments import load_environments
+from .mission import Mission
 from .tasks import Outcome, run_task
 
 #: One thread each, whatever the linear algebra would take by itself.
@@ -88,6 +90,7 @@ def run_sweep(
     if workers is not None and workers < 1:
         raise InputError(f"workers: expected at least 1, got {workers}")
     loaded = load_environments(settings.environments, settings.folder, terrains)
+    _check(settings, loaded, here=scheduler is None)
     with locked(folder):
         archive = Archive(folder, settings, loaded)
         runs, finished = settings.runs(), archive.finished
@@ -99,6 +102,18 @@ def run_sweep(
             with _client(workers or os.cpu_count() or 1, len(waiting), scheduler) as client:
                 _work(client, archive, loaded, status, on_run)
     return status
+
+
+def _check(settings: SweepSettings, terrains: Mapping[str, Terrain], here: bool) -> None:
+    """Begin a mission on every terrain, which finds what is wrong with the settings for it."""
+    for run in settings.runs()[: len(terrains) * len(settings.methods) : len(settings.methods)]:
+        mission = run.mission
+        if not here:  # the device is the workers', not this machine's
+            mission = replace(mission, model=replace(mission.model, device="cpu"))
+        try:
+            Mission(terrains[run.environment], mission)
+        except InputError as error:
+            raise InputError(f"environments.{run.environment}: {error}") from None
 
 
 def _work(
@@ -167,6 +182,10 @@ def _client(workers: int, tasks: int, scheduler: str | None) -> Iterator[Any]:
     # It logs every connection, through the root logger's handlers where there are any.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     if scheduler is not None:
+        if not re.fullmatch(r"(\w+://)?[^/]+:\d+", scheduler):
+            raise InputError(
+                f"scheduler: expected an address such as tcp://10.0.0.5:8786, got {scheduler!r}"
+            )
         try:
             client = Client(scheduler, timeout=10, set_as_default=False)
         except (OSError, ValueError, RuntimeError) as error:
