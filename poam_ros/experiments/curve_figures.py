@@ -39,7 +39,8 @@ def draw_curves(comparison: Comparison, styles: dict[str, dict[str, Any]]) -> An
     """
     environments = comparison.environments
     width = 1.0 + 2.6 * max(len(environments), 2)
-    across = max(2, int(width / 1.9))
+    longest = max(len(method_label(method)) for method in comparison.methods)
+    across = max(2, int(width / (1.5 if longest <= 10 else 1.9)))
     legend_rows = -(-len(comparison.methods) // across)
     figure = blank_figure((width, 6.6 + 0.22 * legend_rows))
     axes = figure.subplots(len(CURVES), len(environments), sharex="col", squeeze=False)

@@ -120,7 +120,9 @@ def _draw_block(
     flat[0].set_title("truth", fontsize=10)
     for axis, (method, run) in zip(flat[1:], runs.items(), strict=False):
         panel(axis, run, elevation)
-        axis.set_title(method_label(method), fontsize=10)
+        label = method_label(method)
+        # A long name must not run into the next panel's.
+        axis.set_title(label, fontsize=min(10, 160 / len(label)))
     for axis in flat[1 + len(runs) :]:
         axis.set_axis_off()
     bounds = cell_bounds(grid)

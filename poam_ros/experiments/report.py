@@ -72,13 +72,13 @@ def _write_figures(
     from .curve_figures import draw_curves, method_styles
     from .map_figures import draw_lengthscales, draw_maps
 
+    figures = {
+        "curves": draw_curves(comparison, method_styles(methods)),
+        "maps": draw_maps(comparison),
+        "lengthscales": draw_lengthscales(comparison),
+    }
     written = []
-    for name, draw in (
-        ("curves", lambda: draw_curves(comparison, method_styles(methods))),
-        ("maps", lambda: draw_maps(comparison)),
-        ("lengthscales", lambda: draw_lengthscales(comparison)),
-    ):
-        figure = draw()
+    for name, figure in figures.items():
         for ending in (".png", ".pdf"):
             path = report / f"{name}{suffix}{ending}"
             _save(figure, path)
