@@ -13,10 +13,10 @@ from torch import Tensor
 from .errors import InputError
 from .geometry import Extent, Grid
 from .gp.data import Dataset
-from .gp.kernels import AttentiveKernel
 from .gp.methods import METHODS
 from .gp.model import SparseGP
 from .gp.online import OnlineSparseGP
+from .gp.other_kernels import KERNELS, KernelOptions
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class ModelSettings:
     """
 
     method: str = "poam"
+    kernel: str = "attentive"
     num_inducing: int = 500
     minibatch: int = 256
     steps: int = 10
@@ -45,8 +46,11 @@ class ModelSettings:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise InputError(f"method: expected one of {', '.join(METHODS)}, got {self.method!r}")
+        for name, table in (("method", METHODS), ("kernel", KERNELS)):
+            if getattr(self, name) not in table:
+                raise InputError(
+                    f"{name}: expected one of {', '.join(table)}, got {getattr(self, name)!r}"
+                )
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, str):
@@ -139,14 +143,14 @@ class BathymetricMapper:
     def reset(self) -> None:
         """Forget everything; the next update initialises again."""
         settings = self.settings
-        network_seed, minibatch_seed = np.random.SeedSequence(self.seed).generate_state(2)
-        kernel = AttentiveKernel(
-            min_lengthscale=settings.min_lengthscale,
-            max_lengthscale=settings.max_lengthscale,
-            num_lengthscales=settings.num_lengthscales,
-            amplitude=settings.amplitude,
-            generator=torch.Generator().manual_seed(int(network_seed)),
+        network, minibatches, inducing = (
+            torch.Generator().manual_seed(int(seed))
+            for seed in np.random.SeedSequence(self.seed).generate_state(3)
         )
+        options = KernelOptions(
+            **{field.name: getattr(settings, field.name) for field in fields(KernelOptions)}
+        )
+        kernel = KERNELS[settings.kernel](options, network)
         model = SparseGP(kernel, settings.noise_variance, settings.jitter).to(self._device)
         self._gp = OnlineSparseGP(
             model,
@@ -157,7 +161,8 @@ class BathymetricMapper:
             minibatch=settings.minibatch,
             learning_rate=settings.learning_rate,
             network_learning_rate=settings.network_learning_rate,
-            generator=torch.Generator().manual_seed(int(minibatch_seed)),
+            generator=minibatches,
+            inducing_generator=inducing,
         )
         self._offset, self._deviation = 0.0, 1.0
 

@@ -29,15 +29,18 @@ def make_kernel(seed: int = 1, sharpness: float = 3.0) -> AttentiveKernel:
     return kernel
 
 
-def make_online(num_inducing: int, *, noise: float = 0.05, steps: int = 0, **options):
+def make_online(
+    num_inducing: int, *, method: str = "poam", noise: float = 0.05, steps: int = 0, **options
+):
     """An online model; without steps its hyperparameters stay where they are."""
     model = SparseGP(options.pop("kernel", None) or make_kernel(), noise, 1e-6)
     return OnlineSparseGP(
         model,
-        METHODS["poam"],
+        METHODS[method],
         num_inducing=num_inducing,
         steps=steps,
         generator=torch.Generator().manual_seed(0),
+        inducing_generator=torch.Generator().manual_seed(1),
         **options,
     )
 

@@ -13,7 +13,62 @@ from torch.autograd.function import once_differentiable
 from . import native
 
 
-class AttentiveKernel(Kernel):
+class ElevationKernel(Kernel):
+    """A kernel with its amplitude inside and a lengthscale at every place.
+
+    Diagonal: the amplitude. ``network``: what is learned slowly, or None.
+    """
+
+    has_lengthscale = False
+    network: nn.Sequential | None
+
+    def __init__(self, amplitude: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.register_module("network", None)
+        self.register_parameter("raw_amplitude", nn.Parameter(torch.zeros((), dtype=torch.float64)))
+        self.register_constraint("raw_amplitude", Positive())
+        self.initialize(
+            raw_amplitude=self.raw_amplitude_constraint.inverse_transform(
+                torch.tensor(amplitude, dtype=torch.float64)
+            )
+        )
+
+    @property
+    def amplitude(self) -> Tensor:
+        r"""The amplitude \alpha, a positive scalar."""
+        return self.raw_amplitude_constraint.transform(self.raw_amplitude)
+
+    def lengthscale_at(self, X: Tensor) -> Tensor:
+        """The lengthscale [N] at X [N, D], in scaled units."""
+        raise NotImplementedError
+
+    def prepare(self, X1: Tensor, X2: Tensor) -> Tensor | None:
+        """What ``forward`` can reuse as ``base`` over many calls; None where it has no need."""
+        return None
+
+    def forward(
+        self,
+        x1: Tensor,
+        x2: Tensor,
+        diag: bool = False,
+        base: Tensor | None = None,
+        **params: Any,
+    ) -> Tensor:
+        """Covariances [..., N1, N2] of x1 [..., N1, D] and x2 [..., N2, D].
+
+        With ``diag`` their diagonal [..., N1]. ``base``: what ``prepare`` gave for these inputs.
+        """
+        if diag and (x2 is x1 or torch.equal(x1, x2)):
+            return self.amplitude.expand(x1.shape[:-1])
+        if diag:
+            return self.forward(x1.unsqueeze(-2), x2.unsqueeze(-2)).squeeze(-1).squeeze(-1)
+        return self._covariance(x1, x2, base)
+
+    def _covariance(self, X1: Tensor, X2: Tensor, base: Tensor | None) -> Tensor:
+        raise NotImplementedError
+
+
+class AttentiveKernel(ElevationKernel):
     r"""The non-stationary Attentive Kernel (Sec. III-B; Chen et al., 2022).
 
     k(x, x') = \alpha \bar w^T \bar w' \sum_m \bar w_m \bar w'_m \exp(-|x - x'|^2 / (2 l_m^2)):
@@ -31,7 +86,7 @@ class AttentiveKernel(Kernel):
     """
 
     is_stationary = False
-    has_lengthscale = False
+    network: nn.Sequential
 
     def __init__(
         self,
@@ -44,7 +99,7 @@ class AttentiveKernel(Kernel):
         generator: torch.Generator | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(amplitude, **kwargs)
         if not 0 < min_lengthscale <= max_lengthscale or num_lengthscales < 1:
             raise ValueError(
                 "AttentiveKernel: expected 0 < min_lengthscale <= max_lengthscale and at least one "
@@ -54,26 +109,8 @@ class AttentiveKernel(Kernel):
             "lengthscales",
             torch.linspace(min_lengthscale, max_lengthscale, num_lengthscales, dtype=torch.float64),
         )
-        self.network = nn.Sequential(
-            _linear(dim, hidden, generator),
-            nn.Tanh(),
-            _linear(hidden, hidden, generator),
-            nn.Tanh(),
-            _linear(hidden, num_lengthscales, generator),
-            nn.Softmax(dim=-1),
-        )
-        self.register_parameter("raw_amplitude", nn.Parameter(torch.zeros((), dtype=torch.float64)))
-        self.register_constraint("raw_amplitude", Positive())
-        self.initialize(
-            raw_amplitude=self.raw_amplitude_constraint.inverse_transform(
-                torch.tensor(amplitude, dtype=torch.float64)
-            )
-        )
-
-    @property
-    def amplitude(self) -> Tensor:
-        r"""The amplitude \alpha, a positive scalar."""
-        return self.raw_amplitude_constraint.transform(self.raw_amplitude)
+        self.network = tanh_network(dim, hidden, num_lengthscales, generator)
+        self.network.append(nn.Softmax(dim=-1))
 
     def weights(self, X: Tensor) -> Tensor:
         r"""The unit-norm weights \bar w [..., N, P] at X [..., N, D]."""
@@ -97,27 +134,27 @@ class AttentiveKernel(Kernel):
         """What ``forward`` can reuse as ``base`` over many calls; None where it has no need."""
         return None if native.usable(X1, X2, len(self.lengthscales)) else self.base(X1, X2)
 
-    def forward(
-        self,
-        x1: Tensor,
-        x2: Tensor,
-        diag: bool = False,
-        base: Tensor | None = None,
-        **params: Any,
-    ) -> Tensor:
-        """Covariances [..., N1, N2] of x1 [..., N1, D] and x2 [..., N2, D].
+    def _covariance(self, X1: Tensor, X2: Tensor, base: Tensor | None) -> Tensor:
+        W1 = self.weights(X1)
+        W2 = W1 if X2 is X1 else self.weights(X2)
+        if native.usable(X1, X2, len(self.lengthscales)):
+            return native.covariance(X1, X2, W1, W2, self.lengthscales, self.amplitude)
+        if base is None:
+            base = self.base(X1.detach(), X2.detach())
+        return self.amplitude * _Blend.apply(W1, W2, base, X1, X2, self.lengthscales)
 
-        With ``diag`` their diagonal [..., N1]. ``base``: what ``prepare`` gave for these inputs.
-        """
-        if diag and (x2 is x1 or torch.equal(x1, x2)):
-            return self.amplitude.expand(x1.shape[:-1])
-        if diag:
-            return self.forward(x1.unsqueeze(-2), x2.unsqueeze(-2)).squeeze(-1).squeeze(-1)
-        W1 = self.weights(x1)
-        W2 = W1 if x2 is x1 else self.weights(x2)
-        if native.usable(x1, x2, len(self.lengthscales)):
-            return native.covariance(x1, x2, W1, W2, self.lengthscales, self.amplitude)
-        return self.amplitude * _Blend.apply(W1, W2, self.base(x1, x2) if base is None else base)
+
+def tanh_network(
+    inputs: int, hidden: int, outputs: int, generator: torch.Generator | None
+) -> nn.Sequential:
+    """Two hidden tanh layers, as the paper's kernel has them."""
+    return nn.Sequential(
+        _linear(inputs, hidden, generator),
+        nn.Tanh(),
+        _linear(hidden, hidden, generator),
+        nn.Tanh(),
+        _linear(hidden, outputs, generator),
+    )
 
 
 def _linear(inputs: int, outputs: int, generator: torch.Generator | None) -> nn.Linear:
@@ -131,34 +168,45 @@ def _linear(inputs: int, outputs: int, generator: torch.Generator | None) -> nn.
 class _Blend(torch.autograd.Function):
     r"""(W1 W2^T) o sum_m (w_m w'_m^T) o E_m, with a hand-written backward, in torch alone.
 
-    W1 [..., N1, P], W2 [..., N2, P], E [P, ..., N1, N2] -> [..., N1, N2].
+    W1 [..., N1, P], W2 [..., N2, P], E [P, ..., N1, N2] -> [..., N1, N2]. E are the base kernels
+    of X1 [..., N1, D] and X2 [..., N2, D], which may be learned too.
     """
 
     @staticmethod
-    def forward(ctx: Any, W1: Tensor, W2: Tensor, E: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, W1: Tensor, W2: Tensor, E: Tensor, X1: Tensor, X2: Tensor, lengthscales: Tensor
+    ) -> Tensor:
         similarity = W1 @ W2.mT
         blend = torch.zeros_like(similarity)
         scratch = torch.empty_like(similarity)
         for m, E_m in enumerate(E):
             torch.mul(E_m, W1[..., :, None, m], out=scratch)
             blend.addcmul_(scratch, W2[..., None, :, m])
-        ctx.save_for_backward(W1, W2, E, similarity, blend)
+        ctx.save_for_backward(W1, W2, E, X1, X2, similarity, blend)
+        ctx.precisions = lengthscales.square().reciprocal().tolist()
         return similarity * blend
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, G: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        W1, W2, E, similarity, blend = ctx.saved_tensors
+    def backward(ctx: Any, G: Tensor) -> tuple[Tensor | None, ...]:
+        W1, W2, E, X1, X2, similarity, blend = ctx.saved_tensors
         G_similarity = G * blend
         G_blend = G * similarity
         dW1 = G_similarity @ W2
         dW2 = G_similarity.mT @ W1
-        dE = torch.empty_like(E) if ctx.needs_input_grad[2] else None
+        learns_inputs = ctx.needs_input_grad[3] or ctx.needs_input_grad[4]
+        # dK/dx = sum_j H_ij (x'_j - x_i) with H = sum_m G w_m w'_m E_m / l_m^2
+        H = torch.zeros_like(G)
         scratch = torch.empty_like(G_blend)
         for m, E_m in enumerate(E):
             torch.mul(G_blend, E_m, out=scratch)
             dW1[..., m] += (scratch @ W2[..., m, None]).squeeze(-1)
             dW2[..., m] += (scratch.mT @ W1[..., m, None]).squeeze(-1)
-            if dE is not None:
-                dE[m] = G_blend * W1[..., :, None, m] * W2[..., None, :, m]
-        return dW1, dW2, dE
+            if learns_inputs:
+                scratch.mul_(W1[..., :, None, m])
+                H.addcmul_(scratch, W2[..., None, :, m], value=ctx.precisions[m])
+        if not learns_inputs:
+            return dW1, dW2, None, None, None, None
+        dX1 = H @ X2 - H.sum(-1, keepdim=True) * X1
+        dX2 = H.mT @ X1 - H.sum(-2).unsqueeze(-1) * X2
+        return dW1, dW2, None, dX1, dX2, None

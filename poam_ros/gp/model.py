@@ -10,7 +10,7 @@ from gpytorch.likelihoods import GaussianLikelihood
 from torch import Tensor, nn
 
 from .data import Prediction
-from .kernels import AttentiveKernel
+from .kernels import ElevationKernel
 from .linalg import Factor, add_jitter, cholesky, symmetric_product
 
 
@@ -48,7 +48,7 @@ class SparseGP(nn.Module):
     """
 
     def __init__(
-        self, kernel: AttentiveKernel, noise_variance: float = 1.0, jitter: float = 1e-6
+        self, kernel: ElevationKernel, noise_variance: float = 1.0, jitter: float = 1e-6
     ) -> None:
         super().__init__()
         self.kernel = kernel
@@ -56,7 +56,7 @@ class SparseGP(nn.Module):
         self.likelihood.noise = noise_variance
         self.jitter = jitter
         self.extra_jitter = 0.0
-        self.Z: Tensor = kernel.lengthscales.new_empty(0, 2)
+        self.Z: Tensor = kernel.amplitude.new_empty(0, 2)
         self.q: Posterior | None = None
         self._predictor: _Predictor | None = None
 
@@ -79,6 +79,11 @@ class SparseGP(nn.Module):
         factor = cholesky(K, name)
         self.extra_jitter = max(self.extra_jitter, factor.jitter)
         return factor
+
+    def prior(self) -> tuple[Tensor, Factor]:
+        """Kuu [M, M] with jitter, under the present hyperparameters, and its factor."""
+        Kuu = add_jitter(self.kernel.forward(self.Z, self.Z), self.jitter)
+        return Kuu, self.factorise(Kuu, "Kuu")
 
     @torch.no_grad()
     def predict(self, X: Tensor, noise: bool = True, chunk: int = 4096) -> Prediction:
@@ -112,8 +117,7 @@ class SparseGP(nn.Module):
     def _shared(self) -> _Predictor:
         if self._predictor is None:
             assert self.q is not None
-            Kuu = add_jitter(self.kernel.forward(self.Z, self.Z), self.jitter)
-            L = self.factorise(Kuu, "Kuu").L
+            L = self.prior()[1].L
             # Q = L^-T (I - L^-1 S L^-T) L^-1: the difference is taken where all is of size one.
             root = torch.linalg.solve_triangular(L, self.q.root, upper=False)
             half = torch.linalg.solve_triangular(L.mT, add_jitter(-root @ root.mT, 1.0), upper=True)

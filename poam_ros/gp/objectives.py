@@ -1,4 +1,4 @@
-"""What the M-step maximises."""
+"""The mini-batch ELBO, with q(u) fixed or learned."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torch.autograd.function import once_differentiable
 
 from .linalg import (
     Factor,
+    add_jitter,
     cholesky,
     double_lower,
     inverse_lower,
@@ -52,6 +53,48 @@ def elbo_loss(
         CholeskyError: if Kuu is beyond repair.
     """
     return _Elbo.apply(Kuu, Kuf, kff, noise, y, q.m, q.root, q.logdet, num_data, factorise)
+
+
+def whitened_elbo_loss(
+    Kuu: Tensor,
+    Kuf: Tensor,
+    kff: Tensor,
+    noise: Tensor,
+    y: Tensor,
+    m: Tensor,
+    root: Tensor,
+    num_data: int,
+    factorise: Factorise = cholesky,
+) -> Tensor:
+    """The same with q(u) learned, in whitened coordinates: u = L v, q(v) = N(m, R R^T).
+
+    With A = L^-1 Kuf: mu = A^T m, v = kff - |a_n|^2 + |R^T a_n|^2, KL = (|R|^2 + |m|^2 - M) / 2
+    - log|R|. Differentiable in everything but y.
+
+    Args:
+        Kuu: prior covariance of the inducing outputs, jitter included [M, M].
+        Kuf: covariance with the mini-batch [M, B].
+        kff: prior variances of the mini-batch [B].
+        noise: noise variance, a scalar.
+        y: targets of the mini-batch [B].
+        m: mean of the whitened posterior [M].
+        root: R, of which the lower triangle counts [M, M].
+        num_data: N, all data so far.
+        factorise: the Cholesky decomposition, which may record its extra jitter.
+
+    Raises:
+        CholeskyError: if Kuu is beyond repair.
+    """
+    extra = factorise(Kuu.detach(), "Kuu of the M-step").jitter
+    L = torch.linalg.cholesky(add_jitter(Kuu, extra))
+    R = root.tril()
+    A = torch.linalg.solve_triangular(L, Kuf, upper=False)
+    v = kff - A.square().sum(0) + (R.mT @ A).square().sum(0)
+    quadratic = ((y - A.mT @ m).square() + v).mean()
+    fit = 0.5 * (math.log(2 * math.pi) + noise.log() + quadratic / noise)
+    log_R = R.diagonal().abs().log().sum()
+    kl = 0.5 * (R.square().sum() + m.square().sum() - len(m)) - log_R
+    return fit + kl / num_data
 
 
 class _Elbo(torch.autograd.Function):

@@ -2,99 +2,208 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from .inducing import Candidates
-from .linalg import Factor, add_jitter, symmetric_product
+from .data import Dataset
+from .inducing import Inducing
+from .linalg import Factor, add_jitter, mirrored, square_lower, symmetric_product
 from .model import Posterior, SparseGP
+
+#: Data whose covariance with Z is held at once when all of them are summed over.
+CHUNK = 2048
 
 
 @dataclass(frozen=True)
 class DataTerms:
-    """The data-dependent terms of q(u), without the noise: Kuf y [M] and Kuf Kfu [M, M]."""
+    """The data-dependent terms of q(u), such as Kuf y [M] and Kuf Kfu [M, M] (POAM's, bare)."""
 
-    Kuf_y: Tensor
-    Kuf_Kfu: Tensor
+    vector: Tensor
+    matrix: Tensor
+
+    @classmethod
+    def of(cls, Kuf: Tensor, y: Tensor) -> DataTerms:
+        """Kuf y and Kuf Kfu, without the noise; Kuf [M, N], y [N]."""
+        return cls(Kuf @ y, Kuf @ Kuf.mT)
 
     def projected(self, P: Tensor) -> DataTerms:
         """P^T Kuf y and P^T Kuf Kfu P, P [M', M] (Eqs. 12 and 13)."""
-        projected = P.mT @ symmetric_product(self.Kuf_Kfu, P)
-        return DataTerms(P.mT @ self.Kuf_y, 0.5 * (projected + projected.mT))
+        projected = P.mT @ symmetric_product(self.matrix, P)
+        return DataTerms(P.mT @ self.vector, 0.5 * (projected + projected.mT))
 
     def __add__(self, new: DataTerms) -> DataTerms:
-        return DataTerms(self.Kuf_y + new.Kuf_y, self.Kuf_Kfu + new.Kuf_Kfu)
+        return DataTerms(self.vector + new.vector, self.matrix + new.matrix)
+
+    def __truediv__(self, noise: Tensor) -> DataTerms:
+        return DataTerms(self.vector / noise, self.matrix / noise)
 
 
 @dataclass(frozen=True)
 class Epoch:
     """What the next epoch must know of this one, as it was before the M-step moved on.
 
-    Z [M, D]; Kuu [M, M] with jitter, and its factor; the accumulated data terms.
+    Z [M, D]; Kuu [M, M] with jitter, and its factor L; the terms that the method accumulates;
+    pseudo: L^T S^-1 m and L^T (S^-1 - Kuu^-1) L, which is all that q(u) says beyond the prior, as
+    pseudo data (SSGP). None where q(u) was learned.
     """
 
     Z: Tensor
     Kuu: Tensor
     factor: Factor
-    terms: DataTerms
+    terms: DataTerms | None = None
+    pseudo: DataTerms | None = None
 
 
-def closed_form(Kuu: Factor, terms: DataTerms, noise: Tensor, model: SparseGP) -> Posterior:
-    """The optimal q(u) (Eqs. 6 and 7).
+@dataclass(frozen=True)
+class Evidence:
+    """What an update of q(u) may look at: the epoch before, Z, the new data and all data."""
+
+    old: Epoch | None
+    inducing: Inducing
+    new: Dataset
+    data: Dataset
+
+
+Update = Callable[[SparseGP, Evidence], tuple[Epoch, Posterior]]
+
+
+def _prior(model: SparseGP, inducing: Inducing) -> tuple[Tensor, Factor]:
+    Kuu = add_jitter(inducing.Kuu, model.jitter)
+    return Kuu, model.factorise(Kuu, "Kuu")
+
+
+def closed_form(
+    Kuu: Factor, terms: DataTerms, noise: Tensor | float, model: SparseGP
+) -> tuple[Posterior, DataTerms]:
+    """The optimal q(u) (Eqs. 6 and 7), and its pseudo data.
 
     m = Kuu A^-1 Kuf y / s2, S = Kuu A^-1 Kuu with A = Kuu + Kuf Kfu / s2. With Kuu = L L^T and
     B = I + L^-1 Kuf Kfu L^-T / s2, which is well conditioned, S = L B^-1 L^T and
     m = L B^-1 L^-1 Kuf y / s2.
+
+    Hence S^-1 - Kuu^-1 = L^-T (B - I) L^-1 and S^-1 m = L^-T L^-1 Kuf y / s2: SSGP's difference of
+    two inverses needs no subtraction, and B - I is positive semi-definite as it stands.
     """
     L = Kuu.L
-    half = torch.linalg.solve_triangular(L, terms.Kuf_Kfu, upper=False)
+    half = torch.linalg.solve_triangular(L, terms.matrix, upper=False)
     whitened = torch.linalg.solve_triangular(L, half.mT, upper=False)
-    B = add_jitter(0.5 * (whitened + whitened.mT) / noise, 1.0)
-    LB = model.factorise(B, "I + L^-1 Kuf Kfu L^-T / noise").L
+    W = 0.5 * (whitened + whitened.mT) / noise
+    LB = model.factorise(add_jitter(W, 1.0), "I + L^-1 Kuf Kfu L^-T / noise").L
     # S = R R^T with R = L LB^-T
     root = torch.linalg.solve_triangular(LB, L.mT, upper=False).mT
-    a = torch.linalg.solve_triangular(L, terms.Kuf_y.unsqueeze(-1), upper=False) / noise
-    m = root @ torch.linalg.solve_triangular(LB, a, upper=False)
+    w = torch.linalg.solve_triangular(L, terms.vector.unsqueeze(-1), upper=False) / noise
+    m = root @ torch.linalg.solve_triangular(LB, w, upper=False)
     logdet = 2 * (L.diagonal().log().sum() - LB.diagonal().log().sum())
-    return Posterior(m.squeeze(-1), root, logdet)
+    return Posterior(m.squeeze(-1), root, logdet), DataTerms(w.squeeze(-1), W)
 
 
-def projection(old: Epoch, Z: Tensor, Ku_old_u: Tensor, jitter: float) -> Tensor:
+def cross_covariance(old: Epoch, inducing: Inducing, jitter: float) -> Tensor:
+    """K_u'u [M', M]. Where u' and u are the same point it has the jitter of Kuu."""
+    K_old_u = inducing.K_old_u(old.Z).clone()
+    K_old_u[inducing.kept] += jitter
+    return K_old_u
+
+
+def projection(old: Epoch, inducing: Inducing, jitter: float) -> Tensor:
     """P = K'uu^-1 K_u'u [M', M] (Eq. 11), K' under the old hyperparameters.
 
-    Ku_old_u [M', M] is bare; where u' and u are the same point it gets the jitter of Kuu, or P
-    would not be the identity for what has not changed. Written as E + K'^-1 (K_u'u - K' E), E the
-    0/1 matrix of the kept points, this costs no accuracy either: what is kept is kept exactly.
+    Kept points carry the jitter, or P would not be the identity for what has not changed. Written
+    as E + K'^-1 (K_u'u - K' E), E the 0/1 matrix of the kept points, this costs no accuracy
+    either: what is kept is kept exactly.
     """
-    same = (old.Z.unsqueeze(1) == Z.unsqueeze(0)).all(-1).to(Z.dtype)
-    # K' E: the columns of the kept points, zero for the new ones
-    kept = old.Kuu[:, same.argmax(0)] * same.amax(0)
-    change = Ku_old_u + jitter * same - kept
-    return torch.cholesky_solve(change, old.factor.L).add_(same)
+    places_old, places = inducing.kept
+    change = cross_covariance(old, inducing, jitter)
+    change[:, places] -= old.Kuu[:, places_old]
+    P = torch.cholesky_solve(change, old.factor.L)
+    P[places_old, places] += 1.0
+    return P
 
 
-def update_poam(
-    model: SparseGP, old: Epoch | None, candidates: Candidates, chosen: Tensor, y: Tensor
-) -> tuple[Epoch, Posterior]:
-    """POAM's update of q(u) (Sec. IV-C): project the old data terms, add the new, close the form.
+def update_poam(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
+    """POAM (Sec. IV-C): project the old data terms, add the new, close the form.
 
-    Args:
-        model: the present kernel and noise.
-        old: the previous epoch; None at the first, whose data count once like any other.
-        candidates: [Z'; X] with X [N, D] the new data.
-        chosen: indices of the new inducing inputs among the candidates [M].
-        y: new targets [N].
+    The terms hold no noise: the present noise weighs old and new data alike.
     """
-    Z = candidates.X[chosen]
-    Kuu = add_jitter(candidates.covariance(chosen, chosen), model.jitter)
-    Kuf = candidates.covariance(chosen, slice(candidates.old, None))
-    terms = DataTerms(Kuf @ y, Kuf @ Kuf.mT)
+    old, inducing = evidence.old, evidence.inducing
+    terms = DataTerms.of(inducing.Kuf, evidence.new.y)
     if old is not None:
-        Ku_old_u = candidates.covariance(chosen, slice(candidates.old)).mT
-        P = projection(old, Z, Ku_old_u, model.jitter)
-        terms = old.terms.projected(P) + terms
-    factor = model.factorise(Kuu, "Kuu")
-    q = closed_form(factor, terms, model.noise.detach(), model)
-    return Epoch(Z, Kuu, factor, terms), q
+        assert old.terms is not None
+        terms = old.terms.projected(projection(old, inducing, model.jitter)) + terms
+    Kuu, factor = _prior(model, inducing)
+    q, pseudo = closed_form(factor, terms, model.noise.detach(), model)
+    return Epoch(inducing.Z, Kuu, factor, terms, pseudo), q
+
+
+def update_ovc(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
+    """OVC (Maddox et al., 2021; App. A-C): like POAM, but the terms keep the noise they met."""
+    old, inducing = evidence.old, evidence.inducing
+    terms = DataTerms.of(inducing.Kuf, evidence.new.y) / model.noise.detach()
+    if old is not None:
+        assert old.terms is not None
+        terms = old.terms.projected(projection(old, inducing, model.jitter)) + terms
+    Kuu, factor = _prior(model, inducing)
+    q, pseudo = closed_form(factor, terms, 1.0, model)
+    return Epoch(inducing.Z, Kuu, factor, terms, pseudo), q
+
+
+def update_ssgp(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
+    """SSGP (Bui et al., 2017; App. A-B): the old posterior, as pseudo data, and the new data.
+
+    C = Kuf Kfu / s2 + K_uu' (S'^-1 - K'^-1) K_u'u and c = Kuf y / s2 + K_uu' S'^-1 m', both old
+    terms in the coordinates of ``Epoch.pseudo``.
+    """
+    old, inducing = evidence.old, evidence.inducing
+    terms = DataTerms.of(inducing.Kuf, evidence.new.y) / model.noise.detach()
+    if old is not None:
+        assert old.pseudo is not None
+        K_old_u = cross_covariance(old, inducing, model.jitter)
+        whitened = torch.linalg.solve_triangular(old.factor.L, K_old_u, upper=False)
+        terms = old.pseudo.projected(whitened) + terms
+    Kuu, factor = _prior(model, inducing)
+    q, pseudo = closed_form(factor, terms, 1.0, model)
+    return Epoch(inducing.Z, Kuu, factor, pseudo=pseudo), q
+
+
+def update_full(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
+    """From all data so far (Eqs. 6 and 7), in O(N M^2)."""
+    inducing, data = evidence.inducing, evidence.data
+    kernel, Z = model.kernel, inducing.Z
+    parts = (slice(start, start + CHUNK) for start in range(0, len(data), CHUNK))
+    terms = None
+    for part in parts:
+        new = DataTerms.of(kernel.forward(Z, data.X[part]), data.y[part])
+        terms = new if terms is None else terms + new
+    assert terms is not None
+    Kuu, factor = _prior(model, inducing)
+    q, pseudo = closed_form(factor, terms, model.noise.detach(), model)
+    return Epoch(Z, Kuu, factor, terms, pseudo), q
+
+
+def carry_over(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
+    """What q(u') says of the new u, and nothing else: q(u) = int p(u | u') q(u') du'.
+
+    For methods that learn q(u) by gradient and have to move it to other inducing inputs; at the
+    beginning it is the prior. With G = L'^-1 K_u'u L^-T and the whitened posterior (mw', Sw') of
+    u', that of u is mw = G^T mw', Sw = I - G^T (I - Sw') G.
+    """
+    inducing = evidence.inducing
+    Kuu, factor = _prior(model, inducing)
+    L, epoch = factor.L, Epoch(inducing.Z, Kuu, factor)
+    if model.q is None:
+        return epoch, Posterior(L.new_zeros(len(L)), L, 2 * L.diagonal().log().sum())
+    # Under the present hyperparameters: the M-step took q(u') along with them.
+    present = Epoch(model.Z, *model.prior())
+    L_old = present.factor.L
+    m_old = torch.linalg.solve_triangular(L_old, model.q.m.unsqueeze(-1), upper=False)
+    root_old = torch.linalg.solve_triangular(L_old, model.q.root, upper=False)
+    K_old_u = cross_covariance(present, inducing, model.jitter)
+    half = torch.linalg.solve_triangular(L_old, K_old_u, upper=False)
+    G = torch.linalg.solve_triangular(L, half.mT, upper=False).mT
+    known = mirrored(square_lower(G.mT)) - mirrored(square_lower(G.mT @ root_old))
+    Sw = model.factorise(add_jitter(-known, 1.0), "whitened S").L
+    root = L @ Sw
+    logdet = 2 * (L.diagonal().log().sum() + Sw.diagonal().log().sum())
+    return epoch, Posterior((L @ (G.mT @ m_old)).squeeze(-1), root, logdet)

@@ -5,26 +5,27 @@ import torch
 from problems import make_kernel, make_online, scattered
 
 from poam_ros.gp import inducing
-from poam_ros.gp.inducing import Candidates, select_by_pivoted_cholesky
+from poam_ros.gp.inducing import Choice, pivoted_from_old_and_new
 
 
 @pytest.mark.parametrize("rank", [1, 30, 400])
 def test_many_candidates_give_the_same_choice_without_their_whole_covariance(rank, monkeypatch):
     kernel, Z, X = make_kernel(), scattered(50, 0).X, scattered(350, 1).X * 0.4
     amplitude = kernel.amplitude.item()
+    choice = Choice(kernel, Z, X, X, rank, 1e-4, torch.Generator())
     with torch.no_grad():
-        whole = Candidates.of(kernel, Z, X)
+        whole = pivoted_from_old_and_new(choice)
         monkeypatch.setattr(inducing, "KEPT_WHOLE", 100)
-        by_rows = Candidates.of(kernel, Z, X)
-        chosen = [select_by_pivoted_cholesky(c, amplitude, rank, 1e-4) for c in (whole, by_rows)]
-    assert whole.K is not None and by_rows.K is None
+        by_rows = pivoted_from_old_and_new(choice)
+    K, chosen = whole.candidates.K, [whole.index, by_rows.index]
+    assert K is not None and by_rows.candidates.K is None
     assert len(torch.unique(chosen[1])) == len(chosen[1])
     # Equal but for ties of rounding: the same number of points, that explain as much.
     assert abs(len(chosen[0]) - len(chosen[1])) <= 2
     for c in chosen:
-        L = torch.linalg.cholesky(whole.K[c][:, c] + 1e-10 * torch.eye(len(c)))
-        V = torch.linalg.solve_triangular(L, whole.K[c], upper=False)
-        left = (whole.K.diagonal() - V.square().sum(0)).max()
+        L = torch.linalg.cholesky(K[c][:, c] + 1e-10 * torch.eye(len(c)))
+        V = torch.linalg.solve_triangular(L, K[c], upper=False)
+        left = (K.diagonal() - V.square().sum(0)).max()
         assert len(c) == rank or left < 1.01e-4 * amplitude
 
 
