@@ -102,10 +102,11 @@ class Comparison:
 
     @cached_property
     def span(self) -> tuple[float, float]:
-        """Samples that are averaged over: the paper's, or where a run does not reach it, those
-        which all runs have; of no length if there are none."""
-        if all(run.samples[0] <= PAPER_SPAN[0] < run.samples[-1] for run in self.runs):
-            return PAPER_SPAN
+        """Samples that are averaged over: the paper's, as far as the longest run goes, or where a
+        run does not reach it, those which all runs have; of no length if there are none."""
+        start, end = PAPER_SPAN
+        if all(run.samples[0] <= start < run.samples[-1] for run in self.runs):
+            return start, min(end, max(float(run.samples[-1]) for run in self.runs))
         first = max(float(run.samples[0]) for run in self.runs)
         return first, max(first, min(float(run.samples[-1]) for run in self.runs))
 

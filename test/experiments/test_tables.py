@@ -155,6 +155,9 @@ def test_where_a_run_does_not_reach_the_papers_span_all_have_one_in_common(tmp_p
     assert comparison.average("bay", "poam", "smse").mean == pytest.approx(0.3)
     assert comparison.average("bay", "ovc", "smse").mean == pytest.approx(0.55)
     assert "Averages from 500 to 700 samples." in markdown_table(comparison)
+    ended = compare(tmp_path / "ended", run("poam", 0, 0.1, samples=(500, 1000, 2000, 3000)))
+    assert ended.span == (1000, 3000)
+    assert not notes(ended)
     late = compare(tmp_path / "late", run("poam", 0, (0.4, 0.2), samples=(1200, 5000)))
     assert late.span == (1200, 5000)
 
