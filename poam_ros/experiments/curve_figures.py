@@ -53,7 +53,7 @@ def draw_curves(comparison: Comparison, styles: dict[str, dict[str, Any]]) -> An
                 if comparison.of(environment, method)
             }
             _draw_metric(axis, curves, styles)
-            _limit(axis, metric, curves, comparison.span[0])
+            _limit(axis, metric, curves)
         column[-1].set_xlabel("samples")
     for axis, label in zip(axes[:, 0], CURVES.values(), strict=True):
         axis.set_ylabel(label)
@@ -106,11 +106,11 @@ def _draw_metric(
     axis.margins(x=0.02)
 
 
-def _limit(
-    axis: Any, metric: str, curves: dict[str, tuple[np.ndarray, np.ndarray]], start: float
-) -> None:
-    """Choose the y axis by what follows the first ``start`` samples, so that neither the pilot
-    survey nor a method far off flattens the other curves."""
+def _limit(axis: Any, metric: str, curves: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
+    """Choose the y axis by what follows the first tenth, so that neither the steep start nor a
+    method far off flattens the other curves."""
+    every = np.concatenate([at for at, _ in curves.values()])
+    start = 0.9 * every.min() + 0.1 * every.max() if len(every) else 0.0
     means = {}
     for method, (at, values) in curves.items():
         mean = values.mean(axis=0)[(at >= start) | (at == at[-1:])]
