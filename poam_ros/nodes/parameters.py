@@ -44,6 +44,7 @@ def _fraction(name: str, description: str) -> Parameter:
 
 MAPPER: tuple[Parameter, ...] = (
     Parameter("method", "poam", "Row of the METHODS table: how the model learns online"),
+    Parameter("kernel", "attentive", "Covariance function: attentive, rbf, gibbs, deep"),
     SEED,
     WORKSPACE,
     FRAME,
