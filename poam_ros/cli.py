@@ -238,8 +238,11 @@ def _benchmark(args: argparse.Namespace) -> int:
 def _report(args: argparse.Namespace) -> int:
     from .experiments.report import write_report
 
-    for path in write_report(args.folder):
-        print(path)
+    try:
+        for path in write_report(args.folder):
+            print(path)
+    except ImportError:
+        print("no figures: matplotlib is not installed (pip install 'poam_ros[benchmark]')")
     return 0
 
 

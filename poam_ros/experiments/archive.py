@@ -73,7 +73,7 @@ class Archive:
         """Keep a finished run."""
         mission = run.mission
         values = (
-            run.environment, run.method, getattr(mission.model, "kernel", "attentive"),
+            run.environment, run.method, mission.model.kernel,
             mission.pilot, mission.planner, mission.seed, outcome.samples, outcome.wall_s,
             run.folder,
         )  # fmt: skip

@@ -1,0 +1,140 @@
+"""Configurations of sweeps: those that ship, and what is refused, in one line that says where."""
+
+import pytest
+import yaml
+
+pytest.importorskip("matplotlib", reason="a built-in terrain comes with matplotlib")
+
+from poam_ros.cli import main
+from poam_ros.errors import InputError
+from poam_ros.experiments.configuration import find_sweep, read_sweep
+
+GOOD = {"environments": {"sea": "seamounts"}, "methods": ["poam"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "runs"), [("paper", 160), ("ablation", 240), ("robustness", 400), ("smoke", 8)]
+)
+def test_shipped_configurations(name, runs):
+    sweep = read_sweep(find_sweep(name))
+    assert len({run.folder for run in sweep.runs()}) == runs
+    assert sweep.base.resolution == 0.5
+    if name != "smoke":
+        assert sweep.base.max_samples == 5000 and len(sweep.environments) == 4
+        assert all(e.preparation == "paper" for e in sweep.environments.values())
+
+
+def test_a_file_comes_before_a_shipped_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "paper").write_text(yaml.safe_dump(GOOD))
+    assert len(read_sweep(find_sweep("paper")).runs()) == 1
+
+
+def test_methods_with_kernels_and_the_order_of_runs(tmp_path):
+    path = tmp_path / "sweep.yaml"
+    path.write_text(yaml.safe_dump({**GOOD, "methods": ["poam", "poam:rbf"], "seeds": [3, 1]}))
+    runs = read_sweep(path).runs()
+    assert [(run.mission.seed, run.method) for run in runs] == [
+        (3, "poam"), (3, "poam:rbf"), (1, "poam"), (1, "poam:rbf"),
+    ]  # fmt: skip
+    assert runs[1].mission.model.kernel == "rbf"
+    assert runs[1].folder == "runs/sea/poam-rbf/bezier-max-entropy/seed-3"
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"methods": ["poam", "kriging"]}, r"methods\[1\]: .*got 'kriging'"),
+        ({"methods": ["poam:cubic"]}, r"methods\[0\]: .*got 'cubic'"),
+        ({"methods": []}, "methods: expected at least one"),
+        ({"methods": ["poam", "poam"]}, "methods: .* 'poam' twice"),
+        ({"methods": ["poam", "poam:attentive"]}, r"methods\[1\]: .* the same as 'poam'"),
+        ({"environments": {}}, "environments: expected at least one"),
+        ({"environments": ["seamounts"]}, "environments: expected a mapping"),
+        ({"environments": {"a/b": "seamounts"}}, "environments: .* got 'a/b'"),
+        (
+            {"environments": {"a": {"terrain": "seamounts", "size": 3}}},
+            r"environments\.a\.size: un",
+        ),
+        ({"environments": {"a": {"preparation": "paper"}}}, r"environments\.a\.terrain: expected"),
+        (
+            {"environments": {"a": {"terrain": "seamounts", "elevation_range": [3, 1]}}},
+            r"environments\.a\.elevation_range: .* low < high",
+        ),
+        ({"seeds": ["a", "b"]}, r"seeds\[0\]: expected a whole number, got 'a'"),
+        ({"seeds": "0..9"}, "seeds: expected a list, got '0..9'"),
+        ({"seeds": [True]}, r"seeds\[0\]: expected a whole number"),
+        ({"seeds": [-1]}, r"seeds\[0\]: expected zero or more"),
+        ({"seeds": [1, 2, 1]}, "seeds: expected every value once, got 1 twice"),
+        ({"pilots": ["straight"]}, r"pilots\[0\]: .*got 'straight'"),
+        ({"planners": ["best"]}, r"planners\[0\]: .*got 'best'"),
+        ({"max_samples": "many"}, "max_samples: expected a whole number"),
+        ({"max_samples": 0}, "max_samples: expected at least 1"),
+        ({"resolution": -1}, "resolution"),
+        ({"method": "poam"}, "method: unknown, expected one of environments"),
+        ({"model": {"inducing": 5}}, r"model\.inducing: unknown"),
+        ({"model": {"method": "poam"}}, r"model\.method: expected under methods"),
+        ({"model": {"num_inducing": 0}}, "model: num_inducing: expected a positive number"),
+        ({"model": {"num_inducing": 1.5}}, r"model\.num_inducing: expected a whole number"),
+        ({"sonar": {"rate": "fast"}}, r"sonar\.rate: expected a number"),
+        ({"sonar": 3}, "sonar: expected a mapping"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(change, expected, tmp_path, capsys):
+    path = tmp_path / "sweep.yaml"
+    path.write_text(yaml.safe_dump({**GOOD, **change}))
+    with pytest.raises(InputError, match=expected) as caught:
+        read_sweep(path)
+    assert str(caught.value).startswith(str(path)) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("environments: {a\n", "cannot be read as YAML"),
+        ("environments:\n  a: seamounts\n  a: jacksboro\nmethods: [poam]\n", "'a' is there twice"),
+        ("", "expected a mapping, got None"),
+        ("environments: {a: missing.npz}\nmethods: [poam]\n", "environments.a: terrain missing"),
+        ("environments: {a: N95E000}\nmethods: [poam]\n", "environments.a: terrain N95E000: no"),
+        (
+            "environments: {a: {terrain: seamounts, preparation: none}}\nmethods: [poam]\n",
+            "environments.a: preparation: expected one of paper",
+        ),
+        (
+            "environments: {a: seamounts}\nmethods: [poam]\nmodel: {device: abacus}\n",
+            "environments.a: device",
+        ),
+    ],
+)
+def test_exit_2_and_one_line_before_anything_starts(text, expected, tmp_path, capsys):
+    path = tmp_path / "sweep.yaml"
+    path.write_text(text)
+    assert main(["benchmark", str(path), "--output", str(tmp_path / "out")]) == 2
+    streams = capsys.readouterr()
+    assert not streams.out and streams.err.count("\n") == 1
+    assert streams.err.startswith("poam benchmark: ") and expected in streams.err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--workers", "0"], "workers: expected at least 1"),
+        (["--scheduler", "nowhere"], "scheduler: expected an address"),
+        (["--terrains", "nowhere"], "terrains: expected a folder"),
+        (["--output", "sweep.yaml"], "output: cannot write"),
+        (["--output", "old"], "old/sweep.yaml: expected format 1, got 0"),
+    ],
+)
+def test_wrong_options(options, expected, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(GOOD))
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old/sweep.yaml").write_text("format: 0\n")
+    assert main(["benchmark", "sweep.yaml", *options]) == 2
+    assert expected in capsys.readouterr().err
+
+
+def test_no_such_configuration(capsys):
+    assert main(["benchmark", "nothing"]) == 2
+    assert "nothing: no such file" in capsys.readouterr().err
