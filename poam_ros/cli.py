@@ -64,7 +64,6 @@ def _parser() -> argparse.ArgumentParser:
     benchmark = commands.add_parser(
         "benchmark",
         help="missions side by side: environments x methods x seeds x pilots x planners",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     _add_benchmark_arguments(benchmark)
     benchmark.set_defaults(handler=_benchmark)
@@ -197,16 +196,21 @@ def _add_benchmark_arguments(parser: argparse.ArgumentParser) -> None:
         help="YAML file, or one that is there: paper, ablation, robustness, smoke")  # fmt: skip
     add("--output", type=Path, metavar="DIR",
         help="folder of results, new or begun (default: runs/benchmark-CONFIG)")  # fmt: skip
-    add("--workers", type=int, metavar="N", help="processes (default: one per core)")
-    add("--scheduler", metavar="ADDRESS",
-        help="of a dask scheduler to work on, such as tcp://10.0.0.5:8786")  # fmt: skip
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--workers", type=int, metavar="N", help="processes here (default: one per core)"
+    )
+    where.add_argument(
+        "--scheduler", metavar="ADDRESS",
+        help="of a dask scheduler to work on instead, such as tcp://10.0.0.5:8786",
+    )  # fmt: skip
     add("--terrains", type=Path, metavar="DIR",
         help="look there for terrains by name, before they are downloaded")  # fmt: skip
 
 
 def _benchmark(args: argparse.Namespace) -> int:
-    from .experiments.configuration import find_sweep, read_sweep
     from .experiments.sweep import run_sweep
+    from .experiments.sweep_file import find_sweep, read_sweep
     from .experiments.sweep_progress import sweep_progress
 
     config = find_sweep(args.config)

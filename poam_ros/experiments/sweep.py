@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -73,7 +73,7 @@ def run_sweep(
     Args:
         settings: of the sweep.
         folder: of the results.
-        workers: processes on this machine; None: as many as it has cores.
+        workers: processes on this machine; None: as many as it has cores for.
         scheduler: address of a dask scheduler to work on, instead of this machine.
         terrains: a folder in which terrains are looked for by name before they are downloaded.
         on_run: called after every run, and with no run before the first.
@@ -99,14 +99,15 @@ def run_sweep(
         for row in finished.values():
             status.walls.setdefault(row["method"], []).append(float(row["wall_s"]))
         if waiting:
-            with _client(workers or os.cpu_count() or 1, len(waiting), scheduler) as client:
+            with _client(settings, workers, len(waiting), scheduler) as client:
                 _work(client, archive, loaded, status, on_run)
     return status
 
 
 def _check(settings: SweepSettings, terrains: Mapping[str, Terrain], here: bool) -> None:
     """Begin a mission on every terrain, which finds what is wrong with the settings for it."""
-    for run in settings.runs()[: len(terrains) * len(settings.methods) : len(settings.methods)]:
+    first = {run.environment: run for run in reversed(settings.runs())}
+    for run in first.values():
         mission = run.mission
         if not here:  # the device is the workers', not this machine's
             mission = replace(mission, model=replace(mission.model, device="cpu"))
@@ -126,8 +127,12 @@ def _work(
     """Run everything that waits, as many at a time as the cluster has threads."""
     from distributed import as_completed
 
-    # A task each, not data laid down somewhere: made anew where a worker is lost.
-    there = {name: client.submit(_same, terrain, pure=False) for name, terrain in terrains.items()}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph")
+        # A task each, not data laid down somewhere: made anew where a worker is lost.
+        there = {
+            name: client.submit(_same, terrain, pure=False) for name, terrain in terrains.items()
+        }
 
     def start() -> list[Any]:
         # Counted anew each time: workers come and go.
@@ -171,9 +176,12 @@ def _outcome(future: Any) -> Outcome:
 
 
 @contextmanager
-def _client(workers: int, tasks: int, scheduler: str | None) -> Iterator[Any]:
-    """A client of the scheduler, or of one worker per core started for it."""
+def _client(
+    settings: SweepSettings, workers: int | None, tasks: int, scheduler: str | None
+) -> Iterator[Any]:
+    """A client of the scheduler, or of workers on this machine that are started for it."""
     try:
+        from dask.system import CPU_COUNT
         from distributed import Client, LocalCluster
     except ImportError:
         raise InputError(
@@ -194,6 +202,7 @@ def _client(workers: int, tasks: int, scheduler: str | None) -> Iterator[Any]:
         with client:
             yield client
         return
+    workers = workers or max(1, CPU_COUNT // settings.base.model.threads)
     cluster = LocalCluster(
         n_workers=min(workers, tasks),
         threads_per_worker=1,

@@ -77,7 +77,7 @@ def _left(status: SweepStatus) -> str:
     if seconds is None:
         return ""
     minutes = round(seconds / 60)
-    if minutes < 1:
+    if minutes <= 1:
         return "about a minute left"
     hours = f"{minutes // 60} h " if minutes >= 60 else ""
     return f"about {hours}{minutes % 60} min left"

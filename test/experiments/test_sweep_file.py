@@ -7,7 +7,7 @@ pytest.importorskip("matplotlib", reason="a built-in terrain comes with matplotl
 
 from poam_ros.cli import main
 from poam_ros.errors import InputError
-from poam_ros.experiments.configuration import find_sweep, read_sweep
+from poam_ros.experiments.sweep_file import find_sweep, read_sweep
 
 GOOD = {"environments": {"sea": "seamounts"}, "methods": ["poam"]}
 
