@@ -22,16 +22,41 @@ from .objectives import Factorise
 from .variational import Epoch
 
 
+class PseudoData(NamedTuple):
+    """The old data as the online ELBO sees them, constants of an M-step.
+
+    L [M', M'] of K'; w [M'] and W [M', M'] are L^T S'^-1 m' and L^T P L (see ``Epoch.pseudo``);
+    P = S'^-1 - K'^-1 [M', M']; constant = log|K'|/|S'| - m'^T S'^-1 m'.
+    """
+
+    L: Tensor
+    w: Tensor
+    W: Tensor
+    P: Tensor
+    constant: Tensor
+
+    @classmethod
+    def of(cls, epoch: Epoch, factorise: Factorise = cholesky) -> PseudoData:
+        """What the old epoch's q(u') says beyond its prior."""
+        assert epoch.pseudo is not None
+        L, w, W = epoch.factor.L, epoch.pseudo.vector, epoch.pseudo.matrix
+        # log|I + W| - w^T (I + W)^-1 w
+        LB = factorise(add_jitter(W, 1.0), "I + W of the old posterior").L
+        z = torch.linalg.solve_triangular(LB, w.unsqueeze(-1), upper=False)
+        constant = 2 * LB.diagonal().log().sum() - z.square().sum()
+        return cls(L, w, W, _congruent(W, L), constant)
+
+
 class OldData(NamedTuple):
-    """The old data as the online ELBO sees them: pseudo data at the old inducing inputs.
+    """Pseudo data at the old inducing inputs, and their place under present hyperparameters.
 
     Kuo = K_uu' [M, M'], with jitter where u and u' are the same; Koo = K_u'u' [M', M'] with
-    jitter, both under the present hyperparameters; ``epoch``: the old one, a constant.
+    jitter.
     """
 
     Kuo: Tensor
     Koo: Tensor
-    epoch: Epoch
+    pseudo: PseudoData
 
 
 def online_elbo_loss(
@@ -66,7 +91,7 @@ def online_elbo_loss(
     """
     if old is None:
         return _Collapsed.apply(Kuu, Kuf, kff, noise, y, None, None, None, factorise)
-    return _Collapsed.apply(Kuu, Kuf, kff, noise, y, old.Kuo, old.Koo, old.epoch, factorise)
+    return _Collapsed.apply(Kuu, Kuf, kff, noise, y, old.Kuo, old.Koo, old.pseudo, factorise)
 
 
 class _Collapsed(torch.autograd.Function):
@@ -87,7 +112,7 @@ class _Collapsed(torch.autograd.Function):
         y: Tensor,
         Kuo: Tensor | None,
         Koo: Tensor | None,
-        epoch: Epoch | None,
+        old: PseudoData | None,
         factorise: Factorise,
     ) -> Tensor:
         N = len(y)
@@ -95,16 +120,13 @@ class _Collapsed(torch.autograd.Function):
         Kuf_y = Kuf @ y
         T, c = square_lower(Kuf) / noise, Kuf_y / noise
         elbo = -N * (math.log(2 * math.pi) + noise.log()) - (y.square().sum() + kff.sum()) / noise
-        if epoch is not None:
-            assert Kuo is not None and Koo is not None and epoch.pseudo is not None
-            w, W = epoch.pseudo.vector, epoch.pseudo.matrix
-            Lo = epoch.factor.L
-            H = torch.linalg.solve_triangular(Lo, Kuo.mT, upper=False)
-            WH = symmetric_product(W, H)
+        if old is not None:
+            assert Kuo is not None and Koo is not None
+            H = torch.linalg.solve_triangular(old.L, Kuo.mT, upper=False)
+            WH = symmetric_product(old.W, H)
             T = T + 0.5 * double_lower(H.mT, WH.mT)
-            c = c + H.mT @ w
-            P = _congruent(W, Lo)  # constant, but cheap beside the rest
-            elbo = elbo - (P * Koo).sum() + _constants(w, W, factorise)
+            c = c + H.mT @ old.w
+            elbo = elbo - (old.P * Koo).sum() + old.constant
         T = mirrored(T)
         half = torch.linalg.solve_triangular(L, T, upper=False)
         D = torch.linalg.solve_triangular(L, half.mT, upper=False)
@@ -125,10 +147,10 @@ class _Collapsed(torch.autograd.Function):
         fit = y.square().sum() + kff.sum() - 2 * (YKuf * Kuf).sum() - 2 * b @ Kuf_y
         dnoise = 0.5 * (fit / noise - N) / noise
         dKuo = dKoo = None
-        if epoch is not None:
-            right = torch.addr(2 * WH @ Y, w, b)
-            dKuo = torch.linalg.solve_triangular(Lo.mT, right, upper=True).mT
-            dKoo = -0.5 * P
+        if old is not None:
+            right = torch.addr(2 * WH @ Y, old.w, b)
+            dKuo = torch.linalg.solve_triangular(old.L.mT, right, upper=True).mT
+            dKoo = -0.5 * old.P
         ctx.save_for_backward(dKuu, dKuf, (-0.5 / noise).expand(N), dnoise, dKuo, dKoo)
         ctx.count = N
         return -elbo / N
@@ -152,13 +174,6 @@ def _congruent(D: Tensor, L: Tensor) -> Tensor:
     half = torch.linalg.solve_triangular(L.mT, D, upper=True)
     whole = torch.linalg.solve_triangular(L.mT, half.mT, upper=True)
     return 0.5 * (whole + whole.mT)
-
-
-def _constants(w: Tensor, W: Tensor, factorise: Factorise) -> Tensor:
-    """log|K'|/|S'| - m'^T S'^-1 m' = log|I + W| - w^T (I + W)^-1 w."""
-    LB = factorise(add_jitter(W, 1.0), "I + W of the old posterior").L
-    z = torch.linalg.solve_triangular(LB, w.unsqueeze(-1), upper=False)
-    return 2 * LB.diagonal().log().sum() - z.square().sum()
 
 
 def marginal_likelihood_loss(

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from ..errors import CholeskyError
-from .collapsed import OldData, marginal_likelihood_loss, online_elbo_loss
+from .collapsed import OldData, PseudoData, marginal_likelihood_loss, online_elbo_loss
 from .data import Dataset
 from .inducing import Inducing
 from .linalg import add_jitter
@@ -78,7 +78,7 @@ class Learned:
 
 @dataclass
 class MStep:
-    """What an objective may look at."""
+    """What an objective may look at. ``base``, ``pseudo``: what it computes once for all steps."""
 
     model: SparseGP
     old: Epoch | None
@@ -89,6 +89,7 @@ class MStep:
     minibatch: int
     generator: torch.Generator
     base: Tensor | None = None
+    pseudo: PseudoData | None = None
 
     @property
     def Z(self) -> Tensor:
@@ -142,10 +143,11 @@ def online_elbo(step: MStep) -> Tensor:
     """The online ELBO of the new data, with what the old posterior says of the old (App. A-B)."""
     model, new, old = step.model, step.new, None
     if step.old is not None:
+        step.pseudo = step.pseudo or PseudoData.of(step.old, model.factorise)
         at_old = step.inducing.at(step.Z)
         Z_old = step.old.Z
         Koo = add_jitter(model.kernel.forward(Z_old, Z_old), model.jitter)
-        old = OldData(cross_covariance(step.old, at_old, model.jitter).mT, Koo, step.old)
+        old = OldData(cross_covariance(step.old, at_old, model.jitter).mT, Koo, step.pseudo)
     K = step.covariances(new.X)
     return online_elbo_loss(*K, model.noise, new.y, old, model.factorise)
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from problems import make_online, scattered
 
-from poam_ros.gp.collapsed import OldData, marginal_likelihood_loss, online_elbo_loss
+from poam_ros.gp.collapsed import OldData, PseudoData, marginal_likelihood_loss, online_elbo_loss
 from poam_ros.gp.data import Dataset
 from poam_ros.gp.inducing import Inducing
 from poam_ros.gp.linalg import add_jitter
@@ -134,7 +134,7 @@ def test_the_online_elbo_passes_gradcheck():
 
     def loss(half, Kuf, kff, noise, Kuo, half_old):
         # Kuu is symmetric: only symmetric directions mean anything.
-        old = OldData(Kuo, half_old + half_old.mT, step.old)
+        old = OldData(Kuo, half_old + half_old.mT, PseudoData.of(step.old))
         return online_elbo_loss(half + half.mT, Kuf, kff, noise, batch.y, old)
 
     leaves = (Kuu / 2, Kuf, kff.clone(), noise, Kuo, Koo / 2)
