@@ -12,9 +12,11 @@ from typing import NoReturn
 
 from . import __version__
 from .errors import InputError, PoamError
+from .experiments.mission import MISSION_PILOTS
 from .gp.methods import METHODS
+from .gp.other_kernels import KERNELS
 from .mapping import ModelSettings
-from .planning import PILOTS, PLANNERS
+from .planning import PLANNERS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,6 +43,13 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
+class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Shows defaults, where there are any."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return action.help if action.default is None else super()._get_help_string(action)
+
+
 def _parser() -> argparse.ArgumentParser:
     from .nodes import local
 
@@ -50,14 +59,14 @@ def _parser() -> argparse.ArgumentParser:
     sim = commands.add_parser(
         "sim",
         help="the whole ROS 2 graph: simulator, mapper, planner, with live progress",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=_HelpFormatter,
     )
     local.add_arguments(sim)
     sim.set_defaults(handler=local.run)
     run = commands.add_parser(
         "run",
         help="one mission in lock-step, without ROS (Algorithm 1 of the paper)",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=_HelpFormatter,
     )
     _add_run_arguments(run)
     run.set_defaults(handler=_run)
@@ -73,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     profile = commands.add_parser(
         "profile",
         help="time one update and one prediction, part by part",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=_HelpFormatter,
     )
     _add_profile_arguments(profile)
     profile.set_defaults(handler=_profile)
@@ -131,9 +140,12 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--elevation-range", nargs=2, type=float, metavar=("LOW", "HIGH"),
         help="scale the terrain linearly to this range in m")  # fmt: skip
+    add("--preparation", metavar="NAME",
+        help="paper: 360 x 360 whole grey values 0..255 (default: as it is)")  # fmt: skip
+    add("--kernel", default=model.kernel, help=f"one of: {', '.join(KERNELS)}")
     add("--method", default=model.method, help=f"one of: {', '.join(METHODS)}")
     add("--planner", default="max-entropy", help=f"one of: {', '.join(PLANNERS)}")
-    add("--pilot", default="bezier", help=f"one of: {', '.join(PILOTS)}")
+    add("--pilot", default="bezier", help=f"one of: {', '.join(MISSION_PILOTS)}")
     add("--seed", type=int, default=0, help="same seed, same mission")
     add("--max-samples", type=int, default=5000, help="pings until the mission is done")
     add("--sonar-rate", type=float, default=3.0, metavar="HZ", help="pings per second")
@@ -158,6 +170,7 @@ def _run(args: argparse.Namespace) -> int:
         resolution=args.resolution,
         model=ModelSettings(
             method=args.method,
+            kernel=args.kernel,
             num_inducing=args.num_inducing,
             threads=args.threads,
             device=args.device,
@@ -165,7 +178,12 @@ def _run(args: argparse.Namespace) -> int:
         sonar=SonarSettings(rate=args.sonar_rate),
     )
     elevation_range = tuple(args.elevation_range) if args.elevation_range else None
-    terrain = load_terrain(args.terrain, elevation_range=elevation_range, seed=args.seed)
+    terrain = load_terrain(
+        args.terrain,
+        elevation_range=elevation_range,
+        preparation=args.preparation,
+        seed=args.seed,
+    )
     folder = args.output or Path("runs") / f"{terrain.name}-{args.method}-{args.seed}"
     with mission_progress(settings.max_samples) as on_epoch:
         records = run_mission(terrain, settings, folder, on_epoch)
