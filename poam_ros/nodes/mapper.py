@@ -69,8 +69,13 @@ class MapperNode(Node):
         self._publish_unknown()
         self._publish_samples()
         self.worker.start()
+        from ..gp.methods import METHODS
         from ..gp.native import BACKEND
 
+        if not METHODS[self.values.method].constant_time:
+            self.get_logger().warning(
+                f"method {self.values.method} takes longer with every ping: for comparisons only"
+            )
         rows, columns = self.grid.shape
         self.get_logger().info(
             f"mapping {columns} x {rows} cells with {self.values.method} ({BACKEND} kernel), "
