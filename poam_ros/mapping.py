@@ -13,6 +13,7 @@ from torch import Tensor
 from .errors import InputError
 from .geometry import Extent, Grid
 from .gp.data import Dataset
+from .gp.memory import keep_freed_memory
 from .gp.methods import METHODS
 from .gp.model import SparseGP
 from .gp.online import OnlineSparseGP
@@ -130,6 +131,7 @@ class BathymetricMapper:
         # torch has its own threads, SciPy's BLAS others.
         torch.set_num_threads(self.settings.threads)
         threadpool_limits(self.settings.threads)
+        keep_freed_memory()
         try:
             self._device = torch.device(self.settings.device)
             torch.empty(0, device=self._device)

@@ -1,0 +1,27 @@
+"""Memory that is used again instead of given back to the system with every matrix."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+
+# Of glibc's malloc.h
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+#: Blocks up to this size, and so much free memory at the end of the heap, stay in the process.
+KEPT = 1 << 28
+
+
+@cache
+def keep_freed_memory() -> None:
+    """Tell the C library to keep freed matrices for the next ones, for the whole process.
+
+    glibc maps large blocks anew each time, and the system fills every page with zeros at its first
+    use: a tenth to a third of a prediction, and more where MALLOC_TRIM_THRESHOLD_ is small, as in
+    dask's workers. Other C libraries are left alone.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return
+    mallopt(_M_MMAP_THRESHOLD, KEPT)
+    mallopt(_M_TRIM_THRESHOLD, KEPT)
