@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .errors import InputError
 from .geometry import Extent, Grid
-from .gp.data import Dataset
+from .gp.data import Dataset, Prediction
 from .gp.memory import keep_freed_memory
 from .gp.methods import METHODS
 from .gp.model import SparseGP
@@ -248,7 +248,9 @@ class BathymetricMapper:
             raise InputError(f"predict: expected points [N, 2], got {list(xy.shape)}")
         if not self.initialised:
             raise InputError("predict: expected at least one update before, got none")
-        prediction = self._gp.predict(self._to_scaled(xy), noise)
+        return self._in_metres(self._gp.predict(self._to_scaled(xy), noise))
+
+    def _in_metres(self, prediction: Prediction) -> Predicted:
         return Predicted(
             prediction.mean.cpu().numpy() * self._deviation + self._offset,
             prediction.variance.cpu().numpy() * self._deviation**2,
@@ -260,12 +262,23 @@ class BathymetricMapper:
         return self._gp.model.kernel.lengthscale_at(self._to_scaled(xy)).cpu().numpy() * self._scale
 
     def map(self, grid: Grid) -> MapSnapshot:
-        """The map on a grid, with the noise in its variance."""
-        prediction = self.predict(grid.points)
+        """The map on a grid, with the noise in its variance.
+
+        Raises:
+            InputError: no map yet.
+            CholeskyError: a matrix is beyond repair.
+        """
+        if not self.initialised:
+            raise InputError("map: expected at least one update before, got none")
+        x, y = (
+            torch.as_tensor((axis - middle) / self._scale, device=self._device)
+            for axis, middle in zip((grid.x, grid.y), self.workspace.centre, strict=True)
+        )
+        prediction = self._in_metres(self._gp.model.predict_grid(x, y))
         return MapSnapshot(
             grid=grid,
-            mean=prediction.mean.reshape(grid.shape),
-            variance=prediction.variance.reshape(grid.shape),
+            mean=prediction.mean,
+            variance=prediction.variance,
             lengthscale=self.lengthscale(grid.points).reshape(grid.shape),
             inducing_points=self.inducing_points,
             samples=self.samples,

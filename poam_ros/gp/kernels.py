@@ -64,8 +64,21 @@ class ElevationKernel(Kernel):
             return self.forward(x1.unsqueeze(-2), x2.unsqueeze(-2)).squeeze(-1).squeeze(-1)
         return self._covariance(x1, x2, base)
 
+    def grid_covariance(self, X: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        """Covariances [N, rows, columns] of X [N, 2] with the points of a grid.
+
+        x [columns] and y [rows] are its coordinates. Not differentiable everywhere.
+        """
+        return self.forward(X, grid_points(x, y)).reshape(len(X), len(y), len(x))
+
     def _covariance(self, X1: Tensor, X2: Tensor, base: Tensor | None) -> Tensor:
         raise NotImplementedError
+
+
+def grid_points(x: Tensor, y: Tensor) -> Tensor:
+    """The points of a grid [rows * columns, 2], row by row, of x [columns] and y [rows]."""
+    yy, xx = torch.meshgrid(y, x, indexing="ij")
+    return torch.stack((xx.flatten(), yy.flatten()), dim=-1)
 
 
 class AttentiveKernel(ElevationKernel):
@@ -142,6 +155,20 @@ class AttentiveKernel(ElevationKernel):
         if base is None:
             base = self.base(X1.detach(), X2.detach())
         return self.amplitude * _Blend.apply(W1, W2, base, X1, X2, self.lengthscales)
+
+    def grid_covariance(self, X: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        """As of any kernel, but base kernels are products of one factor for each axis."""
+        W1 = self.weights(X)
+        W2 = self.weights(grid_points(x, y)).reshape(len(y), len(x), -1)
+        if native.usable_on_grid(X, x, y, len(self.lengthscales)):
+            amplitude = self.amplitude.item()
+            return native.grid_covariance(X, x, y, W1, W2, self.lengthscales, amplitude)
+        across, up = self.base(X[:, :1], x.unsqueeze(-1)), self.base(X[:, 1:], y.unsqueeze(-1))
+        K = torch.zeros(len(X), len(y), len(x)).to(X)
+        for m in range(len(self.lengthscales)):
+            on_axes = (W1[:, m, None] * up[m]).unsqueeze(-1) * across[m].unsqueeze(-2)
+            K.addcmul_(on_axes, W2[..., m])
+        return K.mul_(torch.einsum("np,rcp->nrc", W1, W2)).mul_(self.amplitude)
 
 
 def tanh_network(

@@ -7,9 +7,11 @@ Only if that is not enough does ``cholesky`` add more, and it says how much.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import scipy.linalg
 import torch
 from torch import Tensor
 
@@ -18,6 +20,9 @@ from . import lapack
 
 #: Extra jitter tried in turn, relative to the mean of the diagonal.
 EXTRA_JITTER = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
+
+#: Rows that are copied at a time: a block and its mirror image stay in the cache.
+BLOCK = 128
 
 
 class Factor(NamedTuple):
@@ -42,13 +47,32 @@ def cholesky(A: Tensor, name: str) -> Factor:
         raise CholeskyError(f"{name} [{len(A)} x {len(A)}] holds values that are not finite")
     for relative in EXTRA_JITTER:
         jitter = relative * abs(scale)
-        L, info = torch.linalg.cholesky_ex(add_jitter(A, jitter) if jitter else A)
-        if info.item() == 0 and bool(L.isfinite().all()):
+        L = _lower_factor(add_jitter(A, jitter) if jitter else A)
+        if L is not None:
             return Factor(L, jitter)
     raise CholeskyError(
         f"{name} [{len(A)} x {len(A)}] is not positive definite, even with {jitter:.1e} added to "
         f"its diagonal (mean {scale:.3g}): raise the parameter `jitter` or `tolerance`"
     )
+
+
+def _lower_factor(A: Tensor) -> Tensor | None:
+    """The lower Cholesky factor of A [M, M]; None where A is not positive definite."""
+    if lapack.serves(A):
+        L, info = A.clone(memory_format=torch.contiguous_format), lapack.Info()
+        lapack.call("dpotrf", b"U", len(L), L, len(L), info)
+        found = info.value
+        L.tril_()
+    else:
+        L, code = torch.linalg.cholesky_ex(A)
+        found = code.item()
+    # What is not finite in A reaches the diagonal.
+    return L if found == 0 and bool(L.diagonal().isfinite().all()) else None
+
+
+def reversed_cholesky(A: Tensor, factorise: Callable[[Tensor, str], Factor], name: str) -> Tensor:
+    """Lower R [M, M] with A = R^T R: the Cholesky factor from the last row up."""
+    return factorise(A.flip(0, 1), name).L.flip(0, 1).mT.contiguous()
 
 
 def add_jitter(A: Tensor, jitter: float) -> Tensor:
@@ -81,30 +105,130 @@ def symmetric_product(A_lower: Tensor, B: Tensor) -> Tensor:
     return product
 
 
-def square_lower(A: Tensor) -> Tensor:
-    """Lower triangle of A A^T [M, M]."""
+def lower_product(B: Tensor, L: Tensor) -> Tensor:
+    """B L [K, M] for a lower triangular L [M, M]."""
+    if not lapack.serves(B, L):
+        return B @ L.tril()
+    product, L, (K, M) = _copy(B), L.contiguous(), B.shape
+    lapack.call("dtrmm", b"L", b"U", b"N", b"N", M, K, 1.0, L, M, product, M)
+    return product
+
+
+def unit_lower_transposed_product_(L: Tensor, B: Tensor) -> Tensor:
+    """L^T B [M, N] in the place of B, for a lower triangular L [M, M] with ones on its diagonal."""
+    if not (lapack.serves(L, B) and L.is_contiguous() and B.is_contiguous()):
+        return B.copy_(L.mT @ B)
+    M, N = B.shape
+    lapack.call("dtrmm", b"R", b"U", b"T", b"U", N, M, 1.0, L, M, B, N)
+    return B
+
+
+def solve_lower(L: Tensor, B: Tensor, transposed: bool = False) -> Tensor:
+    """L^-1 B [M, N], or L^-T B, for a lower triangular L [M, M]."""
+    if not lapack.serves(L, B):
+        return torch.linalg.solve_triangular(L.mT if transposed else L, B, upper=transposed)
+    solution, L, (M, N) = _copy(B), L.contiguous(), B.shape
+    trans = b"T" if transposed else b"N"
+    lapack.call("dtrsm", b"R", b"U", trans, b"N", N, M, 1.0, L, M, solution, N)
+    return solution
+
+
+def divide_lower(B: Tensor, L: Tensor) -> Tensor:
+    """B L^-1 [K, M] for a lower triangular L [M, M]."""
+    if not lapack.serves(B, L):
+        return torch.linalg.solve_triangular(L, B, upper=False, left=False)
+    quotient, L, (K, M) = _copy(B), L.contiguous(), B.shape
+    lapack.call("dtrsm", b"L", b"U", b"N", b"N", M, K, 1.0, L, M, quotient, M)
+    return quotient
+
+
+def solve_posdef(L: Tensor, B: Tensor) -> Tensor:
+    """(L L^T)^-1 B [M, N] for a lower triangular L [M, M]."""
+    return solve_lower(L, solve_lower(L, B), transposed=True)
+
+
+def whitened(L: Tensor, A_lower: Tensor) -> Tensor:
+    """L^-1 A L^-T [M, M] for a symmetric A, both from their lower triangles."""
+    if not lapack.serves(L, A_lower):
+        half = torch.linalg.solve_triangular(L, mirrored(A_lower), upper=False)
+        return mirrored(torch.linalg.solve_triangular(L, half.mT, upper=False))
+    result, L, M = _copy(A_lower), L.contiguous(), len(L)
+    lapack.call("dsygst", 1, b"U", M, result, M, L, M, lapack.Info())
+    return mirrored(result)
+
+
+def square_lower(A: Tensor, scale: float = 1.0, onto: Tensor | None = None) -> Tensor:
+    """Lower triangle of scale A A^T [M, M]; added to ``onto``, in its place, where there is one."""
     if not lapack.serves(A):
-        return A @ A.mT
+        square = scale * (A @ A.mT)
+        return square if onto is None else onto.add_(square)
     A, (M, K) = A.contiguous(), A.shape
-    square = A.new_empty(M, M)
-    lapack.call("dsyrk", b"U", b"T", M, K, 1.0, A, K, 0.0, square, M)
+    square = A.new_empty(M, M) if onto is None else onto
+    beta = 0.0 if onto is None else 1.0
+    lapack.call("dsyrk", b"U", b"T", M, K, scale, A, K, beta, square, M)
     return square
 
 
-def double_lower(A: Tensor, B: Tensor) -> Tensor:
-    """Lower triangle of A B^T + B A^T [M, M]."""
+def double_lower(
+    A: Tensor, B: Tensor, scale: float = 1.0, onto: Tensor | None = None, keep: float = 1.0
+) -> Tensor:
+    """Lower triangle of scale (A B^T + B A^T) [M, M].
+
+    Added to ``keep`` times ``onto``, in its place, where there is one.
+    """
     if not lapack.serves(A, B):
-        product = A @ B.mT
-        return product + product.mT
+        product = scale * (A @ B.mT)
+        double = product + product.mT
+        return double if onto is None else onto.mul_(keep).add_(double)
     A, B, (M, K) = A.contiguous(), B.contiguous(), A.shape
-    double = A.new_empty(M, M)
-    lapack.call("dsyr2k", b"U", b"T", M, K, 1.0, A, K, B, K, 0.0, double, M)
+    double = A.new_empty(M, M) if onto is None else onto
+    beta = 0.0 if onto is None else keep
+    lapack.call("dsyr2k", b"U", b"T", M, K, scale, A, K, B, K, beta, double, M)
     return double
 
 
 def mirrored(A_lower: Tensor) -> Tensor:
     """The symmetric matrix [M, M] with this lower triangle."""
-    return A_lower.tril() + A_lower.tril(-1).mT
+    A = A_lower.tril()
+    for start in range(0, len(A), BLOCK):
+        block = slice(start, start + BLOCK)
+        A[block, start + BLOCK :] = A[start + BLOCK :, block].mT
+        A[block, block] += A[block, block].tril(-1).mT
+    return A
+
+
+def _copy(A: Tensor) -> Tensor:
+    return A.clone(memory_format=torch.contiguous_format)
+
+
+class Indefinite(NamedTuple):
+    """A symmetric matrix A [M, M], definite or not, as A[order][:, order] = L D L^T.
+
+    L [M, M] lower with ones on its diagonal; D has the diagonal d [M] and, where pivots were taken
+    in pairs, e [M - 1] beside it.
+    """
+
+    L: Tensor
+    d: Tensor
+    e: Tensor
+    order: Tensor
+
+    def quadratic_(self, B: Tensor) -> Tensor:
+        """diag(B^T A B) [N] for B[order] [M, N], which is overwritten.
+
+        Half the operations of a product with A.
+        """
+        B = unit_lower_transposed_product_(self.L, B)
+        pairs = self.e.nonzero().squeeze(-1)
+        beside = 2 * (self.e[pairs] @ (B[pairs] * B[pairs + 1]))
+        return self.d @ B.square_() + beside
+
+
+def factorise_indefinite(A: Tensor) -> Indefinite:
+    """The pivoted factor (Bunch and Kaufman, 1977) of a symmetric A [M, M]."""
+    lu, D, order = scipy.linalg.ldl(A.detach().cpu().numpy())
+    parts = (np.ascontiguousarray(lu[order]), D.diagonal().copy(), np.diagonal(D, -1).copy(), order)
+    return Indefinite(*(torch.from_numpy(part).to(A.device) for part in parts))
 
 
 def pivoted_cholesky(K: Tensor, rank: int, tolerance: float) -> Tensor:

@@ -16,6 +16,7 @@ from .linalg import (
     cholesky,
     double_lower,
     inverse_lower,
+    lower_product,
     mirrored,
     square_lower,
     symmetric_product,
@@ -100,10 +101,10 @@ def whitened_elbo_loss(
 class _Elbo(torch.autograd.Function):
     """The loss and its gradient in closed form: no autograd through a Cholesky factor.
 
-    With C = Kuu^-1, c = C m, A = C Kuf, T = S + m m^T, E = C T C and mu, v the marginals:
+    With C = Kuu^-1, c = C m, A = C Kuf, N = C - C S C and mu, v the marginals:
       loss  = log(2 pi s2) / 2 + mean((y - mu)^2 + v) / (2 s2)
-              + (tr(C T) - M + log|Kuu| - log|S|) / (2 N)
-      dKuf  = X - h A,  dKuu = (C - E) / (2 N) - sym(X A^T),  X = c g^T + h (2 D - A)
+              + (tr(C S) + m^T c - M + log|Kuu| - log|S|) / (2 N)
+      dKuf  = X - h A,  dKuu = (N - c c^T) / (2 N) - sym(X A^T),  X = c g^T + h (A - 2 N Kuf)
     """
 
     @staticmethod
@@ -120,29 +121,27 @@ class _Elbo(torch.autograd.Function):
         num_data: int,
         factorise: Factorise,
     ) -> Tensor:
-        M, B = Kuf.shape
+        B = Kuf.shape[1]
         L = factorise(Kuu, "Kuu of the M-step").L
-        C = inverse_lower(L)
-        A = symmetric_product(C, Kuf)
-        T_root = torch.cat([root, m.unsqueeze(-1)], dim=1)
-        E_root = symmetric_product(C, T_root)
-        E = square_lower(E_root)
-        c = E_root[:, -1]
-        # D = C S C Kuf = E Kuf - c mu^T
-        mu = Kuf.mT @ c
-        D = torch.addr(symmetric_product(E, Kuf), c, mu, alpha=-1)
-        v = kff - ((A - D) * Kuf).sum(0)
+        C = mirrored(inverse_lower(L))
+        A, c = symmetric_product(C, Kuf), C @ m
+        CR = lower_product(C, root)
+        N = square_lower(CR, -1.0, onto=C)
+        NKuf = symmetric_product(N, Kuf)
+        mu, v = Kuf.mT @ c, kff - (NKuf * Kuf).sum(0)
         error = y - mu
         quadratic = (error.square() + v).mean()
         fit = 0.5 * (math.log(2 * math.pi) + noise.log() + quadratic / noise)
-        logdet_Kuu = 2 * L.diagonal().log().sum()
-        kl = 0.5 * ((E_root * T_root).sum() - M + logdet_Kuu - logdet)
+        trace = torch.dot(CR.flatten(), root.flatten()) + m @ c
+        kl = 0.5 * (trace - len(m) + 2 * L.diagonal().log().sum() - logdet)
 
         g = -error / (noise * B)
         h = 0.5 / (noise * B)
         # mu and v pull on Kuf directly, and on Kuu through C: dKuu -= sym(X A^T)
-        X = torch.addr(h * (2 * D - A), c, g)
-        dKuu = mirrored((C - E) / (2 * num_data) - 0.5 * double_lower(X, A))
+        X = torch.addr(h * (A - 2 * NKuf), c, g)
+        # Kuu is symmetric: the entries below its diagonal speak for those above as well.
+        dKuu = double_lower(X, A, -1.0, onto=N.addr_(c, c, alpha=-1), keep=1 / num_data).tril_()
+        dKuu.diagonal().mul_(0.5)
         dKuf = X - h * A
         dnoise = 0.5 / noise - 0.5 * quadratic / noise.square()
         ctx.save_for_backward(dKuu, dKuf, h.expand(B), dnoise)

@@ -10,7 +10,18 @@ from torch import Tensor
 
 from .data import Dataset
 from .inducing import Inducing
-from .linalg import Factor, add_jitter, mirrored, square_lower, symmetric_product
+from .linalg import (
+    Factor,
+    add_jitter,
+    divide_lower,
+    mirrored,
+    reversed_cholesky,
+    solve_lower,
+    solve_posdef,
+    square_lower,
+    symmetric_product,
+    whitened,
+)
 from .model import Posterior, SparseGP
 
 #: Data whose covariance with Z is held at once when all of them are summed over.
@@ -88,15 +99,13 @@ def closed_form(
     two inverses needs no subtraction, and B - I is positive semi-definite as it stands.
     """
     L = Kuu.L
-    half = torch.linalg.solve_triangular(L, terms.matrix, upper=False)
-    whitened = torch.linalg.solve_triangular(L, half.mT, upper=False)
-    W = 0.5 * (whitened + whitened.mT) / noise
-    LB = model.factorise(add_jitter(W, 1.0), "I + L^-1 Kuf Kfu L^-T / noise").L
-    # S = R R^T with R = L LB^-T
-    root = torch.linalg.solve_triangular(LB, L.mT, upper=False).mT
-    w = torch.linalg.solve_triangular(L, terms.vector.unsqueeze(-1), upper=False) / noise
-    m = root @ torch.linalg.solve_triangular(LB, w, upper=False)
-    logdet = 2 * (L.diagonal().log().sum() - LB.diagonal().log().sum())
+    W = whitened(L, terms.matrix) / noise
+    # B = R^T R: then S = L R^-1 (L R^-1)^T, and this root is lower triangular
+    R = reversed_cholesky(add_jitter(W, 1.0), model.factorise, "I + L^-1 Kuf Kfu L^-T / noise")
+    root = divide_lower(L, R)
+    w = solve_lower(L, terms.vector.unsqueeze(-1)) / noise
+    m = root @ solve_lower(R, w, transposed=True)
+    logdet = 2 * (L.diagonal().log().sum() - R.diagonal().log().sum())
     return Posterior(m.squeeze(-1), root, logdet), DataTerms(w.squeeze(-1), W)
 
 
@@ -117,7 +126,7 @@ def projection(old: Epoch, inducing: Inducing, jitter: float) -> Tensor:
     places_old, places = inducing.kept
     change = cross_covariance(old, inducing, jitter)
     change[:, places] -= old.Kuu[:, places_old]
-    P = torch.cholesky_solve(change, old.factor.L)
+    P = solve_posdef(old.factor.L, change)
     P[places_old, places] += 1.0
     return P
 

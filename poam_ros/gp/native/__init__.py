@@ -17,18 +17,30 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-MAX_BASES = 32  # as in attentive.c
-_POINTERS = ("X1", "X2T", "W1", "W2T", "rates", "source", "power")
+MAX_BASES, MAX_DIM, MAX_TILE = 32, 8, 64  # as in attentive.c
+
+
+def _fields(integers: str, pointers: str) -> tuple[tuple[str, type], ...]:
+    """A C structure that begins with the plan and ends with the amplitude."""
+    return (
+        ("bases", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("rates", "source", "power")),
+        *((name, ctypes.c_int64) for name in integers.split()),
+        *((name, ctypes.c_void_p) for name in pointers.split()),
+        ("amplitude", ctypes.c_double),
+    )
 
 
 class _Problem(ctypes.Structure):
     """As in attentive.c."""
 
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("n1", "n2", "dim", "bases")),
-        *((name, ctypes.c_void_p) for name in _POINTERS),
-        ("amplitude", ctypes.c_double),
-    )
+    _fields_ = _fields("n1 n2 dim", "X1 X2T W1 W2T")
+
+
+class _GridProblem(ctypes.Structure):
+    """As in attentive.c."""
+
+    _fields_ = _fields("n1 columns rows", "X1 x y W1 W2")
 
 
 def _load() -> ctypes.CDLL | None:
@@ -43,6 +55,8 @@ def _load() -> ctypes.CDLL | None:
             library.attentive_forward.restype = None
             library.attentive_backward.argtypes = (problem, ctypes.c_int, *[pointer] * 3)
             library.attentive_backward.restype = ctypes.c_double
+            library.attentive_grid.argtypes = (ctypes.POINTER(_GridProblem), pointer)
+            library.attentive_grid.restype = None
             return library
     return None
 
@@ -59,10 +73,19 @@ def usable(X1: Tensor, X2: Tensor, bases: int) -> bool:
         _library is not None
         and bases <= MAX_BASES
         and all(
-            X.ndim == 2 and X.dtype == torch.float64 and X.is_cpu and not X.requires_grad
+            X.ndim == 2
+            and X.shape[1] <= MAX_DIM
+            and X.dtype == torch.float64
+            and X.is_cpu
+            and not X.requires_grad
             for X in (X1, X2)
         )
     )
+
+
+def usable_on_grid(X: Tensor, x: Tensor, y: Tensor, bases: int) -> bool:
+    """Whether ``grid_covariance`` can take these inputs."""
+    return usable(X, X, bases) and X.shape[1] == 2 and max(len(x), len(y)) <= MAX_TILE
 
 
 def covariance(
@@ -74,6 +97,28 @@ def covariance(
     """
     lengths = tuple(lengthscales.tolist())
     return _Covariance.apply(X1, X2, W1, W2, lengths, amplitude, X2 is X1)
+
+
+def grid_covariance(
+    X: Tensor, x: Tensor, y: Tensor, W1: Tensor, W2: Tensor, lengthscales: Tensor, amplitude: float
+) -> Tensor:
+    """Covariances [N, rows, columns] of X [N, 2] with the points of a grid, not differentiable.
+
+    x [columns] and y [rows], at most ``MAX_TILE`` each; weights W1 [N, P] and
+    W2 [rows, columns, P].
+    """
+    assert _library is not None
+    order, rates, source, power = _plan(tuple(lengthscales.tolist()))
+    padded = W2.new_zeros(len(y), len(order), MAX_TILE)
+    padded[..., : len(x)] = W2[..., order].mT
+    arrays = _contiguous(
+        X1=X, x=x, y=y, W1=W1[:, order], W2=padded, rates=rates, source=source, power=power
+    )
+    sizes = {"n1": len(X), "columns": len(x), "rows": len(y), "bases": len(order)}
+    problem = _GridProblem(**sizes, **_pointers(arrays), amplitude=amplitude)
+    K = X.new_empty(len(X), len(y), len(x))
+    _library.attentive_grid(ctypes.byref(problem), K.data_ptr())
+    return K
 
 
 @lru_cache(maxsize=8)
@@ -98,16 +143,12 @@ def _plan(lengthscales: tuple[float, ...]) -> tuple[Tensor, Tensor, Tensor, Tens
     return torch.tensor(order), rates, torch.tensor(source), torch.tensor(power)
 
 
-class _Call:
-    """The arguments of one call, and the arrays that they point to."""
+def _contiguous(**arrays: Tensor) -> dict[str, Tensor]:
+    return {name: array.contiguous() for name, array in arrays.items()}
 
-    def __init__(self, arrays: dict[str, Tensor], amplitude: float) -> None:
-        (n1, bases), n2 = arrays["W1"].shape, arrays["W2T"].shape[1]
-        self.arrays = {name: array.contiguous() for name, array in arrays.items()}
-        pointers = {name: array.data_ptr() for name, array in self.arrays.items()}
-        self.problem = ctypes.byref(
-            _Problem(n1, n2, arrays["X1"].shape[1], bases, amplitude=amplitude, **pointers)
-        )
+
+def _pointers(arrays: dict[str, Tensor]) -> dict[str, int]:
+    return {name: array.data_ptr() for name, array in arrays.items()}
 
 
 class _Covariance(torch.autograd.Function):
@@ -124,24 +165,31 @@ class _Covariance(torch.autograd.Function):
     ) -> Tensor:
         assert _library is not None
         order, rates, source, power = _plan(lengthscales)
-        arrays = {"X1": X1, "X2T": X2.mT, "W1": W1[:, order], "W2T": W2[:, order].mT}
-        call = _Call(arrays | {"rates": rates, "source": source, "power": power}, amplitude.item())
+        arrays = _contiguous(
+            X1=X1, X2T=X2.mT, W1=W1[:, order], W2T=W2[:, order].mT,
+            rates=rates, source=source, power=power,
+        )  # fmt: skip
+        sizes = {"n1": len(X1), "n2": len(X2), "dim": X1.shape[1], "bases": len(order)}
+        problem = _Problem(**sizes, **_pointers(arrays), amplitude=amplitude.item())
         K = X1.new_empty(len(X1), len(X2))
-        _library.attentive_forward(call.problem, symmetric, K.data_ptr())
-        ctx.call, ctx.symmetric, ctx.order, ctx.amplitude = call, symmetric, order, amplitude
+        _library.attentive_forward(ctypes.byref(problem), symmetric, K.data_ptr())
+        # The problem points into the arrays: they live as long.
+        ctx.problem, ctx.arrays, ctx.order = problem, arrays, order
+        ctx.symmetric, ctx.amplitude = symmetric, amplitude
         return K
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, G: Tensor) -> tuple[Tensor | None, ...]:
         assert _library is not None
-        W1, W2T = ctx.call.arrays["W1"], ctx.call.arrays["W2T"]
-        if ctx.symmetric:
-            G = 0.5 * (G + G.mT)
+        dW1, dW2T = (torch.zeros_like(ctx.arrays[name]) for name in ("W1", "W2T"))
         G = G.contiguous()
-        dW1, dW2T = torch.zeros_like(W1), torch.zeros_like(W2T)
         damplitude = _library.attentive_backward(
-            ctx.call.problem, ctx.symmetric, G.data_ptr(), dW1.data_ptr(), dW2T.data_ptr()
+            ctypes.byref(ctx.problem),
+            ctx.symmetric,
+            G.data_ptr(),
+            dW1.data_ptr(),
+            dW2T.data_ptr(),
         )
         back = torch.argsort(ctx.order)
         dW1, dW2 = dW1[:, back], dW2T.mT[:, back]

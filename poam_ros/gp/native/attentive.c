@@ -1,192 +1,386 @@
-/* The Attentive Kernel and its gradient in one pass, in plain C for any vectorising compiler.
+/* The Attentive Kernel and its gradient in one pass, in plain C with the vectors of GCC and Clang.
  *
  *   K_ij = a s_ij b_ij,  s_ij = w_i . w_j,  b_ij = sum_m w_im w_jm exp(-|x_i - x_j|^2 / (2 l_m^2))
  *
- * All arrays are float64 and contiguous. A trailing T: transposed, so that the inner loop over j
- * reads in order. Nothing here allocates or keeps state; every function may run on any thread.
+ * All arrays are float64 and contiguous. A trailing T: transposed. Nothing here allocates or keeps
+ * state; every function may run on any thread. The file includes itself once for each kind of
+ * processor: the upper half belongs to all, the lower half is compiled for vectors of LANES.
  */
+
+#ifndef LANES
 
 #include <stdint.h>
 #include <string.h>
 
-#define BLOCK 128 /* columns at a time: all base kernels of a block stay in the first-level cache */
 #define MAX_BASES 32
-
-/* One binary for old and new x86 processors; elsewhere the baseline has vectors anyway. */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && __GNUC__ >= 12 && \
-    !defined(__clang__)
-#define FOR_EACH_PROCESSOR \
-    __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#ifndef FOR_EACH_PROCESSOR
-#define FOR_EACH_PROCESSOR
-#endif
-#endif
+#define MAX_DIM 8
+#define MAX_TILE 64 /* rows and columns of a piece of a grid */
+#define UNROLL 4    /* vectors at a time: enough independent work to hide latencies */
 #define INLINE static inline __attribute__((always_inline))
+#define PASTE(name, lanes) name##_##lanes
+#define EXPANDED(name, lanes) PASTE(name, lanes)
+#define FOR_LANES(name) EXPANDED(name, LANES)
 
 typedef struct {
-    int64_t n1, n2, dim, bases;
-    const double *X1;      /* [n1, dim] */
-    const double *X2T;     /* [dim, n2] */
-    const double *W1;      /* [n1, bases] */
-    const double *W2T;     /* [bases, n2] */
+    int64_t bases;
     const double *rates;   /* [bases] -1 / (2 l^2), in the order in which they are computed */
     const int64_t *source; /* [bases] whose power this base kernel is, or -1 for an exponential */
     const int64_t *power;  /* [bases] 4 or 9 */
+} Plan;
+
+typedef struct {
+    Plan plan;
+    int64_t n1, n2, dim;
+    const double *X1;  /* [n1, dim] */
+    const double *X2T; /* [dim, n2] */
+    const double *W1;  /* [n1, bases] */
+    const double *W2T; /* [bases, n2] */
     double amplitude;
 } Problem;
 
-/* exp(x) for x <= 0, to about one unit in the last place; branch-free, so that it vectorises. */
-INLINE double exp_of_negative(double x)
-{
-    const double shift = 0x1.8p52; /* rounds to an integer and leaves it in the low bits */
-    x = x < -708.0 ? -708.0 : x;
-    double rounded = x * 0x1.71547652b82fep0 + shift;
-    double k = rounded - shift;
-    double r = x - k * 0x1.62e42fefa0000p-1;
-    r -= k * 0x1.cf79abc9e3b39p-40;
-    double p = 1.0 / 6227020800.0;
-    p = p * r + 1.0 / 479001600.0;
-    p = p * r + 1.0 / 39916800.0;
-    p = p * r + 1.0 / 3628800.0;
-    p = p * r + 1.0 / 362880.0;
-    p = p * r + 1.0 / 40320.0;
-    p = p * r + 1.0 / 5040.0;
-    p = p * r + 1.0 / 720.0;
-    p = p * r + 1.0 / 120.0;
-    p = p * r + 1.0 / 24.0;
-    p = p * r + 1.0 / 6.0;
-    p = p * r + 0.5;
-    p = p * r + 1.0;
-    p = p * r + 1.0;
-    int64_t exponent, bits;
-    memcpy(&exponent, &rounded, sizeof exponent);
-    memcpy(&bits, &p, sizeof bits);
-    bits += exponent << 52;
-    memcpy(&p, &bits, sizeof p);
-    return p;
-}
+typedef struct {
+    Plan plan;
+    int64_t n1, columns, rows; /* columns and rows at most MAX_TILE */
+    const double *X1;          /* [n1, 2] */
+    const double *x, *y;       /* [columns], [rows] */
+    const double *W1;          /* [n1, bases] */
+    const double *W2;          /* [rows, bases, MAX_TILE], zero beyond the columns */
+    double amplitude;
+} GridProblem;
 
-/* Base kernels E [bases][BLOCK] of row i and the columns j0 .. j0 + n. */
-INLINE void base_kernels(const Problem *q, int64_t i, int64_t j0, int64_t n,
-                         double E[MAX_BASES][BLOCK])
-{
-    double squared[BLOCK] = {0};
-    for (int64_t d = 0; d < q->dim; d++) {
-        const double x = q->X1[i * q->dim + d];
-        const double *restrict y = q->X2T + d * q->n2 + j0;
-#pragma omp simd
-        for (int64_t j = 0; j < n; j++)
-            squared[j] += (x - y[j]) * (x - y[j]);
-    }
-    for (int64_t m = 0; m < q->bases; m++) {
-        double *restrict e = E[m];
-        if (q->source[m] < 0) {
-            const double rate = q->rates[m];
-#pragma omp simd
-            for (int64_t j = 0; j < n; j++)
-                e[j] = exp_of_negative(rate * squared[j]);
-            continue;
-        }
-        /* A lengthscale that is 1/2 (1/3) of another: the 4th (9th) power of its base kernel. */
-        const double *restrict from = E[q->source[m]];
-        const int ninth = q->power[m] == 9;
-#pragma omp simd
-        for (int64_t j = 0; j < n; j++) {
-            const double e2 = from[j] * from[j], e4 = e2 * e2;
-            e[j] = ninth ? e4 * e4 * from[j] : e4;
-        }
-    }
-}
+/* 2^r for |r| <= 1/2: the polynomial of the best relative error there, 2e-17. */
+static const double EXP2[] = {
+    0x1.e9ec1fcb69a7fp-32, 0x1.e6228acd1c6e5p-28, 0x1.b524ebd13a55fp-24, 0x1.62bfc2c86d700p-20,
+    0x1.ffcbfc6da6ed1p-17, 0x1.430913112c61bp-13, 0x1.5d87fe78a3f9cp-10, 0x1.3b2ab6fb9f1a5p-7,
+    0x1.c6b08d704a0c6p-5,  0x1.ebfbdff82c5aep-3,  0x1.62e42fefa39efp-1,  1.0,
+};
+#define EXP2_TERMS (sizeof EXP2 / sizeof *EXP2)
+#define LOG2_E 0x1.71547652b82fep0
 
-/* s and b of row i and one block of columns. */
-INLINE void blend(const Problem *q, int64_t i, int64_t j0, int64_t n, double E[MAX_BASES][BLOCK],
-                  double *restrict s, double *restrict b)
-{
-    memset(s, 0, sizeof(double) * BLOCK);
-    memset(b, 0, sizeof(double) * BLOCK);
-    for (int64_t m = 0; m < q->bases; m++) {
-        const double w1 = q->W1[i * q->bases + m];
-        const double *restrict w2 = q->W2T + m * q->n2 + j0;
-        const double *restrict e = E[m];
-#pragma omp simd
-        for (int64_t j = 0; j < n; j++) {
-            const double w = w1 * w2[j];
-            s[j] += w;
-            b[j] += w * e[j];
-        }
-    }
-}
+#define LANES 2 /* SSE2, NEON */
+#include "attentive.c"
+#undef LANES
+
+#if defined(__x86_64__)
+#ifdef __clang__
+#define TARGET(name) _Pragma(#name)
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#endif
+#define LANES 4
+#include "attentive.c"
+#undef LANES
+#ifdef __clang__
+#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma"))), \
+                             apply_to = function)
+#else
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512dq,avx512vl,avx2,fma")
+#endif
+#define LANES 8
+#include "attentive.c"
+#undef LANES
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#define DISPATCH(name, ...) \
+    (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && \
+             __builtin_cpu_supports("avx512vl") \
+         ? name##_8(__VA_ARGS__) \
+         : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? name##_4(__VA_ARGS__) \
+                                                                           : name##_2(__VA_ARGS__))
+#else
+#define DISPATCH(name, ...) name##_2(__VA_ARGS__)
+#endif
 
 /* K [n1, n2]; if symmetric, x1 is x2 and the upper triangle is a copy of the lower. */
-FOR_EACH_PROCESSOR
-void attentive_forward(const Problem *q, int symmetric, double *restrict K)
+void attentive_forward(const Problem *q, int symmetric, double *K)
 {
-    double E[MAX_BASES][BLOCK], s[BLOCK], b[BLOCK];
-    for (int64_t i = 0; i < q->n1; i++) {
-        const int64_t end = symmetric ? i + 1 : q->n2;
-        for (int64_t j0 = 0; j0 < end; j0 += BLOCK) {
-            const int64_t n = end - j0 < BLOCK ? end - j0 : BLOCK;
-            base_kernels(q, i, j0, n, E);
-            blend(q, i, j0, n, E, s, b);
-            double *restrict row = K + i * q->n2 + j0;
-            const double a = q->amplitude;
-#pragma omp simd
-            for (int64_t j = 0; j < n; j++)
-                row[j] = a * s[j] * b[j];
-        }
-    }
-    if (symmetric)
-        for (int64_t i = 0; i < q->n1; i++)
-            for (int64_t j = 0; j < i; j++)
-                K[j * q->n2 + i] = K[i * q->n2 + j];
+    DISPATCH(forward, q, symmetric, K);
 }
 
 /* From G = dloss/dK: dW1 [n1, bases] and dW2T [bases, n2] (both added to), and dloss/da as the
- * result. If symmetric, so is G, x1 is x2, and only the lower triangle is looked at: dW1 and dW2T
- * then hold two parts of one gradient. */
-FOR_EACH_PROCESSOR
-double attentive_backward(const Problem *q, int symmetric, const double *restrict G,
-                          double *restrict dW1, double *restrict dW2T)
+ * result. If symmetric, x1 is x2, and dW1 and dW2T hold two parts of one gradient. */
+double attentive_backward(const Problem *q, int symmetric, const double *G, double *dW1,
+                          double *dW2T)
 {
-    double E[MAX_BASES][BLOCK], s[BLOCK], b[BLOCK];
-    double damplitude = 0.0;
-    const double twice = symmetric ? 2.0 : 1.0;
-    const double share = twice * q->amplitude;
-    for (int64_t i = 0; i < q->n1; i++) {
-        const int64_t end = symmetric ? i + 1 : q->n2;
-        for (int64_t j0 = 0; j0 < end; j0 += BLOCK) {
-            const int64_t n = end - j0 < BLOCK ? end - j0 : BLOCK;
-            /* The diagonal is met once, and belongs to dW1. */
-            const int64_t n_columns = symmetric && j0 + n > i ? i - j0 : n;
-            base_kernels(q, i, j0, n, E);
-            blend(q, i, j0, n, E, s, b);
-            const double *restrict g = G + i * q->n2 + j0;
-            double sum = 0.0;
-#pragma omp simd reduction(+ : sum)
-            for (int64_t j = 0; j < n; j++) {
-                sum += g[j] * s[j] * b[j];
-                s[j] *= share * g[j];
-                b[j] *= share * g[j];
+    return DISPATCH(backward, q, symmetric, G, dW1, dW2T);
+}
+
+/* K [n1, rows, columns] against the points of a grid, whose base kernels are products of one
+ * factor for each axis. */
+void attentive_grid(const GridProblem *q, double *K)
+{
+    DISPATCH(grid, q, K);
+}
+
+#else
+
+#define V FOR_LANES(Vector)
+#define STRIP (UNROLL * LANES) /* columns at a time */
+
+typedef double V __attribute__((vector_size(LANES * 8)));
+typedef int64_t FOR_LANES(Integers) __attribute__((vector_size(LANES * 8)));
+/* A vector anywhere in an array. (Compilers copy it in halves where memcpy is asked to.) */
+typedef double FOR_LANES(Unaligned)
+    __attribute__((vector_size(LANES * 8), aligned(8), may_alias));
+
+INLINE V FOR_LANES(load)(const double *p)
+{
+    return *(const FOR_LANES(Unaligned) *)p;
+}
+
+INLINE void FOR_LANES(store)(double *p, V v)
+{
+    *(FOR_LANES(Unaligned) *)p = v;
+}
+
+/* A strip of n columns from p; zero beyond. */
+INLINE void FOR_LANES(load_strip)(const double *p, int64_t n, V strip[UNROLL])
+{
+    if (n >= STRIP) {
+        for (int u = 0; u < UNROLL; u++)
+            strip[u] = FOR_LANES(load)(p + u * LANES);
+        return;
+    }
+    for (int u = 0; u < UNROLL; u++) {
+        V v = {0};
+        for (int lane = 0; lane < LANES && u * LANES + lane < n; lane++)
+            v[lane] = p[u * LANES + lane];
+        strip[u] = v;
+    }
+}
+
+INLINE void FOR_LANES(store_strip)(double *p, int64_t n, const V strip[UNROLL])
+{
+    if (n >= STRIP) {
+        for (int u = 0; u < UNROLL; u++)
+            FOR_LANES(store)(p + u * LANES, strip[u]);
+        return;
+    }
+    for (int u = 0; u < UNROLL; u++)
+        for (int lane = 0; lane < LANES && u * LANES + lane < n; lane++)
+            p[u * LANES + lane] = strip[u][lane];
+}
+
+INLINE double FOR_LANES(total)(V v)
+{
+    double sum = 0.0;
+    for (int lane = 0; lane < LANES; lane++)
+        sum += v[lane];
+    return sum;
+}
+
+/* 2^x for x <= 0, to about one unit in the last place. */
+INLINE V FOR_LANES(exp2_of_negative)(V x)
+{
+    const double shift = 0x1.8p52; /* rounds to an integer and leaves it in the low bits */
+    const V least = (V){0} - 1021.0;
+    const FOR_LANES(Integers) above = x > least;
+    x = (V)(((FOR_LANES(Integers))x & above) | ((FOR_LANES(Integers))least & ~above));
+    const V rounded = x + shift;
+    const V r = x - (rounded - shift);
+    V p = (V){0} + EXP2[0];
+    for (unsigned term = 1; term < EXP2_TERMS; term++)
+        p = p * r + EXP2[term];
+    return (V)((FOR_LANES(Integers))p + ((FOR_LANES(Integers))rounded << 52));
+}
+
+/* All base kernels E [bases][UNROLL] of squared distances. */
+INLINE void FOR_LANES(base_kernels)(const Plan *plan, const double *rates, const V *squared,
+                                    V E[][UNROLL])
+{
+    for (int64_t m = 0; m < plan->bases; m++) {
+        if (plan->source[m] < 0) {
+            for (int u = 0; u < UNROLL; u++)
+                E[m][u] = FOR_LANES(exp2_of_negative)(squared[u] * rates[m]);
+            continue;
+        }
+        /* A lengthscale 1/2 (1/3) of another: the 4th (9th) power of its base kernel. */
+        const V *from = E[plan->source[m]];
+        const int ninth = plan->power[m] == 9;
+        for (int u = 0; u < UNROLL; u++) {
+            const V e2 = from[u] * from[u], e4 = e2 * e2;
+            E[m][u] = ninth ? e4 * e4 * from[u] : e4;
+        }
+    }
+}
+
+/* The rates of 2^x instead of e^x. */
+INLINE void FOR_LANES(rates_of_2)(const Plan *plan, double *rates)
+{
+    for (int64_t m = 0; m < plan->bases; m++)
+        rates[m] = plan->rates[m] * LOG2_E;
+}
+
+/* Some columns of a matrix [count, n2], zero beyond its border. */
+INLINE void FOR_LANES(columns)(const double *matrix, int64_t count, int64_t n2, int64_t j0,
+                               V strip[][UNROLL])
+{
+    for (int64_t k = 0; k < count; k++)
+        FOR_LANES(load_strip)(matrix + k * n2 + j0, n2 - j0, strip[k]);
+}
+
+/* E, s and b of row i and one strip of columns. */
+INLINE void FOR_LANES(pairs)(const Problem *q, const double *rates, int64_t i, V X2[][UNROLL],
+                             V W2[][UNROLL], V E[][UNROLL], V s[UNROLL], V b[UNROLL])
+{
+    V squared[UNROLL] = {{0}};
+    for (int64_t d = 0; d < q->dim; d++) {
+        const double x = q->X1[i * q->dim + d];
+        for (int u = 0; u < UNROLL; u++) {
+            const V difference = X2[d][u] - x;
+            squared[u] += difference * difference;
+        }
+    }
+    FOR_LANES(base_kernels)(&q->plan, rates, squared, E);
+    for (int u = 0; u < UNROLL; u++)
+        s[u] = b[u] = (V){0};
+    for (int64_t m = 0; m < q->plan.bases; m++) {
+        const double w1 = q->W1[i * q->plan.bases + m];
+        for (int u = 0; u < UNROLL; u++) {
+            const V w = W2[m][u] * w1;
+            s[u] += w;
+            b[u] += w * E[m][u];
+        }
+    }
+}
+
+static void FOR_LANES(forward)(const Problem *q, int symmetric, double *restrict K)
+{
+    V X2[MAX_DIM][UNROLL], W2[MAX_BASES][UNROLL], E[MAX_BASES][UNROLL], s[UNROLL], b[UNROLL];
+    double rates[MAX_BASES];
+    FOR_LANES(rates_of_2)(&q->plan, rates);
+    for (int64_t j0 = 0; j0 < q->n2; j0 += STRIP) {
+        const int64_t n = q->n2 - j0 < STRIP ? q->n2 - j0 : STRIP;
+        FOR_LANES(columns)(q->X2T, q->dim, q->n2, j0, X2);
+        FOR_LANES(columns)(q->W2T, q->plan.bases, q->n2, j0, W2);
+        for (int64_t i = symmetric ? j0 : 0; i < q->n1; i++) {
+            FOR_LANES(pairs)(q, rates, i, X2, W2, E, s, b);
+            for (int u = 0; u < UNROLL; u++)
+                s[u] = s[u] * b[u] * q->amplitude;
+            const int64_t end = symmetric && i - j0 + 1 < n ? i - j0 + 1 : n;
+            FOR_LANES(store_strip)(K + i * q->n2 + j0, end, s);
+            for (int64_t j = 0; symmetric && j < end; j++)
+                K[(j0 + j) * q->n2 + i] = K[i * q->n2 + j0 + j];
+        }
+    }
+}
+
+/* Row i of G in one strip, zero beyond its border. If symmetric, a pair is met once only, below
+ * the diagonal, and stands for both of its entries. */
+INLINE void FOR_LANES(incoming)(const double *G, int64_t n2, int symmetric, int64_t i, int64_t j0,
+                                int64_t n, V g[UNROLL])
+{
+    const int64_t below = symmetric && i - j0 < n ? i - j0 : n;
+    FOR_LANES(load_strip)(G + i * n2 + j0, symmetric && below < n ? below + 1 : n, g);
+    if (!symmetric)
+        return;
+    double mirrored[STRIP] = {0};
+    for (int64_t j = 0; j < below; j++)
+        mirrored[j] = G[(j0 + j) * n2 + i];
+    for (int u = 0; u < UNROLL; u++)
+        g[u] += FOR_LANES(load)(mirrored + u * LANES);
+}
+
+static double FOR_LANES(backward)(const Problem *q, int symmetric, const double *restrict G,
+                                  double *restrict dW1, double *restrict dW2T)
+{
+    V X2[MAX_DIM][UNROLL], W2[MAX_BASES][UNROLL], E[MAX_BASES][UNROLL], dW2[MAX_BASES][UNROLL];
+    V s[UNROLL], b[UNROLL], g[UNROLL];
+    double rates[MAX_BASES], damplitude = 0.0;
+    const int64_t bases = q->plan.bases;
+    FOR_LANES(rates_of_2)(&q->plan, rates);
+    for (int64_t j0 = 0; j0 < q->n2; j0 += STRIP) {
+        const int64_t n = q->n2 - j0 < STRIP ? q->n2 - j0 : STRIP;
+        V sum = {0};
+        FOR_LANES(columns)(q->X2T, q->dim, q->n2, j0, X2);
+        FOR_LANES(columns)(q->W2T, bases, q->n2, j0, W2);
+        memset(dW2, 0, bases * sizeof *dW2);
+        for (int64_t i = symmetric ? j0 : 0; i < q->n1; i++) {
+            FOR_LANES(incoming)(G, q->n2, symmetric, i, j0, n, g);
+            FOR_LANES(pairs)(q, rates, i, X2, W2, E, s, b);
+            for (int u = 0; u < UNROLL; u++) {
+                sum += g[u] * s[u] * b[u];
+                g[u] *= q->amplitude;
+                s[u] *= g[u];
+                b[u] *= g[u];
             }
-            damplitude += twice * sum;
-            for (int64_t m = 0; m < q->bases; m++) {
-                const double w1 = q->W1[i * q->bases + m];
-                const double *restrict w2 = q->W2T + m * q->n2 + j0;
-                const double *restrict e = E[m];
-                double *restrict dw2 = dW2T + m * q->n2 + j0;
-                double row = 0.0;
-#pragma omp simd reduction(+ : row)
-                for (int64_t j = 0; j < n; j++)
-                    row += (b[j] + s[j] * e[j]) * w2[j];
-#pragma omp simd
-                for (int64_t j = 0; j < n_columns; j++)
-                    dw2[j] += (b[j] + s[j] * e[j]) * w1;
-                dW1[i * q->bases + m] += row;
+            for (int64_t m = 0; m < bases; m++) {
+                const double w1 = q->W1[i * bases + m];
+                V row = {0};
+                for (int u = 0; u < UNROLL; u++) {
+                    const V pull = b[u] + s[u] * E[m][u];
+                    row += pull * W2[m][u];
+                    dW2[m][u] += pull * w1;
+                }
+                dW1[i * bases + m] += FOR_LANES(total)(row);
             }
         }
-        if (symmetric) /* each pair stands for two entries, but the diagonal for one */
-            damplitude -= G[i * q->n2 + i];
+        damplitude += FOR_LANES(total)(sum);
+        for (int64_t m = 0; m < bases; m++) {
+            V before[UNROLL];
+            FOR_LANES(load_strip)(dW2T + m * q->n2 + j0, n, before);
+            for (int u = 0; u < UNROLL; u++)
+                before[u] += dW2[m][u];
+            FOR_LANES(store_strip)(dW2T + m * q->n2 + j0, n, before);
+        }
     }
     return damplitude;
 }
+
+/* The base kernels along one axis, from one coordinate to those of a tile: E [bases][MAX_TILE]. */
+INLINE void FOR_LANES(axis)(const Plan *plan, const double *rates, double from, const double *to,
+                            int64_t n, double E[][MAX_TILE])
+{
+    V e[MAX_BASES][UNROLL], squared[UNROLL];
+    for (int64_t j0 = 0; j0 < n; j0 += STRIP) {
+        FOR_LANES(load_strip)(to + j0, n - j0, squared);
+        for (int u = 0; u < UNROLL; u++)
+            squared[u] = (squared[u] - from) * (squared[u] - from);
+        FOR_LANES(base_kernels)(plan, rates, squared, e);
+        for (int64_t m = 0; m < plan->bases; m++)
+            FOR_LANES(store_strip)(E[m] + j0, STRIP, e[m]);
+    }
+}
+
+static void FOR_LANES(grid)(const GridProblem *q, double *restrict K)
+{
+    double Ex[MAX_BASES][MAX_TILE], Ey[MAX_BASES][MAX_TILE], rates[MAX_BASES];
+    const int64_t bases = q->plan.bases, cells = q->rows * q->columns;
+    FOR_LANES(rates_of_2)(&q->plan, rates);
+    for (int64_t i = 0; i < q->n1; i++) {
+        const double *w1 = q->W1 + i * bases;
+        FOR_LANES(axis)(&q->plan, rates, q->X1[2 * i], q->x, q->columns, Ex);
+        FOR_LANES(axis)(&q->plan, rates, q->X1[2 * i + 1], q->y, q->rows, Ey);
+        for (int64_t r = 0; r < q->rows; r++) {
+            for (int64_t c0 = 0; c0 < q->columns; c0 += STRIP) {
+                const int64_t n = q->columns - c0 < STRIP ? q->columns - c0 : STRIP;
+                V s[UNROLL] = {{0}}, b[UNROLL] = {{0}};
+                for (int64_t m = 0; m < bases; m++) {
+                    const double share = w1[m] * Ey[m][r];
+                    const double *w2 = q->W2 + (r * bases + m) * MAX_TILE + c0;
+                    for (int u = 0; u < UNROLL; u++) {
+                        const V w = FOR_LANES(load)(w2 + u * LANES);
+                        s[u] += w * w1[m];
+                        b[u] += (w * share) * FOR_LANES(load)(Ex[m] + c0 + u * LANES);
+                    }
+                }
+                for (int u = 0; u < UNROLL; u++)
+                    s[u] = s[u] * b[u] * q->amplitude;
+                FOR_LANES(store_strip)(K + i * cells + r * q->columns + c0, n, s);
+            }
+        }
+    }
+}
+
+#undef V
+#undef STRIP
+
+#endif
