@@ -104,9 +104,13 @@ def _add_profile_arguments(parser: argparse.ArgumentParser) -> None:
     add("--reference", action="store_true", help="time GPyTorch with autograd in the same run")
     add("--json", action="store_true", help="one JSON object a line instead of a table")
     add("--plot", type=Path, metavar="FILE", help="draw the cases (needs matplotlib)")
+    add("--nodes", type=float, metavar="SECONDS",
+        help="latencies of mapper and planner over real topics instead (needs ROS 2)")  # fmt: skip
 
 
 def _profile(args: argparse.Namespace) -> int:
+    if args.nodes is not None:
+        return _profile_nodes(args)
     from .experiments.profile import ProfileSettings, machine, profile, table
     from .experiments.profile_plot import draw_profile
     from .experiments.rates import measure_rates
@@ -127,6 +131,26 @@ def _profile(args: argparse.Namespace) -> int:
         print(json.dumps(results[-1]) if args.json else f"\n{table(results[-1])}", flush=True)
     if args.plot:
         draw_profile(results, args.plot)
+    return 0
+
+
+def _profile_nodes(args: argparse.Namespace) -> int:
+    try:
+        from .nodes.latency import measure
+    except ImportError as error:
+        raise InputError(f"--nodes: expected ROS 2 (rclpy), which is not there ({error})") from None
+    if not args.nodes > 0:
+        raise InputError(f"--nodes: expected a positive number of seconds, got {args.nodes:g}")
+    result = measure(args.nodes)
+    if args.json:
+        print(json.dumps(result))
+        return 0
+    print(f"ms over {args.nodes:g} s: median, p99, worst")
+    for name, spread in result.items():
+        if isinstance(spread, dict) and spread["count"]:
+            values = (1e3 * spread[f"{part}_s"] for part in ("median", "p99", "worst"))
+            text = "".join(f"{value:9.1f}" for value in values)
+            print(f"{name:16s}{text}   of {spread['count']}")
     return 0
 
 
