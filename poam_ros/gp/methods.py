@@ -56,7 +56,7 @@ METHODS: dict[str, Method] = {
         constant_time=False,
     ),
     # Everything by gradient
-    "svgp": Method(inducing.kept, variational.carry_over, training.whitened_elbo, learns=_ZQ),
+    "svgp": Method(inducing.kept, variational.keep_learned, training.whitened_elbo, learns=_ZQ),
     # Online baselines, as they were published and improved (++)
     "ssgp": Method(
         inducing.resampled,
@@ -76,7 +76,7 @@ METHODS: dict[str, Method] = {
     "poam-z-rand": Method(inducing.random_from_old_and_new, variational.update_poam),
     "poam-var-opt": Method(
         inducing.pivoted_from_old_and_new,
-        variational.carry_over,
+        variational.keep_learned,
         training.whitened_elbo,
         learns=_Q,
     ),

@@ -54,7 +54,6 @@ class Learned:
             L = model.prior()[1].L
             m = torch.linalg.solve_triangular(L, model.q.m.unsqueeze(-1), upper=False)
             self.m = m.squeeze(-1).requires_grad_()
-            # The root of ``carry_over`` is L times a lower triangular matrix.
             root = torch.linalg.solve_triangular(L, model.q.root, upper=False)
             self.root = root.tril().requires_grad_()
         self.optimizer = torch.optim.Adam(self.leaves, lr=learning_rate) if self.leaves else None

@@ -14,11 +14,9 @@ from .linalg import (
     Factor,
     add_jitter,
     divide_lower,
-    mirrored,
     reversed_cholesky,
     solve_lower,
     solve_posdef,
-    square_lower,
     symmetric_product,
     whitened,
 )
@@ -191,28 +189,21 @@ def update_full(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
     return Epoch(Z, Kuu, factor, terms, pseudo), q
 
 
-def carry_over(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
-    """What q(u') says of the new u, and nothing else: q(u) = int p(u | u') q(u') du'.
+def keep_learned(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
+    """q(u) as the gradient left it; at the beginning, and for more inducing inputs, the prior.
 
-    For methods that learn q(u) by gradient and have to move it to other inducing inputs; at the
-    beginning it is the prior. With G = L'^-1 K_u'u L^-T and the whitened posterior (mw', Sw') of
-    u', that of u is mw = G^T mw', Sw = I - G^T (I - Sw') G.
+    What is kept are the parameters: mean and root in whitened coordinates, v = L^-1 u, by place.
+    While Z only grows (SVGP) that is exactly q(u) = int p(u | u') q(u') du'. Where Z is chosen
+    anew (POAM-VAR-OPT) only the gradient can bring q(u) to the new points, as in the ablation of
+    the paper.
     """
     inducing = evidence.inducing
     Kuu, factor = _prior(model, inducing)
     L, epoch = factor.L, Epoch(inducing.Z, Kuu, factor)
-    if model.q is None:
-        return epoch, Posterior(L.new_zeros(len(L)), L, 2 * L.diagonal().log().sum())
-    # Under the present hyperparameters: the M-step took q(u') along with them.
-    present = Epoch(model.Z, *model.prior())
-    L_old = present.factor.L
-    m_old = torch.linalg.solve_triangular(L_old, model.q.m.unsqueeze(-1), upper=False)
-    root_old = torch.linalg.solve_triangular(L_old, model.q.root, upper=False)
-    K_old_u = cross_covariance(present, inducing, model.jitter)
-    half = torch.linalg.solve_triangular(L_old, K_old_u, upper=False)
-    G = torch.linalg.solve_triangular(L, half.mT, upper=False).mT
-    known = mirrored(square_lower(G.mT)) - mirrored(square_lower(G.mT @ root_old))
-    Sw = model.factorise(add_jitter(-known, 1.0), "whitened S").L
-    root = L @ Sw
-    logdet = 2 * (L.diagonal().log().sum() + Sw.diagonal().log().sum())
-    return epoch, Posterior((L @ (G.mT @ m_old)).squeeze(-1), root, logdet)
+    m, root = L.new_zeros(len(L)), torch.eye(len(L)).to(L)
+    if model.q is not None:
+        L_old, count = model.prior()[1].L, min(len(L), len(model.Z))
+        m[:count] = solve_lower(L_old, model.q.m.unsqueeze(-1)).squeeze(-1)[:count]
+        root[:count, :count] = solve_lower(L_old, model.q.root).tril()[:count, :count]
+    logdet = 2 * (L.diagonal().log().sum() + root.diagonal().abs().log().sum())
+    return epoch, Posterior(L @ m, L @ root, logdet)
