@@ -53,7 +53,7 @@ def _load() -> ctypes.CDLL | None:
             problem, pointer = ctypes.POINTER(_Problem), ctypes.c_void_p
             library.attentive_forward.argtypes = (problem, ctypes.c_int, pointer)
             library.attentive_forward.restype = None
-            library.attentive_backward.argtypes = (problem, ctypes.c_int, *[pointer] * 3)
+            library.attentive_backward.argtypes = (problem, ctypes.c_int, *[pointer] * 5)
             library.attentive_backward.restype = ctypes.c_double
             library.attentive_grid.argtypes = (ctypes.POINTER(_GridProblem), pointer)
             library.attentive_grid.restype = None
@@ -77,7 +77,6 @@ def usable(X1: Tensor, X2: Tensor, bases: int) -> bool:
             and X.shape[1] <= MAX_DIM
             and X.dtype == torch.float64
             and X.is_cpu
-            and not X.requires_grad
             for X in (X1, X2)
         )
     )
@@ -91,7 +90,7 @@ def usable_on_grid(X: Tensor, x: Tensor, y: Tensor, bases: int) -> bool:
 def covariance(
     X1: Tensor, X2: Tensor, W1: Tensor, W2: Tensor, lengthscales: Tensor, amplitude: Tensor
 ) -> Tensor:
-    """The Attentive Kernel's covariances [N1, N2], differentiable in W1, W2 and the amplitude.
+    """The Attentive Kernel's covariances [N1, N2], differentiable in all but the lengthscales.
 
     X1 [N1, D] and X2 [N2, D]; weights W1 [N1, P] and W2 [N2, P]. Symmetric if X2 is X1.
     """
@@ -182,16 +181,23 @@ class _Covariance(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, G: Tensor) -> tuple[Tensor | None, ...]:
         assert _library is not None
-        dW1, dW2T = (torch.zeros_like(ctx.arrays[name]) for name in ("W1", "W2T"))
+        names = ("W1", "W2T", "X1", "X2T") if any(ctx.needs_input_grad[:2]) else ("W1", "W2T")
+        gradients = [torch.zeros_like(ctx.arrays[name]) for name in names]
         G = G.contiguous()
         damplitude = _library.attentive_backward(
             ctypes.byref(ctx.problem),
             ctx.symmetric,
             G.data_ptr(),
-            dW1.data_ptr(),
-            dW2T.data_ptr(),
+            *(gradient.data_ptr() for gradient in gradients),
+            *[None] * (4 - len(gradients)),
         )
         back = torch.argsort(ctx.order)
-        dW1, dW2 = dW1[:, back], dW2T.mT[:, back]
-        dweights = (dW1 + dW2, None) if ctx.symmetric else (dW1, dW2)  # W1 may be W2
-        return None, None, *dweights, None, ctx.amplitude.new_tensor(damplitude), None
+        dW1, dW2T, *dX = gradients
+        weights = _parts(dW1[:, back], dW2T.mT[:, back], ctx.symmetric)
+        inputs = _parts(dX[0], dX[1].mT, ctx.symmetric) if dX else (None, None)
+        return *inputs, *weights, None, ctx.amplitude.new_tensor(damplitude), None
+
+
+def _parts(first: Tensor, second: Tensor, symmetric: bool) -> tuple[Tensor, Tensor | None]:
+    """Gradients of both sides; of one that is both, the sum."""
+    return (first + second, None) if symmetric else (first, second)

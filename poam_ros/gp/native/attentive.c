@@ -105,12 +105,13 @@ void attentive_forward(const Problem *q, int symmetric, double *K)
     DISPATCH(forward, q, symmetric, K);
 }
 
-/* From G = dloss/dK: dW1 [n1, bases] and dW2T [bases, n2] (both added to), and dloss/da as the
- * result. If symmetric, x1 is x2, and dW1 and dW2T hold two parts of one gradient. */
+/* From G = dloss/dK: dW1 [n1, bases], dW2T [bases, n2] and, unless they are null, dX1 [n1, dim] and
+ * dX2T [dim, n2] (all added to), and dloss/da as the result. If symmetric, x1 is x2, and dW1 and
+ * dW2T, dX1 and dX2T hold two parts of one gradient. */
 double attentive_backward(const Problem *q, int symmetric, const double *G, double *dW1,
-                          double *dW2T)
+                          double *dW2T, double *dX1, double *dX2T)
 {
-    return DISPATCH(backward, q, symmetric, G, dW1, dW2T);
+    return DISPATCH(backward, q, symmetric, G, dW1, dW2T, dX1, dX2T);
 }
 
 /* K [n1, rows, columns] against the points of a grid, whose base kernels are products of one
@@ -289,20 +290,33 @@ INLINE void FOR_LANES(incoming)(const double *G, int64_t n2, int symmetric, int6
         g[u] += FOR_LANES(load)(mirrored + u * LANES);
 }
 
-static double FOR_LANES(backward)(const Problem *q, int symmetric, const double *restrict G,
-                                  double *restrict dW1, double *restrict dW2T)
+/* Adds a strip to a row of a matrix [.., n2]. */
+INLINE void FOR_LANES(add_strip)(double *p, int64_t n, const V strip[UNROLL])
+{
+    V before[UNROLL];
+    FOR_LANES(load_strip)(p, n, before);
+    for (int u = 0; u < UNROLL; u++)
+        before[u] += strip[u];
+    FOR_LANES(store_strip)(p, n, before);
+}
+
+INLINE double FOR_LANES(gradient)(const Problem *q, int symmetric, const double *restrict G,
+                                  double *restrict dW1, double *restrict dW2T,
+                                  double *restrict dX1, double *restrict dX2T, const int inputs)
 {
     V X2[MAX_DIM][UNROLL], W2[MAX_BASES][UNROLL], E[MAX_BASES][UNROLL], dW2[MAX_BASES][UNROLL];
-    V s[UNROLL], b[UNROLL], g[UNROLL];
+    V dX2[MAX_DIM][UNROLL], s[UNROLL], b[UNROLL], g[UNROLL];
     double rates[MAX_BASES], damplitude = 0.0;
-    const int64_t bases = q->plan.bases;
+    const int64_t bases = q->plan.bases, dim = q->dim;
     FOR_LANES(rates_of_2)(&q->plan, rates);
     for (int64_t j0 = 0; j0 < q->n2; j0 += STRIP) {
         const int64_t n = q->n2 - j0 < STRIP ? q->n2 - j0 : STRIP;
         V sum = {0};
-        FOR_LANES(columns)(q->X2T, q->dim, q->n2, j0, X2);
+        FOR_LANES(columns)(q->X2T, dim, q->n2, j0, X2);
         FOR_LANES(columns)(q->W2T, bases, q->n2, j0, W2);
         memset(dW2, 0, bases * sizeof *dW2);
+        if (inputs)
+            memset(dX2, 0, dim * sizeof *dX2);
         for (int64_t i = symmetric ? j0 : 0; i < q->n1; i++) {
             FOR_LANES(incoming)(G, q->n2, symmetric, i, j0, n, g);
             FOR_LANES(pairs)(q, rates, i, X2, W2, E, s, b);
@@ -312,27 +326,45 @@ static double FOR_LANES(backward)(const Problem *q, int symmetric, const double 
                 s[u] *= g[u];
                 b[u] *= g[u];
             }
+            V h[UNROLL] = {{0}}; /* dloss/d(-|x - x'|^2 / 2) */
             for (int64_t m = 0; m < bases; m++) {
                 const double w1 = q->W1[i * bases + m];
+                const double share = -2.0 * q->plan.rates[m] * w1;
                 V row = {0};
                 for (int u = 0; u < UNROLL; u++) {
-                    const V pull = b[u] + s[u] * E[m][u];
+                    const V steep = s[u] * E[m][u], pull = b[u] + steep;
                     row += pull * W2[m][u];
                     dW2[m][u] += pull * w1;
+                    if (inputs)
+                        h[u] += steep * W2[m][u] * share;
                 }
                 dW1[i * bases + m] += FOR_LANES(total)(row);
             }
+            for (int64_t d = 0; inputs && d < dim; d++) {
+                const double x = q->X1[i * dim + d];
+                V row = {0};
+                for (int u = 0; u < UNROLL; u++) {
+                    const V towards = h[u] * (X2[d][u] - x);
+                    row += towards;
+                    dX2[d][u] -= towards;
+                }
+                dX1[i * dim + d] += FOR_LANES(total)(row);
+            }
         }
         damplitude += FOR_LANES(total)(sum);
-        for (int64_t m = 0; m < bases; m++) {
-            V before[UNROLL];
-            FOR_LANES(load_strip)(dW2T + m * q->n2 + j0, n, before);
-            for (int u = 0; u < UNROLL; u++)
-                before[u] += dW2[m][u];
-            FOR_LANES(store_strip)(dW2T + m * q->n2 + j0, n, before);
-        }
+        for (int64_t m = 0; m < bases; m++)
+            FOR_LANES(add_strip)(dW2T + m * q->n2 + j0, n, dW2[m]);
+        for (int64_t d = 0; inputs && d < dim; d++)
+            FOR_LANES(add_strip)(dX2T + d * q->n2 + j0, n, dX2[d]);
     }
     return damplitude;
+}
+
+static double FOR_LANES(backward)(const Problem *q, int symmetric, const double *G, double *dW1,
+                                  double *dW2T, double *dX1, double *dX2T)
+{
+    return dX1 ? FOR_LANES(gradient)(q, symmetric, G, dW1, dW2T, dX1, dX2T, 1)
+               : FOR_LANES(gradient)(q, symmetric, G, dW1, dW2T, dX1, dX2T, 0);
 }
 
 /* The base kernels along one axis, from one coordinate to those of a tile: E [bases][MAX_TILE]. */
