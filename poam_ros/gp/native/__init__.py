@@ -73,10 +73,7 @@ def usable(X1: Tensor, X2: Tensor, bases: int) -> bool:
         _library is not None
         and bases <= MAX_BASES
         and all(
-            X.ndim == 2
-            and X.shape[1] <= MAX_DIM
-            and X.dtype == torch.float64
-            and X.is_cpu
+            X.ndim == 2 and X.shape[1] <= MAX_DIM and X.dtype == torch.float64 and X.is_cpu
             for X in (X1, X2)
         )
     )
