@@ -12,11 +12,15 @@ from torch.autograd.function import once_differentiable
 from .linalg import (
     add_jitter,
     cholesky,
+    divide_lower,
     double_lower,
     inverse_lower,
+    lower_product,
     mirrored,
+    solve_lower,
     square_lower,
     symmetric_product,
+    whitened,
 )
 from .objectives import Factorise
 from .variational import Epoch
@@ -42,7 +46,7 @@ class PseudoData(NamedTuple):
         L, w, W = epoch.factor.L, epoch.pseudo.vector, epoch.pseudo.matrix
         # log|I + W| - w^T (I + W)^-1 w
         LB = factorise(add_jitter(W, 1.0), "I + W of the old posterior").L
-        z = torch.linalg.solve_triangular(LB, w.unsqueeze(-1), upper=False)
+        z = solve_lower(LB, w.unsqueeze(-1))
         constant = 2 * LB.diagonal().log().sum() - z.square().sum()
         return cls(L, w, W, _congruent(W, L), constant)
 
@@ -115,41 +119,40 @@ class _Collapsed(torch.autograd.Function):
         old: PseudoData | None,
         factorise: Factorise,
     ) -> Tensor:
-        N = len(y)
+        N, s2 = len(y), noise.item()
         L = factorise(Kuu, "Kuu of the M-step").L
         Kuf_y = Kuf @ y
-        T, c = square_lower(Kuf) / noise, Kuf_y / noise
+        T, c = square_lower(Kuf, 1 / s2), Kuf_y / noise
         elbo = -N * (math.log(2 * math.pi) + noise.log()) - (y.square().sum() + kff.sum()) / noise
         if old is not None:
             assert Kuo is not None and Koo is not None
-            H = torch.linalg.solve_triangular(old.L, Kuo.mT, upper=False)
+            H = solve_lower(old.L, Kuo.mT)
             WH = symmetric_product(old.W, H)
-            T = T + 0.5 * double_lower(H.mT, WH.mT)
+            T = double_lower(H.mT, WH.mT, 0.5, onto=T)
             c = c + H.mT @ old.w
             elbo = elbo - (old.P * Koo).sum() + old.constant
-        T = mirrored(T)
-        half = torch.linalg.solve_triangular(L, T, upper=False)
-        D = torch.linalg.solve_triangular(L, half.mT, upper=False)
+        D = whitened(L, T)
         trace = D.diagonal().sum()
-        D = add_jitter(0.5 * (D + D.mT), 1.0)  # L^-1 A L^-T
+        D = add_jitter(D, 1.0)  # L^-1 A L^-T
         LD = factorise(D, "I + L^-1 T L^-T").L
-        LA = L @ LD
-        z = torch.linalg.solve_triangular(LA, c.unsqueeze(-1), upper=False)
+        LA = lower_product(L, LD)
+        z = solve_lower(LA, c.unsqueeze(-1))
         logdet = 2 * LD.diagonal().log().sum()
         elbo = 0.5 * (elbo - logdet + z.square().sum() + trace)
 
-        b = torch.linalg.solve_triangular(LA.mT, z, upper=True).squeeze(-1)
-        Ki = mirrored(inverse_lower(L))
-        Y = 0.5 * (Ki - mirrored(inverse_lower(LA)) - torch.outer(b, b))
-        dKuu = Y + 0.5 * (Ki - _congruent(D, L))
+        b = solve_lower(LA, z, transposed=True).squeeze(-1)
+        Ki = inverse_lower(L)
+        Y = 0.5 * mirrored((Ki - inverse_lower(LA)).addr_(b, b, alpha=-1))
+        KiAKi = square_lower(solve_lower(L, LD, transposed=True))
+        dKuu = Y + 0.5 * mirrored(Ki - KiAKi)
         YKuf = symmetric_product(Y, Kuf)
         dKuf = torch.addr(2 * YKuf, b, y) / noise
         fit = y.square().sum() + kff.sum() - 2 * (YKuf * Kuf).sum() - 2 * b @ Kuf_y
         dnoise = 0.5 * (fit / noise - N) / noise
         dKuo = dKoo = None
         if old is not None:
-            right = torch.addr(2 * WH @ Y, old.w, b)
-            dKuo = torch.linalg.solve_triangular(old.L.mT, right, upper=True).mT
+            right = torch.addr(2 * symmetric_product(Y, WH.mT), b, old.w)
+            dKuo = divide_lower(right, old.L)
             dKoo = -0.5 * old.P
         ctx.save_for_backward(dKuu, dKuf, (-0.5 / noise).expand(N), dnoise, dKuo, dKoo)
         ctx.count = N
@@ -169,10 +172,10 @@ class _Collapsed(torch.autograd.Function):
         )
 
 
-def _congruent(D: Tensor, L: Tensor) -> Tensor:
-    """L^-T D L^-1 [M, M]."""
-    half = torch.linalg.solve_triangular(L.mT, D, upper=True)
-    whole = torch.linalg.solve_triangular(L.mT, half.mT, upper=True)
+def _congruent(W: Tensor, L: Tensor) -> Tensor:
+    """L^-T W L^-1 [M, M] for a symmetric W."""
+    half = solve_lower(L, W, transposed=True)
+    whole = solve_lower(L, half.mT, transposed=True)
     return 0.5 * (whole + whole.mT)
 
 
