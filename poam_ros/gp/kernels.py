@@ -64,6 +64,12 @@ class ElevationKernel(Kernel):
             return self.forward(x1.unsqueeze(-2), x2.unsqueeze(-2)).squeeze(-1).squeeze(-1)
         return self._covariance(x1, x2, base)
 
+    def inducing_covariances(
+        self, Z: Tensor, X: Tensor, base: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Kuu [M, M] and Kuf [M, N] of Z [M, D] and X [N, D]; ``base``: of Z, from ``prepare``."""
+        return self.forward(Z, Z, base=base), self.forward(Z, X)
+
     def grid_covariance(self, X: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Covariances [N, rows, columns] of X [N, 2] with the points of a grid.
 
@@ -149,12 +155,21 @@ class AttentiveKernel(ElevationKernel):
 
     def _covariance(self, X1: Tensor, X2: Tensor, base: Tensor | None) -> Tensor:
         W1 = self.weights(X1)
-        W2 = W1 if X2 is X1 else self.weights(X2)
+        return self._blend(X1, X2, W1, W1 if X2 is X1 else self.weights(X2), base)
+
+    def _blend(self, X1: Tensor, X2: Tensor, W1: Tensor, W2: Tensor, base: Tensor | None) -> Tensor:
         if native.usable(X1, X2, len(self.lengthscales)):
             return native.covariance(X1, X2, W1, W2, self.lengthscales, self.amplitude)
         if base is None:
             base = self.base(X1.detach(), X2.detach())
         return self.amplitude * _Blend.apply(W1, W2, base, X1, X2, self.lengthscales)
+
+    def inducing_covariances(
+        self, Z: Tensor, X: Tensor, base: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """As of any kernel, but the network and its gradient run once for all points."""
+        Wu, Wf = self.weights(torch.cat([Z, X])).split([len(Z), len(X)])
+        return self._blend(Z, Z, Wu, Wu, base), self._blend(Z, X, Wu, Wf, None)
 
     def grid_covariance(self, X: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """As of any kernel, but base kernels are products of one factor for each axis."""

@@ -16,13 +16,10 @@ import torch
 from torch import Tensor
 
 from ..errors import CholeskyError
-from . import lapack
+from . import lapack, native
 
 #: Extra jitter tried in turn, relative to the mean of the diagonal.
 EXTRA_JITTER = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
-
-#: Rows that are copied at a time: a block and its mirror image stay in the cache.
-BLOCK = 128
 
 
 class Factor(NamedTuple):
@@ -154,7 +151,7 @@ def whitened(L: Tensor, A_lower: Tensor) -> Tensor:
         return mirrored(torch.linalg.solve_triangular(L, half.mT, upper=False))
     result, L, M = _copy(A_lower), L.contiguous(), len(L)
     lapack.call("dsygst", 1, b"U", M, result, M, L, M, lapack.Info())
-    return mirrored(result)
+    return mirrored_(result)
 
 
 def square_lower(A: Tensor, scale: float = 1.0, onto: Tensor | None = None) -> Tensor:
@@ -189,12 +186,15 @@ def double_lower(
 
 def mirrored(A_lower: Tensor) -> Tensor:
     """The symmetric matrix [M, M] with this lower triangle."""
-    A = A_lower.tril()
-    for start in range(0, len(A), BLOCK):
-        block = slice(start, start + BLOCK)
-        A[block, start + BLOCK :] = A[start + BLOCK :, block].mT
-        A[block, block] += A[block, block].tril(-1).mT
-    return A
+    return mirrored_(_copy(A_lower))
+
+
+def mirrored_(A: Tensor) -> Tensor:
+    """A [M, M] with its lower triangle copied to the upper one, in place."""
+    if native.mirror(A):
+        return A
+    upper = A.tril(-1).mT
+    return A.tril_().add_(upper)
 
 
 def _copy(A: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from .linalg import (
     add_jitter,
     cholesky,
     factorise_indefinite,
-    mirrored,
+    mirrored_,
     solve_lower,
     solve_posdef,
     square_lower,
@@ -163,7 +163,7 @@ class SparseGP(nn.Module):
             # Q = L^-T (I - L^-1 S L^-T) L^-1: the difference is taken where all is of size one.
             root = solve_lower(L, self.q.root)
             rest = square_lower(root, -1.0, onto=torch.eye(len(L)).to(L))
-            half = solve_lower(L, mirrored(rest), transposed=True)
+            half = solve_lower(L, mirrored_(rest), transposed=True)
             Q = factorise_indefinite(solve_lower(L, half.mT, transposed=True))
             c = solve_posdef(L, self.q.m.unsqueeze(-1)).squeeze(-1)
             self._predictor = _Predictor(self.Z[Q.order], c[Q.order], Q)

@@ -17,7 +17,7 @@ from .linalg import (
     double_lower,
     inverse_lower,
     lower_product,
-    mirrored,
+    mirrored_,
     square_lower,
     symmetric_product,
 )
@@ -121,30 +121,29 @@ class _Elbo(torch.autograd.Function):
         num_data: int,
         factorise: Factorise,
     ) -> Tensor:
-        B = Kuf.shape[1]
+        B, s2 = Kuf.shape[1], noise.item()
         L = factorise(Kuu, "Kuu of the M-step").L
-        C = mirrored(inverse_lower(L))
+        C = mirrored_(inverse_lower(L))
         A, c = symmetric_product(C, Kuf), C @ m
         CR = lower_product(C, root)
         N = square_lower(CR, -1.0, onto=C)
         NKuf = symmetric_product(N, Kuf)
         mu, v = Kuf.mT @ c, kff - (NKuf * Kuf).sum(0)
         error = y - mu
-        quadratic = (error.square() + v).mean()
-        fit = 0.5 * (math.log(2 * math.pi) + noise.log() + quadratic / noise)
+        quadratic = (error.square() + v).mean().item()
+        fit = 0.5 * (math.log(2 * math.pi * s2) + quadratic / s2)
         trace = torch.dot(CR.flatten(), root.flatten()) + m @ c
         kl = 0.5 * (trace - len(m) + 2 * L.diagonal().log().sum() - logdet)
 
-        g = -error / (noise * B)
-        h = 0.5 / (noise * B)
+        g, h = -error / (s2 * B), 0.5 / (s2 * B)
         # mu and v pull on Kuf directly, and on Kuu through C: dKuu -= sym(X A^T)
-        X = torch.addr(h * (A - 2 * NKuf), c, g)
+        X = NKuf.mul_(-2 * h).add_(A, alpha=h).addr_(c, g)
         # Kuu is symmetric: the entries below its diagonal speak for those above as well.
         dKuu = double_lower(X, A, -1.0, onto=N.addr_(c, c, alpha=-1), keep=1 / num_data).tril_()
         dKuu.diagonal().mul_(0.5)
-        dKuf = X - h * A
-        dnoise = 0.5 / noise - 0.5 * quadratic / noise.square()
-        ctx.save_for_backward(dKuu, dKuf, h.expand(B), dnoise)
+        dKuf = X.add_(A, alpha=-h)
+        dnoise = noise.new_tensor(0.5 / s2 - 0.5 * quadratic / s2**2)
+        ctx.save_for_backward(dKuu, dKuf, kff.new_full((B,), h), dnoise)
         return fit + kl / num_data
 
     @staticmethod

@@ -105,8 +105,8 @@ class MStep:
         kernel, Z = self.model.kernel, self.Z
         if self.learned.Z is None and self.base is None:
             self.base = kernel.prepare(Z, Z)
-        Kuu = add_jitter(kernel.forward(Z, Z, base=self.base), self.model.jitter)
-        return Kuu, kernel.forward(Z, X), kernel.forward(X, X, diag=True)
+        Kuu, Kuf = kernel.inducing_covariances(Z, X, self.base)
+        return add_jitter(Kuu, self.model.jitter), Kuf, kernel.forward(X, X, diag=True)
 
     def parameters(self) -> list[Tensor]:
         """Everything that is learned."""

@@ -24,7 +24,7 @@ def _fields(integers: str, pointers: str) -> tuple[tuple[str, type], ...]:
     """A C structure that begins with the plan and ends with the amplitude."""
     return (
         ("bases", ctypes.c_int64),
-        *((name, ctypes.c_void_p) for name in ("rates", "source", "power")),
+        *((name, ctypes.c_void_p) for name in ("rates", "order", "source", "power")),
         *((name, ctypes.c_int64) for name in integers.split()),
         *((name, ctypes.c_void_p) for name in pointers.split()),
         ("amplitude", ctypes.c_double),
@@ -34,7 +34,7 @@ def _fields(integers: str, pointers: str) -> tuple[tuple[str, type], ...]:
 class _Problem(ctypes.Structure):
     """As in attentive.c."""
 
-    _fields_ = _fields("n1 n2 dim", "X1 X2T W1 W2T")
+    _fields_ = _fields("n1 n2 dim", "X1 X2 W1 W2")
 
 
 class _GridProblem(ctypes.Structure):
@@ -57,6 +57,8 @@ def _load() -> ctypes.CDLL | None:
             library.attentive_backward.restype = ctypes.c_double
             library.attentive_grid.argtypes = (ctypes.POINTER(_GridProblem), pointer)
             library.attentive_grid.restype = None
+            library.attentive_mirror.argtypes = (ctypes.c_int64, pointer)
+            library.attentive_mirror.restype = None
             return library
     return None
 
@@ -84,6 +86,14 @@ def usable_on_grid(X: Tensor, x: Tensor, y: Tensor, bases: int) -> bool:
     return usable(X, X, bases) and X.shape[1] == 2 and max(len(x), len(y)) <= MAX_TILE
 
 
+def mirror(A: Tensor) -> bool:
+    """Copy the lower triangle of A [M, M] to its upper, in place; whether that was possible."""
+    if _library is None or not (A.dtype == torch.float64 and A.is_cpu and A.is_contiguous()):
+        return False
+    _library.attentive_mirror(len(A), A.data_ptr())
+    return True
+
+
 def covariance(
     X1: Tensor, X2: Tensor, W1: Tensor, W2: Tensor, lengthscales: Tensor, amplitude: Tensor
 ) -> Tensor:
@@ -104,13 +114,11 @@ def grid_covariance(
     W2 [rows, columns, P].
     """
     assert _library is not None
-    order, rates, source, power = _plan(tuple(lengthscales.tolist()))
-    padded = W2.new_zeros(len(y), len(order), MAX_TILE)
-    padded[..., : len(x)] = W2[..., order].mT
-    arrays = _contiguous(
-        X1=X, x=x, y=y, W1=W1[:, order], W2=padded, rates=rates, source=source, power=power
-    )
-    sizes = {"n1": len(X), "columns": len(x), "rows": len(y), "bases": len(order)}
+    plan = _plan(tuple(lengthscales.tolist()))
+    padded = W2.new_zeros(len(y), len(lengthscales), MAX_TILE)
+    padded[..., : len(x)] = W2[..., plan["order"]].mT
+    arrays = _contiguous(X1=X, x=x, y=y, W1=W1, W2=padded) | plan
+    sizes = {"n1": len(X), "columns": len(x), "rows": len(y), "bases": len(lengthscales)}
     problem = _GridProblem(**sizes, **_pointers(arrays), amplitude=amplitude)
     K = X.new_empty(len(X), len(y), len(x))
     _library.attentive_grid(ctypes.byref(problem), K.data_ptr())
@@ -118,7 +126,7 @@ def grid_covariance(
 
 
 @lru_cache(maxsize=8)
-def _plan(lengthscales: tuple[float, ...]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _plan(lengthscales: tuple[float, ...]) -> dict[str, Tensor]:
     """An order of the base kernels in which many are powers of an earlier one.
 
     A lengthscale that is 1/2 (1/3) of another belongs to the 4th (9th) power of its base kernel:
@@ -136,7 +144,8 @@ def _plan(lengthscales: tuple[float, ...]) -> tuple[Tensor, Tensor, Tensor, Tens
         source.append(found[0])
         power.append(found[1])
     rates = -0.5 / torch.tensor(lengthscales, dtype=torch.float64)[order].square()
-    return torch.tensor(order), rates, torch.tensor(source), torch.tensor(power)
+    integers = {"order": order, "source": source, "power": power}
+    return {name: torch.tensor(values) for name, values in integers.items()} | {"rates": rates}
 
 
 def _contiguous(**arrays: Tensor) -> dict[str, Tensor]:
@@ -160,17 +169,13 @@ class _Covariance(torch.autograd.Function):
         symmetric: bool,
     ) -> Tensor:
         assert _library is not None
-        order, rates, source, power = _plan(lengthscales)
-        arrays = _contiguous(
-            X1=X1, X2T=X2.mT, W1=W1[:, order], W2T=W2[:, order].mT,
-            rates=rates, source=source, power=power,
-        )  # fmt: skip
-        sizes = {"n1": len(X1), "n2": len(X2), "dim": X1.shape[1], "bases": len(order)}
+        arrays = _contiguous(X1=X1, X2=X2, W1=W1, W2=W2) | _plan(lengthscales)
+        sizes = {"n1": len(X1), "n2": len(X2), "dim": X1.shape[1], "bases": len(lengthscales)}
         problem = _Problem(**sizes, **_pointers(arrays), amplitude=amplitude.item())
         K = X1.new_empty(len(X1), len(X2))
         _library.attentive_forward(ctypes.byref(problem), symmetric, K.data_ptr())
         # The problem points into the arrays: they live as long.
-        ctx.problem, ctx.arrays, ctx.order = problem, arrays, order
+        ctx.problem, ctx.arrays = problem, arrays
         ctx.symmetric, ctx.amplitude = symmetric, amplitude
         return K
 
@@ -178,23 +183,21 @@ class _Covariance(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, G: Tensor) -> tuple[Tensor | None, ...]:
         assert _library is not None
-        names = ("W1", "W2T", "X1", "X2T") if any(ctx.needs_input_grad[:2]) else ("W1", "W2T")
-        gradients = [torch.zeros_like(ctx.arrays[name]) for name in names]
         G = G.contiguous()
+
+        def zeros(name: str, needed: bool = True) -> Tensor | None:
+            return torch.zeros_like(ctx.arrays[name]) if needed else None
+
+        inputs = any(ctx.needs_input_grad[:2])
+        dW1, dX1 = zeros("W1"), zeros("X1", inputs)
+        # What is both sides has one gradient, to which both parts are added.
+        dW2, dX2 = (dW1, dX1) if ctx.symmetric else (zeros("W2"), zeros("X2", inputs))
         damplitude = _library.attentive_backward(
             ctypes.byref(ctx.problem),
             ctx.symmetric,
             G.data_ptr(),
-            *(gradient.data_ptr() for gradient in gradients),
-            *[None] * (4 - len(gradients)),
+            *(None if part is None else part.data_ptr() for part in (dW1, dW2, dX1, dX2)),
         )
-        back = torch.argsort(ctx.order)
-        dW1, dW2T, *dX = gradients
-        weights = _parts(dW1[:, back], dW2T.mT[:, back], ctx.symmetric)
-        inputs = _parts(dX[0], dX[1].mT, ctx.symmetric) if dX else (None, None)
-        return *inputs, *weights, None, ctx.amplitude.new_tensor(damplitude), None
-
-
-def _parts(first: Tensor, second: Tensor, symmetric: bool) -> tuple[Tensor, Tensor | None]:
-    """Gradients of both sides; of one that is both, the sum."""
-    return (first + second, None) if symmetric else (first, second)
+        if ctx.symmetric:
+            dW2 = dX2 = None
+        return dX1, dX2, dW1, dW2, None, ctx.amplitude.new_tensor(damplitude), None

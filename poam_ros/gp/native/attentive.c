@@ -2,8 +2,8 @@
  *
  *   K_ij = a s_ij b_ij,  s_ij = w_i . w_j,  b_ij = sum_m w_im w_jm exp(-|x_i - x_j|^2 / (2 l_m^2))
  *
- * All arrays are float64 and contiguous. A trailing T: transposed. Nothing here allocates or keeps
- * state; every function may run on any thread. The file includes itself once for each kind of
+ * All arrays are float64 and contiguous. Nothing here allocates or keeps state; every function may
+ * run on any thread. The file includes itself once for each kind of
  * processor: the upper half belongs to all, the lower half is compiled for vectors of LANES.
  */
 
@@ -15,15 +15,18 @@
 #define MAX_BASES 32
 #define MAX_DIM 8
 #define MAX_TILE 64 /* rows and columns of a piece of a grid */
+#define MIRROR_TILE 16
 #define UNROLL 4    /* vectors at a time: enough independent work to hide latencies */
 #define INLINE static inline __attribute__((always_inline))
 #define PASTE(name, lanes) name##_##lanes
 #define EXPANDED(name, lanes) PASTE(name, lanes)
 #define FOR_LANES(name) EXPANDED(name, LANES)
 
+/* The order in which base kernels are computed, and how. */
 typedef struct {
     int64_t bases;
-    const double *rates;   /* [bases] -1 / (2 l^2), in the order in which they are computed */
+    const double *rates;   /* [bases] -1 / (2 l^2), in that order, as all here */
+    const int64_t *order;  /* [bases] its column among the weights */
     const int64_t *source; /* [bases] whose power this base kernel is, or -1 for an exponential */
     const int64_t *power;  /* [bases] 4 or 9 */
 } Plan;
@@ -31,10 +34,8 @@ typedef struct {
 typedef struct {
     Plan plan;
     int64_t n1, n2, dim;
-    const double *X1;  /* [n1, dim] */
-    const double *X2T; /* [dim, n2] */
-    const double *W1;  /* [n1, bases] */
-    const double *W2T; /* [bases, n2] */
+    const double *X1, *X2; /* [n1, dim], [n2, dim] */
+    const double *W1, *W2; /* [n1, bases], [n2, bases] */
     double amplitude;
 } Problem;
 
@@ -44,7 +45,7 @@ typedef struct {
     const double *X1;          /* [n1, 2] */
     const double *x, *y;       /* [columns], [rows] */
     const double *W1;          /* [n1, bases] */
-    const double *W2;          /* [rows, bases, MAX_TILE], zero beyond the columns */
+    const double *W2;          /* [rows, bases, MAX_TILE] in the plan's order, padded with zeros */
     double amplitude;
 } GridProblem;
 
@@ -63,7 +64,6 @@ static const double EXP2[] = {
 
 #if defined(__x86_64__)
 #ifdef __clang__
-#define TARGET(name) _Pragma(#name)
 #pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
 #else
 #pragma GCC push_options
@@ -105,13 +105,23 @@ void attentive_forward(const Problem *q, int symmetric, double *K)
     DISPATCH(forward, q, symmetric, K);
 }
 
-/* From G = dloss/dK: dW1 [n1, bases], dW2T [bases, n2] and, unless they are null, dX1 [n1, dim] and
- * dX2T [dim, n2] (all added to), and dloss/da as the result. If symmetric, x1 is x2, and dW1 and
- * dW2T, dX1 and dX2T hold two parts of one gradient. */
+/* From G = dloss/dK: dW1 [n1, bases], dW2 [n2, bases] and, unless they are null, dX1 [n1, dim] and
+ * dX2 [n2, dim] (all added to), and dloss/da as the result. If symmetric, x1 is x2, and dW1 may be
+ * dW2, and dX1 may be dX2. */
 double attentive_backward(const Problem *q, int symmetric, const double *G, double *dW1,
-                          double *dW2T, double *dX1, double *dX2T)
+                          double *dW2, double *dX1, double *dX2)
 {
-    return DISPATCH(backward, q, symmetric, G, dW1, dW2T, dX1, dX2T);
+    return DISPATCH(backward, q, symmetric, G, dW1, dW2, dX1, dX2);
+}
+
+/* Copy the lower triangle of A [n, n] to the upper, tile by tile. */
+void attentive_mirror(int64_t n, double *A)
+{
+    for (int64_t i0 = 0; i0 < n; i0 += MIRROR_TILE)
+        for (int64_t j0 = 0; j0 <= i0; j0 += MIRROR_TILE)
+            for (int64_t i = i0; i < n && i < i0 + MIRROR_TILE; i++)
+                for (int64_t j = j0; j < i && j < j0 + MIRROR_TILE; j++)
+                    A[j * n + i] = A[i * n + j];
 }
 
 /* K [n1, rows, columns] against the points of a grid, whose base kernels are products of one
@@ -220,12 +230,17 @@ INLINE void FOR_LANES(rates_of_2)(const Plan *plan, double *rates)
         rates[m] = plan->rates[m] * LOG2_E;
 }
 
-/* Some columns of a matrix [count, n2], zero beyond its border. */
-INLINE void FOR_LANES(columns)(const double *matrix, int64_t count, int64_t n2, int64_t j0,
-                               V strip[][UNROLL])
+/* A strip of rows of a matrix [n2, count], transposed; zero beyond its end. */
+INLINE void FOR_LANES(columns)(const double *matrix, const int64_t *order, int64_t count,
+                               int64_t n2, int64_t j0, V strip[][UNROLL])
 {
-    for (int64_t k = 0; k < count; k++)
-        FOR_LANES(load_strip)(matrix + k * n2 + j0, n2 - j0, strip[k]);
+    const int64_t n = n2 - j0 < STRIP ? n2 - j0 : STRIP;
+    for (int64_t k = 0; k < count; k++) {
+        double column[STRIP] = {0};
+        for (int64_t j = 0; j < n; j++)
+            column[j] = matrix[(j0 + j) * count + (order ? order[k] : k)];
+        FOR_LANES(load_strip)(column, STRIP, strip[k]);
+    }
 }
 
 /* E, s and b of row i and one strip of columns. */
@@ -244,7 +259,7 @@ INLINE void FOR_LANES(pairs)(const Problem *q, const double *rates, int64_t i, V
     for (int u = 0; u < UNROLL; u++)
         s[u] = b[u] = (V){0};
     for (int64_t m = 0; m < q->plan.bases; m++) {
-        const double w1 = q->W1[i * q->plan.bases + m];
+        const double w1 = q->W1[i * q->plan.bases + q->plan.order[m]];
         for (int u = 0; u < UNROLL; u++) {
             const V w = W2[m][u] * w1;
             s[u] += w;
@@ -260,8 +275,8 @@ static void FOR_LANES(forward)(const Problem *q, int symmetric, double *restrict
     FOR_LANES(rates_of_2)(&q->plan, rates);
     for (int64_t j0 = 0; j0 < q->n2; j0 += STRIP) {
         const int64_t n = q->n2 - j0 < STRIP ? q->n2 - j0 : STRIP;
-        FOR_LANES(columns)(q->X2T, q->dim, q->n2, j0, X2);
-        FOR_LANES(columns)(q->W2T, q->plan.bases, q->n2, j0, W2);
+        FOR_LANES(columns)(q->X2, NULL, q->dim, q->n2, j0, X2);
+        FOR_LANES(columns)(q->W2, q->plan.order, q->plan.bases, q->n2, j0, W2);
         for (int64_t i = symmetric ? j0 : 0; i < q->n1; i++) {
             FOR_LANES(pairs)(q, rates, i, X2, W2, E, s, b);
             for (int u = 0; u < UNROLL; u++)
@@ -290,33 +305,31 @@ INLINE void FOR_LANES(incoming)(const double *G, int64_t n2, int symmetric, int6
         g[u] += FOR_LANES(load)(mirrored + u * LANES);
 }
 
-/* Adds a strip to a row of a matrix [.., n2]. */
-INLINE void FOR_LANES(add_strip)(double *p, int64_t n, const V strip[UNROLL])
+/* Adds a strip to rows of a matrix [n2, count]. */
+INLINE void FOR_LANES(add_columns)(double *matrix, const int64_t *order, int64_t count, int64_t n2,
+                                   int64_t j0, V strip[][UNROLL])
 {
-    V before[UNROLL];
-    FOR_LANES(load_strip)(p, n, before);
-    for (int u = 0; u < UNROLL; u++)
-        before[u] += strip[u];
-    FOR_LANES(store_strip)(p, n, before);
+    const int64_t n = n2 - j0 < STRIP ? n2 - j0 : STRIP;
+    for (int64_t k = 0; k < count; k++)
+        for (int64_t j = 0; j < n; j++)
+            matrix[(j0 + j) * count + (order ? order[k] : k)] += strip[k][j / LANES][j % LANES];
 }
 
-INLINE double FOR_LANES(gradient)(const Problem *q, int symmetric, const double *restrict G,
-                                  double *restrict dW1, double *restrict dW2T,
-                                  double *restrict dX1, double *restrict dX2T, const int inputs)
+INLINE double FOR_LANES(gradient)(const Problem *q, int symmetric, const double *G, double *dW1,
+                                  double *dW2, double *dX1, double *dX2, const int inputs)
 {
-    V X2[MAX_DIM][UNROLL], W2[MAX_BASES][UNROLL], E[MAX_BASES][UNROLL], dW2[MAX_BASES][UNROLL];
-    V dX2[MAX_DIM][UNROLL], s[UNROLL], b[UNROLL], g[UNROLL];
+    V X2[MAX_DIM][UNROLL], W2[MAX_BASES][UNROLL], E[MAX_BASES][UNROLL], w[MAX_BASES][UNROLL];
+    V x[MAX_DIM][UNROLL], s[UNROLL], b[UNROLL], g[UNROLL]; /* w, x: gradients of a strip */
     double rates[MAX_BASES], damplitude = 0.0;
-    const int64_t bases = q->plan.bases, dim = q->dim;
+    const int64_t bases = q->plan.bases, dim = q->dim, *order = q->plan.order;
     FOR_LANES(rates_of_2)(&q->plan, rates);
     for (int64_t j0 = 0; j0 < q->n2; j0 += STRIP) {
         const int64_t n = q->n2 - j0 < STRIP ? q->n2 - j0 : STRIP;
         V sum = {0};
-        FOR_LANES(columns)(q->X2T, dim, q->n2, j0, X2);
-        FOR_LANES(columns)(q->W2T, bases, q->n2, j0, W2);
-        memset(dW2, 0, bases * sizeof *dW2);
-        if (inputs)
-            memset(dX2, 0, dim * sizeof *dX2);
+        FOR_LANES(columns)(q->X2, NULL, q->dim, q->n2, j0, X2);
+        FOR_LANES(columns)(q->W2, order, bases, q->n2, j0, W2);
+        memset(w, 0, bases * sizeof *w);
+        memset(x, 0, dim * sizeof *x);
         for (int64_t i = symmetric ? j0 : 0; i < q->n1; i++) {
             FOR_LANES(incoming)(G, q->n2, symmetric, i, j0, n, g);
             FOR_LANES(pairs)(q, rates, i, X2, W2, E, s, b);
@@ -328,43 +341,42 @@ INLINE double FOR_LANES(gradient)(const Problem *q, int symmetric, const double 
             }
             V h[UNROLL] = {{0}}; /* dloss/d(-|x - x'|^2 / 2) */
             for (int64_t m = 0; m < bases; m++) {
-                const double w1 = q->W1[i * bases + m];
+                const double w1 = q->W1[i * bases + order[m]];
                 const double share = -2.0 * q->plan.rates[m] * w1;
                 V row = {0};
                 for (int u = 0; u < UNROLL; u++) {
                     const V steep = s[u] * E[m][u], pull = b[u] + steep;
                     row += pull * W2[m][u];
-                    dW2[m][u] += pull * w1;
+                    w[m][u] += pull * w1;
                     if (inputs)
                         h[u] += steep * W2[m][u] * share;
                 }
-                dW1[i * bases + m] += FOR_LANES(total)(row);
+                dW1[i * bases + order[m]] += FOR_LANES(total)(row);
             }
             for (int64_t d = 0; inputs && d < dim; d++) {
-                const double x = q->X1[i * dim + d];
+                const double from = q->X1[i * dim + d];
                 V row = {0};
                 for (int u = 0; u < UNROLL; u++) {
-                    const V towards = h[u] * (X2[d][u] - x);
+                    const V towards = h[u] * (X2[d][u] - from);
                     row += towards;
-                    dX2[d][u] -= towards;
+                    x[d][u] -= towards;
                 }
                 dX1[i * dim + d] += FOR_LANES(total)(row);
             }
         }
         damplitude += FOR_LANES(total)(sum);
-        for (int64_t m = 0; m < bases; m++)
-            FOR_LANES(add_strip)(dW2T + m * q->n2 + j0, n, dW2[m]);
-        for (int64_t d = 0; inputs && d < dim; d++)
-            FOR_LANES(add_strip)(dX2T + d * q->n2 + j0, n, dX2[d]);
+        FOR_LANES(add_columns)(dW2, order, bases, q->n2, j0, w);
+        if (inputs)
+            FOR_LANES(add_columns)(dX2, NULL, dim, q->n2, j0, x);
     }
     return damplitude;
 }
 
 static double FOR_LANES(backward)(const Problem *q, int symmetric, const double *G, double *dW1,
-                                  double *dW2T, double *dX1, double *dX2T)
+                                  double *dW2, double *dX1, double *dX2)
 {
-    return dX1 ? FOR_LANES(gradient)(q, symmetric, G, dW1, dW2T, dX1, dX2T, 1)
-               : FOR_LANES(gradient)(q, symmetric, G, dW1, dW2T, dX1, dX2T, 0);
+    return dX1 ? FOR_LANES(gradient)(q, symmetric, G, dW1, dW2, dX1, dX2, 1)
+               : FOR_LANES(gradient)(q, symmetric, G, dW1, dW2, dX1, dX2, 0);
 }
 
 /* The base kernels along one axis, from one coordinate to those of a tile: E [bases][MAX_TILE]. */
@@ -396,11 +408,11 @@ static void FOR_LANES(grid)(const GridProblem *q, double *restrict K)
                 const int64_t n = q->columns - c0 < STRIP ? q->columns - c0 : STRIP;
                 V s[UNROLL] = {{0}}, b[UNROLL] = {{0}};
                 for (int64_t m = 0; m < bases; m++) {
-                    const double share = w1[m] * Ey[m][r];
+                    const double own = w1[q->plan.order[m]], share = own * Ey[m][r];
                     const double *w2 = q->W2 + (r * bases + m) * MAX_TILE + c0;
                     for (int u = 0; u < UNROLL; u++) {
                         const V w = FOR_LANES(load)(w2 + u * LANES);
-                        s[u] += w * w1[m];
+                        s[u] += w * own;
                         b[u] += (w * share) * FOR_LANES(load)(Ex[m] + c0 + u * LANES);
                     }
                 }
