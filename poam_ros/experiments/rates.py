@@ -78,7 +78,7 @@ def update_work(M: int, batch: int, minibatch: int, steps: int, bases: int) -> d
 
     inducing: the candidates' kernel, a pivoted Cholesky. variational: chol(Kuu) (1/3 M^3),
     P (2), P^T (Kuf Kfu) P (3), whitening (1), chol(B) (1/3), the root of S (1/3). A step:
-    chol(Kuu) and Kuu^-1 (1), E = C T C (5/3), then three products of [M, M] with [M, minibatch]
+    chol(Kuu) and C = Kuu^-1 (1), C S C (2), then three products of [M, M] with [M, minibatch]
     matrices; the base kernels of Z are exponentiated once for all steps.
     """
     candidates = M + batch
@@ -87,7 +87,7 @@ def update_work(M: int, batch: int, minibatch: int, steps: int, bases: int) -> d
     once = Work(0, kernel_work(M**2 / 2, bases).exponentials)
     pairs = M**2 / 2
     step = (
-        Work(8 / 3 * M**3 + 6 * M**2 * minibatch, 0)
+        Work(3 * M**3 + 6 * M**2 * minibatch, 0)
         + Work(kernel_work(pairs, bases, backward=True).flops, 0)
         + kernel_work(M * minibatch, bases, backward=True)
     )
