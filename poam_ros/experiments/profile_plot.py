@@ -30,21 +30,28 @@ def draw_profile(results: Sequence[dict[str, Any]], path: Path) -> None:
         chosen = [r for r in results if all(r[other] == first[other] for other in others)]
         for whole in WHOLES:
             _curve(axes, chosen, name, f"{whole}_cpu", whole)
-            if f"{whole}_ratio" in first:
-                _curve(axes, chosen, name, f"reference_{whole}_cpu", f"{whole}, reference")
+            compared = [r for r in chosen if f"{whole}_ratio" in r]
+            if compared:
+                _curve(axes, compared, name, f"reference_{whole}_cpu", f"{whole}, reference")
         axes.set(xscale="log", yscale="log", xlabel=SWEPT[name], ylabel="CPU time (ms)")
         axes.grid(which="both", alpha=0.25)
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize="small")
+    handles = {}
+    for axes in figure.axes:
+        handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    figure.legend(
+        handles.values(), handles.keys(), loc="outside lower center", ncols=3, fontsize="small"
+    )
     with replacing(path) as unfinished:
         figure.savefig(unfinished, dpi=110, format=path.suffix[1:] or "png")
 
 
 def _curve(axes: Any, results: Sequence[dict[str, Any]], at: str, name: str, label: str) -> None:
+    results = sorted(results, key=lambda r: r[at])
     axes.errorbar(
         [r[at] for r in results],
         [1e3 * r[f"{name}_s"] for r in results],
         [1e3 * r[f"{name}_spread"] for r in results],
         marker="o", markersize=4, capsize=2, label=label,
+        color=f"C{WHOLES.index(label.split(',')[0])}",
         linestyle="--" if "reference" in label else "-",
     )  # fmt: skip
