@@ -13,7 +13,7 @@ from .linalg import pivoted_cholesky
 
 #: Up to this many candidates their whole covariance is kept (32 MB); beyond, what is asked for.
 KEPT_WHOLE = 2000
-#: Share of the inducing inputs that resampling moves to new data, as in the published experiment.
+#: Share of the inducing inputs that resampling moves to new data, as in the published code.
 RESAMPLED = 0.01
 
 

@@ -31,6 +31,11 @@ class Method:
     train_first: bool = False
     constant_time: bool = True
 
+    @property
+    def bounded_time(self) -> bool:
+        """Whether an update's time can be relied on: no growth, and a fixed number of steps."""
+        return self.constant_time and self.train is training.adam
+
 
 _Z, _Q, _ZQ = frozenset({"Z"}), frozenset({"q"}), frozenset({"Z", "q"})
 

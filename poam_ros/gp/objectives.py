@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ..errors import CholeskyError
 from .linalg import (
     Factor,
     add_jitter,
@@ -38,7 +39,8 @@ def elbo_loss(
 ) -> Tensor:
     """The negative mini-batch ELBO per datum (Eqs. 8 and 9): mean loss + KL[q(u) || p(u)] / N.
 
-    Differentiable in Kuu, Kuf, kff and noise; Z, m and S are constants of the M-step.
+    Differentiable in Kuu, Kuf, kff and noise; m and S are constants. (Z is where Kuu and Kuf
+    are differentiated further.)
 
     Args:
         Kuu: prior covariance of the inducing outputs, jitter included [M, M].
@@ -87,7 +89,9 @@ def whitened_elbo_loss(
         CholeskyError: if Kuu is beyond repair.
     """
     extra = factorise(Kuu.detach(), "Kuu of the M-step").jitter
-    L = torch.linalg.cholesky(add_jitter(Kuu, extra))
+    L, info = torch.linalg.cholesky_ex(add_jitter(Kuu, extra))
+    if info.item():
+        raise CholeskyError(f"Kuu of the M-step [{len(Kuu)} x {len(Kuu)}] is not positive definite")
     R = root.tril()
     A = torch.linalg.solve_triangular(L, Kuf, upper=False)
     v = kff - A.square().sum(0) + (R.mT @ A).square().sum(0)

@@ -98,7 +98,7 @@ class DeepKernel(RBFKernel):
         self.network = tanh_network(dim, hidden, dim, generator)
 
     def features(self, X: Tensor) -> Tensor:
-        """x + g(x) [..., N, D]: a bent map of the same place, near it before training."""
+        """x + g(x) [..., N, D]: a bent map of the same place."""
         assert self.network is not None
         return X + self.network(X)
 

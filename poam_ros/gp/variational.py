@@ -108,7 +108,11 @@ def closed_form(
 
 
 def cross_covariance(old: Epoch, inducing: Inducing, jitter: float) -> Tensor:
-    """K_u'u [M', M]. Where u' and u are the same point it has the jitter of Kuu."""
+    """K_u'u [M', M], with the jitter of Kuu where u is u'.
+
+    The jitter is that of a small independent part of each inducing output, which the output keeps
+    when learning moves its input: where u goes on from u' it is shared, wherever they are.
+    """
     K_old_u = inducing.K_old_u(old.Z).clone()
     K_old_u[inducing.kept] += jitter
     return K_old_u
@@ -119,7 +123,7 @@ def projection(old: Epoch, inducing: Inducing, jitter: float) -> Tensor:
 
     Kept points carry the jitter, or P would not be the identity for what has not changed. Written
     as E + K'^-1 (K_u'u - K' E), E the 0/1 matrix of the kept points, this costs no accuracy
-    either: what is kept is kept exactly.
+    either: what is kept, and has not moved, is kept exactly.
     """
     places_old, places = inducing.kept
     change = cross_covariance(old, inducing, jitter)
@@ -194,8 +198,9 @@ def keep_learned(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]
 
     What is kept are the parameters: mean and root in whitened coordinates, v = L^-1 u, by place.
     While Z only grows (SVGP) that is exactly q(u) = int p(u | u') q(u') du'. Where Z is chosen
-    anew (POAM-VAR-OPT) only the gradient can bring q(u) to the new points, as in the ablation of
-    the paper.
+    anew (POAM-VAR-OPT) the gradient alone brings q(u) to the new points: the paper says no more
+    than that q(u) is optimised instead of computed, and this is what was published. What
+    conditioning on q(u') does instead is in docs/results.md.
     """
     inducing = evidence.inducing
     Kuu, factor = _prior(model, inducing)

@@ -72,9 +72,9 @@ class MapperNode(Node):
         from ..gp.methods import METHODS
         from ..gp.native import BACKEND
 
-        if not METHODS[self.values.method].constant_time:
+        if not METHODS[self.values.method].bounded_time:
             self.get_logger().warning(
-                f"method {self.values.method} takes longer with every ping: for comparisons only"
+                f"method {self.values.method}: an update's time has no bound; for comparisons only"
             )
         rows, columns = self.grid.shape
         self.get_logger().info(

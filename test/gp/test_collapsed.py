@@ -12,7 +12,7 @@ from poam_ros.gp.data import Dataset
 from poam_ros.gp.inducing import Inducing
 from poam_ros.gp.linalg import add_jitter
 from poam_ros.gp.objectives import elbo_loss, whitened_elbo_loss
-from poam_ros.gp.training import Learned, MStep, online_elbo
+from poam_ros.gp.training import Learned, MStep, minibatch_elbo, online_elbo, whitened_elbo
 
 JITTER = 1e-6
 
@@ -72,7 +72,7 @@ def test_the_optimal_q_is_a_maximum_of_the_uncollapsed():
         assert elbo_loss(*K, noise, data.y, wider, len(data)).item() > best
 
 
-def second_epoch(online, new, moved=False):
+def second_epoch(online, new, moved=False, learns=frozenset()):
     """An M-step's view of a second batch, Z as it is."""
     old = online.epoch
     if moved:
@@ -82,7 +82,7 @@ def second_epoch(online, new, moved=False):
     choice = online._choice(new, online.store.data)
     with torch.no_grad():
         keep = Inducing(choice.old_and_new(), torch.arange(len(old.Z)))
-    learned = Learned(online.model, frozenset(), 0.01)
+    learned = Learned(online.model, learns, 0.01)
     return MStep(online.model, old, keep, new, online.store.data, learned, 1, torch.Generator())
 
 
@@ -139,6 +139,30 @@ def test_the_online_elbo_passes_gradcheck():
 
     leaves = (Kuu / 2, Kuf, kff.clone(), noise, Kuo, Koo / 2)
     assert torch.autograd.gradcheck(loss, [t.clone().requires_grad_() for t in leaves], atol=1e-6)
+
+
+@pytest.mark.parametrize("objective", [online_elbo, minibatch_elbo, whitened_elbo])
+def test_objectives_are_differentiated_all_the_way_to_z_and_hyperparameters(objective):
+    online, _ = fitted(60, 8)
+    step = second_epoch(online, scattered(15, 1), moved=True, learns=frozenset({"Z", "q"}))
+    step.draw = lambda: step.new
+    with torch.no_grad():
+        step.learned.Z.add_(0.02 * scattered(8, 4).X)
+    parameters = step.parameters()
+    objective(step).backward()
+    gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+    generator = torch.Generator().manual_seed(0)
+    for chosen in range(len(parameters)):  # each alone, along a random direction
+        direction = torch.randn(parameters[chosen].shape, generator=generator).double()
+        expected = (gradients[chosen] * direction).sum().item()
+        losses = []
+        for sign in (1, -1):
+            with torch.no_grad():
+                parameters[chosen].add_(sign * 1e-5 * direction)
+                losses.append(objective(step).item())
+                parameters[chosen].sub_(sign * 1e-5 * direction)
+        finite = (losses[0] - losses[1]) / 2e-5
+        assert finite == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
 def test_the_whitened_elbo_and_the_marginal_likelihood_pass_gradcheck():
