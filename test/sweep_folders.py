@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from poam_ros.experiments.comparison import RUN_COLUMNS
-from poam_ros.experiments.results import EPOCH_COLUMNS, write_samples, write_table
+from poam_ros.experiments.results import EPOCH_COLUMNS, RUN_COLUMNS, write_samples, write_table
 from poam_ros.geometry import Extent, Grid
 
 WORKSPACE = Extent(-30, 30, -30, 30)

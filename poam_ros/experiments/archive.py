@@ -15,8 +15,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from .. import __version__
 from ..errors import InputError
 from ..mapping import ModelSettings
@@ -24,16 +22,19 @@ from ..world.simulation import SonarSettings
 from ..world.terrain import Terrain
 from .configuration import Run, SweepSettings, describe_model
 from .environments import digest
-from .results import make_folder, read_records, replacing, write_config, write_table
+from .results import (
+    FORMAT,
+    RUN_COLUMNS,
+    make_folder,
+    read_description,
+    read_records,
+    replacing,
+    write_config,
+    write_table,
+)
 from .tasks import Outcome
 
-#: Columns of runs.csv, and of the one row that every run's folder has of it in run.csv.
-RUN_COLUMNS = (
-    "environment", "method", "kernel", "pilot", "planner", "seed", "samples", "wall_s", "folder",
-)  # fmt: skip
 LISTS = ("methods", "seeds", "pilots", "planners")
-#: Version of the layout of the folder.
-FORMAT = 1
 
 
 class Archive:
@@ -178,7 +179,7 @@ def _merged(path: Path, sweep: dict[str, Any]) -> dict[str, Any]:
         if (path.parent / "runs").exists():
             raise InputError(f"{path.parent}: expected a sweep.yaml beside runs/, but not there")
         return sweep
-    old = _read_old(path)
+    old = read_description(path)
     defaults = {"model": describe_model(ModelSettings()), "sonar": asdict(SonarSettings())}
     for name in ("max_samples", "resolution", "workspace", "model", "sonar"):
         # A setting that an older version did not know is what it is by default.
@@ -191,17 +192,6 @@ def _merged(path: Path, sweep: dict[str, Any]) -> dict[str, Any]:
             raise _changed(path, f"environments.{name}", before["source"], environment["source"])
     merged = {name: [*old[name], *(v for v in sweep[name] if v not in old[name])] for name in LISTS}
     return {**sweep, "environments": {**old["environments"], **sweep["environments"]}, **merged}
-
-
-def _read_old(path: Path) -> dict[str, Any]:
-    try:
-        old = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise InputError(f"{path}: cannot be read ({' '.join(str(error).split())})") from None
-    found = old.get("format") if isinstance(old, dict) else None
-    if found != FORMAT:
-        raise InputError(f"{path}: expected format {FORMAT}, got {found!r}; give another folder")
-    return old
 
 
 def _changed(path: Path, name: str, before: Any, now: Any) -> InputError:

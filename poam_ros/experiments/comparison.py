@@ -11,12 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from .metrics import average_over_samples
-from .results import read_records, read_table
-
-#: Columns of a sweep's runs.csv, one row per finished run.
-RUN_COLUMNS = (
-    "environment", "method", "kernel", "pilot", "planner", "seed", "samples", "wall_s", "folder",
-)  # fmt: skip
+from .results import RUN_COLUMNS, read_description, read_records, read_table
 
 #: Columns of epochs.csv that are averaged.
 METRICS = ("smse", "msll", "rmse", "mae", "nlpd", "update_s", "predict_s")
@@ -145,13 +140,16 @@ def read_comparisons(folder: Path) -> list[Comparison]:
     """The sweep in ``folder``, a comparison for each pilot and planner, in the sweep's order.
 
     Raises:
-        InputError: if there is no finished run, or a file of one is missing or broken.
+        InputError: if there is no finished run, a file of one is missing or broken, or they are in
+            another version's format.
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: expected the folder of a benchmark, there is none")
     path = folder / "runs.csv"
     if not path.is_file():
         raise InputError(f"{folder}: expected the folder of a benchmark, with runs.csv in it")
+    if (folder / "sweep.yaml").is_file():
+        read_description(folder / "sweep.yaml")
     records = read_records(path, RUN_COLUMNS)
     if not records:
         raise InputError(f"{path}: expected at least one finished run, got none")

@@ -26,6 +26,14 @@ EPOCH_COLUMNS = (
 )  # fmt: skip
 
 
+#: Columns of a sweep's runs.csv, one row per finished run, which is also in its folder's run.csv.
+RUN_COLUMNS = (
+    "environment", "method", "kernel", "pilot", "planner", "seed", "samples", "wall_s", "folder",
+)  # fmt: skip
+#: Version of the layout of a sweep's folder, in its sweep.yaml.
+FORMAT = 1
+
+
 @dataclass(frozen=True)
 class EpochRecord:
     """One decision epoch: mission time in s, wall times of update and prediction in s."""
@@ -222,6 +230,25 @@ def read_truth(path: Path) -> tuple[np.ndarray, Extent]:
             return data["elevation"], Extent.of(data["extent"])
     except (OSError, ValueError, KeyError, BadZipFile) as error:
         raise InputError(f"{path}: expected a truth.npz of this package ({error})") from None
+
+
+def read_description(path: Path) -> dict[str, Any]:
+    """Read the sweep.yaml of a sweep's folder.
+
+    Raises:
+        InputError: if it cannot be read, or the folder is laid out as another version does.
+    """
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise InputError(f"{path}: cannot be read ({' '.join(str(error).split())})") from None
+    layout = found.get("format") if isinstance(found, dict) else None
+    if layout != FORMAT:
+        raise InputError(
+            f"{path}: expected format {FORMAT}, got {layout!r}: results of another version; "
+            f"give another folder"
+        )
+    return found
 
 
 def write_config(path: Path, config: Mapping[str, Any]) -> None:

@@ -111,6 +111,8 @@ RUN = "runs/bay/ovc/bezier-max-entropy/seed-0"
     [
         (lambda f: shutil.rmtree(f), "folder of a benchmark"),
         (lambda f: (f / "runs.csv").unlink(), "with runs.csv"),
+        (lambda f: (f / "sweep.yaml").write_text("format: 0\n"), r"sweep\.yaml: .* 1, got 0"),
+        (lambda f: (f / "sweep.yaml").write_text("runs\n"), r"sweep\.yaml: .* 1, got None"),
         (lambda f: (f / "runs.csv").write_text(""), r"runs\.csv"),
         (lambda f: (f / "runs.csv").write_bytes(b"\xff\x00\n"), r"runs\.csv"),
         (lambda f: _drop_column(f / "runs.csv", "planner"), r"runs\.csv.*missing: planner"),

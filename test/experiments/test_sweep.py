@@ -18,8 +18,8 @@ from distributed import LocalCluster
 
 from poam_ros.cli import main
 from poam_ros.errors import InputError
-from poam_ros.experiments.archive import RUN_COLUMNS, locked
-from poam_ros.experiments.results import read_map, read_table
+from poam_ros.experiments.archive import locked
+from poam_ros.experiments.results import RUN_COLUMNS, read_map, read_table
 from poam_ros.experiments.sweep import run_sweep
 from poam_ros.experiments.sweep_file import read_sweep
 from poam_ros.world.terrain import load_terrain
