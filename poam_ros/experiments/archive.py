@@ -12,11 +12,12 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..errors import InputError
+from ..errors import InputError, PoamError
 from ..mapping import ModelSettings
 from ..world.simulation import SonarSettings
 from ..world.terrain import Terrain
@@ -47,7 +48,9 @@ class Archive:
         terrains: by environment.
 
     Raises:
-        InputError: if the folder cannot be written, or holds runs made with other settings.
+        InputError: if the folder cannot be written, or holds runs made with other settings or
+            broken ones.
+        PoamError: if something in it cannot be written.
     """
 
     def __init__(
@@ -55,15 +58,16 @@ class Archive:
     ) -> None:
         self.folder = make_folder(folder)
         sweep = _merged(folder / "sweep.yaml", _describe(settings, terrains))
-        write_config(folder / "sweep.yaml", sweep)
         self._order = [list(sweep["environments"]), *(sweep[name] for name in LISTS)]
-        for left in folder.glob("runs/*/*/*/.seed-*"):
-            shutil.rmtree(left)  # half-written when it was interrupted
-        self._rows = {}
-        for path in folder.glob("runs/*/*/*/seed-*"):
-            (row,) = read_records(path / "run.csv", RUN_COLUMNS)[:1] or [{}]
-            self._rows[path.relative_to(folder).as_posix()] = row
-        self._write_index()
+        self._rows = {
+            path.relative_to(folder).as_posix(): _read_row(path / "run.csv")
+            for path in folder.glob("runs/*/*/*/seed-*")
+        }
+        with _writing(folder):
+            write_config(folder / "sweep.yaml", sweep)
+            for left in folder.glob("runs/*/*/*/.seed-*"):
+                shutil.rmtree(left)  # half-written when it was interrupted
+            self._write_index()
 
     @property
     def finished(self) -> dict[str, dict[str, str]]:
@@ -71,7 +75,11 @@ class Archive:
         return dict(self._rows)
 
     def add(self, run: Run, outcome: Outcome) -> None:
-        """Keep a finished run."""
+        """Keep a finished run.
+
+        Raises:
+            PoamError: if it cannot be written.
+        """
         mission = run.mission
         values = (
             run.environment, run.method, mission.model.kernel,
@@ -80,25 +88,31 @@ class Archive:
         )  # fmt: skip
         place = self.folder / run.folder
         beside = place.with_name(f".{place.name}.{os.getpid()}")
-        beside.mkdir(parents=True)
-        for name, content in outcome.files.items():
-            with (beside / name).open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-        write_table(beside / "run.csv", RUN_COLUMNS, [values])
-        row = read_records(beside / "run.csv", RUN_COLUMNS)[0]
-        beside.rename(place)
-        self._failure(run).unlink(missing_ok=True)
-        self._rows[run.folder] = row
-        self._write_index()
+        with _writing(place):
+            beside.mkdir(parents=True)
+            for name, content in outcome.files.items():
+                with (beside / name).open("wb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+            write_table(beside / "run.csv", RUN_COLUMNS, [values])
+            row = _read_row(beside / "run.csv")
+            beside.rename(place)
+            self._failure(run).unlink(missing_ok=True)
+            self._rows[run.folder] = row
+            self._write_index()
 
     def fail(self, run: Run, traceback: str) -> Path:
-        """Keep the traceback of a run that failed; returns its file."""
+        """Keep the traceback of a run that failed; returns its file.
+
+        Raises:
+            PoamError: if it cannot be written.
+        """
         path = self._failure(run)
-        path.parent.mkdir(exist_ok=True)
-        with replacing(path) as file:
-            file.write(traceback.encode())
+        with _writing(path):
+            path.parent.mkdir(exist_ok=True)
+            with replacing(path) as file:
+                file.write(traceback.encode())
         return path
 
     def _failure(self, run: Run) -> Path:
@@ -139,6 +153,31 @@ def locked(folder: Path) -> Iterator[None]:
         except OSError:
             pass  # a file system without locks: then it is up to the user
         yield
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise PoamError(
+            f"{path}: cannot be written ({error.strerror or error}); the finished runs are kept"
+        ) from None
+
+
+def _read_row(path: Path) -> dict[str, str]:
+    """The row of runs.csv that a finished run's folder has in its run.csv."""
+    rows = read_records(path, RUN_COLUMNS)
+    try:
+        (row,) = rows
+        if not isfinite(float(row["wall_s"])):
+            raise ValueError
+    except ValueError:
+        raise InputError(
+            f"{path}: expected one row, with a number as wall_s; without the folder that it is in, "
+            f"the run is done again"
+        ) from None
+    return row
 
 
 def _rank(values: Sequence[Any], value: Any) -> int:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from contextlib import nullcontext
+from errno import ENOSPC
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +18,12 @@ pytest.importorskip("matplotlib", reason="the report at the end has figures")
 from distributed import LocalCluster
 
 from poam_ros.cli import main
-from poam_ros.errors import InputError
-from poam_ros.experiments.archive import locked
+from poam_ros.errors import InputError, PoamError
+from poam_ros.experiments.archive import Archive, locked
 from poam_ros.experiments.results import RUN_COLUMNS, read_map, read_table
 from poam_ros.experiments.sweep import run_sweep
 from poam_ros.experiments.sweep_file import read_sweep
+from poam_ros.experiments.tasks import Outcome
 from poam_ros.world.terrain import load_terrain
 
 ROOT = Path(__file__).parent.parent.parent
@@ -212,6 +214,42 @@ def test_terrains_are_looked_for_in_a_folder(tmp_path, scheduler):
     assert [row["environment"] for row in rows_of(tmp_path)] == ["ghats"]
     sweep = yaml.safe_load((tmp_path / "sweep.yaml").read_text())
     assert sweep["environments"]["ghats"]["shape"] == [4, 4]
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """The archive of a sweep with one run of two finished, and the run that is not."""
+    settings = read_sweep(write_sweep(tmp_path))
+    archive = Archive(tmp_path / "out", settings, {"sea": load_terrain("seamounts")})
+    done, other = settings.runs()
+    archive.add(done, Outcome({"epochs.csv": b"samples"}, 250, 1.5))
+    return archive, done, other
+
+
+@pytest.mark.parametrize("change", ["long", "nan", "twice", "none"])
+def test_a_broken_row_of_a_run_is_named(kept, change, capsys):
+    archive, done, _ = kept
+    path = archive.folder / done.folder / "run.csv"
+    header, row = path.read_text().splitlines()
+    rows = {"twice": [row, row], "none": []}.get(change, [row.replace("1.5", change)])
+    path.write_text("\n".join([header, *rows, ""]))
+    config = archive.folder.parent / "sweep-of-test.yaml"
+    assert main(["benchmark", str(config), "--output", str(archive.folder)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"poam benchmark: {path}: expected one row") and error.count("\n") == 1
+
+
+def test_a_full_disk_is_said_in_one_line(kept, monkeypatch):
+    archive, done, other = kept
+
+    def full(*_):
+        raise OSError(ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("poam_ros.experiments.archive.os.fsync", full)
+    with pytest.raises(PoamError, match=r"seed-0: cannot be written \(No space left") as caught:
+        archive.add(other, Outcome({"epochs.csv": b"samples"}, 250, 1.5))
+    assert not isinstance(caught.value, InputError) and "\n" not in str(caught.value)
+    assert [row["folder"] for row in rows_of(archive.folder)] == [done.folder]
 
 
 def test_one_writer_at_a_time(tmp_path):
