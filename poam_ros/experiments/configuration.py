@@ -60,6 +60,7 @@ class SweepSettings:
         methods: names of METHODS, or ``name:kernel``.
         base: what all runs have in common.
         folder: what relative paths of terrains are relative to.
+        file: what they were read from, if they were; messages say it.
 
     Raises:
         InputError: if a value is wrong, a list is empty, or a run is there twice.
@@ -72,6 +73,7 @@ class SweepSettings:
     planners: Sequence[str] = ("max-entropy",)
     base: MissionSettings = field(default_factory=MissionSettings)
     folder: Path = Path()
+    file: Path | None = None
 
     def __post_init__(self) -> None:
         for name in ("environments", "methods", "seeds", "pilots", "planners"):
@@ -102,6 +104,10 @@ class SweepSettings:
         for name in ("pilot", "planner"):
             for i, value in enumerate(getattr(self, f"{name}s")):
                 located(f"{name}s[{i}]", lambda n, v: replace(self.base, **{n: v}), name, value)
+
+    def place(self, name: str) -> str:
+        """How messages say where a key is."""
+        return f"{self.file}: {name}" if self.file else name
 
     def runs(self) -> list[Run]:
         """All runs: every method on every environment with the first seed comes first."""

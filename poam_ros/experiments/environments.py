@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -11,19 +10,16 @@ import numpy as np
 from ..errors import InputError, TerrainError
 from ..world.rasters import FORMATS, IMAGES
 from ..world.terrain import BUILT_IN, TILE_NAME, Terrain, load_terrain
-from .configuration import EnvironmentSettings
+from .configuration import SweepSettings
 
 ENDINGS = tuple(dict.fromkeys((*FORMATS, ".tiff", *IMAGES)))
 
 
-def load_environments(
-    environments: Mapping[str, EnvironmentSettings], folder: Path, terrains: Path | None = None
-) -> dict[str, Terrain]:
+def load_environments(sweep: SweepSettings, terrains: Path | None = None) -> dict[str, Terrain]:
     """The terrain of every environment, by its name.
 
     Args:
-        environments: by name.
-        folder: relative paths are relative to it.
+        sweep: with the environments, and the folder that relative paths are relative to.
         terrains: a folder in which a terrain is looked for by its name, in any case and format,
             before it is downloaded.
 
@@ -34,16 +30,17 @@ def load_environments(
     if terrains is not None and not terrains.is_dir():
         raise InputError(f"terrains: expected a folder, got {terrains}")
     loaded = {}
-    for name, settings in environments.items():
+    for name, settings in sweep.environments.items():
         try:
             loaded[name] = load_terrain(
-                _source(settings.terrain, folder, terrains),
+                _source(settings.terrain, sweep.folder, terrains),
                 elevation_range=settings.elevation_range,
                 preparation=settings.preparation,
             )
         except InputError as error:
             hint = "; here: in a folder, --terrains DIR" if _is_tile(settings.terrain) else ""
-            raise TerrainError(f"environments.{name}: {error}{hint}") from None
+            place = sweep.place(f"environments.{name}")
+            raise TerrainError(f"{place}: {error}{hint}") from None
     return loaded
 
 

@@ -85,11 +85,11 @@ def run_sweep(
     Raises:
         InputError: if a setting is wrong, a terrain is missing, the folder cannot be used or there
             is no scheduler at the address. Nothing has run then.
-        PoamError: if the cluster is lost.
+        PoamError: if the cluster is lost, or a result cannot be written.
     """
     if workers is not None and workers < 1:
         raise InputError(f"workers: expected at least 1, got {workers}")
-    loaded = load_environments(settings.environments, settings.folder, terrains)
+    loaded = load_environments(settings, terrains)
     _check(settings, loaded, here=scheduler is None)
     with locked(folder):
         archive = Archive(folder, settings, loaded)
@@ -114,7 +114,8 @@ def _check(settings: SweepSettings, terrains: Mapping[str, Terrain], here: bool)
         try:
             Mission(terrains[run.environment], mission)
         except InputError as error:
-            raise InputError(f"environments.{run.environment}: {error}") from None
+            place = settings.place(f"environments.{run.environment}")
+            raise InputError(f"{place}: {error}") from None
 
 
 def _work(
