@@ -13,6 +13,7 @@ from typing import NoReturn
 from . import __version__
 from .errors import InputError, PoamError
 from .experiments.mission import MISSION_PILOTS
+from .experiments.sweep_file import SHIPPED
 from .gp.methods import METHODS
 from .gp.other_kernels import KERNELS
 from .mapping import ModelSettings
@@ -235,12 +236,12 @@ def _draw(folder: Path) -> None:
 def _add_benchmark_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("config", metavar="CONFIG",
-        help="YAML file, or one that is there: paper, ablation, robustness, smoke")  # fmt: skip
+        help=f"YAML file, or one that is shipped: {', '.join(SHIPPED)}")  # fmt: skip
     add("--output", type=Path, metavar="DIR",
         help="folder of results, new or begun (default: runs/benchmark-CONFIG)")  # fmt: skip
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
-        "--workers", type=int, metavar="N", help="processes here (default: one per core)"
+        "--workers", type=int, metavar="N", help="processes here (default: cores / model.threads)"
     )
     where.add_argument(
         "--scheduler", metavar="ADDRESS",

@@ -15,6 +15,10 @@ from ..world.simulation import SonarSettings
 from .configuration import PER_RUN, EnvironmentSettings, SweepSettings, located
 from .mission import MissionSettings
 
+#: Sweeps that come with the package, in config/.
+SHIPPED = ("paper", "ablation", "robustness", "results", "smoke")
+MERGE = "tag:yaml.org,2002:merge"
+
 
 def read_sweep(path: Path) -> SweepSettings:
     """The sweep that a YAML file describes.
@@ -22,7 +26,7 @@ def read_sweep(path: Path) -> SweepSettings:
     Raises:
         InputError: if the file cannot be read, a key is unknown or a value is wrong.
     """
-    return located(str(path), _parse, _read(path), path.parent)
+    return located(str(path), _parse, _read(path), path)
 
 
 def find_sweep(name: str) -> Path:
@@ -32,30 +36,40 @@ def find_sweep(name: str) -> Path:
         InputError: if there is neither.
     """
     path = Path(name).expanduser()
-    if path.exists():
+    if path.exists() and not path.is_dir():
         return path
     package = Path(__file__).resolve().parent.parent
     # In a checkout beside the package; installed under share/ of some prefix of it.
     folders = [package.parent / "config", *(p / "share/poam_ros/config" for p in package.parents)]
     for folder in folders:
         shipped = folder / f"{name}.yaml"
-        if path.name == name and shipped.is_file():
+        if path.name == name and shipped.is_file() and _is_sweep(shipped):
             return shipped
+    found = "is a folder" if path.is_dir() else "no such file"
     raise InputError(
-        f"{name}: no such file; expected a YAML file, or paper, ablation, robustness or smoke"
+        f"{name}: {found}; expected a YAML file, or one that is shipped: {', '.join(SHIPPED)}"
     )
+
+
+def _is_sweep(path: Path) -> bool:
+    """Whether it is not one of the files of node parameters, which lie in the same folder."""
+    content = _read(path)
+    return isinstance(content, dict) and "environments" in content
 
 
 class _Loader(yaml.SafeLoader):
     """Refuses a key that is there twice, of which YAML would quietly keep the last."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        # As written: merging (``<<: *a``) later puts keys beside those that they give way to.
+        node = super().compose_mapping_node(anchor)
+        scalars = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        keys = [key.value if key.tag == MERGE else self.construct_object(key) for key in scalars]
         twice = [key for i, key in enumerate(keys) if key in keys[:i]]
         if twice:
             line = node.start_mark.line + 1
             raise yaml.YAMLError(f"{twice[0]!r} is there twice in the mapping of line {line}")
-        return super().construct_mapping(node, deep)
+        return node
 
 
 def _read(path: Path) -> Any:
@@ -66,7 +80,7 @@ def _read(path: Path) -> Any:
         raise InputError(f"{path}: cannot be read as YAML ({reason})") from None
 
 
-def _parse(content: Any, folder: Path) -> SweepSettings:
+def _parse(content: Any, path: Path) -> SweepSettings:
     keys = ("environments", "methods", "seeds", "pilots", "planners")
     whole = ("max_samples", "resolution", "model", "sonar")
     given = _mapping("", content, (*keys, *whole))
@@ -84,7 +98,8 @@ def _parse(content: Any, folder: Path) -> SweepSettings:
     for name in ("max_samples", "resolution"):
         if name in given:
             base[name] = _value(name, given[name], type(getattr(MissionSettings, name)))
-    return SweepSettings(**sweep, base=MissionSettings(**base), folder=folder)
+    mission = MissionSettings(**base)
+    return SweepSettings(**sweep, base=mission, folder=path.parent, file=path)
 
 
 def _environments(given: Any) -> dict[str, EnvironmentSettings]:

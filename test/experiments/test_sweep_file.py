@@ -7,21 +7,57 @@ pytest.importorskip("matplotlib", reason="a built-in terrain comes with matplotl
 
 from poam_ros.cli import main
 from poam_ros.errors import InputError
-from poam_ros.experiments.sweep_file import find_sweep, read_sweep
+from poam_ros.experiments.sweep_file import SHIPPED, find_sweep, read_sweep
 
 GOOD = {"environments": {"sea": "seamounts"}, "methods": ["poam"]}
 
 
 @pytest.mark.parametrize(
-    ("name", "runs"), [("paper", 160), ("ablation", 240), ("robustness", 400), ("smoke", 8)]
+    ("name", "runs"),
+    [("paper", 160), ("ablation", 240), ("robustness", 400), ("results", 60), ("smoke", 8)],
 )
 def test_shipped_configurations(name, runs):
     sweep = read_sweep(find_sweep(name))
     assert len({run.folder for run in sweep.runs()}) == runs
     assert sweep.base.resolution == 0.5
     if name != "smoke":
-        assert sweep.base.max_samples == 5000 and len(sweep.environments) == 4
+        assert sweep.base.max_samples == 5000
+        assert len(sweep.environments) == (2 if name == "results" else 4)
         assert all(e.preparation == "paper" for e in sweep.environments.values())
+
+
+def test_what_ships_is_what_help_and_errors_offer(capsys):
+    folder = find_sweep("smoke").parent
+    contents = {path.stem: yaml.safe_load(path.read_text()) for path in folder.glob("*.yaml")}
+    sweeps = {name for name, content in contents.items() if "environments" in content}
+    assert sweeps == set(SHIPPED) and all(read_sweep(find_sweep(name)).runs() for name in sweeps)
+    with pytest.raises(SystemExit):
+        main(["benchmark", "--help"])
+    assert f"shipped: {', '.join(SHIPPED)}" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_folder_does_not_hide_a_shipped_configuration(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("paper", "papers"):
+        (tmp_path / name).mkdir()
+    assert find_sweep("paper").name == "paper.yaml"
+    with pytest.raises(InputError, match="papers: is a folder; expected a YAML file, or one"):
+        find_sweep("papers")
+
+
+def test_merged_mappings(tmp_path):
+    path = tmp_path / "sweep.yaml"
+    path.write_text(
+        "environments:\n"
+        "  a: &a {terrain: seamounts, elevation_range: [0, 9]}\n"
+        "  b: &b {<<: *a, terrain: jacksboro}\n"
+        "  c: {elevation_range: [0, 5], <<: *b}\n"
+        "methods: [poam]\n"
+    )
+    a, b, c = read_sweep(path).environments.values()
+    assert (a.terrain, b.terrain, c.terrain) == ("seamounts", "jacksboro", "jacksboro")
+    assert (a.elevation_range, b.elevation_range) == ((0, 9), (0, 9))
+    assert c.elevation_range == (0, 5)
 
 
 def test_a_file_comes_before_a_shipped_one(tmp_path, monkeypatch):
@@ -93,6 +129,7 @@ def test_what_is_wrong_is_said_with_its_place(change, expected, tmp_path, capsys
     [
         ("environments: {a\n", "cannot be read as YAML"),
         ("environments:\n  a: seamounts\n  a: jacksboro\nmethods: [poam]\n", "'a' is there twice"),
+        ("a: {terrain: &t {x: 1}}\nb: {<<: *t, x: 2, x: 3}\n", "'x' is there twice"),
         ("", "expected a mapping, got None"),
         ("environments: {a: missing.npz}\nmethods: [poam]\n", "environments.a: terrain missing"),
         ("environments: {a: N95E000}\nmethods: [poam]\n", "environments.a: terrain N95E000: no"),
@@ -112,7 +149,7 @@ def test_exit_2_and_one_line_before_anything_starts(text, expected, tmp_path, ca
     assert main(["benchmark", str(path), "--output", str(tmp_path / "out")]) == 2
     streams = capsys.readouterr()
     assert not streams.out and streams.err.count("\n") == 1
-    assert streams.err.startswith("poam benchmark: ") and expected in streams.err
+    assert streams.err.startswith(f"poam benchmark: {path}: ") and expected in streams.err
     assert not (tmp_path / "out").exists()
 
 
@@ -135,6 +172,7 @@ def test_wrong_options(options, expected, tmp_path, monkeypatch, capsys):
     assert expected in capsys.readouterr().err
 
 
-def test_no_such_configuration(capsys):
-    assert main(["benchmark", "nothing"]) == 2
-    assert "nothing: no such file" in capsys.readouterr().err
+@pytest.mark.parametrize("name", ["nothing", "sim", "robot"])
+def test_no_such_configuration(name, capsys):
+    assert main(["benchmark", name]) == 2
+    assert f"{name}: no such file" in capsys.readouterr().err
