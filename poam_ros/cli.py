@@ -169,7 +169,11 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         help="paper: 360 x 360 whole grey values 0..255 (default: as it is)")  # fmt: skip
     add("--kernel", default=model.kernel, help=f"one of: {', '.join(KERNELS)}")
     add("--method", default=model.method, help=f"one of: {', '.join(METHODS)}")
+    add("--published", action="store_true",
+        help="as the published code where the paper says otherwise (POAM only)")  # fmt: skip
     add("--planner", default="max-entropy", help=f"one of: {', '.join(PLANNERS)}")
+    add("--planner-without-noise", action="store_true",
+        help="entropy of the ground for the planner, not of a ping")  # fmt: skip
     add("--pilot", default="bezier", help=f"one of: {', '.join(MISSION_PILOTS)}")
     add("--seed", type=int, default=0, help="same seed, same mission")
     add("--max-samples", type=int, default=5000, help="pings until the mission is done")
@@ -189,6 +193,7 @@ def _run(args: argparse.Namespace) -> int:
 
     settings = MissionSettings(
         planner=args.planner,
+        planner_noise=not args.planner_without_noise,
         pilot=args.pilot,
         seed=_checked_seed(args.seed),
         max_samples=args.max_samples,
@@ -196,6 +201,7 @@ def _run(args: argparse.Namespace) -> int:
         model=ModelSettings(
             method=args.method,
             kernel=args.kernel,
+            published=args.published,
             num_inducing=args.num_inducing,
             threads=args.threads,
             device=args.device,

@@ -18,12 +18,15 @@ from .gp.methods import METHODS
 from .gp.model import SparseGP
 from .gp.online import OnlineSparseGP
 from .gp.other_kernels import KERNELS, KernelOptions
+from .gp.published import as_published
+from .gp.variational import update_poam
 
 
 @dataclass(frozen=True)
 class ModelSettings:
     """The model's settings, as published. Lengthscales are scaled: the workspace reaches from -1
     to 1 along its longer side; ``noise_variance`` and ``amplitude`` are of standardised targets.
+    ``published``: as the published code where that is not what the paper says (POAM only).
 
     Raises:
         InputError: if a value is outside its range.
@@ -45,6 +48,7 @@ class ModelSettings:
     network_learning_rate: float = 1e-3
     threads: int = 1
     device: str = "cpu"
+    published: bool = False
 
     def __post_init__(self) -> None:
         for name, table in (("method", METHODS), ("kernel", KERNELS)):
@@ -54,12 +58,14 @@ class ModelSettings:
                 )
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, str):
+            if isinstance(value, (str, bool)):
                 continue
             least = 0 if field.name in ("steps", "jitter") else None
             if not np.isfinite(value) or (value < 0 if least == 0 else value <= 0):
                 wanted = "zero or more" if least == 0 else "a positive number"
                 raise InputError(f"{field.name}: expected {wanted}, got {value}")
+        if self.published and METHODS[self.method].update is not update_poam:
+            raise InputError(f"published: expected a method with POAM's update, got {self.method}")
         if self.min_lengthscale > self.max_lengthscale:
             raise InputError(
                 f"min_lengthscale: expected at most max_lengthscale {self.max_lengthscale}, "
@@ -154,9 +160,10 @@ class BathymetricMapper:
         )
         kernel = KERNELS[settings.kernel](options, network)
         model = SparseGP(kernel, settings.noise_variance, settings.jitter).to(self._device)
+        method = METHODS[settings.method]
         self._gp = OnlineSparseGP(
             model,
-            METHODS[settings.method],
+            as_published(method) if settings.published else method,
             num_inducing=settings.num_inducing,
             tolerance=settings.tolerance,
             steps=settings.steps,

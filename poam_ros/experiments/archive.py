@@ -206,6 +206,7 @@ def _describe(settings: SweepSettings, terrains: Mapping[str, Terrain]) -> dict[
         **{name: list(getattr(settings, name)) for name in LISTS},
         "max_samples": base.max_samples,
         "resolution": base.resolution,
+        "planner_noise": base.planner_noise,
         "workspace": list(base.workspace.bounds),
         "model": describe_model(base.model),
         "sonar": asdict(base.sonar),
@@ -220,7 +221,8 @@ def _merged(path: Path, sweep: dict[str, Any]) -> dict[str, Any]:
         return sweep
     old = read_description(path)
     defaults = {"model": describe_model(ModelSettings()), "sonar": asdict(SonarSettings())}
-    for name in ("max_samples", "resolution", "workspace", "model", "sonar"):
+    old.setdefault("planner_noise", True)
+    for name in ("max_samples", "resolution", "planner_noise", "workspace", "model", "sonar"):
         # A setting that an older version did not know is what it is by default.
         before = {**defaults[name], **old[name]} if name in defaults else old[name]
         if before != sweep[name]:

@@ -46,7 +46,8 @@ MISSION_PILOTS = (*PILOTS, RANDOM_SAMPLES)
 
 @dataclass(frozen=True)
 class MissionSettings:
-    """What makes a mission, but for its terrain. ``resolution``: of the final map, in m."""
+    """What makes a mission, but for its terrain. ``resolution``: of the final map, in m.
+    ``planner_noise``: whether the planner's entropy is that of a ping, or of the ground alone."""
 
     planner: str = "max-entropy"
     pilot: str = "bezier"
@@ -54,6 +55,7 @@ class MissionSettings:
     max_samples: int = 5000
     workspace: Extent = WORKSPACE
     resolution: float = 0.5
+    planner_noise: bool = True
     model: ModelSettings = field(default_factory=ModelSettings)
     sonar: SonarSettings = field(default_factory=SonarSettings)
 
@@ -111,7 +113,7 @@ class Mission:
         plan = PLANNERS[self.settings.planner]
         while self.mapper.samples < self.settings.max_samples:
             waypoint = plan(
-                lambda xy: self.mapper.predict(xy).variance,
+                lambda xy: self.mapper.predict(xy, self.settings.planner_noise).variance,
                 self.settings.workspace,
                 self._position,
                 self._planner_rng,

@@ -82,7 +82,7 @@ def _read(path: Path) -> Any:
 
 def _parse(content: Any, path: Path) -> SweepSettings:
     keys = ("environments", "methods", "seeds", "pilots", "planners")
-    whole = ("max_samples", "resolution", "model", "sonar")
+    whole = ("max_samples", "resolution", "planner_noise", "model", "sonar")
     given = _mapping("", content, (*keys, *whole))
     for name in ("environments", "methods"):
         if name not in given:
@@ -95,7 +95,7 @@ def _parse(content: Any, path: Path) -> SweepSettings:
         "model": _settings("model", given.get("model", {}), ModelSettings, PER_RUN),
         "sonar": _settings("sonar", given.get("sonar", {}), SonarSettings),
     }
-    for name in ("max_samples", "resolution"):
+    for name in ("max_samples", "resolution", "planner_noise"):
         if name in given:
             base[name] = _value(name, given[name], type(getattr(MissionSettings, name)))
     mission = MissionSettings(**base)

@@ -1,6 +1,7 @@
 """A small mission on real elevation, whole: deterministic, complete, and it learns."""
 
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from poam_ros.experiments.mission import (
     run_mission,
 )
 from poam_ros.experiments.results import read_map, read_table
-from poam_ros.mapping import ModelSettings
+from poam_ros.mapping import BathymetricMapper, ModelSettings
 from poam_ros.planning import PILOTS
 from poam_ros.world.simulation import SonarSettings
 from poam_ros.world.terrain import WORKSPACE, load_terrain
@@ -203,3 +204,31 @@ def test_wrong_words_are_one_line_and_status_2(arguments, words, capsys):
         main(arguments)
     error = capsys.readouterr().err
     assert caught.value.code == 2 and words in error and error.count("\n") == 1
+
+
+def test_the_planner_may_leave_the_noise_out(tmp_path, monkeypatch):
+    asked = []
+    real = BathymetricMapper.predict
+
+    def predict(self, xy, noise=True):
+        asked.append((len(xy), noise))
+        return real(self, xy, noise)
+
+    monkeypatch.setattr(BathymetricMapper, "predict", predict)
+    for noise in (True, False):
+        asked.clear()
+        settings = MissionSettings(max_samples=620, model=SMALL, planner_noise=noise)
+        run_mission(load_terrain("jacksboro"), settings, tmp_path)
+        candidates = {given for count, given in asked if count == 2000}
+        assert candidates == {noise}
+        assert all(given for count, given in asked if count == 2500)
+
+
+def test_published_behaviour_is_an_option_of_poam(tmp_path):
+    published = replace(SMALL, published=True)
+    terrain = load_terrain("jacksboro")
+    settings = [MissionSettings(max_samples=620, model=m) for m in (SMALL, published)]
+    paper, other = (run_mission(terrain, s, tmp_path / str(i)) for i, s in enumerate(settings))
+    assert paper[0].metrics.smse != other[0].metrics.smse
+    with pytest.raises(InputError, match="published: expected a method with POAM's update"):
+        replace(published, method="ovc")

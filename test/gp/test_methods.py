@@ -12,6 +12,7 @@ from poam_ros.gp.data import Dataset
 from poam_ros.gp.inducing import Choice, Inducing
 from poam_ros.gp.methods import METHODS
 from poam_ros.gp.other_kernels import KERNELS, KernelOptions
+from poam_ros.gp.published import as_published
 
 M = 24
 XS = scattered(60, 99).X
@@ -337,3 +338,20 @@ def test_more_inducing_inputs_leave_a_learned_posterior_as_it_is():
     torch.testing.assert_close(online.model.q.m[:40], m, rtol=0, atol=1e-9)
     torch.testing.assert_close(after.mean, before.mean, rtol=0, atol=1e-8)
     torch.testing.assert_close(after.variance, before.variance, rtol=0, atol=1e-8)
+
+
+def test_as_published_counts_the_first_batch_twice_and_pads_z():
+    data = scattered(200, 0)
+    crowded = Dataset(0.02 * data.X, data.y)  # PCD stops far below M
+    paper, published = (make_online(80, steps=0) for _ in range(2))
+    published.method = as_published(METHODS["poam"])
+    for online in (paper, published):
+        online.update(crowded)
+    assert len(paper.model.Z) < 80 == len(published.model.Z)
+    assert len(torch.unique(published.model.Z, dim=0)) == 80
+    Kuf = published.model.kernel.forward(published.model.Z, crowded.X).detach()
+    torch.testing.assert_close(published.epoch.terms.vector, 2 * Kuf @ crowded.y)
+    published.update(scattered(5, 1))  # later batches count once
+    assert published.epoch.terms.matrix.isfinite().all()
+    with pytest.raises(ValueError, match="POAM"):
+        as_published(METHODS["ovc"])
