@@ -20,8 +20,9 @@ def test_many_candidates_give_the_same_choice_without_their_whole_covariance(ran
     K, chosen = whole.candidates.K, [whole.index, by_rows.index]
     assert K is not None and by_rows.candidates.K is None
     assert len(torch.unique(chosen[1])) == len(chosen[1])
-    # Equal but for ties of rounding: the same number of points, that explain as much.
-    assert abs(len(chosen[0]) - len(chosen[1])) <= 2
+    # Equal but for ties of rounding, which lead to other points: about as many, that explain as
+    # much.
+    assert abs(len(chosen[0]) - len(chosen[1])) <= max(2, 0.03 * len(chosen[0]))
     for c in chosen:
         L = torch.linalg.cholesky(K[c][:, c] + 1e-10 * torch.eye(len(c)))
         V = torch.linalg.solve_triangular(L, K[c], upper=False)
