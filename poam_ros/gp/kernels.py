@@ -25,13 +25,15 @@ class ElevationKernel(Kernel):
     def __init__(self, amplitude: float = 1.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.register_module("network", None)
-        self.register_parameter("raw_amplitude", nn.Parameter(torch.zeros((), dtype=torch.float64)))
-        self.register_constraint("raw_amplitude", Positive())
-        self.initialize(
-            raw_amplitude=self.raw_amplitude_constraint.inverse_transform(
-                torch.tensor(amplitude, dtype=torch.float64)
-            )
-        )
+        self._register_positive("raw_amplitude", amplitude)
+
+    def _register_positive(self, name: str, value: float) -> None:
+        """A learned scalar that stays positive, with this initial value."""
+        self.register_parameter(name, nn.Parameter(torch.zeros((), dtype=torch.float64)))
+        self.register_constraint(name, Positive())
+        constraint = self.constraint_for_parameter_name(name)
+        initial = constraint.inverse_transform(torch.tensor(value, dtype=torch.float64))
+        self.initialize(**{name: initial})
 
     @property
     def amplitude(self) -> Tensor:

@@ -35,6 +35,12 @@ class Posterior:
     root: Tensor
     logdet: Tensor
 
+    @classmethod
+    def of_whitened(cls, L: Tensor, m: Tensor, root: Tensor) -> Posterior:
+        """That of u = L v with q(v) = N(m, R R^T); L and R [M, M] lower triangular."""
+        logdet = 2 * (L.diagonal().log().sum() + root.diagonal().abs().log().sum())
+        return cls(L @ m, L @ root, logdet)
+
     @property
     def S(self) -> Tensor:
         """The covariance S [M, M]."""
@@ -98,6 +104,13 @@ class SparseGP(nn.Module):
         """Kuu [M, M] with jitter, under the present hyperparameters, and its factor."""
         Kuu = add_jitter(self.kernel.forward(self.Z, self.Z), self.jitter)
         return Kuu, self.factorise(Kuu, "Kuu")
+
+    def whitened_posterior(self) -> tuple[Tensor, Tensor]:
+        """Mean [M] and root [M, M], lower triangular, of v = L^-1 u with Kuu = L L^T."""
+        assert self.q is not None
+        L = self.prior()[1].L
+        m = solve_lower(L, self.q.m.unsqueeze(-1)).squeeze(-1)
+        return m, solve_lower(L, self.q.root).tril()
 
     @torch.no_grad()
     def predict(self, X: Tensor, noise: bool = True, chunk: int = 1000) -> Prediction:

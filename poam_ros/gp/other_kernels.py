@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from gpytorch.constraints import Positive
-from torch import Tensor, nn
+from torch import Tensor
 
 from .kernels import AttentiveKernel, ElevationKernel, tanh_network
 
@@ -23,15 +22,7 @@ class RBFKernel(ElevationKernel):
 
     def __init__(self, lengthscale: float = 0.5, amplitude: float = 1.0, **kwargs: Any) -> None:
         super().__init__(amplitude, **kwargs)
-        self.register_parameter(
-            "raw_lengthscale", nn.Parameter(torch.zeros((), dtype=torch.float64))
-        )
-        self.register_constraint("raw_lengthscale", Positive())
-        self.initialize(
-            raw_lengthscale=self.raw_lengthscale_constraint.inverse_transform(
-                torch.tensor(lengthscale, dtype=torch.float64)
-            )
-        )
+        self._register_positive("raw_lengthscale", lengthscale)
 
     @property
     def lengthscale(self) -> Tensor:
@@ -124,13 +115,7 @@ class KernelOptions:
 
 
 def _attentive(options: KernelOptions, generator: torch.Generator) -> ElevationKernel:
-    return AttentiveKernel(
-        min_lengthscale=options.min_lengthscale,
-        max_lengthscale=options.max_lengthscale,
-        num_lengthscales=options.num_lengthscales,
-        amplitude=options.amplitude,
-        generator=generator,
-    )
+    return AttentiveKernel(**asdict(options), generator=generator)
 
 
 def _rbf(options: KernelOptions, generator: torch.Generator) -> ElevationKernel:

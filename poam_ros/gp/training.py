@@ -50,12 +50,7 @@ class Learned:
         if "Z" in learns:
             self.Z = model.Z.clone().requires_grad_()
         if "q" in learns:
-            assert model.q is not None
-            L = model.prior()[1].L
-            m = torch.linalg.solve_triangular(L, model.q.m.unsqueeze(-1), upper=False)
-            self.m = m.squeeze(-1).requires_grad_()
-            root = torch.linalg.solve_triangular(L, model.q.root, upper=False)
-            self.root = root.tril().requires_grad_()
+            self.m, self.root = (leaf.requires_grad_() for leaf in model.whitened_posterior())
         self.optimizer = torch.optim.Adam(self.leaves, lr=learning_rate) if self.leaves else None
 
     @property
@@ -69,9 +64,7 @@ class Learned:
         if self.Z is not None:
             model.Z = self.Z.detach().clone()
         if self.m is not None and self.root is not None:
-            L, R = model.prior()[1].L, self.root.tril()
-            logdet = 2 * (L.diagonal().log().sum() + R.diagonal().abs().log().sum())
-            model.q = Posterior(L @ self.m, L @ R, logdet)
+            model.q = Posterior.of_whitened(model.prior()[1].L, self.m, self.root.tril())
         model.hyperparameters_changed()
 
 

@@ -207,8 +207,7 @@ def keep_learned(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]
     L, epoch = factor.L, Epoch(inducing.Z, Kuu, factor)
     m, root = L.new_zeros(len(L)), torch.eye(len(L)).to(L)
     if model.q is not None:
-        L_old, count = model.prior()[1].L, min(len(L), len(model.Z))
-        m[:count] = solve_lower(L_old, model.q.m.unsqueeze(-1)).squeeze(-1)[:count]
-        root[:count, :count] = solve_lower(L_old, model.q.root).tril()[:count, :count]
-    logdet = 2 * (L.diagonal().log().sum() + root.diagonal().abs().log().sum())
-    return epoch, Posterior(L @ m, L @ root, logdet)
+        m_old, root_old = model.whitened_posterior()
+        count = min(len(L), len(m_old))
+        m[:count], root[:count, :count] = m_old[:count], root_old[:count, :count]
+    return epoch, Posterior.of_whitened(L, m, root)
