@@ -34,8 +34,8 @@ DEV = ["ruff>=0.15", "mypy>=1.11", "colcon-common-extensions>=0.3", "catkin-pkg>
 # Plain C that is called through ctypes. Optional: without a compiler torch does the same, slower.
 # No processor flags: the source picks what the processor has when it is loaded.
 NATIVE = Extension(
-    f"{NAME}.gp.native._attentive",
-    sources=[f"{NAME}/gp/native/attentive.c"],
+    f"{NAME}.gp.kernels.native._attentive",
+    sources=[f"{NAME}/gp/kernels/native/attentive.c"],
     extra_compile_args=[
         "-O3",
         "-fopenmp-simd",
@@ -85,8 +85,8 @@ setup(
     ],
     entry_points={
         "console_scripts": [
-            *(f"{node} = {NAME}.nodes.{node}:main" for node in NODES),
-            f"poam = {NAME}.cli:main",
+            *(f"{node} = {NAME}.ros.nodes.{node}:main" for node in NODES),
+            f"poam = {NAME}.app.cli:main",
         ],
     },
     zip_safe=False,

@@ -10,9 +10,9 @@ from launch import LaunchContext, LaunchDescription
 from launch.action import Action
 from launch.actions import OpaqueFunction
 
-from poam_ros.nodes.declaring import Parameter
-from poam_ros.nodes.launching import NAMESPACE, PARAMS_FILE, Arguments, required_node
-from poam_ros.nodes.parameters import MAPPER, PLANNER
+from poam_ros.app.launching import NAMESPACE, PARAMS_FILE, Arguments, required_node
+from poam_ros.ros.declaring import Parameter
+from poam_ros.ros.parameters import MAPPER, PLANNER
 
 ROWS = {row.name: row for row in (*MAPPER, *PLANNER)}
 FORWARDED = ("workspace", "max_samples", "method", "planner", "pilot", "seed", "output")

@@ -12,15 +12,15 @@ from launch.action import Action
 from launch.actions import OpaqueFunction
 from launch_ros.actions import Node
 
-from poam_ros.nodes.declaring import Parameter
-from poam_ros.nodes.launching import (
+from poam_ros.app.launching import (
     NAMESPACE,
     PARAMS_FILE,
     SIMULATED_REMAPPINGS,
     Arguments,
     required_node,
 )
-from poam_ros.nodes.parameters import NODES
+from poam_ros.ros.declaring import Parameter
+from poam_ros.ros.parameters import NODES
 
 ROWS = {row.name: row for table in NODES.values() for row in table}
 FORWARDED = (

@@ -13,13 +13,13 @@ from torch import Tensor
 from .errors import InputError
 from .geometry import Extent, Grid
 from .gp.data import Dataset, Prediction
-from .gp.memory import keep_freed_memory
-from .gp.methods import METHODS
-from .gp.model import SparseGP
-from .gp.online import OnlineSparseGP
-from .gp.other_kernels import KERNELS, KernelOptions
-from .gp.published import as_published
-from .gp.variational import update_poam
+from .gp.kernels.others import KERNELS, KernelOptions
+from .gp.sparse.methods import METHODS
+from .gp.sparse.model import SparseGP
+from .gp.sparse.online import OnlineSparseGP
+from .gp.sparse.published import as_published
+from .gp.sparse.variational import update_poam
+from .process import keep_freed_memory
 
 
 @dataclass(frozen=True)

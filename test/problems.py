@@ -6,10 +6,10 @@ import numpy as np
 import torch
 
 from poam_ros.gp.data import Dataset
-from poam_ros.gp.kernels import AttentiveKernel
-from poam_ros.gp.methods import METHODS
-from poam_ros.gp.model import SparseGP
-from poam_ros.gp.online import OnlineSparseGP
+from poam_ros.gp.kernels.attentive import AttentiveKernel
+from poam_ros.gp.sparse.methods import METHODS
+from poam_ros.gp.sparse.model import SparseGP
+from poam_ros.gp.sparse.online import OnlineSparseGP
 
 
 def scattered(count: int, seed: int) -> Dataset:

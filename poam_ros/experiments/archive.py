@@ -19,11 +19,7 @@ from typing import Any
 from .. import __version__
 from ..errors import InputError, PoamError
 from ..mapping import ModelSettings
-from ..world.simulation import SonarSettings
-from ..world.terrain import Terrain
-from .configuration import Run, SweepSettings, describe_model
-from .environments import digest
-from .results import (
+from ..runs.folder import (
     FORMAT,
     RUN_COLUMNS,
     make_folder,
@@ -33,6 +29,10 @@ from .results import (
     write_config,
     write_table,
 )
+from ..world.simulation import SonarSettings
+from ..world.terrain import Terrain
+from .configuration import Run, SweepSettings, describe_model
+from .environments import digest
 from .tasks import Outcome
 
 LISTS = ("methods", "seeds", "pilots", "planners")

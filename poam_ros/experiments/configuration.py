@@ -9,9 +9,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ..drivers.lockstep import MissionSettings
 from ..errors import InputError
 from ..mapping import ModelSettings
-from .mission import MissionSettings
 
 #: Names that are also folders.
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..runs.figures import blank_figure, plain
 from .comparison import Comparison, Run, method_label
-from .figures import blank_figure, plain
 
 #: Metrics drawn over samples, and their axes' labels.
 CURVES = {"smse": "SMSE", "msll": "MSLL", "update_s": "update (s)"}

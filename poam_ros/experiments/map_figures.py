@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..geometry import Grid
+from ..runs.figures import blank_figure, cell_bounds, plain
+from ..runs.folder import read_raster, read_table
 from .comparison import Comparison, Run, method_label
-from .figures import blank_figure, cell_bounds, plain
-from .results import read_raster, read_table
 
 #: Panels next to each other in a figure of maps, and the width of a figure, in inches.
 _ACROSS = 6

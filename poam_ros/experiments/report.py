@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ..runs.folder import make_folder, replacing, write_table
 from .comparison import Comparison, read_comparisons
-from .results import make_folder, replacing, write_table
 from .tables import (
     AVERAGE_COLUMNS,
     TABLE_COLUMNS,

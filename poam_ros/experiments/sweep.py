@@ -13,12 +13,12 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from ..drivers.lockstep import Mission
 from ..errors import InputError, PoamError
 from ..world.terrain import Terrain
 from .archive import Archive, locked
 from .configuration import Run, SweepSettings
 from .environments import load_environments
-from .mission import Mission
 from .tasks import Outcome, run_task
 
 #: One thread each, whatever the linear algebra would take by itself.

@@ -9,11 +9,11 @@ from typing import Any
 
 import yaml
 
+from ..drivers.lockstep import MissionSettings
 from ..errors import InputError
 from ..mapping import ModelSettings
 from ..world.simulation import SonarSettings
 from .configuration import PER_RUN, EnvironmentSettings, SweepSettings, located
-from .mission import MissionSettings
 
 #: Sweeps that come with the package, in config/.
 SHIPPED = ("paper", "ablation", "robustness", "results", "smoke")

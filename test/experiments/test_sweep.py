@@ -17,13 +17,13 @@ pytest.importorskip("matplotlib", reason="the report at the end has figures")
 
 from distributed import LocalCluster
 
-from poam_ros.cli import main
+from poam_ros.app.cli import main
 from poam_ros.errors import InputError, PoamError
 from poam_ros.experiments.archive import Archive, locked
-from poam_ros.experiments.results import RUN_COLUMNS, read_map, read_table
 from poam_ros.experiments.sweep import run_sweep
 from poam_ros.experiments.sweep_file import read_sweep
 from poam_ros.experiments.tasks import Outcome
+from poam_ros.runs.folder import RUN_COLUMNS, read_map, read_table
 from poam_ros.world.terrain import load_terrain
 
 ROOT = Path(__file__).parent.parent.parent
@@ -173,7 +173,7 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path, scheduler, monk
 
     with monkeypatch.context() as patch:
         # As Ctrl-C would, after the first run.
-        progress = "poam_ros.experiments.sweep_progress.sweep_progress"
+        progress = "poam_ros.app.sweep_progress.sweep_progress"
         patch.setattr(progress, lambda: nullcontext(interrupt))
         arguments = ["--output", str(tmp_path), "--scheduler", scheduler]
         assert main(["benchmark", str(config), *arguments]) == 130
@@ -192,7 +192,7 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path, scheduler, monk
 def test_workers_of_this_machine_and_another_configuration_in_the_folder(tmp_path):
     """The whole command in its own process, which starts the workers."""
     config = write_sweep(tmp_path, methods=["poam"])
-    command = [sys.executable, "-m", "poam_ros.cli", "benchmark", str(config), "--workers", "1"]
+    command = [sys.executable, "-m", "poam_ros.app.cli", "benchmark", str(config), "--workers", "1"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [*command, "--output", str(tmp_path / "out")], capture_output=True, text=True,

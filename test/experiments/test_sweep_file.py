@@ -5,7 +5,7 @@ import yaml
 
 pytest.importorskip("matplotlib", reason="a built-in terrain comes with matplotlib")
 
-from poam_ros.cli import main
+from poam_ros.app.cli import main
 from poam_ros.errors import InputError
 from poam_ros.experiments.sweep_file import SHIPPED, find_sweep, read_sweep
 

@@ -1,0 +1,1 @@
+"""The poam command, the simulation without launch tools, and what launch files share."""

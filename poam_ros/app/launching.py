@@ -1,0 +1,143 @@
+"""What the launch files share: arguments from the parameter tables, nodes that end together.
+
+Needs the launch tools of ROS 2 (``launch``, ``launch_ros``); only the launch files import this.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from launch import LaunchContext
+from launch.action import Action
+from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
+from launch.events.process import ProcessExited
+from launch_ros.actions import Node
+from launch_ros.parameter_descriptions import ParameterValue
+
+from ..errors import InputError
+from ..ros.declaring import Parameter, Value
+from ..ros.parameters import NODES
+
+# The simulated clock and frames belong to one simulation, so they move into its namespace.
+SIMULATED_REMAPPINGS = [("/clock", "clock"), ("/tf", "tf"), ("/tf_static", "tf_static")]
+PATHS = ("output", "params_file", "terrain")
+BOOLEANS = {"true": True, "false": False}
+SPELT_BOOLEANS = ("true", "false", "True", "False")
+
+NAMESPACE = Parameter("namespace", "", "Namespace of all nodes, without slashes at its ends")
+PARAMS_FILE = Parameter(
+    "params_file",
+    "",
+    "ROS parameter file whose nodes are named as in config/*.yaml (/**/mapper:); it overrides the "
+    "defaults, and arguments that are given override it",
+)
+
+
+class Arguments:
+    """The arguments of a launch file, and which of them were given.
+
+    A value in ``params_file`` must not be overridden by the mere default of an argument, so the
+    names already known before the arguments are declared are remembered: those were given, on the
+    command line or by an including launch file. The node tables hold the same defaults.
+
+    Args:
+        rows: arguments that are parameters of nodes; each goes to every node that declares it.
+        others: arguments for the launch file itself.
+    """
+
+    def __init__(self, rows: Iterable[Parameter], others: Iterable[Parameter]) -> None:
+        self._rows = {row.name: row for row in (*rows, *others)}
+        self._given: set[str] = set()
+
+    def actions(self) -> list[Action]:
+        """What the launch description starts with."""
+        declared = [
+            DeclareLaunchArgument(
+                row.name,
+                default_value=_text(row.default),
+                description=row.description + (f" [{row.unit}]" if row.unit else ""),
+                choices=SPELT_BOOLEANS if isinstance(row.default, bool) else row.choices or None,
+            )
+            for row in self._rows.values()
+        ]
+        return [OpaqueFunction(function=self._remember), *declared]
+
+    def value(self, context: LaunchContext, name: str) -> Value:
+        """The value of one argument, in its declared type.
+
+        Raises:
+            InputError: it is not what the table allows, or ``params_file`` is no file.
+        """
+        row = self._rows[name]
+        try:
+            value = row.convert(_parse(context.launch_configurations[name], row.default))
+        except InputError as error:
+            raise InputError(f"launch argument: {error}") from None
+        if name in PATHS and value:
+            value = os.path.expanduser(str(value))
+        if name == "params_file" and value and not os.path.isfile(str(value)):
+            raise InputError(f"launch argument params_file: no such file: {value}")
+        return value
+
+    def parameters(self, context: LaunchContext, node: str) -> list[Any]:
+        """The parameters of one node: the file, then what was given as an argument."""
+        names = [row.name for row in NODES[node]] + ["use_sim_time"]
+        given = {
+            name: _parameter(self.value(context, name)) for name in names if name in self._given
+        }
+        file = self.value(context, "params_file")
+        return [*([file] if file else []), *([given] if given else [])]
+
+    def _remember(self, context: LaunchContext) -> None:
+        self._given = {name for name in self._rows if name in context.launch_configurations}
+
+
+def required_node(name: str, **arguments: Any) -> Node:
+    """A node of this package whose end is the end of the launch; a failure fails the launch."""
+
+    def ended(event: ProcessExited, context: LaunchContext) -> Action | None:
+        if context.is_shutdown:
+            return None
+        if event.returncode:
+            raise RuntimeError(f"{name} ended with exit status {event.returncode}")
+        return Shutdown(reason=f"{name} ended")
+
+    return Node(
+        package="poam_ros",
+        executable=name,
+        name=name,
+        output="screen",
+        additional_env={"PYTHONUNBUFFERED": "1"},
+        # An update of the model that is under way may finish.
+        sigterm_timeout="10",
+        on_exit=ended,
+        **arguments,
+    )
+
+
+def _text(value: Value) -> str:
+    """A default as it would be typed."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _parse(text: str, default: Value) -> Any:
+    """The text in the default's type where that is possible; else as it is, to be refused."""
+    try:
+        if isinstance(default, bool):
+            return BOOLEANS.get(text.lower(), text)
+        if isinstance(default, tuple):
+            return [float(part) for part in text.strip("[] ").replace(",", " ").split()]
+        return type(default)(text)
+    except ValueError:
+        return text
+
+
+def _parameter(value: Value) -> Any:
+    """A value as launch_ros takes it: text stays text even where it reads as a number."""
+    if isinstance(value, tuple):
+        return list(value)
+    return ParameterValue(value, value_type=str) if isinstance(value, str) else value

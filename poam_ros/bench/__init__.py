@@ -1,0 +1,1 @@
+"""What an update, a prediction and a message cost."""

@@ -1,0 +1,1 @@
+"""Those that feed the survey: a thread, lock-step, a replay."""

@@ -1,0 +1,146 @@
+"""The kernels that the Attentive Kernel is compared with (Chen et al., 2022), and their table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .attentive import AttentiveKernel, ElevationKernel, tanh_network
+
+
+def _squared_distances(X1: Tensor, X2: Tensor) -> Tensor:
+    """|x - x'|^2 [..., N1, N2], from differences: exact on the diagonal."""
+    return (X1.unsqueeze(-2) - X2.unsqueeze(-3)).square().sum(-1)
+
+
+class RBFKernel(ElevationKernel):
+    """The stationary kernel: alpha exp(-|x - x'|^2 / (2 l^2)) with one lengthscale l, learned."""
+
+    def __init__(self, lengthscale: float = 0.5, amplitude: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(amplitude, **kwargs)
+        self._register_positive("raw_lengthscale", lengthscale)
+
+    @property
+    def lengthscale(self) -> Tensor:
+        """The lengthscale l, a positive scalar."""
+        return self.raw_lengthscale_constraint.transform(self.raw_lengthscale)
+
+    def lengthscale_at(self, X: Tensor) -> Tensor:
+        """The same lengthscale [N] everywhere."""
+        return self.lengthscale.expand(X.shape[:-1])
+
+    def _covariance(self, X1: Tensor, X2: Tensor, base: Tensor | None) -> Tensor:
+        rate = -0.5 / self.lengthscale.square()
+        return self.amplitude * (_squared_distances(X1, X2) * rate).exp()
+
+
+class GibbsKernel(ElevationKernel):
+    """The Gibbs kernel, whose lengthscale l(x) is a function of the place (Gibbs, 1997).
+
+    k(x, x') = alpha (2 l l' / (l^2 + l'^2))^(D/2) exp(-|x - x'|^2 / (l^2 + l'^2)); l(x) lies
+    between the two bounds and comes from a network like that of the Attentive Kernel.
+    """
+
+    def __init__(
+        self,
+        dim: int = 2,
+        min_lengthscale: float = 0.05,
+        max_lengthscale: float = 0.5,
+        hidden: int = 10,
+        amplitude: float = 1.0,
+        generator: torch.Generator | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(amplitude, **kwargs)
+        self.min_lengthscale, self.max_lengthscale = min_lengthscale, max_lengthscale
+        self.network = tanh_network(dim, hidden, 1, generator)
+
+    def lengthscale_at(self, X: Tensor) -> Tensor:
+        """l(x) [..., N]."""
+        assert self.network is not None
+        share = torch.sigmoid(self.network(X)).squeeze(-1)
+        return self.min_lengthscale + (self.max_lengthscale - self.min_lengthscale) * share
+
+    def _covariance(self, X1: Tensor, X2: Tensor, base: Tensor | None) -> Tensor:
+        l1 = self.lengthscale_at(X1).unsqueeze(-1)
+        l2 = self.lengthscale_at(X2).unsqueeze(-2)
+        squares = l1.square() + l2.square()
+        prefactor = (2 * l1 * l2 / squares) ** (X1.shape[-1] / 2)
+        return self.amplitude * prefactor * (-_squared_distances(X1, X2) / squares).exp()
+
+
+class DeepKernel(RBFKernel):
+    """Deep kernel learning (Wilson et al., 2016): an RBF kernel on x + g(x), g a network."""
+
+    def __init__(
+        self,
+        dim: int = 2,
+        lengthscale: float = 0.5,
+        hidden: int = 10,
+        amplitude: float = 1.0,
+        generator: torch.Generator | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(lengthscale, amplitude, **kwargs)
+        self.network = tanh_network(dim, hidden, dim, generator)
+
+    def features(self, X: Tensor) -> Tensor:
+        """x + g(x) [..., N, D]: a bent map of the same place."""
+        assert self.network is not None
+        return X + self.network(X)
+
+    def lengthscale_at(self, X: Tensor) -> Tensor:
+        """What a small step meets: l over the root mean square stretch of the features [N]."""
+        jacobian = torch.func.vmap(torch.func.jacrev(self.features))(X)
+        stretch = (jacobian.square().sum((-1, -2)) / X.shape[-1]).sqrt()
+        return self.lengthscale / stretch
+
+    def _covariance(self, X1: Tensor, X2: Tensor, base: Tensor | None) -> Tensor:
+        F1 = self.features(X1)
+        return super()._covariance(F1, F1 if X2 is X1 else self.features(X2), base)
+
+
+@dataclass(frozen=True)
+class KernelOptions:
+    """What a kernel is made from; lengthscales in scaled units."""
+
+    min_lengthscale: float = 0.05
+    max_lengthscale: float = 0.5
+    num_lengthscales: int = 10
+    amplitude: float = 1.0
+
+
+def _attentive(options: KernelOptions, generator: torch.Generator) -> ElevationKernel:
+    return AttentiveKernel(**asdict(options), generator=generator)
+
+
+def _rbf(options: KernelOptions, generator: torch.Generator) -> ElevationKernel:
+    return RBFKernel(options.max_lengthscale, options.amplitude)
+
+
+def _gibbs(options: KernelOptions, generator: torch.Generator) -> ElevationKernel:
+    return GibbsKernel(
+        min_lengthscale=options.min_lengthscale,
+        max_lengthscale=options.max_lengthscale,
+        amplitude=options.amplitude,
+        generator=generator,
+    )
+
+
+def _deep(options: KernelOptions, generator: torch.Generator) -> ElevationKernel:
+    return DeepKernel(
+        lengthscale=options.max_lengthscale, amplitude=options.amplitude, generator=generator
+    )
+
+
+#: The kernels by name. RBF and deep kernel start at the largest lengthscale, as published.
+KERNELS: dict[str, Callable[[KernelOptions, torch.Generator], ElevationKernel]] = {
+    "attentive": _attentive,
+    "rbf": _rbf,
+    "gibbs": _gibbs,
+    "deep": _deep,
+}

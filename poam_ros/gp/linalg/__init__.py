@@ -1,0 +1,1 @@
+"""Factorisations with the one jitter policy, and the BLAS that they stand on."""

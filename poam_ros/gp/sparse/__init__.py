@@ -1,0 +1,1 @@
+"""Inducing-point Gaussian processes that learn online: the paper's methods."""

@@ -1,0 +1,1 @@
+"""Where to go next: pilot surveys, planners, and when a waypoint counts as reached."""

@@ -1,0 +1,124 @@
+"""When a waypoint counts as reached, whatever moves the vehicle. Numpy only."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+
+from ..errors import InputError
+
+Arrival = Literal["reached", "passed", "timeout"]
+
+
+class GoalWatch:
+    """Judges arrival at one goal from positions over time, whatever moves the vehicle.
+
+    ``reached``: the path came within ``goal_radius`` of the goal, at or between two positions.
+    ``passed``: the closest approach lies within ``capture_radius``, and the vehicle now moves away
+    (one with bounded turning may never come nearer) or has come to rest there.
+    ``timeout``: twice the time for the straight way, plus half a minute for turning and delays.
+
+    A descent that starts inside the capture radius does not count as an approach: a car has to
+    leave a goal that lies inside its turning circle before it can come back to it.
+
+    Args:
+        goal: [2], metres.
+        goal_radius: metres; also how far the distance must fall, and rise again, to be an approach.
+        capture_radius: metres; about the vehicle's turning diameter.
+        max_speed: m/s, of the vehicle; sets the time limit.
+
+    Raises:
+        InputError: if the goal is not finite, or a radius or the speed is not positive.
+    """
+
+    DETOUR = 2.0  # times the straight way
+    GRACE = 30.0  # seconds
+    REST = 3.0  # seconds without motion within the capture radius
+
+    def __init__(
+        self,
+        goal: np.ndarray,
+        goal_radius: float = 0.1,
+        capture_radius: float = 1.34,
+        max_speed: float = 1.0,
+    ) -> None:
+        self.goal = np.array(goal, dtype=float)
+        if self.goal.shape != (2,) or not np.all(np.isfinite(self.goal)):
+            raise InputError(f"goal: expected two finite numbers, got {goal}")
+        if not (goal_radius > 0 and capture_radius > 0 and max_speed > 0):
+            raise InputError(
+                "goal watch: expected positive goal_radius, capture_radius and max_speed, got "
+                f"{goal_radius}, {capture_radius} and {max_speed}"
+            )
+        self.goal_radius = goal_radius
+        self.capture_radius = capture_radius
+        self.max_speed = max_speed
+        self.deadline = math.inf  # on the clock of update(), from the first position on
+        self._last_time: float | None = None
+        self._position = self.goal
+
+    def update(self, position: np.ndarray, time_s: float) -> Arrival | None:
+        """Takes the position [2] at a time in seconds; 'reached', 'passed', 'timeout' or None.
+
+        The first call starts the clock. A position that is not finite is skipped, but time runs on;
+        a clock that jumps back starts the watch anew.
+        """
+        position = np.asarray(position, dtype=float)
+        finite = bool(np.all(np.isfinite(position)))
+        if self._last_time is None or time_s < self._last_time:
+            if not finite:
+                return None
+            self._start(position, time_s)
+        self._last_time = time_s
+        if finite:
+            closest = _distance_to_segment(self.goal, self._position, position)
+            distance = float(np.linalg.norm(position - self.goal))
+            self._position = position
+            if closest <= self.goal_radius:
+                return "reached"
+            if self._turned_away(closest, distance) or self._rests(position, distance, time_s):
+                return "passed"
+        return "timeout" if time_s > self.deadline else None
+
+    def _start(self, position: np.ndarray, time_s: float) -> None:
+        distance = float(np.linalg.norm(position - self.goal))
+        self.deadline = time_s + self.DETOUR * distance / self.max_speed + self.GRACE
+        self._position = position
+        self._anchor, self._anchor_time = position, time_s
+        self._falling = False
+        self._extreme = distance  # highest distance while rising, lowest while falling
+        self._first_distance = distance
+        self._approach_counts = distance > self.capture_radius
+
+    def _turned_away(self, closest: float, distance: float) -> bool:
+        """Follows the turning points of the distance; True after a minimum that is an arrival."""
+        # Between two positions the distance first falls to `closest`, then rises to `distance`.
+        for value in (closest, distance):
+            if self._falling and value - self._extreme >= self.goal_radius:
+                if self._approach_counts and self._extreme <= self.capture_radius:
+                    return True
+                self._falling, self._approach_counts = False, True
+                self._extreme = value
+            elif not self._falling and self._extreme - value >= self.goal_radius:
+                self._falling, self._extreme = True, value
+            else:
+                self._extreme = (min if self._falling else max)(self._extreme, value)
+            if value - self._first_distance >= self.goal_radius:
+                self._approach_counts = True
+        return False
+
+    def _rests(self, position: np.ndarray, distance: float, time_s: float) -> bool:
+        """Whether the vehicle holds its place within the capture radius: it thinks it is there."""
+        if np.linalg.norm(position - self._anchor) > self.goal_radius:
+            self._anchor, self._anchor_time = position, time_s
+        return distance <= self.capture_radius and time_s - self._anchor_time >= self.REST
+
+
+def _distance_to_segment(point: np.ndarray, start: np.ndarray, end: np.ndarray) -> float:
+    """Distance of the point [2] to the segment between start and end [2]."""
+    along = end - start
+    length = float(along @ along)
+    fraction = 0.0 if length == 0 else float(np.clip((point - start) @ along / length, 0, 1))
+    return float(np.linalg.norm(start + fraction * along - point))

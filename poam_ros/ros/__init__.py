@@ -1,0 +1,1 @@
+"""ROS 2: messages, parameters, transforms, diagnostics, and the nodes."""

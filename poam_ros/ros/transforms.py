@@ -1,0 +1,73 @@
+"""Odometry from another frame into the map's, by tf2 where it is installed."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from rclpy.node import Node
+from rclpy.time import Time
+
+from ..survey.odometry import VehicleState, multiply, rotate
+
+
+class FrameChanger:
+    """Brings states into one frame.
+
+    tf2's buffer and listener are made when the first state in another frame comes, and only where
+    the package is there. The latest transform is taken: the one between `odom` and `map` is a slow
+    correction, and waiting for the exact moment would hold up every ping.
+    """
+
+    def __init__(self, node: Node, frame_id: str) -> None:
+        self._node = node
+        self._frame_id = frame_id
+        self._buffer: Any = None
+        self._listener: Any = None
+        self._missing = False
+        self.reason = ""
+
+    def into_map(self, state: VehicleState) -> VehicleState | None:
+        """The state in the map's frame; None, and ``reason`` set, where it cannot be brought."""
+        if state.frame_id == self._frame_id:
+            return state
+        if self._buffer is None and not self._missing:
+            self._listen()
+        if self._missing:
+            self.reason = (
+                f"odometry is in frame '{state.frame_id}', the map in '{self._frame_id}', "
+                "and tf2_ros is not installed"
+            )
+            return None
+        try:
+            found = self._buffer.lookup_transform(self._frame_id, state.frame_id, Time())
+        except Exception as error:  # tf2 raises half a dozen types without a common one of its own
+            self.reason = f"no transform from '{state.frame_id}' to '{self._frame_id}': {error}"
+            return None
+        return transformed(state, found.transform, self._frame_id)
+
+    def _listen(self) -> None:
+        try:
+            tf2_ros = importlib.import_module("tf2_ros")
+        except ImportError:
+            self._missing = True
+            return
+        self._buffer = tf2_ros.Buffer()
+        self._listener = tf2_ros.TransformListener(self._buffer, self._node)
+
+
+def transformed(state: VehicleState, transform: Any, frame_id: str) -> VehicleState:
+    """The state under a geometry_msgs/Transform; one without a valid rotation is left to fail."""
+    r, t = transform.rotation, transform.translation
+    norm = math.hypot(r.x, r.y, r.z, r.w) or math.nan
+    turn = (r.x / norm, r.y / norm, r.z / norm, r.w / norm)
+    x, y, z = rotate(turn, np.array(state.position)) + (t.x, t.y, t.z)
+    return replace(
+        state,
+        position=(float(x), float(y), float(z)),
+        quaternion=multiply(turn, state.quaternion),
+        frame_id=frame_id,
+    )

@@ -1,0 +1,27 @@
+"""The measurement of latencies: real nodes, a few seconds."""
+
+import json
+import subprocess
+
+import pytest
+
+pytest.importorskip("rclpy")
+pytest.importorskip("torch")
+
+pytestmark = [pytest.mark.ros, pytest.mark.slow]
+
+
+def test_profile_of_the_nodes_counts_what_came_back(ros_env, python):
+    command = [python, "-m", "poam_ros.app.cli", "profile", "--nodes", "6", "--json"]
+    done = subprocess.run(
+        command, env=ros_env, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["odometry"]["count"] > 300
+    assert result["ping_to_map"]["count"] >= 1
+    for name in ("odometry", "ping_to_map", "publish"):
+        spread = result[name]
+        assert 0 < spread["median_s"] <= spread["p99_s"] <= spread["worst_s"]
+    # No map comes before its own update and prediction are done.
+    assert result["ping_to_map"]["worst_s"] > result["update"]["median_s"]

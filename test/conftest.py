@@ -1,0 +1,78 @@
+"""ROS for the tests of the nodes: a domain of one's own, this machine only."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+# Before rclpy is loaded, and inherited by every process a test starts. Concurrent runs of the
+# suite on one machine get domains of their own.
+os.environ["ROS_DOMAIN_ID"] = os.environ.get("POAM_TEST_DOMAIN") or str(1 + os.getpid() % 90)
+os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def ros_env():
+    """The environment of a child process that runs a node from this checkout."""
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+
+
+@pytest.fixture
+def ros():
+    """rclpy's default context; `ros(factory)` makes a node that spins on a thread of its own."""
+    rclpy = pytest.importorskip("rclpy")
+    from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+
+    rclpy.init()
+    spun = []
+
+    def spin(executor):
+        with contextlib.suppress(ExternalShutdownException):
+            executor.spin()
+
+    def start(factory, **options):
+        node = factory(**options)
+        executor = SingleThreadedExecutor()
+        executor.add_node(node)
+        thread = threading.Thread(target=spin, args=(executor,), daemon=True)
+        thread.start()
+        spun.append((node, executor, thread))
+        return node
+
+    yield start
+    for node, executor, thread in spun:
+        executor.shutdown()
+        thread.join(5)
+        node.destroy_node()
+    rclpy.try_shutdown()
+
+
+@pytest.fixture
+def eventually():
+    """`eventually(condition)`: its first true value, or an assertion after the timeout."""
+
+    def wait(condition, timeout=15.0, what=""):
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            if value := condition():
+                return value
+            time.sleep(0.02)
+        raise AssertionError(what or f"not true within {timeout} s")
+
+    return wait
+
+
+@pytest.fixture
+def python():
+    """The interpreter that runs the tests."""
+    return sys.executable

@@ -1,0 +1,234 @@
+"""A small mission on real elevation, whole: deterministic, complete, and it learns."""
+
+import csv
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib", reason="the built-in real terrain comes with matplotlib")
+
+from matplotlib.figure import Figure
+
+from poam_ros.app.cli import main
+from poam_ros.drivers.lockstep import (
+    EPOCH_COLUMNS,
+    MISSION_PILOTS,
+    RANDOM_SAMPLES,
+    Mission,
+    MissionSettings,
+    run_mission,
+)
+from poam_ros.errors import InputError
+from poam_ros.mapping import BathymetricMapper, ModelSettings
+from poam_ros.planning.pilots import PILOTS
+from poam_ros.runs.figures import _from_zero, draw_run
+from poam_ros.runs.folder import read_map, read_table
+from poam_ros.world.simulation import SonarSettings
+from poam_ros.world.terrain import WORKSPACE, load_terrain
+
+SMALL = ModelSettings(num_inducing=120, steps=5, minibatch=64)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    run_mission(load_terrain("jacksboro"), MissionSettings(max_samples=800, model=SMALL), folder)
+    return folder
+
+
+def test_leaves_everything_that_was_promised(folder):
+    with (folder / "epochs.csv").open() as file:
+        assert tuple(next(csv.reader(file))) == EPOCH_COLUMNS
+    epochs, samples = read_table(folder / "epochs.csv"), read_table(folder / "samples.csv")
+    assert epochs["samples"][-1] == len(samples["z"]) == 800
+    assert np.all(np.diff(epochs["samples"]) > 0) and np.all(np.diff(epochs["time_s"]) > 0)
+    # A true 3 Hz: 800 pings take 800 / 3 s, to within a control period.
+    assert abs(epochs["time_s"][-1] - 800 / 3) <= 0.1
+    assert np.abs(np.column_stack((samples["x"], samples["y"]))).max() <= 31
+    snapshot = read_map(folder / "map.npz")
+    assert snapshot.mean.shape == (120, 120) and np.all(snapshot.variance > 0)
+    assert (folder / "config.yaml").exists()
+
+
+def test_learns_the_terrain(folder):
+    epochs = read_table(folder / "epochs.csv")
+    assert epochs["smse"][-1] < 0.96 * epochs["smse"][0] < 0.6
+    assert epochs["msll"][-1] < epochs["msll"][0] - 0.05
+
+
+@pytest.mark.parametrize(
+    ("values", "top"), [([0.5, 0.2], 0.54), ([np.nan, 3.0], 3.24), ([np.nan], None), ([0.0], None)]
+)
+def test_curves_of_sizes_begin_at_zero_and_leave_room_above(values, top):
+    axis = Figure().subplots()
+    axis.plot(values)
+    _from_zero(axis, np.array(values))
+    low, high = axis.get_ylim()
+    assert low == 0 and (high > 0 if top is None else np.isclose(high, top))
+
+
+def test_draws_its_figures_from_the_files_alone(folder):
+    for path in draw_run(folder):
+        assert path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 30_000
+
+
+def test_same_seed_same_epochs_but_for_times(folder, tmp_path):
+    settings = MissionSettings(max_samples=800, model=SMALL)
+    run_mission(load_terrain("jacksboro"), settings, tmp_path)
+    first, second = read_table(folder / "epochs.csv"), read_table(tmp_path / "epochs.csv")
+    for column in set(EPOCH_COLUMNS) - {"update_s", "predict_s"}:
+        np.testing.assert_array_equal(first[column], second[column])
+    assert (folder / "samples.csv").read_text() == (tmp_path / "samples.csv").read_text()
+
+
+def test_another_seed_another_mission(folder, tmp_path):
+    settings = MissionSettings(max_samples=650, model=SMALL, seed=1)
+    run_mission(load_terrain("jacksboro"), settings, tmp_path)
+    first, second = read_table(folder / "samples.csv"), read_table(tmp_path / "samples.csv")
+    assert not np.array_equal(first["z"][:600], second["z"][:600])
+
+
+def test_a_budget_below_the_pilot_survey_still_makes_a_map_and_says_so(tmp_path, caplog):
+    records = run_mission(
+        load_terrain("seamounts"), MissionSettings(max_samples=50, model=SMALL), tmp_path
+    )
+    assert [r.samples for r in records] == [50]
+    assert (tmp_path / "map.npz").exists()
+    assert "max_samples = 50 ends the mission inside its pilot survey" in caplog.text
+
+
+def begun(seed=0, terrain="seamounts", **changes):
+    """A mission after its initial samples, and their record."""
+    settings = MissionSettings(pilot=RANDOM_SAMPLES, seed=seed, model=SMALL, **changes)
+    mission = Mission(load_terrain(terrain), settings)
+    return mission, next(mission.epochs())
+
+
+def test_random_initial_samples_are_uniform_with_the_sonars_noise():
+    mission, record = begun()
+    xy, z = mission.mapper.xy, mission.mapper.z
+    assert record.samples == len(z) == 562 and record.time_s == 0
+    assert WORKSPACE.contains(xy).all()
+    quarters = np.histogram2d(*xy.T, bins=2, range=[[-30, 30]] * 2)[0]
+    assert quarters.min() > 562 / 4 - 4 * np.sqrt(562 * 3 / 16)
+    noise = z - mission.terrain.elevation_at(xy)
+    assert abs(noise.mean()) < 4 / np.sqrt(562) and abs(noise.std() - 1) < 0.15
+
+
+def test_random_initial_samples_start_anywhere_and_follow_the_seed():
+    first, again, other = (begun(seed)[0] for seed in (3, 3, 4))
+    np.testing.assert_array_equal(first.mapper.xy, again.mapper.xy)
+    np.testing.assert_array_equal(first.mapper.z, again.mapper.z)
+    assert first.simulation.pose == again.simulation.pose != other.simulation.pose
+    assert not np.isclose(first.mapper.xy[:, None], other.mapper.xy[None]).all(2).any()
+    starts = np.array([begun(seed, max_samples=5)[0]._position for seed in range(20)])
+    assert WORKSPACE.contains(starts).all() and (starts.std(0) > 8).all()
+
+
+def test_random_initial_samples_places_do_not_depend_on_the_noise():
+    quiet, loud = (begun(sonar=SonarSettings(noise_std=s))[0] for s in (0.0, 3.0))
+    np.testing.assert_array_equal(quiet.mapper.xy, loud.mapper.xy)
+    np.testing.assert_allclose(quiet.mapper.z, quiet.terrain.elevation_at(quiet.mapper.xy))
+    assert quiet.simulation.pose == loud.simulation.pose
+
+
+def test_random_initial_samples_follow_rate_budget_and_range():
+    assert begun(sonar=SonarSettings(rate=1.0))[1].samples == 187
+    assert begun(max_samples=40)[1].samples == 40
+    mission, record = begun(sonar=SonarSettings(max_range=150.0))
+    assert 0 < record.samples < 562
+    assert mission.mapper.z.min() >= mission.simulation.sonar_z - 150.0
+
+
+def test_a_mission_goes_on_from_random_initial_samples(tmp_path):
+    settings = MissionSettings(pilot=RANDOM_SAMPLES, max_samples=620, model=SMALL)
+    records = run_mission(load_terrain("seamounts"), settings, tmp_path)
+    samples = read_table(tmp_path / "samples.csv")
+    assert records[0].samples == 562 and records[-1].samples == len(samples["z"]) == 620
+    # From the random start on, a path: neighbours at 3 Hz and 1 m/s are a third of a metre apart.
+    path = np.column_stack((samples["x"], samples["y"]))[562:]
+    assert np.linalg.norm(np.diff(path, axis=0), axis=1).max() < 0.34
+    assert abs(records[-1].time_s - 58 / 3) <= 0.1
+
+
+def test_the_nodes_offer_no_pilot_that_only_a_lock_step_mission_has():
+    assert set(MISSION_PILOTS) - set(PILOTS) == {RANDOM_SAMPLES}
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("planner", "best"), ("pilot", "spiral"), ("max_samples", 0)]
+)
+def test_settings_are_checked(option, value):
+    with pytest.raises(InputError, match=f"{option}: expected"):
+        MissionSettings(**{option: value})
+
+
+def test_the_command_runs_it(tmp_path, capsys):
+    options = ["--terrain", "seamounts", "--max-samples", "60", "--num-inducing", "30"]
+    assert main(["run", *options, "--output", str(tmp_path / "a")]) == 0
+    out = capsys.readouterr().out
+    assert "60 samples" in out and str(tmp_path / "a" / "maps.png") in out
+    assert (tmp_path / "a" / "metrics.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--method", "magic"], "method: expected one of poam"),
+        (["--terrain", "atlantis"], "atlantis"),
+        (["--planner", "best"], "planner: expected one of max-entropy"),
+        (["--pilot", "spiral"], "pilot: expected one of bezier"),
+        (["--seed", "-1"], "seed: expected"),
+        (["--max-samples", "0"], "max_samples: expected"),
+        (["--sonar-rate", "0"], "rate"),
+        (["--num-inducing", "0"], "num_inducing: expected"),
+        (["--resolution", "-1"], "resolution: expected"),
+        (["--device", "abacus"], "device: expected"),
+        (["--elevation-range", "5", "5"], "elevation_range"),
+    ],
+)
+def test_wrong_input_is_one_line_and_status_2(options, words, tmp_path, capsys):
+    given = ["run", "--max-samples", "30", "--output", str(tmp_path), *options]
+    assert main(given) == 2
+    error = capsys.readouterr().err
+    assert words in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [([], "COMMAND"), (["fly"], "invalid choice: 'fly'"), (["run", "--seed", "x"], "--seed")],
+)
+def test_wrong_words_are_one_line_and_status_2(arguments, words, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    error = capsys.readouterr().err
+    assert caught.value.code == 2 and words in error and error.count("\n") == 1
+
+
+def test_the_planner_may_leave_the_noise_out(tmp_path, monkeypatch):
+    asked = []
+    real = BathymetricMapper.predict
+
+    def predict(self, xy, noise=True):
+        asked.append((len(xy), noise))
+        return real(self, xy, noise)
+
+    monkeypatch.setattr(BathymetricMapper, "predict", predict)
+    for noise in (True, False):
+        asked.clear()
+        settings = MissionSettings(max_samples=620, model=SMALL, planner_noise=noise)
+        run_mission(load_terrain("jacksboro"), settings, tmp_path)
+        candidates = {given for count, given in asked if count == 2000}
+        assert candidates == {noise}
+        assert all(given for count, given in asked if count == 2500)
+
+
+def test_published_behaviour_is_an_option_of_poam(tmp_path):
+    published = replace(SMALL, published=True)
+    terrain = load_terrain("jacksboro")
+    settings = [MissionSettings(max_samples=620, model=m) for m in (SMALL, published)]
+    paper, other = (run_mission(terrain, s, tmp_path / str(i)) for i, s in enumerate(settings))
+    assert paper[0].metrics.smse != other[0].metrics.smse
+    with pytest.raises(InputError, match="published: expected a method with POAM's update"):
+        replace(published, method="ovc")

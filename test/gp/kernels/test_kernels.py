@@ -1,0 +1,102 @@
+"""The Attentive Kernel against the paper's formula, and what a kernel must be."""
+
+import numpy as np
+import pytest
+import torch
+from problems import make_kernel, numpy_kernel, scattered
+
+from poam_ros.gp.kernels.attentive import AttentiveKernel
+
+
+def test_equals_the_formula():
+    kernel, X1, X2 = make_kernel(), scattered(40, 0).X, scattered(30, 1).X
+    K = kernel.forward(X1, X2).detach().numpy()
+    np.testing.assert_allclose(K, numpy_kernel(kernel, X1.numpy(), X2.numpy()), atol=1e-13)
+
+
+def test_is_a_gpytorch_kernel():
+    kernel, X1, X2 = make_kernel(), scattered(20, 0).X, scattered(10, 1).X
+    lazily = kernel(X1, X2).to_dense()
+    torch.testing.assert_close(lazily, kernel.forward(X1, X2))
+    torch.testing.assert_close(kernel(X1, diag=True), kernel.forward(X1, X1).diagonal())
+    pairs = kernel.forward(X1[:10], X2, diag=True)
+    torch.testing.assert_close(pairs, kernel.forward(X1[:10], X2).diagonal())
+    batched = kernel.forward(X1.reshape(2, 10, 2), X2.expand(2, 10, 2))
+    torch.testing.assert_close(batched[1], kernel.forward(X1[10:], X2))
+
+
+def test_is_symmetric_positive_semi_definite_with_the_amplitude_on_its_diagonal():
+    kernel, X = make_kernel(sharpness=8.0), scattered(300, 2).X
+    K = kernel.forward(X, X).detach()
+    torch.testing.assert_close(K, K.mT, rtol=0, atol=1e-15)
+    torch.testing.assert_close(K.diagonal(), kernel.amplitude.detach().expand(300))
+    assert torch.linalg.eigvalsh(K).min() > -1e-10
+    assert kernel.amplitude.item() == pytest.approx(1.3)
+
+
+def test_takes_points_of_different_weights_apart():
+    # A kernel without the similarity factor would still correlate them.
+    kernel = make_kernel(sharpness=1.0)
+    with torch.no_grad():
+        for name, parameter in kernel.network.named_parameters():
+            parameter.mul_(0.0 if "bias" in name else 6.0)
+    X = torch.tensor([[-0.9, 0.0], [0.9, 0.0]], dtype=torch.float64)
+    W = kernel.weights(X)
+    K = kernel.forward(X, X).detach()
+    similarity = (W[0] @ W[1]).item()
+    assert similarity < 0.9
+    plain = (W[0] * W[1] * kernel.base(X[:1], X[1:]).squeeze()).sum() * kernel.amplitude
+    assert K[0, 1].item() == pytest.approx(similarity * plain.item())
+
+
+def test_lengthscale_is_a_convex_combination():
+    kernel, X = make_kernel(sharpness=8.0), scattered(200, 3).X
+    lengthscale = kernel.lengthscale_at(X).detach()
+    weights = kernel.weights(X).square()
+    torch.testing.assert_close(weights.sum(-1), torch.ones(200, dtype=torch.float64))
+    assert lengthscale.min() >= 0.05 and lengthscale.max() <= 0.5
+    torch.testing.assert_close(lengthscale, (weights * kernel.lengthscales).sum(-1).detach())
+
+
+class Plain(torch.nn.Module):
+    """A kernel whose call is its forward, without gpytorch's lazy evaluation."""
+
+    def __init__(self, kernel):
+        super().__init__()
+        self.kernel = kernel
+
+    def forward(self, X1, X2):
+        return self.kernel.forward(X1, X2)
+
+
+def test_gradients_pass_gradcheck():
+    plain = Plain(make_kernel())
+    names, values = zip(*plain.named_parameters(), strict=True)
+    X1, X2 = scattered(6, 4).X.requires_grad_(), scattered(5, 5).X.requires_grad_()
+
+    def covariance(X1, X2, *values):
+        return torch.func.functional_call(plain, dict(zip(names, values, strict=True)), (X1, X2))
+
+    leaves = [v.detach().clone().requires_grad_() for v in values]
+    assert torch.autograd.gradcheck(covariance, (X1, X2, *leaves))
+
+
+def test_the_base_from_before_changes_nothing():
+    kernel, X1, X2 = make_kernel(), scattered(20, 0).X, scattered(10, 1).X
+    torch.testing.assert_close(
+        kernel.forward(X1, X2, base=kernel.base(X1, X2)), kernel.forward(X1, X2), rtol=0, atol=0
+    )
+
+
+def test_same_generator_same_kernel_and_the_global_one_untouched():
+    before = torch.random.get_rng_state()
+    first, second = make_kernel(seed=7), make_kernel(seed=7)
+    assert torch.equal(before, torch.random.get_rng_state())
+    for a, b in zip(first.parameters(), second.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("bad", [(0.0, 0.5, 10), (0.6, 0.5, 10), (0.05, 0.5, 0)])
+def test_refuses_impossible_lengthscales(bad):
+    with pytest.raises(ValueError, match="expected 0 < min_lengthscale"):
+        AttentiveKernel(2, *bad)

@@ -1,0 +1,173 @@
+"""Messages to arrays and back."""
+
+from __future__ import annotations
+
+import array
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from poam_ros.errors import InputError
+from poam_ros.geometry import Extent, Grid
+
+pytest.importorskip("rclpy")
+messages = pytest.importorskip("poam_ros.ros.messages")
+
+from nav_msgs.msg import OccupancyGrid  # noqa: E402
+from sensor_msgs.msg import PointCloud2, PointField  # noqa: E402
+
+from poam_ros.survey.gate import RawPing  # noqa: E402
+from poam_ros.survey.odometry import VehicleState  # noqa: E402
+
+STAMP = 12_345_678_901_234
+
+
+@pytest.fixture
+def snapshot():
+    grid = Grid.cells(Extent(-3, 1, 10, 12), 0.5)  # 4 rows, 8 columns
+    rng = np.random.default_rng(0)
+    mean, variance, lengthscale = rng.normal(size=(3, *grid.shape))
+    return SimpleNamespace(
+        grid=grid, mean=mean, variance=variance, lengthscale=lengthscale,
+        inducing_points=rng.normal(size=(7, 2)), samples=3,
+    )  # fmt: skip
+
+
+def test_stamps():
+    for stamp in (0, 999_999_999, STAMP):
+        assert messages.stamp_to_ns(messages.ns_to_stamp(stamp)) == stamp
+
+
+def test_map_cloud_is_float32_of_the_map(snapshot):
+    cloud = messages.write_map_cloud(snapshot, STAMP, "/map")
+    assert (cloud.height, cloud.width) == (4, 8)
+    assert [f.name for f in cloud.fields] == ["x", "y", "z", "variance", "lengthscale"]
+    assert {f.datatype for f in cloud.fields} == {PointField.FLOAT32}
+    assert cloud.header.frame_id == "map"
+    assert cloud.is_dense
+    received = messages.read_map_cloud(cloud)
+    assert received.stamp_ns == STAMP
+    for layer in ("mean", "variance", "lengthscale"):
+        sent = getattr(snapshot, layer).astype(np.float32)
+        np.testing.assert_array_equal(getattr(received, layer), sent)
+    np.testing.assert_array_equal(received.grid.x, snapshot.grid.x)
+    np.testing.assert_array_equal(received.grid.y, snapshot.grid.y)
+
+
+def test_map_cloud_begins_in_the_lower_left_and_runs_along_x(snapshot):
+    cloud = messages.write_map_cloud(snapshot, STAMP, "map")
+    points = np.frombuffer(cloud.data, dtype="<f4").reshape(-1, 5)
+    np.testing.assert_allclose(points[0, :2], [-2.75, 10.25])
+    np.testing.assert_allclose(points[1, :2], [-2.25, 10.25])
+    np.testing.assert_allclose(points[8, :2], [-2.75, 10.75])
+
+
+def test_cloud_of_another_producer_is_read():
+    """Padded points and rows, big-endian, an extra field of another type."""
+    rows, columns, step, row_step = 2, 3, 24, 80
+    raw = bytearray(rows * row_step)
+    for r in range(rows):
+        for c in range(columns):
+            at = r * row_step + c * step
+            raw[at + 4 : at + 16] = np.array([c, r, 10 * r + c], dtype=">f4").tobytes()
+    fields = [
+        PointField(name=n, offset=4 * i + 4, datatype=PointField.FLOAT32, count=1)
+        for i, n in enumerate("xyz")
+    ]
+    fields.append(PointField(name="ring", offset=16, datatype=PointField.UINT16, count=1))
+    cloud = PointCloud2(
+        height=rows, width=columns, fields=fields, is_bigendian=True,
+        point_step=step, row_step=row_step, data=array.array("B", bytes(raw)),
+    )  # fmt: skip
+    grid, layers = messages.read_cloud(cloud)
+    assert grid.shape == (2, 3)
+    np.testing.assert_array_equal(layers["z"], [[0, 1, 2], [10, 11, 12]])
+
+
+def test_clouds_that_are_no_map_are_refused(snapshot):
+    with pytest.raises(InputError, match="expected points"):
+        messages.read_cloud(PointCloud2())
+    terrain = messages.write_terrain_cloud(snapshot.grid, snapshot.mean, STAMP, "map")
+    assert messages.read_cloud(terrain)[1].keys() == {"z"}
+    with pytest.raises(InputError, match="variance"):
+        messages.read_map_cloud(terrain)
+    terrain.data = terrain.data[:-4]
+    with pytest.raises(InputError, match="bytes"):
+        messages.read_cloud(terrain)
+    crooked = messages.write_cloud(snapshot.grid, {"z": snapshot.mean}, STAMP, "map")
+    crooked.data[12] ^= 0x7F
+    with pytest.raises(InputError, match="regular grid"):
+        messages.read_cloud(crooked)
+
+
+def test_occupancy_is_an_affine_image_with_its_bounds(snapshot):
+    values = np.linspace(-5, 20, 32).reshape(4, 8)
+    values[2, 3] = np.nan
+    grid, bounds = messages.write_occupancy(snapshot.grid, values, STAMP, "map")
+    assert bounds == (-5, 20)
+    shown = np.array(grid.data).reshape(4, 8)
+    assert shown[0, 0] == 0
+    assert shown[3, 7] == 100
+    assert shown[2, 3] == -1
+    known = np.isfinite(values)
+    np.testing.assert_allclose(shown[known], 100 * (values[known] + 5) / 25, atol=0.5)
+    assert (grid.info.width, grid.info.height, grid.info.resolution) == (8, 4, 0.5)
+    assert (grid.info.origin.position.x, grid.info.origin.position.y) == (-3.0, 10.0)
+
+
+def test_occupancy_before_a_map_and_of_a_flat_one(snapshot):
+    grid, bounds = messages.write_occupancy(snapshot.grid, None, STAMP, "map")
+    assert isinstance(grid, OccupancyGrid)
+    assert bounds is None
+    assert set(grid.data) == {-1}
+    flat, bounds = messages.write_occupancy(snapshot.grid, np.full((4, 8), 3.0), STAMP, "map")
+    assert set(flat.data) == {0}
+    assert bounds == (3.0, 3.0)
+
+
+def test_inducing_points(snapshot):
+    (marker,) = messages.write_inducing_points(
+        snapshot.inducing_points, 5.0, 0.5, STAMP, "map"
+    ).markers
+    assert len(marker.points) == 7
+    assert marker.points[2].x == snapshot.inducing_points[2, 0]
+    assert marker.points[2].z == 5.0
+    assert marker.pose.orientation.w == 1.0
+    (empty,) = messages.write_inducing_points(np.empty((0, 2)), 0, 1, STAMP, "map").markers
+    assert empty.action == empty.DELETE
+
+
+def test_odometry_round_trip():
+    sent = VehicleState(STAMP, (1.0, 2.0, 3.0), messages.yaw_to_quaternion(0.7), 0.9, -0.2, "map")
+    message = messages.write_odometry(sent)
+    assert message.child_frame_id == "base_link"
+    assert messages.read_odometry(message) == sent
+    assert messages.read_odometry(message).yaw == pytest.approx(0.7)
+    message.header.frame_id = "/odom"
+    assert messages.read_odometry(message).frame_id == "odom"
+
+
+@pytest.mark.parametrize("distance", [12.5, math.inf, -math.inf, math.nan])
+def test_range_round_trip(distance):
+    message = messages.write_range(RawPing(STAMP, distance, 0.5, 100.0))
+    assert message.header.frame_id == "sonar_link"
+    ping = messages.read_range(message)
+    assert ping.range == distance or math.isnan(distance) == math.isnan(ping.range)
+    assert (ping.stamp_ns, ping.min_range, ping.max_range) == (STAMP, 0.5, 100.0)
+
+
+def test_goal_and_path():
+    goal = messages.write_pose((3, -4), STAMP, "map", z=2.0)
+    np.testing.assert_array_equal(messages.read_pose(goal), [3, -4])
+    assert goal.pose.orientation.w == 1.0
+    path = messages.write_path(np.array([[0, 1], [2, 3]]), STAMP, "map")
+    assert [p.pose.position.y for p in path.poses] == [1, 3]
+    assert not messages.write_path(np.empty((0, 2)), STAMP, "map").poses
+
+
+def test_diagnostics_round_trip():
+    sent = messages.write_diagnostics("a/mapper", b"\x01", "text", {"n": 3, "x": 0.1234567}, STAMP)
+    assert messages.read_diagnostics(sent, "mapper") == {"n": "3", "x": "0.123457"}
+    assert messages.read_diagnostics(sent, "planner") == {}

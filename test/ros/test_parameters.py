@@ -1,0 +1,178 @@
+"""One table for descriptors, checks, YAML and docs."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from poam_ros.errors import InputError
+from poam_ros.ros.declaring import Parameter, render_markdown
+from poam_ros.ros.parameters import MAPPER, NODES, PLANNER, SIMULATOR, declare, generated_files
+
+ROOT = Path(__file__).resolve().parents[2]
+ROWS = [pytest.param(row, id=f"{node}-{row.name}") for node, t in NODES.items() for row in t]
+BY_NAME = {row.name: row for row in (*MAPPER, *PLANNER, *SIMULATOR)}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_every_default_is_valid_and_described(row):
+    assert row.convert(list(row.default) if isinstance(row.default, tuple) else row.default) == (
+        row.default
+    )
+    assert row.description
+    assert row.expected
+    if isinstance(row.default, (int, float)) and not isinstance(row.default, bool):
+        assert row.minimum is not None
+        assert row.maximum is not None
+
+
+@pytest.mark.parametrize("table", NODES.values(), ids=NODES)
+def test_names_are_unique(table):
+    assert len({row.name for row in table}) == len(table)
+
+
+def test_integers_stand_for_floats():
+    speed = BY_NAME["speed"].convert(20)
+    assert (speed, type(speed)) == (20.0, float)
+    assert BY_NAME["workspace"].convert([-30, 30, -30, 30]) == (-30.0, 30.0, -30.0, 30.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("speed", "fast"), ("speed", True), ("speed", math.nan), ("speed", 0.0), ("speed", None),
+        ("speed", [1.0]), ("seed", 1.0), ("seed", -1), ("seed", False), ("terrain", 5),
+        ("planner", "greedy"), ("workspace", [0, 1, 2]), ("workspace", "0 1 0 1"),
+        ("workspace", [1, 0, 0, 1]), ("workspace", [0, 1, 0, math.inf]), ("workspace", None),
+    ],
+)  # fmt: skip
+def test_wrong_values_are_refused_with_a_reason(name, value):
+    with pytest.raises(InputError, match=f"parameter {name}: .*expected .*got") as caught:
+        BY_NAME[name].convert(value)
+    assert "\n" not in str(caught.value)
+
+
+def test_choices_are_those_of_the_planning_module():
+    from poam_ros.planning.pilots import PILOTS
+    from poam_ros.planning.planners import PLANNERS
+
+    assert set(BY_NAME["planner"].choices) == set(PLANNERS)
+    assert set(BY_NAME["pilot"].choices) == set(PILOTS)
+
+
+def test_mapper_covers_the_model_settings():
+    mapping = pytest.importorskip("poam_ros.mapping")
+    defaults = vars(mapping.ModelSettings())
+    rows = {row.name: row for row in MAPPER}
+    shared = defaults.keys() & rows.keys()
+    assert defaults.keys() - shared <= {"amplitude", "published"}  # for experiments
+    assert {n: rows[n].default for n in shared} == {n: defaults[n] for n in shared}
+
+
+@pytest.mark.parametrize("path", generated_files())
+def test_generated_files_are_up_to_date(path):
+    assert (ROOT / path).read_text() == generated_files()[path]
+
+
+@pytest.mark.parametrize("name", ["sim.yaml", "robot.yaml"])
+def test_config_files_hold_the_defaults(name):
+    text = (ROOT / "config" / name).read_text()
+    for node, content in yaml.safe_load(text).items():
+        table = {row.name: row for row in NODES[node.removeprefix("/**/")]}
+        values = content["ros__parameters"]
+        assert list(values) == list(table)
+        for key, value in values.items():
+            # Types too: YAML reads 1e-06 as text.
+            assert type(value) in (type(table[key].default), list)
+            assert table[key].convert(value) == table[key].default
+
+
+def test_markdown_has_a_row_per_parameter():
+    lines = render_markdown(MAPPER).splitlines()
+    assert len(lines) == len(MAPPER) + 2
+    assert len({line.count("|") for line in lines}) == 1
+
+
+TABLE = (
+    Parameter("gain", 1.0, "A gain", "m", minimum=0.0, maximum=10.0, mutable=True),
+    Parameter("count", 3, "A count", minimum=1, maximum=5, mutable=True),
+    Parameter("fixed", 2.0, "Fixed", minimum=0.0, maximum=5.0),
+    Parameter("corners", (0.0, 1.0), "Two", mutable=True),
+    Parameter("kind", "a", "A kind", choices=("a", "b"), mutable=True),
+)
+
+
+@pytest.mark.ros
+def test_declared_described_and_changed_at_run_time(ros):
+    from rclpy.node import Node
+    from rclpy.parameter import Parameter as Given
+
+    changes = []
+    overrides = [Given("gain", value=2), Given("corners", value=[3, 4])]
+    node = ros(Node, node_name="declared", parameter_overrides=overrides)
+    values = declare(node, TABLE, changes.append)
+    assert (values.gain, values.count, values.corners) == (2.0, 3, (3.0, 4.0))
+    described = node.describe_parameter("gain")
+    assert described.description == "A gain [m]"
+    assert described.floating_point_range[0].to_value == 10.0
+    assert node.describe_parameter("count").integer_range[0].from_value == 1
+    assert node.describe_parameter("fixed").read_only
+    assert "one of a, b" in node.describe_parameter("kind").additional_constraints
+
+    for name, value in (
+        ("gain", 11.0), ("gain", 11), ("gain", math.nan), ("gain", "x"), ("count", 6),
+        ("count", 2.0), ("fixed", 1.0), ("corners", [1.0]), ("kind", "c"),
+    ):  # fmt: skip
+        (result,) = node.set_parameters([Given(name, value=value)])
+        assert not result.successful, (name, value)
+        assert name in result.reason
+    assert not changes
+    assert values.gain == 2.0
+
+    # All or nothing.
+    both = [Given("gain", value=3.0), Given("count", value=99)]
+    assert not node.set_parameters_atomically(both).successful
+    assert values.gain == 2.0
+
+    (result,) = node.set_parameters([Given("gain", value=7)])
+    assert result.successful
+    assert values.gain == 7.0
+    assert changes == [frozenset({"gain"})]
+
+
+@pytest.mark.ros
+def test_wrong_override_is_refused_at_start(ros):
+    from rclpy.node import Node
+    from rclpy.parameter import Parameter as Given
+
+    node = ros(Node, node_name="refused", parameter_overrides=[Given("gain", value=11)])
+    with pytest.raises(InputError, match="parameter gain: expected a number from 0 to 10, got 11"):
+        declare(node, TABLE)
+
+
+@pytest.mark.ros
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-p", "batch_size:=0"], "parameter batch_size: expected an integer from 1"),
+        (["-p", "resolution:=fine"], "parameter resolution: expected a number"),
+        (["-p", "workspace:=[1,0,0,1]"], "parameter workspace: "),
+        (["-p", "method:=nothing"], "method: expected one of"),
+        (["-p", "output:=/proc/nowhere"], "output: "),
+        (["--params-file", "/no/such/file"], "/no/such/file"),
+    ],
+)
+def test_mapper_process_ends_with_one_line_and_status_2(arguments, words, python, ros_env):
+    pytest.importorskip("rclpy")
+    ended = subprocess.run(
+        [python, "-m", "poam_ros.ros.nodes.mapper", "--ros-args", *arguments],
+        env=ros_env, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 2, ended.stderr
+    assert "Traceback" not in ended.stderr
+    lines = [line for line in ended.stderr.splitlines() if words in line]
+    assert len(lines) == 1, ended.stderr

@@ -1,0 +1,217 @@
+"""The planner node on real rclpy: wall time, odometry by hand."""
+
+from __future__ import annotations
+
+import subprocess
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+
+from geometry_msgs.msg import PoseStamped
+from nav_msgs.msg import Odometry, Path
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from sensor_msgs.msg import PointCloud2
+from std_msgs.msg import String, UInt64
+from std_srvs.srv import Trigger
+
+from poam_ros.geometry import Extent, Grid
+from poam_ros.ros import messages
+from poam_ros.ros.nodes.planner import PlannerNode
+from poam_ros.survey.odometry import VehicleState
+
+WORKSPACE = [-10.0, 10.0, -5.0, 5.0]
+
+
+class Vehicle(Node):
+    """Stands in for vehicle and mapper: hears the planner, and says what a test tells it."""
+
+    def __init__(self) -> None:
+        super().__init__("stand_in")
+        self.states: list[str] = []
+        self.goals: list[PoseStamped] = []
+        self.plans: list[Path] = []
+        self.create_subscription(
+            String, "mission/state", lambda m: self.states.append(m.data), messages.LATCHED
+        )
+        self.create_subscription(PoseStamped, "goal_pose", self.goals.append, messages.GOAL)
+        self.create_subscription(Path, "plan", self.plans.append, messages.LATCHED)
+        self.odometry = self.create_publisher(Odometry, "odom", messages.SENSOR_PUBLISH)
+        self.maps = self.create_publisher(PointCloud2, "map/points", messages.LATCHED)
+        self.samples = self.create_publisher(UInt64, "map/samples", messages.LATCHED)
+
+    def be_at(self, x: float, y: float, frame: str = "map") -> None:
+        now = self.get_clock().now().nanoseconds
+        state = VehicleState(now, (float(x), float(y), 7.0), frame_id=frame)
+        self.odometry.publish(messages.write_odometry(state))
+
+    def send_map(self, best: tuple[float, float], frame: str = "map") -> None:
+        """A map whose variance has its peak at ``best``."""
+        grid = Grid.cells(Extent.of(WORKSPACE), 0.5)
+        distance = np.linalg.norm(grid.points - best, axis=1).reshape(grid.shape)
+        layers = {
+            "z": np.zeros(grid.shape),
+            "variance": np.exp(-(distance**2)) + 1e-3,
+            "lengthscale": np.ones(grid.shape),
+        }
+        self.maps.publish(messages.write_cloud(grid, layers, 1, frame))
+
+    def last_goal(self) -> list[float] | None:
+        return messages.read_pose(self.goals[-1]).tolist() if self.goals else None
+
+
+@pytest.fixture
+def ring(ros, eventually):
+    """A planner with these parameters, and the stand-in that is connected to it."""
+
+    def start(**parameters):
+        given = {"workspace": WORKSPACE, "pilot": "lawnmower", "distance_weight": 0.0} | parameters
+        overrides = [Parameter(name, value=value) for name, value in given.items()]
+        planner = ros(PlannerNode, parameter_overrides=overrides)
+        vehicle = ros(Vehicle)
+        eventually(lambda: vehicle.states == ["pilot"])
+        eventually(lambda: vehicle.odometry.get_subscription_count() == 1)
+        eventually(lambda: planner._goals.get_subscription_count() == 1)
+        return planner, vehicle
+
+    return start
+
+
+def follow_pilot(vehicle, eventually):
+    """Jump from goal to goal until the pilot is over."""
+
+    def step():
+        goal = vehicle.last_goal() or (0.0, 0.0)
+        vehicle.be_at(*goal)
+        return vehicle.states[-1] != "pilot"
+
+    eventually(step)
+
+
+def call(node, eventually, name):
+    client = node.create_client(Trigger, f"planner/{name}")
+    eventually(client.service_is_ready)
+    future = client.call_async(Trigger.Request())
+    eventually(future.done)
+    return future.result()
+
+
+def test_pilot_explore_done(ring, eventually):
+    planner, vehicle = ring(max_samples=50)
+    vehicle.be_at(3, 0)
+    eventually(lambda: vehicle.last_goal() == [10, -5])
+    assert vehicle.goals[-1].header.frame_id == "map"
+    assert vehicle.goals[-1].pose.position.z == 7.0
+    eventually(lambda: vehicle.plans and len(vehicle.plans[-1].poses) == 7)
+    follow_pilot(vehicle, eventually)
+    assert vehicle.states == ["pilot", "exploring"]
+    assert planner._mission.goal is None
+
+    vehicle.send_map((-4, 2))
+    eventually(lambda: np.linalg.norm(np.subtract(vehicle.last_goal(), (-4, 2))) < 0.5)
+    count = len(vehicle.goals)
+    eventually(lambda: len(vehicle.goals) >= count + 2)  # repeated while it holds
+    vehicle.send_map((4, -2))
+
+    def knows_the_new_map():
+        latest = planner._map
+        peak = latest.grid.points[latest.variance.argmax()]
+        return np.linalg.norm(peak - (4, -2)) < 0.5
+
+    # Two topics keep no order between them: arriving first would choose by the old map.
+    eventually(knows_the_new_map)
+    vehicle.be_at(*vehicle.last_goal())
+    eventually(lambda: np.linalg.norm(np.subtract(vehicle.last_goal(), (4, -2))) < 0.5)
+
+    vehicle.samples.publish(UInt64(data=50))
+    eventually(lambda: vehicle.states == ["pilot", "exploring", "done"])
+    eventually(lambda: not vehicle.plans[-1].poses)
+    assert planner._mission.goal is None
+
+
+def test_pause_and_resume(ring, eventually):
+    planner, vehicle = ring()
+    assert not call(vehicle, eventually, "resume").success
+    vehicle.be_at(3, 0)
+    eventually(lambda: vehicle.last_goal() == [10, -5])
+    assert call(vehicle, eventually, "pause").success
+    assert not call(vehicle, eventually, "pause").success
+    eventually(lambda: vehicle.states[-1] == "paused")
+    assert planner._mission.goal is None
+    vehicle.goals.clear()
+    assert call(vehicle, eventually, "resume").success
+    eventually(lambda: vehicle.states == ["pilot", "paused", "pilot"])
+    eventually(lambda: vehicle.last_goal() == [10, -5])
+
+
+def test_refuses_what_is_in_another_frame_or_no_map(ring, eventually):
+    planner, vehicle = ring()
+    refused = planner._refusals.counts
+    vehicle.be_at(3, 0, frame="odom")
+    eventually(lambda: refused["odometry_frame"] == 1)
+    vehicle.be_at(float("nan"), 0)
+    eventually(lambda: refused["odometry_not_finite"] == 1)
+    vehicle.send_map((0, 0), frame="odom")
+    eventually(lambda: refused["map_frame"] == 1)
+    vehicle.maps.publish(PointCloud2(header=messages.header(1, "map")))
+    eventually(lambda: refused["map_unreadable"] == 1)
+    assert planner._mission.position is None
+    assert vehicle.states == ["pilot"]
+
+
+def test_a_map_of_nans_moves_nothing(ring, eventually):
+    planner, vehicle = ring()
+    vehicle.be_at(3, 0)
+    eventually(lambda: vehicle.last_goal() is not None)
+    follow_pilot(vehicle, eventually)
+    vehicle.send_map((float("nan"), 0))
+    eventually(lambda: planner._refusals.counts["map_unusable"] >= 1)
+    assert planner._mission.goal is None
+    vehicle.send_map((1, 1))
+    eventually(lambda: planner._mission.goal is not None)
+
+
+def test_limits_may_change_at_run_time(ring, eventually):
+    planner, vehicle = ring(max_samples=0)
+    vehicle.samples.publish(UInt64(data=100))
+    eventually(lambda: planner._mission.samples == 100)
+    results = planner.set_parameters([Parameter("max_samples", value=-1)])
+    assert not results[0].successful
+    planner.set_parameters([Parameter("max_samples", value=60)])
+    eventually(lambda: vehicle.states[-1] == "done")
+
+
+def test_seeds_make_the_pilot_and_the_waypoints_apart(ros):
+    def waypoints(pilot):
+        node = ros(
+            PlannerNode,
+            parameter_overrides=[
+                Parameter("planner", value="random"),
+                Parameter("pilot", value=pilot),
+                Parameter("seed", value=3),
+            ],
+        )
+        return node._rng.uniform(size=3).tolist(), [w.tolist() for w in node._mission._waypoints]
+
+    (first, bezier), (second, random), (_, again) = map(waypoints, ("bezier", "random", "random"))
+    assert first == second
+    assert random == again
+    assert bezier != random
+
+
+@pytest.mark.parametrize("wrong", ["pilot:=spiral", "goal_radius:=-1.0", "workspace:=[0.0, 1.0]"])
+def test_wrong_parameters_end_with_one_line_and_status_2(python, ros_env, wrong):
+    name = wrong.split(":=")[0]
+    ended = subprocess.run(
+        [python, "-m", "poam_ros.ros.nodes.planner", "--ros-args", "-p", wrong],
+        env=ros_env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 2, ended.stderr
+    assert len(ended.stderr.strip().splitlines()) == 1
+    assert name in ended.stderr

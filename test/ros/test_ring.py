@@ -1,0 +1,210 @@
+"""Whole missions: every node a process of its own, by the command a newcomer types."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from sensor_msgs.msg import PointCloud2
+from std_msgs.msg import String
+
+from poam_ros.app.cli import main
+from poam_ros.ros import messages
+from poam_ros.runs.folder import EPOCH_COLUMNS, read_map, read_table
+
+LATCHED = QoSProfile(depth=20, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+# A small workspace, so that the pilot is short; a small model.
+PARAMETERS = """\
+/**:
+  ros__parameters:
+    workspace: [-8.0, 8.0, -8.0, 8.0]
+/**/mapper:
+  ros__parameters:
+    num_inducing: 60
+    steps: 2
+/**/monitor:
+  ros__parameters:
+    linger: 1.0
+"""
+SAMPLES = 400
+
+
+class Listener(Node):
+    """Hears the states and maps of one namespace."""
+
+    def __init__(self, prefix: str = "") -> None:
+        super().__init__("listener" + prefix.strip("/"))
+        self.states: list[str] = []
+        self.maps: list[PointCloud2] = []
+        self.create_subscription(
+            String, f"{prefix}mission/state", lambda m: self.states.append(m.data), LATCHED
+        )
+        self.create_subscription(PointCloud2, f"{prefix}map/points", self.maps.append, LATCHED)
+
+
+@pytest.fixture
+def sim(python, ros_env, tmp_path):
+    """Starts `poam sim` with these options; whatever still runs at the end is ended."""
+    file = tmp_path / "parameters.yaml"
+    file.write_text(PARAMETERS)
+    started = []
+
+    def start(name, *options):
+        command = [python, "-m", "poam_ros.app.cli", "sim", "--speed", "30", "--pilot", "lawnmower"]
+        command += ["--max-samples", str(SAMPLES), "--params-file", str(file)]
+        process = subprocess.Popen(
+            [*command, "--output", str(tmp_path / name), *options],
+            env=ros_env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        started.append(process)
+        return process, tmp_path / name
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.terminate()
+            process.communicate(timeout=30)
+
+
+def check_run(folder, output):
+    """The run's folder is complete and consistent."""
+    snapshot = read_map(folder / "map.npz")
+    samples = read_table(folder / "samples.csv")
+    epochs = read_table(folder / "epochs.csv")
+    assert tuple(epochs) == EPOCH_COLUMNS
+    assert len(samples["x"]) == snapshot.samples >= SAMPLES
+    assert epochs["samples"][-1] == snapshot.samples, output
+    assert (np.diff(epochs["samples"]) > 0).all()
+    assert (np.diff(epochs["time_s"]) > 0).all()
+    assert all(np.isfinite(column).all() for column in epochs.values())
+    # No more than 3 Hz from the mission's begin on.
+    assert epochs["time_s"][-1] > 0.9 * snapshot.samples / 3
+    assert (folder / "config.yaml").stat().st_size > 0
+    assert (folder / "maps.png").stat().st_size > 0
+    return snapshot
+
+
+def test_a_mission_ends_by_itself_and_keeps_what_it_published(ros, sim):
+    listener = ros(Listener)
+    # Slower: the pilot survey must not be over before listener and planner have met.
+    process, folder = sim("run", "--speed", "10")
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    assert "Traceback" not in output
+    assert listener.states == ["pilot", "exploring", "done"]
+    snapshot = check_run(folder, output)
+    received = messages.read_map_cloud(listener.maps[-1])
+    for layer in ("mean", "variance", "lengthscale"):
+        kept = getattr(snapshot, layer).astype(np.float32)
+        np.testing.assert_array_equal(kept, getattr(received, layer).astype(np.float32))
+    for log in (folder / "log").glob("*.log"):
+        assert "Traceback" not in log.read_text()
+
+
+def test_two_missions_in_two_namespaces_do_not_disturb_each_other(ros, sim):
+    listeners = [ros(Listener, prefix=f"/{name}/") for name in "ab"]
+    outside = ros(Listener)
+    # Slower: two at once on few cores leave a planner little wall time to repeat its goals in.
+    runs = [
+        sim(name, "--namespace", name, "--seed", str(seed), "--speed", "10")
+        for seed, name in enumerate("ab")
+    ]
+    outputs = [process.communicate(timeout=200)[0] for process, _ in runs]
+    snapshots = []
+    for (process, folder), output, listener in zip(runs, outputs, listeners, strict=True):
+        assert process.returncode == 0, output
+        assert listener.states == ["pilot", "exploring", "done"]
+        snapshots.append(check_run(folder, output))
+    assert outside.states == [] and outside.maps == []
+    first, second = snapshots
+    assert not np.array_equal(first.mean, second.mean)
+
+
+def test_ctrl_c_ends_everything_at_once_and_quietly(ros, sim, eventually):
+    listener = ros(Listener)
+    process, folder = sim("stopped")
+    eventually(lambda: listener.states, timeout=60)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert "Traceback" not in output
+    assert "interrupted" in output and not (folder / "epochs.csv").exists()
+    for log in (folder / "log").glob("*.log"):
+        assert "Traceback" not in log.read_text()
+    # No process of it is left.
+    eventually(lambda: not _running(str(folder)))
+
+
+def test_ctrl_c_after_the_first_map_keeps_what_there_is(ros, sim, eventually):
+    listener = ros(Listener)
+    process, folder = sim("kept", "--max-samples", "5000")
+    eventually(lambda: len(listener.maps) > 3, timeout=90)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    snapshot = read_map(folder / "map.npz")
+    assert 0 < snapshot.samples <= len(read_table(folder / "samples.csv")["z"]) < 5000
+    epochs = read_table(folder / "epochs.csv")["samples"]
+    assert len(epochs) > 1 and epochs[-1] <= snapshot.samples
+    names = ["config.yaml", "epochs.csv", "map.npz", "maps.png", "metrics.png", "samples.csv"]
+    assert f"interrupted; {', '.join([*names, 'truth.npz'])} so far are in {folder}" in output
+    assert all((folder / name).stat().st_size > 0 for name in names)
+    for log in (folder / "log").glob("*.log"):
+        assert "Traceback" not in log.read_text()
+
+
+def test_a_wrong_parameter_of_one_node_ends_all_with_status_2(sim, tmp_path):
+    (tmp_path / "parameters.yaml").write_text(
+        "/**/planner:\n  ros__parameters:\n    goal_radius: -1.0"
+    )
+    process, folder = sim("refused")
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 2, output
+    assert "planner" in output and "goal_radius" in output
+    assert not _running(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--terrain", "/no/such/file.npy"], "/no/such/file.npy"),
+        (["--output", "/proc/nothing"], "/proc/nothing"),
+        (["--planner", "clever"], "planner"),
+        (["--speed", "-3"], "speed"),
+        (["--params-file", "/no/such/file.yaml"], "/no/such/file.yaml"),
+    ],
+)
+def test_wrong_options_end_with_status_2_before_anything_starts(options, named, tmp_path, capsys):
+    folder = tmp_path / "wrong"
+    try:
+        status = main(["sim", "--output", str(folder), *options])
+    except SystemExit as refused:
+        status = refused.code
+    assert status == 2
+    assert named in capsys.readouterr().err.splitlines()[-1]
+    assert not (folder / "log").exists()
+
+
+def _running(text: str) -> list[str]:
+    """Command lines of running processes that hold a text."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                line = file.read().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if text in line:
+            found.append(line)
+    return found

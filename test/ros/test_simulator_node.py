@@ -1,0 +1,224 @@
+"""The simulator node on real rclpy, as a vehicle and as the source of time."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+
+from geometry_msgs.msg import PoseStamped
+from nav_msgs.msg import Odometry
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import PointCloud2, Range
+from std_srvs.srv import Trigger
+
+from poam_ros.geometry import Extent
+from poam_ros.ros import messages
+from poam_ros.ros.nodes.simulator import SimulatorNode
+from poam_ros.ros.outgoing import thinned
+from poam_ros.world.terrain import Terrain
+
+EXTENT = Extent(-31, 31, -31, 31)
+
+
+class Crew(Node):
+    """Gives goals, and keeps everything it hears."""
+
+    def __init__(self) -> None:
+        super().__init__("crew")
+        clock_qos = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
+        self.heard: dict[str, list] = {}
+        for topic, kind, qos in (
+            ("odom", Odometry, messages.SENSOR_READ),
+            ("sonar/range", Range, messages.SENSOR_READ),
+            ("/clock", Clock, clock_qos),
+            ("terrain", PointCloud2, messages.LATCHED),
+        ):
+            heard = self.heard[topic] = []
+            self.create_subscription(kind, topic, heard.append, qos)
+        self.goals = self.create_publisher(PoseStamped, "goal_pose", messages.GOAL)
+
+    def send_goal(self, x: float, y: float, frame: str = "map") -> None:
+        self.goals.publish(messages.write_pose((x, y), 0, frame))
+
+    def place(self) -> np.ndarray:
+        return np.array(messages.read_odometry(self.heard["odom"][-1]).position[:2])
+
+
+@pytest.fixture
+def terrain(tmp_path):
+    """A plane that rises to the east: 10 m at the left border, 72 m at the right one."""
+    x = np.linspace(-31, 31, 125)[1::2]
+    path = tmp_path / "plane.npy"
+    np.save(path, np.tile(41 + x, (62, 1)))
+    return str(path)
+
+
+@pytest.fixture
+def ship(ros, eventually, terrain):
+    def start(**parameters):
+        given = {"terrain": terrain, "use_sim_time": True, "speed": 20.0} | parameters
+        overrides = [Parameter(name, value=value) for name, value in given.items()]
+        simulator = ros(SimulatorNode, parameter_overrides=overrides)
+        crew = ros(Crew)
+        eventually(lambda: crew.heard["odom"] and crew.heard["terrain"])
+        eventually(lambda: crew.goals.get_subscription_count() == 1)
+        return simulator, crew
+
+    return start
+
+
+def test_a_vehicle_with_a_sonar_on_simulated_time(ship, eventually):
+    simulator, crew = ship()
+    crew.send_goal(25, -30)
+    eventually(lambda: len(crew.heard["sonar/range"]) > 30)
+    times = [messages.stamp_to_ns(m.clock) for m in crew.heard["/clock"]]
+    assert times[0] > 0
+    assert (np.diff(times) > 0).all()
+    states = [messages.read_odometry(m) for m in crew.heard["odom"]]
+    assert {s.frame_id for s in states} == {"map"}
+    assert crew.heard["odom"][0].child_frame_id == "base_link"
+    steps = np.diff([s.stamp_ns for s in states])
+    assert steps.min() == 100_000_000  # 10 Hz; best effort may skip some
+    assert {s.position[2] for s in states} == {simulator._simulation.sonar_z}
+    pings = crew.heard["sonar/range"]
+    assert pings[0].header.frame_id == "sonar_link"
+    assert pings[0].radiation_type == Range.ULTRASOUND
+    assert pings[0].field_of_view == pytest.approx(0.05)
+    stamps = np.array([messages.stamp_to_ns(m.header.stamp) for m in pings])
+    spacing = np.diff(stamps) / 1e9
+    assert spacing.min() == pytest.approx(1 / 3)
+    # Elevation = z of the sonar - range, at the place where the vehicle was at the stamp.
+    odometry_ns = np.array([s.stamp_ns for s in states])
+    x = np.interp(stamps, odometry_ns, [s.position[0] for s in states])
+    inside = (stamps > odometry_ns[0]) & (stamps < odometry_ns[-1])
+    error = simulator._simulation.sonar_z - np.array([m.range for m in pings]) - (41 + x)
+    assert np.abs(error[inside]).max() < 6
+    assert abs(error[inside].mean()) < 1
+
+
+def test_holds_station_without_a_fresh_goal(ship, eventually):
+    _, crew = ship()
+    start = crew.place()
+    crew.send_goal(-30, -30)
+    eventually(lambda: np.linalg.norm(crew.place() - start) > 1)
+    eventually(lambda: crew.heard["odom"][-1].twist.twist.linear.x == 0)
+    # 3 s at 1 m/s, and what was driven until the goal came.
+    assert 2.5 < np.linalg.norm(crew.place() - start) < 3.5
+
+
+def test_drives_to_a_goal_that_is_repeated_and_stops_there(ship, eventually):
+    simulator, crew = ship()
+
+    def arrived():
+        crew.send_goal(99, -25)  # outside: the nearest point of the workspace is meant
+        return np.linalg.norm(crew.place() - (30, -25)) < 0.1
+
+    eventually(arrived, timeout=30)
+    eventually(lambda: crew.heard["odom"][-1].twist.twist.linear.x == 0)
+    counts = simulator._refusals.counts
+    assert set(counts) == {"outside"} and counts["outside"] >= 1
+    before = counts["outside"]
+    crew.send_goal(30, -30)  # a corner is inside
+    eventually(lambda: simulator._simulation.goal == (30, -30))
+    assert counts["outside"] == before
+
+
+def test_refuses_goals_in_another_frame_or_not_finite(ship, eventually):
+    simulator, crew = ship()
+    crew.send_goal(0, 0, frame="odom")
+    eventually(lambda: simulator._refusals.counts["frame"] == 1)
+    crew.send_goal(math.nan, 0)
+    eventually(lambda: simulator._refusals.counts["not_finite"] == 1)
+    assert simulator._simulation.goal is None
+
+
+def test_reset_puts_it_back_and_time_goes_on(ship, eventually):
+    _, crew = ship()
+    start = crew.place()
+    crew.send_goal(-30, -30)
+    eventually(lambda: np.linalg.norm(crew.place() - start) > 1)
+    client = crew.create_client(Trigger, "simulator/reset")
+    eventually(client.service_is_ready)
+    assert eventually(client.call_async(Trigger.Request()).done) is True
+    eventually(lambda: np.array_equal(crew.place(), start))
+    times = [messages.stamp_to_ns(m.clock) for m in crew.heard["/clock"]]
+    assert (np.diff(times) > 0).all()
+
+
+def test_the_terrain_is_published_as_it_is(ship):
+    _, crew = ship()
+    grid, layers = messages.read_cloud(crew.heard["terrain"][0])
+    assert grid.shape == (62, 62)
+    np.testing.assert_allclose(layers["z"], np.tile(41 + grid.x, (62, 1)), rtol=1e-5)
+    assert grid.y[0] < grid.y[-1]
+
+
+def test_a_large_terrain_is_thinned():
+    elevation = np.arange(3601.0)[:, None] * np.ones(3601)
+    grid, thin = thinned(Terrain("large", elevation, EXTENT), 400)
+    assert max(thin.shape) <= 400
+    assert grid.shape == thin.shape
+    rows = (grid.y - EXTENT.ymin) / 62 * 3601 - 0.5
+    np.testing.assert_allclose(thin[:, 0], rows, atol=1e-6)
+    small, same = thinned(Terrain("small", elevation[:40, :30], EXTENT), 400)
+    assert same.shape == small.shape == (40, 30)
+
+
+def test_wall_time_stamps_follow_the_wall_clock_at_speed_1(ship, eventually):
+    simulator, crew = ship(use_sim_time=False, speed=1.0)
+    eventually(lambda: len(crew.heard["odom"]) > 5)
+    late = crew.get_clock().now().nanoseconds - simulator._now_ns
+    assert abs(late) < 5e9
+    assert crew.heard["/clock"] == []
+    refused = simulator.set_parameters([Parameter("speed", value=2.0)])[0]
+    assert not refused.successful and "speed" in refused.reason
+
+
+def test_speed_may_change_on_simulated_time(ship, eventually):
+    simulator, _ = ship(speed=1.0)
+    assert simulator.set_parameters([Parameter("speed", value=30)])[0].successful
+    before = simulator._simulation.time_ns
+    eventually(lambda: simulator._simulation.time_ns > before + 60e9)
+    assert not simulator.set_parameters([Parameter("use_sim_time", value=False)])[0].successful
+
+
+def test_waits_for_a_mission_if_asked(ros, eventually, terrain):
+    given = {"terrain": terrain, "use_sim_time": True, "speed": 20.0, "wait_for_mission": True}
+    overrides = [Parameter(name, value=value) for name, value in given.items()]
+    simulator = ros(SimulatorNode, parameter_overrides=overrides)
+    eventually(lambda: simulator._waiting_since is not None)
+    assert simulator._simulation.time_ns == 0
+    ros(Crew)
+    eventually(lambda: simulator._simulation.time_ns > 0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ("terrain:=/no/such/file.npy", "/no/such/file.npy"),
+        ("speed:=3.0", "speed"),
+        ("dropout:=1.5", "dropout"),
+        ("workspace:=[-99.0, 99.0, -99.0, 99.0]", "start"),
+    ],
+)
+def test_wrong_parameters_end_with_one_line_and_status_2(python, ros_env, terrain, wrong, named):
+    ended = subprocess.run(
+        [python, "-m", "poam_ros.ros.nodes.simulator", "--ros-args"]
+        + ["-p", f"terrain:={terrain}", "-p", wrong],
+        env=ros_env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 2, ended.stderr
+    assert len(ended.stderr.strip().splitlines()) == 1
+    assert named in ended.stderr

@@ -1,0 +1,220 @@
+"""Pings by reason, and their places."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from poam_ros.geometry import Extent
+from poam_ros.survey.gate import GateSettings, PingGate, RawPing, fault_of
+from poam_ros.survey.odometry import SECOND, OdometryBuffer, VehicleState, multiply, rotate
+
+
+def seconds(value):
+    return round(value * SECOND)
+
+
+def state(t, x=0.0, y=0.0, z=0.0, quaternion=(0.0, 0.0, 0.0, 1.0)):
+    return VehicleState(seconds(t), (x, y, z), quaternion)
+
+
+def ping(t, distance=10.0, low=1.0, high=100.0):
+    return RawPing(seconds(t), distance, low, high)
+
+
+def roll(angle):
+    return (math.sin(angle / 2), 0.0, 0.0, math.cos(angle / 2))
+
+
+@pytest.mark.parametrize(
+    ("distance", "fault"),
+    [
+        (1.0, None),
+        (100.0, None),
+        (50.0, None),
+        (0.999, "too_close"),
+        (-math.inf, "too_close"),
+        (-3.0, "too_close"),
+        (100.001, "out_of_range"),
+        (math.inf, "no_return"),
+        (math.nan, "nan"),
+    ],
+)
+def test_range_is_judged_by_a_positive_test(distance, fault):
+    assert fault_of(ping(0, distance)) == fault
+
+
+def test_limits_that_are_no_numbers_validate_nothing():
+    assert fault_of(RawPing(0, 5.0, math.nan, math.nan)) == "out_of_range"
+    assert fault_of(RawPing(0, math.inf, 0.0, math.inf)) == "no_return"
+
+
+def test_sample_lies_below_the_interpolated_sonar():
+    gate = PingGate()
+    gate.add_odometry(state(1.0, x=0.0, y=4.0, z=50.0))
+    gate.add_odometry(state(1.5, x=2.0, y=0.0, z=52.0))
+    gate.add_ping(ping(1.25, 10.0), 0.0)
+    np.testing.assert_allclose(gate.take(0.0), [[1.0, 2.0, 41.0]], atol=1e-12)
+
+
+@pytest.mark.parametrize("offset", [-0.5, 0.0, 0.25])
+def test_time_of_measurement_is_stamp_plus_offset(offset):
+    gate = PingGate(GateSettings(offset_ns=seconds(offset)))
+    for t in np.arange(0.0, 5.0, 0.1):
+        gate.add_odometry(state(t, x=t))
+    gate.add_ping(ping(2.03), 0.0)
+    assert gate.take(0.0)[0, 0] == pytest.approx(2.03 + offset, abs=1e-9)
+
+
+def test_ping_waits_for_the_odometry_that_brackets_it():
+    gate = PingGate()
+    gate.add_odometry(state(1.0))
+    gate.add_ping(ping(1.05), 0.0)
+    assert len(gate.take(0.0)) == 0
+    assert gate.pending == 1
+    gate.add_odometry(state(1.1))
+    assert len(gate.take(0.0)) == 1
+    assert gate.pending == 0
+
+
+def test_waiting_is_bounded_in_time_and_number():
+    gate = PingGate(GateSettings(wait_s=5.0, capacity=3))
+    for i in range(4):
+        gate.add_ping(ping(1 + i), float(i))
+    assert (gate.pending, gate.rejected["no_odometry"]) == (3, 1)
+    gate.take(6.5)  # the second came at 1 s
+    assert (gate.pending, gate.rejected["no_odometry"]) == (2, 2)
+
+
+def test_no_extrapolation_and_no_interpolation_across_a_gap():
+    gate = PingGate(GateSettings(max_gap_ns=seconds(0.5)))
+    for t in (1.0, 1.5, 2.1):
+        gate.add_odometry(state(t, x=t))
+    for t in (0.9, 1.2, 1.8, 2.1):
+        gate.add_ping(ping(t), 0.0)
+    # 0.9 lies before the buffer, 1.8 in a gap of 0.6 s; 2.1 needs no neighbour.
+    np.testing.assert_allclose(gate.take(0.0)[:, 0], [1.2, 2.1])
+    assert gate.rejected == {"no_odometry": 2}
+
+
+def test_beam_follows_attitude_and_mount():
+    """Rolled by 90 degrees to starboard-down, the beam points along the body's -z in the map."""
+    gate = PingGate(GateSettings(sonar_offset=(1.0, 2.0, -0.5)))
+    quaternion = roll(math.pi / 2)
+    gate.add_odometry(state(0.0, 10.0, 20.0, 30.0, quaternion))
+    gate.add_ping(ping(0.0, 7.0), 0.0)
+    # About x by +90 degrees: y goes to z, and -z goes to +y. Body (1, 2, -0.5 - 7).
+    np.testing.assert_allclose(gate.take(0.0), [[11.0, 27.5, 32.0]], atol=1e-12)
+
+
+def test_attitude_is_interpolated_the_short_way_round():
+    buffer = OdometryBuffer()
+    a, b = roll(0.1), roll(0.3)
+    buffer.add(state(0.0, quaternion=a))
+    buffer.add(state(1.0, quaternion=tuple(-q for q in b)))
+    middle = buffer.at(seconds(0.5), SECOND)
+    np.testing.assert_allclose(middle.quaternion, roll(0.2), atol=1e-12)
+
+
+def test_unnormalised_attitude_is_only_a_direction():
+    gate = PingGate()
+    gate.add_odometry(state(0.0, quaternion=tuple(3 * q for q in roll(math.pi / 2))))
+    gate.add_ping(ping(0.0, 7.0), 0.0)
+    np.testing.assert_allclose(gate.take(0.0), [[0.0, 7.0, 0.0]], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (state(1.0), "duplicate"),
+        (state(0.5), "out_of_order"),
+        (state(2.0, x=math.nan), "not_finite"),
+        (state(2.0, quaternion=(0.0, 0.0, 0.0, 0.0)), "invalid_orientation"),
+        (state(2.0, quaternion=(math.inf, 0.0, 0.0, 1.0)), "not_finite"),
+    ],
+)
+def test_odometry_is_refused_with_a_reason(bad, reason):
+    gate = PingGate()
+    gate.add_odometry(state(1.0))
+    assert gate.add_odometry(bad) == reason
+    assert gate.odometry_rejected == {reason: 1}
+    assert len(gate.buffer) == 1
+
+
+def test_time_set_back_starts_the_buffer_again():
+    gate = PingGate()
+    gate.add_odometry(state(100.0, x=100.0))
+    gate.add_ping(ping(100.5), 0.0)
+    assert gate.add_odometry(state(0.0)) is None
+    assert (gate.pending, gate.rejected["no_odometry"]) == (0, 1)
+    gate.add_odometry(state(0.5, x=0.5))
+    gate.add_ping(ping(0.25), 0.0)
+    assert gate.take(0.0)[0, 0] == pytest.approx(0.25)
+    assert gate.buffer.restarts == 1
+
+
+def test_buffer_is_bounded():
+    buffer = OdometryBuffer(capacity=10)
+    for i in range(1000):
+        buffer.add(state(0.1 * i, x=i))
+        assert len(buffer) <= 20
+    assert len(buffer) >= 10
+    assert buffer.at(seconds(99.85), SECOND).position[0] == pytest.approx(998.5)
+
+
+def test_area_and_mission_end():
+    gate = PingGate(GateSettings(area=Extent(-1, 1, -1, 1)))
+    gate.add_odometry(state(0.0, x=0.0))
+    gate.add_odometry(state(1.0, x=2.0))
+    gate.add_ping(ping(0.25), 0.0)
+    gate.add_ping(ping(0.75), 0.0)
+    assert len(gate.take(0.0)) == 1
+    gate.add_ping(ping(1.5), 0.0)
+    gate.close()
+    gate.add_ping(ping(1.0), 0.0)
+    assert gate.rejected == {"outside_workspace": 1, "after_mission": 2}
+    gate.open()
+    gate.add_ping(ping(0.3), 0.0)
+    assert len(gate.take(0.0)) == 1
+
+
+def test_every_ping_ends_in_exactly_one_heap():
+    rng = np.random.default_rng(0)
+    gate = PingGate(GateSettings(wait_s=0.3, capacity=20, area=Extent(-40, 40, -1, 1)))
+    specials = [math.nan, math.inf, -math.inf, 0.5, 500.0]
+    handed_out, clock = 0, 0.0
+    for step in range(3000):
+        clock += 0.01
+        t = clock - 20 if step > 2000 else clock
+        if rng.uniform() < 0.5 and not 1000 < step < 1200:
+            gate.add_odometry(state(t + rng.normal(0, 0.02), x=t))
+        if rng.uniform() < 0.5:
+            distance = rng.choice(specials) if rng.uniform() < 0.3 else rng.uniform(1, 100)
+            gate.add_ping(ping(t + rng.normal(0, 0.1), distance), clock)
+        if step == 2500:
+            gate.restart()
+        if step == 2700:
+            gate.close()
+        if step == 2800:
+            gate.open()
+        handed_out += len(gate.take(clock))
+        assert gate.received == gate.accepted + gate.pending + sum(gate.rejected.values())
+    assert handed_out == gate.accepted > 300
+    assert set(gate.rejected) == {
+        "nan", "no_return", "too_close", "out_of_range", "no_odometry", "after_mission",
+    }  # fmt: skip
+
+
+def test_quaternions_compose_as_rotations_do():
+    rng = np.random.default_rng(1)
+    a, b = (tuple(q / np.linalg.norm(q)) for q in rng.normal(size=(2, 4)))
+    v = rng.normal(size=3)
+    np.testing.assert_allclose(rotate(multiply(a, b), v), rotate(a, rotate(b, v)), atol=1e-12)
+
+
+def test_yaw():
+    yaw = 2.5
+    heading = VehicleState(0, (0.0, 0.0, 0.0), (0.0, 0.0, math.sin(yaw / 2), math.cos(yaw / 2)))
+    assert heading.yaw == pytest.approx(yaw)
