@@ -1,0 +1,75 @@
+"""What passes between the model and everyone else: maps, predictions, reports. No torch, no ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .geometry import Grid
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Predictive mean [N] in m and variance [N] in m^2."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+
+
+@dataclass(frozen=True)
+class ElevationMap:
+    """A map at one moment, whether a model drew it, a file held it or a topic brought it.
+
+    Attributes:
+        grid: the points of the map.
+        mean: elevation [rows, columns], in m.
+        variance: of the elevation, with noise [rows, columns], in m^2.
+        fields: what else the model knows of every point, by name [rows, columns]; ``lengthscale``
+            is in m.
+        support: places that the model leans on [M, 2], in m, to be drawn: inducing inputs, or none.
+        samples: how many pings it was made from; 0 where that is not known.
+        stamp_ns: when the batch closed that it was made from; 0 where that is not known.
+    """
+
+    grid: Grid
+    mean: np.ndarray
+    variance: np.ndarray
+    fields: Mapping[str, np.ndarray] = field(default_factory=dict)
+    support: np.ndarray = field(default_factory=lambda: np.empty((0, 2)))
+    samples: int = 0
+    stamp_ns: int = 0
+
+    @property
+    def lengthscale(self) -> np.ndarray:
+        """The lengthscale [rows, columns], in m; NaN where the model has none."""
+        nothing = np.full(self.grid.shape, np.nan)
+        return self.fields.get("lengthscale", nothing)
+
+
+@dataclass(frozen=True)
+class UpdateReport:
+    """What one update, or one training without new data, did.
+
+    Attributes:
+        seconds: wall time of its parts, by name, in s.
+        steps: training steps taken.
+        support: how many support points there are; 0 for a model without.
+        noise_std: deviation of the learned noise, in the targets' unit (m outside the model).
+        jitter: largest jitter a factorisation took beyond the set one, of standardised targets.
+        loss: mean training loss; NaN without steps.
+        samples: data in the model by now.
+        batch: new data in this update.
+        update_s: wall time of it all, in s.
+    """
+
+    seconds: Mapping[str, float]
+    steps: int = 0
+    support: int = 0
+    noise_std: float = float("nan")
+    jitter: float = 0.0
+    loss: float = float("nan")
+    samples: int = 0
+    batch: int = 0
+    update_s: float = float("nan")

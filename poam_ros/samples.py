@@ -1,0 +1,69 @@
+"""Samples: accepted pings, placed. Each has an identity that stays with it from gate to file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .errors import InputError
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Accepted pings, in the order of acceptance.
+
+    Attributes:
+        number: identity: counts from 0 since the mission's begin or its last reset [N], int64.
+        stamp_ns: time of measurement [N], int64.
+        xy: place [N, 2], in m.
+        z: elevation [N], in m.
+        noise_std: deviation of each elevation [N], in m; NaN where only the model's noise is known.
+
+    Raises:
+        InputError: if the shapes do not belong together.
+    """
+
+    number: np.ndarray
+    stamp_ns: np.ndarray
+    xy: np.ndarray
+    z: np.ndarray
+    noise_std: np.ndarray
+
+    def __post_init__(self) -> None:
+        count = len(self.number)
+        shapes = [np.shape(a) for a in (self.number, self.stamp_ns, self.xy, self.z, self.noise_std)]
+        if shapes != [(count,), (count,), (count, 2), (count,), (count,)]:
+            raise InputError(
+                f"samples: expected number, stamp_ns, z, noise_std [N] and xy [N, 2], got {shapes}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def __getitem__(self, index: slice | np.ndarray) -> Samples:
+        return Samples(*(a[index] for a in self._arrays))
+
+    @property
+    def _arrays(self) -> tuple[np.ndarray, ...]:
+        return self.number, self.stamp_ns, self.xy, self.z, self.noise_std
+
+    @classmethod
+    def of(cls, xy: np.ndarray, z: np.ndarray, first: int = 0) -> Samples:
+        """Bare places [N, 2] and elevations [N], numbered from ``first``; no stamps, no noise."""
+        xy, z = np.asarray(xy, dtype=float), np.asarray(z, dtype=float)
+        number = np.arange(first, first + len(z), dtype=np.int64)
+        return cls(number, np.zeros(len(z), dtype=np.int64), xy, z, np.full(len(z), np.nan))
+
+    @classmethod
+    def empty(cls) -> Samples:
+        """No samples."""
+        return cls.of(np.empty((0, 2)), np.empty(0))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Samples]) -> Samples:
+        """All of them, one part after the other."""
+        if not parts:
+            return cls.empty()
+        return cls(*(np.concatenate(arrays) for arrays in zip(*(p._arrays for p in parts))))

@@ -1,0 +1,148 @@
+"""Settings, each declared once: a field of a frozen dataclass.
+
+ROS parameters, command-line options, YAML files and docs derive from the rows of these dataclasses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from typing import Any, Union
+
+from .errors import InputError
+
+Value = Union[bool, int, float, str, "tuple[float, ...]"]
+
+KINDS = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
+_KEY = "setting"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting.
+
+    Attributes:
+        name: of the field, the ROS parameter and, with dashes, the option.
+        default: its type is the setting's type; a tuple of floats has a fixed length.
+        description: one sentence.
+        unit: unit of the value, empty where it has none.
+        minimum, maximum: inclusive bounds of a number, or of each number of a tuple.
+        choices: the words a text may be; empty for any text.
+        mutable: whether a running node takes another value.
+        check: a further check of the converted value, raising ``InputError``.
+    """
+
+    name: str
+    default: Value
+    description: str
+    unit: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+    mutable: bool = False
+    check: Callable[[Any], object] | None = None
+
+    @property
+    def expected(self) -> str:
+        """What a value must be, in words."""
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
+        if isinstance(self.default, tuple):
+            return f"{len(self.default)} numbers{self.interval}"
+        return KINDS[type(self.default)] + self.interval
+
+    @property
+    def interval(self) -> str:
+        """The bounds, in words; empty where there are none."""
+        low, high = self.minimum, self.maximum
+        if low is not None and high is not None:
+            return f" from {low:g} to {high:g}"
+        if low is not None:
+            return f" of at least {low:g}"
+        return f" of at most {high:g}" if high is not None else ""
+
+    def convert(self, value: Any) -> Value:
+        """The value in the declared type: an integer becomes a float where a float is meant.
+
+        Raises:
+            InputError: wrong type, length, range or choice, or a number that is not finite.
+        """
+        try:
+            converted = self._converted(value)
+        except (TypeError, ValueError):
+            raise InputError(f"{self.name}: expected {self.expected}, got {_shown(value)}") from None
+        if self.check is not None:
+            try:
+                self.check(converted)
+            except InputError as error:
+                raise InputError(f"{self.name}: {error}") from None
+        return converted
+
+    def _converted(self, value: Any) -> Value:
+        if isinstance(self.default, tuple):
+            if isinstance(value, (str, bytes)) or len(value) != len(self.default):
+                raise ValueError
+            return tuple(float(self._number(item)) for item in value)
+        if isinstance(self.default, float):
+            return float(self._number(value))
+        if type(value) is not type(self.default) or (self.choices and value not in self.choices):
+            raise ValueError
+        return self._number(value) if type(value) is int else value
+
+    def _number(self, value: Any) -> float:
+        low = -math.inf if self.minimum is None else self.minimum
+        high = math.inf if self.maximum is None else self.maximum
+        # bool is an int to Python, and NaN fails no negative test.
+        if isinstance(value, bool) or not (math.isfinite(value) and low <= value <= high):
+            raise ValueError
+        return value
+
+
+def setting(
+    default: Value,
+    description: str,
+    unit: str = "",
+    *,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    choices: tuple[str, ...] = (),
+    mutable: bool = False,
+    check: Callable[[Any], object] | None = None,
+) -> Any:
+    """A field of a dataclass of settings; the arguments are those of ``Setting``."""
+    declared = {
+        "description": description,
+        "unit": unit,
+        "minimum": minimum,
+        "maximum": maximum,
+        "choices": choices,
+        "mutable": mutable,
+        "check": check,
+    }
+    return field(default=default, metadata={_KEY: declared})
+
+
+def rows(settings: Any) -> tuple[Setting, ...]:
+    """The settings that a dataclass, or an instance of one, declares with ``setting``, in order."""
+    return tuple(_row(f) for f in fields(settings) if _KEY in f.metadata)
+
+
+def check(settings: Any) -> None:
+    """Convert every declared field of a frozen dataclass in place; for its ``__post_init__``.
+
+    Raises:
+        InputError: a value is wrong.
+    """
+    assert is_dataclass(settings)
+    for row in rows(settings):
+        object.__setattr__(settings, row.name, row.convert(getattr(settings, row.name)))
+
+
+def _row(declared: Field[Any]) -> Setting:
+    assert declared.default is not MISSING
+    return Setting(declared.name, declared.default, **declared.metadata[_KEY])
+
+
+def _shown(value: Any) -> str:
+    return repr(value if value is None or isinstance(value, (str, int, float)) else list(value))
