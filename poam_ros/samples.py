@@ -33,7 +33,9 @@ class Samples:
 
     def __post_init__(self) -> None:
         count = len(self.number)
-        shapes = [np.shape(a) for a in (self.number, self.stamp_ns, self.xy, self.z, self.noise_std)]
+        shapes = [
+            np.shape(a) for a in (self.number, self.stamp_ns, self.xy, self.z, self.noise_std)
+        ]
         if shapes != [(count,), (count,), (count, 2), (count,), (count,)]:
             raise InputError(
                 f"samples: expected number, stamp_ns, z, noise_std [N] and xy [N, 2], got {shapes}"

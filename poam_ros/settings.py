@@ -71,7 +71,9 @@ class Setting:
         try:
             converted = self._converted(value)
         except (TypeError, ValueError):
-            raise InputError(f"{self.name}: expected {self.expected}, got {_shown(value)}") from None
+            raise InputError(
+                f"{self.name}: expected {self.expected}, got {_shown(value)}"
+            ) from None
         if self.check is not None:
             try:
                 self.check(converted)

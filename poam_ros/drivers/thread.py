@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..clock import SECOND
 from ..errors import CholeskyError, InputError
 from ..geometry import Grid
 from ..mapping import BathymetricMapper, MapSnapshot, UpdateReport
@@ -22,7 +23,6 @@ LEAST_PILOT = 5
 #: How often a batch is tried that fails for a reason that is no matter of numbers.
 TRIES = 3
 PAUSE_S = 0.5  # after an unforeseen failure, so that it is not repeated without end
-SECOND = 1_000_000_000
 
 
 class BatchRule(Protocol):

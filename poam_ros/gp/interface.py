@@ -1,4 +1,4 @@
-"""What mapping needs of a map model. Everything is in scaled units: X in [-1, 1], y standardised."""
+"""What mapping needs of a map model. All in scaled units: X in [-1, 1], y standardised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of map models, and the settings of each. Imports no torch: names and options are free."""
+"""The table of map models, and the options of each. Imports no torch."""
 
 from __future__ import annotations
 
@@ -45,9 +45,7 @@ class SparseOptions:
     kernel: str = setting(
         "attentive", "Covariance function", choices=("attentive", "rbf", "gibbs", "deep")
     )
-    num_inducing: int = setting(
-        500, "Largest number of inducing points", minimum=2, maximum=10_000
-    )
+    num_inducing: int = setting(500, "Largest number of inducing points", minimum=2, maximum=10_000)
     minibatch: int = setting(256, "Samples in one training step", minimum=1, maximum=100_000)
     steps: int = setting(10, "Training steps per update", minimum=0, maximum=10_000)
     num_lengthscales: int = setting(10, "Number of base kernels", minimum=1, maximum=100)

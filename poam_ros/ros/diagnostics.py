@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 
-from ..survey.odometry import SECOND
+from ..clock import SECOND
 from .messages import write_diagnostics
 
 if TYPE_CHECKING:

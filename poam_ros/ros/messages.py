@@ -18,10 +18,11 @@ from sensor_msgs.msg import PointCloud2, PointField, Range
 from std_msgs.msg import Header
 from visualization_msgs.msg import Marker, MarkerArray
 
+from ..clock import SECOND
 from ..errors import InputError
 from ..geometry import Grid
 from ..survey.gate import RawPing
-from ..survey.odometry import SECOND, VehicleState
+from ..survey.odometry import VehicleState
 
 if TYPE_CHECKING:
     from ..mapping import MapSnapshot

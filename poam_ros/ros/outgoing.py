@@ -13,8 +13,9 @@ from rclpy.node import Node
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Range
 
+from ..clock import SECOND
 from ..geometry import Grid
-from ..world.simulation import NANOSECONDS, Ping, Simulation, Step
+from ..world.simulation import Ping, Simulation, Step
 from ..world.terrain import Terrain
 from .messages import yaw_to_quaternion
 
@@ -42,7 +43,7 @@ class Outgoing:
 
     def set_stamp(self, stamp_ns: int) -> None:
         """The stamp of clock, odometry and transform."""
-        self._stamp.sec, self._stamp.nanosec = divmod(stamp_ns, NANOSECONDS)
+        self._stamp.sec, self._stamp.nanosec = divmod(stamp_ns, SECOND)
 
     def odometry_of(self, step: Step) -> Odometry:
         pose, twist = self._odometry.pose.pose, self._odometry.twist.twist
@@ -60,7 +61,7 @@ class Outgoing:
 
     def range_of(self, ping: Ping, stamp_ns: int) -> Range:
         stamp = self._range.header.stamp
-        stamp.sec, stamp.nanosec = divmod(stamp_ns, NANOSECONDS)
+        stamp.sec, stamp.nanosec = divmod(stamp_ns, SECOND)
         self._range.range = float(ping.range)
         return self._range
 

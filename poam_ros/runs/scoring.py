@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..clock import SECOND
 from ..errors import InputError
 from .metrics import Metrics, evaluate
 from .folder import EpochRecord
@@ -15,7 +16,6 @@ from ..geometry import Extent, Grid
 if TYPE_CHECKING:
     from ..ros.messages import ReceivedMap
 
-SECOND = 1_000_000_000
 POINTS = 50  # along each side of the evaluation grid (the paper's)
 PENDING = 20  # maps kept for a report that is still under way
 

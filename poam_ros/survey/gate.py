@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..clock import SECOND
 from ..geometry import Extent
-from .odometry import SECOND, OdometryBuffer, VehicleState, rotate
+from .odometry import OdometryBuffer, VehicleState, rotate
 
 
 @dataclass(frozen=True)

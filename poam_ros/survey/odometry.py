@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-SECOND = 1_000_000_000
+from ..clock import SECOND
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..clock import SECOND
 from ..errors import InputError
 from ..geometry import Extent
 from .vehicle import DubinsVehicle, Pose
@@ -22,7 +23,6 @@ from .vehicle import DubinsVehicle, Pose
 if TYPE_CHECKING:
     from .terrain import Terrain
 
-NANOSECONDS = 1_000_000_000
 FAULTS = ("dropout", "outlier", "nan", "inf")
 
 
@@ -145,7 +145,7 @@ class Simulation:
         self._tick_rate = _common(control, ping)
         self._control_ticks = int(self._tick_rate / control)
         self._ping_ticks = int(self._tick_rate / ping)
-        self._latency_ns = round(sonar.latency * NANOSECONDS)
+        self._latency_ns = round(sonar.latency * SECOND)
         self._start, self._seed = start, seed
         self._limits = {"max_speed": max_speed, "max_turn_rate": max_turn_rate}
         self._tick = 0
@@ -237,7 +237,7 @@ class Simulation:
 
     def _nanoseconds(self, tick: int) -> int:
         """The time of a tick, rounded once from the exact quotient."""
-        return round(tick * NANOSECONDS / self._tick_rate)
+        return round(tick * SECOND / self._tick_rate)
 
 
 def _rate(name: str, rate: float) -> Fraction:

@@ -25,6 +25,7 @@ from std_msgs.msg import String, UInt64
 from std_srvs.srv import Trigger
 from visualization_msgs.msg import MarkerArray
 
+from poam_ros.clock import SECOND
 from poam_ros.errors import CholeskyError
 from poam_ros.ros.messages import (
     LATCHED,
@@ -37,7 +38,7 @@ from poam_ros.ros.messages import (
 from poam_ros.ros.nodes.mapper import MapperNode
 from poam_ros.runs.folder import read_map, read_table
 from poam_ros.survey.gate import RawPing
-from poam_ros.survey.odometry import SECOND, VehicleState
+from poam_ros.survey.odometry import VehicleState
 
 pytestmark = pytest.mark.ros
 

@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from poam_ros.clock import SECOND
 from poam_ros.geometry import Extent
 from poam_ros.survey.gate import GateSettings, PingGate, RawPing, fault_of
-from poam_ros.survey.odometry import SECOND, OdometryBuffer, VehicleState, multiply, rotate
+from poam_ros.survey.odometry import OdometryBuffer, VehicleState, multiply, rotate
 
 
 def seconds(value):

@@ -20,9 +20,9 @@ from sensor_msgs.msg import Range
 from std_msgs.msg import String, UInt64
 from std_srvs.srv import Trigger
 
+from ...clock import SECOND
 from ...geometry import Extent, map_grid
 from ...survey.gate import GateSettings, PingGate
-from ...survey.odometry import SECOND
 from ..diagnostics import describe, describe_map
 from ..map_topics import MapTopics
 from ..messages import LATCHED, SENSOR_READ, bare_frame, read_odometry, read_range

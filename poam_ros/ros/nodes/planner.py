@@ -20,6 +20,7 @@ from sensor_msgs.msg import PointCloud2
 from std_msgs.msg import String, UInt64
 from std_srvs.srv import Trigger
 
+from ...clock import SECOND
 from ...errors import InputError
 from ...geometry import Extent
 from ...planning.pilots import PILOTS
@@ -31,7 +32,6 @@ from ..parameters import PLANNER, declare
 from ..running import run_node, subscribe
 from ..transforms import FrameChanger
 
-SECOND = 1_000_000_000
 GOAL_PERIOD = 1.0  # s of ROS time between two goals that are the same
 REPORT_PERIOD = 1.0  # s of wall time
 ODOMETRY_PATIENCE = 15.0  # s of wall time without odometry before this is said

@@ -22,12 +22,12 @@ from rosgraph_msgs.msg import Clock as ClockMessage
 from sensor_msgs.msg import PointCloud2, Range
 from std_srvs.srv import Trigger
 
+from ...clock import SECOND
 from ...errors import InputError
 from ...geometry import Extent
 from ...planning.pilots import start_pose
 from ...survey.refusals import Refusals
 from ...world.pacing import Pacer
-from ...world.simulation import NANOSECONDS as SECOND
 from ...world.simulation import Simulation, SonarSettings
 from ...world.terrain import load_terrain
 from ...world.vehicle import Pose
@@ -41,7 +41,7 @@ MISSION_PATIENCE = 60.0  # s of wall time to wait for a mission that was announc
 REPORT_PERIOD = 1.0  # s of wall time
 TERRAIN_CELLS = 400  # largest number of rows or columns of the terrain message
 GOAL_SLACK = 1e-6  # m outside the workspace that are rounding
-START_NS = 1_000_000_000  # simulated time begins here: zero means "no time yet" to ROS
+START_NS = SECOND  # simulated time begins here: zero means "no time yet" to ROS
 CLOCK = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
