@@ -33,9 +33,7 @@ class Samples:
 
     def __post_init__(self) -> None:
         count = len(self.number)
-        shapes = [
-            np.shape(a) for a in (self.number, self.stamp_ns, self.xy, self.z, self.noise_std)
-        ]
+        shapes = [np.shape(array) for array in self._arrays]
         if shapes != [(count,), (count,), (count, 2), (count,), (count,)]:
             raise InputError(
                 f"samples: expected number, stamp_ns, z, noise_std [N] and xy [N, 2], got {shapes}"
@@ -68,4 +66,6 @@ class Samples:
         """All of them, one part after the other."""
         if not parts:
             return cls.empty()
-        return cls(*(np.concatenate(arrays) for arrays in zip(*(p._arrays for p in parts))))
+        return cls(
+            *(np.concatenate(arrays) for arrays in zip(*(p._arrays for p in parts), strict=True))
+        )
