@@ -6,7 +6,7 @@ ROS parameters, command-line options, YAML files and docs derive from the rows o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from typing import Any, Union
 
@@ -148,3 +148,13 @@ def _row(declared: Field[Any]) -> Setting:
 
 def _shown(value: Any) -> str:
     return repr(value if value is None or isinstance(value, (str, int, float)) else list(value))
+
+
+def instance(kind: Any, values: Mapping[str, Any], **others: Any) -> Any:
+    """A dataclass of settings from values by name, which may hold other names as well.
+
+    Raises:
+        InputError: a value is wrong.
+    """
+    given = {row.name: values[row.name] for row in rows(kind) if row.name in values}
+    return kind(**given, **others)

@@ -1,35 +1,38 @@
-"""A mission in lock-step: Algorithm 1 of the paper, without ROS, reproducible by seed."""
+"""A mission in lock-step: vehicle, session, mission and planner wait for each other; no ROS.
+
+By the policy ``paper`` this is Algorithm 1: the model learns what was measured on the way to a
+waypoint, and the planner then asks the model itself. By ``deployed`` it is what a vehicle's nodes
+do: batches close by number and time, and the planner has the latest map and its own newer track.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
-from .. import __version__
+from ..clock import SECOND, Moment
 from ..errors import InputError
 from ..geometry import Extent, Grid, map_grid
-from ..mapping import BathymetricMapper, ModelSettings
-from ..planning.arrival import GoalWatch
+from ..gp.models import ModelSettings
+from ..mapping import BathymetricMapper
 from ..planning.pilots import PILOTS, bezier_pilot, path_length, start_pose
-from ..planning.planners import PLANNERS
-from ..runs.folder import (
-    EPOCH_COLUMNS,
-    EpochRecord,
-    make_folder,
-    write_config,
-    write_map,
-    write_samples,
-    write_table,
-    write_truth,
-)
+from ..planning.planners import PLANNERS, Situation
+from ..planning.views import GridView, MapView, ModelView
+from ..runs.folder import EpochRecord
 from ..runs.metrics import evaluate
-from ..world.simulation import Simulation, SonarSettings
+from ..settings import check, setting
+from ..survey.batching import TimedBatches, WaypointBatches
+from ..survey.events import Arrived, Event, Learned, MissionState, Tick, Trouble
+from ..survey.gate import GateSettings, RawPing
+from ..survey.mission import DONE, PILOT, Mission
+from ..survey.odometry import VehicleState
+from ..survey.session import Session
+from ..survey.track import Track
+from ..world.simulation import Ping, Simulation, SonarSettings
 from ..world.terrain import WORKSPACE, Terrain
 from ..world.vehicle import Pose
 
@@ -44,37 +47,46 @@ RANDOM_SAMPLES = "random-samples"
 #: The pilots of a lock-step mission. No vehicle can take samples at random places, so the last is
 #: not among ``PILOTS``.
 MISSION_PILOTS = (*PILOTS, RANDOM_SAMPLES)
+POLICIES = ("paper", "deployed")
 
 
 @dataclass(frozen=True)
 class MissionSettings:
-    """What makes a mission, but for its terrain. ``resolution``: of the final map, in m.
-    ``planner_noise``: whether the planner's entropy is that of a ping, or of the ground alone."""
+    """What makes a mission, but for its terrain.
 
-    planner: str = "max-entropy"
-    pilot: str = "bezier"
-    seed: int = 0
-    max_samples: int = 5000
+    Raises:
+        InputError: a value is wrong.
+    """
+
+    planner: str = setting(
+        "max-entropy", "How waypoints are chosen after the pilot", choices=tuple(PLANNERS)
+    )
+    pilot: str = setting("bezier", "Pilot survey", choices=MISSION_PILOTS)
+    policy: str = setting(
+        "paper",
+        "Batches and the planner's map as in the paper's experiments, or as on a vehicle",
+        choices=POLICIES,
+    )
+    seed: int = setting(0, "Same seed, same mission", minimum=0, maximum=2**31 - 1)
+    max_samples: int = setting(5000, "Pings until the mission is done", minimum=1, maximum=10**7)
+    resolution: float = setting(
+        0.5, "Cell size of the final map", "m", minimum=0.01, maximum=1000.0
+    )
+    planner_noise: bool = setting(
+        True, "The planner's entropy is that of a ping, not of the ground alone"
+    )
     workspace: Extent = WORKSPACE
-    resolution: float = 0.5
-    planner_noise: bool = True
     model: ModelSettings = field(default_factory=ModelSettings)
     sonar: SonarSettings = field(default_factory=SonarSettings)
+    batches: TimedBatches = field(default_factory=TimedBatches)
 
     def __post_init__(self) -> None:
-        for name, value, table in (
-            ("planner", self.planner, PLANNERS),
-            ("pilot", self.pilot, MISSION_PILOTS),
-        ):
-            if value not in table:
-                raise InputError(f"{name}: expected one of {', '.join(table)}, got {value!r}")
-        if self.max_samples < 1:
-            raise InputError(f"max_samples: expected at least 1, got {self.max_samples}")
+        check(self)
         map_grid(self.workspace, self.resolution)
 
 
-class Mission:
-    """The ring of the paper: sonar, model, planner and vehicle, each waiting for the other.
+class LockstepMission:
+    """The whole ring in one loop, reproducible by seed.
 
     Sonar, planner, pilot and model draw from generators of their own, spawned from one seed; so
     does the noise of random initial samples.
@@ -86,7 +98,8 @@ class Mission:
         seeds = np.random.SeedSequence(settings.seed).spawn(5)
         sonar_seed, model_seed = (int(s.generate_state(1)[0]) for s in seeds[:2])
         self._planner_rng, self._pilot_rng, self._noise_rng = map(np.random.default_rng, seeds[2:])
-        self.mapper = BathymetricMapper(settings.workspace, settings.model, seed=model_seed)
+        workspace = settings.workspace
+        self.mapper = BathymetricMapper(workspace, settings.model, seed=model_seed)
         self.simulation = Simulation(
             terrain,
             start=Pose(*self._start()),
@@ -94,35 +107,42 @@ class Mission:
             max_speed=MAX_SPEED,
             seed=sonar_seed,
         )
-        self._evaluation = Grid.nodes(settings.workspace, EVALUATION_POINTS, EVALUATION_POINTS)
+        as_in_the_paper = settings.policy == "paper"
+        self.session = Session(
+            self.mapper,
+            GateSettings(workspace=workspace, range_time_offset=-settings.sonar.latency),
+            WaypointBatches() if as_in_the_paper else settings.batches,
+            grid=None if as_in_the_paper else map_grid(workspace, settings.resolution),
+        )
+        self._choose = self._learn_and_plan if as_in_the_paper else self._plan_on_the_map
+        self._track = Track()
+        self._goal: np.ndarray | None = None
+        self._evaluation = Grid.nodes(workspace, EVALUATION_POINTS, EVALUATION_POINTS)
         self._truth = terrain.elevation_at(self._evaluation.points)
-        self._xy: list[tuple[float, float]] = []
-        self._z: list[float] = []
+        self._records: list[EpochRecord] = []
 
     def epochs(self) -> Iterator[EpochRecord]:
-        """Run the mission; one record per decision epoch, the pilot survey's first."""
-        if self.settings.pilot == RANDOM_SAMPLES:
+        """Run the mission; one record per batch that the model learned, the pilot survey's first.
+
+        Raises:
+            InputError: the pilot survey, or all of the mission, makes no map.
+        """
+        settings, pilot = self.settings, np.empty((0, 2))
+        if settings.pilot != RANDOM_SAMPLES:
+            pilot = PILOTS[settings.pilot](settings.workspace, self._pilot_rng)
+        self.mission = Mission(pilot, settings.workspace, max_samples=settings.max_samples)
+        self._announce()
+        if settings.pilot == RANDOM_SAMPLES:
             self._sample_at_random()
-        else:
-            for waypoint in PILOTS[self.settings.pilot](self.settings.workspace, self._pilot_rng):
-                self._drive(waypoint)
-        if len(self._z) >= self.settings.max_samples:
-            log.warning(
-                "max_samples = %d ends the mission inside its pilot survey: nothing is explored",
-                self.settings.max_samples,
-            )
-        yield self._learn()
-        plan = PLANNERS[self.settings.planner]
-        while self.mapper.samples < self.settings.max_samples:
-            waypoint = plan(
-                lambda xy: self.mapper.predict(xy, self.settings.planner_noise).variance,
-                self.settings.workspace,
-                self._position,
-                self._planner_rng,
-            )
-            self._drive(waypoint)
-            if self._z:
-                yield self._learn()
+        self.mission.explore_with(self._choose)
+        self._locate()
+        while self.mission.state != DONE:
+            self._step()
+            yield from self._take_records()
+        self._work()
+        yield from self._take_records()
+        if not self.mapper.initialised:
+            raise self._no_map()
 
     def _start(self) -> tuple[float, float, float]:
         """The pose (x, y, yaw) that the vehicle starts from."""
@@ -143,96 +163,123 @@ class Mission:
         xy = settings.workspace.sample(min(wanted, settings.max_samples), self._pilot_rng)
         noise = settings.sonar.noise_std * self._noise_rng.standard_normal(len(xy))
         ranges = simulation.sonar_z - self.terrain.elevation_at(xy) + noise
-        for (x, y), measured in zip(xy.tolist(), ranges.tolist(), strict=True):
-            self._keep(x, y, measured)
+        late_ns = round(settings.sonar.latency * SECOND)
+        for i, ((x, y), measured) in enumerate(zip(xy.tolist(), ranges.tolist(), strict=True)):
+            stamp_ns = i - len(xy)
+            self._handle(VehicleState(stamp_ns, (x, y, simulation.sonar_z)))
+            self._ping(Ping(stamp_ns + late_ns, stamp_ns, x, y, measured))
 
-    def _keep(self, x: float, y: float, measured: float) -> None:
-        """Keep a range measured at x, y for the next batch, if it is valid."""
-        simulation = self.simulation
-        # A positive test: NaN fails it (REP-117).
-        if simulation.settings.min_range <= measured <= simulation.max_range:
-            self._xy.append((x, y))
-            self._z.append(simulation.sonar_z - measured)
+    def _step(self) -> None:
+        """One control period: drive, measure, learn what is due, and choose where to go next."""
+        step = self.simulation.step()
+        late = self.settings.sonar.latency > 0
+        for ping in () if late else step.pings:
+            if ping.stamp_ns < step.time_ns:  # where the vehicle truly was, between two odometries
+                place = (ping.x, ping.y, self.simulation.sonar_z)
+                self._handle(VehicleState(ping.stamp_ns, place))
+        self._handle(self._odometry)
+        for ping in step.pings:
+            self._ping(ping)
+        self._work()
+        self._locate()
 
-    @property
-    def _position(self) -> np.ndarray:
-        pose = self.simulation.pose
-        return np.array([pose.x, pose.y])
+    def _ping(self, ping: Ping) -> None:
+        limits = self.simulation.settings.min_range, self.simulation.max_range
+        self._handle(RawPing(ping.stamp_ns, ping.range, *limits))
+        self._handle(Tick())
+        self.mission.count_samples(self.session.samples)
+        if self.mission.state != self.session.mission_state:
+            self._announce()
 
-    def _drive(self, waypoint: np.ndarray) -> None:
-        """Go to the waypoint and keep what the sonar returns on the way, within the budget."""
-        simulation = self.simulation
-        simulation.set_goal(waypoint)
-        watch = GoalWatch(waypoint)
-        budget = self.settings.max_samples - self.mapper.samples
-        while len(self._z) < budget:
-            step = simulation.step()
-            for ping in step.pings:
-                if len(self._z) < budget:
-                    self._keep(ping.x, ping.y, ping.range)
-            position = np.array([step.pose.x, step.pose.y])
-            if watch.update(position, step.time_ns * 1e-9):
-                return
+    def _locate(self) -> None:
+        """Tell the mission where the vehicle is, and the vehicle where to go."""
+        pose, mission = self.simulation.pose, self.mission
+        self._track.add(self._now.ros_ns, (pose.x, pose.y))
+        mission.locate(np.array([pose.x, pose.y]), self._now.steady_s)
+        if mission.state != self.session.mission_state:
+            self._announce()
+        if mission.goal is not self._goal:
+            self._goal = mission.goal
+            self.simulation.set_goal(mission.goal)
 
-    def _learn(self) -> EpochRecord:
-        report = self.mapper.update(np.array(self._xy), np.array(self._z))
-        self._xy.clear()
-        self._z.clear()
+    def _announce(self) -> None:
+        before, state = self.session.mission_state, self.mission.state
+        self._handle(MissionState(state))
+        if before == PILOT and state == DONE:
+            log.warning(
+                "max_samples = %d ends the mission inside its pilot survey: nothing is explored",
+                self.settings.max_samples,
+            )
+
+    def _learn_and_plan(self, position: np.ndarray) -> np.ndarray | None:
+        """The paper's: what was measured on the way is in the model that the planner asks."""
+        self._announce()
+        self._handle(Arrived())
+        self._work()
+        if not self.mapper.initialised:
+            raise self._no_map()
+        return self._plan(ModelView(self.mapper, self.settings.planner_noise))
+
+    def _plan_on_the_map(self, position: np.ndarray) -> np.ndarray | None:
+        """A vehicle's: the latest map, and where the vehicle has been since; None without one."""
+        latest = self.session.map
+        if latest is None:
+            return None
+        return self._plan(GridView(latest, self._track.since(latest.stamp_ns)))
+
+    def _plan(self, view: MapView) -> np.ndarray:
+        pose, planner = self.simulation.pose, PLANNERS[self.settings.planner]
+        situation = Situation(
+            position=np.array([pose.x, pose.y]),
+            yaw=pose.yaw,
+            speed=MAX_SPEED,
+            workspace=self.settings.workspace,
+            samples_left=self.mission.samples_left,
+            track=self._track.places,
+        )
+        return planner.plan(view, situation, planner.options(), self._planner_rng)
+
+    def _work(self) -> None:
+        """Let the model learn what is due."""
+        while self.session.due(self._now):
+            for outcome in self.session.work(self._now):
+                if isinstance(outcome, Learned):
+                    self._records.append(self._score(outcome))
+                elif isinstance(outcome, Trouble):
+                    log.warning("%s", outcome.note.text)
+
+    def _score(self, learned: Learned) -> EpochRecord:
         start = perf_counter()
         prediction = self.mapper.predict(self._evaluation.points)
         predict_s = perf_counter() - start
-        targets = self.mapper.z
-        metrics = evaluate(
-            prediction.mean, prediction.variance, self._truth, targets.mean(), targets.var()
-        )
-        time_s = self.simulation.time_ns * 1e-9
+        metrics = evaluate(prediction.mean, prediction.variance, self._truth, *learned.targets)
+        report = learned.report
+        time_s = self.simulation.time_ns / SECOND
         return EpochRecord(report.samples, time_s, metrics, report.update_s, predict_s)
 
+    def _take_records(self) -> Sequence[EpochRecord]:
+        records, self._records = self._records, []
+        return records
 
-def run_mission(
-    terrain: Terrain,
-    settings: MissionSettings,
-    folder: Path,
-    on_epoch: Callable[[EpochRecord], None] = lambda record: None,
-) -> list[EpochRecord]:
-    """Run a mission and write its folder: config.yaml, truth.npz, epochs.csv (kept up to date),
-    and at the end samples.csv and map.npz.
+    def _handle(self, event: Event) -> None:
+        self.session.handle(event, self._now)
 
-    Raises:
-        InputError: if a setting is wrong or the folder cannot be written.
-        CholeskyError: if the model is beyond repair; what was measured so far is in the folder.
-    """
-    make_folder(folder)
-    mission = Mission(terrain, settings)
-    write_config(folder / "config.yaml", describe(mission))
-    write_truth(folder / "truth.npz", terrain.elevation, terrain.extent)
-    records: list[EpochRecord] = []
-    try:
-        for record in mission.epochs():
-            records.append(record)
-            rows = [r.row() for r in records]
-            write_table(folder / "epochs.csv", EPOCH_COLUMNS, rows)
-            on_epoch(record)
-    finally:
-        # Also after Ctrl-C or a failure: what was measured is never lost.
-        write_samples(folder / "samples.csv", mission.mapper.xy, mission.mapper.z)
-    grid = map_grid(settings.workspace, settings.resolution)
-    write_map(folder / "map.npz", mission.mapper.map(grid))
-    return records
+    @property
+    def _now(self) -> Moment:
+        time_ns = self.simulation.time_ns
+        return Moment(time_ns, time_ns / SECOND)
 
+    @property
+    def _odometry(self) -> VehicleState:
+        pose = self.simulation.pose
+        quaternion = (0.0, 0.0, np.sin(pose.yaw / 2), np.cos(pose.yaw / 2))
+        place = (pose.x, pose.y, self.simulation.sonar_z)
+        return VehicleState(self.simulation.time_ns, place, quaternion, MAX_SPEED)
 
-def describe(mission: Mission) -> dict[str, Any]:
-    """Everything resolved, as plain values for config.yaml."""
-    terrain, settings = mission.terrain, mission.settings
-    return {
-        "version": __version__,
-        "terrain": {
-            "name": terrain.name,
-            "source": terrain.source,
-            "environment": list(terrain.extent.bounds),
-            "elevation": [terrain.lowest, terrain.highest],
-        },
-        **asdict(settings),
-        "workspace": list(settings.workspace.bounds),
-        "sonar": asdict(mission.simulation.settings),
-    }
+    def _no_map(self) -> InputError:
+        gate = self.session.gate
+        refused = ", ".join(f"{n} {reason}" for reason, n in sorted(gate.rejected.items()))
+        return InputError(
+            f"sonar: expected pings of a ground that a map can be made of, got {gate.accepted} "
+            f"accepted in {self._now.steady_s:.0f} s ({refused or 'none'} refused)"
+        )

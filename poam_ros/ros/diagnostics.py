@@ -1,50 +1,46 @@
-"""What the mapper says of itself, once a second."""
+"""What the mapper says of itself, once a second and with every map."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from diagnostic_msgs.msg import DiagnosticStatus
 
-from ..clock import SECOND
-from .messages import write_diagnostics
-
-if TYPE_CHECKING:
-    from ..mapping import MapSnapshot
-    from .nodes.mapper import MapperNode
+from ..clock import SECOND, Moment
+from ..runs.scoring import MapReport
+from ..survey.events import Drawn
+from ..survey.session import Session
 
 
-def describe(node: MapperNode) -> DiagnosticArray:
-    """The node's state as one diagnostic status, named after the node with its namespace."""
-    level, text = _judged(node)
-    values = _ping_counts(node) | _model_numbers(node) | _picture_bounds(node)
-    return write_diagnostics(
-        node.get_fully_qualified_name().lstrip("/"), level, text, values, node.now_ns()
+def mapper_status(
+    session: Session, now: Moment, alive: bool, lost: Mapping[str, int], lost_lately: int
+) -> tuple[bytes, str, dict[str, object]]:
+    """The mapper's state as a diagnostic level, a text and values.
+
+    ``alive``: whether the model's thread runs. ``lost``: messages lost on the way, by topic, and
+    how many of them lately.
+    """
+    level, text = _judged(session, alive, lost_lately)
+    return level, text, _ping_counts(session, lost) | _model_numbers(session, now)
+
+
+def map_report(drawn: Drawn) -> MapReport:
+    """What belongs to a map and is not in it."""
+    learned = drawn.learned
+    unknown = float("nan")
+    return MapReport(
+        stamp_ns=drawn.map.stamp_ns,
+        samples=drawn.map.samples,
+        target_mean=unknown if learned is None else learned.targets[0],
+        target_variance=unknown if learned is None else learned.targets[1],
+        update_s=unknown if learned is None else learned.report.update_s,
+        predict_s=drawn.predict_s,
     )
 
 
-def describe_map(node: MapperNode, snapshot: MapSnapshot, stamp_ns: int) -> DiagnosticArray:
-    """What belongs to one published map: a status of its own, called on the worker's thread.
-
-    The targets' mean and variance are what MSLL compares with.
-    """
-    status, targets = node.worker.status, node.worker.targets
-    values = {
-        "map_stamp_ns": stamp_ns,
-        "samples": snapshot.samples,
-        "target_mean": float(targets.mean()),
-        "target_variance": float(targets.var()),
-        "update_s": status.report.update_s if status.report is not None else float("nan"),
-        "predict_s": status.predict_s,
-        **_picture_bounds(node),
-    }
-    name = node.get_fully_qualified_name().lstrip("/") + ": map"
-    return write_diagnostics(name, DiagnosticStatus.OK, "published", values, stamp_ns)
-
-
-def _judged(node: MapperNode) -> tuple[bytes, str]:
-    gate, status = node.gate, node.worker.status
-    if not node.worker.alive:
+def _judged(session: Session, alive: bool, lost_lately: int) -> tuple[bytes, str]:
+    gate, status = session.gate, session.status
+    if not alive:
         return DiagnosticStatus.ERROR, "the model's thread has ended"
     if status.failing:
         return DiagnosticStatus.ERROR, status.failing
@@ -54,37 +50,38 @@ def _judged(node: MapperNode) -> tuple[bytes, str]:
         return DiagnosticStatus.WARN, "pings come, but no odometry"
     if status.dropped:
         return DiagnosticStatus.WARN, f"{sum(status.dropped.values())} accepted pings were dropped"
-    if node.lost_lately:
-        return DiagnosticStatus.WARN, f"{node.lost_lately} messages were lost on the way just now"
+    if lost_lately:
+        return DiagnosticStatus.WARN, f"{lost_lately} messages were lost on the way just now"
     if not status.updates:
         return DiagnosticStatus.OK, "waiting for the pilot survey"
-    if gate.closed:
+    if gate.closed == "after_mission":
         return DiagnosticStatus.OK, "done" if status.finished else "finishing the last map"
-    return DiagnosticStatus.OK, "mapping"
+    return DiagnosticStatus.OK, "paused" if gate.closed else "mapping"
 
 
-def _ping_counts(node: MapperNode) -> dict[str, object]:
-    gate = node.gate
+def _ping_counts(session: Session, lost: Mapping[str, int]) -> dict[str, object]:
+    gate = session.gate
     values: dict[str, object] = {
         "received": gate.received,
         "accepted": gate.accepted,
         "pending": gate.pending,
         "rejected": sum(gate.rejected.values()),
     }
-    values |= {f"rejected {reason}": n for reason, n in sorted(gate.rejected.items())}
-    values |= {
-        f"odometry rejected {reason}": n for reason, n in sorted(gate.odometry_rejected.items())
-    }
-    values |= {f"lost {topic}": node.lost[topic] for topic in ("odom", "sonar/range")}
-    values |= {f"dropped {reason}": n for reason, n in sorted(node.worker.status.dropped.items())}
+    for name, counts in (
+        ("rejected", gate.rejected),
+        ("odometry rejected", gate.odometry_rejected),
+        ("lost", {topic: lost.get(topic, 0) for topic in ("odom", "sonar/range")}),
+        ("dropped", session.status.dropped),
+    ):
+        values |= {f"{name} {reason}": count for reason, count in sorted(counts.items())}
     return values
 
 
-def _model_numbers(node: MapperNode) -> dict[str, object]:
-    status, report = node.worker.status, node.worker.status.report
+def _model_numbers(session: Session, now: Moment) -> dict[str, object]:
+    status, report = session.status, session.status.report
     values: dict[str, object] = {
-        "mission_state": node.state or "unknown",
-        "backlog": node.worker.backlog,
+        "mission_state": session.mission_state or "unknown",
+        "backlog": session.backlog,
         "samples": status.samples,
         "epoch": status.updates,
         "errors": sum(status.errors.values()),
@@ -94,22 +91,13 @@ def _model_numbers(node: MapperNode) -> dict[str, object]:
     if report is not None:
         values |= {
             "update_s": report.update_s,
+            **{f"{part}_s": seconds for part, seconds in report.seconds.items()},
             "predict_s": status.predict_s,
-            "publish_s": status.publish_s,
             "noise_std": report.noise_std,
-            "inducing": report.inducing,
-            "jitter": node.worker.extra_jitter,
+            "support": report.support,
+            "jitter": session.mapper.extra_jitter,
             "loss": report.loss,
         }
     if status.map_stamp_ns is not None:
-        values["map_age_s"] = (node.now_ns() - status.map_stamp_ns) / SECOND
-    return values
-
-
-def _picture_bounds(node: MapperNode) -> dict[str, object]:
-    """The values at 0 and 100 of each occupancy grid."""
-    values: dict[str, object] = {}
-    for layer, (low, high) in node.topics.bounds.items():
-        values[f"map/{layer} at 0"] = low
-        values[f"map/{layer} at 100"] = high
+        values["map_age_s"] = (now.ros_ns - status.map_stamp_ns) / SECOND
     return values

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from ..clock import SECOND
+from ..clock import SECOND, Moment
 from ..geometry import Extent
+from ..samples import Samples
+from ..settings import check, setting
 from .odometry import OdometryBuffer, VehicleState, rotate
 
 
@@ -42,44 +44,85 @@ def fault_of(ping: RawPing) -> str | None:
 
 @dataclass(frozen=True)
 class GateSettings:
-    """How pings are placed.
+    """How pings are placed, and where.
 
-    Attributes:
-        offset_ns: time of measurement = stamp + this.
-        max_gap_ns: longest gap between two odometry messages that is interpolated across.
-        wait_s: longest wait for odometry, in the seconds of the caller's monotonic clock.
-        capacity: largest number of waiting pings.
-        sonar_offset: place of the sonar in the body frame; its beam is the body's -z axis.
-        area: samples outside are not used; None for everywhere.
+    ``workspace``: None for everywhere. ``capacity``: largest number of waiting pings.
+
+    Raises:
+        InputError: a value is outside its range.
     """
 
-    offset_ns: int = 0
-    max_gap_ns: int = SECOND
-    wait_s: float = 5.0
+    margin: float = setting(
+        5.0,
+        "Pings taken farther than this outside the workspace are not used",
+        "m",
+        minimum=0.0,
+        maximum=1e6,
+    )
+    range_time_offset: float = setting(
+        0.0,
+        "Time of measurement = stamp of the ping + this; -0.5 for a sonar that stamps 0.5 s late",
+        "s",
+        minimum=-60.0,
+        maximum=60.0,
+        mutable=True,
+    )
+    odometry_timeout: float = setting(
+        1.0,
+        "Longest gap between two odometry messages that positions are interpolated across",
+        "s",
+        minimum=0.01,
+        maximum=60.0,
+        mutable=True,
+    )
+    odometry_wait: float = setting(
+        5.0,
+        "Longest wait of a ping for its odometry, in wall time",
+        "s",
+        minimum=0.1,
+        maximum=600.0,
+        mutable=True,
+    )
+    sonar_offset: tuple[float, ...] = setting(
+        (0.0, 0.0, 0.0),
+        "Place of the sonar in the vehicle's frame (x forward, y left, z up); its beam points down",
+        "m",
+        minimum=-100.0,
+        maximum=100.0,
+    )
+    workspace: Extent | None = None
     capacity: int = 4096
-    sonar_offset: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    area: Extent | None = None
-
-
-@dataclass
-class PingGate:
-    """Takes pings and odometry in any interleaving and hands back placed samples, in order."""
-
-    settings: GateSettings = field(default_factory=GateSettings)
-    buffer: OdometryBuffer = field(default_factory=OdometryBuffer)
 
     def __post_init__(self) -> None:
-        self.closed = False
+        check(self)
+
+
+class PingGate:
+    """Takes pings and odometry in any interleaving and hands back placed samples, in order.
+
+    ``closed``: the reason by which every ping is refused on arrival, None while pings are taken.
+    """
+
+    def __init__(self, settings: GateSettings) -> None:
+        self.settings = settings
+        self.buffer = OdometryBuffer()
+        self.closed: str | None = None
         self.received = 0
         self.accepted = 0
         self.rejected: Counter[str] = Counter()
         self.odometry_rejected: Counter[str] = Counter()
         self._waiting: deque[tuple[RawPing, float]] = deque()
+        self._first = 0  # accepted before the number 0 that is counted from now
 
     @property
     def pending(self) -> int:
         """Pings that wait for odometry."""
         return len(self._waiting)
+
+    @property
+    def samples(self) -> int:
+        """Accepted since the beginning, or since numbers began anew."""
+        return self.accepted - self._first
 
     def add_odometry(self, state: VehicleState) -> str | None:
         """Take one state; return the reason where it is refused (it is counted)."""
@@ -91,61 +134,77 @@ class PingGate:
             self._reject_waiting("no_odometry")
         return reason
 
-    def refuse_odometry(self, reason: str) -> None:
-        """Count a state that the caller could not bring into the map's frame."""
-        self.odometry_rejected[reason] += 1
-
-    def add_ping(self, ping: RawPing, now_s: float) -> None:
+    def add_ping(self, ping: RawPing, now: Moment) -> None:
         """Take one ping: it is rejected at once, or waits for `take`."""
         self.received += 1
-        reason = "after_mission" if self.closed else fault_of(ping)
+        reason = self.closed or fault_of(ping)
         if reason is not None:
             self.rejected[reason] += 1
             return
         if len(self._waiting) >= self.settings.capacity:
             self._waiting.popleft()
             self.rejected["no_odometry"] += 1
-        self._waiting.append((ping, now_s))
+        self._waiting.append((ping, now.steady_s))
 
-    def take(self, now_s: float) -> np.ndarray:
-        """The samples (x, y, z) that can be placed by now, [N, 3], in the order of arrival."""
+    def take(self, now: Moment) -> Samples:
+        """The samples that can be placed by now, in the order of arrival."""
+        settings, newest = self.settings, self.buffer.newest_ns
+        offset_ns = round(settings.range_time_offset * SECOND)
+        area = None if settings.workspace is None else settings.workspace.grown(settings.margin)
         placed: list[np.ndarray] = []
+        stamps: list[int] = []
         still: deque[tuple[RawPing, float]] = deque()
-        newest = self.buffer.newest_ns
         for ping, since in self._waiting:
-            measured = ping.stamp_ns + self.settings.offset_ns
+            measured = ping.stamp_ns + offset_ns
             if newest is None or measured > newest:
-                if now_s - since > self.settings.wait_s:
+                if now.steady_s - since > settings.odometry_wait:
                     self.rejected["no_odometry"] += 1
                 else:
                     still.append((ping, since))
                 continue
-            state = self.buffer.at(measured, self.settings.max_gap_ns)
+            state = self.buffer.at(measured, round(settings.odometry_timeout * SECOND))
             if state is None:
                 self.rejected["no_odometry"] += 1
                 continue
-            sample = self._place(state, ping.range)
-            if self.settings.area is not None and not self.settings.area.contains(sample[:2]):
+            place = self._place(state, ping.range)
+            if area is not None and not area.contains(place[:2]):
                 self.rejected["outside_workspace"] += 1
                 continue
-            placed.append(sample)
+            placed.append(place)
+            stamps.append(measured)
         self._waiting = still
-        self.accepted += len(placed)
-        return np.array(placed).reshape(-1, 3)
+        return self._numbered(placed, stamps)
 
-    def close(self) -> None:
-        """The mission is done: what waits and what comes is rejected as `after_mission`."""
-        self.closed = True
-        self._reject_waiting("after_mission")
+    def close(self, reason: str) -> None:
+        """Refuse every ping that comes from now on."""
+        self.closed = reason
 
     def open(self) -> None:
-        """A mission goes on, or begins again."""
-        self.closed = False
+        """Take pings again."""
+        self.closed = None
+
+    def finish(self) -> None:
+        """The mission is done: what waits and what comes is rejected as ``after_mission``."""
+        self.close("after_mission")
+        self._reject_waiting("after_mission")
+
+    def renumber(self) -> None:
+        """The next sample is number 0."""
+        self._first = self.accepted
 
     def restart(self) -> None:
         """Time was set back: odometry and waiting pings belong to another time."""
         self.buffer.clear()
         self._reject_waiting("no_odometry")
+
+    def _numbered(self, placed: list[np.ndarray], stamps: list[int]) -> Samples:
+        if not placed:
+            return Samples.empty()
+        points, count = np.array(placed), len(placed)
+        numbers = np.arange(self.samples, self.samples + count, dtype=np.int64)
+        self.accepted += count
+        stamp_ns, unknown = np.array(stamps, dtype=np.int64), np.full(count, np.nan)
+        return Samples(numbers, stamp_ns, points[:, :2], points[:, 2], unknown)
 
     def _place(self, state: VehicleState, distance: float) -> np.ndarray:
         body = np.array(self.settings.sonar_offset) + np.array((0.0, 0.0, -distance))

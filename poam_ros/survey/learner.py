@@ -1,0 +1,120 @@
+"""The model's side of a survey: a batch in, a map out, and what becomes of a batch that fails."""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import CholeskyError, InputError
+from ..geometry import Grid
+from ..maps import ElevationMap, UpdateReport
+from ..samples import Samples
+from .events import Drawn, Learned, Note, Outcome, Trouble
+
+if TYPE_CHECKING:
+    from ..mapping import BathymetricMapper
+
+#: Fewer pings than this give no deviation worth scaling by.
+LEAST_PILOT = 5
+#: How often a batch is tried that fails for a reason that is no matter of numbers.
+TRIES = 3
+
+
+@dataclass
+class Status:
+    """What happened so far. Written by whoever runs the model, read by anybody."""
+
+    updates: int = 0
+    samples: int = 0
+    predict_s: float = float("nan")
+    map_stamp_ns: int | None = None
+    report: UpdateReport | None = None
+    failing: str = ""
+    finished: bool = False  # the mission's last batch is dealt with, and what came of it is taken
+    errors: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
+
+
+class Learner:
+    """Feeds a model and draws its maps.
+
+    Args:
+        mapper: the model, in metres.
+        grid: of the maps; None: none are drawn.
+    """
+
+    def __init__(self, mapper: BathymetricMapper, grid: Grid | None) -> None:
+        self.mapper, self.grid = mapper, grid
+        self.status = Status()
+        self.map: ElevationMap | None = None
+        self._learned: Learned | None = None
+        self._tries = 0
+
+    def reset(self) -> None:
+        """Forget model, data and map."""
+        self.mapper.reset()
+        self.status, self.map, self._learned, self._tries = Status(), None, None, 0
+
+    def learn(self, batch: Samples) -> tuple[Outcome, bool]:
+        """Update the model with a batch: what came of it, and whether the batch is to be kept."""
+        if not self.mapper.initialised and (len(batch) < LEAST_PILOT or not np.ptp(batch.z) > 0):
+            text = (
+                f"first batch: {len(batch)} pings of elevations that do not differ enough to "
+                f"scale by (at least {LEAST_PILOT} are needed); waiting for more"
+            )
+            return Trouble(Note("first_batch", text), fault=False), True
+        try:
+            report = self.mapper.learn(batch)
+        except CholeskyError as error:
+            outcome = f"its {len(batch)} pings are kept for the next batch"
+            return self.failed(error, outcome), True
+        except Exception as error:
+            return self._give_up_or_keep(error, batch)
+        self._tries = 0
+        z, status = self.mapper.z, self.status
+        status.report, status.failing = report, ""
+        status.updates, status.samples = status.updates + 1, report.samples
+        self._learned = Learned(report, (float(z.mean()), float(z.var())))
+        return self._learned, False
+
+    def draw(self, stamp_ns: int) -> Iterator[Outcome]:
+        """Predict the map, where there is a model that has changed since the last one."""
+        latest = self.map
+        if self.grid is None or not self.mapper.initialised:
+            return
+        if latest is not None and latest.samples == self.mapper.samples:
+            return
+        try:
+            start = perf_counter()
+            drawn = self.mapper.map(self.grid, stamp_ns)
+            self.status.predict_s = perf_counter() - start
+        except Exception as error:
+            yield self.failed(error, f"no map\n{traceback.format_exc()}")
+            return
+        yield Drawn(drawn, self._learned, self.status.predict_s)
+        self.map, self.status.map_stamp_ns = drawn, stamp_ns
+
+    def failed(self, error: Exception, outcome: str) -> Trouble:
+        """Keep account of a failure, and say it."""
+        kind = type(error).__name__
+        self.status.failing = f"{kind}: {error}"
+        self.status.errors[kind] += 1
+        return Trouble(Note(kind, f"{kind}: {error}; {outcome}"))
+
+    def _give_up_or_keep(self, error: Exception, batch: Samples) -> tuple[Outcome, bool]:
+        """An update failed for no reason of numbers: keep its batch, but not for ever."""
+        self._tries += 1
+        keep = self._tries < TRIES and not isinstance(error, InputError)
+        if keep:
+            outcome = f"its {len(batch)} pings are kept (try {self._tries} of {TRIES})"
+        else:
+            outcome = f"its {len(batch)} pings are dropped"
+            self.status.dropped[type(error).__name__] += len(batch)
+            self._tries = 0
+        return self.failed(error, f"{outcome}\n{traceback.format_exc()}"), keep

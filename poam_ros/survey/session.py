@@ -1,0 +1,255 @@
+"""A survey's front end: events in; samples, maps and refusals out. One, for every driver.
+
+A vehicle's node, a mission in lock-step and the replay of a recording feed the same session, so a
+ping meets the same gate, the same batching and the same retry policy in each. It has no thread and
+no clock of its own: whoever drives it says what time it is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from ..clock import Moment
+from ..geometry import Grid
+from ..maps import ElevationMap
+from ..samples import Samples
+from .batching import Backlog, BatchPolicy
+from .events import (
+    Arrived,
+    Cleared,
+    Event,
+    Finished,
+    Handled,
+    MissionState,
+    Note,
+    OdometryRefused,
+    Outcome,
+    Reset,
+    SettingsChanged,
+    StatesAwaited,
+    Tick,
+    TimeSetBack,
+)
+from .gate import GateSettings, PingGate, RawPing
+from .learner import TRIES, Learner, Status
+from .mission import DONE, EXPLORING, PAUSED, PILOT, STATES
+from .odometry import VehicleState
+
+if TYPE_CHECKING:
+    from ..mapping import BathymetricMapper
+
+NOTHING = Handled()
+
+
+class Session:
+    """``handle`` takes what happens and returns at once; ``work`` runs the model.
+
+    They may be called on two threads, each of them on one. The first batch is closed when the
+    pilot survey is over: when the mission explores or is done or, where nobody announces its
+    states, after ``pilot_samples``.
+
+    Args:
+        mapper: the model.
+        gate: how pings are placed.
+        policy: when a batch closes; may be replaced at any time.
+        grid: of the maps; None: none are drawn.
+        pilot_samples: as above.
+    """
+
+    def __init__(
+        self,
+        mapper: BathymetricMapper,
+        gate: GateSettings,
+        policy: BatchPolicy,
+        grid: Grid | None = None,
+        pilot_samples: int = 500,
+    ) -> None:
+        self.mapper, self.grid = mapper, grid
+        self.gate = PingGate(gate)
+        self.pilot_samples = pilot_samples
+        self.mission_state: str | None = None
+        #: Called with every event before it is handled; what it keeps can be replayed.
+        self.record: Callable[[Moment, Event], object] | None = None
+        self._learner = Learner(mapper, grid)
+        self._backlog = Backlog(policy)
+        self._lock = threading.Lock()  # of the backlog and of what is asked for
+        self._awaited = False  # somebody announces the mission's states
+        self._anew = False  # reset since the pilot survey
+        self._finishing = self._resetting = False
+        self._handlers: dict[type, Callable[..., Handled]] = {
+            VehicleState: self._on_odometry,
+            RawPing: self._on_ping,
+            Tick: self._on_tick,
+            MissionState: self._on_state,
+            StatesAwaited: self._on_awaited,
+            Arrived: self._on_arrived,
+            OdometryRefused: self._on_odometry_refused,
+            TimeSetBack: self._on_time_set_back,
+            SettingsChanged: self._on_settings,
+            Reset: self._on_reset,
+        }
+
+    @property
+    def samples(self) -> int:
+        """Accepted pings since the beginning, or the last reset."""
+        return self.gate.samples
+
+    @property
+    def backlog(self) -> int:
+        """Accepted pings that wait for the model."""
+        return len(self._backlog)
+
+    @property
+    def status(self) -> Status:
+        """What the model did so far."""
+        return self._learner.status
+
+    @property
+    def map(self) -> ElevationMap | None:
+        """The latest map, once whoever took it is done with it."""
+        return self._learner.map
+
+    @property
+    def policy(self) -> BatchPolicy:
+        """When a batch closes."""
+        return self._backlog.policy
+
+    @policy.setter
+    def policy(self, policy: BatchPolicy) -> None:
+        self._backlog.policy = policy
+
+    def everything(self) -> Samples:
+        """All accepted samples: the model's, then what waits for it. Not while ``work`` runs."""
+        return Samples.joined([self.mapper.data, self._backlog.samples])
+
+    def handle(self, event: Event, now: Moment) -> Handled:
+        """Take what happened; returns the samples that it made, and what is to be said of it."""
+        if self.record is not None:
+            self.record(now, event)
+        return self._handlers[type(event)](event, now)
+
+    def due(self, now: Moment) -> bool:
+        """Whether there is work for the model now."""
+        with self._lock:
+            if self._finishing or self._resetting:
+                return True
+            if not self.mapper.initialised and not self._may_start():
+                return False
+            return self._backlog.closes(now.ros_ns)
+
+    def work(self, now: Moment) -> Iterator[Outcome]:
+        """Learn the batch that is due, draw the map, and yield what comes of each as it comes."""
+        with self._lock:
+            resetting, final = self._resetting, self._finishing
+            self._resetting = self._finishing = False
+            # What was queued after a reset was asked for belongs to the new map: it stays.
+            batch = Samples.empty() if resetting else self._backlog.take()
+        if resetting:
+            self._learner.reset()
+            yield Cleared()
+            return
+        for outcome in self._learn(batch, now, TRIES if final else 1):
+            yield outcome
+            if self._resetting:
+                return
+        yield from self._learner.draw(now.ros_ns)
+        if final and not self._resetting:
+            yield Finished(self._learner.map, self.mapper.data)
+            self.status.finished = True
+
+    def failed(self, error: Exception, outcome: str) -> Note:
+        """Account for a failure of whoever takes what ``work`` yields."""
+        return self._learner.failed(error, outcome).note
+
+    def _learn(self, batch: Samples, now: Moment, tries: int) -> Iterator[Outcome]:
+        """Try a batch; the mission's last one, with all that came since, a few times."""
+        while len(batch) and tries:
+            outcome, keep = self._learner.learn(batch)
+            batch, tries = Samples.empty() if not keep else batch, tries - 1
+            with self._lock:
+                if not self._resetting:
+                    self._backlog.put_back(batch, now.ros_ns, hold=True)
+                    batch = self._backlog.take() if keep and tries else Samples.empty()
+            yield outcome
+
+    def _may_start(self) -> bool:
+        """Whether the pilot survey is over."""
+        enough = len(self._backlog) >= self.pilot_samples
+        if self._anew:  # after a reset in mid-mission nobody announces a pilot survey
+            return enough
+        if self.mission_state in (EXPLORING, DONE):
+            return True
+        return enough and not self._awaited
+
+    def _on_odometry(self, state: VehicleState, now: Moment) -> Handled:
+        restarts = self.gate.buffer.restarts
+        self.gate.add_odometry(state)
+        if self.gate.buffer.restarts == restarts:
+            return NOTHING
+        text = "odometry was set back in time: starting again with it"
+        return Handled(note=Note("odometry_set_back", text))
+
+    def _on_ping(self, ping: RawPing, now: Moment) -> Handled:
+        self.gate.add_ping(ping, now)
+        return NOTHING
+
+    def _on_tick(self, event: Tick, now: Moment) -> Handled:
+        samples = self.gate.take(now)
+        if not len(samples):
+            return NOTHING
+        with self._lock:
+            self._backlog.add(samples, now.ros_ns)
+        return Handled(samples)
+
+    def _on_state(self, event: MissionState, now: Moment) -> Handled:
+        if event.name not in STATES:
+            text = f"mission/state: expected one of {', '.join(STATES)}, got '{event.name}'"
+            return Handled(note=Note("unknown_state", text))
+        previous, self.mission_state = self.mission_state, event.name
+        self._awaited = True
+        self._anew = self._anew and event.name not in (PILOT, DONE)
+        if event.name == DONE and previous != DONE:
+            handled = self._on_tick(Tick(), now)
+            self.gate.finish()
+            with self._lock:
+                self._finishing, self.status.finished = True, False
+            return handled
+        if event.name == PAUSED:
+            self.gate.close(PAUSED)
+        elif event.name != DONE:
+            self.gate.open()
+            self.status.finished = False
+        return NOTHING
+
+    def _on_awaited(self, event: StatesAwaited, now: Moment) -> Handled:
+        self._awaited = event.awaited
+        return NOTHING
+
+    def _on_arrived(self, event: Arrived, now: Moment) -> Handled:
+        with self._lock:
+            self._backlog.arrive()
+        return NOTHING
+
+    def _on_odometry_refused(self, event: OdometryRefused, now: Moment) -> Handled:
+        self.gate.odometry_rejected[event.reason] += 1
+        return NOTHING
+
+    def _on_time_set_back(self, event: TimeSetBack, now: Moment) -> Handled:
+        self.gate.restart()
+        return Handled(note=Note("clock", "the clock was set back: waiting for new odometry"))
+
+    def _on_settings(self, event: SettingsChanged, now: Moment) -> Handled:
+        self.gate.settings = event.gate
+        return NOTHING
+
+    def _on_reset(self, event: Reset, now: Moment) -> Handled:
+        with self._lock:
+            self._resetting, self._finishing = True, False
+            self._backlog.clear()
+        self.gate.renumber()
+        if self.gate.closed == "after_mission":
+            self.gate.open()
+        self._anew = True
+        return NOTHING
