@@ -17,7 +17,8 @@ from ..geometry import Extent, Grid, map_grid
 from ..mapping import BathymetricMapper, ModelSettings
 from ..planning.arrival import GoalWatch
 from ..planning.pilots import PILOTS, bezier_pilot, path_length, start_pose
-from ..planning.planners import PLANNERS
+from ..planning.planners import PLANNERS, Situation
+from ..planning.views import ModelView
 from ..runs.folder import (
     EPOCH_COLUMNS,
     EpochRecord,
@@ -112,15 +113,12 @@ class Mission:
                 self.settings.max_samples,
             )
         yield self._learn()
-        plan = PLANNERS[self.settings.planner]
+        planner = PLANNERS[self.settings.planner]
+        view = ModelView(self.mapper, self.settings.planner_noise)
         while self.mapper.samples < self.settings.max_samples:
-            waypoint = plan(
-                lambda xy: self.mapper.predict(xy, self.settings.planner_noise).variance,
-                self.settings.workspace,
-                self._position,
-                self._planner_rng,
-            )
-            self._drive(waypoint)
+            situation = Situation(self._position, self.settings.workspace)
+            for waypoint in planner.plan(view, situation, planner.options(), self._planner_rng):
+                self._drive(waypoint)
             if self._z:
                 yield self._learn()
 
