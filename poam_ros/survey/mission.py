@@ -85,6 +85,11 @@ class Mission:
         return np.array([self.position, self.goal, *self._queue])
 
     @property
+    def waits_for_map(self) -> bool:
+        """Whether it holds station because there is no map yet, or the map allows no choice."""
+        return self.state == EXPLORING and self._target is None
+
+    @property
     def samples_left(self) -> int | None:
         """Samples until the mission is done; None where there is no limit."""
         return max(0, self.max_samples - self.samples) if self.max_samples else None
@@ -128,7 +133,7 @@ class Mission:
     def explore_with(self, choose: Choose) -> None:
         """A map is there: waypoints after the pilot are chosen by ``choose`` from now on."""
         self._choose = choose
-        if self.state == EXPLORING and self._target is None:
+        if self.waits_for_map:
             self._head_on()
 
     def count_samples(self, samples: int) -> None:
@@ -155,6 +160,19 @@ class Mission:
             # A new time limit, which begins with the next position.
             self._watch = GoalWatch(self._target, **self.arrival)
         return True, f"{self.state} again"
+
+    def facts(self) -> dict[str, object]:
+        """How it stands, by the names that diagnostics have."""
+        return {
+            "state": self.state,
+            "samples": self.samples,
+            # As text: a wall clock's seconds have more than six digits.
+            "began_s": "" if self.began is None else f"{self.began:.3f}",
+            "goals_reached": self.arrivals["reached"],
+            "goals_passed": self.arrivals["passed"],
+            "goals_timed_out": self.arrivals["timeout"],
+            "goals_clipped": self.clipped,
+        }
 
     def _head_on(self) -> None:
         """To the next goal in the queue, which is filled where it is empty."""
