@@ -172,7 +172,7 @@ class PlannerNode(NodeShell):
             self._announce_state(state)
         if mission.clipped > self._clipped:
             self._clipped = mission.clipped
-            text = f"{self._clipped} goals so far lay outside the workspace, and were moved into it"
+            text = f"goals outside the workspace were moved into it: {self._clipped} so far"
             self.refusals.add("goal_clipped", text)
         if mission.goal is goal:
             return False
