@@ -10,6 +10,14 @@ import numpy as np
 
 from .errors import InputError
 
+#: m; a coordinate beyond it has lost its millimetres, and its square may overflow.
+FARTHEST = 1e12
+
+
+def is_place(xy: np.ndarray) -> bool:
+    """Whether xy is a place: two finite numbers, within ``FARTHEST`` of the origin."""
+    return np.shape(xy) == (2,) and bool(np.all(np.abs(xy) <= FARTHEST))
+
 
 @dataclass(frozen=True)
 class Extent:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from poam_ros.errors import InputError
-from poam_ros.geometry import Extent, Grid
+from poam_ros.geometry import FARTHEST, Extent, Grid, is_place
 
 EXTENT = Extent(-10.0, 30.0, 5.0, 15.0)
 
@@ -213,3 +213,19 @@ def test_interpolation_on_one_row_one_column_and_one_cell():
     cell = Grid.cells(EXTENT, 100.0)
     assert cell.shape == (1, 1)
     np.testing.assert_array_equal(cell.interpolate(np.array([[7.0]]), xy), np.full(50, 7.0))
+
+
+@pytest.mark.parametrize(
+    ("xy", "expected"),
+    [
+        ((0.0, -3.0), True),
+        ((FARTHEST, -FARTHEST), True),
+        ((1.01 * FARTHEST, 0.0), False),
+        ((0.0, math.nan), False),
+        ((-math.inf, 0.0), False),
+        ((0.0, 0.0, 0.0), False),
+        (1.0, False),
+    ],
+)
+def test_a_place_is_two_finite_numbers_of_this_world(xy, expected):
+    assert is_place(np.array(xy)) is expected

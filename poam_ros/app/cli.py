@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from .. import __version__
-from ..drivers.lockstep import MISSION_PILOTS
+from ..drivers.mission_settings import MISSION_PILOTS
 from ..errors import InputError, PoamError
 from ..experiments.sweep_file import SHIPPED
 from ..gp.kernels.others import KERNELS
@@ -186,7 +186,8 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from ..drivers.lockstep import MissionSettings, run_mission
+    from ..drivers.mission_settings import MissionSettings
+    from ..drivers.missions import run_mission
     from ..world.simulation import SonarSettings
     from ..world.terrain import load_terrain
     from .progress import mission_progress

@@ -9,32 +9,29 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from time import perf_counter
 
 import numpy as np
 
 from ..clock import SECOND, Moment
 from ..errors import InputError
-from ..geometry import Extent, Grid, map_grid
-from ..gp.models import ModelSettings
+from ..geometry import Grid, map_grid
 from ..mapping import BathymetricMapper
 from ..planning.pilots import PILOTS, bezier_pilot, path_length, start_pose
-from ..planning.planners import PLANNERS, Situation
-from ..planning.views import GridView, MapView, ModelView
+from ..planning.planners import PLANNERS, MapView
+from ..planning.views import GridView, ModelView
 from ..runs.folder import EpochRecord
 from ..runs.metrics import evaluate
-from ..settings import check, setting
-from ..survey.batching import TimedBatches, WaypointBatches
+from ..survey.batching import WaypointBatches
 from ..survey.events import Arrived, Event, Learned, MissionState, Tick, Trouble
 from ..survey.gate import GateSettings, RawPing
 from ..survey.mission import DONE, PILOT, Mission
 from ..survey.odometry import VehicleState
 from ..survey.session import Session
-from ..survey.track import Track
-from ..world.simulation import Ping, Simulation, SonarSettings
-from ..world.terrain import WORKSPACE, Terrain
+from ..world.simulation import Ping, Simulation
+from ..world.terrain import Terrain
 from ..world.vehicle import Pose
+from .mission_settings import RANDOM_SAMPLES, MissionSettings
 
 log = logging.getLogger(__name__)
 
@@ -42,47 +39,6 @@ log = logging.getLogger(__name__)
 EVALUATION_POINTS = 50
 #: m/s, of the vehicle.
 MAX_SPEED = 1.0
-#: The paper's random initialisation: samples from anywhere at once, and a random starting pose.
-RANDOM_SAMPLES = "random-samples"
-#: The pilots of a lock-step mission. No vehicle can take samples at random places, so the last is
-#: not among ``PILOTS``.
-MISSION_PILOTS = (*PILOTS, RANDOM_SAMPLES)
-POLICIES = ("paper", "deployed")
-
-
-@dataclass(frozen=True)
-class MissionSettings:
-    """What makes a mission, but for its terrain.
-
-    Raises:
-        InputError: a value is wrong.
-    """
-
-    planner: str = setting(
-        "max-entropy", "How waypoints are chosen after the pilot", choices=tuple(PLANNERS)
-    )
-    pilot: str = setting("bezier", "Pilot survey", choices=MISSION_PILOTS)
-    policy: str = setting(
-        "paper",
-        "Batches and the planner's map as in the paper's experiments, or as on a vehicle",
-        choices=POLICIES,
-    )
-    seed: int = setting(0, "Same seed, same mission", minimum=0, maximum=2**31 - 1)
-    max_samples: int = setting(5000, "Pings until the mission is done", minimum=1, maximum=10**7)
-    resolution: float = setting(
-        0.5, "Cell size of the final map", "m", minimum=0.01, maximum=1000.0
-    )
-    planner_noise: bool = setting(
-        True, "The planner's entropy is that of a ping, not of the ground alone"
-    )
-    workspace: Extent = WORKSPACE
-    model: ModelSettings = field(default_factory=ModelSettings)
-    sonar: SonarSettings = field(default_factory=SonarSettings)
-    batches: TimedBatches = field(default_factory=TimedBatches)
-
-    def __post_init__(self) -> None:
-        check(self)
-        map_grid(self.workspace, self.resolution)
 
 
 class LockstepMission:
@@ -115,7 +71,6 @@ class LockstepMission:
             grid=None if as_in_the_paper else map_grid(workspace, settings.resolution),
         )
         self._choose = self._learn_and_plan if as_in_the_paper else self._plan_on_the_map
-        self._track = Track()
         self._goal: np.ndarray | None = None
         self._evaluation = Grid.nodes(workspace, EVALUATION_POINTS, EVALUATION_POINTS)
         self._truth = terrain.elevation_at(self._evaluation.points)
@@ -194,7 +149,6 @@ class LockstepMission:
     def _locate(self) -> None:
         """Tell the mission where the vehicle is, and the vehicle where to go."""
         pose, mission = self.simulation.pose, self.mission
-        self._track.add(self._now.ros_ns, (pose.x, pose.y))
         mission.locate(np.array([pose.x, pose.y]), self._now.steady_s)
         if mission.state != self.session.mission_state:
             self._announce()
@@ -225,18 +179,11 @@ class LockstepMission:
         latest = self.session.map
         if latest is None:
             return None
-        return self._plan(GridView(latest, self._track.since(latest.stamp_ns)))
+        return self._plan(GridView(latest, self.mission.track.since(latest.stamp_ns / SECOND)))
 
     def _plan(self, view: MapView) -> np.ndarray:
-        pose, planner = self.simulation.pose, PLANNERS[self.settings.planner]
-        situation = Situation(
-            position=np.array([pose.x, pose.y]),
-            yaw=pose.yaw,
-            speed=MAX_SPEED,
-            workspace=self.settings.workspace,
-            samples_left=self.mission.samples_left,
-            track=self._track.places,
-        )
+        planner = PLANNERS[self.settings.planner]
+        situation = self.mission.situation(self.simulation.pose.yaw, MAX_SPEED)
         return planner.plan(view, situation, planner.options(), self._planner_rng)
 
     def _work(self) -> None:

@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..drivers.lockstep import MissionSettings
+from ..drivers.mission_settings import MissionSettings
 from ..errors import InputError
 from ..mapping import ModelSettings
 

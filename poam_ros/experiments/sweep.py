@@ -13,7 +13,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from ..drivers.lockstep import Mission
+from ..drivers.lockstep import LockstepMission
 from ..errors import InputError, PoamError
 from ..world.terrain import Terrain
 from .archive import Archive, locked
@@ -112,7 +112,7 @@ def _check(settings: SweepSettings, terrains: Mapping[str, Terrain], here: bool)
         if not here:  # the device is the workers', not this machine's
             mission = replace(mission, model=replace(mission.model, device="cpu"))
         try:
-            Mission(terrains[run.environment], mission)
+            LockstepMission(terrains[run.environment], mission)
         except InputError as error:
             place = settings.place(f"environments.{run.environment}")
             raise InputError(f"{place}: {error}") from None

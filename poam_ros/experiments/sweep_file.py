@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from ..drivers.lockstep import MissionSettings
+from ..drivers.mission_settings import MissionSettings
 from ..errors import InputError
 from ..mapping import ModelSettings
 from ..world.simulation import SonarSettings

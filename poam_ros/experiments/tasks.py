@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 
-from ..drivers.lockstep import run_mission
+from ..drivers.missions import run_mission
 from ..runs.folder import read_map, write_map_tables
 from ..world.terrain import Terrain
 from .configuration import Run

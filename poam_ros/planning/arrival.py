@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from ..errors import InputError
+from ..geometry import is_place
 
 Arrival = Literal["reached", "passed", "timeout"]
 
@@ -45,7 +46,7 @@ class GoalWatch:
         max_speed: float = 1.0,
     ) -> None:
         self.goal = np.array(goal, dtype=float)
-        if self.goal.shape != (2,) or not np.all(np.isfinite(self.goal)):
+        if not is_place(self.goal):
             raise InputError(f"goal: expected two finite numbers, got {goal}")
         if not (goal_radius > 0 and capture_radius > 0 and max_speed > 0):
             raise InputError(
@@ -62,11 +63,11 @@ class GoalWatch:
     def update(self, position: np.ndarray, time_s: float) -> Arrival | None:
         """Takes the position [2] at a time in seconds; 'reached', 'passed', 'timeout' or None.
 
-        The first call starts the clock. A position that is not finite is skipped, but time runs on;
+        The first call starts the clock. A position that is no place is skipped, but time runs on;
         a clock that jumps back starts the watch anew.
         """
         position = np.asarray(position, dtype=float)
-        finite = bool(np.all(np.isfinite(position)))
+        finite = is_place(position)
         if self._last_time is None or time_s < self._last_time:
             if not finite:
                 return None

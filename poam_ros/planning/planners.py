@@ -1,6 +1,7 @@
-"""Where to go next, chosen from a map. Numpy only.
+"""Where to go next: from a view of the map and the situation to a path. Numpy only.
 
-The planners know no model: they are handed a callable that predicts variances.
+A planner is a row of ``PLANNERS``, with options of its own. It knows no model and no clock, and
+draws from the generator it is given.
 """
 
 from __future__ import annotations
@@ -8,105 +9,153 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
+from .. import settings
 from ..errors import InputError
-from ..geometry import Extent
+from ..geometry import Extent, is_place
+from ..maps import Predicted
 
 log = logging.getLogger(__name__)
 
-PredictVariance = Callable[[np.ndarray], np.ndarray]
-"""Variance with noise, [N] in m^2, at the points [N, 2] in metres."""
+#: m^2; what is larger is no variance of an elevation.
+LARGEST_VARIANCE = 1e300
+
+
+class MapView(Protocol):
+    """What a planner sees of a map."""
+
+    def predict(self, xy: np.ndarray) -> Predicted:
+        """Mean and variance with noise, [N] each, at the points xy [N, 2] in metres."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """Where the vehicle is, and what it has left.
+
+    Attributes:
+        position: [2], in m.
+        workspace: where waypoints may lie.
+        yaw: heading, counter-clockwise from x (east), in rad; NaN where it is not known.
+        speed: the vehicle's top speed, in m/s.
+        samples_left: until the mission is done; None where there is no limit.
+        track: places visited, newest last [K, 2], in m.
+
+    Raises:
+        InputError: if the position is not two finite numbers, or the track has another shape.
+    """
+
+    position: np.ndarray
+    workspace: Extent
+    yaw: float = math.nan
+    speed: float = 1.0
+    samples_left: int | None = None
+    track: np.ndarray = field(default_factory=lambda: np.empty((0, 2)))
+
+    def __post_init__(self) -> None:
+        if not is_place(self.position):
+            raise InputError(f"position: expected two finite numbers, got {self.position}")
+        if np.ndim(self.track) != 2 or np.shape(self.track)[1] != 2:
+            raise InputError(f"track: expected places [K, 2], got {list(np.shape(self.track))}")
+
+
+@dataclass(frozen=True)
+class Planner:
+    """One row of the table.
+
+    Attributes:
+        plan: the waypoints to go to, in order [K, 2] with K >= 1, from a view of the map, the
+            situation, the row's options and a generator; raises ``InputError`` where the map
+            allows no choice.
+        options: frozen dataclass of the row's own settings.
+    """
+
+    plan: Callable[[MapView, Situation, Any, np.random.Generator], np.ndarray]
+    options: type
+
+    def options_of(self, values: object) -> Any:
+        """The row's options, from attributes of the same names (a node's parameters)."""
+        names = [row.name for row in settings.rows(self.options)]
+        return self.options(**{name: getattr(values, name) for name in names})
+
+
+@dataclass(frozen=True)
+class MaxEntropyOptions:
+    """Of ``max-entropy``, as published.
+
+    Raises:
+        InputError: a value is outside its range.
+    """
+
+    candidates: int = settings.setting(
+        2000,
+        "Random candidates a waypoint is chosen from",
+        minimum=1,
+        maximum=1_000_000,
+        mutable=True,
+    )
+    distance_weight: float = settings.setting(
+        0.5,
+        "Weight of the normalised distance against the normalised entropy",
+        minimum=0.0,
+        maximum=100.0,
+        mutable=True,
+    )
+
+    def __post_init__(self) -> None:
+        settings.check(self)
+
+
+@dataclass(frozen=True)
+class RandomOptions:
+    """Of ``random``, which has none."""
 
 
 def max_entropy(
-    predict_variance: PredictVariance,
-    workspace: Extent,
-    position: np.ndarray,
-    rng: np.random.Generator,
-    candidates: int = 2000,
-    distance_weight: float = 0.5,
+    view: MapView, situation: Situation, options: MaxEntropyOptions, rng: np.random.Generator
 ) -> np.ndarray:
-    """The random candidate of high predictive entropy that is near, [2] (Sec. V-A).
+    """The random candidate of high predictive entropy that is near, [1, 2] (Sec. V-A).
 
     Candidates are uniform in the workspace; the score is the entropy of the prediction with noise
-    minus ``distance_weight`` times the distance from ``position`` [2], both scaled to [0, 1] over
-    the candidates. Candidates whose variance is not a positive finite number are left out.
+    minus ``distance_weight`` times the distance from the vehicle, both scaled to [0, 1] over the
+    candidates. Candidates whose variance is not a positive finite number are left out.
 
     Raises:
-        InputError: if the position is not finite, the prediction's shape is wrong, or no candidate
-            has a usable variance.
+        InputError: if the prediction's shape is wrong, or no candidate has a usable variance.
     """
-    position = np.asarray(position, dtype=float)
-    if position.shape != (2,) or not np.all(np.isfinite(position)):
-        raise InputError(f"position: expected two finite numbers, got {position}")
-    if not np.isfinite(distance_weight):
-        raise InputError(f"distance_weight: expected a finite number, got {distance_weight}")
-    if candidates < 1:
-        raise InputError(f"candidates: expected at least 1, got {candidates}")
-    points = workspace.sample(candidates, rng)
-    variance = np.asarray(predict_variance(points), dtype=float)
-    if variance.shape != (candidates,):
-        raise InputError(f"variance: expected shape ({candidates},), got {variance.shape}")
-    usable = np.isfinite(variance) & (variance > 0)
+    count = options.candidates
+    points = situation.workspace.sample(count, rng)
+    variance = np.asarray(view.predict(points).variance, dtype=float)
+    if variance.shape != (count,):
+        raise InputError(f"variance: expected shape ({count},), got {variance.shape}")
+    # Positive tests: NaN fails them.
+    usable = (variance > 0) & (variance < LARGEST_VARIANCE)
     if not usable.any():
-        raise InputError(
-            f"variance: none of {candidates} candidates has a positive finite variance"
-        )
+        raise InputError(f"variance: none of {count} candidates has a positive finite variance")
     if not usable.all():
-        log.warning("%d of %d candidates have no usable variance", (~usable).sum(), candidates)
+        log.warning("%d of %d candidates have no usable variance", (~usable).sum(), count)
         points, variance = points[usable], variance[usable]
     # H = 1/2 log(2 pi e variance)
     entropy = 0.5 * np.log(2 * math.pi * math.e * variance)
-    distance = np.linalg.norm(points - position, axis=1)
-    score = _to_unit_range(entropy) - distance_weight * _to_unit_range(distance)
-    return points[np.argmax(score)]
-
-
-def discount_visited(
-    variance: np.ndarray, points: np.ndarray, lengthscale: np.ndarray, visited: np.ndarray
-) -> np.ndarray:
-    """Predictive variances [N], as if pings taken at ``visited`` [K, 2] were in the map already.
-
-    A map is always a little older than the vehicle's path; without this, the most uncertain place
-    nearby is where the vehicle has just been. One noise-free observation at distance d leaves
-    v (1 - exp(-d^2 / l^2)) of a Gaussian kernel's variance v; below the smallest variance of the
-    map, which is the noise, nothing falls.
-
-    Args:
-        variance: of the map at the points, with noise [N], in m^2.
-        points: [N, 2] in m.
-        lengthscale: of the map at the points [N], in m.
-        visited: where pings were taken that the map does not hold [K, 2], in m.
-    """
-    if not len(visited):
-        return variance
-    squared = np.full(len(points), np.inf)
-    for place in visited:
-        np.minimum(squared, ((points - place) ** 2).sum(1), out=squared)
-    usable = variance[np.isfinite(variance) & (variance > 0)]
-    if not len(usable):
-        return variance
-    floor = usable.min()
-    return floor + (variance - floor) * -np.expm1(-squared / lengthscale**2)
+    distance = np.linalg.norm(points - situation.position, axis=1)
+    score = _to_unit_range(entropy) - options.distance_weight * _to_unit_range(distance)
+    return points[np.argmax(score)][None]
 
 
 def random_waypoint(
-    predict_variance: PredictVariance,
-    workspace: Extent,
-    position: np.ndarray,
-    rng: np.random.Generator,
-    candidates: int = 2000,
-    distance_weight: float = 0.5,
+    view: MapView, situation: Situation, options: RandomOptions, rng: np.random.Generator
 ) -> np.ndarray:
-    """A uniform random waypoint, [2]; looks at nothing else (the paper's random planner)."""
-    return workspace.sample(1, rng)[0]
+    """A uniform random waypoint, [1, 2]; looks at nothing else (the paper's random planner)."""
+    return situation.workspace.sample(1, rng)
 
 
-PLANNERS: dict[str, Callable[..., np.ndarray]] = {
-    "max-entropy": max_entropy,
-    "random": random_waypoint,
+#: Every planner, by name: ``planner`` on a command line, in a parameter file, in a sweep.
+PLANNERS: dict[str, Planner] = {
+    "max-entropy": Planner(max_entropy, MaxEntropyOptions),
+    "random": Planner(random_waypoint, RandomOptions),
 }
 
 

@@ -2,33 +2,48 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from ..errors import InputError
 from ..geometry import Extent
 from ..planning.arrival import GoalWatch
+from ..planning.planners import Situation
 
-PILOT, EXPLORING, PAUSED, DONE = "pilot", "exploring", "paused", "done"
+#: The states, as they are published. ``waiting`` is reserved: no mission is in it yet.
+WAITING, PILOT, EXPLORING, PAUSED, DONE = "waiting", "pilot", "exploring", "paused", "done"
+STATES = (PILOT, EXPLORING, PAUSED, DONE)
+
+CLIP_SLACK = 1e-6  # m: rounding may put a waypoint on the border a last digit beyond it
 
 Choose = Callable[[np.ndarray], "np.ndarray | None"]
-"""The next waypoint [2] from the vehicle's position [2]; None where the map allows no choice."""
+"""The next waypoints [K, 2] from the vehicle's position [2]; None where the map allows none."""
 
 
 class Mission:
     """Pilot survey, then exploration until the budget is spent; can be paused anywhere before.
 
-    The mission begins with the first position. It is done once ``max_samples`` were taken or
-    ``max_duration`` seconds have passed since it began, whatever it was doing, pauses included.
-    Between the pilot's end and the first map there is no goal: the vehicle holds station.
+    Goals wait in a queue: the pilot's waypoints first; whenever it has run empty, the path that
+    ``choose`` gives. The mission begins with the first position. It is done once ``max_samples``
+    were taken or ``max_duration`` seconds have passed since it began, whatever it was doing, pauses
+    included. Between the pilot's end and the first map there is no goal: the vehicle holds station.
 
     Args:
-        pilot: waypoints of the pilot survey, [K, 2] in metres.
+        pilot: waypoints of the pilot survey, [K, 2] in metres; K = 0 where there is none.
         workspace: every goal is clipped into it.
         arrival: how arrival is judged: goal_radius, capture_radius and max_speed of ``GoalWatch``.
         max_samples: samples, counted by the mapper; 0 = no limit.
         max_duration: seconds; 0 = no limit.
+
+    Attributes:
+        clipped: goals so far that lay outside the workspace.
+        track: where the vehicle was, and when.
+
+    Raises:
+        InputError: if the pilot is no path.
     """
 
     def __init__(
@@ -40,21 +55,23 @@ class Mission:
         max_samples: int = 0,
         max_duration: float = 0.0,
     ) -> None:
-        self._workspace = workspace
-        self._waypoints = list(workspace.clip(np.asarray(pilot, dtype=float)))
+        self.workspace = workspace
         self.arrival = dict(arrival or {})
         self.max_samples = max_samples
         self.max_duration = max_duration
         self.state = PILOT
         self.position: np.ndarray | None = None
-        self._measured = 0.0
         self.began: float | None = None
         self.samples = 0
         self.arrivals: Counter[str] = Counter()  # reached, passed, timeout
+        self.clipped = 0
+        self.track = Track()
         self._choose: Choose | None = None
         self._resumed = PILOT  # what a pause came from
         self._target: np.ndarray | None = None
         self._watch: GoalWatch | None = None
+        self._queue: deque[np.ndarray] = deque()
+        self._enqueue(pilot)
 
     @property
     def goal(self) -> np.ndarray | None:
@@ -63,20 +80,37 @@ class Mission:
 
     @property
     def plan(self) -> np.ndarray:
-        """Position, goal and the pilot's remaining waypoints, [K, 2]; empty without a goal."""
+        """Position, goal and the goals queued after it, [K, 2]; empty without a goal."""
         if self.goal is None or self.position is None:
             return np.empty((0, 2))
-        rest = self._waypoints if self.state == PILOT else []
-        return np.array([self.position, self.goal, *rest])
+        return np.array([self.position, self.goal, *self._queue])
+
+    @property
+    def waits_for_map(self) -> bool:
+        """Whether it holds station because there is no map yet, or the map allows no choice."""
+        return self.state == EXPLORING and self._target is None
+
+    @property
+    def samples_left(self) -> int | None:
+        """Samples until the mission is done; None where there is no limit."""
+        return max(0, self.max_samples - self.samples) if self.max_samples else None
+
+    def situation(self, yaw: float, speed: float) -> Situation:
+        """What a planner is to know, at this heading (rad) and top speed (m/s)."""
+        assert self.position is not None
+        places = self.track.since(-math.inf)
+        return Situation(self.position, self.workspace, yaw, speed, self.samples_left, places)
 
     def locate(self, position: np.ndarray, now: float, measured: float | None = None) -> str | None:
         """Take the vehicle's position [2] at ``now`` (s); how it arrived at a goal, or None.
 
-        ``measured`` (s) is the position's own stamp. A goal's time counts in it: positions that
-        waited in a queue while the clock ran on are judged as if they came in time.
+        ``measured`` (s) is the position's own stamp. A goal's time counts in it, and starts with
+        the first position after the goal was chosen: positions that waited in a queue while the
+        clock ran on are judged as if they came in time.
         """
         self.position = np.asarray(position, dtype=float)
-        self._measured = now if measured is None else measured
+        measured = now if measured is None else measured
+        self.track.add(measured, self.position)
         if self.began is None:
             self.began = now
         self.tick(now)
@@ -84,12 +118,12 @@ class Mission:
             return None
         arrival = None
         if self._watch is not None:
-            arrival = self._watch.update(self.position, self._measured)
+            arrival = self._watch.update(self.position, measured)
         if arrival is not None:
             self.arrivals[arrival] += 1
             self._target = self._watch = None
         if self._target is None:
-            self._choose_next()
+            self._head_on()
         return arrival
 
     def tick(self, now: float) -> None:
@@ -100,8 +134,8 @@ class Mission:
     def explore_with(self, choose: Choose) -> None:
         """A map is there: waypoints after the pilot are chosen by ``choose`` from now on."""
         self._choose = choose
-        if self.state == EXPLORING and self._target is None:
-            self._choose_next()
+        if self.waits_for_map:
+            self._head_on()
 
     def count_samples(self, samples: int) -> None:
         """The mapper has accepted this many pings so far."""
@@ -128,20 +162,62 @@ class Mission:
             self._watch = GoalWatch(self._target, **self.arrival)
         return True, f"{self.state} again"
 
-    def _choose_next(self) -> None:
-        if self.state == PILOT:
-            if self._waypoints:
-                self._head_for(self._waypoints.pop(0))
-                return
-            self.state = EXPLORING
-        if self._choose is not None and self.position is not None:
-            goal = self._choose(self.position)
-            if goal is not None:
-                self._head_for(self._workspace.clip(goal))
+    def facts(self) -> dict[str, object]:
+        """How it stands, by the names that diagnostics have."""
+        return {
+            "state": self.state,
+            "samples": self.samples,
+            # As text: a wall clock's seconds have more than six digits.
+            "began_s": "" if self.began is None else f"{self.began:.3f}",
+            "goals_reached": self.arrivals["reached"],
+            "goals_passed": self.arrivals["passed"],
+            "goals_timed_out": self.arrivals["timeout"],
+            "goals_clipped": self.clipped,
+        }
 
-    def _head_for(self, goal: np.ndarray) -> None:
-        self._target = goal
-        self._watch = GoalWatch(goal, **self.arrival)
-        # Its time begins now; an arrival at once is judged with the next position.
-        assert self.position is not None
-        self._watch.update(self.position, self._measured)
+    def _head_on(self) -> None:
+        """To the next goal in the queue, which is filled where it is empty."""
+        if not self._queue:
+            self.state = EXPLORING
+            path = None
+            if self._choose is not None and self.position is not None:
+                path = self._choose(self.position)
+            if path is not None:
+                self._enqueue(path)
+        if self._queue:
+            self._target = self._queue.popleft()
+            self._watch = GoalWatch(self._target, **self.arrival)
+
+    def _enqueue(self, path: np.ndarray) -> None:
+        """Queue waypoints [K, 2], each clipped into the workspace."""
+        path = np.asarray(path, dtype=float)
+        if path.ndim != 2 or path.shape[1] != 2 or not np.all(np.isfinite(path)):
+            raise InputError(f"waypoints: expected finite numbers [K, 2], got {path.tolist()}")
+        self.clipped += int((~self.workspace.contains(path, CLIP_SLACK)).sum())
+        self._queue.extend(self.workspace.clip(path))
+
+
+class Track:
+    """Where the vehicle was, and when: the newest of its places, some distance apart."""
+
+    SPACING = 0.25  # m between two places
+    LENGTH = 2000  # of them at most
+
+    def __init__(self) -> None:
+        self._places: deque[tuple[float, float, float]] = deque(maxlen=self.LENGTH)
+
+    def add(self, measured: float, position: np.ndarray) -> None:
+        """The vehicle was at position [2] at a time in s; a clock set back takes back what it saw.
+
+        Places that are later than the newest one could never be told from new ones.
+        """
+        places = self._places
+        while places and places[-1][0] > measured:
+            places.pop()
+        if not places or math.dist(position, places[-1][1:]) >= self.SPACING:
+            places.append((measured, float(position[0]), float(position[1])))
+
+    def since(self, time_s: float) -> np.ndarray:
+        """The places after a time in s, newest last [K, 2]."""
+        later = [place[1:] for place in self._places if place[0] > time_s]
+        return np.array(later, dtype=float).reshape(-1, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -12,7 +13,8 @@ PERIOD = 10.0  # s of wall time between two warnings for the same reason
 class Refusals:
     """Counts, and a warning for each reason at most once per ``PERIOD``.
 
-    A logger's own throttle goes by the place in the code: one reason would silence the others.
+    A logger's own throttle goes by the place in the code: one reason would silence the others. What
+    was held back since the last warning is counted in the next.
 
     Args:
         warn: takes a line of text.
@@ -24,12 +26,14 @@ class Refusals:
     ) -> None:
         self.counts: Counter[str] = Counter()
         self._warn, self._clock = warn, clock
-        self._said: dict[str, float] = {}
+        self._said: dict[str, tuple[float, int]] = {}  # when, and at which count
 
     def add(self, reason: str, text: str) -> None:
         """Count one for a reason, and say the text if it is time to."""
         self.counts[reason] += 1
-        now = self._clock()
-        if reason not in self._said or now - self._said[reason] >= PERIOD:
-            self._said[reason] = now
-            self._warn(text)
+        count, now = self.counts[reason], self._clock()
+        when, said = self._said.get(reason, (-math.inf, 0))
+        if now - when >= PERIOD:
+            self._said[reason] = now, count
+            more = count - said - 1
+            self._warn(f"{text} (and {more} more like it)" if more else text)

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("rclpy")
 
+from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry, Path
 from rclpy.node import Node
@@ -18,11 +19,25 @@ from std_msgs.msg import String, UInt64
 from std_srvs.srv import Trigger
 
 from poam_ros.geometry import Extent, Grid
+from poam_ros.planning.pilots import PILOTS
+from poam_ros.planning.planners import PLANNERS, Planner, RandomOptions
 from poam_ros.ros import messages
 from poam_ros.ros.nodes.planner import PlannerNode
 from poam_ros.survey.odometry import VehicleState
 
 WORKSPACE = [-10.0, 10.0, -5.0, 5.0]
+
+
+def up(**options) -> PlannerNode:
+    """A planner that is configured and active."""
+    planner = PlannerNode(**options)
+    planner.configure()
+    planner.activate()
+    return planner
+
+
+def overrides(**parameters) -> list[Parameter]:
+    return [Parameter(name, value=value) for name, value in parameters.items()]
 
 
 class Vehicle(Node):
@@ -33,14 +48,19 @@ class Vehicle(Node):
         self.states: list[str] = []
         self.goals: list[PoseStamped] = []
         self.plans: list[Path] = []
+        self.reports: list[dict[str, str]] = []
         self.create_subscription(
             String, "mission/state", lambda m: self.states.append(m.data), messages.LATCHED
         )
         self.create_subscription(PoseStamped, "goal_pose", self.goals.append, messages.GOAL)
         self.create_subscription(Path, "plan", self.plans.append, messages.LATCHED)
+        self.create_subscription(DiagnosticArray, "/diagnostics", self._on_report, 10)
         self.odometry = self.create_publisher(Odometry, "odom", messages.SENSOR_PUBLISH)
         self.maps = self.create_publisher(PointCloud2, "map/points", messages.LATCHED)
         self.samples = self.create_publisher(UInt64, "map/samples", messages.LATCHED)
+
+    def _on_report(self, message: DiagnosticArray) -> None:
+        self.reports.append(messages.read_diagnostics(message, "planner"))
 
     def be_at(self, x: float, y: float, frame: str = "map") -> None:
         now = self.get_clock().now().nanoseconds
@@ -68,12 +88,11 @@ def ring(ros, eventually):
 
     def start(**parameters):
         given = {"workspace": WORKSPACE, "pilot": "lawnmower", "distance_weight": 0.0} | parameters
-        overrides = [Parameter(name, value=value) for name, value in given.items()]
-        planner = ros(PlannerNode, parameter_overrides=overrides)
+        planner = ros(up, parameter_overrides=overrides(**given))
         vehicle = ros(Vehicle)
         eventually(lambda: vehicle.states == ["pilot"])
         eventually(lambda: vehicle.odometry.get_subscription_count() == 1)
-        eventually(lambda: planner._goals.get_subscription_count() == 1)
+        eventually(lambda: planner.count_subscribers("goal_pose") == 1)
         return planner, vehicle
 
     return start
@@ -107,7 +126,7 @@ def test_pilot_explore_done(ring, eventually):
     eventually(lambda: vehicle.plans and len(vehicle.plans[-1].poses) == 7)
     follow_pilot(vehicle, eventually)
     assert vehicle.states == ["pilot", "exploring"]
-    assert planner._mission.goal is None
+    assert planner.mission.goal is None
 
     vehicle.send_map((-4, 2))
     eventually(lambda: np.linalg.norm(np.subtract(vehicle.last_goal(), (-4, 2))) < 0.5)
@@ -116,7 +135,7 @@ def test_pilot_explore_done(ring, eventually):
     vehicle.send_map((4, -2))
 
     def knows_the_new_map():
-        latest = planner._map
+        latest = planner.latest_map
         peak = latest.grid.points[latest.variance.argmax()]
         return np.linalg.norm(peak - (4, -2)) < 0.5
 
@@ -128,7 +147,7 @@ def test_pilot_explore_done(ring, eventually):
     vehicle.samples.publish(UInt64(data=50))
     eventually(lambda: vehicle.states == ["pilot", "exploring", "done"])
     eventually(lambda: not vehicle.plans[-1].poses)
-    assert planner._mission.goal is None
+    assert planner.mission.goal is None
 
 
 def test_pause_and_resume(ring, eventually):
@@ -139,7 +158,7 @@ def test_pause_and_resume(ring, eventually):
     assert call(vehicle, eventually, "pause").success
     assert not call(vehicle, eventually, "pause").success
     eventually(lambda: vehicle.states[-1] == "paused")
-    assert planner._mission.goal is None
+    assert planner.mission.goal is None
     vehicle.goals.clear()
     assert call(vehicle, eventually, "resume").success
     eventually(lambda: vehicle.states == ["pilot", "paused", "pilot"])
@@ -148,7 +167,7 @@ def test_pause_and_resume(ring, eventually):
 
 def test_refuses_what_is_in_another_frame_or_no_map(ring, eventually):
     planner, vehicle = ring()
-    refused = planner._refusals.counts
+    refused = planner.refusals.counts
     vehicle.be_at(3, 0, frame="odom")
     eventually(lambda: refused["odometry_frame"] == 1)
     vehicle.be_at(float("nan"), 0)
@@ -157,7 +176,7 @@ def test_refuses_what_is_in_another_frame_or_no_map(ring, eventually):
     eventually(lambda: refused["map_frame"] == 1)
     vehicle.maps.publish(PointCloud2(header=messages.header(1, "map")))
     eventually(lambda: refused["map_unreadable"] == 1)
-    assert planner._mission.position is None
+    assert planner.mission.position is None
     assert vehicle.states == ["pilot"]
 
 
@@ -167,38 +186,111 @@ def test_a_map_of_nans_moves_nothing(ring, eventually):
     eventually(lambda: vehicle.last_goal() is not None)
     follow_pilot(vehicle, eventually)
     vehicle.send_map((float("nan"), 0))
-    eventually(lambda: planner._refusals.counts["map_unusable"] >= 1)
-    assert planner._mission.goal is None
+    eventually(lambda: planner.refusals.counts["map_unusable"] >= 1)
+    assert planner.mission.goal is None
     vehicle.send_map((1, 1))
-    eventually(lambda: planner._mission.goal is not None)
+    eventually(lambda: planner.mission.goal is not None)
 
 
 def test_limits_may_change_at_run_time(ring, eventually):
     planner, vehicle = ring(max_samples=0)
     vehicle.samples.publish(UInt64(data=100))
-    eventually(lambda: planner._mission.samples == 100)
+    eventually(lambda: planner.mission.samples == 100)
     results = planner.set_parameters([Parameter("max_samples", value=-1)])
     assert not results[0].successful
     planner.set_parameters([Parameter("max_samples", value=60)])
     eventually(lambda: vehicle.states[-1] == "done")
 
 
-def test_seeds_make_the_pilot_and_the_waypoints_apart(ros):
-    def waypoints(pilot):
-        node = ros(
-            PlannerNode,
-            parameter_overrides=[
-                Parameter("planner", value="random"),
-                Parameter("pilot", value=pilot),
-                Parameter("seed", value=3),
-            ],
-        )
-        return node._rng.uniform(size=3).tolist(), [w.tolist() for w in node._mission._waypoints]
+@pytest.mark.parametrize("pilot", ["lawnmower", "random"])
+def test_seeds_make_the_pilot_and_the_waypoints_apart(ring, eventually, pilot):
+    """Whatever the pilot draws, the waypoints after it are the same."""
+    planner, vehicle = ring(pilot=pilot, planner="random", seed=3)
+    first, second = map(np.random.default_rng, np.random.SeedSequence(3).spawn(2))
+    workspace = Extent.of(WORKSPACE)
+    vehicle.be_at(3, 0)
+    eventually(lambda: planner.mission.goal is not None)
+    np.testing.assert_array_equal(planner.mission.plan[1:], PILOTS[pilot](workspace, first))
+    follow_pilot(vehicle, eventually)
+    vehicle.send_map((1, 1))
+    eventually(lambda: planner.mission.goal is not None)
+    np.testing.assert_array_equal(planner.mission.goal, workspace.sample(1, second)[0])
 
-    (first, bezier), (second, random), (_, again) = map(waypoints, ("bezier", "random", "random"))
-    assert first == second
-    assert random == again
-    assert bezier != random
+
+def test_diagnostics_say_how_the_mission_stands(ring, eventually):
+    planner, vehicle = ring(max_samples=0)
+    vehicle.be_at(3, 0)
+    eventually(lambda: planner.mission.goal is not None)
+    vehicle.samples.publish(UInt64(data=7))
+    vehicle.be_at(3, 0, frame="odom")
+    eventually(lambda: vehicle.reports and vehicle.reports[-1]["refused_odometry_frame"] == "1")
+    report = eventually(lambda: vehicle.reports[-1]["samples"] == "7" and vehicle.reports[-1])
+    assert float(report.pop("began_s")) == pytest.approx(planner.mission.began, abs=1e-3)
+    assert report == {
+        "state": "pilot",
+        "samples": "7",
+        "goals_reached": "0",
+        "goals_passed": "0",
+        "goals_timed_out": "0",
+        "goals_clipped": "0",
+        "refused_odometry_frame": "1",
+        "refused_odometry_not_finite": "0",
+        "refused_map_frame": "0",
+        "refused_map_unreadable": "0",
+        "refused_map_unusable": "0",
+    }
+
+
+def test_a_path_is_driven_and_goals_outside_the_workspace_are_counted(
+    ring, eventually, monkeypatch
+):
+    def plan(view, situation, options, rng):
+        heard.append(situation)
+        return np.array([[99.0, 0.0], [0.0, 0.0]])
+
+    heard = []
+    monkeypatch.setitem(PLANNERS, "random", Planner(plan, RandomOptions))
+    planner, vehicle = ring(planner="random", max_samples=100, max_speed=2.5)
+    vehicle.samples.publish(UInt64(data=7))
+    eventually(lambda: planner.mission.samples == 7)
+    vehicle.be_at(3, 0)
+    eventually(lambda: vehicle.last_goal() is not None)
+    follow_pilot(vehicle, eventually)
+    vehicle.send_map((1, 1))
+    eventually(lambda: vehicle.last_goal() == [10, 0])
+    eventually(lambda: len(vehicle.plans[-1].poses) == 3)
+    eventually(lambda: vehicle.reports and vehicle.reports[-1]["goals_clipped"] == "1")
+    assert planner.refusals.counts["goal_clipped"] == 1
+    [situation] = heard
+    assert (situation.yaw, situation.speed, situation.samples_left) == (0.0, 2.5, 93)
+    assert situation.track[0].tolist() == [3, 0]
+    vehicle.be_at(10, 0)
+    eventually(lambda: vehicle.last_goal() == [0, 0])
+
+
+def test_up_down_and_up_again_in_one_process(ros, eventually):
+    """Nothing is left over, and what comes up again is a mission that has not begun."""
+    planner = PlannerNode(parameter_overrides=overrides(workspace=WORKSPACE, pilot="lawnmower"))
+
+    def entities():
+        made = (planner.publishers, planner.subscriptions, planner.services, planner.timers)
+        return [len(list(kind)) for kind in made]
+
+    constructed = entities()
+    vehicle = ros(Vehicle)
+    for turn in (1, 2):
+        planner.configure()
+        configured = entities()
+        mission = planner.mission
+        assert mission.state == "pilot" and mission.position is None
+        planner.activate()
+        eventually(lambda turn=turn: len(vehicle.states) == turn)
+        mission.locate(np.zeros(2), 0.0)
+        planner.deactivate()
+        assert entities() == configured
+        planner.cleanup()
+        assert entities() == constructed
+    planner.destroy_node()
 
 
 @pytest.mark.parametrize("wrong", ["pilot:=spiral", "goal_radius:=-1.0", "workspace:=[0.0, 1.0]"])

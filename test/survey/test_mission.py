@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from poam_ros.errors import InputError
 from poam_ros.geometry import Extent
-from poam_ros.survey.mission import Mission
+from poam_ros.survey.mission import Mission, Track
 
 WORKSPACE = Extent(-10, 10, -10, 10)
 PILOT = np.array([[0.0, 0.0], [5.0, 0.0], [99.0, 0.0]])
@@ -14,6 +15,17 @@ PILOT = np.array([[0.0, 0.0], [5.0, 0.0], [99.0, 0.0]])
 
 def make(**limits: float) -> Mission:
     return Mission(PILOT, WORKSPACE, **limits)
+
+
+class Chooser:
+    """Gives one path after the other, the last for ever, and keeps where it was asked."""
+
+    def __init__(self, *paths: list) -> None:
+        self.paths, self.asked = list(paths), []
+
+    def __call__(self, position: np.ndarray) -> np.ndarray:
+        self.asked.append(position.tolist())
+        return np.array(self.paths.pop(0) if len(self.paths) > 1 else self.paths[0], dtype=float)
 
 
 def drive(mission: Mission, *places: tuple[float, float], start: float = 0.0) -> None:
@@ -42,23 +54,132 @@ def test_pilot_then_waits_for_a_map_then_explores():
     finish_pilot(mission)
     assert mission.state == "exploring"
     assert mission.goal is None and len(mission.plan) == 0
-    asked = []
-
-    def choose(position: np.ndarray) -> np.ndarray:
-        asked.append(position.tolist())
-        return np.array([0.0, 50.0])
-
+    assert mission.waits_for_map
+    choose = Chooser([(0.0, 8.0)])
     mission.explore_with(choose)
-    assert asked == [[10.0, 0.0]]
-    assert mission.goal.tolist() == [0, 10]  # inside the workspace
-    drive(mission, (0, 10), start=20.0)
-    assert len(asked) == 2
+    assert choose.asked == [[10.0, 0.0]]
+    assert mission.goal.tolist() == [0, 8] and not mission.waits_for_map
+    drive(mission, (0, 8), start=20.0)
+    assert choose.asked == [[10.0, 0.0], [0.0, 8.0]]
     assert mission.arrivals == {"reached": 4}
+
+
+def test_a_path_is_driven_to_its_end_before_the_next_is_chosen():
+    mission, choose = make(), Chooser([(1, 1), (2, 2), (3, 3)], [(4, 4)])
+    finish_pilot(mission)
+    mission.explore_with(choose)
+    assert mission.plan.tolist() == [[10, 0], [1, 1], [2, 2], [3, 3]]
+    mission.explore_with(choose)  # a newer map does not disturb the path
+    drive(mission, (1, 1), start=20.0)
+    assert mission.plan.tolist() == [[1, 1], [2, 2], [3, 3]]
+    mission.pause()
+    assert len(mission.plan) == 0
+    mission.resume()
+    drive(mission, (2, 2), start=30.0)
+    assert mission.goal.tolist() == [3, 3] and len(choose.asked) == 1
+    drive(mission, (3, 3), start=40.0)
+    assert mission.plan.tolist() == [[3, 3], [4, 4]]
+    assert choose.asked == [[10, 0], [3, 3]]
+
+
+def test_without_a_pilot_it_explores_at_once():
+    mission = Mission(np.empty((0, 2)), WORKSPACE)
+    mission.explore_with(Chooser([(1, 1)]))
+    assert mission.state == "pilot" and mission.goal is None
+    drive(mission, (3, 3))
+    assert mission.state == "exploring" and mission.goal.tolist() == [1, 1]
+
+
+def test_choosing_may_end_the_mission():
+    """In lock-step the model learns while a path is chosen, and counts what it learnt."""
+    mission = make(max_samples=10)
+
+    def learn_and_choose(position: np.ndarray) -> np.ndarray:
+        mission.count_samples(10)
+        return np.array([[1.0, 1.0]])
+
+    mission.explore_with(learn_and_choose)
+    finish_pilot(mission)
+    assert mission.state == "done" and mission.goal is None and len(mission.plan) == 0
+
+
+def test_goals_outside_the_workspace_are_moved_into_it_and_counted():
+    mission = make()
+    assert mission.clipped == 1  # of the pilot
+    finish_pilot(mission)
+    mission.explore_with(Chooser([(0.0, 50.0), (-10.0, 10.0 + 1e-12), (-99.0, -99.0)]))
+    assert mission.plan.tolist() == [[10, 0], [0, 10], [-10, 10], [-10, -10]]
+    assert mission.clipped == 3  # but not what is rounding
+    assert mission.facts()["goals_clipped"] == 3
+
+
+@pytest.mark.parametrize("path", [[(np.nan, 0.0)], [(0.0, np.inf)], [0.0, 1.0], [(0.0, 1.0, 2.0)]])
+def test_what_is_no_path_is_refused(path):
+    with pytest.raises(InputError, match=r"waypoints: expected finite numbers \[K, 2\]"):
+        Mission(np.array(path), WORKSPACE)
+    mission = make()
+    finish_pilot(mission)
+    with pytest.raises(InputError, match="waypoints"):
+        mission.explore_with(Chooser(path))
+
+
+def test_an_empty_path_is_no_choice():
+    mission = make()
+    finish_pilot(mission)
+    mission.explore_with(lambda position: np.empty((0, 2)))
+    assert mission.waits_for_map
+
+
+def test_a_goals_time_starts_with_the_position_after_it_was_chosen():
+    """As in lock-step, where the model learns between the two and no time passes for the vehicle.
+
+    The way from where it was chosen does not count: here it leads through the next goal.
+    """
+    mission = Mission(np.array([[0.0, 0.0], [1.0, 0.0], [9.0, 0.0]]), WORKSPACE)
+    drive(mission, (-3, 0), (0, 0), (2, 0))
+    assert mission.goal.tolist() == [1, 0] and mission.arrivals == {"reached": 1}
+    mission = make(arrival={"max_speed": 1.0})
+    mission.locate(np.array([-3.0, 0.0]), 0.0)
+    # Limits of 36 s: counted from 1000 s, when the next position comes.
+    mission.locate(np.array([-3.0, 0.0]), 1000.0)
+    assert mission.locate(np.array([-3.0, 0.0]), 1035.9) is None
+    assert mission.locate(np.array([-3.0, 0.0]), 1036.1) == "timeout"
+
+
+def test_a_situation_is_what_a_planner_needs_to_know():
+    mission = make(max_samples=10)
+    assert mission.samples_left == 10
+    drive(mission, (-3, 0), (-2, 0), (-1, 0))
+    mission.count_samples(4)
+    situation = mission.situation(yaw=0.5, speed=2.0)
+    assert situation.position.tolist() == [-1, 0]
+    assert (situation.yaw, situation.speed, situation.samples_left) == (0.5, 2.0, 6)
+    assert situation.workspace is WORKSPACE
+    assert situation.track.tolist() == [[-3, 0], [-2, 0], [-1, 0]]
+    mission.count_samples(12)
+    assert mission.samples_left == 0
+    assert make().samples_left is None
+
+
+def test_facts_before_the_begin_and_after():
+    mission = make()
+    assert mission.facts()["began_s"] == ""
+    mission.locate(np.array([-3.0, 0.0]), 1760000000.5)
+    drive(mission, (0, 0), start=1760000001.0)
+    assert mission.facts() == {
+        "state": "pilot",
+        "samples": 0,
+        "began_s": "1760000000.500",
+        "goals_reached": 1,
+        "goals_passed": 0,
+        "goals_timed_out": 0,
+        "goals_clipped": 1,
+    }
 
 
 def test_a_map_during_the_pilot_changes_nothing_until_its_end():
     mission = make()
-    mission.explore_with(lambda position: np.array([1.0, 1.0]))
+    mission.explore_with(Chooser([(1, 1)]))
     drive(mission, (-3, 0))
     assert mission.goal.tolist() == [0, 0]
     finish_pilot(mission)
@@ -70,7 +191,7 @@ def test_holds_station_while_the_map_allows_no_choice():
     finish_pilot(mission)
     mission.explore_with(lambda position: None)
     assert mission.state == "exploring" and mission.goal is None
-    mission.explore_with(lambda position: np.array([1.0, 1.0]))
+    mission.explore_with(Chooser([(1, 1)]))
     assert mission.goal.tolist() == [1, 1]
 
 
@@ -148,3 +269,33 @@ def test_a_pause_does_not_use_up_the_goals_time():
     mission.resume()
     mission.locate(np.array([-3.0, 0.0]), 1001.0)
     assert mission.arrivals["timeout"] == 0
+
+
+# --- The track ---
+
+
+def test_a_track_keeps_places_some_way_apart_since_a_time():
+    track = Track()
+    assert track.since(0.0).shape == (0, 2)
+    for k in range(9):
+        track.add(float(k), np.array([0.1 * k, 0.0]))
+    np.testing.assert_allclose(track.since(-1.0), [(0.0, 0), (0.3, 0), (0.6, 0)])
+    np.testing.assert_allclose(track.since(3.0), [(0.6, 0)])
+
+
+def test_a_track_forgets_its_oldest_places():
+    track = Track()
+    for k in range(Track.LENGTH + 10):
+        track.add(float(k), np.array([k, 0.0]))
+    assert len(track.since(-1.0)) == Track.LENGTH
+    assert track.since(-1.0)[0].tolist() == [10, 0]
+
+
+def test_a_clock_set_back_takes_back_the_places_it_saw():
+    """They would look newer than every map that comes, for as long as the clock was set back."""
+    track = Track()
+    for k in range(5):
+        track.add(100.0 + k, np.array([k, 0.0]))
+    track.add(1.0, np.array([7.0, 0.0]))
+    track.add(2.0, np.array([8.0, 0.0]))
+    assert track.since(1.5).tolist() == [[8, 0]]

@@ -1,0 +1,74 @@
+"""A mission in lock-step and the folder that it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ..geometry import map_grid
+from ..runs.folder import (
+    EPOCH_COLUMNS,
+    EpochRecord,
+    make_folder,
+    write_config,
+    write_map,
+    write_samples,
+    write_table,
+    write_truth,
+)
+from ..world.terrain import Terrain
+from .lockstep import LockstepMission
+from .mission_settings import MissionSettings
+
+
+def run_mission(
+    terrain: Terrain,
+    settings: MissionSettings,
+    folder: Path,
+    on_epoch: Callable[[EpochRecord], None] = lambda record: None,
+) -> list[EpochRecord]:
+    """Run a mission and write its folder: config.yaml, truth.npz, epochs.csv (kept up to date),
+    and at the end samples.csv and map.npz.
+
+    Raises:
+        InputError: if a setting is wrong or the folder cannot be written.
+        CholeskyError: if the model is beyond repair; what was measured so far is in the folder.
+    """
+    make_folder(folder)
+    mission = LockstepMission(terrain, settings)
+    write_config(folder / "config.yaml", describe(mission))
+    write_truth(folder / "truth.npz", terrain.elevation, terrain.extent)
+    records: list[EpochRecord] = []
+    try:
+        for record in mission.epochs():
+            records.append(record)
+            rows = [r.row() for r in records]
+            write_table(folder / "epochs.csv", EPOCH_COLUMNS, rows)
+            on_epoch(record)
+    finally:
+        # Also after Ctrl-C or a failure: what was measured is never lost.
+        samples = mission.session.everything()
+        write_samples(folder / "samples.csv", samples.xy, samples.z)
+    grid = map_grid(settings.workspace, settings.resolution)
+    write_map(folder / "map.npz", mission.mapper.map(grid))
+    return records
+
+
+def describe(mission: LockstepMission) -> dict[str, Any]:
+    """Everything resolved, as plain values for config.yaml."""
+    terrain, settings = mission.terrain, mission.settings
+    return {
+        "version": __version__,
+        "terrain": {
+            "name": terrain.name,
+            "source": terrain.source,
+            "environment": list(terrain.extent.bounds),
+            "elevation": [terrain.lowest, terrain.highest],
+        },
+        **asdict(settings),
+        "workspace": list(settings.workspace.bounds),
+        "sonar": asdict(mission.simulation.settings),
+    }

@@ -1,0 +1,94 @@
+"""What a planner sees of a map: a published one, or the model itself. Numpy only."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from ..geometry import FARTHEST
+from ..maps import ElevationMap, Predicted
+
+#: m; the square of what is smaller may vanish.
+NEAREST = 1e-12
+
+
+class GridView:
+    """A published map, interpolated, as if pings taken at ``track`` were in it already.
+
+    Args:
+        elevation_map: of any model; one without a lengthscale is taken as it is.
+        track: where pings were taken that the map does not hold [K, 2], in m.
+    """
+
+    def __init__(self, elevation_map: ElevationMap, track: np.ndarray) -> None:
+        self._grid, self._track = elevation_map.grid, track
+        # NaN stays NaN whatever weight it gets; zero times infinity would be complained of.
+        self._mean, self._variance, self._lengthscale = (
+            np.where(np.isfinite(layer), layer, np.nan)
+            for layer in (elevation_map.mean, elevation_map.variance, elevation_map.lengthscale)
+        )
+
+    def predict(self, xy: np.ndarray) -> Predicted:
+        """Mean and discounted variance with noise, [N] each, at the points xy [N, 2] in metres."""
+        mean, variance, lengthscale = (
+            self._grid.interpolate(layer, xy)
+            for layer in (self._mean, self._variance, self._lengthscale)
+        )
+        return Predicted(mean, discount_visited(variance, xy, lengthscale, self._track))
+
+
+class Model(Protocol):
+    """What predicts with or without noise: a mapper."""
+
+    def predict(self, xy: np.ndarray, noise: bool) -> Predicted:
+        """Mean and variance, [N] each, at the points xy [N, 2] in metres."""
+
+
+class ModelView:
+    """The model as it is: the paper's policy, whose planner waits until the newest pings are in.
+
+    Args:
+        model: asked once, for exactly the points that the planner asks for.
+        noise: whether its variance is that of a ping, or of the ground alone.
+    """
+
+    def __init__(self, model: Model, noise: bool = True) -> None:
+        self._model, self._noise = model, noise
+
+    def predict(self, xy: np.ndarray) -> Predicted:
+        """Mean and variance, [N] each, at the points xy [N, 2] in metres."""
+        return self._model.predict(xy, self._noise)
+
+
+def discount_visited(
+    variance: np.ndarray, points: np.ndarray, lengthscale: np.ndarray, visited: np.ndarray
+) -> np.ndarray:
+    """Predictive variances [N], as if pings taken at ``visited`` [K, 2] were in the map already.
+
+    A map is always a little older than the vehicle's path; without this, the most uncertain place
+    nearby is where the vehicle has just been. One noise-free observation at distance d leaves
+    v (1 - exp(-d^2 / l^2)) of a Gaussian kernel's variance v; below the smallest variance of the
+    map, which is the noise, nothing falls. Variances and lengthscales that are not positive finite
+    numbers change nothing.
+
+    Args:
+        variance: of the map at the points, with noise [N], in m^2.
+        points: [N, 2] in m.
+        lengthscale: of the map at the points [N], in m.
+        visited: where pings were taken that the map does not hold [K, 2], in m.
+    """
+    known = np.isfinite(variance) & (variance > 0)
+    usable = known & (lengthscale > NEAREST) & (lengthscale < FARTHEST)
+    if not len(visited) or not usable.any():
+        return variance
+    places = points[usable]
+    squared = np.full(len(places), np.inf)
+    for place in visited:
+        np.minimum(squared, ((places - place) ** 2).sum(1), out=squared)
+    floor = variance[known].min()
+    after = variance.copy()
+    after[usable] = floor + (variance[usable] - floor) * -np.expm1(
+        -squared / lengthscale[usable] ** 2
+    )
+    return after

@@ -1,0 +1,145 @@
+"""Pilot paths."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from poam_ros.errors import InputError
+from poam_ros.geometry import Extent
+from poam_ros.planning.pilots import (
+    BEZIER_CONTROL_POINTS,
+    PILOTS,
+    bezier_pilot,
+    lawnmower_pilot,
+    path_length,
+    random_pilot,
+    start_pose,
+)
+
+SQUARE = Extent(-30, 30, -30, 30)
+SHAPES = {
+    "square": SQUARE,
+    "wide": Extent(100, 500, -20, 20),
+    "tall": Extent(-3, 4, 1000, 1900),
+    "small": Extent(0.1, 0.4, -0.7, -0.2),
+    "projected": Extent(437_100.5, 437_160.5, 3_745_900.25, 3_745_960.25),
+}
+CONTROL_POINTS = [
+    (1, 0),
+    (0, 0),
+    (0, 0.25),
+    (0, 0.5),
+    (0, 0.75),
+    (0, 1),
+    (0.25, 1),
+    (0.5, 1),
+    (0.75, 1),
+    (1, 1),
+    (1, 0.75),
+    (1, 0.5),
+    (1, 0.25),
+    (0.5, 0.25),
+    (0.5, 0.5),
+]
+
+
+@pytest.fixture(params=SHAPES)
+def workspace(request):
+    return SHAPES[request.param]
+
+
+def generator(seed=0):
+    return np.random.default_rng(seed)
+
+
+def de_casteljau(points, t):
+    """The point of a Bezier curve at t, by repeated linear interpolation."""
+    points = [tuple(map(float, point)) for point in points]
+    while len(points) > 1:
+        points = [
+            ((1 - t) * ax + t * bx, (1 - t) * ay + t * by)
+            for (ax, ay), (bx, by) in pairwise(points)
+        ]
+    return points[0]
+
+
+def test_bezier_pilot_is_the_published_curve(workspace):
+    np.testing.assert_array_equal(BEZIER_CONTROL_POINTS, CONTROL_POINTS)
+    corners = [
+        (workspace.xmin + u * workspace.size[0], workspace.ymin + v * workspace.size[1])
+        for u, v in CONTROL_POINTS
+    ]
+    expected = [de_casteljau(corners, k / 49) for k in range(50)]
+    path = bezier_pilot(workspace, generator())
+    assert path.shape == (50, 2)
+    np.testing.assert_allclose(path, expected, rtol=1e-12, atol=1e-9)
+    np.testing.assert_allclose(path[0], start_pose(workspace)[:2])
+    np.testing.assert_allclose(path[-1], workspace.centre)
+
+
+@pytest.mark.parametrize("name", PILOTS)
+def test_pilots_stay_in_the_workspace(name, workspace):
+    for seed in range(5):
+        path = PILOTS[name](workspace, generator(seed))
+        assert path.ndim == 2
+        assert path.shape[1] == 2
+        assert len(path) >= 2
+        # Borders are met; rounding may put a point a last digit beyond.
+        assert workspace.contains(path, slack=1e-9).all()
+
+
+@pytest.mark.parametrize("name", PILOTS)
+def test_pilots_follow_their_generator(name):
+    path = PILOTS[name](SQUARE, generator(5))
+    np.testing.assert_array_equal(path, PILOTS[name](SQUARE, generator(5)))
+    assert np.array_equal(path, PILOTS[name](SQUARE, generator(6))) == (name != "random")
+
+
+@pytest.mark.parametrize("name", ["bezier", "lawnmower"])
+def test_fixed_pilots_fit_the_workspace(name, workspace):
+    """The same fractions of the width and height in a workspace of any shape."""
+    unit = PILOTS[name](Extent(0, 1, 0, 1), generator())
+    path = PILOTS[name](workspace, generator())
+    np.testing.assert_allclose((path - workspace.lower) / workspace.size, unit, atol=1e-7)
+
+
+@pytest.mark.parametrize("lanes", [2, 3, 4, 7])
+def test_lawnmower_drives_lanes_from_border_to_border(lanes, workspace):
+    path = lawnmower_pilot(workspace, generator(), lanes=lanes)
+    assert path.shape == (2 * lanes, 2)
+    np.testing.assert_allclose(path[0], start_pose(workspace)[:2])
+    ends = path.reshape(lanes, 2, 2)
+    np.testing.assert_allclose(ends[:, 0, 1], ends[:, 1, 1])  # lanes run east and west
+    np.testing.assert_allclose(np.abs(ends[:, 1, 0] - ends[:, 0, 0]), workspace.size[0])
+    # Each lane begins on the side where the one before it ended.
+    np.testing.assert_allclose(ends[1:, 0, 0], ends[:-1, 1, 0])
+    heights = ends[:, 0, 1]
+    np.testing.assert_allclose(heights, np.linspace(workspace.ymin, workspace.ymax, lanes))
+    length = lanes * workspace.size[0] + workspace.size[1]
+    assert path_length(path) == pytest.approx(length)
+
+
+@pytest.mark.parametrize("lanes", [1, 0, -2])
+def test_lawnmower_needs_two_lanes(lanes):
+    with pytest.raises(InputError, match="at least 2"):
+        lawnmower_pilot(SQUARE, generator(), lanes=lanes)
+
+
+def test_random_pilot_is_about_as_long_as_the_bezier_pilot(workspace):
+    wanted = path_length(bezier_pilot(workspace, generator()))
+    for seed in range(10):
+        driven = np.vstack((start_pose(workspace)[:2], random_pilot(workspace, generator(seed))))
+        assert path_length(driven[:-1]) < wanted <= path_length(driven)
+
+
+def test_path_length():
+    assert path_length(np.array([(0.0, 0.0), (3.0, 4.0), (3.0, 4.0), (3.0, -6.0)])) == 15.0
+    assert path_length(np.array([(2.0, 1.0)])) == 0.0
+
+
+def test_missions_start_lower_right_heading_west():
+    assert start_pose(Extent(1, 2, 3, 4)) == (2, 3, math.pi)

@@ -1,0 +1,305 @@
+"""The choice of waypoints."""
+
+from __future__ import annotations
+
+import logging
+import math
+import warnings
+from dataclasses import fields
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from poam_ros.errors import InputError
+from poam_ros.geometry import Extent
+from poam_ros.maps import Predicted
+from poam_ros.planning.pilots import start_pose
+from poam_ros.planning.planners import (
+    PLANNERS,
+    MaxEntropyOptions,
+    RandomOptions,
+    Situation,
+    max_entropy,
+    random_waypoint,
+)
+
+SQUARE = Extent(-30, 30, -30, 30)
+SHAPES = {
+    "square": SQUARE,
+    "wide": Extent(100, 500, -20, 20),
+    "tall": Extent(-3, 4, 1000, 1900),
+    "small": Extent(0.1, 0.4, -0.7, -0.2),
+    "projected": Extent(437_100.5, 437_160.5, 3_745_900.25, 3_745_960.25),
+}
+
+
+@pytest.fixture(params=SHAPES)
+def workspace(request):
+    return SHAPES[request.param]
+
+
+def generator(seed=0):
+    return np.random.default_rng(seed)
+
+
+class View:
+    """A map of this variance, which keeps what it was asked and what it answered."""
+
+    def __init__(self, variance_of):
+        self.variance_of = variance_of
+
+    def predict(self, xy):
+        self.points = xy.copy()
+        self.variance = self.variance_of(xy)
+        return Predicted(np.zeros(len(xy)), self.variance)
+
+
+def bumpy(points):
+    return 0.3 + 50 * np.sin(points[:, 0] / 7) ** 2 * np.cos(points[:, 1] / 5) ** 2
+
+
+def choose(view, position=(0.0, 0.0), seed=0, workspace=SQUARE, **options):
+    """The one waypoint [2] of max-entropy."""
+    situation = Situation(np.array(position, dtype=float), workspace)
+    path = max_entropy(view, situation, MaxEntropyOptions(**options), generator(seed))
+    assert path.shape == (1, 2)
+    return path[0]
+
+
+def best_of(points, variance, position, weight):
+    """Index of the highest score, computed one candidate at a time."""
+    # The entropy of a Gaussian is an affine function of log variance: scaled alike.
+    entropies = [math.log(v) for v in variance]
+    distances = [math.dist(point, position) for point in points]
+
+    def scaled(values):
+        low, high = min(values), max(values)
+        return [(value - low) / (high - low) for value in values]
+
+    pairs = zip(scaled(entropies), scaled(distances), strict=True)
+    scores = [entropy - weight * distance for entropy, distance in pairs]
+    return int(np.argmax(scores))
+
+
+@pytest.mark.parametrize(
+    ("seed", "position", "weight", "candidates", "expected", "next_draw"),
+    [
+        (
+            0,
+            (30.0, -30.0),
+            0.5,
+            2000,
+            [
+                (28.885317918304395, -29.762565162385723),
+                (29.540158224537798, -29.883304729972135),
+            ],
+            0.658471063378906,
+        ),
+        (
+            1,
+            (0.0, 0.0),
+            0.5,
+            2000,
+            [(8.954342477706959, -0.2996007959142801), (10.72979620497221, 0.4453993733294581)],
+            0.6963351588977905,
+        ),
+        (
+            2,
+            (-12.5, 7.25),
+            0.0,
+            2000,
+            [(10.613495760199143, 16.097395994124007), (10.650223114822786, 0.13797771354121124)],
+            0.27712600571244406,
+        ),
+        (
+            3,
+            (5.0, 5.0),
+            2.0,
+            100,
+            [(10.147649768756146, 1.382986531551385), (10.111180839641541, 1.8230407487697313)],
+            0.37112697553450313,
+        ),
+    ],
+)
+def test_max_entropy_chooses_what_it_always_chose(
+    seed, position, weight, candidates, expected, next_draw
+):
+    """Pinned before planners became rows: the same draws, and the same waypoints to the bit."""
+    rng, options = generator(seed), MaxEntropyOptions(candidates, weight)
+    for waypoint in expected:
+        [found] = max_entropy(View(bumpy), Situation(np.array(position), SQUARE), options, rng)
+        assert tuple(found) == waypoint
+        position = found
+    assert rng.uniform() == next_draw
+
+
+def test_random_chooses_what_it_always_chose():
+    rng, situation = generator(4), Situation(np.zeros(2), SQUARE)
+    found = [random_waypoint(None, situation, RandomOptions(), rng)[0].tolist() for _ in range(3)]
+    assert found == [
+        [26.58336633434206, 0.6796531688616945],
+        [28.57462234246225, -25.149838566263867],
+        [6.4413499197017785, -7.410804937363647],
+    ]
+    assert rng.uniform() == 0.8019012069858072
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.1, 0.5, 1.0, 5.0])
+def test_max_entropy_takes_the_best_score(weight):
+    for seed in range(10):
+        view = View(bumpy)
+        position = SQUARE.sample(1, generator(100 + seed))[0]
+        waypoint = choose(view, position, seed, candidates=300, distance_weight=weight)
+        best = best_of(view.points, view.variance, position, weight)
+        np.testing.assert_array_equal(waypoint, view.points[best])
+
+
+def test_max_entropy_defaults_are_the_published_ones():
+    position = np.array([-30.0, -30.0])
+
+    # Entropy that grows ever more slowly with the distance: the best distance follows the weight.
+    def concave(points):
+        return np.exp(10 * (np.linalg.norm(points - position, axis=1) / 85) ** 0.25)
+
+    view = View(concave)
+    waypoint = choose(view, position)
+    assert view.points.shape == (2000, 2)
+    assert SQUARE.contains(view.points).all()
+    best = best_of(view.points, view.variance, position, 0.5)
+    np.testing.assert_array_equal(waypoint, view.points[best])
+
+
+def test_without_distance_weight_the_highest_variance_wins():
+    view = View(bumpy)
+    waypoint = choose(view, distance_weight=0)
+    np.testing.assert_array_equal(waypoint, view.points[np.argmax(view.variance)])
+
+
+def test_a_heavy_distance_weight_picks_the_nearest():
+    view, position = View(bumpy), np.array([10.0, 10.0])
+    waypoint = choose(view, position, distance_weight=100)
+    distances = np.linalg.norm(view.points - position, axis=1)
+    np.testing.assert_array_equal(waypoint, view.points[np.argmin(distances)])
+
+
+def test_the_unit_of_the_variance_does_not_matter():
+    chosen = [
+        choose(View(lambda p, s=scale: s * bumpy(p)), (1.0, 1.0), candidates=200)
+        for scale in (1.0, 1e-6, 1e6)
+    ]
+    np.testing.assert_array_equal(chosen[0], chosen[1])
+    np.testing.assert_array_equal(chosen[0], chosen[2])
+
+
+def test_where_all_variances_are_alike_the_nearest_wins():
+    view = View(lambda points: np.full(len(points), 2.5))
+    position = np.array([-12.0, 5.0])
+    waypoint = choose(view, position, candidates=200)
+    distances = np.linalg.norm(view.points - position, axis=1)
+    np.testing.assert_array_equal(waypoint, view.points[np.argmin(distances)])
+    assert SQUARE.contains(choose(view, position, distance_weight=0))
+
+
+def test_the_only_candidate_is_chosen():
+    view = View(bumpy)
+    np.testing.assert_array_equal(choose(view, candidates=1), view.points[0])
+
+
+def test_candidates_without_a_usable_variance_are_left_out(caplog):
+    def mostly_bad(points):
+        variance = bumpy(points)
+        for k, value in enumerate([math.nan, math.inf, -math.inf, 0.0, 1.7e308]):
+            variance[k::6] = value
+        return variance
+
+    view, position = View(mostly_bad), np.array([5.0, 5.0])
+    with warnings.catch_warnings(), caplog.at_level(logging.WARNING, "poam_ros.planning.planners"):
+        warnings.simplefilter("error")
+        waypoint = choose(view, position, candidates=600)
+    # The scales of entropy and distance come from the usable ones alone.
+    points, variance = view.points[5::6], view.variance[5::6]
+    np.testing.assert_array_equal(waypoint, points[best_of(points, variance, position, 0.5)])
+    assert "500 of 600 candidates" in caplog.text
+
+
+def test_usable_variances_are_no_reason_to_warn(caplog):
+    choose(View(bumpy))
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 0.0, -1.0])
+def test_max_entropy_says_when_no_variance_is_usable(value):
+    with pytest.raises(InputError, match="none of 50 candidates"):
+        choose(View(lambda p: np.full(len(p), value)), candidates=50)
+
+
+@pytest.mark.parametrize(
+    "variance",
+    [lambda p: np.ones((len(p), 1)), lambda p: np.ones(len(p) - 1), lambda p: 1.0],
+)
+def test_max_entropy_refuses_a_prediction_of_another_shape(variance):
+    with pytest.raises(InputError, match=r"expected shape \(2000,\)"):
+        choose(View(variance))
+
+
+@pytest.mark.parametrize(
+    "position", [(math.nan, 0), (0, math.inf), (0, 1e200), (0, 0, 0), ((0, 0),), 1.0]
+)
+def test_a_situation_refuses_a_position_that_is_none(position):
+    with pytest.raises(InputError, match="position"):
+        Situation(np.array(position), SQUARE)
+
+
+def test_a_situation_refuses_a_track_that_is_none():
+    with pytest.raises(InputError, match="track"):
+        Situation(np.zeros(2), SQUARE, track=np.zeros(2))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"candidates": 0},
+        {"candidates": -5},
+        {"candidates": 2.5},
+        {"distance_weight": math.nan},
+        {"distance_weight": -1.0},
+    ],
+)
+def test_options_say_what_they_expect(wrong):
+    with pytest.raises(InputError, match=f"{next(iter(wrong))}: expected"):
+        MaxEntropyOptions(**wrong)
+
+
+def test_random_planner_is_uniform_and_asks_no_map(workspace):
+    rng, situation = generator(), Situation(np.zeros(2), workspace)
+    found = np.vstack([random_waypoint(None, situation, RandomOptions(), rng) for _ in range(800)])
+    assert workspace.contains(found).all()
+    fractions = (found - workspace.lower) / workspace.size
+    counts, _, _ = np.histogram2d(*fractions.T, bins=2, range=[(0, 1), (0, 1)])
+    assert np.all(np.abs(counts - 200) < 5 * math.sqrt(200))
+
+
+@pytest.mark.parametrize("name", PLANNERS)
+def test_every_row_gives_a_path_inside_and_follows_its_generator(name, workspace):
+    planner = PLANNERS[name]
+    situation = Situation(np.array(start_pose(workspace)[:2]), workspace)
+
+    def plan(seed):
+        return planner.plan(View(bumpy), situation, planner.options(), generator(seed))
+
+    for seed in range(5):
+        path = plan(seed)
+        assert path.ndim == 2 and path.shape[0] >= 1 and path.shape[1] == 2
+        assert workspace.contains(path).all()
+        np.testing.assert_array_equal(path, plan(seed))
+    assert not np.array_equal(plan(0), plan(1))
+
+
+@pytest.mark.parametrize("name", PLANNERS)
+def test_a_row_takes_its_own_options_from_a_nodes_values(name):
+    values = SimpleNamespace(candidates=7, distance_weight=1, seed=3, planner=name)
+    options = PLANNERS[name].options_of(values)
+    assert isinstance(options, PLANNERS[name].options)
+    own = {"max-entropy": {"candidates": 7, "distance_weight": 1.0}, "random": {}}
+    assert {f.name: getattr(options, f.name) for f in fields(options)} == own[name]

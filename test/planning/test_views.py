@@ -1,0 +1,130 @@
+"""What a planner sees of a published map and of a model."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+from poam_ros.errors import InputError
+from poam_ros.geometry import Extent, Grid
+from poam_ros.maps import ElevationMap, Predicted
+from poam_ros.planning.planners import MaxEntropyOptions, Situation, max_entropy
+from poam_ros.planning.views import GridView, ModelView, discount_visited
+
+NOWHERE = np.empty((0, 2))
+GRID = Grid.nodes(Extent(0, 20, 0, 20), 21, 21)
+
+
+def a_map(variance, lengthscale=3.0, mean=0.0):
+    """A map of 21 x 21 points, a metre apart; a lengthscale of None is not in it at all."""
+    layers = [np.broadcast_to(np.asarray(v, dtype=float), GRID.shape) for v in (mean, variance)]
+    fields = {} if lengthscale is None else {"lengthscale": np.full(GRID.shape, lengthscale)}
+    return ElevationMap(GRID, *layers, fields)
+
+
+def test_a_grid_view_interpolates():
+    east = GRID.points[:, 0].reshape(GRID.shape)
+    seen = GridView(a_map(1 + east, mean=-2 * east), NOWHERE).predict(np.array([[2.5, 7.3]]))
+    np.testing.assert_allclose(seen.variance, [3.5])
+    np.testing.assert_allclose(seen.mean, [-5.0])
+
+
+def test_a_grid_view_discounts_the_track():
+    variance = np.full(GRID.shape, 9.0)
+    variance[0, 0] = 5.0
+    points = np.array([[0.0, 0.0], [10.0, 10.0], [12.0, 10.0]])
+    seen = GridView(a_map(variance), np.array([[10.0, 10.0]])).predict(points)
+    np.testing.assert_allclose(seen.variance, [5, 5, 5 + 4 * (1 - math.exp(-4 / 9))])
+
+
+@pytest.mark.parametrize("lengthscale", [None, math.nan, math.inf, 0.0, -1.0])
+def test_without_a_lengthscale_nothing_is_discounted(lengthscale):
+    view = GridView(a_map(4.0, lengthscale), np.array([[10.0, 10.0]]))
+    seen = view.predict(np.array([[10.0, 10.0], [3.0, 3.0]]))
+    np.testing.assert_array_equal(seen.variance, [4.0, 4.0])
+
+
+@pytest.mark.parametrize("hole", [math.nan, math.inf, -math.inf])
+def test_holes_in_a_map_neither_warn_nor_are_chosen(hole):
+    """Interpolation next to infinity, and its discount, once multiplied zero by infinity."""
+    variance = 1 + 0.01 * GRID.points[:, 0].reshape(GRID.shape)
+    variance[:, 12:] = hole
+    variance[3, 3] = hole
+    lengthscale = np.full(GRID.shape, 3.0)
+    lengthscale[5:8, 5:8] = hole
+    published = ElevationMap(GRID, variance, variance, {"lengthscale": lengthscale})
+    view = GridView(published, np.array([[4.0, 4.0], [15.0, 3.0]]))
+    situation = Situation(np.array([5.0, 5.0]), Extent(0, 20, 0, 20))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        at_nodes = view.predict(GRID.points).variance
+        rng = np.random.default_rng(0)
+        [waypoint] = max_entropy(view, situation, MaxEntropyOptions(), rng)
+    np.testing.assert_array_equal(np.isfinite(at_nodes)[variance.ravel() == hole], False)
+    assert waypoint[0] <= 11
+
+
+def test_a_map_of_nothing_is_unusable_but_silent():
+    view = GridView(a_map(math.nan), np.array([[4.0, 4.0]]))
+    situation = Situation(np.array([5.0, 5.0]), Extent(0, 20, 0, 20))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InputError, match="none of 2000 candidates"):
+            max_entropy(view, situation, MaxEntropyOptions(), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("noise", [True, False])
+def test_a_model_view_asks_once_for_exactly_the_points(noise):
+    asked = []
+
+    class Model:
+        def predict(self, xy, noise):
+            asked.append((xy, noise))
+            return Predicted(xy[:, 0], xy[:, 1] + noise)
+
+    points = np.array([[1.0, 2.0], [3.0, 4.0]])
+    seen = ModelView(Model(), noise).predict(points)
+    assert [said for _, said in asked] == [noise]
+    assert asked[0][0] is points
+    assert seen.variance.tolist() == [2.0 + noise, 4.0 + noise]
+
+
+# --- Places visited since the map ---
+
+
+def test_discount_is_that_of_one_observation_of_a_gaussian_kernel():
+    points = np.array([[0.0, 0.0], [2.0, 0.0], [50.0, 0.0]])
+    variance, lengthscale = np.array([9.0, 5.0, 9.0]), np.array([4.0, 4.0, 4.0])
+    after = discount_visited(variance, points, lengthscale, np.array([[0.0, 0.0], [-9.0, 0.0]]))
+    floor = 5.0  # the smallest of the map
+    left = 1 - np.exp(-np.array([0.0, 4.0, 2500.0]) / 16)
+    np.testing.assert_allclose(after, floor + (variance - floor) * left)
+
+
+def test_without_places_nothing_is_discounted():
+    variance = np.array([3.0, np.nan, -1.0])
+    points, lengthscale = np.zeros((3, 2)), np.ones(3)
+    assert discount_visited(variance, points, lengthscale, NOWHERE) is variance
+
+
+def test_unusable_variances_do_not_become_the_floor():
+    variance = np.array([4.0, np.nan, -np.inf, -2.0, 1.0])
+    points = np.zeros((5, 2))
+    after = discount_visited(variance, points, np.ones(5), np.zeros((1, 2)))
+    np.testing.assert_array_equal(after, [1.0, np.nan, -np.inf, -2.0, 1.0])
+    broken = np.full(3, np.nan)
+    assert np.isnan(discount_visited(broken, points[:3], np.ones(3), np.zeros((1, 2)))).all()
+
+
+def test_a_stale_map_does_not_keep_the_vehicle_where_it_has_just_been():
+    stale = a_map(4.0 + 1e-3 * GRID.points[:, 0].reshape(GRID.shape))
+    track = np.column_stack((np.linspace(0, 10, 40), np.full(40, 10.0)))
+    situation, rng = Situation(track[-1], Extent(0, 20, 0, 20)), np.random.default_rng(0)
+    heavy, published = MaxEntropyOptions(distance_weight=5.0), MaxEntropyOptions()
+    [stays] = max_entropy(GridView(stale, NOWHERE), situation, heavy, rng)
+    [leaves] = max_entropy(GridView(stale, track), situation, published, rng)
+    assert np.linalg.norm(stays - track[-1]) < 1
+    assert np.linalg.norm(leaves - track, axis=1).min() > 3
