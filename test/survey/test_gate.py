@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from poam_ros.clock import SECOND
+from poam_ros.clock import SECOND, Moment
 from poam_ros.geometry import Extent
 from poam_ros.survey.gate import GateSettings, PingGate, RawPing, fault_of
 from poam_ros.survey.odometry import OdometryBuffer, VehicleState, multiply, rotate
@@ -23,6 +23,16 @@ def state(t, x=0.0, y=0.0, z=0.0, quaternion=(0.0, 0.0, 0.0, 1.0)):
 
 def ping(t, distance=10.0, low=1.0, high=100.0):
     return RawPing(seconds(t), distance, low, high)
+
+
+def at(steady_s):
+    return Moment(0, steady_s)
+
+
+def take(gate, now=0.0):
+    """What can be placed by now: x, y, z [N, 3]."""
+    samples = gate.take(at(now))
+    return np.column_stack((samples.xy, samples.z))
 
 
 def roll(angle):
@@ -53,50 +63,50 @@ def test_limits_that_are_no_numbers_validate_nothing():
 
 
 def test_sample_lies_below_the_interpolated_sonar():
-    gate = PingGate()
+    gate = PingGate(GateSettings())
     gate.add_odometry(state(1.0, x=0.0, y=4.0, z=50.0))
     gate.add_odometry(state(1.5, x=2.0, y=0.0, z=52.0))
-    gate.add_ping(ping(1.25, 10.0), 0.0)
-    np.testing.assert_allclose(gate.take(0.0), [[1.0, 2.0, 41.0]], atol=1e-12)
+    gate.add_ping(ping(1.25, 10.0), at(0.0))
+    np.testing.assert_allclose(take(gate, 0.0), [[1.0, 2.0, 41.0]], atol=1e-12)
 
 
 @pytest.mark.parametrize("offset", [-0.5, 0.0, 0.25])
 def test_time_of_measurement_is_stamp_plus_offset(offset):
-    gate = PingGate(GateSettings(offset_ns=seconds(offset)))
+    gate = PingGate(GateSettings(range_time_offset=offset))
     for t in np.arange(0.0, 5.0, 0.1):
         gate.add_odometry(state(t, x=t))
-    gate.add_ping(ping(2.03), 0.0)
-    assert gate.take(0.0)[0, 0] == pytest.approx(2.03 + offset, abs=1e-9)
+    gate.add_ping(ping(2.03), at(0.0))
+    assert take(gate, 0.0)[0, 0] == pytest.approx(2.03 + offset, abs=1e-9)
 
 
 def test_ping_waits_for_the_odometry_that_brackets_it():
-    gate = PingGate()
+    gate = PingGate(GateSettings())
     gate.add_odometry(state(1.0))
-    gate.add_ping(ping(1.05), 0.0)
-    assert len(gate.take(0.0)) == 0
+    gate.add_ping(ping(1.05), at(0.0))
+    assert len(take(gate, 0.0)) == 0
     assert gate.pending == 1
     gate.add_odometry(state(1.1))
-    assert len(gate.take(0.0)) == 1
+    assert len(take(gate, 0.0)) == 1
     assert gate.pending == 0
 
 
 def test_waiting_is_bounded_in_time_and_number():
-    gate = PingGate(GateSettings(wait_s=5.0, capacity=3))
+    gate = PingGate(GateSettings(odometry_wait=5.0, capacity=3))
     for i in range(4):
-        gate.add_ping(ping(1 + i), float(i))
+        gate.add_ping(ping(1 + i), at(float(i)))
     assert (gate.pending, gate.rejected["no_odometry"]) == (3, 1)
-    gate.take(6.5)  # the second came at 1 s
+    take(gate, 6.5)  # the second came at 1 s
     assert (gate.pending, gate.rejected["no_odometry"]) == (2, 2)
 
 
 def test_no_extrapolation_and_no_interpolation_across_a_gap():
-    gate = PingGate(GateSettings(max_gap_ns=seconds(0.5)))
+    gate = PingGate(GateSettings(odometry_timeout=0.5))
     for t in (1.0, 1.5, 2.1):
         gate.add_odometry(state(t, x=t))
     for t in (0.9, 1.2, 1.8, 2.1):
-        gate.add_ping(ping(t), 0.0)
+        gate.add_ping(ping(t), at(0.0))
     # 0.9 lies before the buffer, 1.8 in a gap of 0.6 s; 2.1 needs no neighbour.
-    np.testing.assert_allclose(gate.take(0.0)[:, 0], [1.2, 2.1])
+    np.testing.assert_allclose(take(gate, 0.0)[:, 0], [1.2, 2.1])
     assert gate.rejected == {"no_odometry": 2}
 
 
@@ -105,9 +115,9 @@ def test_beam_follows_attitude_and_mount():
     gate = PingGate(GateSettings(sonar_offset=(1.0, 2.0, -0.5)))
     quaternion = roll(math.pi / 2)
     gate.add_odometry(state(0.0, 10.0, 20.0, 30.0, quaternion))
-    gate.add_ping(ping(0.0, 7.0), 0.0)
+    gate.add_ping(ping(0.0, 7.0), at(0.0))
     # About x by +90 degrees: y goes to z, and -z goes to +y. Body (1, 2, -0.5 - 7).
-    np.testing.assert_allclose(gate.take(0.0), [[11.0, 27.5, 32.0]], atol=1e-12)
+    np.testing.assert_allclose(take(gate, 0.0), [[11.0, 27.5, 32.0]], atol=1e-12)
 
 
 def test_attitude_is_interpolated_the_short_way_round():
@@ -120,10 +130,10 @@ def test_attitude_is_interpolated_the_short_way_round():
 
 
 def test_unnormalised_attitude_is_only_a_direction():
-    gate = PingGate()
+    gate = PingGate(GateSettings())
     gate.add_odometry(state(0.0, quaternion=tuple(3 * q for q in roll(math.pi / 2))))
-    gate.add_ping(ping(0.0, 7.0), 0.0)
-    np.testing.assert_allclose(gate.take(0.0), [[0.0, 7.0, 0.0]], atol=1e-12)
+    gate.add_ping(ping(0.0, 7.0), at(0.0))
+    np.testing.assert_allclose(take(gate, 0.0), [[0.0, 7.0, 0.0]], atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +147,7 @@ def test_unnormalised_attitude_is_only_a_direction():
     ],
 )
 def test_odometry_is_refused_with_a_reason(bad, reason):
-    gate = PingGate()
+    gate = PingGate(GateSettings())
     gate.add_odometry(state(1.0))
     assert gate.add_odometry(bad) == reason
     assert gate.odometry_rejected == {reason: 1}
@@ -145,14 +155,14 @@ def test_odometry_is_refused_with_a_reason(bad, reason):
 
 
 def test_time_set_back_starts_the_buffer_again():
-    gate = PingGate()
+    gate = PingGate(GateSettings())
     gate.add_odometry(state(100.0, x=100.0))
-    gate.add_ping(ping(100.5), 0.0)
+    gate.add_ping(ping(100.5), at(0.0))
     assert gate.add_odometry(state(0.0)) is None
     assert (gate.pending, gate.rejected["no_odometry"]) == (0, 1)
     gate.add_odometry(state(0.5, x=0.5))
-    gate.add_ping(ping(0.25), 0.0)
-    assert gate.take(0.0)[0, 0] == pytest.approx(0.25)
+    gate.add_ping(ping(0.25), at(0.0))
+    assert take(gate, 0.0)[0, 0] == pytest.approx(0.25)
     assert gate.buffer.restarts == 1
 
 
@@ -166,24 +176,25 @@ def test_buffer_is_bounded():
 
 
 def test_area_and_mission_end():
-    gate = PingGate(GateSettings(area=Extent(-1, 1, -1, 1)))
+    gate = PingGate(GateSettings(margin=0.0, workspace=Extent(-1, 1, -1, 1)))
     gate.add_odometry(state(0.0, x=0.0))
     gate.add_odometry(state(1.0, x=2.0))
-    gate.add_ping(ping(0.25), 0.0)
-    gate.add_ping(ping(0.75), 0.0)
-    assert len(gate.take(0.0)) == 1
-    gate.add_ping(ping(1.5), 0.0)
-    gate.close()
-    gate.add_ping(ping(1.0), 0.0)
+    gate.add_ping(ping(0.25), at(0.0))
+    gate.add_ping(ping(0.75), at(0.0))
+    assert len(take(gate, 0.0)) == 1
+    gate.add_ping(ping(1.5), at(0.0))
+    gate.finish()
+    gate.add_ping(ping(1.0), at(0.0))
     assert gate.rejected == {"outside_workspace": 1, "after_mission": 2}
     gate.open()
-    gate.add_ping(ping(0.3), 0.0)
-    assert len(gate.take(0.0)) == 1
+    gate.add_ping(ping(0.3), at(0.0))
+    assert len(take(gate, 0.0)) == 1
 
 
 def test_every_ping_ends_in_exactly_one_heap():
     rng = np.random.default_rng(0)
-    gate = PingGate(GateSettings(wait_s=0.3, capacity=20, area=Extent(-40, 40, -1, 1)))
+    area = {"margin": 0.0, "workspace": Extent(-40, 40, -1, 1)}
+    gate = PingGate(GateSettings(odometry_wait=0.3, capacity=20, **area))
     specials = [math.nan, math.inf, -math.inf, 0.5, 500.0]
     handed_out, clock = 0, 0.0
     for step in range(3000):
@@ -193,14 +204,14 @@ def test_every_ping_ends_in_exactly_one_heap():
             gate.add_odometry(state(t + rng.normal(0, 0.02), x=t))
         if rng.uniform() < 0.5:
             distance = rng.choice(specials) if rng.uniform() < 0.3 else rng.uniform(1, 100)
-            gate.add_ping(ping(t + rng.normal(0, 0.1), distance), clock)
+            gate.add_ping(ping(t + rng.normal(0, 0.1), distance), at(clock))
         if step == 2500:
             gate.restart()
         if step == 2700:
-            gate.close()
+            gate.finish()
         if step == 2800:
             gate.open()
-        handed_out += len(gate.take(clock))
+        handed_out += len(take(gate, clock))
         assert gate.received == gate.accepted + gate.pending + sum(gate.rejected.values())
     assert handed_out == gate.accepted > 300
     assert set(gate.rejected) == {

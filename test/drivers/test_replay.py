@@ -1,0 +1,60 @@
+"""What happened in a mission, replayed: the same refusals, the same samples, the same maps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from poam_ros.drivers.lockstep import LockstepMission
+from poam_ros.drivers.mission_settings import MissionSettings
+from poam_ros.drivers.replay import replay
+from poam_ros.gp.models import ModelSettings, SparseOptions
+from poam_ros.mapping import BathymetricMapper
+from poam_ros.samples import Samples
+from poam_ros.survey.events import Handled, Learned
+from poam_ros.survey.session import Session
+from poam_ros.world.simulation import SonarSettings
+from poam_ros.world.terrain import load_terrain
+
+SMALL = ModelSettings(options=SparseOptions(num_inducing=60, steps=2, minibatch=32))
+FAULTY = SonarSettings(dropout=0.1, outlier=0.05, nan=0.04, inf=0.06, latency=0.5)
+
+
+def fresh(session, mapper):
+    """A session like this one before anything happened."""
+    model = BathymetricMapper(mapper.workspace, mapper.settings, mapper.seed)
+    return Session(
+        model, session.gate.settings, session.policy, session.grid, session.pilot_samples
+    )
+
+
+def check_replayed(record, session):
+    """Replay the record of a session, and hold what comes of it against what came of that."""
+    again = fresh(session, session.mapper)
+    outcomes = list(replay(record, again))
+    for counter in ("received", "accepted", "pending", "rejected", "odometry_rejected"):
+        assert getattr(again.gate, counter) == getattr(session.gate, counter), counter
+    accepted = Samples.joined([o.samples for o in outcomes if isinstance(o, Handled)])
+    expected = session.everything()
+    for name in ("number", "stamp_ns", "xy", "z"):
+        np.testing.assert_array_equal(getattr(accepted, name), getattr(expected, name))
+    return again, outcomes
+
+
+@pytest.mark.parametrize("policy", ["paper", "deployed"])
+@pytest.mark.parametrize("sonar", [SonarSettings(), FAULTY], ids=["faultless", "faulty"])
+def test_a_lockstep_mission(policy, sonar):
+    settings = MissionSettings(max_samples=700, policy=policy, sonar=sonar, model=SMALL)
+    mission, record = LockstepMission(load_terrain("seamounts"), settings), []
+    mission.session.record = lambda now, event: record.append((now, event))
+    epochs = list(mission.epochs())
+    gate = mission.session.gate
+    assert gate.accepted == 700 == epochs[-1].samples
+    assert (sum(gate.rejected.values()) > 50) == (sonar is FAULTY)
+    again, outcomes = check_replayed(record, mission.session)
+    learned = [o.report.samples for o in outcomes if isinstance(o, Learned)]
+    assert learned == [epoch.samples for epoch in epochs]
+    at = mission.settings.workspace.sample(50, np.random.default_rng(0))
+    expected, found = mission.mapper.predict(at), again.mapper.predict(at)
+    np.testing.assert_array_equal(found.mean, expected.mean)
+    np.testing.assert_array_equal(found.variance, expected.variance)
