@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -14,7 +14,8 @@ import numpy as np
 from .. import __version__
 from ..errors import InputError
 from ..geometry import Extent, Grid, map_grid
-from ..mapping import BathymetricMapper, ModelSettings
+from ..gp.models import ModelSettings
+from ..mapping import BathymetricMapper
 from ..planning.arrival import GoalWatch
 from ..planning.pilots import PILOTS, bezier_pilot, path_length, start_pose
 from ..planning.planners import PLANNERS
@@ -232,7 +233,8 @@ def describe(mission: Mission) -> dict[str, Any]:
             "environment": list(terrain.extent.bounds),
             "elevation": [terrain.lowest, terrain.highest],
         },
-        **asdict(settings),
+        **{f.name: getattr(settings, f.name) for f in fields(settings)},
+        "model": settings.model.flat,
         "workspace": list(settings.workspace.bounds),
         "sonar": asdict(mission.simulation.settings),
     }

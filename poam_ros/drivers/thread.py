@@ -16,7 +16,8 @@ import numpy as np
 from ..clock import SECOND
 from ..errors import CholeskyError, InputError
 from ..geometry import Grid
-from ..mapping import BathymetricMapper, MapSnapshot, UpdateReport
+from ..mapping import BathymetricMapper
+from ..maps import ElevationMap, UpdateReport
 
 #: Fewer pings than this give no deviation worth scaling by.
 LEAST_PILOT = 5
@@ -47,9 +48,9 @@ class Hooks:
 
     now_ns: Callable[[], int]
     may_start: Callable[[int], bool]
-    publish: Callable[[MapSnapshot, int], None]
+    publish: Callable[[ElevationMap, int], None]
     cleared: Callable[[], None]
-    finish: Callable[[MapSnapshot | None, np.ndarray, np.ndarray], None]
+    finish: Callable[[ElevationMap | None, np.ndarray, np.ndarray], None]
     log: Any
 
 
@@ -88,7 +89,7 @@ class MapWorker:
         self._oldest_ns: int | None = None
         self._tries = 0
         self._finishing = self._stopping = self._resetting = False
-        self._snapshot: MapSnapshot | None = None
+        self._snapshot: ElevationMap | None = None
         # A daemon, so that a model in the middle of an update never keeps the process alive.
         self._thread = threading.Thread(target=self._run, name="model", daemon=True)
 
@@ -152,7 +153,7 @@ class MapWorker:
             self._thread.join(timeout)
         return not self._thread.is_alive()
 
-    def remains(self) -> tuple[MapSnapshot | None, np.ndarray, np.ndarray]:
+    def remains(self) -> tuple[ElevationMap | None, np.ndarray, np.ndarray]:
         """What a stopped worker leaves: its latest map, or None, and all accepted pings in order.
 
         These are xy [N, 2] and z [N]: the model's samples, then what still waited for it.

@@ -10,7 +10,7 @@ from ..clock import SECOND
 from .messages import write_diagnostics
 
 if TYPE_CHECKING:
-    from ..mapping import MapSnapshot
+    from ..maps import ElevationMap
     from .nodes.mapper import MapperNode
 
 
@@ -23,7 +23,7 @@ def describe(node: MapperNode) -> DiagnosticArray:
     )
 
 
-def describe_map(node: MapperNode, snapshot: MapSnapshot, stamp_ns: int) -> DiagnosticArray:
+def describe_map(node: MapperNode, snapshot: ElevationMap, stamp_ns: int) -> DiagnosticArray:
     """What belongs to one published map: a status of its own, called on the worker's thread.
 
     The targets' mean and variance are what MSLL compares with.
@@ -97,7 +97,7 @@ def _model_numbers(node: MapperNode) -> dict[str, object]:
             "predict_s": status.predict_s,
             "publish_s": status.publish_s,
             "noise_std": report.noise_std,
-            "inducing": report.inducing,
+            "inducing": report.support,
             "jitter": node.worker.extra_jitter,
             "loss": report.loss,
         }

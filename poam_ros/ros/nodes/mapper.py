@@ -22,6 +22,7 @@ from std_srvs.srv import Trigger
 
 from ...clock import SECOND
 from ...geometry import Extent, map_grid
+from ...process import prepare
 from ...survey.gate import GateSettings, PingGate
 from ..diagnostics import describe, describe_map
 from ..map_topics import MapTopics
@@ -32,7 +33,7 @@ from ..transforms import FrameChanger
 
 if TYPE_CHECKING:
     from ...drivers.thread import MapWorker
-    from ...mapping import MapSnapshot
+    from ...maps import ElevationMap
 
 STATES = ("pilot", "exploring", "paused", "done")
 # The model's thread and the callbacks share the interpreter. At Python's 5 ms a callback that
@@ -70,9 +71,9 @@ class MapperNode(Node):
         self._publish_samples()
         self.worker.start()
         from ...gp.kernels.native import BACKEND
-        from ...gp.sparse.methods import METHODS
+        from ...gp.models import MODELS
 
-        if not METHODS[self.values.method].bounded_time:
+        if not MODELS[self.values.method].bounded_time:
             self.get_logger().warning(
                 f"method {self.values.method}: an update's time has no bound; for comparisons only"
             )
@@ -93,16 +94,12 @@ class MapperNode(Node):
 
     def _make_worker(self) -> MapWorker:
         # torch is loaded only once the parameters are known to be right.
-        from dataclasses import fields
-
         from ...drivers.thread import Hooks, MapWorker
-        from ...mapping import BathymetricMapper, ModelSettings
+        from ...gp.models import ModelSettings
+        from ...mapping import BathymetricMapper
         from ...runs.folder import make_folder
 
-        given = vars(self.values)
-        settings = ModelSettings(
-            **{f.name: given[f.name] for f in fields(ModelSettings) if f.name in given}
-        )
+        settings = ModelSettings.of(vars(self.values))
         if self.values.output:
             make_folder(Path(self.values.output))
         mapper = BathymetricMapper(self.workspace, settings, self.values.seed)
@@ -231,7 +228,7 @@ class MapperNode(Node):
     def _publish_samples(self) -> None:
         self._samples.publish(UInt64(data=self.samples))
 
-    def _publish_map(self, snapshot: MapSnapshot, stamp_ns: int) -> None:
+    def _publish_map(self, snapshot: ElevationMap, stamp_ns: int) -> None:
         self._unless_shut_down(lambda: self.topics.publish(snapshot, stamp_ns))
         self._unless_shut_down(
             lambda: self._diagnostics.publish(describe_map(self, snapshot, stamp_ns))
@@ -248,14 +245,14 @@ class MapperNode(Node):
             if self.context.ok():
                 raise
 
-    def _keep_results(self, snapshot: MapSnapshot | None, xy: np.ndarray, z: np.ndarray) -> None:
+    def _keep_results(self, snapshot: ElevationMap | None, xy: np.ndarray, z: np.ndarray) -> None:
         if snapshot is None:
             self.get_logger().error("the mission is done, and there is no map: too few pings")
             return
         self.get_logger().info(f"the mission is done: {len(z)} samples in the map")
         self._write_results(snapshot, xy, z)
 
-    def _write_results(self, snapshot: MapSnapshot | None, xy: np.ndarray, z: np.ndarray) -> None:
+    def _write_results(self, snapshot: ElevationMap | None, xy: np.ndarray, z: np.ndarray) -> None:
         from ...runs.folder import write_map, write_samples
 
         if not self.values.output:
@@ -293,7 +290,13 @@ class MapperNode(Node):
 def main(args: Sequence[str] | None = None) -> int:
     """Run the mapper; return its exit status."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    return run_node(MapperNode, args)
+    return run_node(_prepared, args)
+
+
+def _prepared() -> MapperNode:
+    node = MapperNode()
+    prepare(node.values.threads)
+    return node
 
 
 if __name__ == "__main__":
