@@ -2,127 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 import numpy as np
 import torch
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from .errors import InputError
 from .geometry import Extent, Grid
 from .gp.data import Dataset, Prediction
-from .gp.kernels.others import KERNELS, KernelOptions
-from .gp.sparse.methods import METHODS
-from .gp.sparse.model import SparseGP
-from .gp.sparse.online import OnlineSparseGP
-from .gp.sparse.published import as_published
-from .gp.sparse.variational import update_poam
-from .process import keep_freed_memory
+from .gp.interface import ModelState, OnlineModel
+from .gp.models import MODELS, ModelSettings
+from .maps import ElevationMap, Predicted, UpdateReport
+from .samples import Samples, SampleStore
+
+__all__ = ["BathymetricMapper", "MapperState", "ModelSettings"]
 
 
 @dataclass(frozen=True)
-class ModelSettings:
-    """The model's settings, as published. Lengthscales are scaled: the workspace reaches from -1
-    to 1 along its longer side; ``noise_variance`` and ``amplitude`` are of standardised targets.
-    ``published``: as the published code where that is not what the paper says (POAM only).
+class MapperState:
+    """Everything a mapper would need to go on as if it had never stopped.
 
-    Raises:
-        InputError: if a value is outside its range.
+    Attributes:
+        model: of the model.
+        offset, deviation: of the targets' scaling, in m.
+        samples: all that the map was made from.
     """
 
-    method: str = "poam"
-    kernel: str = "attentive"
-    num_inducing: int = 500
-    minibatch: int = 256
-    steps: int = 10
-    min_lengthscale: float = 0.05
-    max_lengthscale: float = 0.5
-    num_lengthscales: int = 10
-    amplitude: float = 1.0
-    noise_variance: float = 1.0
-    jitter: float = 1e-6
-    tolerance: float = 1e-5
-    learning_rate: float = 1e-2
-    network_learning_rate: float = 1e-3
-    threads: int = 1
-    device: str = "cpu"
-    published: bool = False
-
-    def __post_init__(self) -> None:
-        for name, table in (("method", METHODS), ("kernel", KERNELS)):
-            if getattr(self, name) not in table:
-                raise InputError(
-                    f"{name}: expected one of {', '.join(table)}, got {getattr(self, name)!r}"
-                )
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, (str, bool)):
-                continue
-            least = 0 if field.name in ("steps", "jitter") else None
-            if not np.isfinite(value) or (value < 0 if least == 0 else value <= 0):
-                wanted = "zero or more" if least == 0 else "a positive number"
-                raise InputError(f"{field.name}: expected {wanted}, got {value}")
-        if self.published and METHODS[self.method].update is not update_poam:
-            raise InputError(f"published: expected a method with POAM's update, got {self.method}")
-        if self.min_lengthscale > self.max_lengthscale:
-            raise InputError(
-                f"min_lengthscale: expected at most max_lengthscale {self.max_lengthscale}, "
-                f"got {self.min_lengthscale}"
-            )
-
-
-@dataclass(frozen=True)
-class Predicted:
-    """Predictive mean [N] in m and variance [N] in m^2."""
-
-    mean: np.ndarray
-    variance: np.ndarray
-
-
-@dataclass(frozen=True)
-class MapSnapshot:
-    """A map at one moment.
-
-    mean (m), variance (m^2, with noise) and lengthscale (m) are [rows, columns] on the grid;
-    inducing_points [M, 2] in m; samples: how many pings it was made from.
-    """
-
-    grid: Grid
-    mean: np.ndarray
-    variance: np.ndarray
-    lengthscale: np.ndarray
-    inducing_points: np.ndarray
-    samples: int
-
-
-@dataclass(frozen=True)
-class UpdateReport:
-    """What one update did: counts, wall times in s, noise in m, extra jitter, mean loss."""
-
-    samples: int
-    batch: int
-    inducing: int
-    inducing_s: float
-    variational_s: float
-    training_s: float
-    update_s: float
-    noise_std: float
-    jitter: float
-    loss: float
+    model: ModelState
+    offset: float
+    deviation: float
+    samples: Samples
 
 
 class BathymetricMapper:
     """An elevation map that learns online.
 
     Inputs are scaled by the workspace, isotropically, to within [-1, 1]; targets by the mean and
-    deviation of the first batch. Both stay fixed from then on.
+    deviation of the first batch. Both stay fixed from then on. The number of threads is the
+    process's: see ``process.prepare``.
 
     Args:
         workspace: the rectangle to be mapped.
-        settings: the model's settings.
-        seed: spawns the generators of the network's initial weights and of the mini-batches.
+        settings: which model, and its options.
+        seed: spawns the model's generators.
 
     Raises:
         InputError: if the device is not there.
@@ -134,10 +59,6 @@ class BathymetricMapper:
         self.workspace = workspace
         self.settings = settings or ModelSettings()
         self.seed = seed
-        # torch has its own threads, SciPy's BLAS others.
-        torch.set_num_threads(self.settings.threads)
-        threadpool_limits(self.settings.threads)
-        keep_freed_memory()
         try:
             self._device = torch.device(self.settings.device)
             torch.empty(0, device=self._device)
@@ -151,96 +72,107 @@ class BathymetricMapper:
     def reset(self) -> None:
         """Forget everything; the next update initialises again."""
         settings = self.settings
-        network, minibatches, inducing = (
-            torch.Generator().manual_seed(int(seed))
-            for seed in np.random.SeedSequence(self.seed).generate_state(3)
+        self._model: OnlineModel = MODELS[settings.method].build(
+            settings.options, self.seed, self._device
         )
-        options = KernelOptions(
-            **{field.name: getattr(settings, field.name) for field in fields(KernelOptions)}
-        )
-        kernel = KERNELS[settings.kernel](options, network)
-        model = SparseGP(kernel, settings.noise_variance, settings.jitter).to(self._device)
-        method = METHODS[settings.method]
-        self._gp = OnlineSparseGP(
-            model,
-            as_published(method) if settings.published else method,
-            num_inducing=settings.num_inducing,
-            tolerance=settings.tolerance,
-            steps=settings.steps,
-            minibatch=settings.minibatch,
-            learning_rate=settings.learning_rate,
-            network_learning_rate=settings.network_learning_rate,
-            generator=minibatches,
-            inducing_generator=inducing,
-        )
+        self._store = SampleStore(Samples.empty())
         self._offset, self._deviation = 0.0, 1.0
 
     @property
     def initialised(self) -> bool:
         """Whether there is a map."""
-        return self._gp.num_data > 0
+        return self.samples > 0
 
     @property
     def samples(self) -> int:
         """How many pings the map was made from."""
-        return self._gp.num_data
+        return len(self._store)
+
+    @property
+    def data(self) -> Samples:
+        """The pings that the map was made from, as they came; a view."""
+        return self._store.data
 
     @property
     def xy(self) -> np.ndarray:
         """Where the pings were taken [N, 2], in m."""
-        if self._gp.store is None:
-            return np.empty((0, 2))
-        return self._from_scaled(self._gp.store.data.X)
+        return self.data.xy
 
     @property
     def z(self) -> np.ndarray:
         """The elevations of the pings [N], in m."""
-        if self._gp.store is None:
-            return np.empty(0)
-        return self._gp.store.data.y.cpu().numpy() * self._deviation + self._offset
+        return self.data.z
 
     @property
     def extra_jitter(self) -> float:
         """The largest jitter that a factorisation needed beyond the set one since the last update
         began, the predictions after it included (of standardised targets; usually 0)."""
-        return self._gp.model.extra_jitter
+        return self._model.extra_jitter
 
     @property
-    def inducing_points(self) -> np.ndarray:
-        """The inducing inputs [M, 2], in m."""
-        return self._from_scaled(self._gp.model.Z)
+    def support(self) -> np.ndarray:
+        """Places that the model leans on [M, 2], in m: inducing inputs, or none."""
+        return self._model.support.cpu().numpy() * self._scale + self.workspace.centre
 
     def update(self, xy: np.ndarray, z: np.ndarray) -> UpdateReport:
-        """Learn from new pings at xy [N, 2] with elevations z [N], in m.
+        """Learn from new pings at xy [N, 2] with elevations z [N], in m, numbered here.
 
         Raises:
-            InputError: wrong shapes, values that are not finite, no data, or a first batch whose
-                elevations are all the same. Nothing has changed then.
-            CholeskyError: a matrix is beyond repair. The map stands as before the call.
+            InputError: wrong shapes, and as ``learn``.
+            CholeskyError: as ``learn``.
         """
         xy, z = np.asarray(xy, dtype=float), np.asarray(z, dtype=float)
-        _check_pings(xy, z)
-        start = perf_counter()
+        if xy.ndim != 2 or xy.shape[1] != 2 or z.shape != xy.shape[:1]:
+            raise InputError(
+                f"update: expected pings xy [N, 2] and z [N], got {list(xy.shape)} "
+                f"and {list(z.shape)}"
+            )
+        first = int(self.data.number[-1]) + 1 if self.initialised else 0
+        return self.learn(Samples.of(xy, z, first))
+
+    def learn(self, samples: Samples) -> UpdateReport:
+        """Learn from new samples.
+
+        Raises:
+            InputError: values that are not finite, no data, or a first batch whose elevations are
+                all the same.
+            CholeskyError: a matrix is beyond repair. After any exception the map stands as before.
+        """
+        _check(samples)
+        start, before = perf_counter(), self.data
+        offset, deviation = self._offset, self._deviation
         if not self.initialised:
-            deviation = float(z.std())
-            if not deviation > 0:
-                raise InputError(
-                    f"first batch: expected elevations that differ, got {len(z)} of {z[0]:g} m"
-                )
-            self._offset, self._deviation = float(z.mean()), deviation
-        y = torch.as_tensor((z - self._offset) / self._deviation, device=self._device)
-        times = self._gp.update(Dataset(self._to_scaled(xy), y))
-        return UpdateReport(
+            offset, deviation = _scalers(samples.z)
+        y = torch.as_tensor((samples.z - offset) / deviation, device=self._device)
+        self._store.append(samples)
+        try:
+            report = self._model.update(Dataset(self._to_scaled(samples.xy), y))
+        except BaseException:
+            self._store = SampleStore(before)
+            raise
+        self._offset, self._deviation = offset, deviation
+        return self._reported(report, len(samples), start)
+
+    def train(self, steps: int) -> UpdateReport:
+        """Some more training on the data there are, without new ones.
+
+        Raises:
+            InputError: no map yet, or a negative number.
+            CholeskyError: a matrix is beyond repair. After any exception the map stands as before.
+        """
+        self._require_map("train")
+        if steps < 0:
+            raise InputError(f"train: expected zero or more steps, got {steps}")
+        start = perf_counter()
+        return self._reported(self._model.train(steps), 0, start)
+
+    def _reported(self, report: UpdateReport, batch: int, start: float) -> UpdateReport:
+        return replace(
+            report,
+            noise_std=report.noise_std * self._deviation,
             samples=self.samples,
-            batch=len(z),
-            inducing=len(self._gp.model.Z),
-            inducing_s=times.inducing_s,
-            variational_s=times.variational_s,
-            training_s=times.training_s,
+            batch=batch,
             update_s=perf_counter() - start,
-            noise_std=self._gp.model.noise.sqrt().item() * self._deviation,
-            jitter=self.extra_jitter,
-            loss=times.loss,
         )
 
     def predict(self, xy: np.ndarray, noise: bool = True) -> Predicted:
@@ -250,12 +182,65 @@ class BathymetricMapper:
             InputError: wrong shape, or no map yet.
             CholeskyError: a matrix is beyond repair.
         """
+        X = self._points("predict", xy)
+        return self._in_metres(self._model.predict(X, noise))
+
+    def covariance(self, xy: np.ndarray, noise: bool = True) -> np.ndarray | None:
+        """The joint covariance of the elevations at xy [N, 2], [N, N] in m^2; None where the model
+        has none to give.
+
+        Raises:
+            InputError: wrong shape, or no map yet.
+            CholeskyError: a matrix is beyond repair.
+        """
+        covariance = self._model.covariance(self._points("covariance", xy), noise)
+        return None if covariance is None else covariance.cpu().numpy() * self._deviation**2
+
+    def map(self, grid: Grid, stamp_ns: int = 0) -> ElevationMap:
+        """The map on a grid, with the noise in its variance; stamped as the caller says.
+
+        Raises:
+            InputError: no map yet.
+            CholeskyError: a matrix is beyond repair.
+        """
+        self._require_map("map")
+        x, y = (
+            torch.as_tensor((axis - middle) / self._scale, device=self._device)
+            for axis, middle in zip((grid.x, grid.y), self.workspace.centre, strict=True)
+        )
+        prediction = self._in_metres(self._model.predict_grid(x, y))
+        fields = {name: f.reshape(grid.shape) for name, f in self._fields(grid.points).items()}
+        return ElevationMap(
+            grid, prediction.mean, prediction.variance, fields, self.support, self.samples, stamp_ns
+        )
+
+    def _fields(self, xy: np.ndarray) -> Mapping[str, np.ndarray]:
+        """What else the model knows of xy [N, 2], each [N]; the lengthscale in m."""
+        fields = self._model.fields(self._to_scaled(xy))
+        units = {"lengthscale": self._scale}
+        return {name: f.cpu().numpy() * units.get(name, 1.0) for name, f in fields.items()}
+
+    def state(self) -> MapperState:
+        """What ``restore`` needs. Cheap: nothing large is copied."""
+        return MapperState(self._model.state(), self._offset, self._deviation, self.data)
+
+    def restore(self, state: MapperState) -> None:
+        """Go on from a state of a mapper of the same workspace and settings, bit for bit."""
+        self._model.restore(state.model)
+        self._offset, self._deviation = state.offset, state.deviation
+        self._store = SampleStore(state.samples)
+
+    def _require_map(self, caller: str) -> None:
+        if not self.initialised:
+            raise InputError(f"{caller}: expected at least one update before, got none")
+
+    def _points(self, caller: str, xy: np.ndarray) -> Tensor:
+        """Points [N, 2] in m as the model's inputs."""
         xy = np.asarray(xy, dtype=float)
         if xy.ndim != 2 or xy.shape[1] != 2:
-            raise InputError(f"predict: expected points [N, 2], got {list(xy.shape)}")
-        if not self.initialised:
-            raise InputError("predict: expected at least one update before, got none")
-        return self._in_metres(self._gp.predict(self._to_scaled(xy), noise))
+            raise InputError(f"{caller}: expected points [N, 2], got {list(xy.shape)}")
+        self._require_map(caller)
+        return self._to_scaled(xy)
 
     def _in_metres(self, prediction: Prediction) -> Predicted:
         return Predicted(
@@ -263,48 +248,25 @@ class BathymetricMapper:
             prediction.variance.cpu().numpy() * self._deviation**2,
         )
 
-    @torch.no_grad()
-    def lengthscale(self, xy: np.ndarray) -> np.ndarray:
-        """The kernel's lengthscale at xy [N, 2], [N] in m."""
-        return self._gp.model.kernel.lengthscale_at(self._to_scaled(xy)).cpu().numpy() * self._scale
-
-    def map(self, grid: Grid) -> MapSnapshot:
-        """The map on a grid, with the noise in its variance.
-
-        Raises:
-            InputError: no map yet.
-            CholeskyError: a matrix is beyond repair.
-        """
-        if not self.initialised:
-            raise InputError("map: expected at least one update before, got none")
-        x, y = (
-            torch.as_tensor((axis - middle) / self._scale, device=self._device)
-            for axis, middle in zip((grid.x, grid.y), self.workspace.centre, strict=True)
-        )
-        prediction = self._in_metres(self._gp.model.predict_grid(x, y))
-        return MapSnapshot(
-            grid=grid,
-            mean=prediction.mean,
-            variance=prediction.variance,
-            lengthscale=self.lengthscale(grid.points).reshape(grid.shape),
-            inducing_points=self.inducing_points,
-            samples=self.samples,
-        )
-
     def _to_scaled(self, xy: np.ndarray) -> Tensor:
         scaled = (np.asarray(xy, dtype=float) - self.workspace.centre) / self._scale
         return torch.as_tensor(scaled, device=self._device)
 
-    def _from_scaled(self, X: Tensor) -> np.ndarray:
-        return X.cpu().numpy() * self._scale + self.workspace.centre
+
+def _check(samples: Samples) -> None:
+    if not len(samples):
+        raise InputError("update: expected at least one ping, got none")
+    finite = np.isfinite(samples.xy).all(1) & np.isfinite(samples.z)
+    if not finite.all():
+        bad = int((~finite).sum())
+        raise InputError(f"update: expected finite pings, got {bad} of {len(finite)} that are not")
 
 
-def _check_pings(xy: np.ndarray, z: np.ndarray) -> None:
-    if xy.ndim != 2 or xy.shape[1] != 2 or z.shape != xy.shape[:1] or len(z) == 0:
+def _scalers(z: np.ndarray) -> tuple[float, float]:
+    """Mean and deviation of the first batch's elevations."""
+    deviation = float(z.std())
+    if not deviation > 0:
         raise InputError(
-            f"update: expected at least one ping, xy [N, 2] and z [N], "
-            f"got {list(xy.shape)} and {list(z.shape)}"
+            f"first batch: expected elevations that differ, got {len(z)} of {z[0]:g} m"
         )
-    if not (np.isfinite(xy).all() and np.isfinite(z).all()):
-        bad = int((~np.isfinite(np.column_stack((xy, z)))).any(1).sum())
-        raise InputError(f"update: expected finite pings, got {bad} of {len(z)} that are not")
+    return float(z.mean()), deviation

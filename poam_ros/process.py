@@ -1,4 +1,4 @@
-"""Memory that is used again instead of given back to the system with every matrix."""
+"""What an entry point sets for its whole process: threads, and memory that is used again."""
 
 from __future__ import annotations
 
@@ -25,3 +25,19 @@ def keep_freed_memory() -> None:
         return
     mallopt(_M_MMAP_THRESHOLD, KEPT)
     mallopt(_M_TRIM_THRESHOLD, KEPT)
+
+
+def prepare(threads: int) -> None:
+    """Make a process ready for a model: so many threads of the linear algebra, freed memory kept.
+
+    For entry points: nothing else in the package changes the process.
+    """
+    # Its BLAS must be loaded to be limited.
+    import scipy.linalg  # noqa: F401
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    # torch has its own threads, SciPy's BLAS others.
+    torch.set_num_threads(threads)
+    threadpool_limits(threads)
+    keep_freed_memory()

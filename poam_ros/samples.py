@@ -33,7 +33,7 @@ class Samples:
 
     def __post_init__(self) -> None:
         count = len(self.number)
-        shapes = [np.shape(array) for array in self._arrays]
+        shapes = [np.shape(array) for array in self.arrays]
         if shapes != [(count,), (count,), (count, 2), (count,), (count,)]:
             raise InputError(
                 f"samples: expected number, stamp_ns, z, noise_std [N] and xy [N, 2], got {shapes}"
@@ -43,10 +43,11 @@ class Samples:
         return len(self.number)
 
     def __getitem__(self, index: slice | np.ndarray) -> Samples:
-        return Samples(*(a[index] for a in self._arrays))
+        return Samples(*(a[index] for a in self.arrays))
 
     @property
-    def _arrays(self) -> tuple[np.ndarray, ...]:
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """The attributes, in their order."""
         return self.number, self.stamp_ns, self.xy, self.z, self.noise_std
 
     @classmethod
@@ -67,5 +68,35 @@ class Samples:
         if not parts:
             return cls.empty()
         return cls(
-            *(np.concatenate(arrays) for arrays in zip(*(p._arrays for p in parts), strict=True))
+            *(np.concatenate(arrays) for arrays in zip(*(p.arrays for p in parts), strict=True))
         )
+
+
+class SampleStore:
+    """All samples so far. Appending costs amortised constant time, whatever N is.
+
+    Begins with samples that it never writes into; nor does it write into what it gave out.
+    """
+
+    def __init__(self, samples: Samples) -> None:
+        self._kept, self._count = samples, len(samples)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def data(self) -> Samples:
+        """A view of everything stored; no copy."""
+        return self._kept[: self._count]
+
+    def append(self, new: Samples) -> None:
+        """Add new samples behind the old; the buffers double when they are full."""
+        count = self._count + len(new)
+        if count > len(self._kept):
+            room = max(count, 2 * len(self._kept)) - self._count
+            spare = Samples.of(np.empty((room, 2)), np.empty(room))
+            self._kept = Samples.joined((self.data, spare))
+        place = slice(self._count, count)
+        for kept, added in zip(self._kept.arrays, new.arrays, strict=True):
+            kept[place] = added
+        self._count = count

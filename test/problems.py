@@ -1,15 +1,17 @@
 """Problems of several sizes, the same every time."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import torch
 
 from poam_ros.gp.data import Dataset
-from poam_ros.gp.kernels.attentive import AttentiveKernel
+from poam_ros.gp.kernels.attentive import AttentiveKernel, ElevationKernel
+from poam_ros.gp.models import SparseOptions
 from poam_ros.gp.sparse.methods import METHODS
 from poam_ros.gp.sparse.model import SparseGP
-from poam_ros.gp.sparse.online import OnlineSparseGP
+from poam_ros.gp.sparse.online import OnlineSparseGP, Recipe
 
 
 def scattered(count: int, seed: int) -> Dataset:
@@ -22,7 +24,7 @@ def scattered(count: int, seed: int) -> Dataset:
 
 def make_kernel(seed: int = 1, sharpness: float = 3.0) -> AttentiveKernel:
     """A kernel whose weights vary over the inputs, as after training."""
-    kernel = AttentiveKernel(amplitude=1.3, generator=torch.Generator().manual_seed(seed))
+    kernel = AttentiveKernel(0.05, 0.5, 10, 1.3, torch.Generator().manual_seed(seed))
     with torch.no_grad():
         for parameter in kernel.network.parameters():
             parameter.mul_(sharpness)
@@ -30,19 +32,31 @@ def make_kernel(seed: int = 1, sharpness: float = 3.0) -> AttentiveKernel:
 
 
 def make_online(
-    num_inducing: int, *, method: str = "poam", noise: float = 0.05, steps: int = 0, **options
+    num_inducing: int,
+    *,
+    method: str = "poam",
+    kernel: ElevationKernel | None = None,
+    noise: float = 0.05,
+    jitter: float = 1e-6,
+    steps: int = 0,
+    device: str = "cpu",
+    recipe: dict | None = None,
+    **options,
 ):
-    """An online model; without steps its hyperparameters stay where they are."""
-    model = SparseGP(options.pop("kernel", None) or make_kernel(), noise, 1e-6)
-    return OnlineSparseGP(
-        model,
-        METHODS[method],
-        num_inducing=num_inducing,
-        steps=steps,
-        generator=torch.Generator().manual_seed(0),
-        inducing_generator=torch.Generator().manual_seed(1),
-        **options,
-    )
+    """An online model; without steps its hyperparameters stay where they are.
+
+    ``recipe``: what is done otherwise than in the method's row.
+    """
+    options = SparseOptions(num_inducing=num_inducing, steps=steps, **options)
+    model = SparseGP(kernel or make_kernel(), noise, jitter).to(device)
+    row = replace(Recipe.of(METHODS[method]), **(recipe or {}))
+    generators = (torch.Generator().manual_seed(seed) for seed in (0, 1))
+    return OnlineSparseGP(model, row, options, *generators)
+
+
+def set_options(online: OnlineSparseGP, **options) -> None:
+    """Change options of a model in the middle of its life."""
+    online.options = replace(online.options, **options)
 
 
 def numpy_kernel(kernel: AttentiveKernel, X1: np.ndarray, X2: np.ndarray) -> np.ndarray:

@@ -4,13 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
+from threadpoolctl import threadpool_info
 
 from poam_ros.errors import InputError
 from poam_ros.geometry import Extent, Grid
+from poam_ros.gp.models import SparseOptions
+from poam_ros.gp.sparse.online import OnlineSparseGP
 from poam_ros.mapping import BathymetricMapper, ModelSettings
+from poam_ros.samples import Samples
 
 WORKSPACE = Extent(100, 180, -20, 20)
-SMALL = ModelSettings(num_inducing=80, steps=20, minibatch=64)
+SMALL = ModelSettings(options=SparseOptions(num_inducing=80, steps=20, minibatch=64))
 
 
 def ground(xy):
@@ -38,7 +43,7 @@ def test_maps_in_metres(mapper):
     assert np.sqrt(np.mean((snapshot.mean - truth) ** 2)) < 1.0
     # Isotropic scaling by the longer side: 0.05 to 0.5 of 40 m.
     assert 2 <= snapshot.lengthscale.min() <= snapshot.lengthscale.max() <= 20
-    assert np.all(WORKSPACE.contains(snapshot.inducing_points, slack=1e-9))
+    assert np.all(WORKSPACE.contains(snapshot.support, slack=1e-9))
     assert snapshot.samples == mapper.samples == 480
 
 
@@ -50,16 +55,105 @@ def test_variance_holds_the_noise_unless_told_not_to(mapper):
     assert difference[0] == pytest.approx(report.noise_std**2, rel=0.6)
 
 
-def test_keeps_its_data(mapper):
+def test_keeps_its_data_to_the_last_bit_and_numbers_them(mapper):
     xy, z = (np.concatenate(parts) for parts in zip(*(pings(60, k) for k in range(8)), strict=True))
-    np.testing.assert_allclose(mapper.xy, xy)
-    np.testing.assert_allclose(mapper.z, z)
+    np.testing.assert_array_equal(mapper.xy, xy)
+    np.testing.assert_array_equal(mapper.z, z)
+    np.testing.assert_array_equal(mapper.data.number, np.arange(480))
+    assert np.isnan(mapper.data.noise_std).all()
+
+
+def test_samples_keep_their_identity():
+    mapper, (xy, z) = BathymetricMapper(WORKSPACE, SMALL), pings(40, 0)
+    samples = Samples(np.arange(7, 47), np.arange(40) * 10**9, xy, z, np.full(40, 0.3))
+    report = mapper.learn(samples)
+    assert (report.samples, report.batch) == (40, 40)
+    mapper.update(*pings(2, 1))
+    np.testing.assert_array_equal(mapper.data.number, np.arange(7, 49))
+    np.testing.assert_array_equal(mapper.data.stamp_ns[:40], samples.stamp_ns)
+    np.testing.assert_array_equal(mapper.data.noise_std[:40], samples.noise_std)
+
+
+def test_what_was_given_out_is_never_written_into(mapper):
+    early, state = mapper.data, mapper.state()
+    kept = early.z.copy()
+    mapper.update(*pings(30, 20))
+    mapper.restore(state)
+    mapper.update(*pings(30, 21))
+    np.testing.assert_array_equal(early.z, kept)
+    np.testing.assert_array_equal(state.samples.z, kept)
+
+
+def test_training_without_data(mapper):
+    at = pings(20, 9)[0]
+    before, report = mapper.predict(at), mapper.train(5)
+    assert (report.samples, report.batch, report.steps) == (480, 0, 5)
+    assert 0.1 < report.noise_std < 3
+    assert (mapper.predict(at).variance != before.variance).all()
+    with pytest.raises(InputError, match="zero or more steps"):
+        mapper.train(-1)
+    with pytest.raises(InputError, match="at least one update"):
+        BathymetricMapper(WORKSPACE, SMALL).train(1)
+
+
+def test_covariance_in_square_metres(mapper):
+    at = pings(20, 9)[0]
+    for noise in (True, False):
+        covariance = mapper.covariance(at, noise)
+        np.testing.assert_allclose(covariance.diagonal(), mapper.predict(at, noise).variance)
+    near = np.array([[140.0, 0.0], [140.2, 0.0], [170.0, 15.0]])
+    covariance = mapper.covariance(near, noise=False)
+    assert covariance[0, 1] > 0.9 * covariance[0, 0] > abs(covariance[0, 2])
+
+
+def test_restored_it_goes_on_as_if_it_had_never_stopped(mapper):
+    other = BathymetricMapper(WORKSPACE, SMALL, seed=5)
+    other.restore(mapper.state())
+    for each in (mapper, other):
+        each.update(*pings(30, 20))
+        each.train(2)
+    grid = Grid.cells(WORKSPACE, 4.0)
+    np.testing.assert_array_equal(other.map(grid).variance, mapper.map(grid).variance)
+    np.testing.assert_array_equal(other.data.number, mapper.data.number)
+
+
+class Fails(Exception):
+    """Not one that the package knows."""
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_after_any_failure_it_stands_as_before(first, monkeypatch):
+    def failing(self, new):
+        raise Fails
+
+    mapper, twin = BathymetricMapper(WORKSPACE, SMALL), BathymetricMapper(WORKSPACE, SMALL)
+    for each in () if first else (mapper, twin):
+        each.update(*pings(60, 0))
+    with monkeypatch.context() as broken, pytest.raises(Fails):
+        broken.setattr(OnlineSparseGP, "update", failing)
+        mapper.update(*pings(60, 1))
+    assert mapper.initialised != first and mapper.samples == twin.samples
+    for each in (mapper, twin):
+        each.update(*pings(60, 2))
+    at = pings(20, 9)[0]
+    np.testing.assert_array_equal(mapper.predict(at).mean, twin.predict(at).mean)
+    np.testing.assert_array_equal(mapper.z, twin.z)
+
+
+def test_making_a_mapper_changes_nothing_of_the_process():
+    def threads():
+        return torch.get_num_threads(), [pool["num_threads"] for pool in threadpool_info()]
+
+    before = threads()
+    settings = replace(SMALL, threads=before[0] + 1)
+    BathymetricMapper(WORKSPACE, settings).update(*pings(30, 0))
+    assert threads() == before
 
 
 def test_scalers_are_those_of_the_first_batch_for_good():
     # A shifted and stretched sea gives the same map, shifted and stretched. Without training:
     # its rounding would decide ties among the inducing points in another way.
-    still = replace(SMALL, steps=0)
+    still = replace(SMALL, options=replace(SMALL.options, steps=0))
     a, b = BathymetricMapper(WORKSPACE, still), BathymetricMapper(WORKSPACE, still)
     for k in range(3):
         xy, z = pings(60, k)
@@ -119,4 +213,4 @@ def test_bad_questions_are_refused(mapper):
 )
 def test_settings_are_checked(bad):
     with pytest.raises(InputError, match=f"{next(iter(bad))}: expected"):
-        BathymetricMapper(WORKSPACE, ModelSettings(**bad))
+        BathymetricMapper(WORKSPACE, ModelSettings.of(bad))

@@ -14,10 +14,9 @@ from .. import __version__
 from ..drivers.mission_settings import MISSION_PILOTS
 from ..errors import InputError, PoamError
 from ..experiments.sweep_file import SHIPPED
-from ..gp.kernels.others import KERNELS
-from ..gp.sparse.methods import METHODS
-from ..mapping import ModelSettings
+from ..gp.models import MODELS, ModelSettings, SparseOptions
 from ..planning.planners import PLANNERS
+from ..settings import rows
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -156,7 +155,8 @@ def _profile_nodes(args: argparse.Namespace) -> int:
 
 
 def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
-    model = ModelSettings()
+    model = SparseOptions()
+    kernels = next(row.choices for row in rows(model) if row.name == "kernel")
     add = parser.add_argument
     add(
         "--terrain",
@@ -167,10 +167,8 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         help="scale the terrain linearly to this range in m")  # fmt: skip
     add("--preparation", metavar="NAME",
         help="paper: 360 x 360 whole grey values 0..255 (default: as it is)")  # fmt: skip
-    add("--kernel", default=model.kernel, help=f"one of: {', '.join(KERNELS)}")
-    add("--method", default=model.method, help=f"one of: {', '.join(METHODS)}")
-    add("--published", action="store_true",
-        help="as the published code where the paper says otherwise (POAM only)")  # fmt: skip
+    add("--kernel", default=model.kernel, help=f"one of: {', '.join(kernels)}")
+    add("--method", default="poam", help=f"one of: {', '.join(MODELS)}")
     add("--planner", default="max-entropy", help=f"one of: {', '.join(PLANNERS)}")
     add("--planner-without-noise", action="store_true",
         help="entropy of the ground for the planner, not of a ping")  # fmt: skip
@@ -180,14 +178,15 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
     add("--sonar-rate", type=float, default=3.0, metavar="HZ", help="pings per second")
     add("--num-inducing", type=int, default=model.num_inducing, help="largest number of them")
     add("--resolution", type=float, default=0.5, help="cell size of the final map in m")
-    add("--threads", type=int, default=model.threads, help="of the linear algebra")
-    add("--device", default=model.device, help="torch device, such as cuda")
+    add("--threads", type=int, default=1, help="of the linear algebra")
+    add("--device", default="cpu", help="torch device, such as cuda")
     add("--output", type=Path, help="folder of results (default: runs/TERRAIN-METHOD-SEED)")
 
 
 def _run(args: argparse.Namespace) -> int:
     from ..drivers.mission_settings import MissionSettings
     from ..drivers.missions import run_mission
+    from ..process import prepare
     from ..world.simulation import SonarSettings
     from ..world.terrain import load_terrain
     from .progress import mission_progress
@@ -201,9 +200,7 @@ def _run(args: argparse.Namespace) -> int:
         resolution=args.resolution,
         model=ModelSettings(
             method=args.method,
-            kernel=args.kernel,
-            published=args.published,
-            num_inducing=args.num_inducing,
+            options=SparseOptions(kernel=args.kernel, num_inducing=args.num_inducing),
             threads=args.threads,
             device=args.device,
         ),
@@ -217,6 +214,7 @@ def _run(args: argparse.Namespace) -> int:
         seed=args.seed,
     )
     folder = args.output or Path("runs") / f"{terrain.name}-{args.method}-{args.seed}"
+    prepare(settings.model.threads)
     with mission_progress(settings.max_samples) as on_epoch:
         records = run_mission(terrain, settings, folder, on_epoch)
     last = records[-1]

@@ -17,12 +17,14 @@ from ..errors import InputError
 from ..geometry import Grid
 from ..gp.data import Dataset
 from ..gp.kernels.native import BACKEND
-from ..mapping import BathymetricMapper, ModelSettings
+from ..gp.models import ModelSettings, SparseOptions
+from ..mapping import BathymetricMapper
+from ..process import prepare
 from ..world.terrain import WORKSPACE, load_terrain
 from .rates import Rates, map_work, prediction_work, update_work
 from .reference import ReferencePOAM
 
-#: Parts of an update that are timed, as in ``UpdateReport``.
+#: Parts of an update that are timed, as in ``UpdateReport.seconds``.
 PARTS = ("inducing", "variational", "training")
 #: What is timed as a whole, by wall clock and by the CPU time of the process.
 WHOLES = ("update", "predict", "map")
@@ -69,16 +71,16 @@ def profile(settings: ProfileSettings, rates: Rates) -> dict[str, Any]:
     ``*_ratio``, the median of its CPU time over ours in the same round. Pings are scattered over
     the generated seamounts.
     """
-    model = ModelSettings(
-        num_inducing=settings.inducing, threads=settings.threads, device=settings.device
-    )
+    options = SparseOptions(num_inducing=settings.inducing)
+    model = ModelSettings(options=options, threads=settings.threads, device=settings.device)
+    prepare(model.threads)
     contest = _Contest(settings, model)
     contest.fill()
     rounds = [contest.round() for _ in range(WARM_UP + settings.repeats)][WARM_UP:]
     times = {name: [r[name] for r in rounds] for name in rounds[0]}
     result: dict[str, Any] = {
         "samples": settings.samples,
-        "inducing": len(contest.mapper.inducing_points),
+        "inducing": len(contest.mapper.support),
         **{name: getattr(settings, name) for name in ("batch", "queries", "grid", "threads")},
         "device": settings.device,
         "backend": BACKEND,
@@ -86,7 +88,7 @@ def profile(settings: ProfileSettings, rates: Rates) -> dict[str, Any]:
         **{f"{name.removesuffix('_s')}_spread": _spread(v) for name, v in times.items()},
         "gflops": rates.flops / 1e9,
         "exponentials_per_ns": rates.exponentials / 1e9,
-        **_bounds(settings, model, rates),
+        **_bounds(settings, options, rates),
     }
     if settings.reference:
         for name in WHOLES:
@@ -137,12 +139,13 @@ class _Contest:
         self._queries = WORKSPACE.sample(settings.queries, np.random.default_rng(settings.seed))
         self._reference: ReferencePOAM | None = None
         if settings.reference:
+            options = model.options
             lengthscales = torch.linspace(
-                model.min_lengthscale, model.max_lengthscale, model.num_lengthscales
+                options.min_lengthscale, options.max_lengthscale, options.num_lengthscales
             ).double()
             torch.manual_seed(settings.seed)
             self._reference = ReferencePOAM(
-                settings.inducing, lengthscales, model.steps, model.minibatch
+                settings.inducing, lengthscales, options.steps, options.minibatch
             )
         self._offset, self._deviation = 0.0, 1.0
 
@@ -164,7 +167,7 @@ class _Contest:
 
         def update() -> None:
             report = self.mapper.update(xy, z)
-            times.update((f"{part}_s", getattr(report, f"{part}_s")) for part in PARTS)
+            times.update((f"{part}_s", report.seconds[part]) for part in PARTS)
 
         ours: dict[str, Callable[[], object]] = {
             "update": update,
@@ -204,7 +207,7 @@ class _Contest:
         return Dataset(torch.from_numpy(X), torch.from_numpy((z - self._offset) / self._deviation))
 
 
-def _bounds(settings: ProfileSettings, model: ModelSettings, rates: Rates) -> dict[str, float]:
+def _bounds(settings: ProfileSettings, model: SparseOptions, rates: Rates) -> dict[str, float]:
     M, bases = settings.inducing, model.num_lengthscales
     work = {
         **update_work(M, settings.batch, model.minibatch, model.steps, bases),

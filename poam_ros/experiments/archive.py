@@ -18,7 +18,7 @@ from typing import Any
 
 from .. import __version__
 from ..errors import InputError, PoamError
-from ..mapping import ModelSettings
+from ..gp.models import ModelSettings
 from ..runs.folder import (
     FORMAT,
     RUN_COLUMNS,
@@ -82,7 +82,7 @@ class Archive:
         """
         mission = run.mission
         values = (
-            run.environment, run.method, mission.model.kernel,
+            run.environment, run.method, mission.model.flat.get("kernel", ""),
             mission.pilot, mission.planner, mission.seed, outcome.samples, outcome.wall_s,
             run.folder,
         )  # fmt: skip

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ..drivers.mission_settings import MissionSettings
 from ..errors import InputError
-from ..mapping import ModelSettings
+from ..gp.models import ModelSettings
 
 #: Names that are also folders.
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
@@ -126,7 +126,7 @@ class SweepSettings:
     def _model(self, method: str) -> ModelSettings:
         name, colon, kernel = method.partition(":")
         changes: dict[str, Any] = {"kernel": kernel} if colon else {}
-        return replace(self.base.model, method=name, **changes)
+        return ModelSettings.of(self.base.model.flat | {"method": name} | changes)
 
 
 def located(where: str, call: Callable[..., Result], *arguments: Any) -> Result:
@@ -139,4 +139,4 @@ def located(where: str, call: Callable[..., Result], *arguments: Any) -> Result:
 
 def describe_model(settings: ModelSettings) -> dict[str, Any]:
     """The model's settings that all runs of a sweep have in common."""
-    return {name: value for name, value in asdict(settings).items() if name not in PER_RUN}
+    return {name: value for name, value in settings.flat.items() if name not in PER_RUN}

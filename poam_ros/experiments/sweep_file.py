@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import MISSING, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import yaml
 
 from ..drivers.mission_settings import MissionSettings
 from ..errors import InputError
-from ..mapping import ModelSettings
+from ..gp.models import ModelSettings
 from ..world.simulation import SonarSettings
 from .configuration import PER_RUN, EnvironmentSettings, SweepSettings, located
 
@@ -92,8 +92,12 @@ def _parse(content: Any, path: Path) -> SweepSettings:
         if name in given:
             sweep[name] = _list(name, given[name], kind)
     base: dict[str, Any] = {
-        "model": _settings("model", given.get("model", {}), ModelSettings, PER_RUN),
-        "sonar": _settings("sonar", given.get("sonar", {}), SonarSettings),
+        "model": _settings(
+            "model", given.get("model", {}), ModelSettings().flat, ModelSettings.of, PER_RUN
+        ),
+        "sonar": _settings(
+            "sonar", given.get("sonar", {}), vars(SonarSettings()), lambda v: SonarSettings(**v)
+        ),
     }
     for name in ("max_samples", "resolution", "planner_noise"):
         if name in given:
@@ -158,10 +162,15 @@ def _value(where: str, value: Any, kind: type) -> Any:
     return value
 
 
-def _settings(where: str, given: Any, kind: Any, without: Sequence[str] = ()) -> Any:
-    """A dataclass of settings whose keys and kinds of values are those of its defaults."""
-    known = {f.name: f.default for f in fields(kind) if f.default is not MISSING}
-    values = {}
+def _settings(
+    where: str,
+    given: Any,
+    known: Mapping[str, Any],
+    make: Callable[[dict[str, Any]], Any],
+    without: Sequence[str] = (),
+) -> Any:
+    """Settings made of a mapping, whose keys and kinds of values are those of the known ones."""
+    values: dict[str, Any] = {}
     for name, value in _mapping(where, given, list(known)).items():
         if name in without:
             raise InputError(f"{where}.{name}: expected under methods, as in poam or poam:rbf")
@@ -169,4 +178,4 @@ def _settings(where: str, given: Any, kind: Any, without: Sequence[str] = ()) ->
         optional = default is None and value is None
         wanted = float if default is None else type(default)
         values[name] = None if optional else _value(f"{where}.{name}", value, wanted)
-    return located(where, lambda: kind(**values))
+    return located(where, make, values)

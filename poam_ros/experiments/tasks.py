@@ -10,6 +10,7 @@ from pathlib import Path
 from time import perf_counter
 
 from ..drivers.missions import run_mission
+from ..process import prepare
 from ..runs.folder import read_map, write_map_tables
 from ..world.terrain import Terrain
 from .configuration import Run
@@ -37,6 +38,7 @@ def run_task(terrain: Terrain, run: Run) -> Outcome:
     try:
         with tempfile.TemporaryDirectory(prefix="poam-") as name:
             folder = Path(name)
+            prepare(run.mission.model.threads)
             start = perf_counter()
             records = run_mission(terrain, run.mission, folder)
             wall_s = perf_counter() - start

@@ -42,11 +42,13 @@ class Prediction:
 
 
 class DataStore:
-    """All data so far. Appending costs amortised constant time, whatever N is."""
+    """All data so far. Appending costs amortised constant time, whatever N is.
+
+    Begins with a dataset that it never writes into; nor does it write into what it gave out.
+    """
 
     def __init__(self, data: Dataset) -> None:
-        self._X = data.X.clone()
-        self._y = data.y.clone()
+        self._X, self._y = data.X, data.y
         self._count = len(data)
 
     def __len__(self) -> int:
@@ -67,7 +69,3 @@ class DataStore:
         self._X[self._count : count] = new.X
         self._y[self._count : count] = new.y
         self._count = count
-
-    def truncate(self, count: int) -> None:
-        """Forget all but the first ``count`` data (to take an append back)."""
-        self._count = min(count, self._count)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from ..settings import check, setting
+from ..settings import check, rows, setting
 from .sparse.methods import METHODS
 
 if TYPE_CHECKING:
@@ -134,3 +134,24 @@ class ModelSettings:
                 f"options: expected {kind.__name__} for method {self.method}, "
                 f"got {type(self.options).__name__}"
             )
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> ModelSettings:
+        """From one flat mapping, of these settings and of the row's options; others are left.
+
+        Raises:
+            InputError: as the settings do.
+        """
+        own = _chosen(cls, values)
+        kind = MODELS[cls(**own).method].options
+        return cls(options=kind(**_chosen(kind, values)), **own)
+
+    @property
+    def flat(self) -> dict[str, Any]:
+        """All settings in one mapping, as ``of`` takes them."""
+        own = {row.name: getattr(self, row.name) for row in rows(self)}
+        return own | {row.name: getattr(self.options, row.name) for row in rows(self.options)}
+
+
+def _chosen(settings: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {row.name: values[row.name] for row in rows(settings) if row.name in values}

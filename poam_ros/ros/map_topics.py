@@ -14,7 +14,7 @@ from ..geometry import Grid
 from .messages import LATCHED, write_inducing_points, write_map_cloud, write_occupancy
 
 if TYPE_CHECKING:
-    from ..mapping import MapSnapshot
+    from ..maps import ElevationMap
 
 LAYERS = ("mean", "variance", "lengthscale")
 
@@ -40,7 +40,7 @@ class MapTopics:
         for publisher in self._pictures.values():
             publisher.publish(write_occupancy(self._grid, None, stamp_ns, self._frame_id)[0])
 
-    def publish(self, snapshot: MapSnapshot, stamp_ns: int) -> None:
+    def publish(self, snapshot: ElevationMap, stamp_ns: int) -> None:
         """Publish a map on every topic."""
         self._points.publish(write_map_cloud(snapshot, stamp_ns, self._frame_id))
         bounds = {}
@@ -55,5 +55,5 @@ class MapTopics:
         height = float(snapshot.mean.max())
         size = float(self._grid.x[1] - self._grid.x[0]) / 2 if len(self._grid.x) > 1 else 0.5
         self._inducing.publish(
-            write_inducing_points(snapshot.inducing_points, height, size, stamp_ns, self._frame_id)
+            write_inducing_points(snapshot.support, height, size, stamp_ns, self._frame_id)
         )

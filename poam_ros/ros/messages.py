@@ -25,7 +25,7 @@ from ..survey.gate import RawPing
 from ..survey.odometry import VehicleState
 
 if TYPE_CHECKING:
-    from ..mapping import MapSnapshot
+    from ..maps import ElevationMap
 
 # Maps, terrain and the mission's state: whoever comes late gets the last one.
 LATCHED = QoSProfile(
@@ -154,7 +154,7 @@ class ReceivedMap:
     stamp_ns: int
 
 
-def write_map_cloud(snapshot: MapSnapshot, stamp_ns: int, frame_id: str) -> PointCloud2:
+def write_map_cloud(snapshot: ElevationMap, stamp_ns: int, frame_id: str) -> PointCloud2:
     """The full-precision map, `map/points`."""
     layers = {
         "z": snapshot.mean,

@@ -104,7 +104,7 @@ def _draw_maps(figure: Any, folder: Path) -> None:
         "lengthscale (m) and inducing inputs",
         cmap="magma",
     )
-    axes[1, 1].plot(*snapshot.inducing_points.T, ".", color="white", markersize=2)
+    axes[1, 1].plot(*snapshot.support.T, ".", color="white", markersize=2)
     _panel(
         figure,
         axes[1, 2],

@@ -16,7 +16,7 @@ import yaml
 
 from ..errors import InputError
 from ..geometry import Extent, Grid
-from ..mapping import MapSnapshot
+from ..maps import ElevationMap
 from ..world.terrain import Terrain
 from .metrics import Metrics
 
@@ -163,22 +163,25 @@ def write_samples(path: Path, xy: np.ndarray, z: np.ndarray) -> None:
     write_table(path, ("x", "y", "z"), rows)
 
 
-def write_map(path: Path, snapshot: MapSnapshot) -> None:
-    """Write a map: arrays x, y, mean, variance, lengthscale [rows, columns], inducing_points."""
+def write_map(path: Path, drawn: ElevationMap) -> None:
+    """Write a map: arrays x, y, mean, variance, lengthscale [rows, columns], inducing_points; its
+    further fields by their names."""
+    arrays: dict[str, Any] = {
+        **drawn.fields,
+        "x": drawn.grid.x,
+        "y": drawn.grid.y,
+        "mean": drawn.mean,
+        "variance": drawn.variance,
+        "lengthscale": drawn.lengthscale,
+        "inducing_points": drawn.support,
+        "samples": drawn.samples,
+        "stamp_ns": drawn.stamp_ns,
+    }
     with replacing(path) as file:
-        np.savez_compressed(
-            file,
-            x=snapshot.grid.x,
-            y=snapshot.grid.y,
-            mean=snapshot.mean,
-            variance=snapshot.variance,
-            lengthscale=snapshot.lengthscale,
-            inducing_points=snapshot.inducing_points,
-            samples=snapshot.samples,
-        )
+        np.savez_compressed(file, **arrays)
 
 
-def write_map_tables(folder: Path, snapshot: MapSnapshot, terrain: Terrain) -> None:
+def write_map_tables(folder: Path, snapshot: ElevationMap, terrain: Terrain) -> None:
     """Write a map and the truth on its grid as CSV files: map.csv, truth.csv and inducing.csv.
 
     Row by row from the lower left corner; x, y, mean, lengthscale and elevation in m, variance in
@@ -190,10 +193,10 @@ def write_map_tables(folder: Path, snapshot: MapSnapshot, terrain: Terrain) -> N
     write_table(folder / "map.csv", ("x", "y", "mean", "variance", "lengthscale"), rows)
     rows = np.column_stack((points, terrain.elevation_at(points))).tolist()
     write_table(folder / "truth.csv", ("x", "y", "elevation"), rows)
-    write_table(folder / "inducing.csv", ("x", "y"), snapshot.inducing_points.tolist())
+    write_table(folder / "inducing.csv", ("x", "y"), snapshot.support.tolist())
 
 
-def read_map(path: Path) -> MapSnapshot:
+def read_map(path: Path) -> ElevationMap:
     """Read what ``write_map`` wrote.
 
     Raises:
@@ -201,16 +204,16 @@ def read_map(path: Path) -> MapSnapshot:
     """
     try:
         with np.load(path) as data:
-            return MapSnapshot(
-                Grid(data["x"], data["y"]),
-                data["mean"],
-                data["variance"],
-                data["lengthscale"],
-                data["inducing_points"],
-                int(data["samples"]),
-            )
+            arrays = dict(data)
+        grid = Grid(arrays.pop("x"), arrays.pop("y"))
+        mean, variance = arrays.pop("mean"), arrays.pop("variance")
+        support, samples = arrays.pop("inducing_points"), int(arrays.pop("samples"))
+        stamp_ns = int(arrays.pop("stamp_ns", 0))
+        if np.isnan(arrays["lengthscale"]).all():  # of a model that has none
+            del arrays["lengthscale"]
     except (OSError, ValueError, KeyError, BadZipFile) as error:
         raise InputError(f"{path}: expected a map.npz of this package ({error})") from None
+    return ElevationMap(grid, mean, variance, arrays, support, samples, stamp_ns)
 
 
 def write_truth(path: Path, elevation: np.ndarray, extent: Extent) -> None:

@@ -20,6 +20,7 @@ from poam_ros.drivers.lockstep import (
     run_mission,
 )
 from poam_ros.errors import InputError
+from poam_ros.gp.models import SparseOptions
 from poam_ros.mapping import BathymetricMapper, ModelSettings
 from poam_ros.planning.pilots import PILOTS
 from poam_ros.runs.figures import _from_zero, draw_run
@@ -27,7 +28,7 @@ from poam_ros.runs.folder import read_map, read_table
 from poam_ros.world.simulation import SonarSettings
 from poam_ros.world.terrain import WORKSPACE, load_terrain
 
-SMALL = ModelSettings(num_inducing=120, steps=5, minibatch=64)
+SMALL = ModelSettings(options=SparseOptions(num_inducing=120, steps=5, minibatch=64))
 
 
 @pytest.fixture(scope="module")
@@ -224,11 +225,8 @@ def test_the_planner_may_leave_the_noise_out(tmp_path, monkeypatch):
         assert all(given for count, given in asked if count == 2500)
 
 
-def test_published_behaviour_is_an_option_of_poam(tmp_path):
-    published = replace(SMALL, published=True)
-    terrain = load_terrain("jacksboro")
-    settings = [MissionSettings(max_samples=620, model=m) for m in (SMALL, published)]
+def test_what_the_authors_do_otherwise_is_a_row(tmp_path):
+    terrain, authors = load_terrain("jacksboro"), replace(SMALL, method="poam-authors")
+    settings = [MissionSettings(max_samples=620, model=m) for m in (SMALL, authors)]
     paper, other = (run_mission(terrain, s, tmp_path / str(i)) for i, s in enumerate(settings))
     assert paper[0].metrics.smse != other[0].metrics.smse
-    with pytest.raises(InputError, match="published: expected a method with POAM's update"):
-        replace(published, method="ovc")

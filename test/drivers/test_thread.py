@@ -1,4 +1,4 @@
-"""The model's thread: it works when something is due, outlives every failure, and can be stopped."""
+"""The model's thread: works when something is due, outlives every failure, and can be stopped."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_tables_of_the_map_say_what_the_map_says(swept):
     np.testing.assert_allclose(truth["elevation"], elevation, rtol=1e-7, atol=1e-6)
     inducing = read_table(run / "inducing.csv")
     np.testing.assert_allclose(
-        np.column_stack((inducing["x"], inducing["y"])), snapshot.inducing_points, atol=1e-7
+        np.column_stack((inducing["x"], inducing["y"])), snapshot.support, atol=1e-7
     )
 
 

@@ -73,7 +73,7 @@ def test_methods_with_kernels_and_the_order_of_runs(tmp_path):
     assert [(run.mission.seed, run.method) for run in runs] == [
         (3, "poam"), (3, "poam:rbf"), (1, "poam"), (1, "poam:rbf"),
     ]  # fmt: skip
-    assert runs[1].mission.model.kernel == "rbf"
+    assert runs[1].mission.model.options.kernel == "rbf"
     assert runs[1].folder == "runs/sea/poam-rbf/bezier-max-entropy/seed-3"
 
 
@@ -110,7 +110,7 @@ def test_methods_with_kernels_and_the_order_of_runs(tmp_path):
         ({"method": "poam"}, "method: unknown, expected one of environments"),
         ({"model": {"inducing": 5}}, r"model\.inducing: unknown"),
         ({"model": {"method": "poam"}}, r"model\.method: expected under methods"),
-        ({"model": {"num_inducing": 0}}, "model: num_inducing: expected a positive number"),
+        ({"model": {"num_inducing": 0}}, "model: num_inducing: expected an integer"),
         ({"model": {"num_inducing": 1.5}}, r"model\.num_inducing: expected a whole number"),
         ({"sonar": {"rate": "fast"}}, r"sonar\.rate: expected a number"),
         ({"sonar": 3}, "sonar: expected a mapping"),

@@ -217,7 +217,7 @@ def test_mission_from_pilot_to_done(pair, eventually, tmp_path, ros):
     mean = np.array(late.got["map/mean"][-1].data).reshape(12, 12)
     low, high = float(status["map/mean at 0"]), float(status["map/mean at 100"])
     np.testing.assert_allclose(low + mean * (high - low) / 100, kept.mean, atol=(high - low) / 150)
-    assert len(late.got["map/inducing_points"][-1].markers[0].points) == len(kept.inducing_points)
+    assert len(late.got["map/inducing_points"][-1].markers[0].points) == len(kept.support)
     told = {"update_s", "predict_s", "publish_s", "map_age_s", "noise_std", "inducing", "jitter"}
     assert told <= status.keys()
 

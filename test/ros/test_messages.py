@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import array
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from poam_ros.errors import InputError
 from poam_ros.geometry import Extent, Grid
+from poam_ros.maps import ElevationMap
 
 pytest.importorskip("rclpy")
 messages = pytest.importorskip("poam_ros.ros.messages")
@@ -29,10 +29,8 @@ def snapshot():
     grid = Grid.cells(Extent(-3, 1, 10, 12), 0.5)  # 4 rows, 8 columns
     rng = np.random.default_rng(0)
     mean, variance, lengthscale = rng.normal(size=(3, *grid.shape))
-    return SimpleNamespace(
-        grid=grid, mean=mean, variance=variance, lengthscale=lengthscale,
-        inducing_points=rng.normal(size=(7, 2)), samples=3,
-    )  # fmt: skip
+    support = rng.normal(size=(7, 2))
+    return ElevationMap(grid, mean, variance, {"lengthscale": lengthscale}, support, 3)
 
 
 def test_stamps():
@@ -128,11 +126,9 @@ def test_occupancy_before_a_map_and_of_a_flat_one(snapshot):
 
 
 def test_inducing_points(snapshot):
-    (marker,) = messages.write_inducing_points(
-        snapshot.inducing_points, 5.0, 0.5, STAMP, "map"
-    ).markers
+    (marker,) = messages.write_inducing_points(snapshot.support, 5.0, 0.5, STAMP, "map").markers
     assert len(marker.points) == 7
-    assert marker.points[2].x == snapshot.inducing_points[2, 0]
+    assert marker.points[2].x == snapshot.support[2, 0]
     assert marker.points[2].z == 5.0
     assert marker.pose.orientation.w == 1.0
     (empty,) = messages.write_inducing_points(np.empty((0, 2)), 0, 1, STAMP, "map").markers

@@ -7,13 +7,14 @@ import yaml
 from poam_ros.errors import InputError
 from poam_ros.runs import folder as results
 from poam_ros.geometry import Extent, Grid
-from poam_ros.mapping import MapSnapshot
+from poam_ros.maps import ElevationMap
 
 
 def snapshot():
     grid = Grid.cells(Extent(0, 3, 0, 2), 1.0)
     values = np.arange(6.0).reshape(2, 3)
-    return MapSnapshot(grid, values, values + 1, values + 2, np.ones((4, 2)), 17)
+    fields = {"lengthscale": values + 2, "roughness": values + 3}
+    return ElevationMap(grid, values, values + 1, fields, np.ones((4, 2)), 17, 99)
 
 
 def test_map_survives_the_file(tmp_path):
@@ -24,7 +25,11 @@ def test_map_survives_the_file(tmp_path):
         assert data["mean"].shape == (len(data["y"]), len(data["x"])) == (2, 3)
     read = results.read_map(tmp_path / "map.npz")
     np.testing.assert_array_equal(read.variance, snapshot().variance)
-    assert read.samples == 17
+    np.testing.assert_array_equal(read.support, snapshot().support)
+    assert (read.samples, read.stamp_ns) == (17, 99)
+    assert set(read.fields) == {"lengthscale", "roughness"}
+    for name, values in snapshot().fields.items():
+        np.testing.assert_array_equal(read.fields[name], values)
 
 
 def test_samples_survive_the_file_to_the_last_bit(tmp_path):

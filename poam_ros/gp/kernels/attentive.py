@@ -22,7 +22,7 @@ class ElevationKernel(Kernel):
     has_lengthscale = False
     network: nn.Sequential | None
 
-    def __init__(self, amplitude: float = 1.0, **kwargs: Any) -> None:
+    def __init__(self, amplitude: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.register_module("network", None)
         self._register_positive("raw_amplitude", amplitude)
@@ -98,12 +98,12 @@ class AttentiveKernel(ElevationKernel):
     with tanh layers and a softmax output. Symmetric, positive semi-definite, diagonal \alpha.
 
     Args:
-        dim: D, the dimension of the inputs.
         min_lengthscale, max_lengthscale: ends of the linearly spaced l_m, in scaled units.
         num_lengthscales: how many base kernels.
-        hidden: width of the two hidden layers.
         amplitude: initial \alpha.
         generator: draws the initial network weights; None takes torch's default generator.
+        dim: D, the dimension of the inputs.
+        hidden: width of the two hidden layers.
     """
 
     is_stationary = False
@@ -111,21 +111,17 @@ class AttentiveKernel(ElevationKernel):
 
     def __init__(
         self,
-        dim: int = 2,
-        min_lengthscale: float = 0.05,
-        max_lengthscale: float = 0.5,
-        num_lengthscales: int = 10,
-        hidden: int = 10,
-        amplitude: float = 1.0,
+        min_lengthscale: float,
+        max_lengthscale: float,
+        num_lengthscales: int,
+        amplitude: float,
         generator: torch.Generator | None = None,
+        *,
+        dim: int = 2,
+        hidden: int = 10,
         **kwargs: Any,
     ) -> None:
         super().__init__(amplitude, **kwargs)
-        if not 0 < min_lengthscale <= max_lengthscale or num_lengthscales < 1:
-            raise ValueError(
-                "AttentiveKernel: expected 0 < min_lengthscale <= max_lengthscale and at least one "
-                f"base kernel, got {min_lengthscale}, {max_lengthscale}, {num_lengthscales}"
-            )
         self.register_buffer(
             "lengthscales",
             torch.linspace(min_lengthscale, max_lengthscale, num_lengthscales, dtype=torch.float64),

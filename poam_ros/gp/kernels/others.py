@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from .attentive import AttentiveKernel, ElevationKernel, tanh_network
+
+if TYPE_CHECKING:
+    from ..models import SparseOptions
 
 
 def _squared_distances(X1: Tensor, X2: Tensor) -> Tensor:
@@ -20,7 +22,7 @@ def _squared_distances(X1: Tensor, X2: Tensor) -> Tensor:
 class RBFKernel(ElevationKernel):
     """The stationary kernel: alpha exp(-|x - x'|^2 / (2 l^2)) with one lengthscale l, learned."""
 
-    def __init__(self, lengthscale: float = 0.5, amplitude: float = 1.0, **kwargs: Any) -> None:
+    def __init__(self, lengthscale: float, amplitude: float, **kwargs: Any) -> None:
         super().__init__(amplitude, **kwargs)
         self._register_positive("raw_lengthscale", lengthscale)
 
@@ -47,12 +49,13 @@ class GibbsKernel(ElevationKernel):
 
     def __init__(
         self,
-        dim: int = 2,
-        min_lengthscale: float = 0.05,
-        max_lengthscale: float = 0.5,
-        hidden: int = 10,
-        amplitude: float = 1.0,
+        min_lengthscale: float,
+        max_lengthscale: float,
+        amplitude: float,
         generator: torch.Generator | None = None,
+        *,
+        dim: int = 2,
+        hidden: int = 10,
         **kwargs: Any,
     ) -> None:
         super().__init__(amplitude, **kwargs)
@@ -78,11 +81,12 @@ class DeepKernel(RBFKernel):
 
     def __init__(
         self,
-        dim: int = 2,
-        lengthscale: float = 0.5,
-        hidden: int = 10,
-        amplitude: float = 1.0,
+        lengthscale: float,
+        amplitude: float,
         generator: torch.Generator | None = None,
+        *,
+        dim: int = 2,
+        hidden: int = 10,
         **kwargs: Any,
     ) -> None:
         super().__init__(lengthscale, amplitude, **kwargs)
@@ -104,41 +108,32 @@ class DeepKernel(RBFKernel):
         return super()._covariance(F1, F1 if X2 is X1 else self.features(X2), base)
 
 
-@dataclass(frozen=True)
-class KernelOptions:
-    """What a kernel is made from; lengthscales in scaled units."""
-
-    min_lengthscale: float = 0.05
-    max_lengthscale: float = 0.5
-    num_lengthscales: int = 10
-    amplitude: float = 1.0
-
-
-def _attentive(options: KernelOptions, generator: torch.Generator) -> ElevationKernel:
-    return AttentiveKernel(**asdict(options), generator=generator)
+def _attentive(options: SparseOptions, generator: torch.Generator) -> ElevationKernel:
+    return AttentiveKernel(
+        options.min_lengthscale,
+        options.max_lengthscale,
+        options.num_lengthscales,
+        options.amplitude,
+        generator,
+    )
 
 
-def _rbf(options: KernelOptions, generator: torch.Generator) -> ElevationKernel:
+def _rbf(options: SparseOptions, generator: torch.Generator) -> ElevationKernel:
     return RBFKernel(options.max_lengthscale, options.amplitude)
 
 
-def _gibbs(options: KernelOptions, generator: torch.Generator) -> ElevationKernel:
+def _gibbs(options: SparseOptions, generator: torch.Generator) -> ElevationKernel:
     return GibbsKernel(
-        min_lengthscale=options.min_lengthscale,
-        max_lengthscale=options.max_lengthscale,
-        amplitude=options.amplitude,
-        generator=generator,
+        options.min_lengthscale, options.max_lengthscale, options.amplitude, generator
     )
 
 
-def _deep(options: KernelOptions, generator: torch.Generator) -> ElevationKernel:
-    return DeepKernel(
-        lengthscale=options.max_lengthscale, amplitude=options.amplitude, generator=generator
-    )
+def _deep(options: SparseOptions, generator: torch.Generator) -> ElevationKernel:
+    return DeepKernel(options.max_lengthscale, options.amplitude, generator)
 
 
 #: The kernels by name. RBF and deep kernel start at the largest lengthscale, as published.
-KERNELS: dict[str, Callable[[KernelOptions, torch.Generator], ElevationKernel]] = {
+KERNELS: dict[str, Callable[[SparseOptions, torch.Generator], ElevationKernel]] = {
     "attentive": _attentive,
     "rbf": _rbf,
     "gibbs": _gibbs,

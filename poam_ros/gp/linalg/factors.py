@@ -224,6 +224,15 @@ class Indefinite(NamedTuple):
         beside = 2 * (self.e[pairs] @ (B[pairs] * B[pairs + 1]))
         return self.d @ B.square_() + beside
 
+    def congruent_(self, B: Tensor) -> Tensor:
+        """B^T A B [N, N] for B[order] [M, N], which is overwritten."""
+        B = unit_lower_transposed_product_(self.L, B)
+        DB = self.d.unsqueeze(-1) * B
+        DB[:-1] += self.e.unsqueeze(-1) * B[1:]
+        DB[1:] += self.e.unsqueeze(-1) * B[:-1]
+        product = B.mT @ DB
+        return 0.5 * (product + product.mT)
+
 
 def factorise_indefinite(A: Tensor) -> Indefinite:
     """The pivoted factor (Bunch and Kaufman, 1977) of a symmetric A [M, M]."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -61,10 +61,14 @@ class Inducing:
         """The inducing inputs [M, D]."""
         return self.candidates.X[self.index] if self.moved is None else self.moved
 
+    @property
+    def bare(self) -> Inducing:
+        """The same points, without the candidates' covariance: hyperparameters may have moved."""
+        return Inducing(replace(self.candidates, K=None), self.index, self.moved)
+
     def at(self, Z: Tensor) -> Inducing:
         """The same points after training: at Z [M, D], under other hyperparameters."""
-        points = self.candidates
-        return Inducing(Candidates(points.kernel, points.X, points.old, None), self.index, Z)
+        return Inducing(replace(self.candidates, K=None), self.index, Z)
 
     @property
     def Kuu(self) -> Tensor:
@@ -139,6 +143,19 @@ Select = Callable[[Choice], Inducing]
 def pivoted_from_old_and_new(choice: Choice) -> Inducing:
     """Recursive PCD on [Z'; X] (Sec. IV-B): constant time, whatever the number of data so far."""
     return _pivoted(choice, choice.old_and_new())
+
+
+def pivoted_and_padded(choice: Choice) -> Inducing:
+    """The same, but candidates that PCD did not select fill Z up to M, in their order.
+
+    So the authors' code does; the paper does not say it.
+    """
+    chosen = pivoted_from_old_and_new(choice)
+    candidates, missing = chosen.candidates, choice.num_inducing - len(chosen.index)
+    unselected = torch.ones(len(candidates.X), dtype=torch.bool, device=candidates.X.device)
+    unselected[chosen.index] = False
+    padding = unselected.nonzero().squeeze(-1)[: max(missing, 0)]
+    return Inducing(candidates, torch.cat([chosen.index, padding]))
 
 
 def pivoted_from_all(choice: Choice) -> Inducing:

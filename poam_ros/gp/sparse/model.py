@@ -67,9 +67,7 @@ class SparseGP(nn.Module):
         jitter: added to the diagonal of every Kuu.
     """
 
-    def __init__(
-        self, kernel: ElevationKernel, noise_variance: float = 1.0, jitter: float = 1e-6
-    ) -> None:
+    def __init__(self, kernel: ElevationKernel, noise_variance: float, jitter: float) -> None:
         super().__init__()
         self.kernel = kernel
         self.likelihood = GaussianLikelihood().double()
@@ -158,6 +156,21 @@ class SparseGP(nn.Module):
                 marginals = self._marginals(Kuf, kff, predictor)
                 mean[part], variance[part] = (m.reshape(mean[part].shape) for m in marginals)
         return Prediction(mean, variance + self.noise if noise else variance)
+
+    @torch.no_grad()
+    def covariance(self, X: Tensor, noise: bool = True) -> Tensor:
+        """The joint predictive covariance at X [N, D] (Eq. 4), Kff - Kfu Q Kuf [N, N].
+
+        Raises:
+            ValueError: if there is no posterior yet.
+            CholeskyError: if Kuu is beyond repair.
+        """
+        if self.q is None:
+            raise ValueError("SparseGP.covariance: no data yet, expected an update before")
+        predictor = self._shared()
+        Kuf = self.kernel.forward(predictor.Z, X)
+        covariance = self.kernel.forward(X, X) - predictor.Q.congruent_(Kuf)
+        return add_jitter(covariance, self.noise.item()) if noise else covariance
 
     def _predict_chunk(self, X: Tensor, predictor: _Predictor) -> tuple[Tensor, Tensor]:
         Kuf = self.kernel.forward(predictor.Z, X)

@@ -2,170 +2,267 @@
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 from time import perf_counter
+from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from ...errors import CholeskyError
+from ...maps import UpdateReport
 from ..data import Dataset, DataStore, Prediction
-from .inducing import Choice, Inducing
+from ..interface import ModelState
+from ..kernels.others import KERNELS
+from . import inducing, training, variational
+from .inducing import Choice, Select
 from .methods import Method
-from .model import SparseGP
-from .training import Learned, MStep, make_optimizer
-from .variational import Epoch, Evidence
+from .model import Posterior, SparseGP
+from .mstep import Context, Learned, MStep, make_optimizer
+from .state import packed, parameters_of, put_parameters, unpacked
+from .training import Objective, Train
+from .variational import Epoch, Evidence, Update
+
+if TYPE_CHECKING:
+    from ..models import SparseOptions
 
 
 @dataclass(frozen=True)
-class UpdateTimes:
-    """Wall time of the parts of one update, in seconds, and the mean loss of its M-step."""
+class Recipe:
+    """A row of METHODS, its functions looked up."""
 
-    inducing_s: float
-    variational_s: float
-    training_s: float
-    loss: float
+    select: Select
+    update: Update
+    objective: Objective
+    train: Train
+    learns: frozenset[str]
+    train_first: bool
+
+    @classmethod
+    def of(cls, method: Method) -> Recipe:
+        """Of a row."""
+        return cls(
+            getattr(inducing, method.select),
+            getattr(variational, method.update),
+            getattr(training, method.objective),
+            getattr(training, method.train),
+            method.learns,
+            method.train_first,
+        )
+
+
+def build(
+    method: Method, options: SparseOptions, seed: int, device: torch.device | str
+) -> OnlineSparseGP:
+    """A model of a row of METHODS; the seed spawns its generators, each with its own stream."""
+    network, minibatches, drawn = (
+        torch.Generator().manual_seed(int(state))
+        for state in np.random.SeedSequence(seed).generate_state(3)
+    )
+    kernel = KERNELS[options.kernel](options, network)
+    model = SparseGP(kernel, options.noise_variance, options.jitter).to(device)
+    return OnlineSparseGP(model, Recipe.of(method), options, minibatches, drawn)
 
 
 class OnlineSparseGP:
-    """A sparse GP that takes data batch by batch, in time that does not grow with them.
+    """A sparse GP that takes data batch by batch: an ``OnlineModel``.
 
     Args:
         model: kernel, noise and jitter at their initial values; this object owns it.
-        method: how Z and q(u) are updated.
-        num_inducing: M, at most.
-        tolerance: where the choice of Z stops, relative to the amplitude.
-        steps, minibatch: of the M-step.
-        learning_rate, network_learning_rate: Adam's, for the rest and for the network.
-        generator: draws the mini-batches.
-        inducing_generator: draws inducing inputs, where the method draws any.
+        recipe: how Z and q(u) are updated.
+        options: how many inducing inputs, how many steps, at which rates.
+        minibatches: draws the mini-batches.
+        drawn: draws inducing inputs, where the method draws any.
     """
 
     def __init__(
         self,
         model: SparseGP,
-        method: Method,
-        *,
-        num_inducing: int = 500,
-        tolerance: float = 1e-5,
-        steps: int = 10,
-        minibatch: int = 256,
-        learning_rate: float = 1e-2,
-        network_learning_rate: float = 1e-3,
-        generator: torch.Generator,
-        inducing_generator: torch.Generator | None = None,
+        recipe: Recipe,
+        options: SparseOptions,
+        minibatches: torch.Generator,
+        drawn: torch.Generator,
     ) -> None:
-        self.model = model
-        self.method = method
-        self.num_inducing = num_inducing
-        self.tolerance = tolerance
-        self.steps = steps
-        self.minibatch = minibatch
-        self.generator = generator
-        self.inducing_generator = inducing_generator or torch.Generator()
-        self.learning_rate = learning_rate
-        self.optimizer = make_optimizer(model, learning_rate, network_learning_rate)
-        self.learned: Learned | None = None
-        self.store: DataStore | None = None
+        self.model, self.recipe, self.options = model, recipe, options
+        self._generators = {"minibatches": minibatches, "inducing": drawn}
+        self._optimizer = make_optimizer(model, options)
+        self._store = DataStore(Dataset(model.noise.new_empty(0, 2), model.noise.new_empty(0)))
+        self._learned: Learned | None = None
+        self._context: Context | None = None
         self.epoch: Epoch | None = None
 
     @property
-    def num_data(self) -> int:
-        """N, the number of data so far."""
-        return 0 if self.store is None else len(self.store)
+    def data(self) -> Dataset:
+        """All data so far; a view."""
+        return self._store.data
+
+    @property
+    def support(self) -> Tensor:
+        """The inducing inputs Z [M, D]."""
+        return self.model.Z
+
+    @property
+    def extra_jitter(self) -> float:
+        """Largest jitter beyond the set one since the last update began."""
+        return self.model.extra_jitter
 
     def predict(self, X: Tensor, noise: bool = True) -> Prediction:
         """Predictive marginals at X [N, D], with or without the noise."""
         return self.model.predict(X, noise)
 
-    def update(self, new: Dataset) -> UpdateTimes:
+    def predict_grid(self, x: Tensor, y: Tensor, noise: bool = True) -> Prediction:
+        """Predictive marginals [rows, columns] on a grid of x [columns] and y [rows]."""
+        return self.model.predict_grid(x, y, noise)
+
+    def covariance(self, X: Tensor, noise: bool = True) -> Tensor:
+        """The joint predictive covariance at X [N, D], [N, N]."""
+        return self.model.covariance(X, noise)
+
+    @torch.no_grad()
+    def fields(self, X: Tensor) -> Mapping[str, Tensor]:
+        """The kernel's lengthscale at X [N, D], [N]."""
+        return {"lengthscale": self.model.kernel.lengthscale_at(X)}
+
+    def update(self, new: Dataset) -> UpdateReport:
         """One epoch: choose Z, update q(u), then a few steps on the hyperparameters.
 
         Raises:
-            CholeskyError: if a matrix is beyond repair. The model then stands as before the call.
+            CholeskyError: if a matrix is beyond repair. After any exception the model stands as
+                before the call.
         """
-        before = self._snapshot()
+        before = self.state()
         self.model.extra_jitter = 0.0
         try:
             return self._update(new)
-        except CholeskyError:
-            self._restore(before)
+        except BaseException:
+            self.restore(before)
             raise
 
-    def _update(self, new: Dataset) -> UpdateTimes:
-        method, model, old, start = self.method, self.model, self.epoch, perf_counter()
-        self._append(new)
-        assert self.store is not None
-        data = self.store.data
+    def train(self, steps: int) -> UpdateReport:
+        """More steps of the last update's M-step; all data are drawn from, as always.
+
+        Raises:
+            ValueError: there was no update yet.
+            CholeskyError: if a matrix is beyond repair. After any exception the model stands as
+                before the call.
+        """
+        if self._context is None:
+            raise ValueError("OnlineSparseGP.train: no data yet, expected an update before")
+        before, start = self.state(), perf_counter()
+        try:
+            losses = self._m_step(self._context, steps)
+            trained = perf_counter()
+            if self.recipe.train_first:
+                self._e_step(self._context)
+        except BaseException:
+            self.restore(before)
+            raise
+        return self._report(
+            {"variational": perf_counter() - trained, "training": trained - start}, losses
+        )
+
+    def _update(self, new: Dataset) -> UpdateReport:
+        start = perf_counter()
+        self._store.append(new)
         with torch.no_grad():
-            inducing = method.select(self._choice(new, data))
+            chosen = self.recipe.select(self._choice(new))
+        self._context = Context(self.epoch, chosen.bare, new)
+        if self._learned is None or not chosen.unchanged:
+            self._learned = None
         selected = perf_counter()
-        trained = 0.0
-        loss = float("nan")
-        if method.train_first:
-            model.Z = inducing.Z
-            loss = self._train(old, inducing, new, data)
-            trained = perf_counter() - selected
-            inducing = inducing.at(model.Z)
-        with torch.no_grad():
-            self.epoch, q = method.update(model, Evidence(old, inducing, new, data))
-        model.condition(self.epoch.Z, q)
-        updated = perf_counter()
-        variational = updated - selected - trained
-        if not method.train_first:
-            loss = self._train(old, inducing, new, data)
-            trained = perf_counter() - updated
-        return UpdateTimes(selected - start, variational, trained, loss)
-
-    def _append(self, new: Dataset) -> None:
-        if self.store is None:
-            self.store = DataStore(new)
+        if self.recipe.train_first:
+            self.model.Z = chosen.Z
+            losses = self._m_step(self._context, self.options.steps)
+            trained = perf_counter()
+            self._e_step(self._context)
+            parts = (selected - start, perf_counter() - trained, trained - selected)
         else:
-            self.store.append(new)
+            self._condition(Evidence(self.epoch, chosen, new, self.data))
+            updated = perf_counter()
+            losses = self._m_step(self._context, self.options.steps)
+            parts = (selected - start, updated - selected, perf_counter() - updated)
+        return self._report(
+            dict(zip(("inducing", "variational", "training"), parts, strict=True)), losses
+        )
 
-    def _choice(self, new: Dataset, data: Dataset) -> Choice:
-        Z_old = new.X[:0] if self.epoch is None else self.model.Z
+    def _choice(self, new: Dataset) -> Choice:
+        options, Z_old = self.options, new.X[:0] if self.epoch is None else self.model.Z
         return Choice(
             self.model.kernel,
             Z_old,
             new.X,
-            data.X,
-            self.num_inducing,
-            self.tolerance,
-            self.inducing_generator,
+            self.data.X,
+            options.num_inducing,
+            options.tolerance,
+            self._generators["inducing"],
         )
 
-    def _train(self, old: Epoch | None, inducing: Inducing, new: Dataset, data: Dataset) -> float:
-        """The M-step; returns the mean loss (NaN without steps)."""
-        method, model = self.method, self.model
-        if self.learned is None or not inducing.unchanged:
-            self.learned = Learned(model, method.learns, self.learning_rate)
-        step = MStep(model, old, inducing, new, data, self.learned, self.minibatch, self.generator)
-        losses = method.train(step, method.objective, self.optimizer, self.steps)
-        self.learned.hand_over(model)
-        return sum(losses) / len(losses) if losses else float("nan")
+    def _e_step(self, context: Context) -> None:
+        """q(u) as the learned hyperparameters, and Z, have it now."""
+        moved = context.inducing.at(self.model.Z)
+        self._condition(Evidence(context.old, moved, context.new, self.data))
 
-    def _snapshot(self) -> tuple:
-        # The parameters are few; Z, q(u) and the data terms are replaced, never written into.
-        # What is learned beside the hyperparameters is written into, and copied.
-        return (
-            copy.deepcopy(self.model.state_dict()),
-            copy.deepcopy(self.optimizer.state_dict()),
-            (self.generator.get_state(), self.inducing_generator.get_state()),
-            copy.deepcopy(self.learned),
-            (self.model.Z, self.model.q, self.epoch, self.store, self.num_data),
+    def _condition(self, evidence: Evidence) -> None:
+        with torch.no_grad():
+            self.epoch, q = self.recipe.update(self.model, evidence)
+        self.model.condition(self.epoch.Z, q)
+
+    def _m_step(self, context: Context, steps: int) -> list[float]:
+        """The M-step; returns the losses."""
+        if self._learned is None:
+            self._learned = Learned.of(self.model, self.recipe.learns, self.options.learning_rate)
+        step = MStep(
+            self.model,
+            context,
+            self.data,
+            self._learned,
+            self.options.minibatch,
+            self._generators["minibatches"],
+        )
+        losses = self.recipe.train(step, self.recipe.objective, self._optimizer, steps)
+        self._learned.hand_over(self.model)
+        return losses
+
+    def _report(self, seconds: Mapping[str, float], losses: list[float]) -> UpdateReport:
+        return UpdateReport(
+            seconds,
+            steps=len(losses),
+            support=len(self.model.Z),
+            noise_std=self.model.noise.sqrt().item(),
+            jitter=self.extra_jitter,
+            loss=sum(losses) / len(losses) if losses else float("nan"),
         )
 
-    def _restore(self, snapshot: tuple) -> None:
-        parameters, optimizer, generators, learned, (Z, q, epoch, store, count) = snapshot
-        self.model.load_state_dict(parameters)
-        self.optimizer.load_state_dict(optimizer)
-        self.generator.set_state(generators[0])
-        self.inducing_generator.set_state(generators[1])
-        self.learned = learned
-        self.epoch, self.store = epoch, store
-        if store is not None:
-            store.truncate(count)
-        self.model.Z, self.model.q = Z, q
-        self.model.hyperparameters_changed()
+    def state(self) -> ModelState:
+        """What ``restore`` needs. The parameters and what else is learned are few, and copied; the
+        rest is replaced, never written into."""
+        model, learned = self.model, self._learned
+        tree = {
+            "parameters": {name: t.clone() for name, t in model.state_dict().items()},
+            "optimizer": parameters_of(self._optimizer),
+            "generators": {name: g.get_state() for name, g in self._generators.items()},
+            "extra_jitter": model.extra_jitter,
+            "Z": model.Z,
+            "q": packed(model.q),
+            "epoch": packed(self.epoch),
+            "learned": None if learned is None else learned.state(),
+            "context": None if self._context is None else self._context.state(),
+            "data": packed(self.data),
+        }
+        return ModelState(tree)
+
+    def restore(self, state: ModelState) -> None:
+        """Go on from a state of a model of the same method and options, bit for bit."""
+        tree, model, device = state.tree, self.model, self.model.noise.device
+        model.load_state_dict(tree["parameters"])
+        put_parameters(self._optimizer, tree["optimizer"])
+        for name, generator in self._generators.items():
+            generator.set_state(tree["generators"][name])
+        model.extra_jitter = tree["extra_jitter"]
+        model.Z, model.q = tree["Z"].to(device), unpacked(Posterior, tree["q"], device)
+        model.hyperparameters_changed()
+        self.epoch = unpacked(Epoch, tree["epoch"], device)
+        self._store = DataStore(unpacked(Dataset, tree["data"], device))
+        self._learned = Learned.restored(tree["learned"], self.options.learning_rate, device)
+        self._context = Context.restored(tree["context"], model.kernel, device)

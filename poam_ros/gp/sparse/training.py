@@ -1,9 +1,8 @@
-"""The M-step: a few steps of Adam on mini-batches of all data, and what other methods do."""
+"""What an M-step minimises, and how: steps of Adam on mini-batches, or other methods' ways."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -11,100 +10,11 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from ...errors import CholeskyError
-from ..data import Dataset
 from ..linalg.factors import add_jitter
 from .bounds import OldData, PseudoData, marginal_likelihood_loss, online_elbo_loss
-from .inducing import Inducing
-from .model import Posterior, SparseGP
+from .mstep import MStep
 from .objectives import elbo_loss, whitened_elbo_loss
-from .variational import Epoch, cross_covariance
-
-
-def make_optimizer(
-    model: SparseGP, learning_rate: float, network_learning_rate: float
-) -> torch.optim.Adam:
-    """Adam with the network slow and the rest (amplitude, noise) fast; its state lives on.
-
-    A slow network lets the robot explore before it believes in a lengthscale map (Sec. IV-D).
-    """
-    network = [] if model.kernel.network is None else list(model.kernel.network.parameters())
-    slow = {id(p) for p in network}
-    rest = [p for p in model.parameters() if id(p) not in slow]
-    groups = [{"params": network, "lr": network_learning_rate}] if network else []
-    return torch.optim.Adam([*groups, {"params": rest, "lr": learning_rate}])
-
-
-class Learned:
-    """What the M-step learns by gradient beside the hyperparameters: Z, q(u), both or nothing.
-
-    Z [M, D]; q(u) in whitened coordinates, m [M] and a lower triangular root [M, M]. Their Adam
-    lives as long as the inducing inputs are kept: its moments belong to points, not to places in
-    a matrix.
-    """
-
-    @torch.no_grad()
-    def __init__(self, model: SparseGP, learns: frozenset[str], learning_rate: float) -> None:
-        self.Z: Tensor | None = None
-        self.m: Tensor | None = None
-        self.root: Tensor | None = None
-        if "Z" in learns:
-            self.Z = model.Z.clone().requires_grad_()
-        if "q" in learns:
-            self.m, self.root = (leaf.requires_grad_() for leaf in model.whitened_posterior())
-        self.optimizer = torch.optim.Adam(self.leaves, lr=learning_rate) if self.leaves else None
-
-    @property
-    def leaves(self) -> list[Tensor]:
-        """What is learned."""
-        return [leaf for leaf in (self.Z, self.m, self.root) if leaf is not None]
-
-    @torch.no_grad()
-    def hand_over(self, model: SparseGP) -> None:
-        """Give the model what was learned."""
-        if self.Z is not None:
-            model.Z = self.Z.detach().clone()
-        if self.m is not None and self.root is not None:
-            model.q = Posterior.of_whitened(model.prior()[1].L, self.m, self.root.tril())
-        model.hyperparameters_changed()
-
-
-@dataclass
-class MStep:
-    """What an objective may look at. ``base``, ``pseudo``: what it computes once for all steps."""
-
-    model: SparseGP
-    old: Epoch | None
-    inducing: Inducing
-    new: Dataset
-    data: Dataset
-    learned: Learned
-    minibatch: int
-    generator: torch.Generator
-    base: Tensor | None = None
-    pseudo: PseudoData | None = None
-
-    @property
-    def Z(self) -> Tensor:
-        """The inducing inputs, learned or not [M, D]."""
-        return self.model.Z if self.learned.Z is None else self.learned.Z
-
-    def draw(self) -> Dataset:
-        """A mini-batch of all data, uniform, with replacement."""
-        index = torch.randint(len(self.data), (self.minibatch,), generator=self.generator)
-        return self.data[index.to(self.data.X.device)]
-
-    def covariances(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Kuu with jitter [M, M], Kuf [M, N] and kff [N] for X [N, D]."""
-        kernel, Z = self.model.kernel, self.Z
-        if self.learned.Z is None and self.base is None:
-            self.base = kernel.prepare(Z, Z)
-        Kuu, Kuf = kernel.inducing_covariances(Z, X, self.base)
-        return add_jitter(Kuu, self.model.jitter), Kuf, kernel.forward(X, X, diag=True)
-
-    def parameters(self) -> list[Tensor]:
-        """Everything that is learned."""
-        return [*self.model.parameters(), *self.learned.leaves]
-
+from .variational import cross_covariance
 
 #: L-BFGS-B has converged when an iteration gains less than this, relatively.
 CONVERGED = 1e-5
@@ -133,13 +43,12 @@ def whitened_elbo(step: MStep) -> Tensor:
 
 def online_elbo(step: MStep) -> Tensor:
     """The online ELBO of the new data, with what the old posterior says of the old (App. A-B)."""
-    model, new, old = step.model, step.new, None
-    if step.old is not None:
-        step.pseudo = step.pseudo or PseudoData.of(step.old, model.factorise)
-        at_old = step.inducing.at(step.Z)
-        Z_old = step.old.Z
-        Koo = add_jitter(model.kernel.forward(Z_old, Z_old), model.jitter)
-        old = OldData(cross_covariance(step.old, at_old, model.jitter).mT, Koo, step.pseudo)
+    model, new, before, old = step.model, step.context.new, step.context.old, None
+    if before is not None:
+        step.pseudo = step.pseudo or PseudoData.of(before, model.factorise)
+        at_old = step.context.inducing.at(step.Z)
+        Koo = add_jitter(model.kernel.forward(before.Z, before.Z), model.jitter)
+        old = OldData(cross_covariance(before, at_old, model.jitter).mT, Koo, step.pseudo)
     K = step.covariances(new.X)
     return online_elbo_loss(*K, model.noise, new.y, old, model.factorise)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -146,6 +146,17 @@ def update_poam(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
     Kuu, factor = _prior(model, inducing)
     q, pseudo = closed_form(factor, terms, model.noise.detach(), model)
     return Epoch(inducing.Z, Kuu, factor, terms, pseudo), q
+
+
+def update_poam_first_twice(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
+    """POAM, but the first batch counts twice, as in the authors' code."""
+    epoch, q = update_poam(model, evidence)
+    if evidence.old is not None:
+        return epoch, q
+    assert epoch.terms is not None
+    terms = epoch.terms + epoch.terms
+    q, pseudo = closed_form(epoch.factor, terms, model.noise.detach(), model)
+    return replace(epoch, terms=terms, pseudo=pseudo), q
 
 
 def update_ovc(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:

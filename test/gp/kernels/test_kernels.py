@@ -5,8 +5,6 @@ import pytest
 import torch
 from problems import make_kernel, numpy_kernel, scattered
 
-from poam_ros.gp.kernels.attentive import AttentiveKernel
-
 
 def test_equals_the_formula():
     kernel, X1, X2 = make_kernel(), scattered(40, 0).X, scattered(30, 1).X
@@ -94,9 +92,3 @@ def test_same_generator_same_kernel_and_the_global_one_untouched():
     assert torch.equal(before, torch.random.get_rng_state())
     for a, b in zip(first.parameters(), second.parameters(), strict=True):
         assert torch.equal(a, b)
-
-
-@pytest.mark.parametrize("bad", [(0.0, 0.5, 10), (0.6, 0.5, 10), (0.05, 0.5, 0)])
-def test_refuses_impossible_lengthscales(bad):
-    with pytest.raises(ValueError, match="expected 0 < min_lengthscale"):
-        AttentiveKernel(2, *bad)

@@ -60,7 +60,7 @@ def test_values_and_gradients(columns, symmetric, monkeypatch):
      ((0.002, 1.0, 32), 2)],
 )  # fmt: skip
 def test_any_lengthscales_and_dimension(lengthscales, dim, monkeypatch):
-    kernel = AttentiveKernel(dim, *lengthscales, generator=torch.Generator().manual_seed(3))
+    kernel = AttentiveKernel(*lengthscales, 1.0, torch.Generator().manual_seed(3), dim=dim)
     X = 2 * torch.rand(40, dim, generator=torch.Generator().manual_seed(4)).double() - 1
     compiled, plain = both(monkeypatch, lambda: kernel.forward(X, X[:11]).detach())
     close(compiled, plain)
@@ -89,7 +89,7 @@ def test_a_gradient_that_is_not_contiguous(monkeypatch):
 
 
 def test_too_many_lengthscales_are_left_to_torch():
-    kernel = AttentiveKernel(num_lengthscales=native.MAX_BASES + 1)
+    kernel = AttentiveKernel(0.05, 0.5, native.MAX_BASES + 1, 1.0)
     X = scattered(10, 0).X
     assert not native.usable(X, X, native.MAX_BASES + 1)
     assert kernel.forward(X, X).shape == (10, 10)
@@ -129,7 +129,7 @@ def step(online) -> list:
     Kuu, Kuf = model.kernel.inducing_covariances(model.Z, batch.X)
     Kuu = Kuu + model.jitter * torch.eye(len(Kuu), dtype=Kuu.dtype)
     kff = model.kernel.forward(batch.X, batch.X, diag=True)
-    loss = elbo_loss(Kuu, Kuf, kff, model.noise, batch.y, model.q, online.num_data)
+    loss = elbo_loss(Kuu, Kuf, kff, model.noise, batch.y, model.q, len(online.data))
     return [loss.detach(), *torch.autograd.grad(loss, list(model.parameters()))]
 
 
@@ -185,8 +185,7 @@ def test_mirrored(size, without_native):
 def test_a_gpu_gives_the_same(count):
     found = []
     for device in ("cpu", "cuda"):
-        online = make_online(100, steps=3, minibatch=64, kernel=make_kernel())
-        online.model.to(device)
+        online = make_online(100, steps=3, minibatch=64, device=device)
         data, X = scattered(count, 0), scattered(200, 1).X.to(device)
         online.update(Dataset(data.X.to(device), data.y.to(device)))
         axis = torch.linspace(-1, 1, 20, dtype=torch.float64, device=device)

@@ -15,9 +15,10 @@ from poam_ros.gp.sparse.bounds import (
     marginal_likelihood_loss,
     online_elbo_loss,
 )
-from poam_ros.gp.sparse.inducing import Inducing
+from poam_ros.gp.sparse.inducing import Candidates, Inducing
+from poam_ros.gp.sparse.mstep import Context, Learned, MStep
 from poam_ros.gp.sparse.objectives import elbo_loss, whitened_elbo_loss
-from poam_ros.gp.sparse.training import Learned, MStep, minibatch_elbo, online_elbo, whitened_elbo
+from poam_ros.gp.sparse.training import minibatch_elbo, online_elbo, whitened_elbo
 
 JITTER = 1e-6
 
@@ -57,7 +58,7 @@ def test_collapsed_equals_uncollapsed_at_the_optimal_q():
     uncollapsed = elbo_loss(*K, noise, data.y, online.model.q, len(data))
     assert collapsed.item() == pytest.approx(uncollapsed.item(), rel=1e-10)
     # and so does the whitened one
-    learned = Learned(online.model, frozenset({"q"}), 0.01)
+    learned = Learned.of(online.model, frozenset({"q"}), 0.01)
     q = online.model.q
     L = torch.linalg.cholesky(K[0].detach())
     half = torch.linalg.solve_triangular(L, q.root, upper=False)
@@ -84,11 +85,11 @@ def second_epoch(online, new, moved=False, learns=frozenset()):
         with torch.no_grad():
             online.model.kernel.raw_amplitude.add_(0.2)
             online.model.likelihood.noise = 0.08
-    choice = online._choice(new, online.store.data)
     with torch.no_grad():
-        keep = Inducing(choice.old_and_new(), torch.arange(len(old.Z)))
-    learned = Learned(online.model, learns, 0.01)
-    return MStep(online.model, old, keep, new, online.store.data, learned, 1, torch.Generator())
+        candidates = Candidates.of(online.model.kernel, online.model.Z, new.X)
+    context = Context(old, Inducing(candidates, torch.arange(len(old.Z))), new)
+    learned = Learned.of(online.model, learns, 0.01)
+    return MStep(online.model, context, online.data, learned, 1, torch.Generator())
 
 
 @pytest.mark.parametrize("method", ["poam-online-elbo", "ssgp++", "ovc++"])
@@ -128,7 +129,7 @@ def test_online_elbo_against_the_formula_with_its_inverses():
 def test_the_online_elbo_passes_gradcheck():
     online, _ = fitted(40, 6)
     step = second_epoch(online, scattered(7, 1), moved=True)
-    batch, model = step.new, online.model
+    batch, model = step.context.new, online.model
     with torch.no_grad():
         Z = model.Z[torch.arange(5)]  # fewer new than old inducing inputs
         Kuu, Kuf, kff = prior(model, Z, batch.X)
@@ -139,7 +140,7 @@ def test_the_online_elbo_passes_gradcheck():
 
     def loss(half, Kuf, kff, noise, Kuo, half_old):
         # Kuu is symmetric: only symmetric directions mean anything.
-        old = OldData(Kuo, half_old + half_old.mT, PseudoData.of(step.old))
+        old = OldData(Kuo, half_old + half_old.mT, PseudoData.of(step.context.old))
         return online_elbo_loss(half + half.mT, Kuf, kff, noise, batch.y, old)
 
     leaves = (Kuu / 2, Kuf, kff.clone(), noise, Kuo, Koo / 2)
@@ -150,7 +151,7 @@ def test_the_online_elbo_passes_gradcheck():
 def test_objectives_are_differentiated_all_the_way_to_z_and_hyperparameters(objective):
     online, _ = fitted(60, 8)
     step = second_epoch(online, scattered(15, 1), moved=True, learns=frozenset({"Z", "q"}))
-    step.draw = lambda: step.new
+    step.draw = lambda: step.context.new
     with torch.no_grad():
         step.learned.Z.add_(0.02 * scattered(8, 4).X)
     parameters = step.parameters()

@@ -1,19 +1,14 @@
 """POAM against what it must equal: collapsed SGPR, the exact GP, and itself in one batch."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import scipy.linalg
 import torch
-from problems import make_kernel, make_online, numpy_kernel, scattered
+from problems import make_kernel, make_online, numpy_kernel, scattered, set_options
 
 from poam_ros.errors import CholeskyError
 from poam_ros.gp.data import Dataset
 from poam_ros.gp.sparse.inducing import Inducing
-from poam_ros.gp.sparse.methods import METHODS
-from poam_ros.gp.sparse.model import SparseGP
-from poam_ros.gp.sparse.online import OnlineSparseGP
 
 JITTER = 1e-6
 
@@ -52,12 +47,9 @@ def test_with_inducing_inputs_at_the_data_it_is_the_exact_gp():
     y = torch.sin(3 * X[:, 0]) + X[:, 1]
     kernel, noise = make_kernel(), 0.01
     kernel.lengthscales.mul_(0.6)
-    model = SparseGP(kernel, noise, jitter=0.0)
-    online = OnlineSparseGP(
-        model, METHODS["poam"], num_inducing=49, steps=0, generator=torch.Generator()
-    )
+    online = make_online(49, kernel=kernel, noise=noise, jitter=0.0)
     online.update(Dataset(X, y))
-    assert len(model.Z) == 49
+    assert len(online.support) == 49
     Xs = scattered(100, 3).X
     K = numpy_kernel(kernel, X.numpy(), X.numpy()) + noise * np.eye(49)
     Ks = numpy_kernel(kernel, X.numpy(), Xs.numpy())
@@ -84,8 +76,7 @@ def test_batches_equal_one_batch_while_z_and_hyperparameters_stay(num_inducing, 
 
     results = []
     for count_of_batches in (1, batches):
-        online = make_online(num_inducing)
-        online.method = replace(METHODS["poam"], select=keep)
+        online = make_online(num_inducing, recipe={"select": keep})
         # Z' in front of the first batch, as if it had always been there; no data behind it.
         seed = Dataset(Z, torch.zeros(len(Z), dtype=torch.float64))
         parts = torch.arange(len(everything)).chunk(count_of_batches)
@@ -105,7 +96,7 @@ def test_the_first_batch_counts_once():
     Kuf = online.model.kernel.forward(online.model.Z, data.X).detach()
     torch.testing.assert_close(online.epoch.terms.vector, Kuf @ data.y)
     torch.testing.assert_close(online.epoch.terms.matrix, Kuf @ Kuf.mT)
-    assert online.num_data == 120
+    assert len(online.data) == 120
 
 
 def test_follows_moving_inducing_inputs_and_hyperparameters_closely():
@@ -113,9 +104,9 @@ def test_follows_moving_inducing_inputs_and_hyperparameters_closely():
     online, data = make_online(150, steps=5, minibatch=64), scattered(600, 0)
     for part in torch.arange(600).chunk(12):
         online.update(data[part])
-    online.steps = 0
+    set_options(online, steps=0)
     online.update(scattered(1, 5))
-    everything = online.store.data
+    everything = online.data
     Xs = scattered(200, 7).X
     mean, _ = sgpr(
         online.model.kernel,
@@ -172,7 +163,7 @@ def test_a_failed_update_leaves_the_model_as_it_was(monkeypatch):
     monkeypatch.undo()
     after = online.predict(Xs)
     assert torch.equal(before.mean, after.mean) and torch.equal(before.variance, after.variance)
-    assert online.num_data == 60
+    assert len(online.data) == 60
     # It goes on as one that had never failed.
     twin = make_online(30, steps=2, minibatch=32)
     twin.update(scattered(60, 0))

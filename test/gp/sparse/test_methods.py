@@ -4,16 +4,18 @@ from dataclasses import replace
 
 import pytest
 import torch
-from problems import make_kernel, make_online, scattered
+from problems import make_kernel, make_online, scattered, set_options
 
 from poam_ros.errors import CholeskyError
 from poam_ros.gp.data import Dataset
+from poam_ros.gp.interface import ModelState
 from poam_ros.gp.kernels import attentive as kernels
-from poam_ros.gp.kernels.others import KERNELS, KernelOptions
+from poam_ros.gp.kernels.others import KERNELS
+from poam_ros.gp.models import SparseOptions
 from poam_ros.gp.sparse import training
-from poam_ros.gp.sparse.inducing import Choice, Inducing
+from poam_ros.gp.sparse.inducing import Choice, Inducing, pivoted_from_old_and_new
 from poam_ros.gp.sparse.methods import METHODS
-from poam_ros.gp.sparse.published import as_published
+from poam_ros.gp.sparse.online import Recipe
 
 M = 24
 XS = scattered(60, 99).X
@@ -58,7 +60,7 @@ def fifty():
 def test_after_fifty_updates_everything_is_finite_and_in_shape(method, fifty):
     online = fifty(method)
     count = 40 + 49 * 6
-    assert online.num_data == count
+    assert len(online.data) == count
     assert online.model.Z.shape == ((count if method == "gpr" else M), 2)
     prediction = online.predict(XS)
     assert prediction.mean.shape == prediction.variance.shape == (60,)
@@ -124,13 +126,19 @@ class _Counted:
         monkeypatch.setattr(kernels.AttentiveKernel, "_blend", counted)
 
 
+def with_more_data(state, more):
+    """The state of a model that holds more data, all else being the same."""
+    data = {name: torch.cat([t, getattr(more, name)]) for name, t in state.tree["data"].items()}
+    return ModelState({**state.tree, "data": data})
+
+
 def work_and_memory(online, monkeypatch):
     """Entries of covariances in one update, and numbers kept for the next, with little and more
     data in the store."""
     counted, work, kept = _Counted(monkeypatch), [], []
     for extra in (0, 1500):
         if extra:  # data appear in the store without a thousand updates
-            online.store.append(scattered(extra, 5))
+            online.restore(with_more_data(online.state(), scattered(extra, 5)))
         counted.entries = 0
         online.update(scattered(6, 60 + extra))
         work.append(counted.entries)
@@ -157,8 +165,8 @@ def two_evaluations(step, objective, optimizer, steps):
 @pytest.mark.parametrize("method", METHODS)
 def test_constant_time_methods_do_not_grow_with_n(method, monkeypatch):
     online = after_updates(method, 2)
-    if METHODS[method].train is training.lbfgs:
-        online.method = replace(METHODS[method], train=two_evaluations)
+    if METHODS[method].train == "lbfgs":
+        online.recipe = replace(online.recipe, train=two_evaluations)
     work, kept = work_and_memory(online, monkeypatch)
     if METHODS[method].constant_time:
         assert work[1] == work[0]
@@ -176,7 +184,7 @@ def test_the_count_of_work_sees_the_m_step(monkeypatch):
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("method", METHODS)
 def test_every_kernel_goes_with_every_method(method, kernel):
-    made = KERNELS[kernel](KernelOptions(), torch.Generator().manual_seed(0))
+    made = KERNELS[kernel](SparseOptions(), torch.Generator().manual_seed(0))
     before = [p.detach().clone() for p in made.parameters()]
     online = after_updates(method, 3, kernel=made)
     prediction = online.predict(XS)
@@ -207,7 +215,7 @@ def test_a_failed_update_leaves_the_learned_as_they_were(method, monkeypatch):
         broken.setattr(online.model, "factorise", counted(online.model.factorise, last))
         with pytest.raises(CholeskyError):
             online.update(scattered(6, 20))
-    assert online.num_data == twin.num_data
+    assert len(online.data) == len(twin.data)
     for each in (online, twin):
         each.update(scattered(6, 77))
     assert torch.equal(online.predict(XS).mean, twin.predict(XS).mean)
@@ -216,20 +224,19 @@ def test_a_failed_update_leaves_the_learned_as_they_were(method, monkeypatch):
 # Equivalences: Z and hyperparameters fixed
 
 
-def fixed_z(method):
-    """A row whose inducing inputs are chosen once, by PCD on the first data, and stay."""
+def fixed_z():
+    """What makes a row's inducing inputs those that PCD chose of the first data."""
 
     def keep(choice: Choice) -> Inducing:
         if len(choice.Z_old) == 0:
-            return METHODS["poam"].select(choice)
+            return pivoted_from_old_and_new(choice)
         return Inducing(choice.old_and_new(), torch.arange(len(choice.Z_old)))
 
-    return replace(METHODS[method], select=keep, learns=frozenset(), train_first=False)
+    return {"select": keep, "learns": frozenset(), "train_first": False}
 
 
 def run_fixed(method, parts):
-    online = make_online(M, noise=0.05)
-    online.method = fixed_z(method)
+    online = make_online(M, method=method, noise=0.05, recipe=fixed_z())
     for part in parts:
         online.update(part)
     return online
@@ -250,13 +257,12 @@ def test_batch_sgpr_is_the_same_posterior_in_one_go():
     parts = batches()
     everything = Dataset(torch.cat([p.X for p in parts]), torch.cat([p.y for p in parts]))
     online = run_fixed("poam", parts)
-    batch = make_online(M, noise=0.05)
-    Z = online.model.Z
-    place = [int((z == everything.X).all(1).nonzero()[0]) for z in Z]
-    batch.method = replace(
-        METHODS["sgpr"],
-        select=lambda choice: Inducing(choice.everything(), torch.tensor(place)),
-    )
+    place = [int((z == everything.X).all(1).nonzero()[0]) for z in online.model.Z]
+
+    def same(choice):
+        return Inducing(choice.everything(), torch.tensor(place))
+
+    batch = make_online(M, method="sgpr", noise=0.05, recipe={"select": same})
     batch.update(everything)
     a, b = online.predict(XS), batch.predict(XS)
     torch.testing.assert_close(a.mean, b.mean, rtol=0, atol=1e-8)
@@ -265,8 +271,8 @@ def test_batch_sgpr_is_the_same_posterior_in_one_go():
 
 def moving(method, moved):
     """Updates with PCD on [Z'; X] while amplitude, network and maybe noise change in between."""
-    online = make_online(M, noise=0.05)
-    online.method = replace(METHODS["poam"], update=METHODS[method].update)
+    update = Recipe.of(METHODS[method]).update
+    online = make_online(M, noise=0.05, recipe={"update": update})
     for k, part in enumerate(batches(8)):
         with torch.no_grad():
             if moved in ("all", "kernel"):
@@ -322,7 +328,7 @@ def test_resampling_moves_a_few_and_random_choice_takes_no_point_twice():
 def test_learned_z_moves_and_the_rest_stays():
     for method, moves in (("poam-z-opt", True), ("ovc", True), ("poam", False), ("svgp", True)):
         online = after_updates(method, 3)
-        everything = online.store.data.X
+        everything = online.data.X
         at_data = (online.model.Z.unsqueeze(1) == everything.unsqueeze(0)).all(-1).any(1)
         assert bool(at_data.all()) != moves, method
 
@@ -332,7 +338,7 @@ def test_more_inducing_inputs_leave_a_learned_posterior_as_it_is():
     online = make_online(60, method="svgp", noise=0.5, steps=4, minibatch=32, kernel=soft_kernel())
     online.update(scattered(40, 0))
     before, m = online.predict(XS), online.model.q.m
-    online.steps = 0
+    set_options(online, steps=0)
     online.update(scattered(20, 1))
     assert len(online.model.Z) == 60
     after = online.predict(XS)
@@ -341,18 +347,15 @@ def test_more_inducing_inputs_leave_a_learned_posterior_as_it_is():
     torch.testing.assert_close(after.variance, before.variance, rtol=0, atol=1e-8)
 
 
-def test_as_published_counts_the_first_batch_twice_and_pads_z():
+def test_the_authors_row_counts_the_first_batch_twice_and_pads_z():
     data = scattered(200, 0)
     crowded = Dataset(0.02 * data.X, data.y)  # PCD stops far below M
-    paper, published = (make_online(80, steps=0) for _ in range(2))
-    published.method = as_published(METHODS["poam"])
-    for online in (paper, published):
+    paper, authors = (make_online(80, method=m) for m in ("poam", "poam-authors"))
+    for online in (paper, authors):
         online.update(crowded)
-    assert len(paper.model.Z) < 80 == len(published.model.Z)
-    assert len(torch.unique(published.model.Z, dim=0)) == 80
-    Kuf = published.model.kernel.forward(published.model.Z, crowded.X).detach()
-    torch.testing.assert_close(published.epoch.terms.vector, 2 * Kuf @ crowded.y)
-    published.update(scattered(5, 1))  # later batches count once
-    assert published.epoch.terms.matrix.isfinite().all()
-    with pytest.raises(ValueError, match="POAM"):
-        as_published(METHODS["ovc"])
+    assert len(paper.model.Z) < 80 == len(authors.model.Z)
+    assert len(torch.unique(authors.model.Z, dim=0)) == 80
+    Kuf = authors.model.kernel.forward(authors.model.Z, crowded.X).detach()
+    torch.testing.assert_close(authors.epoch.terms.vector, 2 * Kuf @ crowded.y)
+    authors.update(scattered(5, 1))  # later batches count once
+    assert authors.epoch.terms.matrix.isfinite().all()

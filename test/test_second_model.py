@@ -1,0 +1,175 @@
+"""A map model of another kind, here alone, goes through every room without a change outside."""
+
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+
+from poam_ros.drivers.lockstep import MissionSettings, run_mission
+from poam_ros.errors import InputError
+from poam_ros.geometry import Extent, Grid
+from poam_ros.gp.data import Dataset, Prediction
+from poam_ros.gp.interface import ModelState
+from poam_ros.gp.models import MODELS, Model, ModelSettings, SparseOptions
+from poam_ros.mapping import BathymetricMapper
+from poam_ros.maps import UpdateReport
+from poam_ros.runs.folder import read_map, read_table, write_map
+from poam_ros.settings import check, setting
+from poam_ros.world.terrain import load_terrain
+
+WORKSPACE = Extent(-30, 30, -30, 30)
+
+
+@dataclass(frozen=True)
+class ToyOptions:
+    """Of inverse-distance weighting."""
+
+    power: float = setting(4.0, "How fast a datum's weight falls", minimum=1.0, maximum=9.0)
+
+    def __post_init__(self):
+        check(self)
+
+
+class Toy:
+    """Inverse-distance weighting: no inducing points, no lengthscale, no covariance."""
+
+    extra_jitter = 0.0
+
+    def __init__(self, options, seed, device):
+        self.power, self.device = options.power, device
+        self.data = Dataset(torch.empty(0, 2).double(), torch.empty(0).double())
+        self.support = torch.empty(0, 2).double()
+
+    def update(self, new):
+        X, y = torch.cat([self.data.X, new.X]), torch.cat([self.data.y, new.y])
+        self.data = Dataset(X, y)
+        return UpdateReport({"keeping": 1e-6}, noise_std=0.5)
+
+    def train(self, steps):
+        return UpdateReport({}, noise_std=0.5)
+
+    def predict(self, X, noise=True):
+        squared = (X.unsqueeze(1) - self.data.X).square().sum(-1) + 1e-4
+        weights = squared ** (-self.power / 2)
+        mean = weights @ self.data.y / weights.sum(1)
+        return Prediction(mean, squared.min(1).values.clamp_max(1.0) + (0.25 if noise else 0.0))
+
+    def predict_grid(self, x, y, noise=True):
+        points = torch.cartesian_prod(y, x).flip(-1)
+        found = self.predict(points, noise)
+        shape = (len(y), len(x))
+        return Prediction(found.mean.reshape(shape), found.variance.reshape(shape))
+
+    def covariance(self, X, noise=True):
+        return None
+
+    def fields(self, X):
+        return {}
+
+    def state(self):
+        return ModelState({"X": self.data.X, "y": self.data.y})
+
+    def restore(self, state):
+        self.data = Dataset(state.tree["X"], state.tree["y"])
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch):
+    monkeypatch.setitem(MODELS, "toy", Model(Toy, ToyOptions))
+    return ModelSettings(method="toy", options=ToyOptions(power=3.0))
+
+
+@pytest.fixture(autouse=True)
+def no_warnings():
+    """A map without lengthscale and support points is no reason to complain."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def pings(count, seed=0):
+    rng = np.random.default_rng(seed)
+    xy = WORKSPACE.sample(count, rng)
+    return xy, -20 + 5 * np.sin(xy[:, 0] / 8) + 0.1 * rng.normal(size=count)
+
+
+@pytest.fixture
+def mapper(toy):
+    mapper = BathymetricMapper(WORKSPACE, toy)
+    mapper.update(*pings(400))
+    return mapper
+
+
+def test_its_settings_are_its_own(toy):
+    assert ModelSettings(method="toy").options == ToyOptions()
+    assert toy.flat == {"method": "toy", "threads": 1, "device": "cpu", "power": 3.0}
+    assert ModelSettings.of({**toy.flat, "num_inducing": 7}) == toy
+    with pytest.raises(InputError, match="options: expected ToyOptions for method toy"):
+        ModelSettings(method="toy", options=SparseOptions())
+    with pytest.raises(InputError, match="power: expected"):
+        ModelSettings.of({"method": "toy", "power": 0.5})
+
+
+def test_it_maps_in_metres(mapper):
+    grid = Grid.cells(WORKSPACE, 2.0)
+    drawn = mapper.map(grid, stamp_ns=5)
+    truth = -20 + 5 * np.sin(grid.points[:, 0] / 8).reshape(grid.shape)
+    assert np.sqrt(np.mean((drawn.mean - truth) ** 2)) < 1.0
+    assert drawn.support.shape == (0, 2) and not drawn.fields and drawn.stamp_ns == 5
+    assert np.isnan(drawn.lengthscale).all() and drawn.lengthscale.shape == grid.shape
+    assert mapper.covariance(grid.points) is None
+    at = mapper.predict(grid.points)
+    np.testing.assert_allclose(at.mean.reshape(grid.shape), drawn.mean)
+
+
+def test_it_is_restored(mapper, toy):
+    other = BathymetricMapper(WORKSPACE, toy)
+    other.restore(mapper.state())
+    for each in (mapper, other):
+        each.update(*pings(30, seed=1))
+    at = pings(50, seed=2)[0]
+    np.testing.assert_array_equal(other.predict(at).mean, mapper.predict(at).mean)
+    np.testing.assert_array_equal(other.xy, mapper.xy)
+
+
+def test_its_map_survives_the_file(mapper, tmp_path):
+    drawn = mapper.map(Grid.cells(WORKSPACE, 5.0), stamp_ns=9)
+    write_map(tmp_path / "map.npz", drawn)
+    read = read_map(tmp_path / "map.npz")
+    assert not read.fields and read.support.shape == (0, 2)
+    assert (read.samples, read.stamp_ns) == (400, 9)
+    np.testing.assert_array_equal(read.mean, drawn.mean)
+
+
+def test_a_mission_is_scored_written_and_drawn(toy, tmp_path):
+    pytest.importorskip("matplotlib")
+    from poam_ros.runs.figures import draw_run
+
+    settings = MissionSettings(max_samples=560, model=toy, resolution=3.0)
+    records = run_mission(load_terrain("seamounts"), settings, tmp_path)
+    assert records[-1].samples == 560 and records[-1].metrics.smse < 0.5
+    assert len(read_table(tmp_path / "samples.csv")["z"]) == 560
+    assert {path.name for path in draw_run(tmp_path)} == {"maps.png", "metrics.png"}
+
+
+def test_its_cloud_and_pictures_are_written(mapper):
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")  # ROS's own
+        pytest.importorskip("rclpy")
+        messages = pytest.importorskip("poam_ros.ros.messages")
+    drawn = mapper.map(Grid.cells(WORKSPACE, 2.0))
+    received = messages.read_map_cloud(messages.write_map_cloud(drawn, 1, "map"))
+    np.testing.assert_array_equal(received.mean, drawn.mean.astype(np.float32))
+    assert np.isnan(received.lengthscale).all()
+    picture, bounds = messages.write_occupancy(drawn.grid, drawn.lengthscale, 1, "map")
+    assert set(picture.data) == {-1} and bounds is None
+    assert max(messages.write_occupancy(drawn.grid, drawn.mean, 1, "map")[0].data) == 100
+    (marker,) = messages.write_inducing_points(drawn.support, 0.0, 1.0, 1, "map").markers
+    assert marker.action == marker.DELETE
+
+
+def test_another_row_does_not_take_its_options(toy):
+    with pytest.raises(InputError, match="options: expected SparseOptions for method poam"):
+        replace(toy, method="poam")
