@@ -27,6 +27,7 @@ class FrameChanger:
         self._frame_id = frame_id
         self._buffer: Any = None
         self._listener: Any = None
+        self._tf2: Any = None
         self._missing = False
         self.reason = ""
 
@@ -44,19 +45,21 @@ class FrameChanger:
             return None
         try:
             found = self._buffer.lookup_transform(self._frame_id, state.frame_id, Time())
-        except Exception as error:  # tf2 raises half a dozen types without a common one of its own
+        except self._tf2.TransformException as error:
             self.reason = f"no transform from '{state.frame_id}' to '{self._frame_id}': {error}"
             return None
         return transformed(state, found.transform, self._frame_id)
 
     def _listen(self) -> None:
         try:
-            tf2_ros = importlib.import_module("tf2_ros")
+            self._tf2 = importlib.import_module("tf2_ros")
         except ImportError:
             self._missing = True
             return
-        self._buffer = tf2_ros.Buffer()
-        self._listener = tf2_ros.TransformListener(self._buffer, self._node)
+        # With the node's clock: when that is set back, the buffer forgets the transforms, which it
+        # would else take for newer than all that come.
+        self._buffer = self._tf2.Buffer(node=self._node)
+        self._listener = self._tf2.TransformListener(self._buffer, self._node)
 
 
 def transformed(state: VehicleState, transform: Any, frame_id: str) -> VehicleState:
