@@ -8,8 +8,6 @@ import pytest
 
 pytest.importorskip("matplotlib", reason="the built-in real terrain comes with matplotlib")
 
-from matplotlib.figure import Figure
-
 from poam_ros.app.cli import main
 from poam_ros.drivers.lockstep import (
     EPOCH_COLUMNS,
@@ -22,7 +20,7 @@ from poam_ros.drivers.lockstep import (
 from poam_ros.errors import InputError
 from poam_ros.mapping import BathymetricMapper, ModelSettings
 from poam_ros.planning.pilots import PILOTS
-from poam_ros.runs.figures import _from_zero, draw_run
+from poam_ros.runs.figures import draw_run
 from poam_ros.runs.folder import read_map, read_table
 from poam_ros.world.simulation import SonarSettings
 from poam_ros.world.terrain import WORKSPACE, load_terrain
@@ -55,17 +53,6 @@ def test_learns_the_terrain(folder):
     epochs = read_table(folder / "epochs.csv")
     assert epochs["smse"][-1] < 0.96 * epochs["smse"][0] < 0.6
     assert epochs["msll"][-1] < epochs["msll"][0] - 0.05
-
-
-@pytest.mark.parametrize(
-    ("values", "top"), [([0.5, 0.2], 0.54), ([np.nan, 3.0], 3.24), ([np.nan], None), ([0.0], None)]
-)
-def test_curves_of_sizes_begin_at_zero_and_leave_room_above(values, top):
-    axis = Figure().subplots()
-    axis.plot(values)
-    _from_zero(axis, np.array(values))
-    low, high = axis.get_ylim()
-    assert low == 0 and (high > 0 if top is None else np.isclose(high, top))
 
 
 def test_draws_its_figures_from_the_files_alone(folder):
