@@ -11,6 +11,7 @@ import numpy as np
 from rclpy.node import Node
 from rclpy.time import Time
 
+from ..clock import SECOND
 from ..survey.odometry import VehicleState, multiply, rotate
 
 
@@ -29,7 +30,14 @@ class FrameChanger:
         self._listener: Any = None
         self._tf2: Any = None
         self._missing = False
+        self._latest_ns = 0
         self.reason = ""
+
+    def close(self) -> None:
+        """Stop listening; what comes later in another frame makes it listen anew."""
+        if self._listener is not None:
+            self._listener.unregister()
+        self._buffer = self._listener = None
 
     def into_map(self, state: VehicleState) -> VehicleState | None:
         """The state in the map's frame; None, and ``reason`` set, where it cannot be brought."""
@@ -43,6 +51,11 @@ class FrameChanger:
                 "and tf2_ros is not installed"
             )
             return None
+        if state.stamp_ns < self._latest_ns - SECOND:
+            # Time was set back. tf2 takes what it has for newer than all that comes, and learns of
+            # a jump of the system's clock only. Transforms that never change stay.
+            self._buffer.clear()
+        self._latest_ns = state.stamp_ns
         try:
             found = self._buffer.lookup_transform(self._frame_id, state.frame_id, Time())
         except self._tf2.TransformException as error:
@@ -56,9 +69,7 @@ class FrameChanger:
         except ImportError:
             self._missing = True
             return
-        # With the node's clock: when that is set back, the buffer forgets the transforms, which it
-        # would else take for newer than all that come.
-        self._buffer = self._tf2.Buffer(node=self._node)
+        self._buffer = self._tf2.Buffer()
         self._listener = self._tf2.TransformListener(self._buffer, self._node)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -19,6 +20,7 @@ from geometry_msgs.msg import Transform, TransformStamped
 from rclpy.duration import Duration
 from rclpy.time import Time
 
+from poam_ros.clock import SECOND
 from poam_ros.ros.messages import yaw_to_quaternion
 from poam_ros.ros.outgoing import Outgoing, transform_broadcaster
 from poam_ros.ros.transforms import FrameChanger, transformed
@@ -56,8 +58,13 @@ def tf2(monkeypatch):
 
     class Buffer:
         def __init__(self, cache_time=None, node=None):
-            # Without a node it follows the system's clock, whatever the node's.
-            module.made.append(("buffer", node))
+            # With a node it would offer a service, and outlive the listener through the node's clock.
+            assert node is None
+            module.made.append("buffer")
+            self.cleared = 0
+
+        def clear(self):
+            self.cleared += 1
 
         def lookup_transform(self, target_frame, source_frame, time, timeout=NO_WAIT):
             # A time of 0 asks for the latest; a timeout would sleep in the callback.
@@ -71,7 +78,11 @@ def tf2(monkeypatch):
         def __init__(self, buffer, node, *, spin_thread=False, qos=None, static_qos=None):
             # A thread of its own would spin the node a second time.
             assert isinstance(buffer, Buffer) and not spin_thread
-            module.made.append(("listener", node))
+            self.node, self.buffer = node, buffer
+            module.made.append(self)
+
+        def unregister(self):
+            module.made.remove(self)
 
     class TransformBroadcaster:
         topic = "/tf"
@@ -116,7 +127,25 @@ def test_listener_is_made_once_and_only_when_needed(state, tf2):
     assert not tf2.made
     assert frames.into_map(state).position == pytest.approx((8.0, 21.0, 33.0))
     assert frames.into_map(state) is not None
-    assert tf2.made == [("buffer", "node"), ("listener", "node")]
+    buffer, listener = tf2.made
+    assert (buffer, listener.node) == ("buffer", "node")
+
+
+def test_listens_no_more_once_closed_and_again_when_needed(state, tf2):
+    frames = FrameChanger("node", "map")
+    frames.close()  # never needed
+    frames.into_map(state)
+    frames.close()
+    assert tf2.made == ["buffer"]
+    assert frames.into_map(state) is not None
+    assert tf2.made[:2] == ["buffer", "buffer"] and tf2.made[2].node == "node"
+
+
+def test_transforms_of_before_are_forgotten_when_time_is_set_back(state, tf2):
+    frames = FrameChanger("node", "map")
+    for stamp_s, cleared in ((100.0, 0), (100.1, 0), (99.5, 0), (7.0, 1), (7.1, 1), (2.0, 2)):
+        assert frames.into_map(replace(state, stamp_ns=round(stamp_s * SECOND))) is not None
+        assert tf2.made[1].buffer.cleared == cleared
 
 
 def test_reason_where_there_is_no_transform(tf2):
