@@ -58,7 +58,7 @@ def tf2(monkeypatch):
 
     class Buffer:
         def __init__(self, cache_time=None, node=None):
-            # With a node it would offer a service, and outlive the listener through the node's clock.
+            # With a node it would offer a service that nobody takes down.
             assert node is None
             module.made.append("buffer")
             self.cleared = 0
