@@ -55,6 +55,7 @@ setup(
     license="Apache-2.0",
     maintainer="poam_ros maintainers",
     maintainer_email="maintainers@poam-ros.example.org",
+    url="https://arxiv.org/abs/2406.03669",  # the paper: the package has no public home yet
     keywords=["ROS 2", "Gaussian process", "bathymetry", "informative planning"],
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
     python_requires=">=3.10",

@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+import yaml
 
 import poam_ros
 
@@ -54,8 +55,26 @@ def test_manifest_and_setup_say_the_same(setup_arguments, manifest):
     assert manifest.findtext("version") == setup_arguments["version"] == poam_ros.__version__
     assert manifest.findtext("license") == setup_arguments["license"] == "Apache-2.0"
     assert manifest.findtext("maintainer") == setup_arguments["maintainer"]
+    assert manifest.find("maintainer").get("email") == setup_arguments["maintainer_email"]
+    assert [(link.get("type"), link.text) for link in manifest.findall("url")] == [
+        ("website", setup_arguments["url"])
+    ]
     assert manifest.findtext("export/build_type") == "ament_python"
     assert "Version 2.0, January 2004" in (ROOT / "LICENSE").read_text(encoding="utf-8")
+
+
+def test_citation_is_of_this_version_and_of_the_paper(setup_arguments):
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    # What the format 1.2.0 requires of the file and of a reference.
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    assert citation["cff-version"] == "1.2.0" and citation["type"] == "software"
+    for key in ("version", "license", "keywords"):
+        assert citation[key] == setup_arguments[key]
+    assert citation["authors"] == [{"name": setup_arguments["maintainer"]}]
+    (paper,) = citation["references"]
+    assert {"type", "title", "authors"} <= set(paper)
+    assert paper["url"] == setup_arguments["url"]
+    assert paper["title"] in " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
 
 
 def test_manifest_names_every_ros_package_that_is_imported(manifest):

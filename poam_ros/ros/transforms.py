@@ -11,6 +11,7 @@ import numpy as np
 from rclpy.node import Node
 from rclpy.time import Time
 
+from ..clock import SECOND
 from ..survey.odometry import VehicleState, multiply, rotate
 
 
@@ -27,8 +28,16 @@ class FrameChanger:
         self._frame_id = frame_id
         self._buffer: Any = None
         self._listener: Any = None
+        self._tf2: Any = None
         self._missing = False
+        self._latest_ns = 0
         self.reason = ""
+
+    def close(self) -> None:
+        """Stop listening; what comes later in another frame makes it listen anew."""
+        if self._listener is not None:
+            self._listener.unregister()
+        self._buffer = self._listener = None
 
     def into_map(self, state: VehicleState) -> VehicleState | None:
         """The state in the map's frame; None, and ``reason`` set, where it cannot be brought."""
@@ -42,21 +51,26 @@ class FrameChanger:
                 "and tf2_ros is not installed"
             )
             return None
+        if state.stamp_ns < self._latest_ns - SECOND:
+            # Time was set back. tf2 takes what it has for newer than all that comes, and learns of
+            # a jump of the system's clock only. Transforms that never change stay.
+            self._buffer.clear()
+        self._latest_ns = state.stamp_ns
         try:
             found = self._buffer.lookup_transform(self._frame_id, state.frame_id, Time())
-        except Exception as error:  # tf2 raises half a dozen types without a common one of its own
+        except self._tf2.TransformException as error:
             self.reason = f"no transform from '{state.frame_id}' to '{self._frame_id}': {error}"
             return None
         return transformed(state, found.transform, self._frame_id)
 
     def _listen(self) -> None:
         try:
-            tf2_ros = importlib.import_module("tf2_ros")
+            self._tf2 = importlib.import_module("tf2_ros")
         except ImportError:
             self._missing = True
             return
-        self._buffer = tf2_ros.Buffer()
-        self._listener = tf2_ros.TransformListener(self._buffer, self._node)
+        self._buffer = self._tf2.Buffer()
+        self._listener = self._tf2.TransformListener(self._buffer, self._node)
 
 
 def transformed(state: VehicleState, transform: Any, frame_id: str) -> VehicleState:

@@ -19,6 +19,8 @@ CURVES = (
     ("nlpd", "NLPD"),
     ("update_s", "update (s)"),
 )
+#: Room beside a curve, as a part of its height.
+_ROOM = 0.08
 
 
 def draw_run(folder: Path) -> list[Path]:
@@ -34,7 +36,7 @@ def draw_run(folder: Path) -> list[Path]:
     written = []
     for name, size, draw in (
         ("maps.png", (16, 9.5), _draw_maps),
-        ("metrics.png", (13, 6.5), _draw_curves),
+        ("metrics.png", (13, 6.5), draw_curves),
     ):
         figure = blank_figure(size)
         draw(figure, folder)
@@ -130,21 +132,23 @@ def _panel(
     figure.colorbar(image, ax=axis, shrink=0.85)
 
 
-def _draw_curves(figure: Any, folder: Path) -> None:
+def draw_curves(figure: Any, folder: Path) -> None:
+    """Draw the columns of the run's epochs.csv over samples, each in an axis of its own.
+
+    Raises:
+        InputError: if epochs.csv is missing or broken.
+    """
     epochs = read_table(folder / "epochs.csv")
     axes = figure.subplots(2, 3, sharex=True)
     for axis, (column, title) in zip(axes.ravel(), CURVES, strict=True):
-        axis.plot(epochs["samples"], epochs[column], marker=".", markersize=3)
+        values = np.where(np.isfinite(epochs[column]), epochs[column], np.nan)
+        axis.margins(y=_ROOM)
+        axis.plot(epochs["samples"], values, marker=".", markersize=3)
         axis.set_title(title)
         axis.grid(alpha=0.3)
-        if column in ("smse", "rmse", "mae", "update_s"):
-            _from_zero(axis, epochs[column])
+        if column not in ("msll", "nlpd"):
+            # From zero; and room of the axis' height, however little the curve itself varies.
+            highest = np.max(values, initial=0.0, where=np.isfinite(values))
+            axis.set_ylim(0, (1 + _ROOM) * highest if highest > 0 else 1)
     for axis in axes[1]:
         axis.set_xlabel("samples")
-
-
-def _from_zero(axis: Any, values: np.ndarray) -> None:
-    """Show zero, and room above the largest value, which may be the first or the only one."""
-    finite = values[np.isfinite(values)]
-    highest = float(finite.max()) if len(finite) else 0.0
-    axis.set_ylim(0, 1.08 * highest if highest > 0 else None)

@@ -6,7 +6,7 @@ A path is planned once per goal and then driven exactly, so there is nothing to 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,6 +49,9 @@ class DubinsVehicle:
           The last decimetre is driven on and the vehicle then holds station at the goal; a caller
           that sets the next goal as soon as ``at_goal`` is True keeps it moving at full speed.
 
+    Args:
+        paths: as ``dubins_paths``: the candidates for a path from a pose to a goal.
+
     Raises:
         InputError: if a limit is not positive, or the start is not in ``interior``.
     """
@@ -60,6 +63,7 @@ class DubinsVehicle:
         *,
         max_speed: float = 1.0,
         max_turn_rate: float = 1.5,
+        paths: Callable[..., list[Path]] = dubins_paths,
     ) -> None:
         for name, value in (("max_speed", max_speed), ("max_turn_rate", max_turn_rate)):
             if not 0 < value < math.inf:
@@ -78,6 +82,7 @@ class DubinsVehicle:
         self.at_goal = False
         self.speed = 0.0
         self.turn_rate = 0.0
+        self._paths = paths
         self._path = Path(Pose(float(start.x), float(start.y), wrap(start.yaw)))
         self._time = 0.0  # since the path's start
         self._moving = False
@@ -128,7 +133,7 @@ class DubinsVehicle:
         pose = self.pose
         for share in TURN_SPEEDS:
             turn_speed = share * self.max_speed
-            paths = dubins_paths(pose, goal, turn_speed, self.max_turn_rate, self.max_speed)
+            paths = self._paths(pose, goal, turn_speed, self.max_turn_rate, self.max_speed)
             inside = [path for path in paths if path.stays_inside(self.environment)]
             if inside:
                 # Of equally long ones (a goal right behind) the first, whatever the last digits.

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import yaml
 
 pytest.importorskip("matplotlib", reason="the built-in real terrain comes with matplotlib")
 
-from matplotlib.figure import Figure
+from matplotlib.image import imread
 
 from poam_ros.app.cli import main
 from poam_ros.drivers.lockstep import (
@@ -23,7 +24,7 @@ from poam_ros.errors import InputError
 from poam_ros.gp.models import SparseOptions
 from poam_ros.mapping import BathymetricMapper, ModelSettings
 from poam_ros.planning.pilots import PILOTS
-from poam_ros.runs.figures import _from_zero, draw_run
+from poam_ros.runs.figures import draw_run
 from poam_ros.runs.folder import read_map, read_table
 from poam_ros.world.simulation import SonarSettings
 from poam_ros.world.terrain import WORKSPACE, load_terrain
@@ -49,29 +50,38 @@ def test_leaves_everything_that_was_promised(folder):
     assert np.abs(np.column_stack((samples["x"], samples["y"]))).max() <= 31
     snapshot = read_map(folder / "map.npz")
     assert snapshot.mean.shape == (120, 120) and np.all(snapshot.variance > 0)
-    assert (folder / "config.yaml").exists()
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    assert (config["seed"], config["max_samples"], config["terrain"]["name"]) == (
+        0, 800, "jacksboro",
+    )  # fmt: skip
 
 
-def test_learns_the_terrain(folder):
-    epochs = read_table(folder / "epochs.csv")
-    assert epochs["smse"][-1] < 0.96 * epochs["smse"][0] < 0.6
-    assert epochs["msll"][-1] < epochs["msll"][0] - 0.05
-
-
-@pytest.mark.parametrize(
-    ("values", "top"), [([0.5, 0.2], 0.54), ([np.nan, 3.0], 3.24), ([np.nan], None), ([0.0], None)]
-)
-def test_curves_of_sizes_begin_at_zero_and_leave_room_above(values, top):
-    axis = Figure().subplots()
-    axis.plot(values)
-    _from_zero(axis, np.array(values))
-    low, high = axis.get_ylim()
-    assert low == 0 and (high > 0 if top is None else np.isclose(high, top))
+def test_exploring_and_training_each_make_the_map_better(tmp_path):
+    """Seeds 0 to 3 have SMSE 0.498 ± 0.004 after the pilot survey, 0.333 ± 0.016 at the end; MSLL
+    at the end -0.490 ± 0.024 with training, -0.297 ± 0.011 without. The gains of 0.165 ± 0.020 and
+    0.194 ± 0.029 are asked for less five deviations."""
+    trained, untrained = (
+        run_mission(
+            load_terrain("jacksboro"),
+            MissionSettings(max_samples=1500, model=replace(SMALL, steps=steps)),
+            tmp_path / str(steps),
+        )
+        for steps in (5, 0)
+    )
+    first, last = trained[0].metrics, trained[-1].metrics
+    assert first.smse - last.smse > 0.067
+    assert untrained[-1].metrics.msll - last.msll > 0.05
 
 
 def test_draws_its_figures_from_the_files_alone(folder):
-    for path in draw_run(folder):
-        assert path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 30_000
+    maps, curves = draw_run(folder)
+    assert (maps.name, curves.name) == ("maps.png", "metrics.png")
+    for path in (maps, curves):
+        pixels = imread(path)[..., :3]
+        # Two rows of three panels, something coloured in each: frames and words are grey.
+        for row in np.array_split(pixels, 2):
+            for panel in np.array_split(row, 3, axis=1):
+                assert (np.ptp(panel, axis=2) > 0.2).mean() > 0.001
 
 
 def test_same_seed_same_epochs_but_for_times(folder, tmp_path):
@@ -95,7 +105,7 @@ def test_a_budget_below_the_pilot_survey_still_makes_a_map_and_says_so(tmp_path,
         load_terrain("seamounts"), MissionSettings(max_samples=50, model=SMALL), tmp_path
     )
     assert [r.samples for r in records] == [50]
-    assert (tmp_path / "map.npz").exists()
+    assert read_map(tmp_path / "map.npz").samples == 50
     assert "max_samples = 50 ends the mission inside its pilot survey" in caplog.text
 
 
@@ -170,7 +180,7 @@ def test_the_command_runs_it(tmp_path, capsys):
     assert main(["run", *options, "--output", str(tmp_path / "a")]) == 0
     out = capsys.readouterr().out
     assert "60 samples" in out and str(tmp_path / "a" / "maps.png") in out
-    assert (tmp_path / "a" / "metrics.png").exists()
+    assert read_table(tmp_path / "a" / "epochs.csv")["samples"][-1] == 60
 
 
 @pytest.mark.parametrize(

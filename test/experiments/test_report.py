@@ -7,6 +7,10 @@ import numpy as np
 import pytest
 from sweep_folders import write_sweep
 
+pytest.importorskip("matplotlib", reason="a report has figures")
+
+from matplotlib.image import imread
+
 from poam_ros.errors import InputError
 from poam_ros.experiments.comparison import read_comparisons
 from poam_ros.experiments.report import write_report
@@ -53,7 +57,23 @@ def test_report_is_written(sweep, report):
     for path in report:
         assert path.parent == sweep / "report"
         assert path.read_bytes().startswith(STARTS.get(path.suffix, b""))
-        assert path.stat().st_size > (2000 if path.suffix in STARTS else 50)
+
+
+@pytest.mark.parametrize("stem", STEMS)
+def test_every_environment_has_a_column_of_its_own_that_is_drawn_in(sweep, report, stem):
+    pixels = imread(sweep / "report" / f"{stem}.png")[..., :3]
+    for half in np.array_split(pixels, 2, axis=1):
+        # What is drawn is coloured; frames and words are grey.
+        assert (np.ptp(half, axis=2) > 0.2).mean() > 0.003
+
+
+def test_tables_for_page_and_paper_name_every_environment_and_method(sweep, report):
+    markdown, latex = ((sweep / "report" / f"table{end}").read_text() for end in (".md", ".tex"))
+    for text, bay, fjord in (
+        (markdown, "| bay | OVC |", "| fjord $_1 | POAM (RBF) |"),
+        (latex, "bay & OVC &", r"fjord \$\_1 & POAM (RBF) &"),
+    ):
+        assert text.count(bay) == text.count(fjord) == 1
 
 
 def test_tables_have_the_numbers_of_the_runs(sweep, report):

@@ -59,7 +59,7 @@ def environment(tmp_path):
     for name in NODES:
         script = executables / name
         script.write_text(
-            f"#!{sys.executable}\nimport sys\nfrom poam_ros.nodes.{name} import main\n"
+            f"#!{sys.executable}\nimport sys\nfrom poam_ros.ros.nodes.{name} import main\n"
             "sys.exit(main())\n",
             encoding="utf-8",
         )

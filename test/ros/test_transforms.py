@@ -1,9 +1,14 @@
-"""Odometry from another frame, with a stand-in for tf2 (which no wheel brings)."""
+"""Odometry from another frame and transforms of one's own, with a stand-in for tf2.
+
+No wheel brings tf2_ros. The stand-in has the signatures, the types of errors and the topics of
+tf2_ros_py 0.36.4 (ros2/geometry2, branch jazzy; rolling has two more arguments of the listener).
+"""
 
 from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -11,10 +16,20 @@ import pytest
 
 pytest.importorskip("rclpy")
 
-from geometry_msgs.msg import Transform
+from geometry_msgs.msg import Transform, TransformStamped
+from rclpy.duration import Duration
+from rclpy.time import Time
 
+from poam_ros.clock import SECOND
+from poam_ros.ros.messages import yaw_to_quaternion
+from poam_ros.ros.outgoing import Outgoing, transform_broadcaster
 from poam_ros.ros.transforms import FrameChanger, transformed
-from poam_ros.survey.odometry import VehicleState
+from poam_ros.survey.odometry import VehicleState, rotate
+from poam_ros.world.simulation import Simulation
+from poam_ros.world.terrain import load_terrain
+from poam_ros.world.vehicle import Pose
+
+NO_WAIT = Duration()  # the default of tf2
 
 
 def quarter_turn():
@@ -35,14 +50,59 @@ def tf2(monkeypatch):
     module = ModuleType("tf2_ros")
     module.made = []
 
+    class TransformException(Exception):
+        pass
+
+    class LookupException(TransformException):
+        pass
+
     class Buffer:
-        def lookup_transform(self, target, source, time):
-            if (target, source) != ("map", "odom"):
-                raise LookupError("no such frame")
+        def __init__(self, cache_time=None, node=None):
+            # With a node it would offer a service that nobody takes down.
+            assert node is None
+            module.made.append("buffer")
+            self.cleared = 0
+
+        def clear(self):
+            self.cleared += 1
+
+        def lookup_transform(self, target_frame, source_frame, time, timeout=NO_WAIT):
+            # A time of 0 asks for the latest; a timeout would sleep in the callback.
+            assert isinstance(time, Time) and time.nanoseconds == 0
+            assert timeout == NO_WAIT
+            if (target_frame, source_frame) != ("map", "odom"):
+                raise LookupException(f'"{source_frame}" passed to lookupTransform does not exist')
             return SimpleNamespace(transform=quarter_turn())
 
-    module.Buffer = Buffer
-    module.TransformListener = lambda buffer, node: module.made.append(node)
+    class TransformListener:
+        def __init__(self, buffer, node, *, spin_thread=False, qos=None, static_qos=None):
+            # A thread of its own would spin the node a second time.
+            assert isinstance(buffer, Buffer) and not spin_thread
+            self.node, self.buffer = node, buffer
+            module.made.append(self)
+
+        def unregister(self):
+            module.made.remove(self)
+
+    class TransformBroadcaster:
+        topic = "/tf"
+
+        def __init__(self, node, qos=None):
+            self.node = node
+
+        def sendTransform(self, transform):
+            sent = transform if isinstance(transform, list) else [transform]
+            assert all(isinstance(one, TransformStamped) for one in sent)
+            module.sent += [(self.topic, one) for one in sent]
+
+    class StaticTransformBroadcaster(TransformBroadcaster):
+        topic = "/tf_static"
+
+    module.sent = []
+    for kind in (TransformException, LookupException, Buffer, TransformListener):
+        setattr(module, kind.__name__, kind)
+    module.TransformBroadcaster = TransformBroadcaster
+    module.StaticTransformBroadcaster = StaticTransformBroadcaster
     monkeypatch.setitem(sys.modules, "tf2_ros", module)
     return module
 
@@ -67,13 +127,40 @@ def test_listener_is_made_once_and_only_when_needed(state, tf2):
     assert not tf2.made
     assert frames.into_map(state).position == pytest.approx((8.0, 21.0, 33.0))
     assert frames.into_map(state) is not None
-    assert tf2.made == ["node"]
+    buffer, listener = tf2.made
+    assert (buffer, listener.node) == ("buffer", "node")
+
+
+def test_listens_no_more_once_closed_and_again_when_needed(state, tf2):
+    frames = FrameChanger("node", "map")
+    frames.close()  # never needed
+    frames.into_map(state)
+    frames.close()
+    assert tf2.made == ["buffer"]
+    assert frames.into_map(state) is not None
+    assert tf2.made[:2] == ["buffer", "buffer"] and tf2.made[2].node == "node"
+
+
+def test_transforms_of_before_are_forgotten_when_time_is_set_back(state, tf2):
+    frames = FrameChanger("node", "map")
+    for stamp_s, cleared in ((100.0, 0), (100.1, 0), (99.5, 0), (7.0, 1), (7.1, 1), (2.0, 2)):
+        assert frames.into_map(replace(state, stamp_ns=round(stamp_s * SECOND))) is not None
+        assert tf2.made[1].buffer.cleared == cleared
 
 
 def test_reason_where_there_is_no_transform(tf2):
     frames = FrameChanger("node", "map")
     assert frames.into_map(VehicleState(1, (0.0, 0.0, 0.0), frame_id="utm")) is None
-    assert "'utm' to 'map'" in frames.reason
+    assert "'utm' to 'map'" in frames.reason and "does not exist" in frames.reason
+
+
+def test_what_is_no_matter_of_transforms_is_not_hidden(state, tf2):
+    def broken(*_):
+        raise RuntimeError("a fault, and no missing transform")
+
+    tf2.Buffer.lookup_transform = broken
+    with pytest.raises(RuntimeError, match="a fault"):
+        FrameChanger("node", "map").into_map(state)
 
 
 def test_reason_where_there_is_no_tf2(state, monkeypatch):
@@ -81,3 +168,23 @@ def test_reason_where_there_is_no_tf2(state, monkeypatch):
     frames = FrameChanger("node", "map")
     assert frames.into_map(state) is None
     assert "tf2_ros is not installed" in frames.reason
+
+
+def test_the_broadcast_tree_is_that_of_rep_105_with_a_beam_that_points_down(tf2):
+    broadcaster = transform_broadcaster("node", "map")
+    assert [(topic, sent.header.frame_id, sent.child_frame_id) for topic, sent in tf2.sent] == [
+        ("/tf_static", "map", "odom"),
+        ("/tf_static", "base_link", "sonar_link"),
+    ]
+    turn = tf2.sent[1][1].transform.rotation
+    beam = rotate((turn.x, turn.y, turn.z, turn.w), np.array([1.0, 0.0, 0.0]))
+    np.testing.assert_allclose(beam, [0, 0, -1], atol=1e-12)
+    tf2.sent.clear()
+    simulation = Simulation(load_terrain("seamounts"), start=Pose(3.0, -2.0, 0.5))
+    out = Outgoing(simulation, "map", 0.1)
+    broadcaster.sendTransform(out.transform_of(simulation.step()))
+    ((topic, moving),) = tf2.sent
+    assert (topic, moving.header.frame_id, moving.child_frame_id) == ("/tf", "odom", "base_link")
+    place, turn = moving.transform.translation, moving.transform.rotation
+    assert (place.x, place.y, place.z) == (3.0, -2.0, simulation.sonar_z)
+    assert (turn.x, turn.y, turn.z, turn.w) == pytest.approx(yaw_to_quaternion(0.5))

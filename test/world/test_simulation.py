@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -65,10 +66,16 @@ def test_three_hertz_beside_ten():
             assert ping.deliver_ns == ping.stamp_ns
 
 
-def test_no_drift_after_a_year():
-    sim = simulation()
-    sim._tick += 365 * 86400 * 30  # a year of base ticks at 30 Hz
-    assert sim.time_ns == 365 * 86400 * SECOND
+def test_no_drift_in_a_month():
+    """Periods of 1000/3 s and pings every 1000/7 s: sums of either in floating point would drift by
+    hundreds of nanoseconds."""
+    sim = simulation(control_rate=0.003, rate=0.007)
+    steps = [sim.step() for _ in range(8000)]
+    month = [step.time_ns for step in steps]
+    assert month == [round(Fraction(k * 1000 * SECOND, 3)) for k in range(1, 8001)]
+    stamps = [ping.stamp_ns for ping in pings(steps)]
+    assert len(stamps) == 8000 * 7 // 3
+    assert stamps == [round(Fraction(k * 1000 * SECOND, 7)) for k in range(1, len(stamps) + 1)]
 
 
 @pytest.mark.parametrize(
