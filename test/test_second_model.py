@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from poam_ros.drivers.lockstep import MissionSettings, run_mission
+from poam_ros.drivers.mission_settings import MissionSettings
+from poam_ros.drivers.missions import run_mission
 from poam_ros.errors import InputError
 from poam_ros.geometry import Extent, Grid
 from poam_ros.gp.data import Dataset, Prediction

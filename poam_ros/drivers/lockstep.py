@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 EVALUATION_POINTS = 50
 #: m/s, of the vehicle.
 MAX_SPEED = 1.0
+#: s of mission time that a vehicle holds station for its first map.
+PATIENCE_S = 300.0
 
 
 class LockstepMission:
@@ -72,6 +74,7 @@ class LockstepMission:
         )
         self._choose = self._learn_and_plan if as_in_the_paper else self._plan_on_the_map
         self._goal: np.ndarray | None = None
+        self._hold_until_s: float | None = None  # the first map is waited for so long
         self._evaluation = Grid.nodes(workspace, EVALUATION_POINTS, EVALUATION_POINTS)
         self._truth = terrain.elevation_at(self._evaluation.points)
         self._records: list[EpochRecord] = []
@@ -91,11 +94,10 @@ class LockstepMission:
             self._sample_at_random()
         self.mission.explore_with(self._choose)
         self._locate()
+        yield from self._take_records()
         while self.mission.state != DONE:
             self._step()
             yield from self._take_records()
-        self._work()
-        yield from self._take_records()
         if not self.mapper.initialised:
             raise self._no_map()
 
@@ -135,7 +137,6 @@ class LockstepMission:
         self._handle(self._odometry)
         for ping in step.pings:
             self._ping(ping)
-        self._work()
         self._locate()
 
     def _ping(self, ping: Ping) -> None:
@@ -169,7 +170,6 @@ class LockstepMission:
         """The paper's: what was measured on the way is in the model that the planner asks."""
         self._announce()
         self._handle(Arrived())
-        self._work()
         if not self.mapper.initialised:
             raise self._no_map()
         return self._plan(ModelView(self.mapper, self.settings.planner_noise))
@@ -178,6 +178,10 @@ class LockstepMission:
         """A vehicle's: the latest map, and where the vehicle has been since; None without one."""
         latest = self.session.map
         if latest is None:
+            now_s = self._now.steady_s
+            self._hold_until_s = self._hold_until_s or now_s + PATIENCE_S
+            if now_s > self._hold_until_s:
+                raise self._no_map()
             return None
         return self._plan(GridView(latest, self.mission.track.since(latest.stamp_ns / SECOND)))
 
@@ -185,15 +189,6 @@ class LockstepMission:
         planner = PLANNERS[self.settings.planner]
         situation = self.mission.situation(self.simulation.pose.yaw, MAX_SPEED)
         return planner.plan(view, situation, planner.options(), self._planner_rng)
-
-    def _work(self) -> None:
-        """Let the model learn what is due."""
-        while self.session.due(self._now):
-            for outcome in self.session.work(self._now):
-                if isinstance(outcome, Learned):
-                    self._records.append(self._score(outcome))
-                elif isinstance(outcome, Trouble):
-                    log.warning("%s", outcome.note.text)
 
     def _score(self, learned: Learned) -> EpochRecord:
         start = perf_counter()
@@ -209,7 +204,14 @@ class LockstepMission:
         return records
 
     def _handle(self, event: Event) -> None:
+        """Hand the session what happened, and wait until the model has learned what is due."""
         self.session.handle(event, self._now)
+        while self.session.due(self._now):
+            for outcome in self.session.work(self._now):
+                if isinstance(outcome, Learned):
+                    self._records.append(self._score(outcome))
+                elif isinstance(outcome, Trouble):
+                    log.warning("%s", outcome.note.text)
 
     @property
     def _now(self) -> Moment:

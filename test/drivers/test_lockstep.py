@@ -12,20 +12,15 @@ pytest.importorskip("matplotlib", reason="the built-in real terrain comes with m
 from matplotlib.image import imread
 
 from poam_ros.app.cli import main
-from poam_ros.drivers.lockstep import (
-    EPOCH_COLUMNS,
-    MISSION_PILOTS,
-    RANDOM_SAMPLES,
-    Mission,
-    MissionSettings,
-    run_mission,
-)
+from poam_ros.drivers.lockstep import LockstepMission
+from poam_ros.drivers.mission_settings import MISSION_PILOTS, RANDOM_SAMPLES, MissionSettings
+from poam_ros.drivers.missions import run_mission
 from poam_ros.errors import InputError
 from poam_ros.gp.models import SparseOptions
 from poam_ros.mapping import BathymetricMapper, ModelSettings
 from poam_ros.planning.pilots import PILOTS
 from poam_ros.runs.figures import draw_run
-from poam_ros.runs.folder import read_map, read_table
+from poam_ros.runs.folder import EPOCH_COLUMNS, read_map, read_table
 from poam_ros.world.simulation import SonarSettings
 from poam_ros.world.terrain import WORKSPACE, load_terrain
 
@@ -63,7 +58,9 @@ def test_exploring_and_training_each_make_the_map_better(tmp_path):
     trained, untrained = (
         run_mission(
             load_terrain("jacksboro"),
-            MissionSettings(max_samples=1500, model=replace(SMALL, steps=steps)),
+            MissionSettings(
+                max_samples=1500, model=replace(SMALL, options=replace(SMALL.options, steps=steps))
+            ),
             tmp_path / str(steps),
         )
         for steps in (5, 0)
@@ -112,7 +109,7 @@ def test_a_budget_below_the_pilot_survey_still_makes_a_map_and_says_so(tmp_path,
 def begun(seed=0, terrain="seamounts", **changes):
     """A mission after its initial samples, and their record."""
     settings = MissionSettings(pilot=RANDOM_SAMPLES, seed=seed, model=SMALL, **changes)
-    mission = Mission(load_terrain(terrain), settings)
+    mission = LockstepMission(load_terrain(terrain), settings)
     return mission, next(mission.epochs())
 
 
@@ -133,7 +130,8 @@ def test_random_initial_samples_start_anywhere_and_follow_the_seed():
     np.testing.assert_array_equal(first.mapper.z, again.mapper.z)
     assert first.simulation.pose == again.simulation.pose != other.simulation.pose
     assert not np.isclose(first.mapper.xy[:, None], other.mapper.xy[None]).all(2).any()
-    starts = np.array([begun(seed, max_samples=5)[0]._position for seed in range(20)])
+    poses = [begun(seed, max_samples=5)[0].simulation.pose for seed in range(20)]
+    starts = np.array([(pose.x, pose.y) for pose in poses])
     assert WORKSPACE.contains(starts).all() and (starts.std(0) > 8).all()
 
 
@@ -240,3 +238,20 @@ def test_what_the_authors_do_otherwise_is_a_row(tmp_path):
     settings = [MissionSettings(max_samples=620, model=m) for m in (SMALL, authors)]
     paper, other = (run_mission(terrain, s, tmp_path / str(i)) for i, s in enumerate(settings))
     assert paper[0].metrics.smse != other[0].metrics.smse
+
+
+@pytest.mark.parametrize("policy", ["paper", "deployed"])
+def test_a_sonar_that_hears_nothing_ends_in_words(policy, tmp_path):
+    deaf = MissionSettings(policy=policy, model=SMALL, sonar=SonarSettings(dropout=1.0))
+    with pytest.raises(InputError, match=r"sonar: expected pings .* got 0 accepted"):
+        run_mission(load_terrain("seamounts"), deaf, tmp_path)
+
+
+def test_as_deployed_batches_close_by_number_and_the_planner_has_the_map(tmp_path):
+    """The same front end and planner as on a vehicle: batches of 20, whatever the waypoints."""
+    settings = MissionSettings(max_samples=900, policy="deployed", model=SMALL, resolution=2.0)
+    records = run_mission(load_terrain("jacksboro"), settings, tmp_path)
+    batches = np.diff([record.samples for record in records])
+    assert set(batches[:-1]) == {20} and len(batches) > 10
+    again = run_mission(load_terrain("jacksboro"), settings, tmp_path)
+    assert [r.metrics for r in again] == [r.metrics for r in records]
