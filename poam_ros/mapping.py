@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from time import perf_counter
 
@@ -23,13 +22,7 @@ __all__ = ["BathymetricMapper", "MapperState", "ModelSettings"]
 
 @dataclass(frozen=True)
 class MapperState:
-    """Everything a mapper would need to go on as if it had never stopped.
-
-    Attributes:
-        model: of the model.
-        offset, deviation: of the targets' scaling, in m.
-        samples: all that the map was made from.
-    """
+    """All it takes to go on as if never stopped; offset, deviation: the targets' scaling, in m."""
 
     model: ModelState
     offset: float
@@ -105,8 +98,7 @@ class BathymetricMapper:
 
     @property
     def extra_jitter(self) -> float:
-        """The largest jitter that a factorisation needed beyond the set one since the last update
-        began, the predictions after it included (of standardised targets; usually 0)."""
+        """Largest jitter beyond the set one since the last update began (usually 0)."""
         return self._model.extra_jitter
 
     @property
@@ -115,12 +107,8 @@ class BathymetricMapper:
         return self._model.support.cpu().numpy() * self._scale + self.workspace.centre
 
     def update(self, xy: np.ndarray, z: np.ndarray) -> UpdateReport:
-        """Learn from new pings at xy [N, 2] with elevations z [N], in m, numbered here.
-
-        Raises:
-            InputError: wrong shapes, and as ``learn``.
-            CholeskyError: as ``learn``.
-        """
+        """Learn from new pings at xy [N, 2] with elevations z [N], in m, which are numbered here.
+        Raises as ``learn``, and ``InputError`` for wrong shapes."""
         xy, z = np.asarray(xy, dtype=float), np.asarray(z, dtype=float)
         if xy.ndim != 2 or xy.shape[1] != 2 or z.shape != xy.shape[:1]:
             raise InputError(
@@ -182,17 +170,11 @@ class BathymetricMapper:
             InputError: wrong shape, or no map yet.
             CholeskyError: a matrix is beyond repair.
         """
-        X = self._points("predict", xy)
-        return self._in_metres(self._model.predict(X, noise))
+        return self._in_metres(self._model.predict(self._points("predict", xy), noise))
 
     def covariance(self, xy: np.ndarray, noise: bool = True) -> np.ndarray | None:
-        """The joint covariance of the elevations at xy [N, 2], [N, N] in m^2; None where the model
-        has none to give.
-
-        Raises:
-            InputError: wrong shape, or no map yet.
-            CholeskyError: a matrix is beyond repair.
-        """
+        """The joint covariance at xy [N, 2], [N, N] in m^2; None where the model has none to give.
+        Raises as ``predict``."""
         covariance = self._model.covariance(self._points("covariance", xy), noise)
         return None if covariance is None else covariance.cpu().numpy() * self._deviation**2
 
@@ -209,16 +191,14 @@ class BathymetricMapper:
             for axis, middle in zip((grid.x, grid.y), self.workspace.centre, strict=True)
         )
         prediction = self._in_metres(self._model.predict_grid(x, y))
-        fields = {name: f.reshape(grid.shape) for name, f in self._fields(grid.points).items()}
+        units = {"lengthscale": self._scale}
+        fields = {
+            name: values.cpu().numpy().reshape(grid.shape) * units.get(name, 1.0)
+            for name, values in self._model.fields(self._to_scaled(grid.points)).items()
+        }
         return ElevationMap(
             grid, prediction.mean, prediction.variance, fields, self.support, self.samples, stamp_ns
         )
-
-    def _fields(self, xy: np.ndarray) -> Mapping[str, np.ndarray]:
-        """What else the model knows of xy [N, 2], each [N]; the lengthscale in m."""
-        fields = self._model.fields(self._to_scaled(xy))
-        units = {"lengthscale": self._scale}
-        return {name: f.cpu().numpy() * units.get(name, 1.0) for name, f in fields.items()}
 
     def state(self) -> MapperState:
         """What ``restore`` needs. Cheap: nothing large is copied."""
@@ -264,9 +244,7 @@ def _check(samples: Samples) -> None:
 
 def _scalers(z: np.ndarray) -> tuple[float, float]:
     """Mean and deviation of the first batch's elevations."""
-    deviation = float(z.std())
+    mean, deviation = float(z.mean()), float(z.std())
     if not deviation > 0:
-        raise InputError(
-            f"first batch: expected elevations that differ, got {len(z)} of {z[0]:g} m"
-        )
-    return float(z.mean()), deviation
+        raise InputError(f"first batch: expected elevations that differ, got {len(z)} of {mean:g}")
+    return mean, deviation

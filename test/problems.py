@@ -7,11 +7,16 @@ import numpy as np
 import torch
 
 from poam_ros.gp.data import Dataset
-from poam_ros.gp.kernels.attentive import AttentiveKernel, ElevationKernel
+from poam_ros.gp.kernels.attentive import AttentiveKernel
+from poam_ros.gp.kernels.base import ElevationKernel
 from poam_ros.gp.models import SparseOptions
 from poam_ros.gp.sparse.methods import METHODS
 from poam_ros.gp.sparse.model import SparseGP
-from poam_ros.gp.sparse.online import OnlineSparseGP, Recipe
+from poam_ros.gp.sparse.online import OnlineSparseGP
+from poam_ros.gp.sparse.recipe import Recipe
+
+#: Inducing inputs of the smaller models.
+M = 24
 
 
 def scattered(count: int, seed: int) -> Dataset:
@@ -22,9 +27,15 @@ def scattered(count: int, seed: int) -> Dataset:
     return Dataset(torch.from_numpy(X), torch.from_numpy(y + 0.1 * rng.normal(size=count)))
 
 
-def make_kernel(seed: int = 1, sharpness: float = 3.0) -> AttentiveKernel:
+#: Where predictions are compared.
+XS = scattered(60, 99).X
+
+
+def make_kernel(
+    seed: int = 1, sharpness: float = 3.0, kind: type[AttentiveKernel] = AttentiveKernel
+) -> AttentiveKernel:
     """A kernel whose weights vary over the inputs, as after training."""
-    kernel = AttentiveKernel(0.05, 0.5, 10, 1.3, torch.Generator().manual_seed(seed))
+    kernel = kind(0.05, 0.5, 10, 1.3, torch.Generator().manual_seed(seed))
     with torch.no_grad():
         for parameter in kernel.network.parameters():
             parameter.mul_(sharpness)
@@ -57,6 +68,21 @@ def make_online(
 def set_options(online: OnlineSparseGP, **options) -> None:
     """Change options of a model in the middle of its life."""
     online.options = replace(online.options, **options)
+
+
+def soft_kernel(kind=AttentiveKernel):
+    """A kernel whose weights vary little, as at the beginning."""
+    return make_kernel(sharpness=1.0, kind=kind)
+
+
+def after_updates(method, count=50, *, batch=6, steps=2, **options):
+    """An online model after a pilot of 40 and more updates, hyperparameters moving."""
+    settings = {"noise": 0.5, "steps": steps, "minibatch": 32, "kernel": soft_kernel(), **options}
+    online = make_online(M, method=method, **settings)
+    online.update(scattered(40, 0))
+    for k in range(1, count):
+        online.update(scattered(batch, k))
+    return online
 
 
 def numpy_kernel(kernel: AttentiveKernel, X1: np.ndarray, X2: np.ndarray) -> np.ndarray:

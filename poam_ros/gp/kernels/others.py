@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from .attentive import AttentiveKernel, ElevationKernel, tanh_network
+from .attentive import AttentiveKernel
+from .base import ElevationKernel, squared_distances, tanh_network
 
 if TYPE_CHECKING:
     from ..models import SparseOptions
-
-
-def _squared_distances(X1: Tensor, X2: Tensor) -> Tensor:
-    """|x - x'|^2 [..., N1, N2], from differences: exact on the diagonal."""
-    return (X1.unsqueeze(-2) - X2.unsqueeze(-3)).square().sum(-1)
 
 
 class RBFKernel(ElevationKernel):
@@ -37,7 +33,7 @@ class RBFKernel(ElevationKernel):
 
     def _covariance(self, X1: Tensor, X2: Tensor, base: Tensor | None) -> Tensor:
         rate = -0.5 / self.lengthscale.square()
-        return self.amplitude * (_squared_distances(X1, X2) * rate).exp()
+        return self.amplitude * (squared_distances(X1, X2) * rate).exp()
 
 
 class GibbsKernel(ElevationKernel):
@@ -73,7 +69,7 @@ class GibbsKernel(ElevationKernel):
         l2 = self.lengthscale_at(X2).unsqueeze(-2)
         squares = l1.square() + l2.square()
         prefactor = (2 * l1 * l2 / squares) ** (X1.shape[-1] / 2)
-        return self.amplitude * prefactor * (-_squared_distances(X1, X2) / squares).exp()
+        return self.amplitude * prefactor * (-squared_distances(X1, X2) / squares).exp()
 
 
 class DeepKernel(RBFKernel):

@@ -9,19 +9,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..linalg.factors import (
-    add_jitter,
-    cholesky,
-    divide_lower,
-    double_lower,
-    inverse_lower,
-    lower_product,
-    mirrored,
-    solve_lower,
-    square_lower,
-    symmetric_product,
-    whitened,
-)
+from ..linalg.blas import potri, symm, syr2k, syrk, trmm, trsm
+from ..linalg.factors import add_jitter, cholesky, mirrored, whitened
 from .objectives import Factorise
 from .variational import Epoch
 
@@ -46,7 +35,7 @@ class PseudoData(NamedTuple):
         L, w, W = epoch.factor.L, epoch.pseudo.vector, epoch.pseudo.matrix
         # log|I + W| - w^T (I + W)^-1 w
         LB = factorise(add_jitter(W, 1.0), "I + W of the old posterior").L
-        z = solve_lower(LB, w.unsqueeze(-1))
+        z = trsm(LB, w.unsqueeze(-1))
         constant = 2 * LB.diagonal().log().sum() - z.square().sum()
         return cls(L, w, W, _congruent(W, L), constant)
 
@@ -122,37 +111,37 @@ class _Collapsed(torch.autograd.Function):
         N, s2 = len(y), noise.item()
         L = factorise(Kuu, "Kuu of the M-step").L
         Kuf_y = Kuf @ y
-        T, c = square_lower(Kuf, 1 / s2), Kuf_y / noise
+        T, c = syrk(Kuf, 1 / s2), Kuf_y / noise
         elbo = -N * (math.log(2 * math.pi) + noise.log()) - (y.square().sum() + kff.sum()) / noise
         if old is not None:
             assert Kuo is not None and Koo is not None
-            H = solve_lower(old.L, Kuo.mT)
-            WH = symmetric_product(old.W, H)
-            T = double_lower(H.mT, WH.mT, 0.5, onto=T)
+            H = trsm(old.L, Kuo.mT)
+            WH = symm(old.W, H)
+            T = syr2k(H.mT, WH.mT, 0.5, onto=T)
             c = c + H.mT @ old.w
             elbo = elbo - (old.P * Koo).sum() + old.constant
         D = whitened(L, T)
         trace = D.diagonal().sum()
         D = add_jitter(D, 1.0)  # L^-1 A L^-T
         LD = factorise(D, "I + L^-1 T L^-T").L
-        LA = lower_product(L, LD)
-        z = solve_lower(LA, c.unsqueeze(-1))
+        LA = trmm(L, LD)
+        z = trsm(LA, c.unsqueeze(-1))
         logdet = 2 * LD.diagonal().log().sum()
         elbo = 0.5 * (elbo - logdet + z.square().sum() + trace)
 
-        b = solve_lower(LA, z, transposed=True).squeeze(-1)
-        Ki = inverse_lower(L)
-        Y = 0.5 * mirrored((Ki - inverse_lower(LA)).addr_(b, b, alpha=-1))
-        KiAKi = square_lower(solve_lower(L, LD, transposed=True))
+        b = trsm(LA, z, transposed=True).squeeze(-1)
+        Ki = potri(L)
+        Y = 0.5 * mirrored((Ki - potri(LA)).addr_(b, b, alpha=-1))
+        KiAKi = syrk(trsm(L, LD, transposed=True))
         dKuu = Y + 0.5 * mirrored(Ki - KiAKi)
-        YKuf = symmetric_product(Y, Kuf)
+        YKuf = symm(Y, Kuf)
         dKuf = torch.addr(2 * YKuf, b, y) / noise
         fit = y.square().sum() + kff.sum() - 2 * (YKuf * Kuf).sum() - 2 * b @ Kuf_y
         dnoise = 0.5 * (fit / noise - N) / noise
         dKuo = dKoo = None
         if old is not None:
-            right = torch.addr(2 * symmetric_product(Y, WH.mT), b, old.w)
-            dKuo = divide_lower(right, old.L)
+            right = torch.addr(2 * symm(Y, WH.mT), b, old.w)
+            dKuo = trsm(old.L, right, right=True)
             dKoo = -0.5 * old.P
         ctx.save_for_backward(dKuu, dKuf, (-0.5 / noise).expand(N), dnoise, dKuo, dKoo)
         ctx.count = N
@@ -174,8 +163,8 @@ class _Collapsed(torch.autograd.Function):
 
 def _congruent(W: Tensor, L: Tensor) -> Tensor:
     """L^-T W L^-1 [M, M] for a symmetric W."""
-    half = solve_lower(L, W, transposed=True)
-    whole = solve_lower(L, half.mT, transposed=True)
+    half = trsm(L, W, transposed=True)
+    whole = trsm(L, half.mT, transposed=True)
     return 0.5 * (whole + whole.mT)
 
 
@@ -197,7 +186,7 @@ class _Exact(torch.autograd.Function):
     def forward(ctx: Any, Kff: Tensor, noise: Tensor, y: Tensor, factorise: Factorise) -> Tensor:
         N = len(y)
         L = factorise(add_jitter(Kff, noise.item()), "Kff + noise").L
-        V = mirrored(inverse_lower(L))
+        V = mirrored(potri(L))
         a = V @ y
         loss = y @ a + 2 * L.diagonal().log().sum() + N * math.log(2 * math.pi)
         gradient = torch.addr(V, a, a, alpha=-1) / (2 * N)

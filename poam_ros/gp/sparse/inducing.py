@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from ..kernels.attentive import ElevationKernel
+from ..kernels.base import ElevationKernel
 from ..linalg.factors import pivoted_cholesky
 
 #: Up to this many candidates their whole covariance is kept (32 MB); beyond, what is asked for.

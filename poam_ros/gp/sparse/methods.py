@@ -1,6 +1,6 @@
 """The methods, each a row: how Z is chosen, how q(u) is updated, what trains the rest.
 
-The functions are named, and looked up when a model is built (``online.Recipe``): the table itself
+The functions are named, and looked up when a model is built (``recipe.Recipe``): the table itself
 needs no torch.
 """
 

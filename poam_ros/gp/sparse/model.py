@@ -10,7 +10,8 @@ from gpytorch.likelihoods import GaussianLikelihood
 from torch import Tensor, nn
 
 from ..data import Prediction
-from ..kernels.attentive import ElevationKernel
+from ..kernels.base import ElevationKernel
+from ..linalg.blas import syrk, trsm
 from ..linalg.factors import (
     Factor,
     Indefinite,
@@ -18,9 +19,7 @@ from ..linalg.factors import (
     cholesky,
     factorise_indefinite,
     mirrored_,
-    solve_lower,
     solve_posdef,
-    square_lower,
 )
 
 
@@ -107,8 +106,8 @@ class SparseGP(nn.Module):
         """Mean [M] and root [M, M], lower triangular, of v = L^-1 u with Kuu = L L^T."""
         assert self.q is not None
         L = self.prior()[1].L
-        m = solve_lower(L, self.q.m.unsqueeze(-1)).squeeze(-1)
-        return m, solve_lower(L, self.q.root).tril()
+        m = trsm(L, self.q.m.unsqueeze(-1)).squeeze(-1)
+        return m, trsm(L, self.q.root).tril()
 
     @torch.no_grad()
     def predict(self, X: Tensor, noise: bool = True, chunk: int = 1000) -> Prediction:
@@ -187,10 +186,10 @@ class SparseGP(nn.Module):
             assert self.q is not None
             L = self.prior()[1].L
             # Q = L^-T (I - L^-1 S L^-T) L^-1: the difference is taken where all is of size one.
-            root = solve_lower(L, self.q.root)
-            rest = square_lower(root, -1.0, onto=torch.eye(len(L)).to(L))
-            half = solve_lower(L, mirrored_(rest), transposed=True)
-            Q = factorise_indefinite(solve_lower(L, half.mT, transposed=True))
+            root = trsm(L, self.q.root)
+            rest = syrk(root, -1.0, onto=torch.eye(len(L)).to(L))
+            half = trsm(L, mirrored_(rest), transposed=True)
+            Q = factorise_indefinite(trsm(L, half.mT, transposed=True))
             c = solve_posdef(L, self.q.m.unsqueeze(-1)).squeeze(-1)
             self._predictor = _Predictor(self.Z[Q.order], c[Q.order], Q)
         return self._predictor

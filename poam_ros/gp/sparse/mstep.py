@@ -18,7 +18,7 @@ from .state import packed, parameters_of, put_parameters, unpacked
 from .variational import Epoch
 
 if TYPE_CHECKING:
-    from ..kernels.attentive import ElevationKernel
+    from ..kernels.base import ElevationKernel
     from ..models import SparseOptions
 
 

@@ -11,17 +11,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ...errors import CholeskyError
-from ..linalg.factors import (
-    Factor,
-    add_jitter,
-    cholesky,
-    double_lower,
-    inverse_lower,
-    lower_product,
-    mirrored_,
-    square_lower,
-    symmetric_product,
-)
+from ..linalg.blas import potri, symm, syr2k, syrk, trmm
+from ..linalg.factors import Factor, add_jitter, cholesky, mirrored_
 from .model import Posterior
 
 Factorise = Callable[[Tensor, str], Factor]
@@ -127,11 +118,11 @@ class _Elbo(torch.autograd.Function):
     ) -> Tensor:
         B, s2 = Kuf.shape[1], noise.item()
         L = factorise(Kuu, "Kuu of the M-step").L
-        C = mirrored_(inverse_lower(L))
-        A, c = symmetric_product(C, Kuf), C @ m
-        CR = lower_product(C, root)
-        N = square_lower(CR, -1.0, onto=C)
-        NKuf = symmetric_product(N, Kuf)
+        C = mirrored_(potri(L))
+        A, c = symm(C, Kuf), C @ m
+        CR = trmm(C, root)
+        N = syrk(CR, -1.0, onto=C)
+        NKuf = symm(N, Kuf)
         mu, v = Kuf.mT @ c, kff - (NKuf * Kuf).sum(0)
         error = y - mu
         quadratic = (error.square() + v).mean().item()
@@ -143,7 +134,7 @@ class _Elbo(torch.autograd.Function):
         # mu and v pull on Kuf directly, and on Kuu through C: dKuu -= sym(X A^T)
         X = NKuf.mul_(-2 * h).add_(A, alpha=h).addr_(c, g)
         # Kuu is symmetric: the entries below its diagonal speak for those above as well.
-        dKuu = double_lower(X, A, -1.0, onto=N.addr_(c, c, alpha=-1), keep=1 / num_data).tril_()
+        dKuu = syr2k(X, A, -1.0, 1 / num_data, onto=N.addr_(c, c, alpha=-1)).tril_()
         dKuu.diagonal().mul_(0.5)
         dKuf = X.add_(A, alpha=-h)
         dnoise = noise.new_tensor(0.5 / s2 - 0.5 * quadratic / s2**2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -15,41 +14,16 @@ from ...maps import UpdateReport
 from ..data import Dataset, DataStore, Prediction
 from ..interface import ModelState
 from ..kernels.others import KERNELS
-from . import inducing, training, variational
-from .inducing import Choice, Select
+from .inducing import Choice
 from .methods import Method
 from .model import Posterior, SparseGP
 from .mstep import Context, Learned, MStep, make_optimizer
+from .recipe import Recipe
 from .state import packed, parameters_of, put_parameters, unpacked
-from .training import Objective, Train
-from .variational import Epoch, Evidence, Update
+from .variational import Epoch, Evidence
 
 if TYPE_CHECKING:
     from ..models import SparseOptions
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """A row of METHODS, its functions looked up."""
-
-    select: Select
-    update: Update
-    objective: Objective
-    train: Train
-    learns: frozenset[str]
-    train_first: bool
-
-    @classmethod
-    def of(cls, method: Method) -> Recipe:
-        """Of a row."""
-        return cls(
-            getattr(inducing, method.select),
-            getattr(variational, method.update),
-            getattr(training, method.objective),
-            getattr(training, method.train),
-            method.learns,
-            method.train_first,
-        )
 
 
 def build(
@@ -168,7 +142,7 @@ class OnlineSparseGP:
         with torch.no_grad():
             chosen = self.recipe.select(self._choice(new))
         self._context = Context(self.epoch, chosen.bare, new)
-        if self._learned is None or not chosen.unchanged:
+        if not chosen.unchanged:
             self._learned = None
         selected = perf_counter()
         if self.recipe.train_first:

@@ -9,16 +9,8 @@ import torch
 from torch import Tensor
 
 from ..data import Dataset
-from ..linalg.factors import (
-    Factor,
-    add_jitter,
-    divide_lower,
-    reversed_cholesky,
-    solve_lower,
-    solve_posdef,
-    symmetric_product,
-    whitened,
-)
+from ..linalg.blas import symm, trsm
+from ..linalg.factors import Factor, add_jitter, reversed_cholesky, solve_posdef, whitened
 from .inducing import Inducing
 from .model import Posterior, SparseGP
 
@@ -40,7 +32,7 @@ class DataTerms:
 
     def projected(self, P: Tensor) -> DataTerms:
         """P^T Kuf y and P^T Kuf Kfu P, P [M', M] (Eqs. 12 and 13)."""
-        projected = P.mT @ symmetric_product(self.matrix, P)
+        projected = P.mT @ symm(self.matrix, P)
         return DataTerms(P.mT @ self.vector, 0.5 * (projected + projected.mT))
 
     def __add__(self, new: DataTerms) -> DataTerms:
@@ -100,9 +92,9 @@ def closed_form(
     W = whitened(L, terms.matrix) / noise
     # B = R^T R: then S = L R^-1 (L R^-1)^T, and this root is lower triangular
     R = reversed_cholesky(add_jitter(W, 1.0), model.factorise, "I + L^-1 Kuf Kfu L^-T / noise")
-    root = divide_lower(L, R)
-    w = solve_lower(L, terms.vector.unsqueeze(-1)) / noise
-    m = root @ solve_lower(R, w, transposed=True)
+    root = trsm(R, L, right=True)
+    w = trsm(L, terms.vector.unsqueeze(-1)) / noise
+    m = root @ trsm(R, w, transposed=True)
     logdet = 2 * (L.diagonal().log().sum() - R.diagonal().log().sum())
     return Posterior(m.squeeze(-1), root, logdet), DataTerms(w.squeeze(-1), W)
 

@@ -1,5 +1,6 @@
 """The kernel in C and in torch: values, gradients, grids; from few data to thousands."""
 
+import contextlib
 import math
 
 import pytest
@@ -8,7 +9,8 @@ from problems import make_kernel, make_online, scattered
 
 from poam_ros.gp.data import Dataset
 from poam_ros.gp.kernels import native
-from poam_ros.gp.kernels.attentive import AttentiveKernel, grid_points
+from poam_ros.gp.kernels.attentive import AttentiveKernel
+from poam_ros.gp.kernels.base import grid_points
 from poam_ros.gp.linalg.factors import mirrored
 from poam_ros.gp.sparse.objectives import elbo_loss
 
@@ -16,17 +18,17 @@ needs_native = pytest.mark.skipif(native.BACKEND != "native", reason="no compile
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 
 
-@pytest.fixture
-def without_native(monkeypatch):
-    """Torch alone, from here on."""
-    return lambda: monkeypatch.setattr(native, "_library", None)
+@pytest.fixture(params=[pytest.param(True, marks=needs_native), False], ids=["native", "torch"])
+def backend(request):
+    """With the compiled kernel, then with torch alone."""
+    with contextlib.nullcontext() if request.param else native.left_aside():
+        yield
 
 
-def both(monkeypatch, compute):
+def both(compute):
     """The result of the compiled kernel and of torch alone."""
     compiled = compute()
-    with monkeypatch.context() as patch:
-        patch.setattr(native, "_library", None)
+    with native.left_aside():
         return compiled, compute()
 
 
@@ -38,7 +40,7 @@ def close(found, expected, tolerance=1e-12):
 @needs_native
 @pytest.mark.parametrize("columns", [1, 7, 8, 9, 31, 32, 33, 100])
 @pytest.mark.parametrize("symmetric", [True, False])
-def test_values_and_gradients(columns, symmetric, monkeypatch):
+def test_values_and_gradients(columns, symmetric):
     kernel, X2 = make_kernel(), scattered(columns, 1).X.requires_grad_()
     X1 = X2 if symmetric else scattered(13, 2).X.requires_grad_()
     leaves = [*kernel.parameters(), X2, *([] if symmetric else [X1])]
@@ -48,7 +50,7 @@ def test_values_and_gradients(columns, symmetric, monkeypatch):
         K = kernel.forward(X1, X2)
         return [K.detach(), *torch.autograd.grad((K * G).sum(), leaves)]
 
-    compiled, plain = both(monkeypatch, compute)
+    compiled, plain = both(compute)
     for found, expected in zip(compiled, plain, strict=True):
         close(found, expected, 1e-11)
 
@@ -59,10 +61,10 @@ def test_values_and_gradients(columns, symmetric, monkeypatch):
     [((0.05, 0.5, 10), 2), ((0.1, 0.3, 3), 1), ((0.07, 0.31, 5), 3), ((0.2, 0.2, 1), 2),
      ((0.002, 1.0, 32), 2)],
 )  # fmt: skip
-def test_any_lengthscales_and_dimension(lengthscales, dim, monkeypatch):
+def test_any_lengthscales_and_dimension(lengthscales, dim):
     kernel = AttentiveKernel(*lengthscales, 1.0, torch.Generator().manual_seed(3), dim=dim)
     X = 2 * torch.rand(40, dim, generator=torch.Generator().manual_seed(4)).double() - 1
-    compiled, plain = both(monkeypatch, lambda: kernel.forward(X, X[:11]).detach())
+    compiled, plain = both(lambda: kernel.forward(X, X[:11]).detach())
     close(compiled, plain)
 
 
@@ -76,7 +78,7 @@ def test_far_apart_is_zero_and_the_same_place_is_the_amplitude():
 
 
 @needs_native
-def test_a_gradient_that_is_not_contiguous(monkeypatch):
+def test_a_gradient_that_is_not_contiguous():
     kernel, X1, X2 = make_kernel(), scattered(20, 1).X, scattered(30, 2).X
     G = torch.randn(30, 20, generator=torch.Generator().manual_seed(0)).double().mT
 
@@ -84,7 +86,7 @@ def test_a_gradient_that_is_not_contiguous(monkeypatch):
         K = kernel.forward(X1, X2)
         return torch.autograd.grad(K, list(kernel.parameters()), G)
 
-    for found, expected in zip(*both(monkeypatch, compute), strict=True):
+    for found, expected in zip(*both(compute), strict=True):
         close(found, expected)
 
 
@@ -95,11 +97,8 @@ def test_too_many_lengthscales_are_left_to_torch():
     assert kernel.forward(X, X).shape == (10, 10)
 
 
-@pytest.mark.parametrize("compiled", [pytest.param(True, marks=needs_native), False])
 @pytest.mark.parametrize("shape", [(1, 1), (5, 64), (33, 65), (70, 20)])
-def test_a_grid_equals_its_points(shape, compiled, without_native):
-    if not compiled:
-        without_native()
+def test_a_grid_equals_its_points(shape, backend):
     kernel, Z = make_kernel(), scattered(50, 1).X
     y, x = (torch.linspace(-1, 0.9, count, dtype=torch.float64) for count in shape)
     with torch.no_grad():
@@ -107,11 +106,8 @@ def test_a_grid_equals_its_points(shape, compiled, without_native):
         close(found.flatten(1), kernel.forward(Z, grid_points(x, y)))
 
 
-@pytest.mark.parametrize("compiled", [pytest.param(True, marks=needs_native), False])
 @pytest.mark.parametrize(("num_inducing", "count"), [(500, 30), (60, 400)])
-def test_the_map_of_a_grid_equals_its_points(num_inducing, count, compiled, without_native):
-    if not compiled:
-        without_native()
+def test_the_map_of_a_grid_equals_its_points(num_inducing, count, backend):
     online = make_online(num_inducing, steps=3, minibatch=64)
     online.update(scattered(count, 0))
     x = torch.linspace(-1, 1, 70, dtype=torch.float64)
@@ -145,12 +141,12 @@ CLUSTER = Dataset(
     [(500, [scattered(3, 0)]), (500, [CLUSTER, scattered(20, 1)]), (300, [scattered(5000, 2)])],
     ids=["three data", "cluster", "N = 5000"],
 )
-def test_one_step_from_the_same_state(num_inducing, batches, monkeypatch):
+def test_one_step_from_the_same_state(num_inducing, batches):
     # Step by step from the same Z: which pivot comes first is a tie that rounding decides.
     online = make_online(num_inducing, steps=2, minibatch=128)
     for batch in batches:
         online.update(batch)
-    compiled, plain = both(monkeypatch, lambda: step(online))
+    compiled, plain = both(lambda: step(online))
     for found, expected in zip(compiled, plain, strict=True):
         close(found, expected, 1e-8 * max(1.0, expected.abs().max().item()))
     X = scattered(200, 9).X
@@ -159,7 +155,7 @@ def test_one_step_from_the_same_state(num_inducing, batches, monkeypatch):
         online.model.hyperparameters_changed()
         return online.predict(X)
 
-    compiled, plain = both(monkeypatch, predict)
+    compiled, plain = both(predict)
     close(compiled.mean, plain.mean, 1e-8)
     close(compiled.variance, plain.variance, 1e-8)
 
@@ -172,11 +168,9 @@ def test_repeated_points_are_inducing_once():
 
 
 @pytest.mark.parametrize("size", [1, 15, 16, 17, 50])
-def test_mirrored(size, without_native):
+def test_mirrored(size, backend):
     A = torch.randn(size, size, generator=torch.Generator().manual_seed(1)).double()
     expected = A.tril() + A.tril(-1).mT
-    close(mirrored(A), expected, 0)
-    without_native()
     close(mirrored(A), expected, 0)
 
 

@@ -10,7 +10,8 @@ from poam_ros.gp.data import Dataset
 from poam_ros.gp.kernels.others import KERNELS
 from poam_ros.gp.models import MODELS, SparseOptions
 from poam_ros.gp.sparse.methods import METHODS
-from poam_ros.gp.sparse.online import Recipe, build
+from poam_ros.gp.sparse.online import build
+from poam_ros.gp.sparse.recipe import Recipe
 from poam_ros.settings import rows
 
 XS = scattered(40, 99).X

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -67,6 +69,17 @@ _library = _load()
 
 #: What computes the kernel, for logs and benchmarks.
 BACKEND = "native" if _library else "torch"
+
+
+@contextmanager
+def left_aside() -> Iterator[None]:
+    """Torch alone while this lasts, for the whole process: what the library is compared with."""
+    global _library
+    kept, _library = _library, None
+    try:
+        yield
+    finally:
+        _library = kept
 
 
 def usable(X1: Tensor, X2: Tensor, bases: int) -> bool:
