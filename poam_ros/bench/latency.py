@@ -29,7 +29,7 @@ from sensor_msgs.msg import PointCloud2, Range
 
 from ..errors import PoamError
 from ..planning.pilots import start_pose
-from ..ros import messages
+from ..ros import messages, qos
 from ..ros.nodes.mapper import SWITCH_INTERVAL_S, MapperNode
 from ..ros.running import run_node
 from ..survey.gate import RawPing
@@ -74,10 +74,10 @@ class Vehicle(Node):
 
     def __init__(self) -> None:
         super().__init__("vehicle")
-        self._odometry = self.create_publisher(Odometry, "odom", messages.SENSOR_PUBLISH)
-        self._range = self.create_publisher(Range, "sonar/range", messages.SENSOR_PUBLISH)
-        self.create_subscription(PoseStamped, "goal_pose", self._on_goal, messages.GOAL)
-        self.create_subscription(PointCloud2, "map/points", self._on_map, messages.LATCHED)
+        self._odometry = self.create_publisher(Odometry, "odom", qos.SENSOR_PUBLISH)
+        self._range = self.create_publisher(Range, "sonar/range", qos.SENSOR_PUBLISH)
+        self.create_subscription(PoseStamped, "goal_pose", self._on_goal, qos.GOAL)
+        self.create_subscription(PointCloud2, "map/points", self._on_map, qos.LATCHED)
         self._terrain = load_terrain("seamounts")
         self._rng = np.random.default_rng(0)
         self._position = np.array(start_pose(WORKSPACE)[:2])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 
 from ..clock import SECOND
+from ..runs.scoring import MapReport
 from .messages import write_diagnostics
 
 if TYPE_CHECKING:
@@ -23,23 +24,12 @@ def describe(node: MapperNode) -> DiagnosticArray:
     )
 
 
-def describe_map(node: MapperNode, snapshot: MapSnapshot, stamp_ns: int) -> DiagnosticArray:
-    """What belongs to one published map: a status of its own, called on the worker's thread.
-
-    The targets' mean and variance are what MSLL compares with.
-    """
+def report_of(node: MapperNode, snapshot: MapSnapshot, stamp_ns: int) -> MapReport:
+    """What belongs to one published map; called on the worker's thread."""
     status, targets = node.worker.status, node.worker.targets
-    values = {
-        "map_stamp_ns": stamp_ns,
-        "samples": snapshot.samples,
-        "target_mean": float(targets.mean()),
-        "target_variance": float(targets.var()),
-        "update_s": status.report.update_s if status.report is not None else float("nan"),
-        "predict_s": status.predict_s,
-        **_picture_bounds(node),
-    }
-    name = node.get_fully_qualified_name().lstrip("/") + ": map"
-    return write_diagnostics(name, DiagnosticStatus.OK, "published", values, stamp_ns)
+    update_s = status.report.update_s if status.report is not None else float("nan")
+    mean, variance = float(targets.mean()), float(targets.var())
+    return MapReport(stamp_ns, snapshot.samples, mean, variance, update_s, status.predict_s)
 
 
 def _judged(node: MapperNode) -> tuple[bytes, str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 from zipfile import BadZipFile
 
 import numpy as np
@@ -16,9 +16,11 @@ import yaml
 
 from ..errors import InputError
 from ..geometry import Extent, Grid
-from ..mapping import MapSnapshot
 from ..world.terrain import Terrain
 from .metrics import Metrics
+
+if TYPE_CHECKING:
+    from ..mapping import MapSnapshot
 
 #: Columns of epochs.csv, one row per decision epoch.
 EPOCH_COLUMNS = (
@@ -199,6 +201,8 @@ def read_map(path: Path) -> MapSnapshot:
     Raises:
         InputError: if the file is missing or holds something else.
     """
+    from ..mapping import MapSnapshot
+
     try:
         with np.load(path) as data:
             return MapSnapshot(

@@ -27,15 +27,10 @@ from visualization_msgs.msg import MarkerArray
 
 from poam_ros.clock import SECOND
 from poam_ros.errors import CholeskyError
-from poam_ros.ros.messages import (
-    LATCHED,
-    SENSOR_PUBLISH,
-    read_diagnostics,
-    read_map_cloud,
-    write_odometry,
-    write_range,
-)
+from poam_ros.ros.clouds import read_map_cloud
+from poam_ros.ros.messages import read_diagnostics, write_odometry, write_range
 from poam_ros.ros.nodes.mapper import MapperNode
+from poam_ros.ros.qos import LATCHED, SENSOR_PUBLISH
 from poam_ros.runs.folder import read_map, read_table
 from poam_ros.survey.gate import RawPing
 from poam_ros.survey.odometry import VehicleState

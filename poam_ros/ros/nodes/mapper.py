@@ -6,6 +6,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,22 +18,25 @@ from rclpy.duration import Duration
 from rclpy.event_handler import SubscriptionEventCallbacks, UnsupportedEventTypeError
 from rclpy.node import Node
 from sensor_msgs.msg import Range
-from std_msgs.msg import String, UInt64
+from std_msgs.msg import Float64MultiArray, String, UInt64
 from std_srvs.srv import Trigger
 
 from ...clock import SECOND
 from ...geometry import Extent, map_grid
+from ...maps import ElevationMap
 from ...survey.gate import GateSettings, PingGate
-from ..diagnostics import describe, describe_map
+from ..diagnostics import describe, report_of
 from ..map_topics import MapTopics
-from ..messages import LATCHED, SENSOR_READ, bare_frame, read_odometry, read_range
+from ..messages import bare_frame, read_odometry, read_range, write_report
 from ..parameters import MAPPER, declare
+from ..qos import KEPT, LATCHED, SENSOR_READ
 from ..running import run_node, subscribe
 from ..transforms import FrameChanger
 
 if TYPE_CHECKING:
     from ...drivers.thread import MapWorker
     from ...mapping import MapSnapshot
+    from ...runs.scoring import MapReport
 
 STATES = ("pilot", "exploring", "paused", "done")
 # The model's thread and the callbacks share the interpreter. At Python's 5 ms a callback that
@@ -61,6 +65,8 @@ class MapperNode(Node):
         self.worker = self._make_worker()
         self.topics = MapTopics(self, self.frame_id, self.grid)
         self._samples = self.create_publisher(UInt64, "map/samples", LATCHED)
+        self._reports = self.create_publisher(Float64MultiArray, "map/report", KEPT)
+        self._report: MapReport | None = None
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
         self.create_service(Trigger, "~/reset", self._on_reset)
         # Wall time: diagnostics and the wait for odometry go on when the simulated clock stands.
@@ -232,10 +238,18 @@ class MapperNode(Node):
         self._samples.publish(UInt64(data=self.samples))
 
     def _publish_map(self, snapshot: MapSnapshot, stamp_ns: int) -> None:
-        self._unless_shut_down(lambda: self.topics.publish(snapshot, stamp_ns))
-        self._unless_shut_down(
-            lambda: self._diagnostics.publish(describe_map(self, snapshot, stamp_ns))
+        drawn = ElevationMap(
+            snapshot.grid,
+            snapshot.mean,
+            snapshot.variance,
+            {"lengthscale": snapshot.lengthscale},
+            snapshot.inducing_points,
+            snapshot.samples,
+            stamp_ns,
         )
+        self._report = report_of(self, snapshot, stamp_ns)
+        self._unless_shut_down(lambda: self.topics.publish(drawn))
+        self._unless_shut_down(lambda: self._reports.publish(write_report(self._report)))
 
     def _publish_unknown(self) -> None:
         self._unless_shut_down(lambda: self.topics.publish_unknown(self.now_ns()))
@@ -254,6 +268,8 @@ class MapperNode(Node):
             return
         self.get_logger().info(f"the mission is done: {len(z)} samples in the map")
         self._write_results(snapshot, xy, z)
+        if self._report is not None:
+            self._reports.publish(write_report(replace(self._report, finished=True)))
 
     def _write_results(self, snapshot: MapSnapshot | None, xy: np.ndarray, z: np.ndarray) -> None:
         from ...runs.folder import write_map, write_samples

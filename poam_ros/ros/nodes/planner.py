@@ -23,11 +23,12 @@ from std_srvs.srv import Trigger
 from ...clock import SECOND
 from ...errors import InputError
 from ...geometry import Extent
+from ...maps import ElevationMap
 from ...planning.pilots import PILOTS
 from ...planning.planners import PLANNERS, discount_visited
 from ...survey.mission import DONE, EXPLORING, PILOT, Mission
 from ...survey.refusals import Refusals
-from .. import messages
+from .. import clouds, messages, qos
 from ..parameters import PLANNER, declare
 from ..running import run_node, subscribe
 from ..transforms import FrameChanger
@@ -60,7 +61,7 @@ class PlannerNode(Node):
             max_samples=p.max_samples,
             max_duration=p.max_duration,
         )
-        self._map: messages.ReceivedMap | None = None
+        self._map: ElevationMap | None = None
         # Where the vehicle was (stamp in ns, x, y) since the latest map
         self._track: deque[tuple[int, float, float]] = deque(maxlen=TRACK_LENGTH)
         self._frames = FrameChanger(self, p.frame_id)
@@ -72,13 +73,13 @@ class PlannerNode(Node):
 
     def _open(self) -> None:
         """Create publishers, subscriptions, services and timers; publish the first state."""
-        self._goals = self.create_publisher(PoseStamped, "goal_pose", messages.GOAL)
-        self._plans = self.create_publisher(Path, "plan", messages.LATCHED)
-        self._states = self.create_publisher(String, "mission/state", messages.LATCHED)
+        self._goals = self.create_publisher(PoseStamped, "goal_pose", qos.GOAL)
+        self._plans = self.create_publisher(Path, "plan", qos.LATCHED)
+        self._states = self.create_publisher(String, "mission/state", qos.LATCHED)
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
-        subscribe(self, Odometry, "odom", self._on_odometry, messages.SENSOR_READ)
-        self.create_subscription(PointCloud2, "map/points", self._on_map, messages.LATCHED)
-        self.create_subscription(UInt64, "map/samples", self._on_samples, messages.LATCHED)
+        subscribe(self, Odometry, "odom", self._on_odometry, qos.SENSOR_READ)
+        self.create_subscription(PointCloud2, "map/points", self._on_map, qos.LATCHED)
+        self.create_subscription(UInt64, "map/samples", self._on_samples, qos.LATCHED)
         self.create_service(Trigger, "~/pause", self._on_pause)
         self.create_service(Trigger, "~/resume", self._on_resume)
         self.create_timer(GOAL_PERIOD, self._on_timer)
@@ -132,7 +133,7 @@ class PlannerNode(Node):
             self._refusals.add("map_frame", f"map/points: expected {self._p.frame_id}, got {frame}")
             return
         try:
-            self._map = messages.read_map_cloud(message)
+            self._map = clouds.read_map_cloud(message)
             while self._track and self._track[0][0] <= self._map.stamp_ns:
                 self._track.popleft()
         except InputError as error:
