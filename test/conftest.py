@@ -29,7 +29,10 @@ def ros_env():
 
 @pytest.fixture
 def ros():
-    """rclpy's default context; `ros(factory)` makes a node that spins on a thread of its own."""
+    """rclpy's default context; `ros(factory)` makes a node that spins on a thread of its own.
+
+    One of ours is configured and activated, unless ``up`` is false.
+    """
     rclpy = pytest.importorskip("rclpy")
     from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 
@@ -40,8 +43,11 @@ def ros():
         with contextlib.suppress(ExternalShutdownException):
             executor.spin()
 
-    def start(factory, **options):
+    def start(factory, up=True, **options):
         node = factory(**options)
+        if up and hasattr(node, "activate"):
+            node.configure()
+            node.activate()
         executor = SingleThreadedExecutor()
         executor.add_node(node)
         thread = threading.Thread(target=spin, args=(executor,), daemon=True)

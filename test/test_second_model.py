@@ -1,79 +1,22 @@
-"""A map model of another kind, here alone, goes through every room without a change outside."""
+"""A map model of another kind goes through every room without a change outside the tests."""
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
+from toy import Toy, ToyOptions
 
 from poam_ros.drivers.mission_settings import MissionSettings
 from poam_ros.drivers.missions import run_mission
 from poam_ros.errors import InputError
 from poam_ros.geometry import Extent, Grid
-from poam_ros.gp.data import Dataset, Prediction
-from poam_ros.gp.interface import ModelState
 from poam_ros.gp.models import MODELS, Model, ModelSettings, SparseOptions
 from poam_ros.mapping import BathymetricMapper
-from poam_ros.maps import UpdateReport
 from poam_ros.runs.folder import read_map, read_table, write_map
-from poam_ros.settings import check, setting
 from poam_ros.world.terrain import load_terrain
 
 WORKSPACE = Extent(-30, 30, -30, 30)
-
-
-@dataclass(frozen=True)
-class ToyOptions:
-    """Of inverse-distance weighting."""
-
-    power: float = setting(4.0, "How fast a datum's weight falls", minimum=1.0, maximum=9.0)
-
-    def __post_init__(self):
-        check(self)
-
-
-class Toy:
-    """Inverse-distance weighting: no inducing points, no lengthscale, no covariance."""
-
-    extra_jitter = 0.0
-
-    def __init__(self, options, seed, device):
-        self.power, self.device = options.power, device
-        self.data = Dataset(torch.empty(0, 2).double(), torch.empty(0).double())
-        self.support = torch.empty(0, 2).double()
-
-    def update(self, new):
-        X, y = torch.cat([self.data.X, new.X]), torch.cat([self.data.y, new.y])
-        self.data = Dataset(X, y)
-        return UpdateReport({"keeping": 1e-6}, noise_std=0.5)
-
-    def train(self, steps):
-        return UpdateReport({}, noise_std=0.5)
-
-    def predict(self, X, noise=True):
-        squared = (X.unsqueeze(1) - self.data.X).square().sum(-1) + 1e-4
-        weights = squared ** (-self.power / 2)
-        mean = weights @ self.data.y / weights.sum(1)
-        return Prediction(mean, squared.min(1).values.clamp_max(1.0) + (0.25 if noise else 0.0))
-
-    def predict_grid(self, x, y, noise=True):
-        points = torch.cartesian_prod(y, x).flip(-1)
-        found = self.predict(points, noise)
-        shape = (len(y), len(x))
-        return Prediction(found.mean.reshape(shape), found.variance.reshape(shape))
-
-    def covariance(self, X, noise=True):
-        return None
-
-    def fields(self, X):
-        return {}
-
-    def state(self):
-        return ModelState({"X": self.data.X, "y": self.data.y})
-
-    def restore(self, state):
-        self.data = Dataset(state.tree["X"], state.tree["y"])
 
 
 @pytest.fixture(autouse=True)
@@ -159,15 +102,15 @@ def test_its_cloud_and_pictures_are_written(mapper):
     with warnings.catch_warnings():
         warnings.simplefilter("default")  # ROS's own
         pytest.importorskip("rclpy")
-        messages = pytest.importorskip("poam_ros.ros.messages")
+        clouds = pytest.importorskip("poam_ros.ros.clouds")
     drawn = mapper.map(Grid.cells(WORKSPACE, 2.0))
-    received = messages.read_map_cloud(messages.write_map_cloud(drawn, 1, "map"))
+    received = clouds.read_map_cloud(clouds.write_map_cloud(drawn, "map"))
     np.testing.assert_array_equal(received.mean, drawn.mean.astype(np.float32))
     assert np.isnan(received.lengthscale).all()
-    picture, bounds = messages.write_occupancy(drawn.grid, drawn.lengthscale, 1, "map")
+    picture, bounds = clouds.write_occupancy(drawn.grid, drawn.lengthscale, 1, "map")
     assert set(picture.data) == {-1} and bounds is None
-    assert max(messages.write_occupancy(drawn.grid, drawn.mean, 1, "map")[0].data) == 100
-    (marker,) = messages.write_inducing_points(drawn.support, 0.0, 1.0, 1, "map").markers
+    assert max(clouds.write_occupancy(drawn.grid, drawn.mean, 1, "map")[0].data) == 100
+    (marker,) = clouds.write_support(drawn.support, 0.0, 1.0, 1, "map").markers
     assert marker.action == marker.DELETE
 
 

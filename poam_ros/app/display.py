@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..survey.mission import DONE
 
 if TYPE_CHECKING:
-    from ..ros.nodes.monitor import Progress
+    from ..runs.recorder import Progress
 
 LIVE_PERIOD = 0.25  # s between two pictures
 LINE_PERIOD = 10.0  # s between two lines, where the state stays the same
 
 
 class Display:
-    """A live picture by rich in a terminal; else a line now and then on standard output."""
+    """A live picture by rich in a terminal; else a line now and then on standard output.
 
-    def __init__(self) -> None:
+    Args:
+        clock: seconds that only grow.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._live: Any = None
         self._shown_at = 0.0
         self._state = ""
@@ -47,7 +53,7 @@ class Display:
 
     def show(self, progress: Progress) -> None:
         """Show the progress, if it is time to."""
-        now = time.monotonic()
+        now = self._clock()
         if self._live is not None:
             if now - self._shown_at >= LIVE_PERIOD:
                 self._shown_at = now

@@ -25,7 +25,8 @@ from ..ros.parameters import NODES
 from .processes import Children
 
 if TYPE_CHECKING:
-    from ..ros.nodes.monitor import MonitorNode, Progress
+    from ..ros.nodes.monitor import MonitorNode
+    from ..runs.recorder import Progress
 
 FINISHED, FAILED, WRONG_ARGUMENTS, INTERRUPTED = 0, 1, 2, 130
 CHILDREN = ("mapper", "planner", "simulator")
@@ -151,7 +152,7 @@ def _run(options: dict[str, Any]) -> int:
                 if status != FINISHED:
                     # The mapper writes what it has when it is ended, the monitor after it.
                     children.stop()
-                    monitor.conclude()
+                    monitor.recorder.conclude()
         finally:
             children.stop()
         if status == FINISHED:
@@ -197,13 +198,13 @@ def _follow(
         executor.spin_once(timeout_sec=0.1)
         display.show(monitor.progress)
         if interrupted:
-            return FINISHED if monitor.succeeded else INTERRUPTED
+            return FINISHED if monitor.recorder.succeeded else INTERRUPTED
         ended = children.ended()
         if ended is not None:
             name, status, last_line = ended
             _complain(f"{name} ended with exit status {status}: {last_line}")
             return WRONG_ARGUMENTS if status == WRONG_ARGUMENTS else FAILED
-    return FINISHED if monitor.succeeded else FAILED
+    return FINISHED if monitor.recorder.succeeded else FAILED
 
 
 @contextmanager
@@ -223,6 +224,8 @@ def _monitor(options: dict[str, Any]) -> Iterator[tuple[MonitorNode, Any]]:
         raise InputError(str(error)) from None
     try:
         node, executor = MonitorNode(), SingleThreadedExecutor()
+        node.configure()
+        node.activate()
         executor.add_node(node)
         yield node, executor
         executor.remove_node(node)

@@ -29,9 +29,10 @@ from sensor_msgs.msg import PointCloud2, Range
 
 from ..errors import PoamError
 from ..planning.pilots import start_pose
-from ..ros import messages
+from ..ros import messages, qos
 from ..ros.nodes.mapper import SWITCH_INTERVAL_S, MapperNode
 from ..ros.running import run_node
+from ..survey.events import Drawn
 from ..survey.gate import RawPing
 from ..survey.odometry import VehicleState
 from ..world.terrain import WORKSPACE, load_terrain
@@ -54,16 +55,15 @@ class TimedMapper(MapperNode):
         self.delays.append((time.time_ns() - messages.stamp_to_ns(message.header.stamp)) * 1e-9)
         super()._on_odometry(message)
 
-    def _publish_map(self, snapshot: Any, stamp_ns: int) -> None:
+    def _publish_map(self, drawn: Drawn) -> None:
         start = time.perf_counter()
-        super()._publish_map(snapshot, stamp_ns)
-        report = self.worker.status.report
-        assert report is not None
+        super()._publish_map(drawn)
+        assert drawn.learned is not None
         self.drawn.append(
             {
                 "publish_s": time.perf_counter() - start,
-                "predict_s": self.worker.status.predict_s,
-                "update_s": report.update_s,
+                "predict_s": drawn.predict_s,
+                "update_s": drawn.learned.report.update_s,
                 "odometry": len(self.delays),
             }
         )
@@ -74,10 +74,10 @@ class Vehicle(Node):
 
     def __init__(self) -> None:
         super().__init__("vehicle")
-        self._odometry = self.create_publisher(Odometry, "odom", messages.SENSOR_PUBLISH)
-        self._range = self.create_publisher(Range, "sonar/range", messages.SENSOR_PUBLISH)
-        self.create_subscription(PoseStamped, "goal_pose", self._on_goal, messages.GOAL)
-        self.create_subscription(PointCloud2, "map/points", self._on_map, messages.LATCHED)
+        self._odometry = self.create_publisher(Odometry, "odom", qos.SENSOR_PUBLISH)
+        self._range = self.create_publisher(Range, "sonar/range", qos.SENSOR_PUBLISH)
+        self.create_subscription(PoseStamped, "goal_pose", self._on_goal, qos.GOAL)
+        self.create_subscription(PointCloud2, "map/points", self._on_map, qos.LATCHED)
         self._terrain = load_terrain("seamounts")
         self._rng = np.random.default_rng(0)
         self._position = np.array(start_pose(WORKSPACE)[:2])

@@ -13,15 +13,22 @@ from ..survey.session import Session
 
 
 def mapper_status(
-    session: Session, now: Moment, alive: bool, lost: Mapping[str, int], lost_lately: int
+    session: Session,
+    now: Moment,
+    alive: bool,
+    lost: Mapping[str, int],
+    lost_lately: int,
+    bounds: Mapping[str, tuple[float, float]],
 ) -> tuple[bytes, str, dict[str, object]]:
     """The mapper's state as a diagnostic level, a text and values.
 
     ``alive``: whether the model's thread runs. ``lost``: messages lost on the way, by topic, and
-    how many of them lately.
+    how many of them lately. ``bounds``: the values at 0 and 100 of each occupancy grid.
     """
-    level, text = _judged(session, alive, lost_lately)
-    return level, text, _ping_counts(session, lost) | _model_numbers(session, now)
+    values = _ping_counts(session, lost) | _model_numbers(session, now)
+    for layer, (low, high) in bounds.items():
+        values |= {f"map/{layer} at 0": low, f"map/{layer} at 100": high}
+    return *_judged(session, alive, lost_lately), values
 
 
 def map_report(drawn: Drawn) -> MapReport:
@@ -81,7 +88,7 @@ def _model_numbers(session: Session, now: Moment) -> dict[str, object]:
     status, report = session.status, session.status.report
     values: dict[str, object] = {
         "mission_state": session.mission_state or "unknown",
-        "backlog": session.backlog,
+        "backlog": len(session.backlog),
         "samples": status.samples,
         "epoch": status.updates,
         "errors": sum(status.errors.values()),

@@ -1,8 +1,6 @@
-"""The mapper's outgoing topics: full-precision map, pictures of it, inducing points."""
+"""The mapper's outgoing topics: full-precision map, pictures of it, its support points."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 from nav_msgs.msg import OccupancyGrid
@@ -11,10 +9,9 @@ from sensor_msgs.msg import PointCloud2
 from visualization_msgs.msg import MarkerArray
 
 from ..geometry import Grid
-from .messages import LATCHED, write_inducing_points, write_map_cloud, write_occupancy
-
-if TYPE_CHECKING:
-    from ..maps import ElevationMap
+from ..maps import ElevationMap
+from .clouds import write_map_cloud, write_occupancy, write_support
+from .qos import LATCHED
 
 LAYERS = ("mean", "variance", "lengthscale")
 
@@ -26,7 +23,8 @@ class MapTopics:
         self._frame_id = frame_id
         self._grid = grid
         self._points = node.create_publisher(PointCloud2, "map/points", LATCHED)
-        self._inducing = node.create_publisher(MarkerArray, "map/inducing_points", LATCHED)
+        # The topic's name is a promise; what is drawn are the places that any model leans on.
+        self._support = node.create_publisher(MarkerArray, "map/inducing_points", LATCHED)
         self._pictures = {
             layer: node.create_publisher(OccupancyGrid, f"map/{layer}", LATCHED) for layer in LAYERS
         }
@@ -35,25 +33,25 @@ class MapTopics:
     def publish_unknown(self, stamp_ns: int) -> None:
         """Say that there is no map yet."""
         self.bounds = {}
-        nothing = write_inducing_points(np.empty((0, 2)), 0.0, 1.0, stamp_ns, self._frame_id)
-        self._inducing.publish(nothing)
+        nothing = write_support(np.empty((0, 2)), 0.0, 1.0, stamp_ns, self._frame_id)
+        self._support.publish(nothing)
         for publisher in self._pictures.values():
             publisher.publish(write_occupancy(self._grid, None, stamp_ns, self._frame_id)[0])
 
-    def publish(self, snapshot: ElevationMap, stamp_ns: int) -> None:
-        """Publish a map on every topic."""
-        self._points.publish(write_map_cloud(snapshot, stamp_ns, self._frame_id))
+    def publish(self, drawn: ElevationMap) -> None:
+        """Publish a map on every topic, with its stamp."""
+        self._points.publish(write_map_cloud(drawn, self._frame_id))
         bounds = {}
         for layer, publisher in self._pictures.items():
-            values = getattr(snapshot, layer)
-            picture, span = write_occupancy(snapshot.grid, values, stamp_ns, self._frame_id)
+            values = getattr(drawn, layer)
+            picture, span = write_occupancy(drawn.grid, values, drawn.stamp_ns, self._frame_id)
             publisher.publish(picture)
             if span is not None:
                 bounds[layer] = span
         self.bounds = bounds
         # Above the map's highest cell, so that no viewer hides them below it.
-        height = float(snapshot.mean.max())
+        height = float(drawn.mean.max())
         size = float(self._grid.x[1] - self._grid.x[0]) / 2 if len(self._grid.x) > 1 else 0.5
-        self._inducing.publish(
-            write_inducing_points(snapshot.support, height, size, stamp_ns, self._frame_id)
+        self._support.publish(
+            write_support(drawn.support, height, size, drawn.stamp_ns, self._frame_id)
         )

@@ -1,4 +1,4 @@
-"""What the simulator sends in every control period, and its terrain and transforms."""
+"""What the simulator sends: clock, odometry, pings, transforms and its terrain."""
 
 from __future__ import annotations
 
@@ -9,25 +9,35 @@ import numpy as np
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import TransformStamped
 from nav_msgs.msg import Odometry
+from rclpy.event_handler import PublisherEventCallbacks
 from rclpy.node import Node
 from rosgraph_msgs.msg import Clock
-from sensor_msgs.msg import Range
+from sensor_msgs.msg import PointCloud2, Range
 
 from ..clock import SECOND
 from ..geometry import Grid
 from ..world.simulation import Ping, Simulation, Step
 from ..world.terrain import Terrain
+from . import qos
+from .clouds import write_cloud
 from .messages import yaw_to_quaternion
 
 ODOMETRY_FRAME, BASE_FRAME, SONAR_FRAME = "odom", "base_link", "sonar_link"
+TERRAIN_CELLS = 400  # largest number of rows or columns of the terrain message
 
 
 class Outgoing:
-    """The messages of every control period, each made once: making costs more than sending."""
+    """The simulator's topics, and the messages of every control period.
 
-    def __init__(self, simulation: Simulation, frame_id: str, field_of_view: float) -> None:
+    Each message is made once: making costs more than sending.
+    """
+
+    def __init__(
+        self, node: Node, simulation: Simulation, frame_id: str, field_of_view: float
+    ) -> None:
+        self._frame_id = frame_id
         self._stamp = Time()
-        self.clock = Clock(clock=self._stamp)
+        self._clock = Clock(clock=self._stamp)
         self._odometry = Odometry(child_frame_id=BASE_FRAME)
         self._odometry.header.frame_id = frame_id
         self._odometry.header.stamp = self._stamp
@@ -40,26 +50,60 @@ class Outgoing:
         self._transform.header.frame_id = ODOMETRY_FRAME
         self._transform.header.stamp = self._stamp
         self._transform.transform.translation.z = simulation.sonar_z
+        self._open(node)
 
-    def set_stamp(self, stamp_ns: int) -> None:
-        """The stamp of clock, odometry and transform."""
-        self._stamp.sec, self._stamp.nanosec = divmod(stamp_ns, SECOND)
+    def _open(self, node: Node) -> None:
+        # The executor spends most of its time on a publisher's default events; readers tell of
+        # settings that do not match as well.
+        silent = {"event_callbacks": PublisherEventCallbacks(use_default_callbacks=False)}
+        publisher = node.create_publisher
+        self._odometry_publisher = publisher(Odometry, "odom", qos.SENSOR_PUBLISH, **silent)
+        self._range_publisher = publisher(Range, "sonar/range", qos.SENSOR_PUBLISH, **silent)
+        self._clock_publisher = None
+        if node.get_parameter("use_sim_time").value:
+            self._clock_publisher = publisher(Clock, "/clock", qos.CLOCK, **silent)
+        self._transforms = transform_broadcaster(node, self._frame_id)
+        self._terrain_publisher = publisher(PointCloud2, "terrain", qos.LATCHED, **silent)
 
-    def odometry_of(self, step: Step) -> Odometry:
+    @property
+    def heard(self) -> bool:
+        """Whether somebody hears both sensors."""
+        sensors = (self._range_publisher, self._odometry_publisher)
+        return all(sensor.get_subscription_count() > 0 for sensor in sensors)
+
+    def send_terrain(self, terrain: Terrain, stamp_ns: int) -> None:
+        """Publish the ground truth."""
+        grid, elevation = thinned(terrain, TERRAIN_CELLS)
+        self._terrain_publisher.publish(
+            write_cloud(grid, {"z": elevation}, stamp_ns, self._frame_id)
+        )
+
+    def send(self, step: Step, offset_ns: int) -> None:
+        """Publish a step; its stamps are the simulation's times and the offset."""
+        self._stamp.sec, self._stamp.nanosec = divmod(step.time_ns + offset_ns, SECOND)
+        if self._clock_publisher is not None:
+            self._clock_publisher.publish(self._clock)
+        self._odometry_publisher.publish(self._odometry_of(step))
+        if self._transforms is not None:
+            self._transforms.sendTransform(self._transform_of(step))
+        for ping in step.pings:
+            self._range_publisher.publish(self._range_of(ping, ping.stamp_ns + offset_ns))
+
+    def _odometry_of(self, step: Step) -> Odometry:
         pose, twist = self._odometry.pose.pose, self._odometry.twist.twist
         pose.position.x, pose.position.y = step.pose.x, step.pose.y
         _, _, pose.orientation.z, pose.orientation.w = yaw_to_quaternion(step.pose.yaw)
         twist.linear.x, twist.angular.z = step.speed, step.turn_rate
         return self._odometry
 
-    def transform_of(self, step: Step) -> TransformStamped:
+    def _transform_of(self, step: Step) -> TransformStamped:
         transform = self._transform.transform
         transform.translation.x, transform.translation.y = step.pose.x, step.pose.y
         _, _, z, w = yaw_to_quaternion(step.pose.yaw)
         transform.rotation.z, transform.rotation.w = z, w
         return self._transform
 
-    def range_of(self, ping: Ping, stamp_ns: int) -> Range:
+    def _range_of(self, ping: Ping, stamp_ns: int) -> Range:
         stamp = self._range.header.stamp
         stamp.sec, stamp.nanosec = divmod(stamp_ns, SECOND)
         self._range.range = float(ping.range)

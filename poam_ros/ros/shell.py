@@ -7,12 +7,15 @@ from contextlib import ExitStack
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.client import Client
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
 from rclpy.node import Node
 from rclpy.publisher import Publisher
-from rclpy.qos import QoSProfile
+from rclpy.service import Service
 from rclpy.subscription import Subscription
+from rclpy.timer import Timer
+from rosgraph_msgs.msg import Clock as ClockMessage
 
 from ..survey.refusals import Refusals
 from .messages import write_diagnostics
@@ -23,10 +26,10 @@ class NodeShell(Node):
     """A node that goes round configure, activate, deactivate, cleanup as often as one likes.
 
     Construction declares parameters, and nothing else. A subclass makes what talks in ``configure``
-    and what acts (timers, threads) in ``activate``; both begin with ``super()``'s. All that is made
-    by the methods here, or given to ``held``, is taken down in reverse order: what ``activate``
-    made in ``deactivate``, what ``configure`` made in ``cleanup``; what is made in between belongs
-    to the state the node is in then.
+    and what acts (timers, threads) in ``activate``; both begin with ``super()``'s. Publishers,
+    subscriptions, services, clients and timers made through the node, by whomever, are destroyed
+    in reverse order: what is made while the node is active in ``deactivate``, what is made while it
+    is configured in ``cleanup``. ``held`` takes what else is to be undone then.
 
     Args:
         name: of the node.
@@ -44,10 +47,12 @@ class NodeShell(Node):
         InputError: a parameter is wrong.
     """
 
+    # Of the class, because rclpy's constructor makes publishers already.
+    configured = active = ended = False
+
     def __init__(self, name: str, table: Iterable[Any], **options: Any) -> None:
         super().__init__(name, **options)
         self._opened, self._started = ExitStack(), ExitStack()
-        self.configured = self.active = self.ended = False
         self.steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.refusals = Refusals(self.get_logger().warning)
         self.values = declare(self, table, self._parameters_changed)
@@ -56,7 +61,7 @@ class NodeShell(Node):
         """Make what talks."""
         self.configured = True
         self.refusals = Refusals(self.get_logger().warning)
-        self._diagnostics = self.publisher(DiagnosticArray, "/diagnostics", 10)
+        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
 
     def activate(self) -> None:
         """Begin to act."""
@@ -68,7 +73,7 @@ class NodeShell(Node):
         self.active = False
 
     def cleanup(self) -> None:
-        """Take down what talks; the node is as it was constructed, with its current parameters."""
+        """Take down what talks, also after a ``configure`` that failed; then as constructed."""
         self._opened.close()
         self.configured = False
 
@@ -98,32 +103,34 @@ class NodeShell(Node):
         """The node's name with its namespace, as diagnostics have it."""
         return self.get_fully_qualified_name().lstrip("/")
 
-    def publisher(
-        self, kind: type, topic: str, qos: QoSProfile | int, **options: Any
-    ) -> Publisher:
-        """As ``create_publisher``."""
-        made = self.create_publisher(kind, topic, qos, **options)
-        self.held.callback(self.destroy_publisher, made)
+    def create_publisher(self, *given: Any, **options: Any) -> Publisher:
+        """As rclpy's."""
+        return self._owned(super().create_publisher(*given, **options), self.destroy_publisher)
+
+    def create_subscription(self, *given: Any, **options: Any) -> Subscription:
+        """As rclpy's."""
+        made = super().create_subscription(*given, **options)
+        # What rclpy makes when simulated time is switched on stays as long as the node.
+        return (
+            made if made.msg_type is ClockMessage else self._owned(made, self.destroy_subscription)
+        )
+
+    def create_service(self, *given: Any, **options: Any) -> Service:
+        """As rclpy's."""
+        return self._owned(super().create_service(*given, **options), self.destroy_service)
+
+    def create_client(self, *given: Any, **options: Any) -> Client:
+        """As rclpy's."""
+        return self._owned(super().create_client(*given, **options), self.destroy_client)
+
+    def create_timer(self, *given: Any, **options: Any) -> Timer:
+        """As rclpy's."""
+        return self._owned(super().create_timer(*given, **options), self.destroy_timer)
+
+    def _owned(self, made: Any, destroy: Callable[[Any], object]) -> Any:
+        if self.configured:
+            self.held.callback(destroy, made)
         return made
-
-    def subscription(
-        self, kind: type, topic: str, callback: Callable[[Any], None], qos: Any, **options: Any
-    ) -> Subscription:
-        """As ``create_subscription``."""
-        made = self.create_subscription(kind, topic, callback, qos, **options)
-        self.held.callback(self.destroy_subscription, made)
-        return made
-
-    def service(self, kind: type, name: str, callback: Callable[[Any, Any], Any]) -> None:
-        """As ``create_service``."""
-        self.held.callback(self.destroy_service, self.create_service(kind, name, callback))
-
-    def timer(
-        self, period: float, callback: Callable[[], None], clock: Clock | None = None
-    ) -> None:
-        """As ``create_timer``, in wall time unless another clock is given."""
-        made = self.create_timer(period, callback, clock=clock or self.steady)
-        self.held.callback(self.destroy_timer, made)
 
     def report(
         self, level: bytes, text: str, values: Mapping[str, object], stamp_ns: int | None = None

@@ -73,7 +73,7 @@ class Session:
         #: Called with every event before it is handled; what it keeps can be replayed.
         self.record: Callable[[Moment, Event], object] | None = None
         self._learner = Learner(mapper, grid)
-        self._backlog = Backlog(policy)
+        self.backlog = Backlog(policy)  # accepted pings that wait for the model
         self._lock = threading.Lock()  # of the backlog and of what is asked for
         self._awaited = False  # somebody announces the mission's states
         self._anew = False  # reset since the pilot survey
@@ -97,11 +97,6 @@ class Session:
         return self.gate.samples
 
     @property
-    def backlog(self) -> int:
-        """Accepted pings that wait for the model."""
-        return len(self._backlog)
-
-    @property
     def status(self) -> Status:
         """What the model did so far."""
         return self._learner.status
@@ -111,18 +106,9 @@ class Session:
         """The latest map, once whoever took it is done with it."""
         return self._learner.map
 
-    @property
-    def policy(self) -> BatchPolicy:
-        """When a batch closes."""
-        return self._backlog.policy
-
-    @policy.setter
-    def policy(self, policy: BatchPolicy) -> None:
-        self._backlog.policy = policy
-
     def everything(self) -> Samples:
         """All accepted samples: the model's, then what waits for it. Not while ``work`` runs."""
-        return Samples.joined([self.mapper.data, self._backlog.samples])
+        return Samples.joined([self.mapper.data, self.backlog.samples])
 
     def handle(self, event: Event, now: Moment) -> Handled:
         """Take what happened; returns the samples that it made, and what is to be said of it."""
@@ -137,7 +123,7 @@ class Session:
                 return True
             if not self.mapper.initialised and not self._may_start():
                 return False
-            return self._backlog.closes(now.ros_ns)
+            return self.backlog.closes(now.ros_ns)
 
     def work(self, now: Moment) -> Iterator[Outcome]:
         """Learn the batch that is due, draw the map, and yield what comes of each as it comes."""
@@ -145,7 +131,7 @@ class Session:
             resetting, final = self._resetting, self._finishing
             self._resetting = self._finishing = False
             # What was queued after a reset was asked for belongs to the new map: it stays.
-            batch = Samples.empty() if resetting else self._backlog.take()
+            batch = Samples.empty() if resetting else self.backlog.take()
         if resetting:
             self._learner.reset()
             yield Cleared()
@@ -170,13 +156,13 @@ class Session:
             batch, tries = Samples.empty() if not keep else batch, tries - 1
             with self._lock:
                 if not self._resetting:
-                    self._backlog.put_back(batch, now.ros_ns, hold=True)
-                    batch = self._backlog.take() if keep and tries else Samples.empty()
+                    self.backlog.put_back(batch, now.ros_ns, hold=True)
+                    batch = self.backlog.take() if keep and tries else Samples.empty()
             yield outcome
 
     def _may_start(self) -> bool:
         """Whether the pilot survey is over."""
-        enough = len(self._backlog) >= self.pilot_samples
+        enough = len(self.backlog) >= self.pilot_samples
         if self._anew:  # after a reset in mid-mission nobody announces a pilot survey
             return enough
         if self.mission_state in (EXPLORING, DONE):
@@ -200,7 +186,7 @@ class Session:
         if not len(samples):
             return NOTHING
         with self._lock:
-            self._backlog.add(samples, now.ros_ns)
+            self.backlog.add(samples, now.ros_ns)
         return Handled(samples)
 
     def _on_state(self, event: MissionState, now: Moment) -> Handled:
@@ -229,7 +215,7 @@ class Session:
 
     def _on_arrived(self, event: Arrived, now: Moment) -> Handled:
         with self._lock:
-            self._backlog.arrive()
+            self.backlog.arrive()
         return NOTHING
 
     def _on_odometry_refused(self, event: OdometryRefused, now: Moment) -> Handled:
@@ -247,7 +233,7 @@ class Session:
     def _on_reset(self, event: Reset, now: Moment) -> Handled:
         with self._lock:
             self._resetting, self._finishing = True, False
-            self._backlog.clear()
+            self.backlog.clear()
         self.gate.renumber()
         if self.gate.closed == "after_mission":
             self.gate.open()

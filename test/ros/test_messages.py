@@ -10,14 +10,16 @@ import pytest
 
 from poam_ros.errors import InputError
 from poam_ros.geometry import Extent, Grid
-from poam_ros.maps import ElevationMap
 
 pytest.importorskip("rclpy")
 messages = pytest.importorskip("poam_ros.ros.messages")
+clouds = pytest.importorskip("poam_ros.ros.clouds")
 
 from nav_msgs.msg import OccupancyGrid  # noqa: E402
 from sensor_msgs.msg import PointCloud2, PointField  # noqa: E402
 
+from poam_ros.maps import ElevationMap  # noqa: E402
+from poam_ros.runs.scoring import MapReport  # noqa: E402
 from poam_ros.survey.gate import RawPing  # noqa: E402
 from poam_ros.survey.odometry import VehicleState  # noqa: E402
 
@@ -29,8 +31,9 @@ def snapshot():
     grid = Grid.cells(Extent(-3, 1, 10, 12), 0.5)  # 4 rows, 8 columns
     rng = np.random.default_rng(0)
     mean, variance, lengthscale = rng.normal(size=(3, *grid.shape))
-    support = rng.normal(size=(7, 2))
-    return ElevationMap(grid, mean, variance, {"lengthscale": lengthscale}, support, 3)
+    return ElevationMap(
+        grid, mean, variance, {"lengthscale": lengthscale}, rng.normal(size=(7, 2)), 3, STAMP
+    )
 
 
 def test_stamps():
@@ -39,13 +42,13 @@ def test_stamps():
 
 
 def test_map_cloud_is_float32_of_the_map(snapshot):
-    cloud = messages.write_map_cloud(snapshot, STAMP, "/map")
+    cloud = clouds.write_map_cloud(snapshot, "/map")
     assert (cloud.height, cloud.width) == (4, 8)
     assert [f.name for f in cloud.fields] == ["x", "y", "z", "variance", "lengthscale"]
     assert {f.datatype for f in cloud.fields} == {PointField.FLOAT32}
     assert cloud.header.frame_id == "map"
     assert cloud.is_dense
-    received = messages.read_map_cloud(cloud)
+    received = clouds.read_map_cloud(cloud)
     assert received.stamp_ns == STAMP
     for layer in ("mean", "variance", "lengthscale"):
         sent = getattr(snapshot, layer).astype(np.float32)
@@ -55,7 +58,7 @@ def test_map_cloud_is_float32_of_the_map(snapshot):
 
 
 def test_map_cloud_begins_in_the_lower_left_and_runs_along_x(snapshot):
-    cloud = messages.write_map_cloud(snapshot, STAMP, "map")
+    cloud = clouds.write_map_cloud(snapshot, "map")
     points = np.frombuffer(cloud.data, dtype="<f4").reshape(-1, 5)
     np.testing.assert_allclose(points[0, :2], [-2.75, 10.25])
     np.testing.assert_allclose(points[1, :2], [-2.25, 10.25])
@@ -79,31 +82,31 @@ def test_cloud_of_another_producer_is_read():
         height=rows, width=columns, fields=fields, is_bigendian=True,
         point_step=step, row_step=row_step, data=array.array("B", bytes(raw)),
     )  # fmt: skip
-    grid, layers = messages.read_cloud(cloud)
+    grid, layers = clouds.read_cloud(cloud)
     assert grid.shape == (2, 3)
     np.testing.assert_array_equal(layers["z"], [[0, 1, 2], [10, 11, 12]])
 
 
 def test_clouds_that_are_no_map_are_refused(snapshot):
     with pytest.raises(InputError, match="expected points"):
-        messages.read_cloud(PointCloud2())
-    terrain = messages.write_terrain_cloud(snapshot.grid, snapshot.mean, STAMP, "map")
-    assert messages.read_cloud(terrain)[1].keys() == {"z"}
+        clouds.read_cloud(PointCloud2())
+    terrain = clouds.write_cloud(snapshot.grid, {"z": snapshot.mean}, STAMP, "map")
+    assert clouds.read_cloud(terrain)[1].keys() == {"z"}
     with pytest.raises(InputError, match="variance"):
-        messages.read_map_cloud(terrain)
+        clouds.read_map_cloud(terrain)
     terrain.data = terrain.data[:-4]
     with pytest.raises(InputError, match="bytes"):
-        messages.read_cloud(terrain)
-    crooked = messages.write_cloud(snapshot.grid, {"z": snapshot.mean}, STAMP, "map")
+        clouds.read_cloud(terrain)
+    crooked = clouds.write_cloud(snapshot.grid, {"z": snapshot.mean}, STAMP, "map")
     crooked.data[12] ^= 0x7F
     with pytest.raises(InputError, match="regular grid"):
-        messages.read_cloud(crooked)
+        clouds.read_cloud(crooked)
 
 
 def test_occupancy_is_an_affine_image_with_its_bounds(snapshot):
     values = np.linspace(-5, 20, 32).reshape(4, 8)
     values[2, 3] = np.nan
-    grid, bounds = messages.write_occupancy(snapshot.grid, values, STAMP, "map")
+    grid, bounds = clouds.write_occupancy(snapshot.grid, values, STAMP, "map")
     assert bounds == (-5, 20)
     shown = np.array(grid.data).reshape(4, 8)
     assert shown[0, 0] == 0
@@ -116,22 +119,22 @@ def test_occupancy_is_an_affine_image_with_its_bounds(snapshot):
 
 
 def test_occupancy_before_a_map_and_of_a_flat_one(snapshot):
-    grid, bounds = messages.write_occupancy(snapshot.grid, None, STAMP, "map")
+    grid, bounds = clouds.write_occupancy(snapshot.grid, None, STAMP, "map")
     assert isinstance(grid, OccupancyGrid)
     assert bounds is None
     assert set(grid.data) == {-1}
-    flat, bounds = messages.write_occupancy(snapshot.grid, np.full((4, 8), 3.0), STAMP, "map")
+    flat, bounds = clouds.write_occupancy(snapshot.grid, np.full((4, 8), 3.0), STAMP, "map")
     assert set(flat.data) == {0}
     assert bounds == (3.0, 3.0)
 
 
-def test_inducing_points(snapshot):
-    (marker,) = messages.write_inducing_points(snapshot.support, 5.0, 0.5, STAMP, "map").markers
+def test_support_points(snapshot):
+    (marker,) = clouds.write_support(snapshot.support, 5.0, 0.5, STAMP, "map").markers
     assert len(marker.points) == 7
     assert marker.points[2].x == snapshot.support[2, 0]
     assert marker.points[2].z == 5.0
     assert marker.pose.orientation.w == 1.0
-    (empty,) = messages.write_inducing_points(np.empty((0, 2)), 0, 1, STAMP, "map").markers
+    (empty,) = clouds.write_support(np.empty((0, 2)), 0, 1, STAMP, "map").markers
     assert empty.action == empty.DELETE
 
 
@@ -167,3 +170,50 @@ def test_diagnostics_round_trip():
     sent = messages.write_diagnostics("a/mapper", b"\x01", "text", {"n": 3, "x": 0.1234567}, STAMP)
     assert messages.read_diagnostics(sent, "mapper") == {"n": "3", "x": "0.123457"}
     assert messages.read_diagnostics(sent, "planner") == {}
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_map_without_lengthscale_or_support(snapshot):
+    """A model may have neither: the field is NaN, its picture unknown, nothing is marked."""
+    plain = ElevationMap(snapshot.grid, snapshot.mean, snapshot.variance, stamp_ns=STAMP)
+    cloud = clouds.write_map_cloud(plain, "map")
+    assert not cloud.is_dense
+    received = clouds.read_map_cloud(cloud)
+    assert np.isnan(received.lengthscale).all()
+    np.testing.assert_array_equal(received.mean, snapshot.mean.astype(np.float32))
+    picture, bounds = clouds.write_occupancy(plain.grid, plain.lengthscale, STAMP, "map")
+    assert set(picture.data) == {-1} and bounds is None
+    (marker,) = clouds.write_support(plain.support, 0, 1, STAMP, "map").markers
+    assert marker.action == marker.DELETE and not marker.points
+
+
+@pytest.fixture
+def report():
+    # A wall clock's stamp, which no float64 holds.
+    return MapReport(1_767_225_600_123_456_789, 123, -1.23456789012, 2.5, 0.25, math.nan, True)
+
+
+def test_report_round_trip_to_the_last_bit(report):
+    message = messages.write_report(report)
+    assert [d.label for d in message.layout.dim] == [
+        "stamp_sec", "stamp_nanosec", "samples", "target_mean", "target_variance",
+        "update_s", "predict_s", "finished",
+    ]  # fmt: skip
+    assert all(d.size == d.stride == 1 for d in message.layout.dim)
+    back = messages.read_report(message)
+    assert repr(back) == repr(report)  # NaN does not equal itself
+
+
+def test_reports_that_are_none_are_refused(report):
+    message = messages.write_report(report)
+    message.data = message.data[:-1]
+    with pytest.raises(InputError, match=r"map/report: expected stamp_sec.* got 7 values"):
+        messages.read_report(message)
+    with pytest.raises(InputError, match="labelled nothing"):
+        messages.read_report(type(message)())
+    for index, name in ((1, "stamp_nanosec"), (2, "samples")):
+        for wrong in (math.nan, -1.0, 0.5):
+            message = messages.write_report(report)
+            message.data[index] = wrong
+            with pytest.raises(InputError, match=f"whole {name}, got {wrong}"):
+                messages.read_report(message)

@@ -21,7 +21,7 @@ from std_srvs.srv import Trigger
 from poam_ros.geometry import Extent, Grid
 from poam_ros.planning.pilots import PILOTS
 from poam_ros.planning.planners import PLANNERS, Planner, RandomOptions
-from poam_ros.ros import messages
+from poam_ros.ros import clouds, messages, qos
 from poam_ros.ros.nodes.planner import PlannerNode
 from poam_ros.survey.odometry import VehicleState
 
@@ -50,14 +50,14 @@ class Vehicle(Node):
         self.plans: list[Path] = []
         self.reports: list[dict[str, str]] = []
         self.create_subscription(
-            String, "mission/state", lambda m: self.states.append(m.data), messages.LATCHED
+            String, "mission/state", lambda m: self.states.append(m.data), qos.LATCHED
         )
-        self.create_subscription(PoseStamped, "goal_pose", self.goals.append, messages.GOAL)
-        self.create_subscription(Path, "plan", self.plans.append, messages.LATCHED)
+        self.create_subscription(PoseStamped, "goal_pose", self.goals.append, qos.GOAL)
+        self.create_subscription(Path, "plan", self.plans.append, qos.LATCHED)
         self.create_subscription(DiagnosticArray, "/diagnostics", self._on_report, 10)
-        self.odometry = self.create_publisher(Odometry, "odom", messages.SENSOR_PUBLISH)
-        self.maps = self.create_publisher(PointCloud2, "map/points", messages.LATCHED)
-        self.samples = self.create_publisher(UInt64, "map/samples", messages.LATCHED)
+        self.odometry = self.create_publisher(Odometry, "odom", qos.SENSOR_PUBLISH)
+        self.maps = self.create_publisher(PointCloud2, "map/points", qos.LATCHED)
+        self.samples = self.create_publisher(UInt64, "map/samples", qos.LATCHED)
 
     def _on_report(self, message: DiagnosticArray) -> None:
         self.reports.append(messages.read_diagnostics(message, "planner"))
@@ -76,7 +76,7 @@ class Vehicle(Node):
             "variance": np.exp(-(distance**2)) + 1e-3,
             "lengthscale": np.ones(grid.shape),
         }
-        self.maps.publish(messages.write_cloud(grid, layers, 1, frame))
+        self.maps.publish(clouds.write_cloud(grid, layers, 1, frame))
 
     def last_goal(self) -> list[float] | None:
         return messages.read_pose(self.goals[-1]).tolist() if self.goals else None

@@ -17,7 +17,7 @@ from sensor_msgs.msg import PointCloud2
 from std_msgs.msg import String
 
 from poam_ros.app.cli import main
-from poam_ros.ros import messages
+from poam_ros.ros import clouds
 from poam_ros.runs.folder import EPOCH_COLUMNS, read_map, read_table
 
 LATCHED = QoSProfile(depth=20, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -104,7 +104,7 @@ def test_a_mission_ends_by_itself_and_keeps_what_it_published(ros, sim):
     assert "Traceback" not in output
     assert listener.states == ["pilot", "exploring", "done"]
     snapshot = check_run(folder, output)
-    received = messages.read_map_cloud(listener.maps[-1])
+    received = clouds.read_map_cloud(listener.maps[-1])
     for layer in ("mean", "variance", "lengthscale"):
         kept = getattr(snapshot, layer).astype(np.float32)
         np.testing.assert_array_equal(kept, getattr(received, layer).astype(np.float32))

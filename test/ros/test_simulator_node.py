@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("rclpy")
 
+from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
 from rclpy.node import Node
@@ -20,7 +21,7 @@ from sensor_msgs.msg import PointCloud2, Range
 from std_srvs.srv import Trigger
 
 from poam_ros.geometry import Extent
-from poam_ros.ros import messages
+from poam_ros.ros import clouds, messages, qos
 from poam_ros.ros.nodes.simulator import SimulatorNode
 from poam_ros.ros.outgoing import thinned
 from poam_ros.world.terrain import Terrain
@@ -35,18 +36,19 @@ class Crew(Node):
         super().__init__("crew")
         clock_qos = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
         self.heard: dict[str, list] = {}
-        for topic, kind, qos in (
-            ("odom", Odometry, messages.SENSOR_READ),
-            ("sonar/range", Range, messages.SENSOR_READ),
+        for topic, kind, how in (
+            ("odom", Odometry, qos.SENSOR_READ),
+            ("sonar/range", Range, qos.SENSOR_READ),
             ("/clock", Clock, clock_qos),
-            ("terrain", PointCloud2, messages.LATCHED),
+            ("terrain", PointCloud2, qos.LATCHED),
+            ("/diagnostics", DiagnosticArray, 10),
         ):
             heard = self.heard[topic] = []
-            self.create_subscription(kind, topic, heard.append, qos)
-        self.goals = self.create_publisher(PoseStamped, "goal_pose", messages.GOAL)
+            self.create_subscription(kind, topic, heard.append, how)
+        self.goals = self.create_publisher(PoseStamped, "goal_pose", qos.GOAL)
 
-    def send_goal(self, x: float, y: float, frame: str = "map") -> None:
-        self.goals.publish(messages.write_pose((x, y), 0, frame))
+    def send_goal(self, x: float, y: float, frame: str = "map", stamp_ns: int = 0) -> None:
+        self.goals.publish(messages.write_pose((x, y), stamp_ns, frame))
 
     def place(self) -> np.ndarray:
         return np.array(messages.read_odometry(self.heard["odom"][-1]).position[:2])
@@ -87,7 +89,7 @@ def test_a_vehicle_with_a_sonar_on_simulated_time(ship, eventually):
     assert crew.heard["odom"][0].child_frame_id == "base_link"
     steps = np.diff([s.stamp_ns for s in states])
     assert steps.min() == 100_000_000  # 10 Hz; best effort may skip some
-    assert {s.position[2] for s in states} == {simulator._simulation.sonar_z}
+    assert {s.position[2] for s in states} == {simulator.simulation.sonar_z}
     pings = crew.heard["sonar/range"]
     assert pings[0].header.frame_id == "sonar_link"
     assert pings[0].radiation_type == Range.ULTRASOUND
@@ -99,7 +101,7 @@ def test_a_vehicle_with_a_sonar_on_simulated_time(ship, eventually):
     odometry_ns = np.array([s.stamp_ns for s in states])
     x = np.interp(stamps, odometry_ns, [s.position[0] for s in states])
     inside = (stamps > odometry_ns[0]) & (stamps < odometry_ns[-1])
-    error = simulator._simulation.sonar_z - np.array([m.range for m in pings]) - (41 + x)
+    error = simulator.simulation.sonar_z - np.array([m.range for m in pings]) - (41 + x)
     assert np.abs(error[inside]).max() < 6
     assert abs(error[inside].mean()) < 1
 
@@ -123,21 +125,74 @@ def test_drives_to_a_goal_that_is_repeated_and_stops_there(ship, eventually):
 
     eventually(arrived, timeout=30)
     eventually(lambda: crew.heard["odom"][-1].twist.twist.linear.x == 0)
-    counts = simulator._refusals.counts
+    counts = simulator.refusals.counts
     assert set(counts) == {"outside"} and counts["outside"] >= 1
     before = counts["outside"]
     crew.send_goal(30, -30)  # a corner is inside
-    eventually(lambda: simulator._simulation.goal == (30, -30))
+    eventually(lambda: simulator.simulation.goal == (30, -30))
     assert counts["outside"] == before
 
 
 def test_refuses_goals_in_another_frame_or_not_finite(ship, eventually):
     simulator, crew = ship()
     crew.send_goal(0, 0, frame="odom")
-    eventually(lambda: simulator._refusals.counts["frame"] == 1)
+    eventually(lambda: simulator.refusals.counts["frame"] == 1)
     crew.send_goal(math.nan, 0)
-    eventually(lambda: simulator._refusals.counts["not_finite"] == 1)
-    assert simulator._simulation.goal is None
+    eventually(lambda: simulator.refusals.counts["not_finite"] == 1)
+    assert simulator.simulation.goal is None
+
+
+def test_a_goal_with_an_old_stamp_is_refused_and_counted(ship, eventually):
+    simulator, crew = ship(speed=20.0)
+    eventually(lambda: simulator.now_ns > 30e9)
+    crew.send_goal(5, 5, stamp_ns=1_000_000_000)
+    eventually(lambda: simulator.refusals.counts["stale"] == 1)
+    assert simulator.simulation.goal is None
+    for place, stamp_ns in (((5, 6), 0), ((5, 7), simulator.now_ns), ((5, 8), 10**15)):
+        crew.send_goal(*place, stamp_ns=stamp_ns)  # no stamp, a fresh one, one of the future
+        eventually(lambda place=place: simulator.simulation.goal == place)
+    assert set(simulator.refusals.counts) == {"stale"}
+
+    def reported():
+        statuses = [s for m in crew.heard["/diagnostics"] for s in m.status]
+        values = [{v.key: v.value for v in s.values} for s in statuses if s.name == "simulator"]
+        return values and values[-1]["goals_refused_stale"] == "1"
+
+    eventually(reported)
+
+
+def test_goes_round_as_a_managed_node_would(ros, eventually, terrain):
+    given = {"terrain": terrain, "use_sim_time": True, "speed": 20.0}
+    overrides = [Parameter(name, value=value) for name, value in given.items()]
+    simulator = ros(SimulatorNode, up=False, parameter_overrides=overrides)
+    bare = entities(simulator)
+    crew = ros(Crew)
+    for _ in range(2):
+        simulator.configure()
+        configured = entities(simulator)
+        assert simulator.simulation.time_ns == 0  # it stands until the node is active
+        crew.heard["odom"].clear()
+        simulator.activate()
+        eventually(lambda: len(crew.heard["odom"]) > 3)
+        before = simulator.now_ns
+        simulator.deactivate()
+        assert entities(simulator) == configured
+        stands = simulator.now_ns
+        assert stands >= before
+        simulator.cleanup()
+        assert entities(simulator) == bare
+        eventually(lambda: crew.count_publishers("odom") == 0)
+    # The second round's time did not begin before the first one's had ended.
+    times = [messages.stamp_to_ns(m.clock) for m in crew.heard["/clock"]]
+    assert (np.diff(times) > 0).all()
+    simulator.configure()
+    assert simulator.now_ns >= stands
+
+
+def entities(node):
+    """How much of each kind a node has."""
+    kinds = (node.publishers, node.subscriptions, node.services, node.clients, node.timers)
+    return [len(list(kind)) for kind in (*kinds, node.waitables)]
 
 
 def test_reset_puts_it_back_and_time_goes_on(ship, eventually):
@@ -155,7 +210,7 @@ def test_reset_puts_it_back_and_time_goes_on(ship, eventually):
 
 def test_the_terrain_is_published_as_it_is(ship):
     _, crew = ship()
-    grid, layers = messages.read_cloud(crew.heard["terrain"][0])
+    grid, layers = clouds.read_cloud(crew.heard["terrain"][0])
     assert grid.shape == (62, 62)
     np.testing.assert_allclose(layers["z"], np.tile(41 + grid.x, (62, 1)), rtol=1e-5)
     assert grid.y[0] < grid.y[-1]
@@ -175,7 +230,7 @@ def test_a_large_terrain_is_thinned():
 def test_wall_time_stamps_follow_the_wall_clock_at_speed_1(ship, eventually):
     simulator, crew = ship(use_sim_time=False, speed=1.0)
     eventually(lambda: len(crew.heard["odom"]) > 5)
-    late = crew.get_clock().now().nanoseconds - simulator._now_ns
+    late = crew.get_clock().now().nanoseconds - simulator.now_ns
     assert abs(late) < 5e9
     assert crew.heard["/clock"] == []
     refused = simulator.set_parameters([Parameter("speed", value=2.0)])[0]
@@ -185,8 +240,8 @@ def test_wall_time_stamps_follow_the_wall_clock_at_speed_1(ship, eventually):
 def test_speed_may_change_on_simulated_time(ship, eventually):
     simulator, _ = ship(speed=1.0)
     assert simulator.set_parameters([Parameter("speed", value=30)])[0].successful
-    before = simulator._simulation.time_ns
-    eventually(lambda: simulator._simulation.time_ns > before + 60e9)
+    before = simulator.simulation.time_ns
+    eventually(lambda: simulator.simulation.time_ns > before + 60e9)
     assert not simulator.set_parameters([Parameter("use_sim_time", value=False)])[0].successful
 
 
@@ -194,10 +249,10 @@ def test_waits_for_a_mission_if_asked(ros, eventually, terrain):
     given = {"terrain": terrain, "use_sim_time": True, "speed": 20.0, "wait_for_mission": True}
     overrides = [Parameter(name, value=value) for name, value in given.items()]
     simulator = ros(SimulatorNode, parameter_overrides=overrides)
-    eventually(lambda: simulator._waiting_since is not None)
-    assert simulator._simulation.time_ns == 0
+    eventually(lambda: simulator.waiting)
+    assert simulator.simulation.time_ns == 0
     ros(Crew)
-    eventually(lambda: simulator._simulation.time_ns > 0)
+    eventually(lambda: simulator.simulation.time_ns > 0)
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ import pytest
 import yaml
 
 from poam_ros.errors import InputError
-from poam_ros.runs import folder as results
 from poam_ros.geometry import Extent, Grid
 from poam_ros.maps import ElevationMap
+from poam_ros.runs import folder as results
 
 
 def snapshot():

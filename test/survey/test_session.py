@@ -111,7 +111,7 @@ def test_flat_ground_waits_for_more(survey):
     s.handle(MissionState("exploring"))
     s.drive(25, distance=80.0)
     assert s.kinds() == ["Trouble"]
-    assert s.mapper.batches == [] and s.session.backlog == 25
+    assert s.mapper.batches == [] and len(s.session.backlog) == 25
     assert not s.session.due(s.now)  # not again without new pings
     s.drive(20)
     assert s.kinds() == LEARNED
@@ -125,7 +125,7 @@ def test_a_numerical_failure_keeps_its_batch_for_the_next(survey):
     (trouble,) = s.work()
     assert trouble.fault and "kept for the next batch" in trouble.note.text
     assert s.session.status.failing.startswith("CholeskyError")
-    assert s.session.backlog == 20 and not s.session.due(s.now)
+    assert len(s.session.backlog) == 20 and not s.session.due(s.now)
     s.drive(19)
     assert not s.session.due(s.now)
     s.drive(1)
@@ -143,7 +143,7 @@ def test_any_other_failure_is_tried_three_times_and_then_its_batch_is_dropped(su
         s.drive(6)
         assert s.kinds() == ["Trouble"]
     assert s.mapper.batches == [20, 6, 12, 18]
-    assert s.session.status.dropped == {"RuntimeError": 18} and s.session.backlog == 0
+    assert s.session.status.dropped == {"RuntimeError": 18} and len(s.session.backlog) == 0
     s.drive(6)
     assert s.kinds() == LEARNED
     assert s.session.status.samples + 18 == s.session.gate.accepted == 44
@@ -231,7 +231,7 @@ def test_a_reset_during_an_update_forgets_its_batch_whether_it_fails_or_not(surv
         s.mapper.failures = failures
         s.mapper.during = lambda s=s: s.handle(Reset())
         assert s.kinds()[-1] == "Cleared"
-        assert s.mapper.samples == 0 and s.session.backlog == 0
+        assert s.mapper.samples == 0 and len(s.session.backlog) == 0
 
 
 def test_time_set_back_leaves_waiting_pings_without_odometry(survey):

@@ -47,7 +47,7 @@ from ..diagnostics import map_report, mapper_status
 from ..map_topics import MapTopics
 from ..messages import bare_frame, read_odometry, read_range, write_report
 from ..parameters import MAPPER
-from ..qos import LATCHED, REPORTS, SENSOR_READ
+from ..qos import LATCHED, KEPT, SENSOR_READ
 from ..running import run_node, subscribe
 from ..shell import NodeShell
 from ..transforms import FrameChanger
@@ -71,14 +71,13 @@ class MapperNode(NodeShell):
         super().__init__("mapper", MAPPER, **options)
 
     def configure(self) -> None:
-        """Listen first: what comes while torch is loaded waits in the queues."""
+        """Make the model and what is said of it; torch is loaded here."""
         super().configure()
         values, self.frame_id = self.values, bare_frame(self.values.frame_id)
         self.lost: Counter[str] = Counter()
         self.lost_lately = 0  # since the diagnostics before
         self._faults = Refusals(self.get_logger().error)
         self._frames = FrameChanger(self, self.frame_id)
-        self._listen()
         self._results = Results(values.output)
         if not MODELS[values.method].bounded_time:
             self.get_logger().warning(
@@ -86,19 +85,19 @@ class MapperNode(NodeShell):
             )
         self.session = open_session(vars(values))
         self.topics = MapTopics(self, self.frame_id, self.session.grid)
-        self._samples = self.publisher(UInt64, "map/samples", LATCHED)
-        self._reports = self.publisher(Float64MultiArray, "map/report", REPORTS)
-        self.service(Trigger, "~/reset", self._on_reset)
+        self._samples = self.create_publisher(UInt64, "map/samples", LATCHED)
+        self._reports = self.create_publisher(Float64MultiArray, "map/report", KEPT)
         self._publish_unknown()
         self._publish_samples()
 
     def activate(self) -> None:
-        """Start the model's thread."""
+        """Listen, and start the model's thread."""
         super().activate()
         self.thread = SurveyThread(self.session, self._now, self._take)
         self.held.callback(self.thread.stop)
+        self._listen()
         # Wall time: diagnostics and the wait for odometry go on when the simulated clock stands.
-        self.timer(1.0, self._on_timer)
+        self.create_timer(1.0, self._on_timer, clock=self.steady)
         self.thread.start()
         self.get_logger().info(f"mapping with {self.values.method}, waiting for pings")
 
@@ -116,14 +115,14 @@ class MapperNode(NodeShell):
 
     def changed(self, names: frozenset[str]) -> None:
         """Batches close, and pings are placed, by the new values."""
-        self.session.policy = instance(TimedBatches, vars(self.values))
+        self.session.backlog.policy = instance(TimedBatches, vars(self.values))
         self.session.pilot_samples = self.values.pilot_samples
         self._hear(SettingsChanged(gate_settings(vars(self.values))))
 
     def _listen(self) -> None:
         self._sensor("odom", Odometry, self._on_odometry)
         self._sensor("sonar/range", Range, self._on_range)
-        self._states = self.subscription(String, "mission/state", self._on_state, LATCHED)
+        self._states = self.create_subscription(String, "mission/state", self._on_state, LATCHED)
         backwards = JumpThreshold(
             min_forward=None, min_backward=Duration(nanoseconds=-SECOND), on_clock_change=False
         )
@@ -131,6 +130,7 @@ class MapperNode(NodeShell):
             backwards, post_callback=self._on_time_set_back
         )
         self.held.callback(jump.unregister)
+        self.create_service(Trigger, "~/reset", self._on_reset)
 
     def _sensor(self, topic: str, kind: type, callback: Callable[[Any], None]) -> None:
         def count_lost(status: Any) -> None:
@@ -190,10 +190,9 @@ class MapperNode(NodeShell):
     def _on_timer(self) -> None:
         self._hear(StatesAwaited(self.count_publishers(self._states.topic_name) > 0))
         self._hear(Tick())
-        status = mapper_status(
-            self.session, self._now(), self.thread.alive, self.lost, self.lost_lately
-        )
-        self.report(*status[:2], status[2] | self.topics.described_bounds)
+        lost, bounds = (self.lost, self.lost_lately), self.topics.bounds
+        status = mapper_status(self.session, self._now(), self.thread.alive, *lost, bounds)
+        self.report(*status)
         self.lost_lately = 0
 
     def _publish_samples(self) -> None:

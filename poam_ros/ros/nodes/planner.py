@@ -24,7 +24,7 @@ from ...planning.pilots import PILOTS
 from ...planning.planners import PLANNERS
 from ...planning.views import GridView
 from ...survey.mission import DONE, PILOT, Mission
-from .. import messages
+from .. import clouds, messages, qos
 from ..parameters import PLANNER
 from ..running import run_node, subscribe
 from ..shell import NodeShell
@@ -73,22 +73,23 @@ class PlannerNode(NodeShell):
         self._yaw = math.nan
         self._clipped = 0  # goals that this was said of
         self._published: tuple[str | None, np.ndarray | None] = (None, None)
-        self._goals = self.publisher(PoseStamped, "goal_pose", messages.GOAL)
-        self._plans = self.publisher(Path, "plan", messages.LATCHED)
-        self._states = self.publisher(String, "mission/state", messages.LATCHED)
+        self._goals = self.create_publisher(PoseStamped, "goal_pose", qos.GOAL)
+        self._plans = self.create_publisher(Path, "plan", qos.LATCHED)
+        self._states = self.create_publisher(String, "mission/state", qos.LATCHED)
 
     def activate(self) -> None:
         """Listen, answer, and say the state."""
         super().activate()
         self._heard = time.monotonic()  # the last odometry that was usable
-        odometry = subscribe(self, Odometry, "odom", self._on_odometry, messages.SENSOR_READ)
-        self.held.callback(self.destroy_subscription, odometry)
-        self.subscription(PointCloud2, "map/points", self._on_map, messages.LATCHED)
-        self.subscription(UInt64, "map/samples", self._on_samples, messages.LATCHED)
-        self.service(Trigger, "~/pause", lambda _, response: self._answer("pause", response))
-        self.service(Trigger, "~/resume", lambda _, response: self._answer("resume", response))
-        self.timer(GOAL_PERIOD, self._on_timer, self.get_clock())
-        self.timer(REPORT_PERIOD, self._report)
+        subscribe(self, Odometry, "odom", self._on_odometry, qos.SENSOR_READ)
+        self.create_subscription(PointCloud2, "map/points", self._on_map, qos.LATCHED)
+        self.create_subscription(UInt64, "map/samples", self._on_samples, qos.LATCHED)
+        self.create_service(Trigger, "~/pause", lambda _, response: self._answer("pause", response))
+        self.create_service(
+            Trigger, "~/resume", lambda _, response: self._answer("resume", response)
+        )
+        self.create_timer(GOAL_PERIOD, self._on_timer)
+        self.create_timer(REPORT_PERIOD, self._report, clock=self.steady)
         self._announce()
 
     def changed(self, names: frozenset[str]) -> None:
@@ -131,12 +132,10 @@ class PlannerNode(NodeShell):
             self.refusals.add("map_frame", f"map/points: expected {expected}, got {frame}")
             return
         try:
-            received = messages.read_map_cloud(message)
+            self.latest_map = clouds.read_map_cloud(message)
         except InputError as error:
             self.refusals.add("map_unreadable", str(error))
             return
-        r, fields = received, {"lengthscale": received.lengthscale}
-        self.latest_map = ElevationMap(r.grid, r.mean, r.variance, fields, stamp_ns=r.stamp_ns)
         self.mission.explore_with(self._choose)
         self._announce()
 
@@ -230,17 +229,9 @@ class PlannerNode(NodeShell):
         self.report(level, text, values)
 
 
-def started() -> PlannerNode:
-    """The node, configured and active."""
-    node = PlannerNode()
-    node.configure()
-    node.activate()
-    return node
-
-
 def main(args: Sequence[str] | None = None) -> int:
     """Run the node; returns the exit status."""
-    return run_node(started, args)
+    return run_node(PlannerNode, args)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,152 @@
+"""Grids as messages and back: organised clouds, pictures, support points. Pure functions."""
+
+from __future__ import annotations
+
+import array
+from collections.abc import Mapping
+
+import numpy as np
+from geometry_msgs.msg import Point
+from nav_msgs.msg import OccupancyGrid
+from sensor_msgs.msg import PointCloud2, PointField
+from visualization_msgs.msg import Marker, MarkerArray
+
+from ..errors import InputError
+from ..geometry import Grid
+from ..maps import ElevationMap
+from .messages import header, stamp_to_ns
+
+MAP_FIELDS = ("x", "y", "z", "variance", "lengthscale")
+
+
+def write_cloud(
+    grid: Grid, layers: Mapping[str, np.ndarray], stamp_ns: int, frame_id: str
+) -> PointCloud2:
+    """An organised cloud, row-major from the lower left: x, y and the layers [rows, cols]."""
+    rows, columns = grid.shape
+    names = ("x", "y", *layers)
+    values = np.empty((rows, columns, len(names)), dtype="<f4")
+    values[..., 0] = grid.x
+    values[..., 1] = grid.y[:, None]
+    for index, layer in enumerate(layers.values(), start=2):
+        values[..., index] = layer
+    step = 4 * len(names)
+    return PointCloud2(
+        header=header(stamp_ns, frame_id),
+        height=rows,
+        width=columns,
+        fields=[
+            PointField(name=name, offset=4 * i, datatype=PointField.FLOAT32, count=1)
+            for i, name in enumerate(names)
+        ],
+        is_bigendian=False,
+        point_step=step,
+        row_step=step * columns,
+        # An array of the right type is taken as it is; bytes are checked one by one.
+        data=array.array("B", values.tobytes()),
+        is_dense=bool(np.isfinite(values).all()),
+    )
+
+
+def read_cloud(message: PointCloud2) -> tuple[Grid, dict[str, np.ndarray]]:
+    """The grid and the layers (without x, y) of an organised cloud of FLOAT32, as float64.
+
+    Raises:
+        InputError: the cloud is empty, not a regular grid, or not of FLOAT32 fields x, y, z, ...
+    """
+    wanted = [f for f in message.fields if f.datatype == PointField.FLOAT32]
+    names = [f.name for f in wanted]
+    rows, columns = message.height, message.width
+    if not {"x", "y", "z"} <= set(names) or rows * columns == 0:
+        raise InputError(
+            f"cloud: expected points with FLOAT32 x, y, z; got {rows} x {columns} with {names}"
+        )
+    if len(message.data) < rows * message.row_step or message.row_step < columns * (
+        message.point_step
+    ):
+        raise InputError(
+            f"cloud: expected {rows} rows of {message.row_step} bytes, got {len(message.data)}"
+        )
+    raw = np.frombuffer(message.data, dtype=np.uint8)[: rows * message.row_step]
+    points = raw.reshape(rows, message.row_step)[:, : columns * message.point_step]
+    points = points.reshape(rows, columns, message.point_step)
+    kind = ">f4" if message.is_bigendian else "<f4"
+    layers = {
+        f.name: np.ascontiguousarray(points[..., f.offset : f.offset + 4])
+        .view(kind)[..., 0]
+        .astype(float)
+        for f in wanted
+    }
+    x, y = layers.pop("x"), layers.pop("y")
+    if (x != x[:1]).any() or (y != y[:, :1]).any():
+        raise InputError("cloud: expected a regular grid, row-major from the lower left")
+    return Grid(x[0], y[:, 0]), layers
+
+
+def write_map_cloud(drawn: ElevationMap, frame_id: str) -> PointCloud2:
+    """The full-precision map, `map/points`, with the map's stamp."""
+    layers = {"z": drawn.mean, "variance": drawn.variance, "lengthscale": drawn.lengthscale}
+    return write_cloud(drawn.grid, layers, drawn.stamp_ns, frame_id)
+
+
+def read_map_cloud(message: PointCloud2) -> ElevationMap:
+    """`map/points` as a map; how many samples it was made from does not travel with it.
+
+    Raises:
+        InputError: as `read_cloud`, or a layer is missing.
+    """
+    grid, layers = read_cloud(message)
+    missing = [name for name in MAP_FIELDS[2:] if name not in layers]
+    if missing:
+        raise InputError(f"map/points: expected the fields {MAP_FIELDS}, {missing} missing")
+    return ElevationMap(
+        grid,
+        layers["z"],
+        layers["variance"],
+        {"lengthscale": layers["lengthscale"]},
+        stamp_ns=stamp_to_ns(message.header.stamp),
+    )
+
+
+def write_occupancy(
+    grid: Grid, values: np.ndarray | None, stamp_ns: int, frame_id: str
+) -> tuple[OccupancyGrid, tuple[float, float] | None]:
+    """A picture for people's eyes, and the values at its 0 and 100.
+
+    0..100 is the affine image of the finite values [rows, cols]; -1 where there is none, and
+    everywhere (bounds None) before there is a map.
+    """
+    rows, columns = grid.shape
+    resolution = float(grid.x[1] - grid.x[0]) if columns > 1 else float(grid.y[1] - grid.y[0])
+    message = OccupancyGrid(header=header(stamp_ns, frame_id))
+    message.info.map_load_time = message.header.stamp
+    message.info.resolution = resolution
+    message.info.width, message.info.height = columns, rows
+    message.info.origin.position.x = float(grid.x[0] - resolution / 2)
+    message.info.origin.position.y = float(grid.y[0] - resolution / 2)
+    message.info.origin.orientation.w = 1.0
+    shown = np.full((rows, columns), -1, dtype=np.int8)
+    bounds = None
+    finite = np.zeros(0, dtype=bool) if values is None else np.isfinite(values)
+    if values is not None and finite.any():
+        low, high = float(values[finite].min()), float(values[finite].max())
+        span = high - low or 1.0
+        shown[finite] = np.rint(100 * (values[finite] - low) / span).astype(np.int8)
+        bounds = (low, high)
+    message.data = array.array("b", shown.tobytes())
+    return message, bounds
+
+
+def write_support(
+    points: np.ndarray, z: float, size: float, stamp_ns: int, frame_id: str
+) -> MarkerArray:
+    """The support points [M, 2] as one marker at height z, each a sphere of this size [m]."""
+    marker = Marker(header=header(stamp_ns, frame_id), ns="inducing_points", id=0)
+    marker.type, marker.action = Marker.SPHERE_LIST, Marker.ADD
+    marker.pose.orientation.w = 1.0
+    marker.scale.x = marker.scale.y = marker.scale.z = float(size)
+    marker.color.r, marker.color.g, marker.color.b, marker.color.a = 1.0, 0.55, 0.0, 1.0
+    marker.points = [Point(x=float(x), y=float(y), z=float(z)) for x, y in points]
+    if not marker.points:  # viewers complain of an empty list
+        marker.action = Marker.DELETE
+    return MarkerArray(markers=[marker])

@@ -1,0 +1,63 @@
+"""A map model of another kind than the package's: what the table of models makes room for."""
+
+from dataclasses import dataclass
+
+import torch
+
+from poam_ros.gp.data import Dataset, Prediction
+from poam_ros.gp.interface import ModelState
+from poam_ros.maps import UpdateReport
+from poam_ros.settings import check, setting
+
+
+@dataclass(frozen=True)
+class ToyOptions:
+    """Of inverse-distance weighting."""
+
+    power: float = setting(4.0, "How fast a datum's weight falls", minimum=1.0, maximum=9.0)
+
+    def __post_init__(self):
+        check(self)
+
+
+class Toy:
+    """Inverse-distance weighting: no inducing points, no lengthscale, no covariance."""
+
+    extra_jitter = 0.0
+
+    def __init__(self, options, seed, device):
+        self.power, self.device = options.power, device
+        self.data = Dataset(torch.empty(0, 2).double(), torch.empty(0).double())
+        self.support = torch.empty(0, 2).double()
+
+    def update(self, new):
+        X, y = torch.cat([self.data.X, new.X]), torch.cat([self.data.y, new.y])
+        self.data = Dataset(X, y)
+        return UpdateReport({"keeping": 1e-6}, noise_std=0.5)
+
+    def train(self, steps):
+        return UpdateReport({}, noise_std=0.5)
+
+    def predict(self, X, noise=True):
+        squared = (X.unsqueeze(1) - self.data.X).square().sum(-1) + 1e-4
+        weights = squared ** (-self.power / 2)
+        mean = weights @ self.data.y / weights.sum(1)
+        return Prediction(mean, squared.min(1).values.clamp_max(1.0) + (0.25 if noise else 0.0))
+
+    def predict_grid(self, x, y, noise=True):
+        points = torch.cartesian_prod(y, x).flip(-1)
+        found = self.predict(points, noise)
+        shape = (len(y), len(x))
+        return Prediction(found.mean.reshape(shape), found.variance.reshape(shape))
+
+    def covariance(self, X, noise=True):
+        return None
+
+    def fields(self, X):
+        return {}
+
+    def state(self):
+        return ModelState({"X": self.data.X, "y": self.data.y})
+
+    def restore(self, state):
+        self.data = Dataset(state.tree["X"], state.tree["y"])
