@@ -66,10 +66,9 @@ def profile(settings: ProfileSettings, rates: Rates) -> dict[str, Any]:
     """Medians over the repeats, after warm-up: wall times ``*_s`` and CPU times ``*_cpu_s``.
 
     CPU times of an update's parts are its own, shared out like the wall time. The spread is half
-    the range between the quartiles. ``*_bound_s`` is the time that the
-    unavoidable operations take at the machine's rates. Of the reference there are CPU times and
-    ``*_ratio``, the median of its CPU time over ours in the same round. Pings are scattered over
-    the generated seamounts.
+    the range between the quartiles. ``*_bound_s`` is the time that the unavoidable operations take
+    at the machine's rates. Of the reference there are CPU times and ``*_ratio``, the median of its
+    CPU time over ours in the same round. Pings are scattered over the generated seamounts.
     """
     options = SparseOptions(num_inducing=settings.inducing)
     model = ModelSettings(options=options, threads=settings.threads, device=settings.device)
@@ -139,13 +138,11 @@ class _Contest:
         self._queries = WORKSPACE.sample(settings.queries, np.random.default_rng(settings.seed))
         self._reference: ReferencePOAM | None = None
         if settings.reference:
-            options = model.options
-            lengthscales = torch.linspace(
-                options.min_lengthscale, options.max_lengthscale, options.num_lengthscales
-            ).double()
+            o: SparseOptions = model.options
+            lengthscales = torch.linspace(o.min_lengthscale, o.max_lengthscale, o.num_lengthscales)
             torch.manual_seed(settings.seed)
             self._reference = ReferencePOAM(
-                settings.inducing, lengthscales, options.steps, options.minibatch
+                settings.inducing, lengthscales.double(), o.steps, o.minibatch
             )
         self._offset, self._deviation = 0.0, 1.0
 

@@ -222,6 +222,8 @@ def _merged(path: Path, sweep: dict[str, Any]) -> dict[str, Any]:
     old = read_description(path)
     defaults = {"model": describe_model(ModelSettings()), "sonar": asdict(SonarSettings())}
     old.setdefault("planner_noise", True)
+    if not old["model"].get("published", True):  # a flag that is the row poam-authors now
+        del old["model"]["published"]
     for name in ("max_samples", "resolution", "planner_noise", "workspace", "model", "sonar"):
         # A setting that an older version did not know is what it is by default.
         before = {**defaults[name], **old[name]} if name in defaults else old[name]

@@ -52,6 +52,7 @@ class OnlineModel(Protocol):
         """Some more training steps on the data there are, without new ones.
 
         Raises:
+            ValueError: there are no data yet.
             CholeskyError: a matrix is beyond repair.
         """
 

@@ -24,8 +24,6 @@ from .metrics import Metrics
 EPOCH_COLUMNS = (
     "samples", "time_s", "smse", "msll", "rmse", "mae", "nlpd", "update_s", "predict_s",
 )  # fmt: skip
-
-
 #: Columns of a sweep's runs.csv, one row per finished run, which is also in its folder's run.csv.
 RUN_COLUMNS = (
     "environment", "method", "kernel", "pilot", "planner", "seed", "samples", "wall_s", "folder",
@@ -164,19 +162,12 @@ def write_samples(path: Path, xy: np.ndarray, z: np.ndarray) -> None:
 
 
 def write_map(path: Path, drawn: ElevationMap) -> None:
-    """Write a map: arrays x, y, mean, variance, lengthscale [rows, columns], inducing_points; its
-    further fields by their names."""
+    """Write a map: arrays x, y, mean, variance, every field [rows, columns], inducing_points."""
     arrays: dict[str, Any] = {
-        **drawn.fields,
-        "x": drawn.grid.x,
-        "y": drawn.grid.y,
-        "mean": drawn.mean,
-        "variance": drawn.variance,
-        "lengthscale": drawn.lengthscale,
-        "inducing_points": drawn.support,
-        "samples": drawn.samples,
-        "stamp_ns": drawn.stamp_ns,
-    }
+        **drawn.fields, "x": drawn.grid.x, "y": drawn.grid.y, "mean": drawn.mean,
+        "variance": drawn.variance, "lengthscale": drawn.lengthscale,
+        "inducing_points": drawn.support, "samples": drawn.samples, "stamp_ns": drawn.stamp_ns,
+    }  # fmt: skip
     with replacing(path) as file:
         np.savez_compressed(file, **arrays)
 
@@ -188,9 +179,9 @@ def write_map_tables(folder: Path, snapshot: ElevationMap, terrain: Terrain) -> 
     m^2 and with noise.
     """
     points = snapshot.grid.points
-    layers = (snapshot.mean, snapshot.variance, snapshot.lengthscale)
-    rows = np.column_stack((points, *(layer.ravel() for layer in layers))).tolist()
-    write_table(folder / "map.csv", ("x", "y", "mean", "variance", "lengthscale"), rows)
+    names = ("mean", "variance", "lengthscale")
+    layers = (getattr(snapshot, name).ravel() for name in names)
+    write_table(folder / "map.csv", ("x", "y", *names), np.column_stack((points, *layers)).tolist())
     rows = np.column_stack((points, terrain.elevation_at(points))).tolist()
     write_table(folder / "truth.csv", ("x", "y", "elevation"), rows)
     write_table(folder / "inducing.csv", ("x", "y"), snapshot.support.tolist())
@@ -205,15 +196,14 @@ def read_map(path: Path) -> ElevationMap:
     try:
         with np.load(path) as data:
             arrays = dict(data)
-        grid = Grid(arrays.pop("x"), arrays.pop("y"))
-        mean, variance = arrays.pop("mean"), arrays.pop("variance")
-        support, samples = arrays.pop("inducing_points"), int(arrays.pop("samples"))
+        names = ("x", "y", "mean", "variance", "inducing_points", "samples")
+        x, y, mean, variance, support, samples = (arrays.pop(name) for name in names)
         stamp_ns = int(arrays.pop("stamp_ns", 0))
         if np.isnan(arrays["lengthscale"]).all():  # of a model that has none
             del arrays["lengthscale"]
     except (OSError, ValueError, KeyError, BadZipFile) as error:
         raise InputError(f"{path}: expected a map.npz of this package ({error})") from None
-    return ElevationMap(grid, mean, variance, arrays, support, samples, stamp_ns)
+    return ElevationMap(Grid(x, y), mean, variance, arrays, support, int(samples), stamp_ns)
 
 
 def write_truth(path: Path, elevation: np.ndarray, extent: Extent) -> None:

@@ -118,7 +118,10 @@ def test_tables_of_the_map_say_what_the_map_says(swept):
 
 
 def test_finished_runs_are_kept_and_new_ones_added(swept, scheduler, tmp_path):
-    before = state_of(swept)
+    before, description = state_of(swept), swept / "sweep.yaml"
+    older = yaml.safe_load(description.read_text())
+    older["model"]["published"] = False  # as an older version wrote it
+    description.write_text(yaml.safe_dump(older))
     settings = read_sweep(write_sweep(tmp_path, methods=["poam"], seeds=[0, 2]))
     status = run_sweep(settings, swept, scheduler=scheduler)
     assert (status.total, status.finished) == (2, 2)

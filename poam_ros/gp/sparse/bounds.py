@@ -69,15 +69,8 @@ def online_elbo_loss(
                - tr(Kff - Qff) / s2 - tr(P (K_u'u' - Q_u'u')) + log|K'|/|S'| - m'^T S'^-1 m'
     The constants are kept: over the epochs the ELBOs add up to that of all data, as long as Z and
     the hyperparameters stay. Positive definite throughout: P is never a difference of inverses.
-
-    Args:
-        Kuu: prior covariance of the inducing outputs, jitter included [M, M].
-        Kuf: covariance with the new data [M, N].
-        kff: prior variances of the new data [N].
-        noise: noise variance, a scalar.
-        y: new targets [N].
-        old: what is known of the old data; differentiable in Kuo and Koo.
-        factorise: the Cholesky decomposition, which may record its extra jitter.
+    Arguments as of ``elbo_loss``, with all new data in the mini-batch's place; differentiable in
+    Kuo and Koo of the old data too.
 
     Raises:
         CholeskyError: if Kuu is beyond repair.

@@ -63,18 +63,8 @@ def whitened_elbo_loss(
     """The same with q(u) learned, in whitened coordinates: u = L v, q(v) = N(m, R R^T).
 
     With A = L^-1 Kuf: mu = A^T m, v = kff - |a_n|^2 + |R^T a_n|^2, KL = (|R|^2 + |m|^2 - M) / 2
-    - log|R|. Differentiable in everything but y.
-
-    Args:
-        Kuu: prior covariance of the inducing outputs, jitter included [M, M].
-        Kuf: covariance with the mini-batch [M, B].
-        kff: prior variances of the mini-batch [B].
-        noise: noise variance, a scalar.
-        y: targets of the mini-batch [B].
-        m: mean of the whitened posterior [M].
-        root: R, of which the lower triangle counts [M, M].
-        num_data: N, all data so far.
-        factorise: the Cholesky decomposition, which may record its extra jitter.
+    - log|R|. Differentiable in everything but y. Arguments as of ``elbo_loss``, but m [M] and
+    root [M, M], of which the lower triangle counts, are those of v.
 
     Raises:
         CholeskyError: if Kuu is beyond repair.

@@ -6,7 +6,12 @@ import torch
 from problems import make_kernel, scattered
 
 from poam_ros.errors import CholeskyError
-from poam_ros.gp.linalg.factors import add_jitter, cholesky, pivoted_cholesky
+from poam_ros.gp.linalg.factors import (
+    add_jitter,
+    cholesky,
+    factorise_indefinite,
+    pivoted_cholesky,
+)
 
 
 def greedy_pivots(K: np.ndarray, rank: int, tolerance: float) -> list[int]:
@@ -79,3 +84,15 @@ def test_gives_up_with_a_typed_error(value):
     A[2, 2] = value
     with pytest.raises(CholeskyError, match=r"Kuu \[4 x 4\]"):
         cholesky(A, "Kuu")
+
+
+def test_an_indefinite_matrix_is_its_factor():
+    # Zeros on the diagonal: pivots must be taken in pairs.
+    A = torch.randn(9, 9, generator=torch.Generator().manual_seed(0)).double()
+    A = A + A.mT - torch.diag((A + A.mT).diagonal())
+    B = torch.randn(9, 4, generator=torch.Generator().manual_seed(1)).double()
+    Q = factorise_indefinite(A)
+    assert (Q.e != 0).any()
+    product = B.mT @ A @ B
+    torch.testing.assert_close(Q.quadratic_(B[Q.order]), product.diagonal())
+    torch.testing.assert_close(Q.congruent_(B[Q.order]), product)
