@@ -37,7 +37,7 @@ class Vehicle(Node):
             String, "mission/state", lambda m: self.states.append(m.data), qos.LATCHED
         )
         self.create_subscription(PoseStamped, "goal_pose", self.goals.append, qos.GOAL)
-        self.create_subscription(Path, "plan", self.plans.append, qos.LATCHED)
+        self.create_subscription(Path, "plan", self.plans.append, qos.KEPT)
         self.odometry = self.create_publisher(Odometry, "odom", qos.SENSOR_PUBLISH)
         self.maps = self.create_publisher(PointCloud2, "map/points", qos.LATCHED)
         self.samples = self.create_publisher(UInt64, "map/samples", qos.LATCHED)

@@ -74,7 +74,7 @@ class PlannerNode(Node):
     def _open(self) -> None:
         """Create publishers, subscriptions, services and timers; publish the first state."""
         self._goals = self.create_publisher(PoseStamped, "goal_pose", qos.GOAL)
-        self._plans = self.create_publisher(Path, "plan", qos.LATCHED)
+        self._plans = self.create_publisher(Path, "plan", qos.KEPT)
         self._states = self.create_publisher(String, "mission/state", qos.LATCHED)
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
         subscribe(self, Odometry, "odom", self._on_odometry, qos.SENSOR_READ)
