@@ -247,9 +247,9 @@ class MapperNode(Node):
             snapshot.samples,
             stamp_ns,
         )
-        self._report = report_of(self, snapshot, stamp_ns)
+        report = self._report = report_of(self, snapshot, stamp_ns)
         self._unless_shut_down(lambda: self.topics.publish(drawn))
-        self._unless_shut_down(lambda: self._reports.publish(write_report(self._report)))
+        self._unless_shut_down(lambda: self._reports.publish(write_report(report)))
 
     def _publish_unknown(self) -> None:
         self._unless_shut_down(lambda: self.topics.publish_unknown(self.now_ns()))
