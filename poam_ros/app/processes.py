@@ -21,9 +21,19 @@ class Children:
     Args:
         log_folder: where ``<name>.log`` is written; it must exist.
         alert: called with a line whenever a child logs a warning or worse.
+        spawn: as ``subprocess.Popen``.
+        clock: seconds that only grow.
     """
 
-    def __init__(self, log_folder: Path, alert: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        log_folder: Path,
+        alert: Callable[[str], None],
+        *,
+        spawn: Callable[..., subprocess.Popen[str]] = subprocess.Popen,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._spawn, self._clock = spawn, clock
         self._folder = log_folder
         self._alert = alert
         self._processes: dict[str, subprocess.Popen[str]] = {}
@@ -33,7 +43,7 @@ class Children:
 
     def start(self, name: str, command: Sequence[str], *, vital: bool = True) -> None:
         """Start ``command``, its output going to ``<name>.log``; others outlive one not vital."""
-        process = subprocess.Popen(
+        process = self._spawn(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -65,10 +75,10 @@ class Children:
             running = [p for p in self._processes.values() if p.poll() is None]
             for process in running:
                 process.send_signal(number)
-            deadline = time.monotonic() + wait
+            deadline = self._clock() + wait
             for process in running:
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(max(0.0, deadline - time.monotonic()))
+                    process.wait(max(0.0, deadline - self._clock()))
         for reader in self._readers.values():
             reader.join(timeout=1.0)
 

@@ -147,8 +147,11 @@ def read_report(message: Float64MultiArray) -> MapReport:
     return MapReport(
         whole["stamp_sec"] * SECOND + whole["stamp_nanosec"],
         whole["samples"],
-        *(values[name] for name in REPORT_LABELS[3:-1]),
-        finished=bool(whole["finished"]),
+        values["target_mean"],
+        values["target_variance"],
+        values["update_s"],
+        values["predict_s"],
+        bool(whole["finished"]),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -47,7 +47,14 @@ class EpochLog:
         self._maps: dict[int, ElevationMap] = {}
         self._reports: dict[int, MapReport] = {}
         self.began_ns: int | None = None  # ROS time of the mission's begin
-        self.epochs: list[EpochRecord] = []
+        self._scored: list[tuple[int, EpochRecord]] = []  # with the maps' stamps
+
+    @property
+    def epochs(self) -> list[EpochRecord]:
+        """A record of every map that was scored; before the begin is known, of the first map's."""
+        scored = self._scored
+        began_ns = scored[0][0] if scored and self.began_ns is None else self.began_ns or 0
+        return [replace(epoch, time_s=(ns - began_ns) / SECOND) for ns, epoch in scored]
 
     def set_truth(self, grid: Grid, elevation: np.ndarray) -> None:
         """The ground truth, elevation [rows, columns] in m."""
@@ -70,8 +77,8 @@ class EpochLog:
         if truth is not None:
             for stamp_ns in sorted(self._maps.keys() & self._reports.keys()):
                 received, report = self._maps.pop(stamp_ns), self._reports.pop(stamp_ns)
-                if not self.epochs or report.samples > self.epochs[-1].samples:
-                    self.epochs.append(self._epoch(received, report, truth))
+                if not self._scored or report.samples > self._scored[-1][1].samples:
+                    self._scored.append((stamp_ns, self._epoch(received, report, truth)))
         for waiting in (self._maps, self._reports):
             while len(waiting) > PENDING:
                 del waiting[min(waiting)]
@@ -87,6 +94,4 @@ class EpochLog:
             )
         except InputError:  # a map with a variance that is none: the row says so
             metrics = Metrics(*[float("nan")] * 5)
-        began_ns = received.stamp_ns if self.began_ns is None else self.began_ns
-        time_s = (received.stamp_ns - began_ns) / SECOND
-        return EpochRecord(report.samples, time_s, metrics, report.update_s, report.predict_s)
+        return EpochRecord(report.samples, 0.0, metrics, report.update_s, report.predict_s)

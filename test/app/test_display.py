@@ -2,21 +2,17 @@
 
 import pytest
 
-pytest.importorskip("rclpy")
-
-from poam_ros.app import display
 from poam_ros.app.display import Display
-from poam_ros.ros.nodes.monitor import Progress
+from poam_ros.runs.recorder import Progress
 
 
 @pytest.fixture
-def shown(monkeypatch, capsys):
+def shown(capsys):
     now = [0.0]
-    monkeypatch.setattr(display.time, "monotonic", lambda: now[0])
 
     def lines(*steps):
         """What is said for these (seconds, progress)."""
-        with Display() as screen:
+        with Display(clock=lambda: now[0]) as screen:
             for now[0], progress in steps:
                 screen.show(progress)
         return capsys.readouterr().out.splitlines()

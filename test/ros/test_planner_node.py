@@ -53,7 +53,7 @@ class Vehicle(Node):
             String, "mission/state", lambda m: self.states.append(m.data), qos.LATCHED
         )
         self.create_subscription(PoseStamped, "goal_pose", self.goals.append, qos.GOAL)
-        self.create_subscription(Path, "plan", self.plans.append, qos.LATCHED)
+        self.create_subscription(Path, "plan", self.plans.append, qos.KEPT)
         self.create_subscription(DiagnosticArray, "/diagnostics", self._on_report, 10)
         self.odometry = self.create_publisher(Odometry, "odom", qos.SENSOR_PUBLISH)
         self.maps = self.create_publisher(PointCloud2, "map/points", qos.LATCHED)

@@ -99,7 +99,7 @@ def test_a_mission_ends_by_itself_and_keeps_what_it_published(ros, sim):
     listener = ros(Listener)
     # Slower: the pilot survey must not be over before listener and planner have met.
     process, folder = sim("run", "--speed", "10")
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=300)
     assert process.returncode == 0, output
     assert "Traceback" not in output
     assert listener.states == ["pilot", "exploring", "done"]
@@ -120,7 +120,7 @@ def test_two_missions_in_two_namespaces_do_not_disturb_each_other(ros, sim):
         sim(name, "--namespace", name, "--seed", str(seed), "--speed", "10")
         for seed, name in enumerate("ab")
     ]
-    outputs = [process.communicate(timeout=200)[0] for process, _ in runs]
+    outputs = [process.communicate(timeout=400)[0] for process, _ in runs]
     snapshots = []
     for (process, folder), output, listener in zip(runs, outputs, listeners, strict=True):
         assert process.returncode == 0, output
@@ -133,25 +133,26 @@ def test_two_missions_in_two_namespaces_do_not_disturb_each_other(ros, sim):
 
 def test_ctrl_c_ends_everything_at_once_and_quietly(ros, sim, eventually):
     listener = ros(Listener)
-    process, folder = sim("stopped")
-    eventually(lambda: listener.states, timeout=60)
+    # In real time the pilot survey takes minutes: there is no map, however late the signal comes.
+    process, folder = sim("stopped", "--speed", "1")
+    eventually(lambda: listener.states, timeout=120)
     process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=120)
     assert process.returncode == 130, output
     assert "Traceback" not in output
     assert "interrupted" in output and not (folder / "epochs.csv").exists()
     for log in (folder / "log").glob("*.log"):
-        assert "Traceback" not in log.read_text()
+        assert "Traceback" not in log.read_text() and "rosout" not in log.read_text()
     # No process of it is left.
-    eventually(lambda: not _running(str(folder)))
+    eventually(lambda: not _running(str(folder)), timeout=60)
 
 
 def test_ctrl_c_after_the_first_map_keeps_what_there_is(ros, sim, eventually):
     listener = ros(Listener)
     process, folder = sim("kept", "--max-samples", "5000")
-    eventually(lambda: len(listener.maps) > 3, timeout=90)
+    eventually(lambda: len(listener.maps) > 3, timeout=180)
     process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=120)
     assert process.returncode == 130, output
     snapshot = read_map(folder / "map.npz")
     assert 0 < snapshot.samples <= len(read_table(folder / "samples.csv")["z"]) < 5000
@@ -169,7 +170,7 @@ def test_a_wrong_parameter_of_one_node_ends_all_with_status_2(sim, tmp_path):
         "/**/planner:\n  ros__parameters:\n    goal_radius: -1.0"
     )
     process, folder = sim("refused")
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=120)
     assert process.returncode == 2, output
     assert "planner" in output and "goal_radius" in output
     assert not _running(str(folder))

@@ -65,7 +65,7 @@ class MonitorNode(NodeShell):
             (Float64MultiArray, "map/report", self._on_report, qos.KEPT),
             (UInt64, "map/samples", self._on_samples, qos.LATCHED),
             (String, "mission/state", self._on_state, qos.LATCHED),
-            (Plan, "plan", self._on_plan, qos.LATCHED),
+            (Plan, "plan", self._on_plan, qos.KEPT),
             (DiagnosticArray, "/diagnostics", self._on_diagnostics, 100),
         ):
             self.create_subscription(kind, topic, callback, how)
@@ -115,10 +115,9 @@ class MonitorNode(NodeShell):
         self.recorder.set_state(message.data)
 
     def _on_plan(self, message: Plan) -> None:
-        """The mission begins with the planner's first plan."""
-        stamp_ns = messages.stamp_to_ns(message.header.stamp)
-        if self.recorder.scores.began_ns is None and stamp_ns:
-            self.recorder.scores.began_ns = stamp_ns
+        """The mission begins with the planner's first plan; whoever comes late is told it too."""
+        stamp_ns, scores = messages.stamp_to_ns(message.header.stamp), self.recorder.scores
+        scores.began_ns = min(stamp_ns, scores.began_ns or stamp_ns)
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         """For people's eyes: the statuses of the nodes in our namespace; others share the topic."""

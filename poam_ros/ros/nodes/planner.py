@@ -74,7 +74,7 @@ class PlannerNode(NodeShell):
         self._clipped = 0  # goals that this was said of
         self._published: tuple[str | None, np.ndarray | None] = (None, None)
         self._goals = self.create_publisher(PoseStamped, "goal_pose", qos.GOAL)
-        self._plans = self.create_publisher(Path, "plan", qos.LATCHED)
+        self._plans = self.create_publisher(Path, "plan", qos.KEPT)
         self._states = self.create_publisher(String, "mission/state", qos.LATCHED)
 
     def activate(self) -> None:

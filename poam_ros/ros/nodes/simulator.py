@@ -66,9 +66,8 @@ class SimulatorNode(NodeShell):
         self.simulation = self._build()
         self._offset_ns = self._time_ns
         self._follow_wall_clock()
-        self._outgoing = Outgoing(
-            self, self.simulation, self.values.frame_id, self.values.field_of_view
-        )
+        p = self.values
+        self._outgoing = Outgoing(self, self.simulation, p.frame_id, p.field_of_view)
         self._outgoing.send_terrain(self._terrain, self.now_ns)
         self.create_service(Trigger, "~/reset", self._on_reset)
 
@@ -95,12 +94,8 @@ class SimulatorNode(NodeShell):
         p = self.values
         environment, self._workspace = Extent.of(p.environment), Extent.of(p.workspace)
         low, high = p.elevation_range
-        self._terrain = load_terrain(
-            p.terrain,
-            environment,
-            elevation_range=(low, high) if low != high else None,
-            seed=p.seed,
-        )
+        scale = (low, high) if low != high else None
+        self._terrain = load_terrain(p.terrain, environment, elevation_range=scale, seed=p.seed)
         sonar = SonarSettings(
             rate=p.sonar_rate,
             max_range=p.max_range or None,
@@ -155,7 +150,7 @@ class SimulatorNode(NodeShell):
             self.get_logger().warning("no mission appeared; simulated time begins without one")
         if late or ready:
             self._waiting_since = None
-        return late or ready
+        return not self.waiting
 
     def _step(self) -> None:
         """One control period: the vehicle moves, and what its sensors say is published."""
@@ -171,21 +166,19 @@ class SimulatorNode(NodeShell):
 
         One outside the workspace is clipped to it, which is counted and said as well.
         """
-        frame, goal = messages.bare_frame(message.header.frame_id), messages.read_pose(message)
-        stamp_ns, patience = messages.stamp_to_ns(message.header.stamp), self.values.goal_timeout
+        p, goal = self.values, messages.read_pose(message)
+        frame = messages.bare_frame(message.header.frame_id)
+        stamp_ns = messages.stamp_to_ns(message.header.stamp)
         age = (self.now_ns - stamp_ns) / SECOND if stamp_ns else 0.0  # no stamp: now
-        if frame != self.values.frame_id:
-            self.refusals.add(
-                "frame", f"goal refused: expected frame {self.values.frame_id!r}, got {frame!r}"
-            )
+        if frame != p.frame_id:
+            text = f"goal refused: expected frame {p.frame_id!r}, got {frame!r}"
+            self.refusals.add("frame", text)
         elif not np.all(np.isfinite(goal)):
-            self.refusals.add(
-                "not_finite", f"goal refused: expected finite x and y, got {goal.tolist()}"
-            )
-        elif age > max(patience, GOAL_TRAVEL * self.values.speed):
-            self.refusals.add(
-                "stale", f"goal refused: expected one of the last {patience:g} s, got {age:.1f} s"
-            )
+            text = f"goal refused: expected finite x and y, got {goal.tolist()}"
+            self.refusals.add("not_finite", text)
+        elif age > (limit := max(p.goal_timeout, GOAL_TRAVEL * p.speed)):
+            text = f"goal refused: expected one of the last {limit:g} s, got one of {age:.1f} s ago"
+            self.refusals.add("stale", text)
         else:
             nearest = self._workspace.clip(goal)
             if not self._workspace.contains(goal, slack=GOAL_SLACK):
@@ -223,18 +216,18 @@ class SimulatorNode(NodeShell):
         now, time_ns = time.monotonic(), self.simulation.time_ns
         (since, since_ns), self._reported = self._reported, (now, time_ns)
         achieved = (time_ns - since_ns) / SECOND / (now - since)
-        slow = not self.waiting and achieved < 0.8 * self.values.speed
+        speed = self.values.speed
+        slow = not self.waiting and achieved < 0.8 * speed
         text = "waiting for a mission" if self.waiting else "too slow" if slow else "running"
         if slow:
             self.get_logger().warning(
-                f"simulated time runs at {achieved:.1f} x real time instead of "
-                f"{self.values.speed:g}",
+                f"simulated time runs at {achieved:.1f} x real time instead of {speed:g}",
                 throttle_duration_sec=30.0,
                 skip_first=True,
             )
         counts = self.refusals.counts
         values = {
-            "speed": self.values.speed,
+            "speed": speed,
             "achieved_speed": achieved,
             "time_s": time_ns / SECOND,
             **{f"goals_refused_{reason}": counts[reason] for reason in GOAL_REFUSALS},

@@ -1,0 +1,135 @@
+"""The monitor node on real rclpy, with a stand-in for everyone it listens to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+
+from diagnostic_msgs.msg import DiagnosticArray
+from nav_msgs.msg import Path
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from sensor_msgs.msg import PointCloud2
+from std_msgs.msg import Float64MultiArray, String, UInt64
+
+from poam_ros.geometry import Extent, Grid
+from poam_ros.maps import ElevationMap
+from poam_ros.ros import clouds, messages, qos
+from poam_ros.ros.nodes.monitor import MonitorNode
+from poam_ros.runs.scoring import MapReport
+
+SECOND = 1_000_000_000
+GRID = Grid.cells(Extent(-30, 30, -30, 30), 2.0)
+
+
+class Mission(Node):
+    """Says what simulator, mapper and planner would."""
+
+    def __init__(self) -> None:
+        super().__init__("mission")
+        self.terrain = self.create_publisher(PointCloud2, "terrain", qos.LATCHED)
+        self.maps = self.create_publisher(PointCloud2, "map/points", qos.KEPT)
+        self.reports = self.create_publisher(Float64MultiArray, "map/report", qos.KEPT)
+        self.samples = self.create_publisher(UInt64, "map/samples", qos.LATCHED)
+        self.states = self.create_publisher(String, "mission/state", qos.LATCHED)
+        self.plans = self.create_publisher(Path, "plan", qos.KEPT)
+        self.diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", qos.LATCHED)
+        self.truth = np.add.outer(GRID.y, GRID.x)
+        self.terrain.publish(clouds.write_cloud(GRID, {"z": self.truth}, SECOND, "map"))
+
+    def plan(self, second: int) -> None:
+        self.plans.publish(messages.write_path(np.zeros((2, 2)), second * SECOND, "map"))
+
+    def draw(self, second: int, samples: int, finished: bool = False) -> None:
+        variance = np.full(GRID.shape, 4.0)
+        drawn = ElevationMap(GRID, self.truth + 1.0, variance, stamp_ns=second * SECOND)
+        self.maps.publish(clouds.write_map_cloud(drawn, "map"))
+        report = MapReport(second * SECOND, samples, 0.1234567890123, 600.0, 0.5, 0.25, finished)
+        self.reports.publish(messages.write_report(report))
+
+
+@pytest.fixture
+def monitor(ros):
+    def start(up=True, **parameters):
+        given = {"linger": 0.0} | parameters
+        overrides = [Parameter(name, value=value) for name, value in given.items()]
+        return ros(MonitorNode, up=up, parameter_overrides=overrides)
+
+    return start
+
+
+def scored(node):
+    return [(epoch.samples, epoch.time_s) for epoch in node.recorder.scores.epochs]
+
+
+def test_scores_what_it_hears_from_the_first_plan_on(ros, monitor, eventually):
+    node, mission = monitor(), ros(Mission)
+    mission.plan(3)
+    eventually(lambda: node.recorder.scores.began_ns == 3 * SECOND)
+    mission.plan(4)  # later ones begin nothing
+    mission.samples.publish(UInt64(data=17))
+    mission.draw(5, 10)
+    mission.draw(9, 20)
+    eventually(lambda: scored(node) == [(10, 2), (20, 6)])
+    eventually(lambda: node.progress.samples == 17 and node.progress.epochs == 2)
+    metrics = node.progress.epoch.metrics
+    assert metrics.rmse == pytest.approx(1.0, rel=1e-5)
+    assert not node.ended
+    mission.states.publish(String(data="done"))
+    eventually(lambda: node.ended)
+    assert node.recorder.succeeded and node.progress.state == "done"
+
+
+def test_waits_for_the_results_with_a_folder(ros, monitor, eventually, tmp_path):
+    node, mission = monitor(output=str(tmp_path / "run")), ros(Mission)
+    mission.draw(5, 10)
+    mission.states.publish(String(data="done"))
+    eventually(lambda: node.progress.state == "done" and scored(node))
+    assert not (tmp_path / "run" / "epochs.csv").exists()
+    mission.draw(5, 10, finished=True)
+    eventually(lambda: node.ended)
+    assert (tmp_path / "run" / "epochs.csv").exists()
+
+
+def test_what_is_no_report_or_map_is_counted(ros, monitor, eventually):
+    node, mission = monitor(), ros(Mission)
+    mission.reports.publish(Float64MultiArray(data=[1.0]))
+    mission.maps.publish(PointCloud2())
+    eventually(lambda: dict(node.refusals.counts) == {"report_unreadable": 1, "map_unreadable": 1})
+
+
+def test_problems_of_the_nodes_in_its_namespace_are_shown(ros, monitor, eventually):
+    node, mission = monitor(), ros(Mission)
+
+    def say(name, level, text, **values):
+        mission.diagnostics.publish(messages.write_diagnostics(name, level, text, values, SECOND))
+        return node.progress.problems
+
+    eventually(lambda: say("mapper", b"\x02", "broken") == {"mapper": "broken"})
+    say("other/planner", b"\x02", "of another mission")
+    eventually(lambda: say("mapper", b"\x00", "fine") == {})
+    say("simulator", b"\x00", "running", achieved_speed=19.5)
+    eventually(lambda: node.progress.speed == 19.5)
+
+
+def test_goes_round_as_a_managed_node_would(ros, monitor, eventually):
+    node, mission = monitor(up=False), ros(Mission)
+
+    def entities():
+        kinds = (node.publishers, node.subscriptions, node.services, node.clients, node.timers)
+        return [len(list(kind)) for kind in (*kinds, node.waitables)]
+
+    bare = entities()
+    mission.draw(5, 10)
+    for _ in range(2):
+        node.configure()
+        configured = entities()
+        node.activate()
+        eventually(lambda: node.progress.epochs == 1)
+        node.deactivate()
+        assert entities() == configured
+        node.cleanup()
+        assert entities() == bare
+        eventually(lambda: mission.maps.get_subscription_count() == 0)

@@ -1,0 +1,119 @@
+"""How nodes end: processes that are told to."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("rclpy")
+
+from rclpy.node import Node
+
+NODE = """
+import sys
+from rclpy.qos import QoSProfile
+from std_msgs.msg import String
+from poam_ros.errors import InputError
+from poam_ros.ros.running import run_node
+from poam_ros.ros.shell import NodeShell
+
+class Talker(NodeShell):
+    def __init__(self):
+        super().__init__("talker", ())
+
+    def activate(self):
+        super().activate()
+        if "refuse" in sys.argv:
+            raise InputError("refused:\\n  expected better")
+        self.create_timer(0.001, self.talk, clock=self.steady)
+
+    def talk(self):
+        self.get_logger().info("up", once=True)
+        if "fail" in sys.argv:
+            raise ValueError("broken")
+        self.ended = "end" in sys.argv
+        self.get_logger().info("still here")
+
+    def cleanup(self):
+        self.get_logger().info("last words")
+        super().cleanup()
+
+sys.exit(run_node(Talker, []))
+"""
+
+
+@pytest.fixture
+def start(ros_env):
+    started = []
+
+    def start(*command):
+        process = subprocess.Popen(
+            [sys.executable, *command],
+            env=ros_env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def read_until(stream, text):
+    """Lines of a stream up to one that holds the text."""
+    lines = []
+    for line in stream:
+        lines.append(line)
+        if text in line:
+            return "".join(lines)
+    raise AssertionError(f"expected {text!r}, got {''.join(lines)}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_node_that_talks_without_a_word_too_much(start, number):
+    for _ in range(5):
+        process = start("-c", NODE)
+        read_until(process.stderr, "still here")
+        process.send_signal(number)
+        _, heard = process.communicate(timeout=60)
+        assert process.returncode == 0, heard
+        assert heard.rstrip().endswith("last words")
+        assert "rosout" not in heard and "Traceback" not in heard
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "topic"),
+    [
+        ("planner", "count_publishers", "mission/state"),
+        ("simulator", "count_publishers", "odom"),
+        ("monitor", "count_subscribers", "map/report"),
+    ],
+)
+def test_ctrl_c_of_our_nodes_is_quiet(start, ros, eventually, name, count, topic):
+    outside = ros(Node, node_name="outside")
+    for _ in range(3):
+        process = start("-m", f"poam_ros.ros.nodes.{name}")
+        eventually(lambda: getattr(outside, count)(topic), timeout=60)
+        process.send_signal(signal.SIGINT)
+        _, heard = process.communicate(timeout=60)
+        assert process.returncode == 0, heard
+        assert "rosout" not in heard and "Traceback" not in heard
+        eventually(lambda: not getattr(outside, count)(topic), timeout=60)
+
+
+def test_a_node_ends_by_itself_fails_or_refuses(start):
+    for word, status in (("end", 0), ("fail", 1), ("refuse", 2)):
+        process = start("-c", NODE, word)
+        _, heard = process.communicate(timeout=60)
+        assert process.returncode == status, heard
+        assert "last words" in heard
+        assert ("ValueError: broken" in heard) == (word == "fail")
+        assert "rosout" not in heard
+    assert "refused: expected better\n" in heard
