@@ -167,6 +167,14 @@ def test_every_module_has_a_room():
     assert rooms <= {room(m) for m in modules()} | {"contracts"}, "FLOORS names a room that is gone"
 
 
+def test_the_page_on_the_house_names_every_room_and_contract():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rooms = {name for floor in FLOORS for name in floor} - {"contracts"} | {*CONTRACTS}
+    spelt = ("`{}`", "`{}/`", "`{}.py`")
+    missing = [r for r in rooms if not any(way.format(r) in page for way in spelt)]
+    assert not missing
+
+
 def test_every_arrow_points_down_or_stays_in_its_room():
     height = {name: number for number, floor in enumerate(FLOORS) for name in floor}
     wrong = []

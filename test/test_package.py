@@ -141,6 +141,17 @@ def test_scripts_go_where_ros2_run_looks():
     assert "install_scripts=$base/lib/poam_ros" in text
 
 
+def test_modules_that_the_documents_name_are_there():
+    """A module that moved leaves its old name behind in prose."""
+    modules = [f"/{path.relative_to(ROOT).as_posix()}" for path in ROOT.glob("*/**/*.py")]
+    gone = []
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        for name in re.findall(r"`([\w/]+\.py)`", page.read_text(encoding="utf-8")):
+            if not any(module.endswith(f"/{name}") for module in modules):
+                gone.append(f"{page.name}: {name}")
+    assert not gone
+
+
 def test_no_path_of_a_machine_in_the_repository():
     """A path that exists on one machine only breaks on every other."""
     absolute = re.compile(r"/(?:work|home|root|Users)/\w")

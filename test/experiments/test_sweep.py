@@ -163,7 +163,8 @@ def test_a_failing_run_is_reported_and_the_others_go_on(tmp_path, scheduler, cap
     assert str(failure) in errors[0]
     assert failure.read_text().startswith("Traceback") and "InputError" in failure.read_text()
     assert [row["environment"] for row in rows_of(tmp_path)] == ["sea"]
-    assert (tmp_path / "report" / "table.csv").is_file()
+    with (tmp_path / "report" / "table.csv").open(newline="") as file:
+        assert [row["environment"] for row in csv.DictReader(file)] == ["sea"]
 
 
 def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path, scheduler, monkeypatch, capsys):

@@ -8,11 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+
+from poam_ros.runs.folder import read_map, read_table
 
 # Not `launch`: from the checkout, that name also finds the folder of the launch files.
 REASON = "the launch tools of ROS 2 are not installed"
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 pytest.importorskip("launch_ros.actions", reason=REASON)
+
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 
@@ -117,8 +121,15 @@ def test_mission_in_a_namespace_ends_by_itself(environment, tmp_path):
     assert done.returncode == 0, done.stdout[-4000:]
     assert "Traceback" not in done.stdout
     assert "has died" not in done.stdout
-    for name in ("map.npz", "samples.csv", "epochs.csv", "config.yaml"):
-        assert (tmp_path / "run" / name).is_file(), done.stdout[-4000:]
+    folder = tmp_path / "run"
+    samples, epochs = (read_table(folder / name) for name in ("samples.csv", "epochs.csv"))
+    count = len(samples["z"])
+    assert count >= 200 and len(epochs["samples"]), done.stdout[-4000:]
+    assert read_map(folder / "map.npz").samples == epochs["samples"][-1] == count
+    nodes = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))["nodes"]
+    # What the file and the arguments said has reached the nodes, in their namespace.
+    assert (nodes["mapper"]["num_inducing"], nodes["planner"]["max_samples"]) == (40, 200)
+    assert (nodes["simulator"]["speed"], nodes["mapper"]["output"]) == (20.0, "run")
 
 
 def test_failing_node_fails_the_launch(environment, tmp_path):
