@@ -47,7 +47,7 @@ from ..diagnostics import map_report, mapper_status
 from ..map_topics import MapTopics
 from ..messages import bare_frame, read_odometry, read_range, write_report
 from ..parameters import MAPPER
-from ..qos import LATCHED, KEPT, SENSOR_READ
+from ..qos import KEPT, LATCHED, SENSOR_READ
 from ..running import run_node, subscribe
 from ..shell import NodeShell
 from ..transforms import FrameChanger
