@@ -170,12 +170,12 @@ def _start(noted: Path, resolution: float) -> list[subprocess.Popen[bytes]]:
     environment = {**os.environ, "POAM_LATENCY_FILE": str(noted)}
     return [
         subprocess.Popen(
-            [*python, f"poam_ros.ros.nodes.{name}", "--ros-args", *arguments],
+            [*python, f"poam_ros.{module}", "--ros-args", *arguments],
             env=environment,
             stdout=subprocess.DEVNULL,
             start_new_session=True,
         )
-        for name, arguments in (("latency", mapper), ("planner", planner))
+        for module, arguments in (("bench.latency", mapper), ("ros.nodes.planner", planner))
     ]
 
 

@@ -4,41 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from recorded import check_replayed
 
 from poam_ros.drivers.lockstep import LockstepMission
 from poam_ros.drivers.mission_settings import MissionSettings
-from poam_ros.drivers.replay import replay
 from poam_ros.gp.models import ModelSettings, SparseOptions
-from poam_ros.mapping import BathymetricMapper
-from poam_ros.samples import Samples
-from poam_ros.survey.events import Handled, Learned
-from poam_ros.survey.session import Session
+from poam_ros.survey.events import Learned
 from poam_ros.world.simulation import SonarSettings
 from poam_ros.world.terrain import load_terrain
 
 SMALL = ModelSettings(options=SparseOptions(num_inducing=60, steps=2, minibatch=32))
 FAULTY = SonarSettings(dropout=0.1, outlier=0.05, nan=0.04, inf=0.06, latency=0.5)
-
-
-def fresh(session, mapper):
-    """A session like this one before anything happened."""
-    model = BathymetricMapper(mapper.workspace, mapper.settings, mapper.seed)
-    return Session(
-        model, session.gate.settings, session.backlog.policy, session.grid, session.pilot_samples
-    )
-
-
-def check_replayed(record, session):
-    """Replay the record of a session, and hold what comes of it against what came of that."""
-    again = fresh(session, session.mapper)
-    outcomes = list(replay(record, again))
-    for counter in ("received", "accepted", "pending", "rejected", "odometry_rejected"):
-        assert getattr(again.gate, counter) == getattr(session.gate, counter), counter
-    accepted = Samples.joined([o.samples for o in outcomes if isinstance(o, Handled)])
-    expected = session.everything()
-    for name in ("number", "stamp_ns", "xy", "z"):
-        np.testing.assert_array_equal(getattr(accepted, name), getattr(expected, name))
-    return again, outcomes
 
 
 @pytest.mark.parametrize("policy", ["paper", "deployed"])

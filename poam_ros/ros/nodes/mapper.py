@@ -78,6 +78,7 @@ class MapperNode(NodeShell):
         self.lost_lately = 0  # since the diagnostics before
         self._faults = Refusals(self.get_logger().error)
         self._frames = FrameChanger(self, self.frame_id)
+        self.held.callback(self._frames.close)
         self._results = Results(values.output)
         if not MODELS[values.method].bounded_time:
             self.get_logger().warning(

@@ -69,6 +69,7 @@ class PlannerNode(NodeShell):
         )
         self.latest_map: ElevationMap | None = None
         self._frames = FrameChanger(self, p.frame_id)
+        self.held.callback(self._frames.close)
         self._z = 0.0  # the vehicle's depth, which goals keep
         self._yaw = math.nan
         self._clipped = 0  # goals that this was said of

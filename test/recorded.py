@@ -1,0 +1,30 @@
+"""A recorded survey against what it replays to."""
+
+import numpy as np
+
+from poam_ros.drivers.replay import replay
+from poam_ros.mapping import BathymetricMapper
+from poam_ros.samples import Samples
+from poam_ros.survey.events import Handled
+from poam_ros.survey.session import Session
+
+
+def fresh(session, mapper):
+    """A session like this one before anything happened."""
+    model = BathymetricMapper(mapper.workspace, mapper.settings, mapper.seed)
+    return Session(
+        model, session.gate.settings, session.backlog.policy, session.grid, session.pilot_samples
+    )
+
+
+def check_replayed(record, session):
+    """Replay the record of a session, and hold what comes of it against what came of that."""
+    again = fresh(session, session.mapper)
+    outcomes = list(replay(record, again))
+    for counter in ("received", "accepted", "pending", "rejected", "odometry_rejected"):
+        assert getattr(again.gate, counter) == getattr(session.gate, counter), counter
+    accepted = Samples.joined([o.samples for o in outcomes if isinstance(o, Handled)])
+    expected = session.everything()
+    for name in ("number", "stamp_ns", "xy", "z"):
+        np.testing.assert_array_equal(getattr(accepted, name), getattr(expected, name))
+    return again, outcomes
