@@ -6,16 +6,20 @@ ROS parameters, command-line options, YAML files and docs derive from the rows o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
-from typing import Any, Union
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from types import MappingProxyType
+from typing import Any, TypeVar, Union
 
 from .errors import InputError
 
 Value = Union[bool, int, float, str, "tuple[float, ...]"]
+Settings = TypeVar("Settings")
 
 KINDS = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
 _KEY = "setting"
+_OWN_NAMES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class Setting:
         description: one sentence.
         unit: unit of the value, empty where it has none.
         minimum, maximum: inclusive bounds of a number, or of each number of a tuple.
-        choices: the words a text may be; empty for any text.
+        choices: the words a text may be, such as the names of a table; empty for any text.
         mutable: whether a running node takes another value.
         check: a further check of the converted value, raising ``InputError``.
     """
@@ -39,7 +43,7 @@ class Setting:
     unit: str = ""
     minimum: float | None = None
     maximum: float | None = None
-    choices: tuple[str, ...] = ()
+    choices: Collection[str] = ()
     mutable: bool = False
     check: Callable[[Any], object] | None = None
 
@@ -81,6 +85,22 @@ class Setting:
                 raise InputError(f"{self.name}: {error}") from None
         return converted
 
+    def read(self, text: str) -> Value:
+        """The value that a text stands for: of a tuple ``0 1``, ``0,1`` or ``[0, 1]``.
+
+        Raises:
+            InputError: as of ``convert``.
+        """
+        value: Any = text
+        with suppress(ValueError):
+            if isinstance(self.default, bool):
+                value = {"true": True, "false": False}.get(text.lower(), text)
+            elif isinstance(self.default, tuple):
+                value = [float(part) for part in text.strip("[] ").replace(",", " ").split()]
+            else:
+                value = type(self.default)(text)
+        return self.convert(value)
+
     def _converted(self, value: Any) -> Value:
         if isinstance(self.default, tuple):
             if isinstance(value, (str, bytes)) or len(value) != len(self.default):
@@ -108,7 +128,7 @@ def setting(
     *,
     minimum: float | None = None,
     maximum: float | None = None,
-    choices: tuple[str, ...] = (),
+    choices: Collection[str] = (),
     mutable: bool = False,
     check: Callable[[Any], object] | None = None,
 ) -> Any:
@@ -125,9 +145,50 @@ def setting(
     return field(default=default, metadata={_KEY: declared})
 
 
-def rows(settings: Any) -> tuple[Setting, ...]:
-    """The settings that a dataclass, or an instance of one, declares with ``setting``, in order."""
-    return tuple(_row(f) for f in fields(settings) if _KEY in f.metadata)
+def rows(settings: Any, called: Mapping[str, str] = _OWN_NAMES) -> tuple[Setting, ...]:
+    """The settings that a dataclass, or an instance of one, declares with ``setting``, in order.
+
+    ``called``: the names of those that are called otherwise where all settings lie flat.
+    """
+    found = []
+    for declared in fields(settings):
+        if _KEY in declared.metadata:
+            assert declared.default is not MISSING
+            name = called.get(declared.name, declared.name)
+            found.append(Setting(name, declared.default, **declared.metadata[_KEY]))
+    return tuple(found)
+
+
+def joined(*kinds: Any) -> tuple[Setting, ...]:
+    """The settings of several dataclasses, each name once, such as the options of a table's rows.
+
+    Raises:
+        ValueError: two declare a name differently; it would not mean the same to both.
+    """
+    found: dict[str, Setting] = {}
+    for kind in kinds:
+        for row in rows(kind):
+            if found.setdefault(row.name, row) != row:
+                raise ValueError(f"{kind.__name__}.{row.name}: declared otherwise elsewhere")
+    return tuple(found.values())
+
+
+def instance(
+    kind: type[Settings],
+    values: Mapping[str, Any],
+    called: Mapping[str, str] = _OWN_NAMES,
+    **others: Any,
+) -> Settings:
+    """A dataclass of settings from values by name, which may hold other names as well.
+
+    ``called``: as for ``rows``. ``others``: fields that are no settings.
+
+    Raises:
+        InputError: a value is wrong.
+    """
+    names = {row.name: called.get(row.name, row.name) for row in rows(kind)}
+    given = {own: values[name] for own, name in names.items() if name in values}
+    return kind(**given, **others)
 
 
 def check(settings: Any) -> None:
@@ -141,20 +202,13 @@ def check(settings: Any) -> None:
         object.__setattr__(settings, row.name, row.convert(getattr(settings, row.name)))
 
 
-def _row(declared: Field[Any]) -> Setting:
-    assert declared.default is not MISSING
-    return Setting(declared.name, declared.default, **declared.metadata[_KEY])
+def at(place: str, row: Setting) -> Setting:
+    """The row as messages name it at some place: ``model.steps``, ``--steps``."""
+    return replace(row, name=place)
 
 
 def _shown(value: Any) -> str:
-    return repr(value if value is None or isinstance(value, (str, int, float)) else list(value))
-
-
-def instance(kind: Any, values: Mapping[str, Any], **others: Any) -> Any:
-    """A dataclass of settings from values by name, which may hold other names as well.
-
-    Raises:
-        InputError: a value is wrong.
-    """
-    given = {row.name: values[row.name] for row in rows(kind) if row.name in values}
-    return kind(**given, **others)
+    # Arrays, as ROS hands them over, are shown as lists.
+    plain = isinstance(value, (str, Mapping)) or not hasattr(value, "__len__")
+    text = repr(value if plain else list(value))
+    return text if len(text) <= 80 else f"{text[:80]}..."

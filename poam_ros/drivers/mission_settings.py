@@ -30,7 +30,7 @@ class MissionSettings:
     """
 
     planner: str = setting(
-        "max-entropy", "How waypoints are chosen after the pilot", choices=tuple(PLANNERS)
+        "max-entropy", "How waypoints are chosen after the pilot", choices=PLANNERS
     )
     pilot: str = setting("bezier", "Pilot survey", choices=MISSION_PILOTS)
     policy: str = setting(

@@ -69,6 +69,7 @@ def describe(mission: LockstepMission) -> dict[str, Any]:
             "elevation": [terrain.lowest, terrain.highest],
         },
         **asdict(settings),
+        "model": settings.model.flat,
         "workspace": list(settings.workspace.bounds),
         "sonar": asdict(mission.simulation.settings),
     }

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from ..settings import check, rows, setting
+from ..settings import Setting, check, instance, joined, rows, setting
 from .sparse.methods import METHODS
 
 if TYPE_CHECKING:
@@ -105,11 +105,6 @@ MODELS: dict[str, Model] = {
 }
 
 
-def _known(name: str) -> None:
-    if name not in MODELS:
-        raise InputError(f"expected one of {', '.join(MODELS)}, got {name!r}")
-
-
 @dataclass(frozen=True)
 class ModelSettings:
     """Which model, and how: ``options`` is an instance of its row's options, None for the defaults.
@@ -119,7 +114,7 @@ class ModelSettings:
             outside its range.
     """
 
-    method: str = setting("poam", "Row of the table of models", check=_known)
+    method: str = setting("poam", "How the map is learned online", choices=MODELS)
     options: Any = None
     threads: int = setting(1, "Threads of the linear algebra", minimum=1, maximum=256)
     device: str = setting("cpu", "Torch device of the model: cpu, cuda, cuda:1")
@@ -142,9 +137,8 @@ class ModelSettings:
         Raises:
             InputError: as the settings do.
         """
-        own = _chosen(cls, values)
-        kind = MODELS[cls(**own).method].options
-        return cls(options=kind(**_chosen(kind, values)), **own)
+        settings = instance(cls, values)
+        return replace(settings, options=instance(type(settings.options), values))
 
     @property
     def flat(self) -> dict[str, Any]:
@@ -153,5 +147,6 @@ class ModelSettings:
         return own | {row.name: getattr(self.options, row.name) for row in rows(self.options)}
 
 
-def _chosen(settings: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    return {row.name: values[row.name] for row in rows(settings) if row.name in values}
+def model_rows() -> tuple[Setting, ...]:
+    """The settings of all models: those of ``ModelSettings``, then the options of every row."""
+    return joined(ModelSettings, *(model.options for model in MODELS.values()))

@@ -18,8 +18,8 @@ from rclpy.timer import Timer
 from rosgraph_msgs.msg import Clock as ClockMessage
 
 from ..survey.refusals import Refusals
+from .declaring import declare
 from .messages import write_diagnostics
-from .parameters import declare
 
 
 class NodeShell(Node):

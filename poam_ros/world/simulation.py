@@ -11,72 +11,68 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..clock import SECOND
 from ..errors import InputError
 from ..geometry import Extent
+from ..settings import check, setting
 from .vehicle import DubinsVehicle, Pose
 
 if TYPE_CHECKING:
     from .terrain import Terrain
 
 FAULTS = ("dropout", "outlier", "nan", "inf")
+#: What a setting of the sonar is called among parameters and options, where not by its own name.
+SONAR_NAMES = {"rate": "sonar_rate"}
+
+
+def _share(of_pings: str) -> Any:
+    return setting(0.0, f"Part of the pings that {of_pings}", minimum=0.0, maximum=1.0)
 
 
 @dataclass(frozen=True)
 class SonarSettings:
-    """The sonar and its faults.
-
-    Attributes:
-        rate: pings per second.
-        noise_std: standard deviation of the Gaussian noise on the range, metres.
-        clearance: height of the sonar's plane above the highest ground, metres.
-        min_range: smallest valid range, metres. Readings below it are passed on as they are.
-        max_range: largest valid range, metres; None: deep enough for the terrain.
-        dropout: probability that a ping is not delivered.
-        outlier: probability of a reading beyond max_range.
-        nan: probability of NaN, an erroneous reading (REP-117).
-        inf: probability of an infinity: +inf (no return) or -inf (too close), equally likely.
-        latency: seconds from the measurement to the delivery, *and to the stamp*: a sonar that
-            stamps late, which the mapper corrects with an offset of -latency.
+    """The sonar and its faults; NaN and infinities as in REP-117.
 
     Raises:
         InputError: if a value is out of its range.
     """
 
-    rate: float = 3.0
-    noise_std: float = 1.0
-    clearance: float = 5.0
-    min_range: float = 0.1
-    max_range: float | None = None
-    dropout: float = 0.0
-    outlier: float = 0.0
-    nan: float = 0.0
-    inf: float = 0.0
-    latency: float = 0.0
+    rate: float = setting(3.0, "Rate of the sonar", "Hz", minimum=0.01, maximum=1000.0)
+    noise_std: float = setting(1.0, "Standard deviation of a range", "m", minimum=0.0, maximum=1e3)
+    clearance: float = setting(
+        5.0, "Height of the sonar above the highest ground", "m", minimum=0.01, maximum=1e5
+    )
+    min_range: float = setting(0.1, "Shortest valid range", "m", minimum=0.0, maximum=1e5)
+    max_range: float = setting(
+        0.0,
+        "Longest valid range; 0: enough for the deepest ground",
+        "m",
+        minimum=0.0,
+        maximum=1e6,
+    )
+    # Also of the stamp: a sonar that stamps late, which the mapper corrects by an offset.
+    latency: float = setting(
+        0.0, "Pings are stamped and delivered this late", "s", minimum=0.0, maximum=60.0
+    )
+    dropout: float = _share("is never delivered")
+    outlier: float = _share("lies beyond max_range")
+    nan: float = _share("is NaN (erroneous)")
+    inf: float = _share("is +Inf or -Inf (no return, too close)")
 
     def __post_init__(self) -> None:
-        _rate("sonar rate", self.rate)
-        for name in ("noise_std", "clearance", "min_range", "latency"):
-            value = getattr(self, name)
-            if not 0 <= value < math.inf:
-                raise InputError(f"sonar {name}: expected a finite number >= 0, got {value}")
-        if self.max_range is not None and not self.min_range < self.max_range < math.inf:
+        check(self)
+        if self.max_range and not self.min_range < self.max_range:
             raise InputError(
-                f"sonar max_range: expected more than min_range = {self.min_range}, "
+                f"max_range: expected more than min_range = {self.min_range}, or 0, "
                 f"got {self.max_range}"
             )
-        shares = [getattr(self, name) for name in FAULTS]
-        for name, share in zip(FAULTS, shares, strict=True):
-            if not 0 <= share <= 1:
-                raise InputError(f"sonar {name}: expected a probability in [0, 1], got {share}")
-        if sum(shares) > 1 + 1e-12:
-            raise InputError(
-                f"sonar {', '.join(FAULTS)}: expected a sum of at most 1, got {sum(shares)}"
-            )
+        total = sum(getattr(self, name) for name in FAULTS)
+        if total > 1 + 1e-12:
+            raise InputError(f"{', '.join(FAULTS)}: expected a sum of at most 1, got {total}")
 
 
 @dataclass(frozen=True)
@@ -133,21 +129,19 @@ class Simulation:
         self.terrain = terrain
         self.environment = terrain.extent if environment is None else environment
         self.sonar_z = float(terrain.highest) + sonar.clearance
-        if sonar.max_range is None:
+        if not sonar.max_range:
             deepest = self.sonar_z - float(terrain.lowest)
             # Ten deviations: no honest reading of the deepest ground is taken for an outlier.
             room = 1.0 + 10.0 * sonar.noise_std
-            self._max_range = max(deepest, sonar.min_range) + room
-        else:
-            self._max_range = float(sonar.max_range)
-        self.settings = sonar = replace(sonar, max_range=self._max_range)
+            sonar = replace(sonar, max_range=max(deepest, sonar.min_range) + room)
+        self.settings = sonar
         control, ping = _rate("control_rate", control_rate), _rate("sonar rate", sonar.rate)
         self._tick_rate = _common(control, ping)
         self._control_ticks = int(self._tick_rate / control)
         self._ping_ticks = int(self._tick_rate / ping)
         self._latency_ns = round(sonar.latency * SECOND)
         self._start, self._seed = start, seed
-        self._limits = {"max_speed": max_speed, "max_turn_rate": max_turn_rate}
+        self._limits: dict[str, Any] = {"max_speed": max_speed, "max_turn_rate": max_turn_rate}
         self._tick = 0
         self.reset()
 
@@ -186,7 +180,7 @@ class Simulation:
     @property
     def max_range(self) -> float:
         """The largest valid range, metres, resolved if the settings left it open."""
-        return self._max_range
+        return self.settings.max_range
 
     def set_goal(self, goal: Sequence[float] | np.ndarray | None) -> None:
         """Drive to goal (x, y), or hold station (None); see DubinsVehicle.set_goal.

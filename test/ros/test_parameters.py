@@ -10,8 +10,12 @@ import pytest
 import yaml
 
 from poam_ros.errors import InputError
-from poam_ros.ros.declaring import Parameter, render_markdown
-from poam_ros.ros.parameters import MAPPER, NODES, PLANNER, SIMULATOR, declare, generated_files
+from poam_ros.gp.models import MODELS, ModelSettings, SparseOptions
+from poam_ros.ros.declaring import declare
+from poam_ros.ros.parameters import MAPPER, NODES, PLANNER, SIMULATOR
+from poam_ros.ros.rendering import generated_files, render_markdown
+from poam_ros.settings import Setting, rows
+from poam_ros.world.simulation import SonarSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = [pytest.param(row, id=f"{node}-{row.name}") for node, t in NODES.items() for row in t]
@@ -35,23 +39,16 @@ def test_names_are_unique(table):
     assert len({row.name for row in table}) == len(table)
 
 
-def test_integers_stand_for_floats():
-    speed = BY_NAME["speed"].convert(20)
-    assert (speed, type(speed)) == (20.0, float)
-    assert BY_NAME["workspace"].convert([-30, 30, -30, 30]) == (-30.0, 30.0, -30.0, 30.0)
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("speed", "fast"), ("speed", True), ("speed", math.nan), ("speed", 0.0), ("speed", None),
-        ("speed", [1.0]), ("seed", 1.0), ("seed", -1), ("seed", False), ("terrain", 5),
-        ("planner", "greedy"), ("workspace", [0, 1, 2]), ("workspace", "0 1 0 1"),
-        ("workspace", [1, 0, 0, 1]), ("workspace", [0, 1, 0, math.inf]), ("workspace", None),
+        ("workspace", [0, 1, 2]), ("workspace", [1, 0, 0, 1]), ("workspace", [0, 1, 0, math.inf]),
+        ("frame_id", "/map"), ("frame_id", ""), ("planner", "greedy"), ("kernel", "cubic"),
+        ("method", "kriging"),
     ],
 )  # fmt: skip
 def test_wrong_values_are_refused_with_a_reason(name, value):
-    with pytest.raises(InputError, match=f"parameter {name}: .*expected .*got") as caught:
+    with pytest.raises(InputError, match=f"^{name}: .*expected .*got|^{name}: a frame") as caught:
         BY_NAME[name].convert(value)
     assert "\n" not in str(caught.value)
 
@@ -64,13 +61,27 @@ def test_choices_are_those_of_the_planning_module():
     assert set(BY_NAME["pilot"].choices) == set(PILOTS)
 
 
-def test_mapper_covers_the_model_settings():
-    mapping = pytest.importorskip("poam_ros.mapping")
-    defaults = mapping.ModelSettings().flat
-    rows = {row.name: row for row in MAPPER}
-    shared = defaults.keys() & rows.keys()
-    assert defaults.keys() - shared <= {"amplitude"}  # for experiments
-    assert {n: rows[n].default for n in shared} == {n: defaults[n] for n in shared}
+def test_the_tables_hold_what_the_rooms_below_declare():
+    mapper = {row.name: row for row in MAPPER}
+    for kind in {ModelSettings, *(model.options for model in MODELS.values())}:
+        assert all(mapper[row.name] == row for row in rows(kind))
+    simulator = {row.name for row in SIMULATOR}
+    assert {row.name for row in rows(SonarSettings)} - simulator == {"rate"}
+    assert "sonar_rate" in simulator
+
+
+def test_a_mapper_s_parameters_make_its_model_s_settings():
+    defaults = {row.name: row.default for row in MAPPER}
+    assert ModelSettings.of(defaults) == ModelSettings()
+    settings = ModelSettings.of({**defaults, "method": "ovc", "steps": 3, "threads": 2})
+    assert settings == ModelSettings("ovc", SparseOptions(steps=3), threads=2)
+    assert ModelSettings.of(settings.flat) == settings
+
+
+def test_the_documents_name_every_method():
+    text = generated_files()["docs/parameters.md"]
+    (line,) = (line for line in text.splitlines() if line.startswith("| `method` |"))
+    assert set(MODELS) <= set(line.split("one of ")[1].split(" |")[0].split(", "))
 
 
 @pytest.mark.parametrize("path", generated_files())
@@ -98,11 +109,11 @@ def test_markdown_has_a_row_per_parameter():
 
 
 TABLE = (
-    Parameter("gain", 1.0, "A gain", "m", minimum=0.0, maximum=10.0, mutable=True),
-    Parameter("count", 3, "A count", minimum=1, maximum=5, mutable=True),
-    Parameter("fixed", 2.0, "Fixed", minimum=0.0, maximum=5.0),
-    Parameter("corners", (0.0, 1.0), "Two", mutable=True),
-    Parameter("kind", "a", "A kind", choices=("a", "b"), mutable=True),
+    Setting("gain", 1.0, "A gain", "m", minimum=0.0, maximum=10.0, mutable=True),
+    Setting("count", 3, "A count", minimum=1, maximum=5, mutable=True),
+    Setting("fixed", 2.0, "Fixed", minimum=0.0, maximum=5.0),
+    Setting("corners", (0.0, 1.0), "Two", mutable=True),
+    Setting("kind", "a", "A kind", choices=("a", "b"), mutable=True),
 )
 
 

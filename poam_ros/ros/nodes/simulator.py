@@ -17,8 +17,9 @@ from ...clock import SECOND
 from ...errors import InputError
 from ...geometry import Extent
 from ...planning.pilots import start_pose
+from ...settings import instance
 from ...world.pacing import Pacer
-from ...world.simulation import Simulation, SonarSettings
+from ...world.simulation import SONAR_NAMES, Simulation, SonarSettings
 from ...world.terrain import load_terrain
 from ...world.vehicle import Pose
 from .. import messages, qos
@@ -96,20 +97,11 @@ class SimulatorNode(NodeShell):
         low, high = p.elevation_range
         scale = (low, high) if low != high else None
         self._terrain = load_terrain(p.terrain, environment, elevation_range=scale, seed=p.seed)
-        sonar = SonarSettings(
-            rate=p.sonar_rate,
-            max_range=p.max_range or None,
-            **{
-                name: getattr(p, name)
-                for name in ("noise_std", "clearance", "min_range", "latency")
-                + ("dropout", "outlier", "nan", "inf")
-            },
-        )
         return Simulation(
             self._terrain,
             start=Pose(*start_pose(self._workspace)),
             environment=environment,
-            sonar=sonar,
+            sonar=instance(SonarSettings, vars(p), SONAR_NAMES),
             control_rate=p.control_rate,
             max_speed=p.max_speed,
             max_turn_rate=p.max_turn_rate,

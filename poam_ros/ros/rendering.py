@@ -1,0 +1,65 @@
+"""The tables of parameters as files: config/*.yaml and docs/parameters.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..settings import Setting, Value
+from .parameters import MAPPER, NODES, PLANNER
+
+
+def generated_files() -> dict[str, str]:
+    """The text of what is written from the tables, by path."""
+    return {
+        "docs/parameters.md": "# Parameters\n"
+        + "".join(f"\n## {node}\n\n{render_markdown(table)}" for node, table in NODES.items()),
+        "config/sim.yaml": render_yaml(NODES, "Defaults of a simulated mission."),
+        "config/robot.yaml": render_yaml(
+            {"mapper": MAPPER, "planner": PLANNER},
+            "Defaults of a mission on a vehicle; its workspace belongs in both nodes.",
+        ),
+    }
+
+
+def render_yaml(nodes: Mapping[str, Sequence[Setting]], title: str) -> str:
+    """A ROS parameter file with every default; `/**/` lets it serve a node in any namespace."""
+    lines = [f"# {title}", "# Rendered from poam_ros/ros/parameters.py; a test keeps them equal."]
+    for node, table in nodes.items():
+        lines += ["", f"/**/{node}:", "  ros__parameters:"]
+        for row in table:
+            unit = f" [{row.unit}]" if row.unit else ""
+            lines.append(f"    # {row.description}{unit} ({row.expected})")
+            lines.append(f"    {row.name}: {_yaml(row.default)}")
+    return "\n".join(lines) + "\n"
+
+
+def render_markdown(table: Sequence[Setting]) -> str:
+    """The table for the docs."""
+    lines = [
+        "| parameter | default | unit | expected | at run time | meaning |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in table:
+        cells = (
+            f"`{row.name}`",
+            f"`{_yaml(row.default)}`",
+            row.unit,
+            row.expected,
+            "yes" if row.mutable else "no",
+            row.description,
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _yaml(value: Value) -> str:
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_yaml(item) for item in value) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        text = repr(value)
+        # YAML 1.1 reads 1e-06 as text: a float needs its point.
+        mantissa, exponent, power = text.partition("e")
+        return text if "." in mantissa else mantissa + ".0" + exponent + power
+    return f'"{value}"' if isinstance(value, str) else str(value)
