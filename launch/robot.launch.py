@@ -10,19 +10,20 @@ from launch import LaunchContext, LaunchDescription
 from launch.action import Action
 from launch.actions import OpaqueFunction
 
-from poam_ros.app.launching import NAMESPACE, PARAMS_FILE, Arguments, required_node
-from poam_ros.ros.declaring import Parameter
+from poam_ros.app.graph import NAMESPACE, PARAMS_FILE
+from poam_ros.app.launching import Arguments, required_node
 from poam_ros.ros.parameters import MAPPER, PLANNER
+from poam_ros.settings import Setting
 
 ROWS = {row.name: row for row in (*MAPPER, *PLANNER)}
 FORWARDED = ("workspace", "max_samples", "method", "planner", "pilot", "seed", "output")
 # The nodes' own names of the topics that a vehicle may call otherwise.
 TOPICS = {
-    "range_topic": Parameter("range_topic", "sonar/range", "Pings: sensor_msgs/Range"),
-    "odom_topic": Parameter("odom_topic", "odom", "Odometry: nav_msgs/Odometry"),
-    "goal_topic": Parameter("goal_topic", "goal_pose", "Waypoints: geometry_msgs/PoseStamped"),
+    "range_topic": Setting("range_topic", "sonar/range", "Pings: sensor_msgs/Range"),
+    "odom_topic": Setting("odom_topic", "odom", "Odometry: nav_msgs/Odometry"),
+    "goal_topic": Setting("goal_topic", "goal_pose", "Waypoints: geometry_msgs/PoseStamped"),
 }
-USE_SIM_TIME = Parameter("use_sim_time", False, "Take the time from /clock (a simulator, a bag)")
+USE_SIM_TIME = Setting("use_sim_time", False, "Take the time from /clock (a simulator, a bag)")
 
 
 def generate_launch_description() -> LaunchDescription:

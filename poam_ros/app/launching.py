@@ -17,22 +17,10 @@ from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
 from ..errors import InputError
-from ..ros.declaring import Parameter, Value
 from ..ros.parameters import NODES
+from ..settings import Setting, Value
 
-# The simulated clock and frames belong to one simulation, so they move into its namespace.
-SIMULATED_REMAPPINGS = [("/clock", "clock"), ("/tf", "tf"), ("/tf_static", "tf_static")]
 PATHS = ("output", "params_file", "terrain")
-BOOLEANS = {"true": True, "false": False}
-SPELT_BOOLEANS = ("true", "false", "True", "False")
-
-NAMESPACE = Parameter("namespace", "", "Namespace of all nodes, without slashes at its ends")
-PARAMS_FILE = Parameter(
-    "params_file",
-    "",
-    "ROS parameter file whose nodes are named as in config/*.yaml (/**/mapper:); it overrides the "
-    "defaults, and arguments that are given override it",
-)
 
 
 class Arguments:
@@ -47,7 +35,7 @@ class Arguments:
         others: arguments for the launch file itself.
     """
 
-    def __init__(self, rows: Iterable[Parameter], others: Iterable[Parameter]) -> None:
+    def __init__(self, rows: Iterable[Setting], others: Iterable[Setting]) -> None:
         self._rows = {row.name: row for row in (*rows, *others)}
         self._given: set[str] = set()
 
@@ -58,7 +46,7 @@ class Arguments:
                 row.name,
                 default_value=_text(row.default),
                 description=row.description + (f" [{row.unit}]" if row.unit else ""),
-                choices=SPELT_BOOLEANS if isinstance(row.default, bool) else row.choices or None,
+                choices=_choices(row),
             )
             for row in self._rows.values()
         ]
@@ -72,7 +60,7 @@ class Arguments:
         """
         row = self._rows[name]
         try:
-            value = row.convert(_parse(context.launch_configurations[name], row.default))
+            value = row.read(context.launch_configurations[name])
         except InputError as error:
             raise InputError(f"launch argument: {error}") from None
         if name in PATHS and value:
@@ -117,23 +105,17 @@ def required_node(name: str, **arguments: Any) -> Node:
     )
 
 
+def _choices(row: Setting) -> list[str] | None:
+    if isinstance(row.default, bool):
+        return ["true", "false", "True", "False"]
+    return list(row.choices) or None
+
+
 def _text(value: Value) -> str:
     """A default as it would be typed."""
     if isinstance(value, bool):
         return str(value).lower()
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def _parse(text: str, default: Value) -> Any:
-    """The text in the default's type where that is possible; else as it is, to be refused."""
-    try:
-        if isinstance(default, bool):
-            return BOOLEANS.get(text.lower(), text)
-        if isinstance(default, tuple):
-            return [float(part) for part in text.strip("[] ").replace(",", " ").split()]
-        return type(default)(text)
-    except ValueError:
-        return text
 
 
 def _parameter(value: Value) -> Any:

@@ -11,7 +11,6 @@ pytest.importorskip("matplotlib", reason="the built-in real terrain comes with m
 
 from matplotlib.image import imread
 
-from poam_ros.app.cli import main
 from poam_ros.drivers.lockstep import LockstepMission
 from poam_ros.drivers.mission_settings import MISSION_PILOTS, RANDOM_SAMPLES, MissionSettings
 from poam_ros.drivers.missions import run_mission
@@ -171,48 +170,6 @@ def test_the_nodes_offer_no_pilot_that_only_a_lock_step_mission_has():
 def test_settings_are_checked(option, value):
     with pytest.raises(InputError, match=f"{option}: expected"):
         MissionSettings(**{option: value})
-
-
-def test_the_command_runs_it(tmp_path, capsys):
-    options = ["--terrain", "seamounts", "--max-samples", "60", "--num-inducing", "30"]
-    assert main(["run", *options, "--output", str(tmp_path / "a")]) == 0
-    out = capsys.readouterr().out
-    assert "60 samples" in out and str(tmp_path / "a" / "maps.png") in out
-    assert read_table(tmp_path / "a" / "epochs.csv")["samples"][-1] == 60
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--method", "magic"], "method: expected one of poam"),
-        (["--terrain", "atlantis"], "atlantis"),
-        (["--planner", "best"], "planner: expected one of max-entropy"),
-        (["--pilot", "spiral"], "pilot: expected one of bezier"),
-        (["--seed", "-1"], "seed: expected"),
-        (["--max-samples", "0"], "max_samples: expected"),
-        (["--sonar-rate", "0"], "rate"),
-        (["--num-inducing", "0"], "num_inducing: expected"),
-        (["--resolution", "-1"], "resolution: expected"),
-        (["--device", "abacus"], "device: expected"),
-        (["--elevation-range", "5", "5"], "elevation_range"),
-    ],
-)
-def test_wrong_input_is_one_line_and_status_2(options, words, tmp_path, capsys):
-    given = ["run", "--max-samples", "30", "--output", str(tmp_path), *options]
-    assert main(given) == 2
-    error = capsys.readouterr().err
-    assert words in error and error.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [([], "COMMAND"), (["fly"], "invalid choice: 'fly'"), (["run", "--seed", "x"], "--seed")],
-)
-def test_wrong_words_are_one_line_and_status_2(arguments, words, capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(arguments)
-    error = capsys.readouterr().err
-    assert caught.value.code == 2 and words in error and error.count("\n") == 1
 
 
 def test_the_planner_may_leave_the_noise_out(tmp_path, monkeypatch):

@@ -1,0 +1,63 @@
+"""`poam benchmark`: missions side by side, and the report on them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from ..experiments.sweep_file import SHIPPED
+from . import report
+from .interrupts import INTERRUPTED, at_once
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of ``poam benchmark``."""
+    add = parser.add_argument
+    add("config", metavar="CONFIG",
+        help=f"YAML file, or one that is shipped: {', '.join(SHIPPED)}")  # fmt: skip
+    add("--output", type=Path, metavar="DIR",
+        help="folder of results, new or begun (default: runs/benchmark-CONFIG)")  # fmt: skip
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--workers", type=int, metavar="N", help="processes here (default: cores / model.threads)"
+    )
+    where.add_argument(
+        "--scheduler", metavar="ADDRESS",
+        help="of a dask scheduler to work on instead, such as tcp://10.0.0.5:8786",
+    )  # fmt: skip
+    add("--terrains", type=Path, metavar="DIR",
+        help="look there for terrains by name, before they are downloaded")  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run what is not finished yet of the sweep, and report; returns the exit status."""
+    with at_once("poam benchmark"):
+        from ..experiments.sweep import run_sweep
+        from ..experiments.sweep_file import find_sweep, read_sweep
+        from .sweep_progress import sweep_progress
+
+    config = find_sweep(args.config)
+    folder = args.output or Path("runs") / f"benchmark-{config.stem}"
+    settings = read_sweep(config)
+    try:
+        with sweep_progress() as on_run:
+            status = run_sweep(
+                settings,
+                folder,
+                workers=args.workers,
+                scheduler=args.scheduler,
+                terrains=args.terrains,
+                on_run=on_run,
+            )
+    except KeyboardInterrupt:
+        print(
+            f"\npoam benchmark: interrupted; finished runs are in {folder}, "
+            "the same command goes on from there",
+            file=sys.stderr,
+        )
+        return INTERRUPTED
+    print(f"{status.finished} of {status.total} runs are in {folder}, {len(status.failed)} failed")
+    if status.finished:
+        report.run(argparse.Namespace(folder=folder))
+    return 1 if status.failed else 0

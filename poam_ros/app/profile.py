@@ -1,0 +1,86 @@
+"""`poam profile`: what one update and one prediction cost."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from ..errors import InputError
+from .interrupts import at_once
+
+
+class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Shows defaults, where there are any."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return action.help if action.default is None else super()._get_help_string(action)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``poam profile``."""
+    parser.formatter_class = _HelpFormatter
+    add = parser.add_argument
+    add("--samples", type=int, nargs="+", default=[2000], metavar="N",
+        help="pings in the map before (several: one after another)")  # fmt: skip
+    add("--inducing", type=int, nargs="+", default=[500], metavar="N",
+        help="largest number of inducing points")  # fmt: skip
+    add("--batch", type=int, default=22, help="new pings in an update")
+    add("--queries", type=int, default=4500, help="points of a prediction")
+    add("--grid", type=int, nargs="+", default=[120], metavar="G", help="map of G x G points")
+    add("--repeats", type=int, default=10, help="measurements of each, after warm-up")
+    add("--threads", type=int, default=1, help="of the linear algebra")
+    add("--device", default="cpu", help="torch device, such as cuda")
+    add("--reference", action="store_true", help="time GPyTorch with autograd in the same run")
+    add("--json", action="store_true", help="one JSON object a line instead of a table")
+    add("--plot", type=Path, metavar="FILE", help="draw the cases (needs matplotlib)")
+    add("--nodes", type=float, metavar="SECONDS",
+        help="latencies of mapper and planner over real topics instead (needs ROS 2)")  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure and print; returns the exit status."""
+    if args.nodes is not None:
+        return _profile_nodes(args)
+    with at_once("poam profile"):
+        from ..bench.profile import ProfileSettings, machine, profile, table
+        from ..bench.profile_plot import draw_profile
+        from ..bench.rates import measure_rates
+
+    names = ("batch", "queries", "repeats", "threads", "device", "reference")
+    options = {name: getattr(args, name) for name in names}
+    cases = [
+        ProfileSettings(samples=n, inducing=m, grid=g, **options)
+        for n in args.samples
+        for m in args.inducing
+        for g in args.grid
+    ]
+    rates, results = measure_rates(), []
+    if not args.json:
+        print(machine(cases[0], rates))
+    for case in cases:
+        results.append(profile(case, rates))
+        print(json.dumps(results[-1]) if args.json else f"\n{table(results[-1])}", flush=True)
+    if args.plot:
+        draw_profile(results, args.plot)
+    return 0
+
+
+def _profile_nodes(args: argparse.Namespace) -> int:
+    try:
+        from ..bench.latency import measure
+    except ImportError as error:
+        raise InputError(f"--nodes: expected ROS 2 (rclpy), which is not there ({error})") from None
+    if not args.nodes > 0:
+        raise InputError(f"--nodes: expected a positive number of seconds, got {args.nodes:g}")
+    result = measure(args.nodes)
+    if args.json:
+        print(json.dumps(result))
+        return 0
+    print(f"ms over {args.nodes:g} s: median, p99, worst")
+    for name, spread in result.items():
+        if isinstance(spread, dict) and spread["count"]:
+            values = (1e3 * spread[f"{part}_s"] for part in ("median", "p99", "worst"))
+            text = "".join(f"{value:9.1f}" for value in values)
+            print(f"{name:16s}{text}   of {spread['count']}")
+    return 0

@@ -1,0 +1,23 @@
+"""`poam report`: tables and figures of a benchmark."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of ``poam report``."""
+    parser.add_argument("folder", type=Path, metavar="DIR", help="folder of the benchmark")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the report; returns the exit status."""
+    from ..experiments.report import write_report
+
+    try:
+        for path in write_report(args.folder):
+            print(path)
+    except ImportError:
+        print("no figures: matplotlib is not installed (pip install 'poam_ros[benchmark]')")
+    return 0

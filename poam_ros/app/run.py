@@ -1,0 +1,89 @@
+"""`poam run`: one mission in lock-step."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..drivers.mission_settings import MissionSettings
+from ..gp.models import ModelSettings, model_rows
+from ..ros.parameters import TERRAIN
+from ..settings import instance, rows
+from ..world.simulation import SONAR_NAMES, SonarSettings
+from .interrupts import at_once
+from .options import add_settings
+
+_ROWS = {
+    row.name: row
+    for row in (
+        TERRAIN,
+        *rows(MissionSettings),
+        *model_rows(),
+        *rows(SonarSettings, SONAR_NAMES),
+    )
+}
+OPTIONS = (
+    "terrain", "method", "kernel", "num_inducing", "planner", "pilot", "policy", "seed",
+    "max_samples", "sonar_rate", "resolution", "threads", "device",
+)  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``poam run``."""
+    add = parser.add_argument
+    add_settings(parser, (_ROWS[name] for name in OPTIONS))
+    add("--elevation-range", nargs=2, type=float, metavar=("LOW", "HIGH"),
+        help="scale the terrain linearly to this range in m")  # fmt: skip
+    add("--preparation", metavar="NAME",
+        help="paper: 360 x 360 whole grey values 0..255 (default: as it is)")  # fmt: skip
+    add("--planner-without-noise", dest="planner_noise", action="store_false",
+        help="entropy of the ground for the planner, not of a ping")  # fmt: skip
+    add("--output", type=Path, help="folder of results (default: runs/TERRAIN-METHOD-SEED)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the mission and draw its figures; returns the exit status."""
+    with at_once("poam run"):
+        from ..drivers.missions import run_mission
+        from ..process import prepare
+        from ..world.terrain import load_terrain
+        from .progress import mission_progress
+
+    given = vars(args)
+    settings = instance(
+        MissionSettings,
+        given,
+        model=ModelSettings.of(given),
+        sonar=instance(SonarSettings, given, SONAR_NAMES),
+    )
+    terrain = load_terrain(
+        given.get(TERRAIN.name, TERRAIN.default),
+        elevation_range=tuple(args.elevation_range) if args.elevation_range else None,
+        preparation=args.preparation,
+        seed=settings.seed,
+    )
+    name = f"{terrain.name}-{settings.model.method}-{settings.seed}"
+    folder = args.output or Path("runs") / name
+    with at_once("poam run"):
+        prepare(settings.model.threads)
+    with mission_progress(settings.max_samples) as on_epoch:
+        records = run_mission(terrain, settings, folder, on_epoch)
+    last = records[-1]
+    print(
+        f"{last.samples} samples in {last.time_s:.0f} s of mission time: "
+        f"SMSE {last.metrics.smse:.4f}, MSLL {last.metrics.msll:.3f}, "
+        f"RMSE {last.metrics.rmse:.2f} m"
+    )
+    _draw(folder)
+    print(f"results: {folder}")
+    return 0
+
+
+def _draw(folder: Path) -> None:
+    from ..runs.figures import draw_run
+
+    try:
+        for path in draw_run(folder):
+            print(f"figure:  {path}")
+    except ImportError:
+        print("no figures: matplotlib is not installed (pip install 'poam_ros[sim]')")

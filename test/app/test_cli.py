@@ -1,0 +1,208 @@
+"""The command line: options from the settings' rows, one line for what is wrong, light to start."""
+
+import argparse
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from poam_ros.app import graph, run, sim
+from poam_ros.app.cli import COMMANDS, main
+from poam_ros.app.options import Parser, add_settings
+from poam_ros.drivers.mission_settings import MISSION_PILOTS, MissionSettings
+from poam_ros.gp.models import MODELS, ModelSettings, SparseOptions
+from poam_ros.planning.planners import PLANNERS
+from poam_ros.settings import Setting, rows
+
+ROWS = (
+    Setting("pings_per_hour", 3.5, "Pings of 100 % an hour", "1/h", minimum=0.0, maximum=9.0),
+    Setting("kind", "a", "A kind", choices={"a": 1, "b": 2}),
+    Setting("count", 3, "A count", minimum=1),
+)
+
+
+@pytest.fixture
+def parser():
+    parser = Parser(prog="tool")
+    add_settings(parser, ROWS)
+    return parser
+
+
+def refusal(parse, arguments, capsys):
+    """The one line that a parser refuses arguments with."""
+    with pytest.raises(SystemExit) as caught:
+        parse(arguments)
+    error = capsys.readouterr().err
+    assert caught.value.code == 2 and error.count("\n") == 1
+    return error
+
+
+def test_options_are_named_typed_and_described_by_their_rows(parser):
+    args = parser.parse_args(["--pings-per-hour", "2", "--kind", "b"])
+    assert vars(args) == {"pings_per_hour": 2.0, "kind": "b"}  # what is not given is absent
+    text = " ".join(parser.format_help().split())
+    assert "Pings of 100 % an hour in 1/h (default: 3.5)" in text
+    assert "A kind, one of: a, b (default: a)" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--pings-per-hour", "10"], "--pings-per-hour: expected a number from 0 to 9, got 10.0"),
+        (["--kind", "c"], "--kind: expected one of a, b, got 'c'"),
+        (["--count", "1.5"], "--count: expected an integer of at least 1, got '1.5'"),
+    ],
+)
+def test_options_are_checked_as_their_rows_are(parser, arguments, words, capsys):
+    assert f"tool: argument {words} (see" in refusal(parser.parse_args, arguments, capsys)
+
+
+def options_of(command) -> dict[str, argparse.Action]:
+    parser = Parser()
+    command.add_arguments(parser)
+    return {option: action for action in parser._actions for option in action.option_strings}
+
+
+PROMISED = (
+    "--terrain --elevation-range --preparation --kernel --method --planner "
+    "--planner-without-noise --pilot --policy --seed --max-samples --sonar-rate --num-inducing "
+    "--resolution --threads --device --output"
+)
+
+
+def test_run_has_the_promised_options():
+    assert options_of(run).keys() == {"-h", "--help", *PROMISED.split()}
+
+
+def test_sim_has_the_arguments_of_its_launch_file():
+    whole = {row.name for row in (graph.NAMESPACE, graph.PARAMS_FILE, graph.RVIZ)}
+    names = {f"--{name.replace('_', '-')}" for name in {*graph.FORWARDED, *whole}}
+    assert options_of(sim).keys() == {"-h", "--help", *names}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_helps(command, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main([command, "--help"])
+    assert caught.value.code == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"usage: poam {command}") and COMMANDS[command][1] in " ".join(
+        out.split()
+    )
+
+
+def test_help_of_run_offers_what_the_tables_hold(capsys):
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    text = "".join(capsys.readouterr().out.split())  # lines may break inside a name
+    for table in (MODELS, PLANNERS, MISSION_PILOTS):
+        assert f"oneof:{','.join(table)}(default:" in text
+
+
+def test_the_overview_names_every_command(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    out = capsys.readouterr().out
+    assert caught.value.code == 0 and set(COMMANDS) <= set(out.split())
+
+
+def test_options_make_the_mission_s_settings(monkeypatch, tmp_path):
+    """What is given goes where it belongs; the rest is as the settings have it."""
+    taken = []
+
+    def instead(terrain, settings, folder, on_epoch):
+        taken.append((terrain.name, settings, folder))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("poam_ros.drivers.missions.run_mission", instead)
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "--terrain", "seamounts"]) == 130
+    options = {
+        "method": "ovc", "kernel": "rbf", "num-inducing": "40", "threads": "2", "sonar-rate": "2.5",
+        "planner": "random", "pilot": "lawnmower", "policy": "deployed", "seed": "7",
+        "max-samples": "900", "resolution": "2",
+    }  # fmt: skip
+    given = [word for name, value in options.items() for word in (f"--{name}", value)]
+    assert main(["run", "--terrain", "seamounts", "--planner-without-noise", *given]) == 130
+    default, changed = (settings for _, settings, _ in taken)
+    assert default == MissionSettings()
+    model = ModelSettings("ovc", SparseOptions(kernel="rbf", num_inducing=40), threads=2)
+    mission = MissionSettings("random", "lawnmower", "deployed", 7, 900, 2.0, False, model=model)
+    assert changed == replace(mission, sonar=replace(mission.sonar, rate=2.5))
+    assert [str(folder) for _, _, folder in taken] == [
+        "runs/seamounts-poam-0", "runs/seamounts-ovc-7",
+    ]  # fmt: skip
+
+
+def test_the_command_runs_a_mission(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    options = ["--terrain", "seamounts", "--max-samples", "60", "--num-inducing", "30"]
+    assert main(["run", *options, "--output", str(tmp_path / "a")]) == 0
+    out = capsys.readouterr().out
+    assert "60 samples" in out and str(tmp_path / "a" / "maps.png") in out
+    assert (tmp_path / "a" / "metrics.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "COMMAND"),
+        (["fly"], "invalid choice: 'fly'"),
+        (["run", "--seed", "x"], "--seed: expected an integer"),
+        (["run", "--seed", "-1"], "--seed: expected"),
+        (["run", "--method", "magic"], "--method: expected one of poam"),
+        (["run", "--planner", "best"], "--planner: expected one of max-entropy"),
+        (["run", "--pilot", "spiral"], "--pilot: expected one of bezier"),
+        (["run", "--max-samples", "0"], "--max-samples: expected"),
+        (["run", "--sonar-rate", "0"], "--sonar-rate: expected"),
+        (["run", "--num-inducing", "0"], "--num-inducing: expected"),
+        (["run", "--resolution", "-1"], "--resolution: expected"),
+        (["sim", "--pilot", "random-samples"], "--pilot: expected one of bezier"),
+    ],
+)
+def test_wrong_words_are_one_line_and_status_2(arguments, words, capsys):
+    assert words in refusal(main, arguments, capsys)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--terrain", "atlantis"], "atlantis"),
+        (["--device", "abacus"], "device: expected"),
+        (["--elevation-range", "5", "5"], "elevation_range"),
+        (["--output", "/proc/nothing"], "output"),
+    ],
+)
+def test_wrong_input_is_one_line_and_status_2(options, words, tmp_path, capsys):
+    given = ["run", "--terrain", "seamounts", "--output", str(tmp_path), *options]
+    assert main(given) == 2
+    error = capsys.readouterr().err
+    assert words in error and error.count("\n") == 1
+
+
+# The moments are those at which a module has been loaded, which Python itself says.
+@pytest.mark.parametrize(
+    "module",
+    ["poam_ros.geometry", "numpy", "poam_ros.ros.parameters", "torch._C", "torch.nn",
+     "poam_ros.drivers.lockstep"],
+)  # fmt: skip
+def test_ctrl_c_while_a_command_loads_is_one_line_and_status_130(module, ros_env, tmp_path):
+    command = [sys.executable, "-X", "importtime", "-m", "poam_ros.app.cli", "run"]
+    process = subprocess.Popen(
+        [*command, "--terrain", "seamounts", "--output", str(tmp_path)],
+        env=ros_env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    seen = next((line for line in process.stderr if line.split()[-1] == module), None)
+    process.send_signal(signal.SIGINT)
+    out, rest = process.communicate(timeout=60)
+    assert seen is not None and not out
+    said = [line for line in rest.splitlines() if not line.startswith("import time:")]
+    assert (process.returncode, said) == (130, ["poam run: interrupted"])
+
+
+def test_settings_of_a_mission_all_have_a_row():
+    """So that a new one becomes an option, a sweep's key and a line of config.yaml by itself."""
+    declared = {row.name for row in rows(MissionSettings)}
+    assert vars(MissionSettings()).keys() - declared == {"workspace", "model", "sonar", "batches"}
