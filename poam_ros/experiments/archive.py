@@ -11,31 +11,23 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
 from ..errors import InputError, PoamError
-from ..gp.models import ModelSettings
 from ..runs.folder import (
-    FORMAT,
     RUN_COLUMNS,
     make_folder,
-    read_description,
     read_records,
     replacing,
     write_config,
     write_table,
 )
-from ..world.simulation import SonarSettings
 from ..world.terrain import Terrain
-from .configuration import Run, SweepSettings, describe_model
-from .environments import digest
+from .configuration import Run, SweepSettings
+from .description import VARIED, describe, merged
 from .tasks import Outcome
-
-LISTS = ("methods", "seeds", "pilots", "planners")
 
 
 class Archive:
@@ -57,8 +49,8 @@ class Archive:
         self, folder: Path, settings: SweepSettings, terrains: Mapping[str, Terrain]
     ) -> None:
         self.folder = make_folder(folder)
-        sweep = _merged(folder / "sweep.yaml", _describe(settings, terrains))
-        self._order = [list(sweep["environments"]), *(sweep[name] for name in LISTS)]
+        sweep = merged(folder / "sweep.yaml", describe(settings, terrains))
+        self._order = [list(sweep["environments"]), *(sweep[name] for name in VARIED)]
         self._rows = {
             path.relative_to(folder).as_posix(): _read_row(path / "run.csv")
             for path in folder.glob("runs/*/*/*/seed-*")
@@ -182,66 +174,3 @@ def _read_row(path: Path) -> dict[str, str]:
 
 def _rank(values: Sequence[Any], value: Any) -> int:
     return values.index(value) if value in values else len(values)
-
-
-def _describe(settings: SweepSettings, terrains: Mapping[str, Terrain]) -> dict[str, Any]:
-    """Everything resolved, as plain values for sweep.yaml."""
-    environments = {}
-    for name, terrain in terrains.items():
-        given = settings.environments[name]
-        environments[name] = {
-            "terrain": given.terrain,
-            "source": terrain.source,
-            "elevation_range": list(given.elevation_range) if given.elevation_range else None,
-            "preparation": given.preparation,
-            "elevation": [terrain.lowest, terrain.highest],
-            "shape": list(terrain.elevation.shape),
-            "sha256": digest(terrain),
-        }
-    base = settings.base
-    return {
-        "format": FORMAT,
-        "version": __version__,
-        "environments": environments,
-        **{name: list(getattr(settings, name)) for name in LISTS},
-        "max_samples": base.max_samples,
-        "resolution": base.resolution,
-        "planner_noise": base.planner_noise,
-        "workspace": list(base.workspace.bounds),
-        "model": describe_model(base.model),
-        "sonar": asdict(base.sonar),
-    }
-
-
-def _merged(path: Path, sweep: dict[str, Any]) -> dict[str, Any]:
-    """The sweep and what an earlier one in its folder, of the same settings, has besides."""
-    if not path.exists():
-        if (path.parent / "runs").exists():
-            raise InputError(f"{path.parent}: expected a sweep.yaml beside runs/, but not there")
-        return sweep
-    old = read_description(path)
-    defaults = {"model": describe_model(ModelSettings()), "sonar": asdict(SonarSettings())}
-    old.setdefault("planner_noise", True)
-    if not old["model"].get("published", True):  # a flag that is the row poam-authors now
-        del old["model"]["published"]
-    for name in ("max_samples", "resolution", "planner_noise", "workspace", "model", "sonar"):
-        # A setting that an older version did not know is what it is by default.
-        before = {**defaults[name], **old[name]} if name in defaults else old[name]
-        if before != sweep[name]:
-            raise _changed(path, name, before, sweep[name])
-    for name, environment in sweep["environments"].items():
-        before = old["environments"].get(name, environment)
-        if before["sha256"] != environment["sha256"]:
-            raise _changed(path, f"environments.{name}", before["source"], environment["source"])
-    merged = {name: [*old[name], *(v for v in sweep[name] if v not in old[name])] for name in LISTS}
-    return {**sweep, "environments": {**old["environments"], **sweep["environments"]}, **merged}
-
-
-def _changed(path: Path, name: str, before: Any, now: Any) -> InputError:
-    if isinstance(before, dict) and isinstance(now, dict):
-        key = next(k for k in {**before, **now} if before.get(k) != now.get(k))
-        name, before, now = f"{name}.{key}", before.get(key), now.get(key)
-    return InputError(
-        f"{path}: {name}: the runs in this folder have {before!r}, the configuration {now!r}; "
-        f"give another folder"
-    )

@@ -23,7 +23,7 @@ _KERNELS = {"rbf": "RBF", "attentive": "AK"}
 
 
 @dataclass(frozen=True)
-class Run:
+class FinishedRun:
     """A finished run; ``epochs``: the columns of its epochs.csv, each [epochs]."""
 
     environment: str
@@ -62,7 +62,7 @@ class Comparison:
 
     pilot: str
     planner: str
-    runs: tuple[Run, ...]
+    runs: tuple[FinishedRun, ...]
 
     @cached_property
     def environments(self) -> list[str]:
@@ -74,7 +74,7 @@ class Comparison:
         """In the order of the sweep."""
         return _distinct(run.method for run in self.runs)
 
-    def of(self, environment: str, method: str | None = None) -> list[Run]:
+    def of(self, environment: str, method: str | None = None) -> list[FinishedRun]:
         """The runs in an environment, of one method or of all, by seed."""
         runs = [
             run for run in self.runs
@@ -82,7 +82,7 @@ class Comparison:
         ]  # fmt: skip
         return sorted(runs, key=lambda run: run.seed)
 
-    def shown(self, environment: str) -> dict[str, Run]:
+    def shown(self, environment: str) -> dict[str, FinishedRun]:
         """One run of each method to draw: of the first seed that all have, else of its own first.
 
         Methods are in the order of the sweep.
@@ -162,13 +162,13 @@ def read_comparisons(folder: Path) -> list[Comparison]:
                 f"{path}: expected every run once, got {' '.join(map(str, key))} twice"
             )
         seen.add(key)
-    groups: dict[tuple[str, str], list[Run]] = {}
+    groups: dict[tuple[str, str], list[FinishedRun]] = {}
     for run in runs:
         groups.setdefault((run.pilot, run.planner), []).append(run)
     return [Comparison(*names, tuple(members)) for names, members in groups.items()]
 
 
-def _read_run(index: Path, record: dict[str, str]) -> Run:
+def _read_run(index: Path, record: dict[str, str]) -> FinishedRun:
     folder = index.parent / record["folder"]
     if not record["folder"] or not folder.is_dir():
         raise InputError(f"{folder}: expected the folder of a run that {index} names")
@@ -183,7 +183,7 @@ def _read_run(index: Path, record: dict[str, str]) -> Run:
     samples = epochs["samples"]
     if not len(samples) or not np.all(np.diff(samples) > 0):
         raise InputError(f"{path}: expected at least one epoch, and samples that increase")
-    return Run(
+    return FinishedRun(
         record["environment"], record["method"], record["pilot"], record["planner"],
         seed, folder, epochs,
     )  # fmt: skip

@@ -12,11 +12,17 @@ from typing import Any, TypeVar
 from ..drivers.mission_settings import MissionSettings
 from ..errors import InputError
 from ..gp.models import ModelSettings
+from ..settings import at, rows
 
 #: Names that are also folders.
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 #: What `model:` may not hold, because it differs from run to run.
 PER_RUN = ("method", "kernel")
+#: What differs from run to run besides: the key of the list, and the mission's setting.
+LISTS = {"seeds": "seed", "pilots": "pilot", "planners": "planner"}
+_MISSION = {row.name: row for row in rows(MissionSettings)}
+#: The mission's settings that all runs of a sweep have in common, but for model and sonar.
+COMMON = tuple(row for row in _MISSION.values() if row.name not in LISTS.values())
 
 Result = TypeVar("Result")
 
@@ -57,8 +63,9 @@ class SweepSettings:
 
     Attributes:
         environments: by name.
-        methods: names of METHODS, or ``name:kernel``.
-        base: what all runs have in common.
+        methods: names of MODELS, or ``name:kernel``.
+        model: settings of the models, by name; of each method, those that it has.
+        base: what all runs have in common besides.
         folder: what relative paths of terrains are relative to.
         file: what they were read from, if they were; messages say it.
 
@@ -71,6 +78,7 @@ class SweepSettings:
     seeds: Sequence[int] = (0,)
     pilots: Sequence[str] = ("bezier",)
     planners: Sequence[str] = ("max-entropy",)
+    model: Mapping[str, Any] = field(default_factory=dict)
     base: MissionSettings = field(default_factory=MissionSettings)
     folder: Path = Path()
     file: Path | None = None
@@ -88,12 +96,15 @@ class SweepSettings:
                 raise InputError(
                     f"environments: expected names of letters, digits and _ . + -, got {name!r}"
                 )
-        for i, seed in enumerate(self.seeds):
-            if seed < 0:
-                raise InputError(f"seeds[{i}]: expected zero or more, got {seed}")
-        models = [
-            located(f"methods[{i}]", self._model, name) for i, name in enumerate(self.methods)
-        ]
+        for key, name in LISTS.items():
+            for i, value in enumerate(getattr(self, key)):
+                at(f"{key}[{i}]", _MISSION[name]).convert(value)
+        self._check_models()
+
+    def _check_models(self) -> None:
+        for i, method in enumerate(self.methods):
+            located(f"methods[{i}]", _named, method)
+        models = [located("model", self._model, method) for method in self.methods]
         for i, model in enumerate(models):
             if model in models[:i]:
                 same = self.methods[models.index(model)]
@@ -101,9 +112,13 @@ class SweepSettings:
                     f"methods[{i}]: expected every run once, got {self.methods[i]!r}, "
                     f"which is the same as {same!r}"
                 )
-        for name in ("pilot", "planner"):
-            for i, value in enumerate(getattr(self, f"{name}s")):
-                located(f"{name}s[{i}]", lambda n, v: replace(self.base, **{n: v}), name, value)
+        known = dict.fromkeys(name for model in models for name in model.flat)
+        for name in self.model:
+            if name in PER_RUN:
+                raise InputError(f"model.{name}: expected under methods, as in poam or poam:rbf")
+            if name not in known:
+                names = ", ".join(n for n in known if n not in PER_RUN)
+                raise InputError(f"model.{name}: unknown to these methods, expected one of {names}")
 
     def place(self, name: str) -> str:
         """How messages say where a key is."""
@@ -124,9 +139,16 @@ class SweepSettings:
         ]
 
     def _model(self, method: str) -> ModelSettings:
-        name, colon, kernel = method.partition(":")
-        changes: dict[str, Any] = {"kernel": kernel} if colon else {}
-        return ModelSettings.of(self.base.model.flat | {"method": name} | changes)
+        return ModelSettings.of({**self.model, **_named(method)})
+
+
+def _named(method: str) -> dict[str, str]:
+    """The settings that a name like ``poam`` or ``poam:rbf`` stands for."""
+    name, colon, kernel = method.partition(":")
+    settings = {"method": name, "kernel": kernel} if colon else {"method": name}
+    if settings.keys() - ModelSettings.of(settings).flat:
+        raise InputError(f"expected a method that has kernels before the colon, got {method!r}")
+    return settings
 
 
 def located(where: str, call: Callable[..., Result], *arguments: Any) -> Result:
@@ -135,8 +157,3 @@ def located(where: str, call: Callable[..., Result], *arguments: Any) -> Result:
         return call(*arguments)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
-
-
-def describe_model(settings: ModelSettings) -> dict[str, Any]:
-    """The model's settings that all runs of a sweep have in common."""
-    return {name: value for name, value in settings.flat.items() if name not in PER_RUN}

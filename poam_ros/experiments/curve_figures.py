@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..runs.figures import blank_figure, plain
-from .comparison import Comparison, Run, method_label
+from .comparison import Comparison, FinishedRun, method_label
 
 #: Metrics drawn over samples, and their axes' labels.
 CURVES = {"smse": "SMSE", "msll": "MSLL", "update_s": "update (s)"}
@@ -73,7 +73,7 @@ def _key(method: str, style: dict[str, Any]) -> Any:
     return Line2D([], [], label=method_label(method), **style)
 
 
-def seed_curves(runs: Sequence[Run], metric: str) -> tuple[np.ndarray, np.ndarray]:
+def seed_curves(runs: Sequence[FinishedRun], metric: str) -> tuple[np.ndarray, np.ndarray]:
     """A metric's curves on the samples that all runs have.
 
     Returns:

@@ -10,20 +10,20 @@ import numpy as np
 from ..geometry import Grid
 from ..runs.figures import blank_figure, cell_bounds, plain
 from ..runs.folder import read_raster, read_table
-from .comparison import Comparison, Run, method_label
+from .comparison import Comparison, FinishedRun, method_label
 
 #: Panels next to each other in a figure of maps, and the width of a figure, in inches.
 _ACROSS = 6
 _WIDTH = 11.0
 
 #: Draws a run on an axis; given the image style of elevations.
-Panel = Callable[[Any, Run, dict[str, Any]], None]
+Panel = Callable[[Any, FinishedRun, dict[str, Any]], None]
 
 
 def draw_maps(comparison: Comparison) -> Any:
     """The truth, and each method's predicted mean with its sampling path. Returns the figure."""
 
-    def panel(axis: Any, run: Run, elevation: dict[str, Any]) -> None:
+    def panel(axis: Any, run: FinishedRun, elevation: dict[str, Any]) -> None:
         grid, values = read_raster(run.folder / "map.csv", ("mean",))
         _image(axis, grid, values["mean"], **elevation)
         samples = read_table(run.folder / "samples.csv", ("x", "y"))
@@ -51,7 +51,7 @@ def draw_lengthscales(comparison: Comparison) -> Any:
     low, high = np.quantile(values, (0.01, 0.99)) if len(values) else (0.0, 1.0)
     scale = ScalarMappable(Normalize(low, high if high > low else low + 1.0), "magma")
 
-    def panel(axis: Any, run: Run, elevation: dict[str, Any]) -> None:
+    def panel(axis: Any, run: FinishedRun, elevation: dict[str, Any]) -> None:
         grid, layers = maps[run.folder]
         _image(axis, grid, layers["lengthscale"], norm=scale.norm, cmap=scale.cmap)
         inducing = read_table(run.folder / "inducing.csv", ("x", "y"))
@@ -98,7 +98,7 @@ def _draw_panels(comparison: Comparison, panel: Panel, below: float = 0.0) -> tu
     return figure, axes
 
 
-def _size(run: Run) -> tuple[float, float]:
+def _size(run: FinishedRun) -> tuple[float, float]:
     """Width and height of a run's map, in m."""
     xmin, xmax, ymin, ymax = cell_bounds(read_raster(run.folder / "truth.csv", ())[0])
     return xmax - xmin, ymax - ymin
@@ -107,7 +107,7 @@ def _size(run: Run) -> tuple[float, float]:
 def _draw_block(
     axes: Any,
     environment: str,
-    runs: dict[str, Run],
+    runs: dict[str, FinishedRun],
     panel: Panel,
 ) -> Any:
     """Draw an environment's panels; returns the image of the truth, for its colour bar."""

@@ -203,7 +203,7 @@ def _client(
         with client:
             yield client
         return
-    workers = workers or max(1, CPU_COUNT // settings.base.model.threads)
+    workers = workers or max(1, CPU_COUNT // settings.runs()[0].mission.model.threads)
     cluster = LocalCluster(
         n_workers=min(workers, tasks),
         threads_per_worker=1,

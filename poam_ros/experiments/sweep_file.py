@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,16 @@ import yaml
 
 from ..drivers.mission_settings import MissionSettings
 from ..errors import InputError
-from ..gp.models import ModelSettings
+from ..gp.models import model_rows
+from ..settings import Setting, Value, at, rows
 from ..world.simulation import SonarSettings
-from .configuration import PER_RUN, EnvironmentSettings, SweepSettings, located
+from .configuration import COMMON, LISTS, EnvironmentSettings, SweepSettings, located
 
 #: Sweeps that come with the package, in config/.
 SHIPPED = ("paper", "ablation", "robustness", "results", "smoke")
 MERGE = "tag:yaml.org,2002:merge"
+_TEXT = Setting("text", "", "Any text")
+_NUMBER = Setting("number", 0.0, "Any number")
 
 
 def read_sweep(path: Path) -> SweepSettings:
@@ -81,28 +84,23 @@ def _read(path: Path) -> Any:
 
 
 def _parse(content: Any, path: Path) -> SweepSettings:
-    keys = ("environments", "methods", "seeds", "pilots", "planners")
-    whole = ("max_samples", "resolution", "planner_noise", "model", "sonar")
-    given = _mapping("", content, (*keys, *whole))
+    keys = ("environments", "methods", *LISTS, *(row.name for row in COMMON), "model", "sonar")
+    given = _mapping("", content, keys)
     for name in ("environments", "methods"):
         if name not in given:
             raise InputError(f"{name}: expected, but not there")
-    sweep: dict[str, Any] = {"environments": _environments(given["environments"])}
-    for name, kind in (("methods", str), ("seeds", int), ("pilots", str), ("planners", str)):
-        if name in given:
-            sweep[name] = _list(name, given[name], kind)
-    base: dict[str, Any] = {
-        "model": _settings(
-            "model", given.get("model", {}), ModelSettings().flat, ModelSettings.of, PER_RUN
-        ),
-        "sonar": _settings(
-            "sonar", given.get("sonar", {}), vars(SonarSettings()), lambda v: SonarSettings(**v)
-        ),
+    sweep: dict[str, Any] = {
+        "environments": _environments(given["environments"]),
+        "methods": _list("methods", given["methods"], _TEXT),
+        **{name: _list(name, given[name]) for name in LISTS if name in given},
+        # Which keys there may be depends on the methods.
+        "model": _values("model", given.get("model", {}), model_rows()),
     }
-    for name in ("max_samples", "resolution", "planner_noise"):
-        if name in given:
-            base[name] = _value(name, given[name], type(getattr(MissionSettings, name)))
-    mission = MissionSettings(**base)
+    sonar = _values("sonar", given.get("sonar", {}), rows(SonarSettings), strict=True)
+    base: dict[str, Any] = {
+        row.name: _value(row.name, row, given[row.name]) for row in COMMON if row.name in given
+    }
+    mission = MissionSettings(**base, sonar=located("sonar", lambda: SonarSettings(**sonar)))
     return SweepSettings(**sweep, base=mission, folder=path.parent, file=path)
 
 
@@ -118,12 +116,12 @@ def _environments(given: Any) -> dict[str, EnvironmentSettings]:
         if parts.get("terrain") is None:
             raise InputError(f"{where}.terrain: expected, but not there")
         settings: dict[str, Any] = {
-            n: _value(f"{where}.{n}", parts[n], str)
+            n: _value(f"{where}.{n}", _TEXT, parts[n])
             for n in ("terrain", "preparation")
             if parts.get(n) is not None
         }
         if parts.get("elevation_range") is not None:
-            pair = _list(f"{where}.elevation_range", parts["elevation_range"], float)
+            pair = _list(f"{where}.elevation_range", parts["elevation_range"], _NUMBER)
             if len(pair) != 2 or not pair[0] < pair[1]:
                 raise InputError(
                     f"{where}.elevation_range: expected two numbers, low < high, got {pair}"
@@ -143,39 +141,24 @@ def _mapping(where: str, value: Any, known: Sequence[str] | None = None) -> dict
     return value
 
 
-def _list(where: str, value: Any, kind: type) -> list[Any]:
+def _list(where: str, value: Any, row: Setting | None = None) -> list[Any]:
     if not isinstance(value, list):
         raise InputError(f"{where}: expected a list, got {value!r:.60}")
-    return [_value(f"{where}[{i}]", item, kind) for i, item in enumerate(value)]
+    return [_value(f"{where}[{i}]", row, item) if row else item for i, item in enumerate(value)]
 
 
-def _value(where: str, value: Any, kind: type) -> Any:
-    """The value as that kind; a number is also one that YAML takes for text, such as 1e-6."""
-    names = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
-    if kind is float and isinstance(value, (int, str)) and not isinstance(value, bool):
-        try:
-            return float(value)
-        except ValueError:
-            pass
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise InputError(f"{where}: expected {names[kind]}, got {value!r:.60}")
-    return value
+def _value(where: str, row: Setting, value: Any) -> Value:
+    """The value; a number is also one that YAML takes for text, such as 1e-6."""
+    number = isinstance(row.default, float) and isinstance(value, str)
+    return at(where, row).read(value) if number else at(where, row).convert(value)
 
 
-def _settings(
-    where: str,
-    given: Any,
-    known: Mapping[str, Any],
-    make: Callable[[dict[str, Any]], Any],
-    without: Sequence[str] = (),
-) -> Any:
-    """Settings made of a mapping, whose keys and kinds of values are those of the known ones."""
-    values: dict[str, Any] = {}
-    for name, value in _mapping(where, given, list(known)).items():
-        if name in without:
-            raise InputError(f"{where}.{name}: expected under methods, as in poam or poam:rbf")
-        default = known[name]
-        optional = default is None and value is None
-        wanted = float if default is None else type(default)
-        values[name] = None if optional else _value(f"{where}.{name}", value, wanted)
-    return located(where, make, values)
+def _values(
+    where: str, given: Any, table: Sequence[Setting], strict: bool = False
+) -> dict[str, Any]:
+    """The values of a mapping, each as its row has it; ``strict``: every key must have one."""
+    known = {row.name: row for row in table}
+    return {
+        name: _value(f"{where}.{name}", known[name], value) if name in known else value
+        for name, value in _mapping(where, given, list(known) if strict else None).items()
+    }

@@ -22,6 +22,7 @@ from poam_ros.experiments.archive import Archive, locked
 from poam_ros.experiments.sweep import run_sweep
 from poam_ros.experiments.sweep_file import read_sweep
 from poam_ros.experiments.tasks import Outcome
+from poam_ros.gp.models import ModelSettings
 from poam_ros.runs.folder import RUN_COLUMNS, read_map, read_table
 from poam_ros.world.terrain import load_terrain
 
@@ -227,6 +228,40 @@ def kept(tmp_path):
     done, other = settings.runs()
     archive.add(done, Outcome({"epochs.csv": b"samples"}, 250, 1.5))
     return archive, done, other
+
+
+def written_by_an_older_version(archive, **model):
+    """Its sweep.yaml as it was when everything was resolved, whether given or not."""
+    path = archive.folder / "sweep.yaml"
+    sweep = yaml.safe_load(path.read_text())
+    every = {**ModelSettings.of(sweep["model"]).flat, "published": False, **model}
+    sweep["model"] = {name: every[name] for name in every.keys() - {"method", "kernel"}}
+    sweep["sonar"]["max_range"] = None
+    del sweep["planner_noise"]
+    path.write_text(yaml.safe_dump(sweep))
+
+
+def test_a_folder_of_an_older_version_goes_on(kept, tmp_path):
+    archive, done, other = kept
+    written_by_an_older_version(archive)
+    terrains = {"sea": load_terrain("seamounts")}
+    again = Archive(archive.folder, read_sweep(write_sweep(tmp_path)), terrains)
+    again.add(other, Outcome({}, 250, 2.0))
+    assert set(again.finished) == {done.folder, other.folder}
+    sweep = yaml.safe_load((archive.folder / "sweep.yaml").read_text())
+    assert sweep["model"] == {**SMALL["model"], "jitter": 1e-5}
+
+
+@pytest.mark.parametrize(("name", "value"), [("published", True), ("steps", 2), ("amplitude", 3.0)])
+def test_a_folder_of_an_older_version_with_other_settings_is_refused(kept, name, value, tmp_path):
+    archive, *_ = kept
+    written_by_an_older_version(archive, **{name: value})
+    with pytest.raises(InputError, match=rf"model.{name}: the runs in this folder have {value}, "):
+        Archive(
+            archive.folder,
+            read_sweep(write_sweep(tmp_path)),
+            {"sea": load_terrain("seamounts")},
+        )
 
 
 @pytest.mark.parametrize("change", ["long", "nan", "twice", "none"])

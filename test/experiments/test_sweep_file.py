@@ -1,5 +1,7 @@
 """Configurations of sweeps: those that ship, and what is refused, in one line that says where."""
 
+from dataclasses import dataclass
+
 import pytest
 import yaml
 
@@ -8,6 +10,8 @@ pytest.importorskip("matplotlib", reason="a built-in terrain comes with matplotl
 from poam_ros.app.cli import main
 from poam_ros.errors import InputError
 from poam_ros.experiments.sweep_file import SHIPPED, find_sweep, read_sweep
+from poam_ros.gp.models import MODELS, Model, ModelSettings, SparseOptions
+from poam_ros.settings import setting
 
 GOOD = {"environments": {"sea": "seamounts"}, "methods": ["poam"]}
 
@@ -73,7 +77,7 @@ def test_methods_with_kernels_and_the_order_of_runs(tmp_path):
     assert [(run.mission.seed, run.method) for run in runs] == [
         (3, "poam"), (3, "poam:rbf"), (1, "poam"), (1, "poam:rbf"),
     ]  # fmt: skip
-    assert runs[1].mission.model.options.kernel == "rbf"
+    assert [run.mission.model.options.kernel for run in runs[:2]] == ["attentive", "rbf"]
     assert runs[1].folder == "runs/sea/poam-rbf/bezier-max-entropy/seed-3"
 
 
@@ -97,21 +101,24 @@ def test_methods_with_kernels_and_the_order_of_runs(tmp_path):
             {"environments": {"a": {"terrain": "seamounts", "elevation_range": [3, 1]}}},
             r"environments\.a\.elevation_range: .* low < high",
         ),
-        ({"seeds": ["a", "b"]}, r"seeds\[0\]: expected a whole number, got 'a'"),
+        ({"seeds": ["a", "b"]}, r"seeds\[0\]: expected an integer from 0 to .*, got 'a'"),
         ({"seeds": "0..9"}, "seeds: expected a list, got '0..9'"),
-        ({"seeds": [True]}, r"seeds\[0\]: expected a whole number"),
-        ({"seeds": [-1]}, r"seeds\[0\]: expected zero or more"),
+        ({"seeds": [True]}, r"seeds\[0\]: expected an integer"),
+        ({"seeds": [-1]}, r"seeds\[0\]: expected an integer from 0 to .*, got -1"),
         ({"seeds": [1, 2, 1]}, "seeds: expected every value once, got 1 twice"),
         ({"pilots": ["straight"]}, r"pilots\[0\]: .*got 'straight'"),
         ({"planners": ["best"]}, r"planners\[0\]: .*got 'best'"),
-        ({"max_samples": "many"}, "max_samples: expected a whole number"),
-        ({"max_samples": 0}, "max_samples: expected at least 1"),
+        ({"max_samples": "many"}, "max_samples: expected an integer from 1 to .*, got 'many'"),
+        ({"max_samples": 0}, "max_samples: expected an integer from 1 to .*, got 0"),
         ({"resolution": -1}, "resolution"),
         ({"method": "poam"}, "method: unknown, expected one of environments"),
         ({"model": {"inducing": 5}}, r"model\.inducing: unknown"),
         ({"model": {"method": "poam"}}, r"model\.method: expected under methods"),
-        ({"model": {"num_inducing": 0}}, "model: num_inducing: expected an integer"),
-        ({"model": {"num_inducing": 1.5}}, r"model\.num_inducing: expected a whole number"),
+        ({"model": {"num_inducing": 0}}, r"model\.num_inducing: expected an integer from 2 to"),
+        ({"model": {"steps": 5, "min_lengthscale": 3}}, "model: min_lengthscale: expected at most"),
+        ({"methods": ["poam:"]}, r"methods\[0\]: .*got ''"),
+        ({"methods": [5]}, r"methods\[0\]: expected text, got 5"),
+        ({"model": {"num_inducing": 1.5}}, r"model\.num_inducing: expected an integer from 2"),
         ({"sonar": {"rate": "fast"}}, r"sonar\.rate: expected a number"),
         ({"sonar": 3}, "sonar: expected a mapping"),
     ],
@@ -122,6 +129,46 @@ def test_what_is_wrong_is_said_with_its_place(change, expected, tmp_path, capsys
     with pytest.raises(InputError, match=expected) as caught:
         read_sweep(path)
     assert str(caught.value).startswith(str(path)) and "\n" not in str(caught.value)
+
+
+@dataclass(frozen=True)
+class CellOptions:
+    """The options of a model that is no inducing-point model."""
+
+    cell: float = setting(2.0, "Side of a cell", "m", minimum=0.1, maximum=9.0)
+
+
+@pytest.fixture
+def cells(monkeypatch):
+    """The table of models, with one of another family."""
+    monkeypatch.setitem(MODELS, "cells", Model(lambda *_: None, CellOptions))
+
+
+def test_each_method_of_a_sweep_takes_the_settings_that_it_has(cells, tmp_path):
+    path = tmp_path / "sweep.yaml"
+    model = {"cell": 3, "num_inducing": 25, "threads": 2}
+    path.write_text(yaml.safe_dump({**GOOD, "methods": ["poam", "cells"], "model": model}))
+    sweep = read_sweep(path)
+    assert sweep.model == {"cell": 3.0, "num_inducing": 25, "threads": 2}
+    poam, other = (run.mission.model for run in sweep.runs())
+    assert poam == ModelSettings("poam", SparseOptions(num_inducing=25), threads=2)
+    assert other == ModelSettings("cells", CellOptions(cell=3.0), threads=2)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"model": {"cell": 3}}, r"model\.cell: unknown to these methods, .* num_inducing"),
+        ({"methods": ["cells"], "model": {"steps": 3}}, r"model\.steps: unknown .* device, cell$"),
+        ({"methods": ["cells"], "model": {"cell": 0}}, r"model\.cell: expected a number from 0.1"),
+        ({"methods": ["cells:rbf"]}, r"methods\[0\]: .* kernels before the colon, got 'cells:rbf'"),
+    ],
+)
+def test_a_setting_that_no_method_has_is_refused(change, expected, cells, tmp_path):
+    path = tmp_path / "sweep.yaml"
+    path.write_text(yaml.safe_dump({**GOOD, **change}))
+    with pytest.raises(InputError, match=expected):
+        read_sweep(path)
 
 
 @pytest.mark.parametrize(
