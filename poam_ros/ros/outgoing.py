@@ -55,7 +55,8 @@ class Outgoing:
     def _open(self, node: Node) -> None:
         # The executor spends most of its time on a publisher's default events; readers tell of
         # settings that do not match as well.
-        silent: dict[str, Any] = {"event_callbacks": PublisherEventCallbacks(use_default_callbacks=False)}
+        events = PublisherEventCallbacks(use_default_callbacks=False)
+        silent: dict[str, Any] = {"event_callbacks": events}
         publisher = node.create_publisher
         self._odometry_publisher = publisher(Odometry, "odom", qos.SENSOR_PUBLISH, **silent)
         self._range_publisher = publisher(Range, "sonar/range", qos.SENSOR_PUBLISH, **silent)
