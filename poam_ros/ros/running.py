@@ -76,9 +76,10 @@ def _spin(node: Node, stop: _Stop) -> None:
     To wait for the next message costs the executor far more than a message does. In a breath
     several arrive, and ``subscribe`` takes them all at once.
 
-    rclpy's own ``experimental.EventsExecutor`` takes half as much in wall time. But in Jazzy (7.1)
-    a timer in ROS time makes it spin without end, calling nothing, once simulated time comes, and
-    to destroy an entity with event callbacks may crash the process (ros2/rclpy#1644).
+    rclpy's own ``experimental.EventsExecutor`` would cost half as much. But the first releases of
+    Jazzy lack it; and where it is there (7.1.5), destroying an entity with event callbacks, as
+    ``cleanup`` does beside a spinning executor, crashes the process now and then
+    (ros2/rclpy#1644), and ``spin_until_future_complete`` may take all of a core and call nothing.
     """
     executor = SingleThreadedExecutor()
     executor.add_node(node)
