@@ -12,7 +12,7 @@ from .attentive import AttentiveKernel
 from .base import ElevationKernel, squared_distances, tanh_network
 
 if TYPE_CHECKING:
-    from ..models import SparseOptions
+    from ..sparse.options import SparseOptions
 
 
 class RBFKernel(ElevationKernel):

@@ -19,7 +19,7 @@ from .variational import Epoch
 
 if TYPE_CHECKING:
     from ..kernels.base import ElevationKernel
-    from ..models import SparseOptions
+    from .options import SparseOptions
 
 
 def make_optimizer(model: SparseGP, options: SparseOptions) -> torch.optim.Adam:

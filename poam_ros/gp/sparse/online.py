@@ -23,7 +23,7 @@ from .state import packed, parameters_of, put_parameters, unpacked
 from .variational import Epoch, Evidence
 
 if TYPE_CHECKING:
-    from ..models import SparseOptions
+    from .options import SparseOptions
 
 
 def build(

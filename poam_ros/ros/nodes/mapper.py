@@ -23,23 +23,8 @@ from ...gp.models import MODELS
 from ...process import prepare
 from ...runs.results import Results
 from ...settings import instance
+from ...survey import events
 from ...survey.batching import TimedBatches
-from ...survey.events import (
-    Cleared,
-    Drawn,
-    Event,
-    Finished,
-    Learned,
-    MissionState,
-    OdometryRefused,
-    Outcome,
-    Reset,
-    SettingsChanged,
-    StatesAwaited,
-    Tick,
-    TimeSetBack,
-    Trouble,
-)
 from ...survey.opening import gate_settings, open_session
 from ...survey.refusals import Refusals
 from ...survey.session import Session
@@ -118,7 +103,7 @@ class MapperNode(NodeShell):
         """Batches close, and pings are placed, by the new values."""
         self.session.backlog.policy = instance(TimedBatches, vars(self.values))
         self.session.pilot_samples = self.values.pilot_samples
-        self._hear(SettingsChanged(gate_settings(vars(self.values))))
+        self._hear(events.SettingsChanged(gate_settings(vars(self.values))))
 
     def _listen(self) -> None:
         self._sensor("odom", Odometry, self._on_odometry)
@@ -151,7 +136,7 @@ class MapperNode(NodeShell):
     def _now(self) -> Moment:
         return Moment(self.now_ns, time.monotonic())
 
-    def _hear(self, event: Event) -> None:
+    def _hear(self, event: events.Event) -> None:
         """Hand the session what happened, and tell what came of it at once."""
         handled = self.session.handle(event, self._now())
         if handled.note is not None:
@@ -164,23 +149,23 @@ class MapperNode(NodeShell):
         state = self._frames.into_map(read_odometry(message))
         if state is None:
             self.refusals.add("wrong_frame", self._frames.reason)
-        self._hear(OdometryRefused("wrong_frame") if state is None else state)
+        self._hear(events.OdometryRefused("wrong_frame") if state is None else state)
 
     def _on_range(self, message: Range) -> None:
         self._hear(read_range(message))
 
     def _on_heard(self) -> None:
-        self._hear(Tick())
+        self._hear(events.Tick())
 
     def _on_state(self, message: String) -> None:
-        self._hear(MissionState(message.data))
+        self._hear(events.MissionState(message.data))
         self.thread.wake()
 
     def _on_time_set_back(self, jump: TimeJump) -> None:
-        self._hear(TimeSetBack())
+        self._hear(events.TimeSetBack())
 
     def _on_reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        self._hear(Reset())
+        self._hear(events.Reset())
         self._publish_samples()
         self.thread.wake()
         response.success = True
@@ -189,8 +174,8 @@ class MapperNode(NodeShell):
         return response
 
     def _on_timer(self) -> None:
-        self._hear(StatesAwaited(self.count_publishers(self._states.topic_name) > 0))
-        self._hear(Tick())
+        self._hear(events.StatesAwaited(self.count_publishers(self._states.topic_name) > 0))
+        self._hear(events.Tick())
         lost, bounds = (self.lost, self.lost_lately), self.topics.bounds
         status = mapper_status(self.session, self._now(), self.thread.alive, *lost, bounds)
         self.report(*status)
@@ -202,30 +187,30 @@ class MapperNode(NodeShell):
     def _publish_unknown(self) -> None:
         self.topics.publish_unknown(self.now_ns)
 
-    def _take(self, outcome: Outcome) -> None:
+    def _take(self, outcome: events.Outcome) -> None:
         """What the model's thread has to tell. Ctrl-C may take the middleware away meanwhile."""
         try:
             match outcome:
-                case Drawn():
+                case events.Drawn():
                     self._publish_map(outcome)
-                case Cleared():
+                case events.Cleared():
                     self._publish_unknown()
-                case Finished():
+                case events.Finished():
                     self._keep_results(outcome)
-                case Trouble(note, fault):
+                case events.Trouble(note, fault):
                     (self._faults if fault else self.refusals).add(*note)
-                case Learned():
+                case events.Learned():
                     pass
         except Exception:
             if self.context.ok():
                 raise
 
-    def _publish_map(self, drawn: Drawn) -> None:
+    def _publish_map(self, drawn: events.Drawn) -> None:
         self.topics.publish(drawn.map)
         self._reports.publish(write_report(map_report(drawn)))
         self._last = drawn
 
-    def _keep_results(self, finished: Finished) -> None:
+    def _keep_results(self, finished: events.Finished) -> None:
         if finished.map is None:
             self.get_logger().error("the mission is done, and there is no map: too few pings")
             return
