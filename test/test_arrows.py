@@ -62,7 +62,6 @@ WITHOUT_TORCH = (*LIGHT, "ros", "app.launching")
 LIMIT = 250  # lines of a file
 #: Longer files, and why they are not cut.
 LONG = {
-    f"{NAME}/ros/parameters.py": "a table: the nodes' parameters",
     f"{NAME}/gp/kernels/native/attentive.c": "one loop for each width of vectors, inlined",
 }
 

@@ -28,14 +28,6 @@ from poam_ros.survey.odometry import VehicleState
 WORKSPACE = [-10.0, 10.0, -5.0, 5.0]
 
 
-def up(**options) -> PlannerNode:
-    """A planner that is configured and active."""
-    planner = PlannerNode(**options)
-    planner.configure()
-    planner.activate()
-    return planner
-
-
 def overrides(**parameters) -> list[Parameter]:
     return [Parameter(name, value=value) for name, value in parameters.items()]
 
@@ -88,7 +80,7 @@ def ring(ros, eventually):
 
     def start(**parameters):
         given = {"workspace": WORKSPACE, "pilot": "lawnmower", "distance_weight": 0.0} | parameters
-        planner = ros(up, parameter_overrides=overrides(**given))
+        planner = ros(PlannerNode, parameter_overrides=overrides(**given))
         vehicle = ros(Vehicle)
         eventually(lambda: vehicle.states == ["pilot"])
         eventually(lambda: vehicle.odometry.get_subscription_count() == 1)

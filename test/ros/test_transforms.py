@@ -18,11 +18,12 @@ pytest.importorskip("rclpy")
 
 from geometry_msgs.msg import Transform, TransformStamped
 from rclpy.duration import Duration
+from rclpy.node import Node
 from rclpy.time import Time
 
 from poam_ros.clock import SECOND
 from poam_ros.ros.messages import yaw_to_quaternion
-from poam_ros.ros.outgoing import Outgoing, transform_broadcaster
+from poam_ros.ros.outgoing import Outgoing
 from poam_ros.ros.transforms import FrameChanger, transformed
 from poam_ros.survey.odometry import VehicleState, rotate
 from poam_ros.world.simulation import Simulation
@@ -170,8 +171,9 @@ def test_reason_where_there_is_no_tf2(state, monkeypatch):
     assert "tf2_ros is not installed" in frames.reason
 
 
-def test_the_broadcast_tree_is_that_of_rep_105_with_a_beam_that_points_down(tf2):
-    broadcaster = transform_broadcaster("node", "map")
+def test_the_broadcast_tree_is_that_of_rep_105_with_a_beam_that_points_down(tf2, ros):
+    simulation = Simulation(load_terrain("seamounts"), start=Pose(3.0, -2.0, 0.5))
+    out = Outgoing(ros(Node, node_name="simulated"), simulation, "map", 0.1)
     assert [(topic, sent.header.frame_id, sent.child_frame_id) for topic, sent in tf2.sent] == [
         ("/tf_static", "map", "odom"),
         ("/tf_static", "base_link", "sonar_link"),
@@ -180,9 +182,7 @@ def test_the_broadcast_tree_is_that_of_rep_105_with_a_beam_that_points_down(tf2)
     beam = rotate((turn.x, turn.y, turn.z, turn.w), np.array([1.0, 0.0, 0.0]))
     np.testing.assert_allclose(beam, [0, 0, -1], atol=1e-12)
     tf2.sent.clear()
-    simulation = Simulation(load_terrain("seamounts"), start=Pose(3.0, -2.0, 0.5))
-    out = Outgoing(simulation, "map", 0.1)
-    broadcaster.sendTransform(out.transform_of(simulation.step()))
+    out.send(simulation.step(), 0)
     ((topic, moving),) = tf2.sent
     assert (topic, moving.header.frame_id, moving.child_frame_id) == ("/tf", "odom", "base_link")
     place, turn = moving.transform.translation, moving.transform.rotation
