@@ -123,6 +123,23 @@ class Grid:
             np.linspace(extent.ymin, extent.ymax, rows),
         )
 
+    @classmethod
+    def dividing(cls, extent: Extent, shape: tuple[int, ...]) -> Grid:
+        """Centres of the cells of a raster (rows, columns) whose outer borders are the extent."""
+        rows, columns = shape
+        width, height = extent.size / (columns, rows)
+        return cls(
+            extent.xmin + width * (np.arange(columns) + 0.5),
+            extent.ymin + height * (np.arange(rows) + 0.5),
+        )
+
+    @property
+    def borders(self) -> Extent:
+        """The outer borders of the cells around the points, of which there are 2 x 2 or more."""
+        x, y = self.x, self.y
+        half_x, half_y = (x[1] - x[0]) / 2, (y[1] - y[0]) / 2
+        return Extent(x[0] - half_x, x[-1] + half_x, y[0] - half_y, y[-1] + half_y)
+
     @property
     def shape(self) -> tuple[int, int]:
         """(rows, columns)."""

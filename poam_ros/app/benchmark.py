@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     with at_once("poam benchmark"):
         from ..experiments.sweep import run_sweep
         from ..experiments.sweep_file import find_sweep, read_sweep
-        from .sweep_progress import sweep_progress
+        from .progress import sweep_progress
 
     config = find_sweep(args.config)
     folder = args.output or Path("runs") / f"benchmark-{config.stem}"

@@ -1,64 +1,137 @@
-"""What a person watches while a mission in lock-step runs."""
+"""What a person watches while a mission in lock-step or a sweep of them runs."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
-from ..runs.folder import EpochRecord
+if TYPE_CHECKING:
+    from ..experiments.configuration import Run
+    from ..experiments.sweep import OnRun, SweepStatus
+    from ..runs.folder import EpochRecord
+
+
+def _live() -> Any:
+    """The module of rich's bars, where it is installed and there is a terminal for them."""
+    try:
+        import rich.progress
+    except ImportError:
+        return None
+    return rich.progress if sys.stdout.isatty() else None
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 @contextmanager
 def mission_progress(max_samples: int) -> Iterator[Callable[[EpochRecord], None]]:
     """A function to call with every epoch: a live bar on a terminal, else a line now and then."""
-    try:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-    except ImportError:
-        rich = False
-    else:
-        rich = sys.stdout.isatty()
-    if not rich:
-        yield _Lines(max_samples)
-        return
-    columns = (
-        BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total:.0f} samples  {task.description}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns) as progress:
-        task = progress.add_task("pilot survey", total=max_samples)
-        count = 0
+    rich, count, due = _live(), 0, 0
+    if rich is None:
 
-        def on_epoch(record: EpochRecord) -> None:
+        def report(record: EpochRecord) -> None:
+            """A line for every tenth of the mission."""
+            nonlocal count, due
+            count += 1
+            if record.samples >= due:
+                tenth = max(1, max_samples // 10)
+                due = (record.samples // tenth + 1) * tenth
+                _say(f"epoch {count:3d}  {record.samples:5d} samples  {_scores(record)}")
+
+        yield report
+        return
+    text = "{task.completed:.0f}/{task.total:.0f} samples  {task.description}"
+    columns = rich.BarColumn(), rich.TextColumn(text), rich.TimeRemainingColumn()
+    with rich.Progress(*columns) as progress:
+        task = progress.add_task("pilot survey", total=max_samples)
+
+        def update(record: EpochRecord) -> None:
             nonlocal count
             count += 1
-            progress.update(
-                task, completed=record.samples, description=f"epoch {count}  {_describe(record)}"
-            )
+            said = f"epoch {count}  {_scores(record)}"
+            progress.update(task, completed=record.samples, description=said)
 
-        yield on_epoch
-
-
-class _Lines:
-    """A line for every tenth of the mission."""
-
-    def __init__(self, max_samples: int) -> None:
-        self._step = max(1, max_samples // 10)
-        self._next = 0
-        self._count = 0
-
-    def __call__(self, record: EpochRecord) -> None:
-        self._count += 1
-        if record.samples >= self._next:
-            self._next = (record.samples // self._step + 1) * self._step
-            line = f"epoch {self._count:3d}  {record.samples:5d} samples  {_describe(record)}\n"
-            sys.stdout.write(line)
-            sys.stdout.flush()
+        yield update
 
 
-def _describe(record: EpochRecord) -> str:
+def _scores(record: EpochRecord) -> str:
     return (
         f"SMSE {record.metrics.smse:.4f}  MSLL {record.metrics.msll:+.3f}  "
         f"update {record.update_s:.2f} s"
     )
+
+
+@contextmanager
+def sweep_progress() -> Iterator[OnRun]:
+    """What `run_sweep` is to call with every run: a live bar on a terminal, else a line for each.
+
+    A run that fails is a line on stderr, too.
+    """
+    rich = _live()
+    if rich is None:
+        yield _report
+        return
+    from rich.text import Text
+
+    latest: list[SweepStatus] = []
+    stderr = sys.stderr  # as it was; the live bar takes it over
+
+    class Left(rich.ProgressColumn):  # type: ignore[misc]
+        """Counts down between the runs, too."""
+
+        def render(self, task: Any) -> Text:
+            return Text(_left(latest[0]) if latest else "")
+
+    columns = rich.BarColumn(), rich.TextColumn("{task.description}"), Left()
+    with rich.Progress(*columns, refresh_per_second=2) as progress:
+        task = progress.add_task("starting the workers", total=None)
+
+        def on_run(status: SweepStatus, run: Run | None) -> None:
+            latest[:] = [status]
+            said = _counts(status)
+            progress.update(task, total=status.total, completed=status.finished, description=said)
+            if run is None or run not in status.failed:
+                return
+            line = _failure(status, run)
+            if stderr.isatty():
+                progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
+            else:
+                print(line, file=stderr, flush=True)
+
+        yield on_run
+
+
+def _report(status: SweepStatus, run: Run | None) -> None:
+    failed = run is not None and run in status.failed
+    if run is not None and failed:
+        print(_failure(status, run), file=sys.stderr, flush=True)
+    what = "" if run is None or failed else f"{run}: done, "
+    _say(f"{what}{_counts(status)}  {_left(status)}".rstrip())
+
+
+def _counts(status: SweepStatus) -> str:
+    return (
+        f"{status.finished}/{status.total} runs done, {len(status.running)} running, "
+        f"{len(status.failed)} failed"
+    )
+
+
+def _left(status: SweepStatus) -> str:
+    seconds = status.seconds_left()
+    if seconds is None:
+        return ""
+    minutes = round(seconds / 60)
+    if minutes <= 1:
+        return "about a minute left"
+    hours = f"{minutes // 60} h " if minutes >= 60 else ""
+    return f"about {hours}{minutes % 60} min left"
+
+
+def _failure(status: SweepStatus, run: Run) -> str:
+    path = status.failed[run]
+    lines = path.read_text(encoding="utf-8").strip().splitlines()
+    return f"FAILED {run}: {lines[-1] if lines else 'no reason given'} ({path})"

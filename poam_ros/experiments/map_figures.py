@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..geometry import Grid
-from ..runs.figures import blank_figure, cell_bounds, plain
+from ..runs.figures import blank_figure, plain
 from ..runs.folder import read_raster, read_table
 from .comparison import Comparison, FinishedRun, method_label
 
@@ -69,7 +69,7 @@ def draw_lengthscales(comparison: Comparison) -> Any:
 
 
 def _image(axis: Any, grid: Grid, values: np.ndarray, **style: Any) -> Any:
-    return axis.imshow(values, origin="lower", extent=cell_bounds(grid), **style)
+    return axis.imshow(values, origin="lower", extent=grid.borders.bounds, **style)
 
 
 def _draw_panels(comparison: Comparison, panel: Panel, below: float = 0.0) -> tuple[Any, Any]:
@@ -82,10 +82,10 @@ def _draw_panels(comparison: Comparison, panel: Panel, below: float = 0.0) -> tu
     rows, columns = -(-most // _ACROSS), min(most, _ACROSS)
     side = min(3.2, (_WIDTH - 1.6) / columns)
     first_run = next(iter(shown[comparison.environments[0]].values()))
-    width, height = _size(first_run)
+    width, height = read_raster(first_run.folder / "truth.csv", ())[0].borders.size
     total = rows * len(shown)
-    size = (1.6 + side * columns, 0.8 + below + total * (side * height / width + 0.3))
-    figure = blank_figure(size)
+    high = 0.8 + below + total * (side * height / width + 0.3)
+    figure = blank_figure((1.6 + side * columns, high))
     # Panels of a fixed aspect, without the gaps that would leave.
     figure.set_layout_engine("compressed")
     axes = figure.subplots(total, columns, squeeze=False)
@@ -98,18 +98,7 @@ def _draw_panels(comparison: Comparison, panel: Panel, below: float = 0.0) -> tu
     return figure, axes
 
 
-def _size(run: FinishedRun) -> tuple[float, float]:
-    """Width and height of a run's map, in m."""
-    xmin, xmax, ymin, ymax = cell_bounds(read_raster(run.folder / "truth.csv", ())[0])
-    return xmax - xmin, ymax - ymin
-
-
-def _draw_block(
-    axes: Any,
-    environment: str,
-    runs: dict[str, FinishedRun],
-    panel: Panel,
-) -> Any:
+def _draw_block(axes: Any, environment: str, runs: dict[str, FinishedRun], panel: Panel) -> Any:
     """Draw an environment's panels; returns the image of the truth, for its colour bar."""
     first = next(iter(runs.values()))
     grid, values = read_raster(first.folder / "truth.csv", ("elevation",))
@@ -125,7 +114,7 @@ def _draw_block(
         axis.set_title(label, fontsize=min(10, 160 / len(label)))
     for axis in flat[1 + len(runs) :]:
         axis.set_axis_off()
-    bounds = cell_bounds(grid)
+    bounds = grid.borders.bounds
     for (row, column), axis in np.ndenumerate(axes):
         axis.set(xlim=bounds[:2], ylim=bounds[2:])
         axis.locator_params(nbins=4)

@@ -11,14 +11,10 @@ from ..geometry import Grid
 from .folder import read_map, read_table, read_truth
 
 #: Metric columns of epochs.csv, their titles and units.
-CURVES = (
-    ("smse", "SMSE"),
-    ("msll", "MSLL"),
-    ("rmse", "RMSE (m)"),
-    ("mae", "MAE (m)"),
-    ("nlpd", "NLPD"),
-    ("update_s", "update (s)"),
-)
+CURVES = {
+    "smse": "SMSE", "msll": "MSLL", "rmse": "RMSE (m)",
+    "mae": "MAE (m)", "nlpd": "NLPD", "update_s": "update (s)",
+}  # fmt: skip
 #: Room beside a curve, as a part of its height.
 _ROOM = 0.08
 
@@ -33,16 +29,12 @@ def draw_run(folder: Path) -> list[Path]:
         InputError: if a file of the run is missing or broken.
         ImportError: if matplotlib is not installed.
     """
-    written = []
-    for name, size, draw in (
-        ("maps.png", (16, 9.5), _draw_maps),
-        ("metrics.png", (13, 6.5), draw_curves),
-    ):
+    drawings = {"maps.png": ((16, 9.5), _draw_maps), "metrics.png": ((13, 6.5), draw_curves)}
+    for name, (size, draw) in drawings.items():
         figure = blank_figure(size)
         draw(figure, folder)
         figure.savefig(folder / name, dpi=110)
-        written.append(folder / name)
-    return written
+    return [folder / name for name in drawings]
 
 
 def blank_figure(size: tuple[float, float]) -> Any:
@@ -61,75 +53,37 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def cell_bounds(grid: Grid) -> tuple[float, float, float, float]:
-    """(xmin, xmax, ymin, ymax) of the cells around the points of a grid."""
-    half = (grid.x[1] - grid.x[0]) / 2
-    return grid.x[0] - half, grid.x[-1] + half, grid.y[0] - half, grid.y[-1] + half
-
-
 def _draw_maps(figure: Any, folder: Path) -> None:
-    snapshot = read_map(folder / "map.npz")
+    drawn = read_map(folder / "map.npz")
     samples = read_table(folder / "samples.csv")
     truth, extent = read_truth(folder / "truth.npz")
-    grid = snapshot.grid
-    inside = cell_bounds(grid)
-    rows = np.linspace(extent.ymin, extent.ymax, 2 * len(truth) + 1)[1::2]
-    columns = np.linspace(extent.xmin, extent.xmax, 2 * truth.shape[1] + 1)[1::2]
-    true_on_grid = Grid(columns, rows).interpolate(truth, grid.points).reshape(grid.shape)
-    error = snapshot.mean - true_on_grid
+    grid, outside = drawn.grid, extent.bounds
+    inside = grid.borders.bounds
+    true_on_grid = Grid.dividing(extent, truth.shape).interpolate(truth, grid.points)
+    error = drawn.mean - true_on_grid.reshape(grid.shape)
     reach = float(np.abs(error).max()) or 1.0
-    low, high = float(truth.min()), float(truth.max())
-
+    relief = {"vmin": float(truth.min()), "vmax": float(truth.max()), "cmap": "terrain"}
+    errors = {"vmin": -reach, "vmax": reach, "cmap": "RdBu_r"}
+    deviation, count = np.sqrt(drawn.variance), len(samples["x"])
+    panels: tuple[tuple[np.ndarray, Any, str, dict[str, Any]], ...] = (
+        (truth, outside, "elevation, truth (m)", relief),
+        (drawn.mean, inside, "elevation, mean (m)", relief),
+        (deviation, inside, "standard deviation, with noise (m)", {"cmap": "viridis"}),
+        (error, inside, "error: mean - truth (m)", errors),
+        (drawn.lengthscale, inside, "lengthscale (m) and inducing inputs", {"cmap": "magma"}),
+        (truth, outside, f"path: {count} pings, colour = order", {"cmap": "gray"}),
+    )
     axes = figure.subplots(2, 3, sharex=True, sharey=True)
-    elevation = {"vmin": low, "vmax": high, "cmap": "terrain"}
-    _panel(figure, axes[0, 0], truth, extent.bounds, "elevation, truth (m)", **elevation)
-    _panel(figure, axes[0, 1], snapshot.mean, inside, "elevation, mean (m)", **elevation)
-    deviation = np.sqrt(snapshot.variance)
-    _panel(
-        figure, axes[0, 2], deviation, inside, "standard deviation, with noise (m)", cmap="viridis"
-    )
-    _panel(
-        figure,
-        axes[1, 0],
-        error,
-        inside,
-        "error: mean - truth (m)",
-        cmap="RdBu_r",
-        vmin=-reach,
-        vmax=reach,
-    )
-    _panel(
-        figure,
-        axes[1, 1],
-        snapshot.lengthscale,
-        inside,
-        "lengthscale (m) and inducing inputs",
-        cmap="magma",
-    )
-    axes[1, 1].plot(*snapshot.support.T, ".", color="white", markersize=2)
-    _panel(
-        figure,
-        axes[1, 2],
-        truth,
-        extent.bounds,
-        f"path: {len(samples['x'])} pings, colour = order",
-        cmap="gray",
-    )
-    axes[1, 2].scatter(
-        samples["x"], samples["y"], c=np.arange(len(samples["x"])), s=3, cmap="plasma"
-    )
+    for axis, (values, bounds, title, style) in zip(axes.flat, panels, strict=True):
+        image = axis.imshow(values, origin="lower", extent=bounds, **style)
+        axis.set_title(title)
+        figure.colorbar(image, ax=axis, shrink=0.85)
+    axes[1, 1].plot(*drawn.support.T, ".", color="white", markersize=2)
+    axes[1, 2].scatter(samples["x"], samples["y"], c=np.arange(count), s=3, cmap="plasma")
     for axis in axes[1]:
         axis.set_xlabel("x (m)")
     for axis in axes[:, 0]:
         axis.set_ylabel("y (m)")
-
-
-def _panel(
-    figure: Any, axis: Any, values: np.ndarray, bounds: Any, title: str, **style: Any
-) -> None:
-    image = axis.imshow(values, origin="lower", extent=bounds, **style)
-    axis.set_title(title)
-    figure.colorbar(image, ax=axis, shrink=0.85)
 
 
 def draw_curves(figure: Any, folder: Path) -> None:
@@ -140,7 +94,7 @@ def draw_curves(figure: Any, folder: Path) -> None:
     """
     epochs = read_table(folder / "epochs.csv")
     axes = figure.subplots(2, 3, sharex=True)
-    for axis, (column, title) in zip(axes.ravel(), CURVES, strict=True):
+    for axis, (column, title) in zip(axes.flat, CURVES.items(), strict=True):
         values = np.where(np.isfinite(epochs[column]), epochs[column], np.nan)
         axis.margins(y=_ROOM)
         axis.plot(epochs["samples"], values, marker=".", markersize=3)

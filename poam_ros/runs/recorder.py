@@ -167,7 +167,7 @@ class RunRecorder:
             files.write_config(path / "config.yaml", config)
             if self._truth is not None:
                 grid, elevation = self._truth
-                files.write_truth(path / "truth.npz", elevation, _borders(grid))
+                files.write_truth(path / "truth.npz", elevation, grid.borders)
         except OSError as error:
             self.log.error(f"output: cannot write to {path} ({error.strerror})")
             return False
@@ -187,9 +187,3 @@ class RunRecorder:
         else:
             self.log.info(f"the run is in {path}")
         return True
-
-
-def _borders(grid: Grid) -> Extent:
-    """The outer borders of a raster whose cell centres are the grid."""
-    half_x, half_y = (grid.x[1] - grid.x[0]) / 2, (grid.y[1] - grid.y[0]) / 2
-    return Extent(grid.x[0] - half_x, grid.x[-1] + half_x, grid.y[0] - half_y, grid.y[-1] + half_y)

@@ -51,12 +51,7 @@ class Terrain:
 
     @cached_property
     def _centres(self) -> Grid:
-        rows, columns = self.elevation.shape
-        cell = self.extent.size / (columns, rows)
-        return Grid(
-            self.extent.xmin + cell[0] * (np.arange(columns) + 0.5),
-            self.extent.ymin + cell[1] * (np.arange(rows) + 0.5),
-        )
+        return Grid.dividing(self.extent, self.elevation.shape)
 
     def elevation_at(self, xy: np.ndarray) -> np.ndarray:
         """Elevation [N] in m at xy [N, 2]: bilinear between the cells' centres."""

@@ -177,7 +177,7 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path, scheduler, monk
 
     with monkeypatch.context() as patch:
         # As Ctrl-C would, after the first run.
-        progress = "poam_ros.app.sweep_progress.sweep_progress"
+        progress = "poam_ros.app.progress.sweep_progress"
         patch.setattr(progress, lambda: nullcontext(interrupt))
         arguments = ["--output", str(tmp_path), "--scheduler", scheduler]
         assert main(["benchmark", str(config), *arguments]) == 130

@@ -23,7 +23,7 @@ def drawn(folder, values):
     write_table(folder / "epochs.csv", EPOCH_COLUMNS, rows)
     figure = blank_figure((13, 6.5))
     draw_curves(figure, folder)
-    return {column: axis for axis, (column, _) in zip(figure.axes, CURVES, strict=True)}
+    return dict(zip(CURVES, figure.axes, strict=True))
 
 
 @pytest.mark.parametrize(
