@@ -8,7 +8,6 @@ The nodes stay up when the mission is done, so that the latched maps remain.
 
 from launch import LaunchContext, LaunchDescription
 from launch.action import Action
-from launch.actions import OpaqueFunction
 
 from poam_ros.app.graph import NAMESPACE, PARAMS_FILE
 from poam_ros.app.launching import Arguments, required_node
@@ -27,22 +26,19 @@ USE_SIM_TIME = Setting("use_sim_time", False, "Take the time from /clock (a simu
 
 
 def generate_launch_description() -> LaunchDescription:
-    arguments = Arguments(
-        rows=[ROWS[name] for name in FORWARDED],
-        others=[*TOPICS.values(), USE_SIM_TIME, PARAMS_FILE, NAMESPACE],
-    )
+    own = (*TOPICS.values(), USE_SIM_TIME, PARAMS_FILE, NAMESPACE)
+    arguments = Arguments([*(ROWS[name] for name in FORWARDED), *own])
 
     def nodes(context: LaunchContext) -> list[Action]:
-        namespace = str(arguments.value(context, "namespace")).strip("/")
         remappings = [(row.default, arguments.value(context, name)) for name, row in TOPICS.items()]
         return [
             required_node(
                 name,
-                namespace=namespace,
+                namespace=arguments.namespace(context),
                 parameters=arguments.parameters(context, name),
                 remappings=remappings,
             )
             for name in ("mapper", "planner")
         ]
 
-    return LaunchDescription([*arguments.actions(), OpaqueFunction(function=nodes)])
+    return arguments.description(nodes)

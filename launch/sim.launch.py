@@ -7,7 +7,6 @@ It ends by itself 10 s after the mission is done, unless keep:=true.
 
 from launch import LaunchContext, LaunchDescription
 from launch.action import Action
-from launch.actions import OpaqueFunction
 from launch_ros.actions import Node
 
 from poam_ros.app import graph
@@ -16,32 +15,23 @@ from poam_ros.ros.parameters import NODES
 
 
 def generate_launch_description() -> LaunchDescription:
-    arguments = Arguments(
-        rows=[graph.ROWS[name] for name in graph.FORWARDED],
-        others=[graph.PARAMS_FILE, graph.NAMESPACE, graph.RVIZ],
-    )
+    own = (graph.PARAMS_FILE, graph.NAMESPACE, graph.RVIZ)
+    arguments = Arguments([*(graph.ROWS[name] for name in graph.FORWARDED), *own])
 
     def nodes(context: LaunchContext) -> list[Action]:
-        namespace = str(arguments.value(context, "namespace")).strip("/")
+        namespace = arguments.namespace(context)
         place = {"namespace": namespace, "remappings": graph.remappings(namespace)}
         actions: list[Action] = [
             required_node(
-                name,
-                parameters=[*arguments.parameters(context, name), graph.fixed(name)],
-                **place,
+                name, parameters=[*arguments.parameters(context, name), graph.fixed(name)], **place
             )
             for name in NODES
         ]
         if arguments.value(context, "rviz"):
-            rviz = Node(
-                package="rviz2",
-                executable="rviz2",
-                name="rviz2",
-                arguments=["-d", str(graph.rviz_layout())],
-                parameters=[{"use_sim_time": True}],
-                **place,
-            )
-            actions.append(rviz)
+            layout = ["-d", str(graph.rviz_layout())]
+            sim_time = [{"use_sim_time": True}]
+            rviz = {"package": "rviz2", "executable": "rviz2", "name": "rviz2"}
+            actions.append(Node(**rviz, arguments=layout, parameters=sim_time, **place))
         return actions
 
-    return LaunchDescription([*arguments.actions(), OpaqueFunction(function=nodes)])
+    return arguments.description(nodes)

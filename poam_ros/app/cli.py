@@ -42,12 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser = Parser(prog=f"poam {name}", description=summary)
             command.add_arguments(parser)
         return command.run(parser.parse_args(given[1:]))
-    except InputError as error:
-        print(f"poam {name}: {error}", file=sys.stderr)
-        return 2
     except PoamError as error:
         print(f"poam {name}: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, InputError) else 1
     except KeyboardInterrupt:
         say_interrupted(f"poam {name}")
         return INTERRUPTED

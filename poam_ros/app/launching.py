@@ -6,10 +6,10 @@ Needs the launch tools of ROS 2 (``launch``, ``launch_ros``); only the launch fi
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from launch import LaunchContext
+from launch import LaunchContext, LaunchDescription
 from launch.action import Action
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
 from launch.events.process import ProcessExited
@@ -31,16 +31,16 @@ class Arguments:
     command line or by an including launch file. The node tables hold the same defaults.
 
     Args:
-        rows: arguments that are parameters of nodes; each goes to every node that declares it.
-        others: arguments for the launch file itself.
+        rows: an argument that is a parameter goes to every node that declares it; the others are
+            for the launch file itself.
     """
 
-    def __init__(self, rows: Iterable[Setting], others: Iterable[Setting]) -> None:
-        self._rows = {row.name: row for row in (*rows, *others)}
+    def __init__(self, rows: Iterable[Setting]) -> None:
+        self._rows = {row.name: row for row in rows}
         self._given: set[str] = set()
 
-    def actions(self) -> list[Action]:
-        """What the launch description starts with."""
+    def description(self, nodes: Callable[[LaunchContext], list[Action]]) -> LaunchDescription:
+        """The arguments, and the nodes that are made of them."""
         declared = [
             DeclareLaunchArgument(
                 row.name,
@@ -50,7 +50,8 @@ class Arguments:
             )
             for row in self._rows.values()
         ]
-        return [OpaqueFunction(function=self._remember), *declared]
+        steps = [OpaqueFunction(function=call) for call in (self._remember, nodes)]
+        return LaunchDescription([steps[0], *declared, steps[1]])
 
     def value(self, context: LaunchContext, name: str) -> Value:
         """The value of one argument, in its declared type.
@@ -77,6 +78,10 @@ class Arguments:
         }
         file = self.value(context, "params_file")
         return [*([file] if file else []), *([given] if given else [])]
+
+    def namespace(self, context: LaunchContext) -> str:
+        """The argument ``namespace``, without slashes at its ends."""
+        return str(self.value(context, "namespace")).strip("/")
 
     def _remember(self, context: LaunchContext) -> None:
         self._given = {name for name in self._rows if name in context.launch_configurations}

@@ -75,12 +75,13 @@ def sweep_progress() -> Iterator[OnRun]:
     if rich is None:
         yield _report
         return
+    from rich.progress import ProgressColumn
     from rich.text import Text
 
     latest: list[SweepStatus] = []
     stderr = sys.stderr  # as it was; the live bar takes it over
 
-    class Left(rich.ProgressColumn):  # type: ignore[misc]
+    class Left(ProgressColumn):
         """Counts down between the runs, too."""
 
         def render(self, task: Any) -> Text:

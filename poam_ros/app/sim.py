@@ -38,26 +38,22 @@ NO_RCLPY = (
 def run(args: argparse.Namespace) -> int:
     """Run a simulated mission from start to end; returns the exit status.
 
-    0: done, and the run's folder is written. 2: an option, a file or a parameter is wrong (one line
-    on stderr). 1: it failed. 130: it was interrupted before it was done; what
-    there is by then is written.
+    0: done, and the run's folder is written. 1: it failed. 2: a node refused its parameters.
+    130: it was interrupted before it was done; what there is by then is written.
+
+    Raises:
+        InputError: an option or a file is wrong, or there is no rclpy.
     """
     if importlib.util.find_spec("rclpy") is None:
-        return _complain(NO_RCLPY)
+        raise InputError(NO_RCLPY)
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-    try:
-        return _run(resolve(args))
-    except InputError as error:
-        return _complain(str(error))
-
-
-def _run(options: dict[str, Any]) -> int:
     from .display import Display
 
-    log = options["output"] / "log"
-    before = _versions(options["output"])
+    options = resolve(args)
+    folder = options["output"]
+    before = _versions(folder)
     with _interrupts() as interrupted, Display() as display:
-        children = Children(log, display.say)
+        children = Children(folder / "log", display.say)
         try:
             for node in CHILDREN:
                 command = [sys.executable, "-m", f"poam_ros.ros.nodes.{node}"]
@@ -73,10 +69,10 @@ def _run(options: dict[str, Any]) -> int:
         finally:
             children.stop()
         if status == FINISHED:
-            for line in _summary(monitor.progress, options["output"]):
+            for line in _summary(monitor.progress, folder):
                 display.say(line)
         elif status == INTERRUPTED:
-            display.say(_remains(options["output"], before))
+            display.say(_remains(folder, before))
         return status
 
 
@@ -119,7 +115,8 @@ def _follow(
         ended = children.ended()
         if ended is not None:
             name, status, last_line = ended
-            _complain(f"{name} ended with exit status {status}: {last_line}")
+            last = " ".join(last_line.split())
+            sys.stderr.write(f"poam sim: {name} ended with exit status {status}: {last}\n")
             return WRONG_ARGUMENTS if status == WRONG_ARGUMENTS else FAILED
     return FINISHED if monitor.recorder.succeeded else FAILED
 
@@ -138,7 +135,7 @@ def _monitor(options: dict[str, Any]) -> Iterator[tuple[MonitorNode, Any]]:
             args=ros_arguments("monitor", options), signal_handler_options=SignalHandlerOptions.NO
         )
     except RuntimeError as error:  # what rclpy's C library makes of a broken parameter file
-        raise InputError(str(error)) from None
+        raise InputError(" ".join(str(error).split())) from None
     try:
         node, executor = MonitorNode(), SingleThreadedExecutor()
         node.configure()
@@ -164,8 +161,3 @@ def _interrupts() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _complain(text: str) -> int:
-    sys.stderr.write(f"poam sim: {' '.join(text.split())}\n")
-    return WRONG_ARGUMENTS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -49,11 +49,11 @@ class Statistic:
     seeds: int
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Statistic:
-        """Over the values of the runs, at least one."""
-        several = len(values) > 1
-        std = float(np.std(values, ddof=1)) if several else None
-        return cls(float(np.mean(values)), std, len(values))
+    def of(cls, values: Iterable[float]) -> Statistic | None:
+        """Over the values of the runs; None without any."""
+        numbers = [float(value) for value in values]
+        std = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None
+        return cls(float(np.mean(numbers)), std, len(numbers)) if numbers else None
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,12 @@ class Comparison:
     @cached_property
     def environments(self) -> list[str]:
         """In the order of the sweep."""
-        return _distinct(run.environment for run in self.runs)
+        return list(dict.fromkeys(run.environment for run in self.runs))
 
     @cached_property
     def methods(self) -> list[str]:
         """In the order of the sweep."""
-        return _distinct(run.method for run in self.runs)
+        return list(dict.fromkeys(run.method for run in self.runs))
 
     def of(self, environment: str, method: str | None = None) -> list[FinishedRun]:
         """The runs in an environment, of one method or of all, by seed."""
@@ -113,20 +113,14 @@ class Comparison:
         first, last = self.span
         if not first < last:
             return self.final(environment, method, metric)
-        values = [
+        return Statistic.of(
             average_over_samples(run.samples, run.epochs[metric], first, last)
             for run in self.of(environment, method)
-        ]
-        return Statistic.of(values) if values else None
+        )
 
     def final(self, environment: str, method: str, metric: str) -> Statistic | None:
         """Over seeds, of a metric at the last epoch; None if the method has no run there."""
-        values = [float(run.epochs[metric][-1]) for run in self.of(environment, method)]
-        return Statistic.of(values) if values else None
-
-
-def _distinct(names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(names))
+        return Statistic.of(run.epochs[metric][-1] for run in self.of(environment, method))
 
 
 def method_label(method: str) -> str:
@@ -153,19 +147,13 @@ def read_comparisons(folder: Path) -> list[Comparison]:
     records = read_records(path, RUN_COLUMNS)
     if not records:
         raise InputError(f"{path}: expected at least one finished run, got none")
-    runs = [_read_run(path, record) for record in records]
-    seen: set[tuple[str, str, str, str, int]] = set()
-    for run in runs:
-        key = (run.environment, run.method, run.pilot, run.planner, run.seed)
-        if key in seen:
-            raise InputError(
-                f"{path}: expected every run once, got {' '.join(map(str, key))} twice"
-            )
-        seen.add(key)
-    groups: dict[tuple[str, str], list[FinishedRun]] = {}
-    for run in runs:
-        groups.setdefault((run.pilot, run.planner), []).append(run)
-    return [Comparison(*names, tuple(members)) for names, members in groups.items()]
+    groups: dict[tuple[str, str], dict[tuple[str, str, int], FinishedRun]] = {}
+    for run in [_read_run(path, record) for record in records]:
+        group = groups.setdefault((run.pilot, run.planner), {})
+        if group.setdefault((run.environment, run.method, run.seed), run) is not run:
+            key = f"{run.environment} {run.method} {run.pilot} {run.planner} {run.seed}"
+            raise InputError(f"{path}: expected every run once, got {key} twice")
+    return [Comparison(*names, tuple(group.values())) for names, group in groups.items()]
 
 
 def _read_run(index: Path, record: dict[str, str]) -> FinishedRun:

@@ -1,7 +1,11 @@
-"""What a sweep is made of: environments x methods x seeds x pilots x planners."""
+"""What a sweep is made of: environments x methods x seeds x pilots x planners.
+
+The terrains are found, loaded and checked before any run starts.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,10 +13,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from ..drivers.mission_settings import MissionSettings
-from ..errors import InputError
+from ..errors import InputError, TerrainError
 from ..gp.models import ModelSettings
 from ..settings import at, rows
+from ..world.rasters import FORMATS, IMAGES
+from ..world.terrain import BUILT_IN, TILE_NAME, Terrain, load_terrain
 
 #: Names that are also folders.
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
@@ -23,6 +31,8 @@ LISTS = {"seeds": "seed", "pilots": "pilot", "planners": "planner"}
 _MISSION = {row.name: row for row in rows(MissionSettings)}
 #: The mission's settings that all runs of a sweep have in common, but for model and sonar.
 COMMON = tuple(row for row in _MISSION.values() if row.name not in LISTS.values())
+#: Of the files in which a terrain is looked for by its name.
+ENDINGS = tuple(dict.fromkeys((*FORMATS, ".tiff", *IMAGES)))
 
 Result = TypeVar("Result")
 
@@ -157,3 +167,55 @@ def located(where: str, call: Callable[..., Result], *arguments: Any) -> Result:
         return call(*arguments)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
+
+
+def load_environments(sweep: SweepSettings, terrains: Path | None = None) -> dict[str, Terrain]:
+    """The terrain of every environment, by its name.
+
+    Args:
+        sweep: with the environments, and the folder that relative paths are relative to.
+        terrains: a folder in which a terrain is looked for by its name, in any case and format,
+            before it is downloaded.
+
+    Raises:
+        InputError: if ``terrains`` is no folder.
+        TerrainError: if a terrain cannot be found or read.
+    """
+    if terrains is not None and not terrains.is_dir():
+        raise InputError(f"terrains: expected a folder, got {terrains}")
+    loaded = {}
+    for name, settings in sweep.environments.items():
+        try:
+            loaded[name] = load_terrain(
+                _source(settings.terrain, sweep.folder, terrains),
+                elevation_range=settings.elevation_range,
+                preparation=settings.preparation,
+            )
+        except InputError as error:
+            hint = (
+                "; here: in a folder, --terrains DIR"
+                if TILE_NAME.fullmatch(settings.terrain)
+                else ""
+            )
+            place = sweep.place(f"environments.{name}")
+            raise TerrainError(f"{place}: {error}{hint}") from None
+    return loaded
+
+
+def digest(terrain: Terrain) -> str:
+    """What tells this elevation from any other."""
+    elevation = np.ascontiguousarray(terrain.elevation, dtype="<f8")
+    return hashlib.sha256(repr(elevation.shape).encode() + elevation.tobytes()).hexdigest()
+
+
+def _source(terrain: str, folder: Path, terrains: Path | None) -> str:
+    """What ``load_terrain`` is to load: a name, or a path that exists."""
+    if terrain in BUILT_IN:
+        return terrain
+    if terrains is not None:
+        files = {path.name.lower(): path for path in sorted(terrains.iterdir()) if path.is_file()}
+        for ending in ENDINGS:
+            if (terrain + ending).lower() in files:
+                return str(files[(terrain + ending).lower()])
+    beside = folder / Path(terrain).expanduser()
+    return str(beside) if beside.is_file() else terrain

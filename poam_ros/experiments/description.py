@@ -14,8 +14,7 @@ from ..runs.folder import FORMAT, read_description
 from ..settings import rows
 from ..world.simulation import SonarSettings
 from ..world.terrain import Terrain
-from .configuration import COMMON, LISTS, SweepSettings
-from .environments import digest
+from .configuration import COMMON, LISTS, SweepSettings, digest
 
 #: Keys of the lists that a later sweep in the folder may add to.
 VARIED = ("methods", *LISTS)

@@ -18,11 +18,11 @@ from .tables import (
 
 _DPI = 150
 
-#: Files of a report, but for averages.csv, where there is one pilot and planner.
-_NAMES = (
-    "table.md", "table.tex", "table.csv",
-    "curves.png", "maps.png", "lengthscales.png", "curves.pdf", "maps.pdf", "lengthscales.pdf",
-)  # fmt: skip
+#: Endings of each file of a report, but for averages.csv.
+_ENDINGS = {
+    "table": (".md", ".tex", ".csv"),
+    **dict.fromkeys(("curves", "maps", "lengthscales"), (".png", ".pdf")),
+}
 
 
 def write_report(folder: Path) -> list[Path]:
@@ -48,8 +48,10 @@ def write_report(folder: Path) -> list[Path]:
     suffixes = [f"-{c.pilot}-{c.planner}" if several else "" for c in comparisons]
     for comparison, suffix in zip(comparisons, suffixes, strict=True):
         written += _write_tables(report, comparison, suffix)
-    if several:
-        _remove_single(report)
+    if several:  # what an earlier report on one pilot and planner wrote is old
+        for name, endings in _ENDINGS.items():
+            for ending in endings:
+                (report / f"{name}{ending}").unlink(missing_ok=True)
     # Over the whole sweep, so that a method looks the same in every figure.
     methods = dict.fromkeys(run.method for c in comparisons for run in c.runs)
     for comparison, suffix in zip(comparisons, suffixes, strict=True):
@@ -58,7 +60,7 @@ def write_report(folder: Path) -> list[Path]:
 
 
 def _write_tables(report: Path, comparison: Comparison, suffix: str) -> list[Path]:
-    paths = [report / f"table{suffix}{ending}" for ending in (".md", ".tex", ".csv")]
+    paths = [report / f"table{suffix}{ending}" for ending in _ENDINGS["table"]]
     for path, text in zip(paths, (markdown_table, latex_table), strict=False):
         with replacing(path) as file:
             file.write(text(comparison).encode())
@@ -79,7 +81,7 @@ def _write_figures(
     }
     written = []
     for name, figure in figures.items():
-        for ending in (".png", ".pdf"):
+        for ending in _ENDINGS[name]:
             path = report / f"{name}{suffix}{ending}"
             _save(figure, path)
             # The layout stays as it was for the first file; it takes longer than the drawing.
@@ -93,9 +95,3 @@ def _save(figure: Any, path: Path) -> None:
     metadata = {"CreationDate": None} if path.suffix == ".pdf" else {"Software": None}
     with replacing(path) as file:
         figure.savefig(file, format=path.suffix[1:], dpi=_DPI, metadata=metadata)
-
-
-def _remove_single(report: Path) -> None:
-    """Remove the files of a report made when there was one pilot and planner: they are old."""
-    for name in _NAMES:
-        (report / name).unlink(missing_ok=True)

@@ -17,8 +17,7 @@ from ..drivers.lockstep import LockstepMission
 from ..errors import InputError, PoamError
 from ..world.terrain import Terrain
 from .archive import Archive, locked
-from .configuration import Run, SweepSettings
-from .environments import load_environments
+from .configuration import Run, SweepSettings, load_environments
 from .tasks import Outcome, run_task
 
 #: One thread each, whatever the linear algebra would take by itself.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from itertools import chain, product
 from math import isfinite
 from typing import Any
 
@@ -72,17 +73,15 @@ def average_rows(comparison: Comparison) -> Iterator[tuple[Any, ...]]:
 def table_rows(comparison: Comparison) -> Iterator[tuple[Any, ...]]:
     """The rows of table.csv: what the other tables show, unrounded."""
     for environment, method in _pairs(comparison):
-        values: list[Any] = []
-        for metric in TABLE_METRICS:
-            values += _mean_std(comparison.average(environment, method, metric))
+        averages = (comparison.average(environment, method, metric) for metric in TABLE_METRICS)
+        values = chain.from_iterable(map(_mean_std, averages))
         yield environment, method, len(comparison.of(environment, method)), *values
 
 
-def _pairs(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    for environment in comparison.environments:
-        for method in comparison.methods:
-            if comparison.of(environment, method):
-                yield environment, method
+def _pairs(comparison: Comparison) -> list[tuple[str, str]]:
+    """Environments and methods that have runs."""
+    pairs = product(comparison.environments, comparison.methods)
+    return [pair for pair in pairs if comparison.of(*pair)]
 
 
 def _mean_std(statistic: Statistic | None) -> tuple[float | str, float | str]:
@@ -176,15 +175,14 @@ def notes(comparison: Comparison) -> list[str]:
     remarks = []
     last = comparison.span[1]
     most = max(len(comparison.of(*pair)) for pair in _pairs(comparison))
-    for environment in comparison.environments:
-        for method in comparison.methods:
-            runs = comparison.of(environment, method)
-            name = f"{environment}, {method_label(method)}"
-            if len(runs) < most:
-                remarks.append(f"{name}: {len(runs)} of {most} seeds.")
-            remarks += [
-                f"{name}, seed {run.seed}: averaged up to its end at {run.samples[-1]:g} samples."
-                for run in runs
-                if run.samples[-1] < last
-            ]
+    for environment, method in product(comparison.environments, comparison.methods):
+        runs = comparison.of(environment, method)
+        name = f"{environment}, {method_label(method)}"
+        if len(runs) < most:
+            remarks.append(f"{name}: {len(runs)} of {most} seeds.")
+        remarks += [
+            f"{name}, seed {run.seed}: averaged up to its end at {run.samples[-1]:g} samples."
+            for run in runs
+            if run.samples[-1] < last
+        ]
     return remarks

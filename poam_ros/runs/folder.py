@@ -98,12 +98,10 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> dict[str, np.ndarray]
     Raises:
         InputError: if the file is missing, empty or not numbers, or lacks a column.
     """
-    try:
-        with path.open(newline="") as file:
-            header, *rows = list(csv.reader(file))
+    expected = "a table of numbers with a header"
+    with _refusing(path, expected), path.open(newline="") as file:
+        header, *rows = csv.reader(file)
         values = np.array(rows, dtype=float).reshape(len(rows), len(header))
-    except (OSError, ValueError, csv.Error) as error:
-        raise InputError(f"{path}: expected a table of numbers with a header ({error})") from None
     _require(path, columns, header)
     return {name: values[:, i] for i, name in enumerate(header)}
 
@@ -114,12 +112,9 @@ def read_records(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     Raises:
         InputError: if the file is missing or broken, or lacks a column.
     """
-    try:
-        with path.open(newline="") as file:
-            header, *rows = list(csv.reader(file))
-    except (OSError, ValueError, csv.Error) as error:
-        expected = ",".join(columns)
-        raise InputError(f"{path}: expected a table with columns {expected} ({error})") from None
+    expected = f"a table with columns {','.join(columns)}"
+    with _refusing(path, expected), path.open(newline="") as file:
+        header, *rows = csv.reader(file)
     _require(path, columns, header)
     for number, row in enumerate(rows, start=2):
         if len(row) != len(header):
@@ -127,6 +122,15 @@ def read_records(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
                 f"{path}: expected {len(header)} values in row {number}, got {len(row)}"
             )
     return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+@contextmanager
+def _refusing(path: Path, expected: str) -> Iterator[None]:
+    """What is wrong with a file that does not hold what is expected, as an ``InputError``."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, csv.Error, BadZipFile) as error:
+        raise InputError(f"{path}: expected {expected} ({error})") from None
 
 
 def _require(path: Path, columns: Sequence[str], header: Sequence[str]) -> None:
@@ -193,7 +197,7 @@ def read_map(path: Path) -> ElevationMap:
     Raises:
         InputError: if the file is missing or holds something else.
     """
-    try:
+    with _refusing(path, "a map.npz of this package"):
         with np.load(path) as data:
             arrays = dict(data)
         names = ("x", "y", "mean", "variance", "inducing_points", "samples")
@@ -201,8 +205,6 @@ def read_map(path: Path) -> ElevationMap:
         stamp_ns = int(arrays.pop("stamp_ns", 0))
         if np.isnan(arrays["lengthscale"]).all():  # of a model that has none
             del arrays["lengthscale"]
-    except (OSError, ValueError, KeyError, BadZipFile) as error:
-        raise InputError(f"{path}: expected a map.npz of this package ({error})") from None
     return ElevationMap(Grid(x, y), mean, variance, arrays, support, int(samples), stamp_ns)
 
 
@@ -218,11 +220,8 @@ def read_truth(path: Path) -> tuple[np.ndarray, Extent]:
     Raises:
         InputError: if the file is missing or holds something else.
     """
-    try:
-        with np.load(path) as data:
-            return data["elevation"], Extent.of(data["extent"])
-    except (OSError, ValueError, KeyError, BadZipFile) as error:
-        raise InputError(f"{path}: expected a truth.npz of this package ({error})") from None
+    with _refusing(path, "a truth.npz of this package"), np.load(path) as data:
+        return data["elevation"], Extent.of(data["extent"])
 
 
 def read_description(path: Path) -> dict[str, Any]:
