@@ -12,21 +12,19 @@ HERE = Path(__file__).parent
 INIT = (HERE / NAME / "__init__.py").read_text(encoding="utf-8")
 README = HERE / "README.md"
 
+# Lower bounds only, and no ROS: pip must leave a ROS installation as it is.
+REQUIRED = [
+    "gpytorch>=1.11", "numpy>=1.24", "pyyaml>=5.4", "scipy>=1.8", "threadpoolctl>=3.0",
+    "torch>=2.0",
+]  # fmt: skip
 SIM = ["matplotlib>=3.7", "rich>=13.0"]
 # The wheels of ROS 2 Jazzy on PyPI. A machine with ROS 2 installed must not ask for this extra.
 ROS = [
-    "ros-rclpy[fastrtps]==7.1.*",
-    "ros-builtin-interfaces==2.0.*",
-    "ros-diagnostic-msgs==5.3.*",
-    "ros-geometry-msgs==5.3.*",
-    "ros-nav-msgs==5.3.*",
-    "ros-rcl-interfaces==2.0.*",
-    "ros-rosgraph-msgs==2.0.*",
-    "ros-sensor-msgs==5.3.*",
-    "ros-std-msgs==5.3.*",
-    "ros-std-srvs==5.3.*",
-    "ros-visualization-msgs==5.3.*",
-]
+    "ros-rclpy[fastrtps]==7.1.*", "ros-builtin-interfaces==2.0.*", "ros-diagnostic-msgs==5.3.*",
+    "ros-geometry-msgs==5.3.*", "ros-nav-msgs==5.3.*", "ros-rcl-interfaces==2.0.*",
+    "ros-rosgraph-msgs==2.0.*", "ros-sensor-msgs==5.3.*", "ros-std-msgs==5.3.*",
+    "ros-std-srvs==5.3.*", "ros-visualization-msgs==5.3.*",
+]  # fmt: skip
 BENCHMARK = ["distributed>=2023.1", *SIM]
 TEST = ["pytest>=7.4"]
 DEV = ["ruff>=0.15", "mypy>=1.11", "colcon-common-extensions>=0.3", "catkin-pkg>=1.0"]
@@ -37,14 +35,10 @@ NATIVE = Extension(
     f"{NAME}.gp.kernels.native._attentive",
     sources=[f"{NAME}/gp/kernels/native/attentive.c"],
     extra_compile_args=[
-        "-O3",
-        "-fopenmp-simd",
-        "-ffp-contract=fast",
-        "-fno-math-errno",
-        "-fno-trapping-math",
+        "-O3", "-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
     ],
     optional=True,
-)
+)  # fmt: skip
 
 setup(
     name=NAME,
@@ -59,15 +53,7 @@ setup(
     keywords=["ROS 2", "Gaussian process", "bathymetry", "informative planning"],
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
     python_requires=">=3.10",
-    # Lower bounds only, and no ROS: pip must leave a ROS installation as it is.
-    install_requires=[
-        "gpytorch>=1.11",
-        "numpy>=1.24",
-        "pyyaml>=5.4",
-        "scipy>=1.8",
-        "threadpoolctl>=3.0",
-        "torch>=2.0",
-    ],
+    install_requires=REQUIRED,
     ext_modules=[NATIVE],
     extras_require={
         "sim": SIM,

@@ -12,10 +12,9 @@ from .interrupts import INTERRUPTED, at_once
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of ``poam benchmark``."""
     add = parser.add_argument
-    add("config", metavar="CONFIG",
-        help=f"YAML file, or one that is shipped: {', '.join(SHIPPED)}")  # fmt: skip
+    shipped = f"YAML file, or one that is shipped: {', '.join(SHIPPED)}"
+    add("config", metavar="CONFIG", help=shipped)
     add("--output", type=Path, metavar="DIR",
         help="folder of results, new or begun (default: runs/benchmark-CONFIG)")  # fmt: skip
     where = parser.add_mutually_exclusive_group()
@@ -40,16 +39,10 @@ def run(args: argparse.Namespace) -> int:
     config = find_sweep(args.config)
     folder = args.output or Path("runs") / f"benchmark-{config.stem}"
     settings = read_sweep(config)
+    given = {name: getattr(args, name) for name in ("workers", "scheduler", "terrains")}
     try:
         with sweep_progress() as on_run:
-            status = run_sweep(
-                settings,
-                folder,
-                workers=args.workers,
-                scheduler=args.scheduler,
-                terrains=args.terrains,
-                on_run=on_run,
-            )
+            status = run_sweep(settings, folder, on_run=on_run, **given)
     except KeyboardInterrupt:
         print(
             f"\npoam benchmark: interrupted; finished runs are in {folder}, "

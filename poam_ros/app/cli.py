@@ -16,16 +16,13 @@ from ..errors import InputError, PoamError
 from .interrupts import INTERRUPTED, at_once, say_interrupted
 from .options import Parser
 
-#: Module and summary of every command.
+#: Every command, a module of its name here, and its summary.
 COMMANDS = {
-    "sim": ("sim", "the whole ROS 2 graph: simulator, mapper, planner, with live progress"),
-    "run": ("run", "one mission in lock-step, without ROS (Algorithm 1 of the paper)"),
-    "benchmark": (
-        "benchmark",
-        "missions side by side: environments x methods x seeds x pilots x planners",
-    ),
-    "report": ("report", "tables and figures of a benchmark, from its CSV"),
-    "profile": ("profile", "time one update and one prediction, part by part"),
+    "sim": "the whole ROS 2 graph: simulator, mapper, planner, with live progress",
+    "run": "one mission in lock-step, without ROS (Algorithm 1 of the paper)",
+    "benchmark": "missions side by side: environments x methods x seeds x pilots x planners",
+    "report": "tables and figures of a benchmark, from its CSV",
+    "profile": "time one update and one prediction, part by part",
 }
 
 
@@ -35,11 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not given or given[0] not in COMMANDS:
         _overview().parse_args(given)  # helps, or refuses
-    name, (module, summary) = given[0], COMMANDS[given[0]]
+    name = given[0]
     try:
         with at_once(f"poam {name}"):
-            command = import_module(f".{module}", __package__)
-            parser = Parser(prog=f"poam {name}", description=summary)
+            command = import_module(f".{name}", __package__)
+            parser = Parser(prog=f"poam {name}", description=COMMANDS[name])
             command.add_arguments(parser)
         return command.run(parser.parse_args(given[1:]))
     except PoamError as error:
@@ -55,7 +52,7 @@ def _overview() -> Parser:
     parser = Parser(prog="poam", description="Probabilistic Online Attentive Mapping (POAM).")
     parser.add_argument("--version", action="version", version=f"poam_ros {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, (_, summary) in COMMANDS.items():
+    for name, summary in COMMANDS.items():
         commands.add_parser(name, help=summary)
     return parser
 

@@ -21,7 +21,8 @@ def at_once(command: str) -> Iterator[None]:
     """
     before = signal.getsignal(signal.SIGINT)
     # Signals belong to the main thread; whoever ignores or handles this one has a reason.
-    if before is not signal.default_int_handler or not _in_main_thread():
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if before is not signal.default_int_handler or not in_main_thread:
         yield
         return
 
@@ -41,7 +42,3 @@ def say_interrupted(command: str) -> None:
     line = f"{command}: interrupted\n"
     sys.stderr.write(f"\n{line}" if sys.stderr.isatty() else line)  # a terminal shows ^C before
     sys.stderr.flush()
-
-
-def _in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()

@@ -18,7 +18,6 @@ class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of ``poam profile``."""
     parser.formatter_class = _HelpFormatter
     add = parser.add_argument
     add("--samples", type=int, nargs="+", default=[2000], metavar="N",

@@ -7,7 +7,6 @@ from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of ``poam report``."""
     parser.add_argument("folder", type=Path, metavar="DIR", help="folder of the benchmark")
 
 

@@ -13,15 +13,8 @@ from ..world.simulation import SONAR_NAMES, SonarSettings
 from .interrupts import at_once
 from .options import add_settings
 
-_ROWS = {
-    row.name: row
-    for row in (
-        TERRAIN,
-        *rows(MissionSettings),
-        *model_rows(),
-        *rows(SonarSettings, SONAR_NAMES),
-    )
-}
+_TABLE = (TERRAIN, *rows(MissionSettings), *model_rows(), *rows(SonarSettings, SONAR_NAMES))
+_ROWS = {row.name: row for row in _TABLE}
 OPTIONS = (
     "terrain", "method", "kernel", "num_inducing", "planner", "pilot", "policy", "seed",
     "max_samples", "sonar_rate", "resolution", "threads", "device",
@@ -29,7 +22,6 @@ OPTIONS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of ``poam run``."""
     add = parser.add_argument
     add_settings(parser, (_ROWS[name] for name in OPTIONS))
     add("--elevation-range", nargs=2, type=float, metavar=("LOW", "HIGH"),
@@ -50,22 +42,18 @@ def run(args: argparse.Namespace) -> int:
         from .progress import mission_progress
 
     given = vars(args)
-    settings = instance(
-        MissionSettings,
-        given,
-        model=ModelSettings.of(given),
-        sonar=instance(SonarSettings, given, SONAR_NAMES),
-    )
+    model, sonar = ModelSettings.of(given), instance(SonarSettings, given, SONAR_NAMES)
+    settings = instance(MissionSettings, given, model=model, sonar=sonar)
     terrain = load_terrain(
         given.get(TERRAIN.name, TERRAIN.default),
         elevation_range=tuple(args.elevation_range) if args.elevation_range else None,
         preparation=args.preparation,
         seed=settings.seed,
     )
-    name = f"{terrain.name}-{settings.model.method}-{settings.seed}"
+    name = f"{terrain.name}-{model.method}-{settings.seed}"
     folder = args.output or Path("runs") / name
     with at_once("poam run"):
-        prepare(settings.model.threads)
+        prepare(model.threads)
     with mission_progress(settings.max_samples) as on_epoch:
         records = run_mission(terrain, settings, folder, on_epoch)
     last = records[-1]

@@ -11,31 +11,19 @@ from typing import Any
 
 from ..errors import InputError
 from ..ros.parameters import NODES, TERRAIN
-from .graph import (
-    FORWARDED,
-    NAMESPACE,
-    PARAMS_FILE,
-    ROWS,
-    RVIZ,
-    fixed,
-    remappings,
-    rviz_layout,
-)
+from . import graph
 from .options import add_settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``poam sim``: those of sim.launch.py."""
-    whole = ("output", "keep")
-    add_settings(parser, (ROWS[name] for name in FORWARDED if name not in whole))
-    for name, text in (
-        ("--output", "the run's folder (default: runs/sim-...)"),
-        ("--params-file", PARAMS_FILE.description),
-    ):
-        parser.add_argument(name, type=Path, metavar="PATH", help=text)
-    parser.add_argument("--namespace", default="", help=f"{NAMESPACE.description} (default: none)")
-    parser.add_argument("--rviz", action="store_true", help=RVIZ.description)
-    parser.add_argument("--keep", action="store_true", default=None, help=ROWS["keep"].description)
+    whole, add = ("output", "keep"), parser.add_argument
+    add_settings(parser, (graph.ROWS[name] for name in graph.FORWARDED if name not in whole))
+    add("--output", type=Path, metavar="PATH", help="the run's folder (default: runs/sim-...)")
+    add("--params-file", type=Path, metavar="PATH", help=graph.PARAMS_FILE.description)
+    add("--namespace", default="", help=f"{graph.NAMESPACE.description} (default: none)")
+    add("--rviz", action="store_true", help=graph.RVIZ.description)
+    add("--keep", action="store_true", default=None, help=graph.ROWS["keep"].description)
 
 
 def resolve(args: argparse.Namespace) -> dict[str, Any]:
@@ -43,7 +31,7 @@ def resolve(args: argparse.Namespace) -> dict[str, Any]:
     from ..runs.folder import make_folder
     from ..world.terrain import load_terrain
 
-    options: dict[str, Any] = {**dict.fromkeys(FORWARDED), **vars(args)}
+    options: dict[str, Any] = {**dict.fromkeys(graph.FORWARDED), **vars(args)}
     file = options["params_file"]
     if file is not None and not file.is_file():
         raise InputError(f"--params-file: no such file: {file}")
@@ -74,12 +62,12 @@ def ros_arguments(node: str, options: dict[str, Any]) -> list[str]:
     The options' parameters are written beside the logs, for the node by its name: those of `-p`
     would give way to whatever a parameter file says of the node by name.
     """
-    given = {name: options[name] for name in FORWARDED if options[name] is not None}
+    given = {name: options[name] for name in graph.FORWARDED if options[name] is not None}
     given["output"] = str(options["output"])
     values = {row.name: given[row.name] for row in NODES[node] if row.name in given}
     name = f"/{options['namespace']}/{node}".replace("//", "/")
     own = options["output"] / "log" / f"{node}.yaml"
-    content = {name: {"ros__parameters": {**values, **fixed(node)}}}
+    content = {name: {"ros__parameters": {**values, **graph.fixed(node)}}}
     own.write_text(json.dumps(content, indent=1), encoding="utf-8")  # JSON is YAML
     files = [own] if options["params_file"] is None else [options["params_file"], own]
     arguments = [word for file in files for word in ("--params-file", str(file))]
@@ -88,11 +76,11 @@ def ros_arguments(node: str, options: dict[str, Any]) -> list[str]:
 
 def rviz_command(options: dict[str, Any]) -> list[str]:
     """How RViz is started beside the graph."""
-    command = ["rviz2", "-d", str(rviz_layout()), "--ros-args", "-p", "use_sim_time:=true"]
+    command = ["rviz2", "-d", str(graph.rviz_layout()), "--ros-args", "-p", "use_sim_time:=true"]
     return command + _place(options["namespace"])
 
 
 def _place(namespace: str) -> list[str]:
     rules = [f"__ns:=/{namespace}"] if namespace else []
-    rules += [f"{old}:={new}" for old, new in remappings(namespace)]
+    rules += [f"{old}:={new}" for old, new in graph.remappings(namespace)]
     return [word for rule in rules for word in ("-r", rule)]

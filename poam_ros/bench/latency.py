@@ -58,15 +58,10 @@ class TimedMapper(MapperNode):
     def _publish_map(self, drawn: Drawn) -> None:
         start = time.perf_counter()
         super()._publish_map(drawn)
+        publish_s = time.perf_counter() - start
         assert drawn.learned is not None
-        self.drawn.append(
-            {
-                "publish_s": time.perf_counter() - start,
-                "predict_s": drawn.predict_s,
-                "update_s": drawn.learned.report.update_s,
-                "odometry": len(self.delays),
-            }
-        )
+        walls = {"predict_s": drawn.predict_s, "update_s": drawn.learned.report.update_s}
+        self.drawn.append({"publish_s": publish_s, **walls, "odometry": len(self.delays)})
 
 
 class Vehicle(Node):
@@ -195,13 +190,8 @@ def _drive(vehicle: Vehicle, children: Sequence[subprocess.Popen[bytes]], second
 def _spread(values: Sequence[float]) -> dict[str, float]:
     if not len(values):
         return {"count": 0}
-    median, p99 = np.quantile(values, (0.5, 0.99))
-    return {
-        "count": len(values),
-        "median_s": float(median),
-        "p99_s": float(p99),
-        "worst_s": float(max(values)),
-    }
+    median, p99, worst = np.quantile(values, (0.5, 0.99, 1.0)).tolist()
+    return {"count": len(values), "median_s": median, "p99_s": p99, "worst_s": worst}
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -45,9 +45,7 @@ def measure_rates() -> Rates:
     x, out = -torch.rand(CACHED, dtype=torch.float64), torch.empty(CACHED, dtype=torch.float64)
 
     def multiply() -> None:
-        lapack.call(
-            "dgemm", b"N", b"N", SIZE, SIZE, SIZE, 1.0, A, SIZE, B, SIZE, 0.0, C, SIZE
-        )  # fmt: skip
+        lapack.call("dgemm", b"N", b"N", SIZE, SIZE, SIZE, 1.0, A, SIZE, B, SIZE, 0.0, C, SIZE)
 
     def exponentiate() -> None:
         for _ in range(SIZE):

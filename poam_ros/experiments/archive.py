@@ -26,7 +26,7 @@ from ..runs.folder import (
 )
 from ..world.terrain import Terrain
 from .configuration import Run, SweepSettings
-from .description import VARIED, describe, merged
+from .description import describe, merged
 from .tasks import Outcome
 
 
@@ -50,7 +50,10 @@ class Archive:
     ) -> None:
         self.folder = make_folder(folder)
         sweep = merged(folder / "sweep.yaml", describe(settings, terrains))
-        self._order = [list(sweep["environments"]), *(sweep[name] for name in VARIED)]
+        self._order = {
+            name: [str(value) for value in sweep[f"{name}s"]]
+            for name in ("environment", "pilot", "planner", "method", "seed")
+        }
         self._rows = {
             path.relative_to(folder).as_posix(): _read_row(path / "run.csv")
             for path in folder.glob("runs/*/*/*/seed-*")
@@ -112,22 +115,13 @@ class Archive:
 
     def _write_index(self) -> None:
         """Write runs.csv, in the order of the configuration."""
-        environments, methods, seeds, pilots, planners = self._order
-        rows = sorted(
-            self._rows.values(),
-            key=lambda row: (
-                _rank(environments, row["environment"]),
-                _rank(pilots, row["pilot"]),
-                _rank(planners, row["planner"]),
-                _rank(methods, row["method"]),
-                _rank([str(seed) for seed in seeds], row["seed"]),
-            ),
-        )
-        write_table(
-            self.folder / "runs.csv",
-            RUN_COLUMNS,
-            [tuple(row[name] for name in RUN_COLUMNS) for row in rows],
-        )
+
+        def place(row: Mapping[str, str]) -> list[int]:
+            return [_rank(values, row[name]) for name, values in self._order.items()]
+
+        rows = sorted(self._rows.values(), key=place)
+        values = [tuple(row[name] for name in RUN_COLUMNS) for row in rows]
+        write_table(self.folder / "runs.csv", RUN_COLUMNS, values)
 
 
 @contextmanager

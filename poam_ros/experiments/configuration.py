@@ -136,17 +136,13 @@ class SweepSettings:
 
     def runs(self) -> list[Run]:
         """All runs: every method on every environment with the first seed comes first."""
+        runs = []
         every = product(self.seeds, self.pilots, self.planners, self.environments, self.methods)
-        return [
-            Run(
-                environment,
-                method,
-                replace(
-                    self.base, planner=planner, pilot=pilot, seed=seed, model=self._model(method)
-                ),
-            )
-            for seed, pilot, planner, environment, method in every
-        ]
+        for seed, pilot, planner, environment, method in every:
+            varied: dict[str, Any] = {"seed": seed, "pilot": pilot, "planner": planner}
+            mission = replace(self.base, **varied, model=self._model(method))
+            runs.append(Run(environment, method, mission))
+        return runs
 
     def _model(self, method: str) -> ModelSettings:
         return ModelSettings.of({**self.model, **_named(method)})

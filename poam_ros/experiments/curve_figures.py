@@ -22,6 +22,9 @@ _LINES = ("-", "--", ":", "-.")
 #: A curve far beyond the others leaves its axis at so many times their usual height.
 _REACH = 2.0
 
+#: By method: samples [N], and the values of its runs there [runs, N].
+Curves = dict[str, tuple[np.ndarray, np.ndarray]]
+
 
 def method_styles(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Colour and line of each method, by its place in the sweep; the same in every figure."""
@@ -86,11 +89,7 @@ def seed_curves(runs: Sequence[FinishedRun], metric: str) -> tuple[np.ndarray, n
     return at, np.array([np.interp(at, run.samples, run.epochs[metric]) for run in runs])
 
 
-def _draw_metric(
-    axis: Any,
-    curves: dict[str, tuple[np.ndarray, np.ndarray]],
-    styles: dict[str, dict[str, Any]],
-) -> None:
+def _draw_metric(axis: Any, curves: Curves, styles: dict[str, dict[str, Any]]) -> None:
     for method, (samples, values) in curves.items():
         mean = values.mean(axis=0)
         # A run of one epoch is a point.
@@ -106,7 +105,7 @@ def _draw_metric(
     axis.margins(x=0.02)
 
 
-def _limit(axis: Any, metric: str, curves: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
+def _limit(axis: Any, metric: str, curves: Curves) -> None:
     """Choose the y axis by what follows the first tenth, so that neither the steep start nor a
     method far off flattens the other curves."""
     every = np.concatenate([at for at, _ in curves.values()])

@@ -6,15 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ..runs.folder import make_folder, replacing, write_table
+from . import tables
 from .comparison import Comparison, read_comparisons
-from .tables import (
-    AVERAGE_COLUMNS,
-    TABLE_COLUMNS,
-    average_rows,
-    latex_table,
-    markdown_table,
-    table_rows,
-)
 
 _DPI = 150
 
@@ -41,8 +34,8 @@ def write_report(folder: Path) -> list[Path]:
     """
     comparisons = read_comparisons(folder)
     report = make_folder(folder / "report")
-    rows = [row for comparison in comparisons for row in average_rows(comparison)]
-    write_table(report / "averages.csv", AVERAGE_COLUMNS, rows)
+    rows = [row for comparison in comparisons for row in tables.average_rows(comparison)]
+    write_table(report / "averages.csv", tables.AVERAGE_COLUMNS, rows)
     written = [report / "averages.csv"]
     several = len(comparisons) > 1
     suffixes = [f"-{c.pilot}-{c.planner}" if several else "" for c in comparisons]
@@ -61,10 +54,10 @@ def write_report(folder: Path) -> list[Path]:
 
 def _write_tables(report: Path, comparison: Comparison, suffix: str) -> list[Path]:
     paths = [report / f"table{suffix}{ending}" for ending in _ENDINGS["table"]]
-    for path, text in zip(paths, (markdown_table, latex_table), strict=False):
+    for path, text in zip(paths, (tables.markdown_table, tables.latex_table), strict=False):
         with replacing(path) as file:
             file.write(text(comparison).encode())
-    write_table(paths[-1], TABLE_COLUMNS, list(table_rows(comparison)))
+    write_table(paths[-1], tables.TABLE_COLUMNS, list(tables.table_rows(comparison)))
     return paths
 
 

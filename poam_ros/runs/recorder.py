@@ -92,7 +92,6 @@ class RunRecorder:
         self._finished_at = self._clock()
 
     def set_state(self, state: str) -> None:
-        """The mission's state."""
         self.progress.state = state
         if state == DONE and self._done_at is None:
             self._done_at = self._clock()

@@ -62,12 +62,10 @@ class EpochLog:
         self._score()
 
     def add_map(self, received: ElevationMap) -> None:
-        """A published map."""
         self._maps[received.stamp_ns] = received
         self._score()
 
     def add_report(self, report: MapReport) -> None:
-        """The mapper's report on a map."""
         self._reports[report.stamp_ns] = report
         self._score()
 
@@ -84,14 +82,12 @@ class EpochLog:
                 del waiting[min(waiting)]
 
     def _epoch(self, received: ElevationMap, report: MapReport, truth: np.ndarray) -> EpochRecord:
+        mean, variance = (
+            received.grid.interpolate(layer, self._points)
+            for layer in (received.mean, received.variance)
+        )
         try:
-            metrics = evaluate(
-                received.grid.interpolate(received.mean, self._points),
-                received.grid.interpolate(received.variance, self._points),
-                truth,
-                report.target_mean,
-                report.target_variance,
-            )
+            metrics = evaluate(mean, variance, truth, report.target_mean, report.target_variance)
         except InputError:  # a map with a variance that is none: the row says so
             metrics = Metrics(*[float("nan")] * 5)
         return EpochRecord(report.samples, 0.0, metrics, report.update_s, report.predict_s)

@@ -95,16 +95,12 @@ def _read_numpy(path: Path) -> np.ndarray:
 def _read_geotiff(path: Path) -> np.ndarray:
     try:
         import rasterio
-        from rasterio.errors import RasterioError
     except ImportError:
         raise TerrainError(
             f"terrain {path}: GeoTIFF needs rasterio (pip install 'poam_ros[geotiff]')"
         ) from None
-    try:
-        with rasterio.open(path) as source:
-            return north_up(source.read(1, masked=True).astype(float).filled(np.nan))
-    except RasterioError as error:
-        raise TerrainError(f"terrain {path}: cannot be read ({error})") from None
+    with rasterio.open(path) as source:
+        return north_up(source.read(1, masked=True).astype(float).filled(np.nan))
 
 
 def _read_image(path: Path) -> np.ndarray:

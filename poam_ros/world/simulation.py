@@ -48,11 +48,7 @@ class SonarSettings:
     )
     min_range: float = setting(0.1, "Shortest valid range", "m", minimum=0.0, maximum=1e5)
     max_range: float = setting(
-        0.0,
-        "Longest valid range; 0: enough for the deepest ground",
-        "m",
-        minimum=0.0,
-        maximum=1e6,
+        0.0, "Longest valid range; 0: enough for the deepest ground", "m", minimum=0.0, maximum=1e6
     )
     # Also of the stamp: a sonar that stamps late, which the mapper corrects by an offset.
     latency: float = setting(
@@ -164,7 +160,6 @@ class Simulation:
 
     @property
     def pose(self) -> Pose:
-        """The vehicle's present pose."""
         return self._vehicle.pose
 
     @property
@@ -217,12 +212,8 @@ class Simulation:
         """The range as the faults leave it; None for a ping that is lost."""
         # Two draws whatever happens, so that one fault's share does not move the others.
         which, how = self._faults.uniform(size=2)
-        spoiled = (
-            None,
-            self.max_range * (1.1 + how),
-            math.nan,
-            math.inf if how < 0.5 else -math.inf,
-        )
+        infinite = math.inf if how < 0.5 else -math.inf
+        spoiled = (None, self.max_range * (1.1 + how), math.nan, infinite)
         for name, value in zip(FAULTS, spoiled, strict=True):
             which -= getattr(self.settings, name)
             if which < 0:

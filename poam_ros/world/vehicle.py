@@ -90,7 +90,6 @@ class DubinsVehicle:
 
     @property
     def pose(self) -> Pose:
-        """The present pose."""
         return self._path.pose(self._time)
 
     def set_goal(self, goal: Sequence[float] | np.ndarray | None) -> None:
