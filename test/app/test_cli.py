@@ -88,7 +88,7 @@ def test_every_command_helps(command, capsys):
         main([command, "--help"])
     assert caught.value.code == 0
     out = capsys.readouterr().out
-    assert out.startswith(f"usage: poam {command}") and COMMANDS[command][1] in " ".join(
+    assert out.startswith(f"usage: poam {command}") and COMMANDS[command] in " ".join(
         out.split()
     )
 
