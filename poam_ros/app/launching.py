@@ -50,8 +50,8 @@ class Arguments:
             )
             for row in self._rows.values()
         ]
-        steps = [OpaqueFunction(function=call) for call in (self._remember, nodes)]
-        return LaunchDescription([steps[0], *declared, steps[1]])
+        first, last = (OpaqueFunction(function=call) for call in (self._remember, nodes))
+        return LaunchDescription([first, *declared, last])
 
     def value(self, context: LaunchContext, name: str) -> Value:
         """The value of one argument, in its declared type.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from statistics import median
 from time import perf_counter, process_time
 from typing import Any
@@ -188,15 +189,12 @@ class _Contest:
             points = self._queries if name == "predict" else self._grid.points
             X = self._scaled(points, np.zeros(len(points))).X
             return {f"reference_{name}_cpu_s": _timed(lambda: reference.predict(X))[1]}
-        calls = (
-            lambda: reference.select(new),
-            lambda: reference.update_variational(new),
-            reference.train,
-        )
-        parts = {
-            f"reference_{part}_cpu_s": _timed(call)[1]
-            for part, call in zip(PARTS, calls, strict=True)
+        calls: dict[str, Callable[[], object]] = {
+            "inducing": lambda: reference.select(new),
+            "variational": lambda: reference.update_variational(new),
+            "training": reference.train,
         }
+        parts = {f"reference_{part}_cpu_s": _timed(call)[1] for part, call in calls.items()}
         return parts | {"reference_update_cpu_s": sum(parts.values())}
 
     def _scaled(self, xy: np.ndarray, z: np.ndarray) -> Dataset:
@@ -220,7 +218,7 @@ def _next_batch(
     pings: Iterator[tuple[np.ndarray, float]], count: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The next ``count`` pings, xy [count, 2] and z [count]."""
-    xy, z = zip(*(next(pings) for _ in range(count)), strict=True)
+    xy, z = zip(*islice(pings, count), strict=True)
     return np.array(xy), np.array(z)
 
 

@@ -40,6 +40,8 @@ def draw_curves(comparison: Comparison, styles: dict[str, dict[str, Any]]) -> An
 
     Environments are columns. Returns the figure.
     """
+    from matplotlib.lines import Line2D
+
     environments = comparison.environments
     width = 1.0 + 2.6 * max(len(environments), 2)
     longest = max(len(method_label(method)) for method in comparison.methods)
@@ -61,19 +63,10 @@ def draw_curves(comparison: Comparison, styles: dict[str, dict[str, Any]]) -> An
     for axis, label in zip(axes[:, 0], CURVES.values(), strict=True):
         axis.set_ylabel(label)
     figure.align_ylabels(axes[:, 0])
-    figure.legend(
-        handles=[_key(method, styles[method]) for method in comparison.methods],
-        loc="outside lower center",
-        ncols=min(across, len(comparison.methods)),
-        frameon=False,
-    )
+    keys = [Line2D([], [], label=method_label(m), **styles[m]) for m in comparison.methods]
+    columns = min(across, len(keys))
+    figure.legend(handles=keys, loc="outside lower center", ncols=columns, frameon=False)
     return figure
-
-
-def _key(method: str, style: dict[str, Any]) -> Any:
-    from matplotlib.lines import Line2D
-
-    return Line2D([], [], label=method_label(method), **style)
 
 
 def seed_curves(runs: Sequence[FinishedRun], metric: str) -> tuple[np.ndarray, np.ndarray]:

@@ -62,8 +62,8 @@ def draw_lengthscales(comparison: Comparison) -> Any:
 
     figure, axes = _draw_panels(comparison, panel, below=0.8)
     figure.colorbar(
-        scale, ax=axes, location="bottom", shrink=0.5, aspect=40, label="lengthscale (m)",
-        extend="both",
+        scale, ax=axes, location="bottom", shrink=0.5, aspect=40, extend="both",
+        label="lengthscale (m)",
     )  # fmt: skip
     return figure
 
@@ -81,8 +81,8 @@ def _draw_panels(comparison: Comparison, panel: Panel, below: float = 0.0) -> tu
     most = 1 + max(len(runs) for runs in shown.values())
     rows, columns = -(-most // _ACROSS), min(most, _ACROSS)
     side = min(3.2, (_WIDTH - 1.6) / columns)
-    first_run = next(iter(shown[comparison.environments[0]].values()))
-    width, height = read_raster(first_run.folder / "truth.csv", ())[0].borders.size
+    first = next(iter(shown[comparison.environments[0]].values()))
+    width, height = read_raster(first.folder / "truth.csv", ())[0].borders.size
     total = rows * len(shown)
     high = 0.8 + below + total * (side * height / width + 0.3)
     figure = blank_figure((1.6 + side * columns, high))

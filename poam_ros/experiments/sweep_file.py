@@ -112,22 +112,19 @@ def _environments(given: Any) -> dict[str, EnvironmentSettings]:
         if isinstance(value, str):
             environments[str(name)] = EnvironmentSettings(value)
             continue
-        parts = _mapping(where, value, names)
-        if parts.get("terrain") is None:
+        parts = {k: v for k, v in _mapping(where, value, names).items() if v is not None}
+        if "terrain" not in parts:
             raise InputError(f"{where}.terrain: expected, but not there")
-        settings: dict[str, Any] = {
-            n: _value(f"{where}.{n}", _TEXT, parts[n])
-            for n in ("terrain", "preparation")
-            if parts.get(n) is not None
-        }
-        if parts.get("elevation_range") is not None:
-            pair = _list(f"{where}.elevation_range", parts["elevation_range"], _NUMBER)
+        for n in ("terrain", "preparation"):
+            if n in parts:
+                parts[n] = _value(f"{where}.{n}", _TEXT, parts[n])
+        if "elevation_range" in parts:
+            place = f"{where}.elevation_range"
+            pair = _list(place, parts["elevation_range"], _NUMBER)
             if len(pair) != 2 or not pair[0] < pair[1]:
-                raise InputError(
-                    f"{where}.elevation_range: expected two numbers, low < high, got {pair}"
-                )
-            settings["elevation_range"] = tuple(pair)
-        environments[str(name)] = EnvironmentSettings(**settings)
+                raise InputError(f"{place}: expected two numbers, low < high, got {pair}")
+            parts["elevation_range"] = tuple(pair)
+        environments[str(name)] = EnvironmentSettings(**parts)
     return environments
 
 

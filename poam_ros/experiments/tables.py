@@ -152,18 +152,12 @@ def _blocks(
 def caption(comparison: Comparison) -> list[str]:
     """What the table shows, in sentences."""
     first, last = comparison.span
-    what = (
-        f"Averages from {first:g} to {last:g} samples."
-        if first < last
-        else "Values at the last epoch: the runs have no span of samples in common."
-    )
+    what = "Values at the last epoch: the runs have no span of samples in common."
+    if first < last:
+        what = f"Averages from {first:g} to {last:g} samples."
     seeds = {len(comparison.of(*pair)) for pair in _pairs(comparison)}
     count = str(max(seeds)) if len(seeds) == 1 else f"{min(seeds)} to {max(seeds)}"
-    over = (
-        "One seed."
-        if seeds == {1}
-        else f"mean(standard deviation) over {count} seeds."
-    )  # fmt: skip
+    over = "One seed." if seeds == {1} else f"mean(standard deviation) over {count} seeds."
     return [
         f"Pilot survey: {comparison.pilot}; planner: {comparison.planner}.", what, over,
         "Lower is better; the lowest mean is bold.",

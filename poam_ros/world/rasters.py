@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,15 @@ HGT_VOID = -32768
 LARGEST_HGT = 2 * HGT_SIZES[0] ** 2 + 1  # bytes; nothing larger is unpacked
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
 FORMATS = (".hgt", ".hgt.zip", ".hgt.gz", ".tif", ".npy", ".npz", ".png", ".jpg")
+
+
+@contextmanager
+def needing(terrain: object, what: str) -> Iterator[None]:
+    """Import something optional within; a ``TerrainError`` says what it takes."""
+    try:
+        yield
+    except ImportError:
+        raise TerrainError(f"terrain {terrain}{what}") from None
 
 
 def north_up(raster: np.ndarray) -> np.ndarray:
@@ -93,24 +104,16 @@ def _read_numpy(path: Path) -> np.ndarray:
 
 
 def _read_geotiff(path: Path) -> np.ndarray:
-    try:
+    with needing(path, ": GeoTIFF needs rasterio (pip install 'poam_ros[geotiff]')"):
         import rasterio
-    except ImportError:
-        raise TerrainError(
-            f"terrain {path}: GeoTIFF needs rasterio (pip install 'poam_ros[geotiff]')"
-        ) from None
     with rasterio.open(path) as source:
         return north_up(source.read(1, masked=True).astype(float).filled(np.nan))
 
 
 def _read_image(path: Path) -> np.ndarray:
     """Grey values: 0..255, or what a picture of 16 bits or of floats holds."""
-    try:
+    with needing(path, ": images need Pillow (pip install 'poam_ros[sim]')"):
         from PIL import Image
-    except ImportError:
-        raise TerrainError(
-            f"terrain {path}: images need Pillow (pip install 'poam_ros[sim]')"
-        ) from None
     with Image.open(io.BytesIO(path.read_bytes())) as image:
         deep = image.mode.startswith(("I", "F"))
         return north_up(np.asarray(image if deep else image.convert("L")))

@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import InputError, TerrainError
 from ..geometry import Extent, Grid
 from .preparation import PREPARATIONS, filled, scaled, without_depths
-from .rasters import FORMATS, north_up, read_raster
+from .rasters import FORMATS, needing, north_up, read_raster
 
 #: The paper's environment, and the workspace in it: the vehicle needs 1 m to turn.
 ENVIRONMENT = Extent(-31.0, 31.0, -31.0, 31.0)
@@ -128,13 +128,9 @@ def _fetch_tile(tile: str) -> Path:
         raise TerrainError(f"terrain {tile}: no such tile, expected N/S 00..90 and E/W 000..180")
     address = TILE_ADDRESS.format(row=tile[:3], tile=tile)
     by_hand = f"give a file instead, such as --terrain {tile}.hgt"
-    try:
+    extra = "needs pooch (pip install 'poam_ros[download]')"
+    with needing(tile, f": fetching {address} {extra}; {by_hand}"):
         import pooch
-    except ImportError:
-        raise TerrainError(
-            f"terrain {tile}: fetching {address} needs pooch (pip install 'poam_ros[download]'); "
-            + by_hand
-        ) from None
     pooch.get_logger().setLevel("WARNING")  # one line is enough if it fails
     cache = Path(os.environ.get("POAM_CACHE") or pooch.os_cache("poam_ros"))
     try:
@@ -142,22 +138,16 @@ def _fetch_tile(tile: str) -> Path:
         path = pooch.retrieve(address, None, fname=f"{tile}.hgt.gz", path=cache, progressbar=False)
     except Exception as error:  # whatever the transport raises: offline, refused, not there
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise TerrainError(
-            f"terrain {tile}: not in {cache} and not to be had from {address} ({reason[:120]}); "
-            + by_hand
-        ) from None
+        missing = f"not in {cache} and not to be had from {address} ({reason[:120]})"
+        raise TerrainError(f"terrain {tile}: {missing}; {by_hand}") from None
     return Path(path)
 
 
 def _jacksboro(seed: int) -> np.ndarray:
     """The Jacksboro fault, Tennessee: SRTM elevation that matplotlib ships as sample data."""
-    try:
+    missing = "comes with matplotlib, which is not installed (pip install 'poam_ros[sim]')"
+    with needing("jacksboro", f" {missing}"):
         from matplotlib.cbook import get_sample_data
-    except ImportError:
-        raise TerrainError(
-            "terrain jacksboro comes with matplotlib, which is not installed "
-            "(pip install 'poam_ros[sim]')"
-        ) from None
     with np.load(get_sample_data("jacksboro_fault_dem.npz", asfileobj=False)) as data:
         elevation = data["elevation"]
     # Its `ymin` is the larger latitude: row 0 is the north edge.
