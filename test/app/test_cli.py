@@ -88,9 +88,7 @@ def test_every_command_helps(command, capsys):
         main([command, "--help"])
     assert caught.value.code == 0
     out = capsys.readouterr().out
-    assert out.startswith(f"usage: poam {command}") and COMMANDS[command] in " ".join(
-        out.split()
-    )
+    assert out.startswith(f"usage: poam {command}") and COMMANDS[command] in " ".join(out.split())
 
 
 def test_help_of_run_offers_what_the_tables_hold(capsys):
