@@ -128,11 +128,11 @@ class Session:
     def work(self, now: Moment) -> Iterator[Outcome]:
         """Learn the batch that is due, draw the map, and yield what comes of each as it comes."""
         with self._lock:
-            resetting, final = self._resetting, self._finishing
-            self._resetting = self._finishing = False
-            # What was queued after a reset was asked for belongs to the new map: it stays.
-            batch = Samples.empty() if resetting else self.backlog.take()
-        if resetting:
+            resetting, self._resetting = self._resetting, False
+            if not resetting:
+                final, self._finishing = self._finishing, False
+                batch = self.backlog.take()
+        if resetting:  # what was asked for and queued after it is the new map's: it stays
             self._learner.reset()
             yield Cleared()
             return

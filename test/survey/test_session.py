@@ -234,6 +234,20 @@ def test_a_reset_during_an_update_forgets_its_batch_whether_it_fails_or_not(surv
         assert s.mapper.samples == 0 and len(s.session.backlog) == 0
 
 
+def test_a_mission_that_is_done_before_its_reset_was_dealt_with_finishes(survey):
+    s = survey(pilot_samples=20)
+    s.drive(20)
+    s.mapper.during = lambda: s.handle(Reset())
+    updates = s.session.work(s.now)
+    next(updates)
+    s.mapper.during = lambda: None
+    s.drive(8)
+    s.handle(MissionState("done"))
+    assert list(updates) == []
+    assert s.kinds() == ["Cleared", *LEARNED, "Finished"]
+    assert s.session.status.finished and s.mapper.samples == 8
+
+
 def test_time_set_back_leaves_waiting_pings_without_odometry(survey):
     s = survey()
     s.drive(2)
