@@ -152,7 +152,12 @@ class Session:
     def _learn(self, batch: Samples, now: Moment, tries: int) -> Iterator[Outcome]:
         """Try a batch; the mission's last one, with all that came since, a few times."""
         while len(batch) and tries:
-            outcome, keep = self._learner.learn(batch)
+            try:
+                outcome, keep = self._learner.learn(batch)
+            except BaseException:  # Ctrl-C: what was measured is never lost
+                with self._lock:
+                    self.backlog.put_back(batch, now.ros_ns, hold=True)
+                raise
             batch, tries = Samples.empty() if not keep else batch, tries - 1
             with self._lock:
                 if not self._resetting:

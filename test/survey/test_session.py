@@ -169,6 +169,16 @@ def test_the_last_batch_is_tried_again_and_whatever_comes_of_it_the_mission_fini
     assert not s.session.due(s.now)
 
 
+def test_an_update_that_is_interrupted_loses_no_samples(survey):
+    s = survey(pilot_samples=5)
+    s.drive(20)
+    s.mapper.failures = [KeyboardInterrupt()]
+    with pytest.raises(KeyboardInterrupt):
+        s.work()
+    s.drive(1)
+    assert s.session.everything().number.tolist() == list(range(21))
+
+
 def test_done_takes_what_can_be_placed_and_refuses_the_rest(survey):
     s = survey()
     s.drive(30)
