@@ -76,7 +76,7 @@ class Session:
         self.backlog = Backlog(policy)  # accepted pings that wait for the model
         self._lock = threading.Lock()  # of the backlog and of what is asked for
         self._awaited = False  # somebody announces the mission's states
-        self._anew = False  # reset since the pilot survey
+        self._anew = False  # reset, and the end of its pilot survey will not be announced
         self._finishing = self._resetting = False
         self._handlers: dict[type, Callable[..., Handled]] = {
             VehicleState: self._on_odometry,
@@ -242,5 +242,5 @@ class Session:
         self.gate.renumber()
         if self.gate.closed == "after_mission":
             self.gate.open()
-        self._anew = True
+        self._anew = self.mission_state != PILOT
         return NOTHING

@@ -234,6 +234,18 @@ def test_a_reset_forgets_all_but_what_came_after_it(survey):
     assert s.mapper.samples == 20
 
 
+def test_after_a_reset_within_the_pilot_survey_its_end_starts_the_model(survey):
+    s = survey()
+    s.handle(MissionState("pilot"))
+    s.drive(20)
+    s.handle(Reset())
+    s.drive(30)
+    assert s.kinds() == ["Cleared"]
+    s.handle(MissionState("exploring"))
+    assert s.kinds() == LEARNED
+    assert s.mapper.samples == 30
+
+
 def test_a_reset_during_an_update_forgets_its_batch_whether_it_fails_or_not(survey):
     for failures in ([], [CholeskyError("no")]):
         s = survey(pilot_samples=20)
