@@ -85,9 +85,11 @@ def _picture(progress: Progress) -> Any:
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
+    from rich.text import Text
 
+    # As texts: whatever is said above the picture draws it anew, and without markup.
     table = Table.grid(padding=(0, 2))
     for name, value in _facts(progress):
-        table.add_row(f"[bold]{name}[/bold]", value)
+        table.add_row(Text(name, style="bold"), Text(value))
     total = progress.max_samples or None
     return Group(ProgressBar(total=total, completed=progress.samples, width=50), table)

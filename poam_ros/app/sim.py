@@ -131,9 +131,9 @@ def _monitor(options: dict[str, Any]) -> Iterator[tuple[MonitorNode, Any]]:
     from ..ros.nodes.monitor import MonitorNode
 
     try:
-        rclpy.init(
-            args=ros_arguments("monitor", options), signal_handler_options=SignalHandlerOptions.NO
-        )
+        # What goes well is on the display, which a line of the log would run into.
+        args = [*ros_arguments("monitor", options), "--log-level", "warn"]
+        rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:  # what rclpy's C library makes of a broken parameter file
         raise InputError(" ".join(str(error).split())) from None
     try:

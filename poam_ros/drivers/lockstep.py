@@ -14,7 +14,7 @@ from time import perf_counter
 import numpy as np
 
 from ..clock import SECOND, Moment
-from ..errors import InputError
+from ..errors import InputError, PoamError
 from ..geometry import Grid, map_grid
 from ..mapping import BathymetricMapper
 from ..planning.pilots import PILOTS, bezier_pilot, path_length, start_pose
@@ -84,6 +84,7 @@ class LockstepMission:
 
         Raises:
             InputError: the pilot survey, or all of the mission, makes no map.
+            PoamError: it makes none because the model fails.
         """
         settings, pilot = self.settings, np.empty((0, 2))
         if settings.pilot != RANDOM_SAMPLES:
@@ -225,7 +226,9 @@ class LockstepMission:
         place = (pose.x, pose.y, self.simulation.sonar_z)
         return VehicleState(self.simulation.time_ns, place, quaternion, MAX_SPEED)
 
-    def _no_map(self) -> InputError:
+    def _no_map(self) -> PoamError:
+        if failing := self.session.status.failing:
+            return PoamError(f"no map: {failing}")
         gate = self.session.gate
         refused = ", ".join(f"{n} {reason}" for reason, n in sorted(gate.rejected.items()))
         return InputError(

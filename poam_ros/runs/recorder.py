@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from .scoring import EpochLog, MapReport
 
 FILES_PATIENCE = 30.0  # s that the mapper has for its files, after the mission's end
 SHUTDOWN_PATIENCE = 4.0  # s, where the mission was interrupted
-SETTLING = 1.0  # s for the last messages on their way
+SETTLING = 3.0  # s for the last messages and answers on their way
 GLANCE = 0.05  # s between two looks for the mapper's files
 
 
@@ -44,6 +44,7 @@ class RunRecorder:
         path: the run's folder; None: nothing is written.
         log: anything with ``info``, ``warning`` and ``error`` as an rclpy logger has.
         linger: how long after the mission's end all is ``over``, in s; None: never.
+        nodes: those that ``config`` is to hold before the folder is written.
         clock: seconds that only grow.
         sleep: waits for some seconds.
 
@@ -63,11 +64,12 @@ class RunRecorder:
         log: Any,
         *,
         linger: float | None,
+        nodes: Collection[str] = (),
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.scores, self._path, self.log = EpochLog(workspace), path, log
-        self._linger, self._clock, self._sleep = linger, clock, sleep
+        self._linger, self._nodes, self._clock, self._sleep = linger, nodes, clock, sleep
         self.progress = Progress()
         self.config: dict[str, dict[str, Any]] = {}
         self.succeeded = self.over = self._written = False
@@ -137,7 +139,8 @@ class RunRecorder:
         epochs = self.scores.epochs
         # Two topics keep no order between them: the last map may come after its report.
         scored = bool(epochs) and epochs[-1].samples >= self._finished.samples
-        return scored or now - self._finished_at >= SETTLING
+        described = self.config.keys() >= set(self._nodes)
+        return (scored and described) or now - self._finished_at >= SETTLING
 
     def _map_file_version(self) -> tuple[int, int] | None:
         """Something that changes when map.npz, the mapper's last file, is written."""

@@ -76,7 +76,7 @@ class Session:
         self.backlog = Backlog(policy)  # accepted pings that wait for the model
         self._lock = threading.Lock()  # of the backlog and of what is asked for
         self._awaited = False  # somebody announces the mission's states
-        self._anew = False  # reset since the pilot survey
+        self._anew = False  # reset, and the end of its pilot survey will not be announced
         self._finishing = self._resetting = False
         self._handlers: dict[type, Callable[..., Handled]] = {
             VehicleState: self._on_odometry,
@@ -128,11 +128,11 @@ class Session:
     def work(self, now: Moment) -> Iterator[Outcome]:
         """Learn the batch that is due, draw the map, and yield what comes of each as it comes."""
         with self._lock:
-            resetting, final = self._resetting, self._finishing
-            self._resetting = self._finishing = False
-            # What was queued after a reset was asked for belongs to the new map: it stays.
-            batch = Samples.empty() if resetting else self.backlog.take()
-        if resetting:
+            resetting, self._resetting = self._resetting, False
+            if not resetting:
+                final, self._finishing = self._finishing, False
+                batch = self.backlog.take()
+        if resetting:  # what was asked for and queued after it is the new map's: it stays
             self._learner.reset()
             yield Cleared()
             return
@@ -152,7 +152,12 @@ class Session:
     def _learn(self, batch: Samples, now: Moment, tries: int) -> Iterator[Outcome]:
         """Try a batch; the mission's last one, with all that came since, a few times."""
         while len(batch) and tries:
-            outcome, keep = self._learner.learn(batch)
+            try:
+                outcome, keep = self._learner.learn(batch)
+            except BaseException:  # Ctrl-C: what was measured is never lost
+                with self._lock:
+                    self.backlog.put_back(batch, now.ros_ns, hold=True)
+                raise
             batch, tries = Samples.empty() if not keep else batch, tries - 1
             with self._lock:
                 if not self._resetting:
@@ -237,5 +242,5 @@ class Session:
         self.gate.renumber()
         if self.gate.closed == "after_mission":
             self.gate.open()
-        self._anew = True
+        self._anew = self.mission_state != PILOT
         return NOTHING

@@ -1,4 +1,7 @@
-"""What a person sees of a running mission, without a terminal."""
+"""What a person sees of a running mission, without a terminal and in one."""
+
+import io
+import sys
 
 import pytest
 
@@ -31,3 +34,17 @@ def test_a_line_for_every_state_and_now_and_then(shown):
 
 def test_more_samples_than_asked_for_are_no_fraction(shown):
     assert shown((1, Progress("done", 902, 900))) == ["state done  samples 902  epoch 0"]
+
+
+def test_in_a_terminal_brackets_are_what_they_are(monkeypatch):
+    pytest.importorskip("rich")
+    screen = io.StringIO()
+    screen.isatty = lambda: True
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    with Display() as display:
+        display.show(Progress("pilot", problems={"mapper": "expected xy [b, 2]"}))
+        display.say("mapper: [WARN] no odometry")
+    shown = screen.getvalue()
+    assert "[WARN] no odometry" in shown and "expected xy [b, 2]" in shown
+    assert "state" in shown and "bold" not in shown

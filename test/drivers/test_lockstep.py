@@ -10,12 +10,13 @@ import yaml
 pytest.importorskip("matplotlib", reason="the built-in real terrain comes with matplotlib")
 
 from matplotlib.image import imread
+from toy import Toy, ToyOptions
 
 from poam_ros.drivers.lockstep import LockstepMission
 from poam_ros.drivers.mission_settings import MISSION_PILOTS, RANDOM_SAMPLES, MissionSettings
 from poam_ros.drivers.missions import run_mission
-from poam_ros.errors import InputError
-from poam_ros.gp.models import SparseOptions
+from poam_ros.errors import CholeskyError, InputError, PoamError
+from poam_ros.gp.models import MODELS, Model, SparseOptions
 from poam_ros.mapping import BathymetricMapper, ModelSettings
 from poam_ros.planning.pilots import PILOTS
 from poam_ros.runs.figures import draw_run
@@ -202,6 +203,20 @@ def test_a_sonar_that_hears_nothing_ends_in_words(policy, tmp_path):
     deaf = MissionSettings(policy=policy, model=SMALL, sonar=SonarSettings(dropout=1.0))
     with pytest.raises(InputError, match=r"sonar: expected pings .* got 0 accepted"):
         run_mission(load_terrain("seamounts"), deaf, tmp_path)
+
+
+@pytest.mark.parametrize("policy", ["paper", "deployed"])
+def test_a_model_that_fails_is_no_fault_of_the_sonar(policy, tmp_path, monkeypatch):
+    class Failing(Toy):
+        def update(self, new):
+            raise CholeskyError("indefinite up to 1e-2")
+
+    monkeypatch.setitem(MODELS, "failing", Model(Failing, ToyOptions))
+    settings = MissionSettings(policy=policy, max_samples=600, model=ModelSettings("failing"))
+    with pytest.raises(PoamError, match="no map: CholeskyError: indefinite") as raised:
+        run_mission(load_terrain("seamounts"), settings, tmp_path)
+    assert not isinstance(raised.value, InputError)
+    assert len(read_table(tmp_path / "samples.csv")["z"]) > 500
 
 
 def test_as_deployed_batches_close_by_number_and_the_planner_has_the_map(tmp_path):

@@ -18,6 +18,7 @@ from poam_ros.geometry import Extent, Grid
 from poam_ros.maps import ElevationMap
 from poam_ros.ros import clouds, messages, qos
 from poam_ros.ros.nodes.monitor import MonitorNode
+from poam_ros.ros.nodes.planner import PlannerNode
 from poam_ros.runs.scoring import MapReport
 
 SECOND = 1_000_000_000
@@ -112,6 +113,20 @@ def test_problems_of_the_nodes_in_its_namespace_are_shown(ros, monitor, eventual
     eventually(lambda: say("mapper", b"\x00", "fine") == {})
     say("simulator", b"\x00", "running", achieved_speed=19.5)
     eventually(lambda: node.progress.speed == 19.5)
+
+
+def test_a_node_is_asked_what_it_was_given_before_it_says_anything(ros, monitor, eventually):
+    ros(PlannerNode, up=False, parameter_overrides=[Parameter("max_samples", value=77)])
+    node = monitor(up=False)
+    for _ in range(2):  # also in its second life
+        node.configure()
+        node.activate()
+        node.deactivate()
+        node.activate()
+        eventually(lambda: node.progress.max_samples == 77)
+        assert node.recorder.config["planner"]["workspace"] == [-30.0, 30.0, -30.0, 30.0]
+        node.deactivate()
+        node.cleanup()
 
 
 def test_goes_round_as_a_managed_node_would(ros, monitor, eventually):

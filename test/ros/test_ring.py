@@ -8,6 +8,7 @@ import subprocess
 
 import numpy as np
 import pytest
+import yaml
 
 pytest.importorskip("rclpy")
 
@@ -90,7 +91,8 @@ def check_run(folder, output):
     assert all(np.isfinite(column).all() for column in epochs.values())
     # No more than 3 Hz from the mission's begin on.
     assert epochs["time_s"][-1] > 0.9 * snapshot.samples / 3
-    assert (folder / "config.yaml").stat().st_size > 0
+    nodes = yaml.safe_load((folder / "config.yaml").read_text())["nodes"]
+    assert set(nodes) == {"simulator", "mapper", "planner"}
     assert (folder / "maps.png").stat().st_size > 0
     return snapshot
 
@@ -101,7 +103,7 @@ def test_a_mission_ends_by_itself_and_keeps_what_it_published(ros, sim):
     process, folder = sim("run", "--speed", "10")
     output, _ = process.communicate(timeout=300)
     assert process.returncode == 0, output
-    assert "Traceback" not in output
+    assert "Traceback" not in output and "[INFO]" not in output
     assert listener.states == ["pilot", "exploring", "done"]
     snapshot = check_run(folder, output)
     received = clouds.read_map_cloud(listener.maps[-1])

@@ -78,8 +78,9 @@ def time():
 
 @pytest.fixture
 def make(time, tmp_path):
-    def start(path=tmp_path, linger=10.0):
-        recorder = RunRecorder(WORKSPACE, path, Log(), linger=linger, clock=time, sleep=time.sleep)
+    def start(path=tmp_path, linger=10.0, **options):
+        options |= {"linger": linger, "clock": time, "sleep": time.sleep}
+        recorder = RunRecorder(WORKSPACE, path, Log(), **options)
         recorder.set_truth(GRID, truth())
         recorder.scores.began_ns = 5 * SECOND
         return recorder
@@ -120,6 +121,28 @@ def test_the_folder_is_written_as_soon_as_the_results_are_kept(make, time, tmp_p
     assert table["time_s"].tolist() == [2, 4]
     assert "max_samples: 20" in (tmp_path / "config.yaml").read_text()
     assert {"maps.png", "metrics.png", "truth.npz"} <= {p.name for p in tmp_path.iterdir()}
+
+
+def test_the_folder_waits_for_what_the_nodes_were_given(make, time, tmp_path):
+    recorder = make(nodes=("mapper", "planner"))
+    keep_results(tmp_path)
+    recorder.config["planner"] = {"max_samples": 20}
+    hear(recorder)
+    time.now += SETTLING - 0.1
+    recorder.look()
+    assert not written(tmp_path)
+    recorder.config["mapper"] = {"method": "poam"}
+    recorder.look()
+    assert "method: poam" in (tmp_path / "config.yaml").read_text()
+
+
+def test_a_node_that_never_answers_holds_up_nothing(make, time, tmp_path):
+    recorder = make(nodes=("mapper",))
+    keep_results(tmp_path)
+    hear(recorder)
+    time.now += SETTLING
+    recorder.look()
+    assert recorder.succeeded and "nodes: {}" in (tmp_path / "config.yaml").read_text()
 
 
 def test_it_lingers_from_the_missions_end_on(make, time, tmp_path):

@@ -169,6 +169,16 @@ def test_the_last_batch_is_tried_again_and_whatever_comes_of_it_the_mission_fini
     assert not s.session.due(s.now)
 
 
+def test_an_update_that_is_interrupted_loses_no_samples(survey):
+    s = survey(pilot_samples=5)
+    s.drive(20)
+    s.mapper.failures = [KeyboardInterrupt()]
+    with pytest.raises(KeyboardInterrupt):
+        s.work()
+    s.drive(1)
+    assert s.session.everything().number.tolist() == list(range(21))
+
+
 def test_done_takes_what_can_be_placed_and_refuses_the_rest(survey):
     s = survey()
     s.drive(30)
@@ -224,6 +234,18 @@ def test_a_reset_forgets_all_but_what_came_after_it(survey):
     assert s.mapper.samples == 20
 
 
+def test_after_a_reset_within_the_pilot_survey_its_end_starts_the_model(survey):
+    s = survey()
+    s.handle(MissionState("pilot"))
+    s.drive(20)
+    s.handle(Reset())
+    s.drive(30)
+    assert s.kinds() == ["Cleared"]
+    s.handle(MissionState("exploring"))
+    assert s.kinds() == LEARNED
+    assert s.mapper.samples == 30
+
+
 def test_a_reset_during_an_update_forgets_its_batch_whether_it_fails_or_not(survey):
     for failures in ([], [CholeskyError("no")]):
         s = survey(pilot_samples=20)
@@ -232,6 +254,20 @@ def test_a_reset_during_an_update_forgets_its_batch_whether_it_fails_or_not(surv
         s.mapper.during = lambda s=s: s.handle(Reset())
         assert s.kinds()[-1] == "Cleared"
         assert s.mapper.samples == 0 and len(s.session.backlog) == 0
+
+
+def test_a_mission_that_is_done_before_its_reset_was_dealt_with_finishes(survey):
+    s = survey(pilot_samples=20)
+    s.drive(20)
+    s.mapper.during = lambda: s.handle(Reset())
+    updates = s.session.work(s.now)
+    next(updates)
+    s.mapper.during = lambda: None
+    s.drive(8)
+    s.handle(MissionState("done"))
+    assert list(updates) == []
+    assert s.kinds() == ["Cleared", *LEARNED, "Finished"]
+    assert s.session.status.finished and s.mapper.samples == 8
 
 
 def test_time_set_back_leaves_waiting_pings_without_odometry(survey):

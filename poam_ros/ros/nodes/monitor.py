@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from ..shell import NodeShell
 
 OBSERVED = ("simulator", "mapper", "planner")
 PERIOD = 0.2  # s of wall time between two looks
+REPEAT = 1.0  # s of wall time until a question that got no answer is asked again
 
 
 class MonitorNode(NodeShell):
@@ -55,10 +58,11 @@ class MonitorNode(NodeShell):
             Path(values.output) if values.output else None,
             self.get_logger(),
             linger=None if values.keep else values.linger,
+            nodes=OBSERVED,
         )
         super().configure()
-        self._remote: dict[str, AsyncParameterClient] = {}
-        self._asked: set[str] = set()
+        self._remote = {node: AsyncParameterClient(self, node) for node in OBSERVED}
+        self._asked: dict[str, float] = {}
         for kind, topic, callback, how in (
             (PointCloud2, "terrain", self._on_terrain, qos.LATCHED),
             (PointCloud2, "map/points", self._on_map, qos.KEPT),
@@ -86,6 +90,8 @@ class MonitorNode(NodeShell):
         return self.recorder.progress
 
     def _look(self) -> None:
+        for node in OBSERVED:
+            self._ask_parameters(node)
         self.recorder.look()
         self.ended = self.recorder.over
 
@@ -126,7 +132,6 @@ class MonitorNode(NodeShell):
             place, _, node = status.name.rpartition("/")
             if place != namespace or node not in OBSERVED:
                 continue
-            self._ask_parameters(node)
             if status.level == DiagnosticStatus.OK:
                 self.progress.problems.pop(node, None)
             else:
@@ -136,13 +141,15 @@ class MonitorNode(NodeShell):
                 self.progress.speed = float(values.get("achieved_speed", "nan"))
 
     def _ask_parameters(self, node: str) -> None:
-        """Ask a node once for everything it was given, for config.yaml."""
-        if node not in self._remote:
-            self._remote[node] = AsyncParameterClient(self, node)
-        client = self._remote[node]
-        if node in self._asked or not client.services_are_ready():
+        """Ask a node for everything it was given, for config.yaml, until it answers.
+
+        An answer is lost where the node has not discovered us as we have discovered it.
+        """
+        client, now = self._remote[node], time.monotonic()
+        early = now - self._asked.get(node, -math.inf) < REPEAT
+        if node in self.recorder.config or early or not client.services_are_ready():
             return
-        self._asked.add(node)
+        self._asked[node] = now
         names = [row.name for row in NODES[node]]
 
         def keep(future: Future) -> None:
