@@ -76,11 +76,6 @@ class Planner:
     plan: Callable[[MapView, Situation, Any, np.random.Generator], np.ndarray]
     options: type
 
-    def options_of(self, values: object) -> Any:
-        """The row's options, from attributes of the same names (a node's parameters)."""
-        names = [row.name for row in settings.rows(self.options)]
-        return self.options(**{name: getattr(values, name) for name in names})
-
 
 @dataclass(frozen=True)
 class MaxEntropyOptions:

@@ -48,9 +48,7 @@ def describe(row: Setting) -> ParameterDescriptor:
 
 
 def declare(
-    node: Node,
-    table: Iterable[Setting],
-    changed: Callable[[frozenset[str]], None] | None = None,
+    node: Node, table: Iterable[Setting], changed: Callable[[frozenset[str]], None] | None = None
 ) -> SimpleNamespace:
     """Declare a table on a node; return its values, by name, in the declared types.
 

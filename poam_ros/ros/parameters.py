@@ -83,15 +83,7 @@ PLANNER: tuple[Setting, ...] = (
         maximum=1e7,
         mutable=True,
     ),
-    Setting(
-        "goal_radius",
-        0.1,
-        "A goal this near is reached",
-        "m",
-        minimum=1e-3,
-        maximum=1e3,
-        mutable=True,
-    ),
+    Setting("goal_radius", 0.1, "A goal this near is reached", "m", 1e-3, 1e3, mutable=True),
     Setting(
         "capture_radius",
         1.34,

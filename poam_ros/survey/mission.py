@@ -167,8 +167,6 @@ class Mission:
         return {
             "state": self.state,
             "samples": self.samples,
-            # As text: a wall clock's seconds have more than six digits.
-            "began_s": "" if self.began is None else f"{self.began:.3f}",
             "goals_reached": self.arrivals["reached"],
             "goals_passed": self.arrivals["passed"],
             "goals_timed_out": self.arrivals["timeout"],

@@ -46,12 +46,7 @@ class ElevationKernel(Kernel):
         return None
 
     def forward(
-        self,
-        x1: Tensor,
-        x2: Tensor,
-        diag: bool = False,
-        base: Tensor | None = None,
-        **params: Any,
+        self, x1: Tensor, x2: Tensor, diag: bool = False, base: Tensor | None = None, **params: Any
     ) -> Tensor:
         """Covariances [..., N1, N2] of x1 [..., N1, D] and x2 [..., N2, D].
 

@@ -23,6 +23,7 @@ from ...maps import ElevationMap
 from ...planning.pilots import PILOTS
 from ...planning.planners import PLANNERS
 from ...planning.views import GridView
+from ...settings import instance
 from ...survey.mission import DONE, PILOT, Mission
 from .. import clouds, messages, qos
 from ..parameters import PLANNER
@@ -151,7 +152,8 @@ class PlannerNode(NodeShell):
         view = GridView(latest, mission.track.since(latest.stamp_ns / SECOND))
         situation = mission.situation(self._yaw, self.values.max_speed)
         try:
-            return planner.plan(view, situation, planner.options_of(self.values), self._rng)
+            options = instance(planner.options, vars(self.values))
+            return planner.plan(view, situation, options, self._rng)
         except InputError as error:
             self.refusals.add("map_unusable", f"no waypoint from this map: {error}")
             return None
