@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .. import settings
 from ..errors import InputError
 from ..geometry import Extent, is_place
 from ..maps import Predicted
+from ..settings import check, setting
 
 log = logging.getLogger(__name__)
 
@@ -85,14 +85,14 @@ class MaxEntropyOptions:
         InputError: a value is outside its range.
     """
 
-    candidates: int = settings.setting(
+    candidates: int = setting(
         2000,
         "Random candidates a waypoint is chosen from",
         minimum=1,
         maximum=1_000_000,
         mutable=True,
     )
-    distance_weight: float = settings.setting(
+    distance_weight: float = setting(
         0.5,
         "Weight of the normalised distance against the normalised entropy",
         minimum=0.0,
@@ -101,7 +101,7 @@ class MaxEntropyOptions:
     )
 
     def __post_init__(self) -> None:
-        settings.check(self)
+        check(self)
 
 
 @dataclass(frozen=True)

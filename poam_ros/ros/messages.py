@@ -118,12 +118,9 @@ def write_report(report: MapReport) -> Float64MultiArray:
     """
     values = dict(zip(REPORT_LABELS, (0, 0, *astuple(report)[1:]), strict=True))
     values["stamp_sec"], values["stamp_nanosec"] = divmod(report.stamp_ns, SECOND)
-    return Float64MultiArray(
-        layout=MultiArrayLayout(
-            dim=[MultiArrayDimension(label=k, size=1, stride=1) for k in values]
-        ),
-        data=[float(value) for value in values.values()],
-    )
+    labels = [MultiArrayDimension(label=name, size=1, stride=1) for name in values]
+    data = [float(value) for value in values.values()]
+    return Float64MultiArray(layout=MultiArrayLayout(dim=labels), data=data)
 
 
 def read_report(message: Float64MultiArray) -> MapReport:
@@ -156,28 +153,15 @@ def read_report(message: Float64MultiArray) -> MapReport:
 
 
 def write_diagnostics(
-    name: str,
-    level: bytes,
-    text: str,
-    values: Mapping[str, object],
-    stamp_ns: int,
-    hardware_id: str = "",
+    name: str, level: bytes, text: str, values: Mapping[str, object], stamp_ns: int
 ) -> DiagnosticArray:
     """One status; numbers are shown with six digits."""
-    status = DiagnosticStatus(level=level, name=name, message=text, hardware_id=hardware_id)
+    status = DiagnosticStatus(level=level, name=name, message=text)
     status.values = [
         KeyValue(key=key, value=f"{value:.6g}" if isinstance(value, float) else str(value))
         for key, value in values.items()
     ]
     return DiagnosticArray(header=header(stamp_ns, ""), status=[status])
-
-
-def read_diagnostics(message: DiagnosticArray, name: str) -> dict[str, str]:
-    """The values of the status whose name ends with ``name``; empty where there is none."""
-    for status in message.status:
-        if status.name.endswith(name):
-            return {item.key: item.value for item in status.values}
-    return {}
 
 
 def _fill_pose(pose: object, position: Sequence[float], quaternion: Sequence[float]) -> None:

@@ -13,8 +13,8 @@ from ..geometry import Extent
 from ..planning.arrival import GoalWatch
 from ..planning.planners import Situation
 
-#: The states, as they are published. ``waiting`` is reserved: no mission is in it yet.
-WAITING, PILOT, EXPLORING, PAUSED, DONE = "waiting", "pilot", "exploring", "paused", "done"
+#: The states, as they are published. A further one, ``waiting``, is reserved.
+PILOT, EXPLORING, PAUSED, DONE = "pilot", "exploring", "paused", "done"
 STATES = (PILOT, EXPLORING, PAUSED, DONE)
 
 CLIP_SLACK = 1e-6  # m: rounding may put a waypoint on the border a last digit beyond it

@@ -75,9 +75,8 @@ def online_elbo_loss(
     Raises:
         CholeskyError: if Kuu is beyond repair.
     """
-    if old is None:
-        return _Collapsed.apply(Kuu, Kuf, kff, noise, y, None, None, None, factorise)
-    return _Collapsed.apply(Kuu, Kuf, kff, noise, y, old.Kuo, old.Koo, old.pseudo, factorise)
+    at_old = (None, None, None) if old is None else old
+    return _Collapsed.apply(Kuu, Kuf, kff, noise, y, *at_old, factorise)
 
 
 class _Collapsed(torch.autograd.Function):
