@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, fields
+from typing import Any
 
 import numpy as np
 from builtin_interfaces.msg import Time
@@ -135,21 +136,14 @@ def read_report(message: Float64MultiArray) -> MapReport:
             f"map/report: expected {', '.join(REPORT_LABELS)}, one value each; got "
             f"{len(message.data)} values, labelled {', '.join(labels) or 'nothing'}"
         )
-    values = dict(zip(labels, message.data, strict=True))
-    whole = {}
+    values: dict[str, Any] = dict(zip(labels, message.data, strict=True))
     for name in ("stamp_sec", "stamp_nanosec", "samples", "finished"):
         if not values[name].is_integer() or values[name] < 0:
             raise InputError(f"map/report: expected a whole {name}, got {values[name]}")
-        whole[name] = int(values[name])
-    return MapReport(
-        whole["stamp_sec"] * SECOND + whole["stamp_nanosec"],
-        whole["samples"],
-        values["target_mean"],
-        values["target_variance"],
-        values["update_s"],
-        values["predict_s"],
-        bool(whole["finished"]),
-    )
+        values[name] = int(values[name])
+    values["finished"] = bool(values["finished"])
+    seconds, nanoseconds, *others = (values[name] for name in REPORT_LABELS)
+    return MapReport(seconds * SECOND + nanoseconds, *others)
 
 
 def write_diagnostics(

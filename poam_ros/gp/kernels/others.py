@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from ..sparse.options import SparseOptions
 from .attentive import AttentiveKernel
 from .base import ElevationKernel, squared_distances, tanh_network
-
-if TYPE_CHECKING:
-    from ..sparse.options import SparseOptions
 
 
 class RBFKernel(ElevationKernel):

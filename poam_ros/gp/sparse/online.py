@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,12 +17,10 @@ from .inducing import Choice
 from .methods import Method
 from .model import Posterior, SparseGP
 from .mstep import Context, Learned, MStep, make_optimizer
+from .options import SparseOptions
 from .recipe import Recipe
 from .state import packed, parameters_of, put_parameters, unpacked
 from .variational import Epoch, Evidence
-
-if TYPE_CHECKING:
-    from .options import SparseOptions
 
 
 def build(
