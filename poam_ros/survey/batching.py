@@ -1,7 +1,5 @@
 """When the samples that wait for the model become a batch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """What every covariance function of elevations has, as a gpytorch kernel."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

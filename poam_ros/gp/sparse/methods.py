@@ -4,8 +4,6 @@ The functions are named, and looked up when a model is built (``recipe.Recipe``)
 needs no torch.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """The mapper node: odometry and pings in, an elevation map with its uncertainty out."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """The monitor node: hears a simulated mission, so that its maps are scored and its run kept."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path
