@@ -56,12 +56,9 @@ class LockstepMission:
         self._planner_rng, self._pilot_rng, self._noise_rng = map(np.random.default_rng, seeds[2:])
         workspace = settings.workspace
         self.mapper = BathymetricMapper(workspace, settings.model, seed=model_seed)
+        start = Pose(*self._start())
         self.simulation = Simulation(
-            terrain,
-            start=Pose(*self._start()),
-            sonar=settings.sonar,
-            max_speed=MAX_SPEED,
-            seed=sonar_seed,
+            terrain, start=start, sonar=settings.sonar, max_speed=MAX_SPEED, seed=sonar_seed
         )
         as_in_the_paper = settings.policy == "paper"
         self.session = Session(

@@ -60,15 +60,10 @@ def write_odometry(state: VehicleState, child_frame_id: str = "base_link") -> Od
 def read_odometry(message: Odometry) -> VehicleState:
     """The message as a state; whether its attitude is one is for the buffer to judge."""
     pose, twist = message.pose.pose, message.twist.twist
-    p, q = pose.position, pose.orientation
-    return VehicleState(
-        stamp_to_ns(message.header.stamp),
-        (p.x, p.y, p.z),
-        (q.x, q.y, q.z, q.w),
-        twist.linear.x,
-        twist.angular.z,
-        bare_frame(message.header.frame_id),
-    )
+    p, q, stamp_ns = pose.position, pose.orientation, stamp_to_ns(message.header.stamp)
+    place, attitude, frame_id = (p.x, p.y, p.z), (q.x, q.y, q.z, q.w), message.header.frame_id
+    speeds = twist.linear.x, twist.angular.z
+    return VehicleState(stamp_ns, place, attitude, *speeds, bare_frame(frame_id))
 
 
 def write_range(ping: RawPing, frame_id: str = "sonar_link", field_of_view: float = 0.05) -> Range:

@@ -158,16 +158,10 @@ class OnlineSparseGP:
         )
 
     def _choice(self, new: Dataset) -> Choice:
-        options, Z_old = self.options, new.X[:0] if self.epoch is None else self.model.Z
-        return Choice(
-            self.model.kernel,
-            Z_old,
-            new.X,
-            self.data.X,
-            options.num_inducing,
-            options.tolerance,
-            self._generators["inducing"],
-        )
+        Z_old = new.X[:0] if self.epoch is None else self.model.Z
+        num_inducing, tolerance = self.options.num_inducing, self.options.tolerance
+        kernel, generator = self.model.kernel, self._generators["inducing"]
+        return Choice(kernel, Z_old, new.X, self.data.X, num_inducing, tolerance, generator)
 
     def _e_step(self, context: Context) -> None:
         """q(u) as the learned hyperparameters, and Z, have it now."""
@@ -183,14 +177,8 @@ class OnlineSparseGP:
         """The M-step; returns the losses."""
         if self._learned is None:
             self._learned = Learned.of(self.model, self.recipe.learns, self.options.learning_rate)
-        step = MStep(
-            self.model,
-            context,
-            self.data,
-            self._learned,
-            self.options.minibatch,
-            self._generators["minibatches"],
-        )
+        minibatch, generator = self.options.minibatch, self._generators["minibatches"]
+        step = MStep(self.model, context, self.data, self._learned, minibatch, generator)
         losses = self.recipe.train(step, self.recipe.objective, self._optimizer, steps)
         self._learned.hand_over(self.model)
         return losses
