@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Any, TypeVar, Union
 
@@ -121,28 +121,9 @@ class Setting:
         return value
 
 
-def setting(
-    default: Value,
-    description: str,
-    unit: str = "",
-    *,
-    minimum: float | None = None,
-    maximum: float | None = None,
-    choices: Collection[str] = (),
-    mutable: bool = False,
-    check: Callable[[Any], object] | None = None,
-) -> Any:
-    """A field of a dataclass of settings; the arguments are those of ``Setting``."""
-    declared = {
-        "description": description,
-        "unit": unit,
-        "minimum": minimum,
-        "maximum": maximum,
-        "choices": choices,
-        "mutable": mutable,
-        "check": check,
-    }
-    return field(default=default, metadata={_KEY: declared})
+def setting(default: Value, *declared: Any, **more: Any) -> Any:
+    """A field of a dataclass of settings; the arguments are those of ``Setting`` after its name."""
+    return field(default=default, metadata={_KEY: Setting("", default, *declared, **more)})
 
 
 def rows(settings: Any, called: Mapping[str, str] = _OWN_NAMES) -> tuple[Setting, ...]:
@@ -150,13 +131,8 @@ def rows(settings: Any, called: Mapping[str, str] = _OWN_NAMES) -> tuple[Setting
 
     ``called``: the names of those that are called otherwise where all settings lie flat.
     """
-    found = []
-    for declared in fields(settings):
-        if _KEY in declared.metadata:
-            assert declared.default is not MISSING
-            name = called.get(declared.name, declared.name)
-            found.append(Setting(name, declared.default, **declared.metadata[_KEY]))
-    return tuple(found)
+    declared = {f.name: f.metadata[_KEY] for f in fields(settings) if _KEY in f.metadata}
+    return tuple(at(called.get(name, name), row) for name, row in declared.items())
 
 
 def joined(*kinds: Any) -> tuple[Setting, ...]:

@@ -5,8 +5,6 @@ waypoint, and the planner then asks the model itself. By ``deployed`` it is what
 do: batches close by number and time, and the planner has the latest map and its own newer track.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Sequence
 from time import perf_counter
@@ -58,12 +56,9 @@ class LockstepMission:
         self._planner_rng, self._pilot_rng, self._noise_rng = map(np.random.default_rng, seeds[2:])
         workspace = settings.workspace
         self.mapper = BathymetricMapper(workspace, settings.model, seed=model_seed)
+        start = Pose(*self._start())
         self.simulation = Simulation(
-            terrain,
-            start=Pose(*self._start()),
-            sonar=settings.sonar,
-            max_speed=MAX_SPEED,
-            seed=sonar_seed,
+            terrain, start=start, sonar=settings.sonar, max_speed=MAX_SPEED, seed=sonar_seed
         )
         as_in_the_paper = settings.policy == "paper"
         self.session = Session(

@@ -1,7 +1,5 @@
 """What makes a mission in lock-step, but for its terrain."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from ..geometry import Extent, map_grid

@@ -4,8 +4,6 @@ A planner is a row of ``PLANNERS``, with options of its own. It knows no model a
 draws from the generator it is given.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Callable
@@ -14,10 +12,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .. import settings
 from ..errors import InputError
 from ..geometry import Extent, is_place
 from ..maps import Predicted
+from ..settings import check, setting
 
 log = logging.getLogger(__name__)
 
@@ -76,11 +74,6 @@ class Planner:
     plan: Callable[[MapView, Situation, Any, np.random.Generator], np.ndarray]
     options: type
 
-    def options_of(self, values: object) -> Any:
-        """The row's options, from attributes of the same names (a node's parameters)."""
-        names = [row.name for row in settings.rows(self.options)]
-        return self.options(**{name: getattr(values, name) for name in names})
-
 
 @dataclass(frozen=True)
 class MaxEntropyOptions:
@@ -90,14 +83,14 @@ class MaxEntropyOptions:
         InputError: a value is outside its range.
     """
 
-    candidates: int = settings.setting(
+    candidates: int = setting(
         2000,
         "Random candidates a waypoint is chosen from",
         minimum=1,
         maximum=1_000_000,
         mutable=True,
     )
-    distance_weight: float = settings.setting(
+    distance_weight: float = setting(
         0.5,
         "Weight of the normalised distance against the normalised entropy",
         minimum=0.0,
@@ -106,7 +99,7 @@ class MaxEntropyOptions:
     )
 
     def __post_init__(self) -> None:
-        settings.check(self)
+        check(self)
 
 
 @dataclass(frozen=True)

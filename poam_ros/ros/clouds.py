@@ -1,7 +1,5 @@
 """Grids as messages and back: organised clouds, pictures, support points. Pure functions."""
 
-from __future__ import annotations
-
 import array
 from collections.abc import Mapping
 
@@ -99,13 +97,8 @@ def read_map_cloud(message: PointCloud2) -> ElevationMap:
     missing = [name for name in MAP_FIELDS[2:] if name not in layers]
     if missing:
         raise InputError(f"map/points: expected the fields {MAP_FIELDS}, {missing} missing")
-    return ElevationMap(
-        grid,
-        layers["z"],
-        layers["variance"],
-        {"lengthscale": layers["lengthscale"]},
-        stamp_ns=stamp_to_ns(message.header.stamp),
-    )
+    fields, stamp_ns = {"lengthscale": layers["lengthscale"]}, stamp_to_ns(message.header.stamp)
+    return ElevationMap(grid, layers["z"], layers["variance"], fields, stamp_ns=stamp_ns)
 
 
 def write_occupancy(

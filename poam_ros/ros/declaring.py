@@ -31,26 +31,16 @@ def describe(row: Setting) -> ParameterDescriptor:
     if low is None and high is None:
         return described
     if isinstance(row.default, float):
-        described.floating_point_range = [
-            FloatingPointRange(
-                from_value=-math.inf if low is None else float(low),
-                to_value=math.inf if high is None else float(high),
-            )
-        ]
+        ends = -math.inf if low is None else float(low), math.inf if high is None else float(high)
+        described.floating_point_range = [FloatingPointRange(from_value=ends[0], to_value=ends[1])]
     elif isinstance(row.default, int):
-        described.integer_range = [
-            IntegerRange(
-                from_value=-(2**63) if low is None else int(low),
-                to_value=2**63 - 1 if high is None else int(high),
-            )
-        ]
+        ends = -(2**63) if low is None else int(low), 2**63 - 1 if high is None else int(high)
+        described.integer_range = [IntegerRange(from_value=ends[0], to_value=ends[1])]
     return described
 
 
 def declare(
-    node: Node,
-    table: Iterable[Setting],
-    changed: Callable[[frozenset[str]], None] | None = None,
+    node: Node, table: Iterable[Setting], changed: Callable[[frozenset[str]], None] | None = None
 ) -> SimpleNamespace:
     """Declare a table on a node; return its values, by name, in the declared types.
 

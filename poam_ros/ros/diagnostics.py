@@ -1,7 +1,5 @@
 """What the mapper says of itself, once a second and with every map."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from diagnostic_msgs.msg import DiagnosticStatus
@@ -9,6 +7,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from ..clock import SECOND, Moment
 from ..runs.scoring import MapReport
 from ..survey.events import Drawn
+from ..survey.gate import AFTER_MISSION
 from ..survey.session import Session
 
 
@@ -61,7 +60,7 @@ def _judged(session: Session, alive: bool, lost_lately: int) -> tuple[bytes, str
         return DiagnosticStatus.WARN, f"{lost_lately} messages were lost on the way just now"
     if not status.updates:
         return DiagnosticStatus.OK, "waiting for the pilot survey"
-    if gate.closed == "after_mission":
+    if gate.closed == AFTER_MISSION:
         return DiagnosticStatus.OK, "done" if status.finished else "finishing the last map"
     return DiagnosticStatus.OK, "paused" if gate.closed else "mapping"
 

@@ -1,10 +1,9 @@
 """Messages to arrays and back. Pure functions; no node, no topic, no state."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, fields
+from typing import Any
 
 import numpy as np
 from builtin_interfaces.msg import Time
@@ -61,15 +60,10 @@ def write_odometry(state: VehicleState, child_frame_id: str = "base_link") -> Od
 def read_odometry(message: Odometry) -> VehicleState:
     """The message as a state; whether its attitude is one is for the buffer to judge."""
     pose, twist = message.pose.pose, message.twist.twist
-    p, q = pose.position, pose.orientation
-    return VehicleState(
-        stamp_to_ns(message.header.stamp),
-        (p.x, p.y, p.z),
-        (q.x, q.y, q.z, q.w),
-        twist.linear.x,
-        twist.angular.z,
-        bare_frame(message.header.frame_id),
-    )
+    p, q, stamp_ns = pose.position, pose.orientation, stamp_to_ns(message.header.stamp)
+    place, attitude, frame_id = (p.x, p.y, p.z), (q.x, q.y, q.z, q.w), message.header.frame_id
+    speeds = twist.linear.x, twist.angular.z
+    return VehicleState(stamp_ns, place, attitude, *speeds, bare_frame(frame_id))
 
 
 def write_range(ping: RawPing, frame_id: str = "sonar_link", field_of_view: float = 0.05) -> Range:
@@ -118,12 +112,9 @@ def write_report(report: MapReport) -> Float64MultiArray:
     """
     values = dict(zip(REPORT_LABELS, (0, 0, *astuple(report)[1:]), strict=True))
     values["stamp_sec"], values["stamp_nanosec"] = divmod(report.stamp_ns, SECOND)
-    return Float64MultiArray(
-        layout=MultiArrayLayout(
-            dim=[MultiArrayDimension(label=k, size=1, stride=1) for k in values]
-        ),
-        data=[float(value) for value in values.values()],
-    )
+    labels = [MultiArrayDimension(label=name, size=1, stride=1) for name in values]
+    data = [float(value) for value in values.values()]
+    return Float64MultiArray(layout=MultiArrayLayout(dim=labels), data=data)
 
 
 def read_report(message: Float64MultiArray) -> MapReport:
@@ -138,46 +129,26 @@ def read_report(message: Float64MultiArray) -> MapReport:
             f"map/report: expected {', '.join(REPORT_LABELS)}, one value each; got "
             f"{len(message.data)} values, labelled {', '.join(labels) or 'nothing'}"
         )
-    values = dict(zip(labels, message.data, strict=True))
-    whole = {}
+    values: dict[str, Any] = dict(zip(labels, message.data, strict=True))
     for name in ("stamp_sec", "stamp_nanosec", "samples", "finished"):
         if not values[name].is_integer() or values[name] < 0:
             raise InputError(f"map/report: expected a whole {name}, got {values[name]}")
-        whole[name] = int(values[name])
-    return MapReport(
-        whole["stamp_sec"] * SECOND + whole["stamp_nanosec"],
-        whole["samples"],
-        values["target_mean"],
-        values["target_variance"],
-        values["update_s"],
-        values["predict_s"],
-        bool(whole["finished"]),
-    )
+        values[name] = int(values[name])
+    values["finished"] = bool(values["finished"])
+    seconds, nanoseconds, *others = (values[name] for name in REPORT_LABELS)
+    return MapReport(seconds * SECOND + nanoseconds, *others)
 
 
 def write_diagnostics(
-    name: str,
-    level: bytes,
-    text: str,
-    values: Mapping[str, object],
-    stamp_ns: int,
-    hardware_id: str = "",
+    name: str, level: bytes, text: str, values: Mapping[str, object], stamp_ns: int
 ) -> DiagnosticArray:
     """One status; numbers are shown with six digits."""
-    status = DiagnosticStatus(level=level, name=name, message=text, hardware_id=hardware_id)
+    status = DiagnosticStatus(level=level, name=name, message=text)
     status.values = [
         KeyValue(key=key, value=f"{value:.6g}" if isinstance(value, float) else str(value))
         for key, value in values.items()
     ]
     return DiagnosticArray(header=header(stamp_ns, ""), status=[status])
-
-
-def read_diagnostics(message: DiagnosticArray, name: str) -> dict[str, str]:
-    """The values of the status whose name ends with ``name``; empty where there is none."""
-    for status in message.status:
-        if status.name.endswith(name):
-            return {item.key: item.value for item in status.values}
-    return {}
 
 
 def _fill_pose(pose: object, position: Sequence[float], quaternion: Sequence[float]) -> None:

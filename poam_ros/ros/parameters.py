@@ -1,7 +1,5 @@
 """The parameters of every node, one table each: what rooms below declare, and the node's own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ..drivers.mission_settings import MissionSettings
@@ -83,15 +81,7 @@ PLANNER: tuple[Setting, ...] = (
         maximum=1e7,
         mutable=True,
     ),
-    Setting(
-        "goal_radius",
-        0.1,
-        "A goal this near is reached",
-        "m",
-        minimum=1e-3,
-        maximum=1e3,
-        mutable=True,
-    ),
+    Setting("goal_radius", 0.1, "A goal this near is reached", "m", 1e-3, 1e3, mutable=True),
     Setting(
         "capture_radius",
         1.34,

@@ -1,7 +1,5 @@
 """The tables of parameters as files: config/*.yaml and docs/parameters.md."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from ..settings import Setting, Value
@@ -40,15 +38,8 @@ def render_markdown(table: Sequence[Setting]) -> str:
         "|---|---|---|---|---|---|",
     ]
     for row in table:
-        cells = (
-            f"`{row.name}`",
-            f"`{_yaml(row.default)}`",
-            row.unit,
-            row.expected,
-            "yes" if row.mutable else "no",
-            row.description,
-        )
-        lines.append("| " + " | ".join(cells) + " |")
+        left = f"| `{row.name}` | `{_yaml(row.default)}` | {row.unit} | {row.expected} |"
+        lines.append(f"{left} {'yes' if row.mutable else 'no'} | {row.description} |")
     return "\n".join(lines) + "\n"
 
 

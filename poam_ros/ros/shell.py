@@ -7,19 +7,29 @@ from contextlib import ExitStack
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
-from rclpy.client import Client
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
 from rclpy.node import Node
-from rclpy.publisher import Publisher
-from rclpy.service import Service
 from rclpy.subscription import Subscription
-from rclpy.timer import Timer
 from rosgraph_msgs.msg import Clock as ClockMessage
 
 from ..survey.refusals import Refusals
 from .declaring import declare
 from .messages import write_diagnostics
+
+
+def _owned(kind: str) -> Callable[..., Any]:
+    """As rclpy's ``create_...`` of a kind; what it makes is destroyed with the present state."""
+
+    def create(self: NodeShell, *given: Any, **options: Any) -> Any:
+        made = getattr(super(NodeShell, self), f"create_{kind}")(*given, **options)
+        # What rclpy makes when simulated time is switched on stays as long as the node.
+        of_rclpy = isinstance(made, Subscription) and made.msg_type is ClockMessage
+        if self.configured and not of_rclpy:
+            self.held.callback(getattr(self, f"destroy_{kind}"), made)
+        return made
+
+    return create
 
 
 class NodeShell(Node):
@@ -103,34 +113,11 @@ class NodeShell(Node):
         """The node's name with its namespace, as diagnostics have it."""
         return self.get_fully_qualified_name().lstrip("/")
 
-    def create_publisher(self, *given: Any, **options: Any) -> Publisher:
-        """As rclpy's."""
-        return self._owned(super().create_publisher(*given, **options), self.destroy_publisher)
-
-    def create_subscription(self, *given: Any, **options: Any) -> Subscription:
-        """As rclpy's."""
-        made = super().create_subscription(*given, **options)
-        # What rclpy makes when simulated time is switched on stays as long as the node.
-        return (
-            made if made.msg_type is ClockMessage else self._owned(made, self.destroy_subscription)
-        )
-
-    def create_service(self, *given: Any, **options: Any) -> Service:
-        """As rclpy's."""
-        return self._owned(super().create_service(*given, **options), self.destroy_service)
-
-    def create_client(self, *given: Any, **options: Any) -> Client:
-        """As rclpy's."""
-        return self._owned(super().create_client(*given, **options), self.destroy_client)
-
-    def create_timer(self, *given: Any, **options: Any) -> Timer:
-        """As rclpy's."""
-        return self._owned(super().create_timer(*given, **options), self.destroy_timer)
-
-    def _owned(self, made: Any, destroy: Callable[[Any], object]) -> Any:
-        if self.configured:
-            self.held.callback(destroy, made)
-        return made
+    create_publisher = _owned("publisher")
+    create_subscription = _owned("subscription")
+    create_service = _owned("service")
+    create_client = _owned("client")
+    create_timer = _owned("timer")
 
     def report(
         self, level: bytes, text: str, values: Mapping[str, object], stamp_ns: int | None = None

@@ -1,7 +1,5 @@
 """Odometry from another frame into the map's, by tf2 where it is installed."""
 
-from __future__ import annotations
-
 import importlib
 import math
 from dataclasses import replace
@@ -79,9 +77,5 @@ def transformed(state: VehicleState, transform: Any, frame_id: str) -> VehicleSt
     norm = math.hypot(r.x, r.y, r.z, r.w) or math.nan
     turn = (r.x / norm, r.y / norm, r.z / norm, r.w / norm)
     x, y, z = rotate(turn, np.array(state.position)) + (t.x, t.y, t.z)
-    return replace(
-        state,
-        position=(float(x), float(y), float(z)),
-        quaternion=multiply(turn, state.quaternion),
-        frame_id=frame_id,
-    )
+    place, attitude = (float(x), float(y), float(z)), multiply(turn, state.quaternion)
+    return replace(state, position=place, quaternion=attitude, frame_id=frame_id)

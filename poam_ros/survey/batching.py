@@ -1,7 +1,5 @@
 """When the samples that wait for the model become a batch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,21 +8,13 @@ from ..samples import Samples
 from ..settings import check, setting
 
 
-@dataclass(frozen=True)
-class Waiting:
-    """What a policy decides by: new samples, the age of the oldest (s), whether the vehicle has
-    arrived at a waypoint since the batch before."""
-
-    fresh: int
-    age_s: float
-    arrived: bool
-
-
 class BatchPolicy(Protocol):
     """When a batch closes. All that waits goes into it."""
 
-    def closes(self, waiting: Waiting) -> bool:
-        """Whether it closes now; asked only where there is something new."""
+    def closes(self, fresh: int, age_s: float, arrived: bool) -> bool:
+        """Whether it closes now, by the new samples, the age of the oldest, and whether the vehicle
+        has arrived at a waypoint since the batch before; asked only where there is something new.
+        """
 
 
 @dataclass(frozen=True)
@@ -51,18 +41,18 @@ class TimedBatches:
     def __post_init__(self) -> None:
         check(self)
 
-    def closes(self, waiting: Waiting) -> bool:
+    def closes(self, fresh: int, age_s: float, arrived: bool) -> bool:
         """As the class says."""
-        return waiting.fresh >= self.batch_size or waiting.age_s >= self.batch_period
+        return fresh >= self.batch_size or age_s >= self.batch_period
 
 
 @dataclass(frozen=True)
 class WaypointBatches:
     """A batch is what was measured on the way to a waypoint (Algorithm 1 of the paper)."""
 
-    def closes(self, waiting: Waiting) -> bool:
+    def closes(self, fresh: int, age_s: float, arrived: bool) -> bool:
         """As the class says."""
-        return waiting.arrived
+        return arrived
 
 
 class Backlog:
@@ -105,7 +95,7 @@ class Backlog:
         if self._oldest_ns is None or self._oldest_ns > now_ns:  # the clock was set back
             self._oldest_ns = now_ns
         age_s = (now_ns - self._oldest_ns) / SECOND
-        return self.policy.closes(Waiting(fresh, age_s, self._arrived))
+        return self.policy.closes(fresh, age_s, self._arrived)
 
     def take(self) -> Samples:
         """Everything, as a batch."""

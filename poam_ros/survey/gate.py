@@ -5,8 +5,6 @@ brackets its time of measurement, and is placed by interpolation. Every ping end
 three heaps, so that always ``received = accepted + pending + sum of rejected``.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, deque
 from dataclasses import dataclass
@@ -18,6 +16,9 @@ from ..geometry import Extent
 from ..samples import Samples
 from ..settings import check, setting
 from .odometry import OdometryBuffer, VehicleState, rotate
+
+#: The reason by which pings are refused once the mission is done.
+AFTER_MISSION = "after_mission"
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,7 @@ class GateSettings:
     """
 
     margin: float = setting(
-        5.0,
-        "Pings taken farther than this outside the workspace are not used",
-        "m",
-        minimum=0.0,
-        maximum=1e6,
+        5.0, "Pings taken farther than this outside the workspace are not used", "m", 0.0, 1e6
     )
     range_time_offset: float = setting(
         0.0,
@@ -76,12 +73,7 @@ class GateSettings:
         mutable=True,
     )
     odometry_wait: float = setting(
-        5.0,
-        "Longest wait of a ping for its odometry, in wall time",
-        "s",
-        minimum=0.1,
-        maximum=600.0,
-        mutable=True,
+        5.0, "Longest wait of a ping for its odometry, in wall time", "s", 0.1, 600.0, mutable=True
     )
     sonar_offset: tuple[float, ...] = setting(
         (0.0, 0.0, 0.0),
@@ -175,18 +167,10 @@ class PingGate:
         self._waiting = still
         return self._numbered(placed, stamps)
 
-    def close(self, reason: str) -> None:
-        """Refuse every ping that comes from now on."""
-        self.closed = reason
-
-    def open(self) -> None:
-        """Take pings again."""
-        self.closed = None
-
     def finish(self) -> None:
         """The mission is done: what waits and what comes is rejected as ``after_mission``."""
-        self.close("after_mission")
-        self._reject_waiting("after_mission")
+        self.closed = AFTER_MISSION
+        self._reject_waiting(AFTER_MISSION)
 
     def renumber(self) -> None:
         """The next sample is number 0."""

@@ -1,7 +1,5 @@
 """The mission's states and goals, from positions, maps and counts. No rclpy."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
@@ -13,8 +11,8 @@ from ..geometry import Extent
 from ..planning.arrival import GoalWatch
 from ..planning.planners import Situation
 
-#: The states, as they are published. ``waiting`` is reserved: no mission is in it yet.
-WAITING, PILOT, EXPLORING, PAUSED, DONE = "waiting", "pilot", "exploring", "paused", "done"
+#: The states, as they are published. A further one, ``waiting``, is reserved.
+PILOT, EXPLORING, PAUSED, DONE = "pilot", "exploring", "paused", "done"
 STATES = (PILOT, EXPLORING, PAUSED, DONE)
 
 CLIP_SLACK = 1e-6  # m: rounding may put a waypoint on the border a last digit beyond it
@@ -167,8 +165,6 @@ class Mission:
         return {
             "state": self.state,
             "samples": self.samples,
-            # As text: a wall clock's seconds have more than six digits.
-            "began_s": "" if self.began is None else f"{self.began:.3f}",
             "goals_reached": self.arrivals["reached"],
             "goals_passed": self.arrivals["passed"],
             "goals_timed_out": self.arrivals["timeout"],

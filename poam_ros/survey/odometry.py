@@ -1,7 +1,5 @@
 """Where the vehicle was, when: odometry in the order of its stamps, interpolated. Knows no ROS."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from dataclasses import dataclass
@@ -142,11 +140,5 @@ def _between(a: VehicleState, b: VehicleState, t: float, stamp_ns: int) -> Vehic
         mixed, norm = list(a.quaternion), math.hypot(*a.quaternion)
     x, y, z = ((1 - t) * p + t * q for p, q in zip(a.position, b.position, strict=True))
     qx, qy, qz, qw = (q / norm for q in mixed)
-    return VehicleState(
-        stamp_ns,
-        (x, y, z),
-        (qx, qy, qz, qw),
-        (1 - t) * a.speed + t * b.speed,
-        (1 - t) * a.yaw_rate + t * b.yaw_rate,
-        a.frame_id,
-    )
+    speed, yaw_rate = (1 - t) * a.speed + t * b.speed, (1 - t) * a.yaw_rate + t * b.yaw_rate
+    return VehicleState(stamp_ns, (x, y, z), (qx, qy, qz, qw), speed, yaw_rate, a.frame_id)

@@ -8,31 +8,19 @@ no clock of its own: whoever drives it says what time it is.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from ..clock import Moment
-from ..geometry import Grid
+from ..geometry import Extent, Grid, map_grid
+from ..gp.models import ModelSettings
 from ..maps import ElevationMap
 from ..samples import Samples
-from .batching import Backlog, BatchPolicy
-from .events import (
-    Arrived,
-    Cleared,
-    Event,
-    Finished,
-    Handled,
-    MissionState,
-    Note,
-    OdometryRefused,
-    Outcome,
-    Reset,
-    SettingsChanged,
-    StatesAwaited,
-    Tick,
-    TimeSetBack,
-)
-from .gate import GateSettings, PingGate, RawPing
+from ..settings import instance
+from . import events
+from .batching import Backlog, BatchPolicy, TimedBatches
+from .events import Event, Handled, Note, Outcome
+from .gate import AFTER_MISSION, GateSettings, PingGate, RawPing
 from .learner import TRIES, Learner, Status
 from .mission import DONE, EXPLORING, PAUSED, PILOT, STATES
 from .odometry import VehicleState
@@ -78,18 +66,6 @@ class Session:
         self._awaited = False  # somebody announces the mission's states
         self._anew = False  # reset, and the end of its pilot survey will not be announced
         self._finishing = self._resetting = False
-        self._handlers: dict[type, Callable[..., Handled]] = {
-            VehicleState: self._on_odometry,
-            RawPing: self._on_ping,
-            Tick: self._on_tick,
-            MissionState: self._on_state,
-            StatesAwaited: self._on_awaited,
-            Arrived: self._on_arrived,
-            OdometryRefused: self._on_odometry_refused,
-            TimeSetBack: self._on_time_set_back,
-            SettingsChanged: self._on_settings,
-            Reset: self._on_reset,
-        }
 
     @property
     def samples(self) -> int:
@@ -114,7 +90,31 @@ class Session:
         """Take what happened; returns the samples that it made, and what is to be said of it."""
         if self.record is not None:
             self.record(now, event)
-        return self._handlers[type(event)](event, now)
+        match event:
+            case VehicleState():
+                return self._add_odometry(event)
+            case RawPing():
+                self.gate.add_ping(event, now)
+            case events.Tick():
+                return self._place(now)
+            case events.MissionState(name):
+                return self._follow(name, now)
+            case events.StatesAwaited(awaited):
+                self._awaited = awaited
+            case events.Arrived():
+                with self._lock:
+                    self.backlog.arrive()
+            case events.OdometryRefused(reason):
+                self.gate.odometry_rejected[reason] += 1
+            case events.TimeSetBack():
+                self.gate.restart()
+                text = "the clock was set back: waiting for new odometry"
+                return Handled(note=Note("clock", text))
+            case events.SettingsChanged(gate):
+                self.gate.settings = gate
+            case events.Reset():
+                self._ask_for_reset()
+        return NOTHING
 
     def due(self, now: Moment) -> bool:
         """Whether there is work for the model now."""
@@ -134,7 +134,7 @@ class Session:
                 batch = self.backlog.take()
         if resetting:  # what was asked for and queued after it is the new map's: it stays
             self._learner.reset()
-            yield Cleared()
+            yield events.Cleared()
             return
         for outcome in self._learn(batch, now, TRIES if final else 1):
             yield outcome
@@ -142,7 +142,7 @@ class Session:
                 return
         yield from self._learner.draw(now.ros_ns)
         if final and not self._resetting:
-            yield Finished(self._learner.map, self.mapper.data)
+            yield events.Finished(self._learner.map, self.mapper.data)
             self.status.finished = True
 
     def failed(self, error: Exception, outcome: str) -> Note:
@@ -174,7 +174,7 @@ class Session:
             return True
         return enough and not self._awaited
 
-    def _on_odometry(self, state: VehicleState, now: Moment) -> Handled:
+    def _add_odometry(self, state: VehicleState) -> Handled:
         restarts = self.gate.buffer.restarts
         self.gate.add_odometry(state)
         if self.gate.buffer.restarts == restarts:
@@ -182,11 +182,8 @@ class Session:
         text = "odometry was set back in time: starting again with it"
         return Handled(note=Note("odometry_set_back", text))
 
-    def _on_ping(self, ping: RawPing, now: Moment) -> Handled:
-        self.gate.add_ping(ping, now)
-        return NOTHING
-
-    def _on_tick(self, event: Tick, now: Moment) -> Handled:
+    def _place(self, now: Moment) -> Handled:
+        """Make samples of the pings that can be placed by now."""
         samples = self.gate.take(now)
         if not len(samples):
             return NOTHING
@@ -194,53 +191,56 @@ class Session:
             self.backlog.add(samples, now.ros_ns)
         return Handled(samples)
 
-    def _on_state(self, event: MissionState, now: Moment) -> Handled:
-        if event.name not in STATES:
-            text = f"mission/state: expected one of {', '.join(STATES)}, got '{event.name}'"
+    def _follow(self, state: str, now: Moment) -> Handled:
+        """Do as the mission's state asks."""
+        if state not in STATES:
+            text = f"mission/state: expected one of {', '.join(STATES)}, got '{state}'"
             return Handled(note=Note("unknown_state", text))
-        previous, self.mission_state = self.mission_state, event.name
+        previous, self.mission_state = self.mission_state, state
         self._awaited = True
-        self._anew = self._anew and event.name not in (PILOT, DONE)
-        if event.name == DONE and previous != DONE:
-            handled = self._on_tick(Tick(), now)
+        self._anew = self._anew and state not in (PILOT, DONE)
+        if state == DONE and previous != DONE:
+            handled = self._place(now)
             self.gate.finish()
             with self._lock:
                 self._finishing, self.status.finished = True, False
             return handled
-        if event.name == PAUSED:
-            self.gate.close(PAUSED)
-        elif event.name != DONE:
-            self.gate.open()
+        if state == PAUSED:
+            self.gate.closed = PAUSED
+        elif state != DONE:
+            self.gate.closed = None
             self.status.finished = False
         return NOTHING
 
-    def _on_awaited(self, event: StatesAwaited, now: Moment) -> Handled:
-        self._awaited = event.awaited
-        return NOTHING
-
-    def _on_arrived(self, event: Arrived, now: Moment) -> Handled:
-        with self._lock:
-            self.backlog.arrive()
-        return NOTHING
-
-    def _on_odometry_refused(self, event: OdometryRefused, now: Moment) -> Handled:
-        self.gate.odometry_rejected[event.reason] += 1
-        return NOTHING
-
-    def _on_time_set_back(self, event: TimeSetBack, now: Moment) -> Handled:
-        self.gate.restart()
-        return Handled(note=Note("clock", "the clock was set back: waiting for new odometry"))
-
-    def _on_settings(self, event: SettingsChanged, now: Moment) -> Handled:
-        self.gate.settings = event.gate
-        return NOTHING
-
-    def _on_reset(self, event: Reset, now: Moment) -> Handled:
+    def _ask_for_reset(self) -> None:
         with self._lock:
             self._resetting, self._finishing = True, False
             self.backlog.clear()
         self.gate.renumber()
-        if self.gate.closed == "after_mission":
-            self.gate.open()
+        if self.gate.closed == AFTER_MISSION:
+            self.gate.closed = None
         self._anew = self.mission_state != PILOT
-        return NOTHING
+
+
+def gate_settings(values: Mapping[str, Any]) -> GateSettings:
+    """How pings are placed; ``values`` by the settings' names."""
+    return instance(GateSettings, values, workspace=Extent.of(values["workspace"]))
+
+
+def open_session(values: Mapping[str, Any]) -> Session:
+    """A session with its model from flat settings, as a node's parameters give them.
+
+    Raises:
+        InputError: a value is wrong.
+    """
+    # Here, because it loads torch: whoever opens a session may have something to do before.
+    from ..mapping import BathymetricMapper
+
+    workspace = Extent.of(values["workspace"])
+    return Session(
+        BathymetricMapper(workspace, ModelSettings.of(values), values["seed"]),
+        gate_settings(values),
+        instance(TimedBatches, values),
+        map_grid(workspace, values["resolution"]),
+        values["pilot_samples"],
+    )

@@ -6,7 +6,6 @@ import logging
 import math
 import warnings
 from dataclasses import fields
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,6 +22,7 @@ from poam_ros.planning.planners import (
     max_entropy,
     random_waypoint,
 )
+from poam_ros.settings import instance
 
 SQUARE = Extent(-30, 30, -30, 30)
 SHAPES = {
@@ -298,8 +298,8 @@ def test_every_row_gives_a_path_inside_and_follows_its_generator(name, workspace
 
 @pytest.mark.parametrize("name", PLANNERS)
 def test_a_row_takes_its_own_options_from_a_nodes_values(name):
-    values = SimpleNamespace(candidates=7, distance_weight=1, seed=3, planner=name)
-    options = PLANNERS[name].options_of(values)
+    values = {"candidates": 7, "distance_weight": 1, "seed": 3, "planner": name}
+    options = instance(PLANNERS[name].options, values)
     assert isinstance(options, PLANNERS[name].options)
     own = {"max-entropy": {"candidates": 7, "distance_weight": 1.0}, "random": {}}
     assert {f.name: getattr(options, f.name) for f in fields(options)} == own[name]

@@ -17,6 +17,7 @@ pytest.importorskip("rclpy")
 pytest.importorskip("torch")
 
 from diagnostic_msgs.msg import DiagnosticArray
+from heard import status_values
 from nav_msgs.msg import OccupancyGrid, Odometry
 from rclpy.node import Node
 from rclpy.parameter import Parameter
@@ -30,7 +31,7 @@ from poam_ros.clock import SECOND
 from poam_ros.errors import CholeskyError
 from poam_ros.gp.models import MODELS, Model
 from poam_ros.ros.clouds import read_map_cloud
-from poam_ros.ros.messages import read_diagnostics, read_report, write_odometry, write_range
+from poam_ros.ros.messages import read_report, write_odometry, write_range
 from poam_ros.ros.nodes.mapper import MapperNode
 from poam_ros.ros.qos import KEPT, LATCHED, SENSOR_PUBLISH
 from poam_ros.runs.folder import read_map, read_table
@@ -71,7 +72,7 @@ class Vehicle(Node):
         self.got["report"].append(read_report(message))
 
     def _keep_status(self, message):
-        if values := read_diagnostics(message, "mapper"):
+        if values := status_values(message, "mapper"):
             self.got["level"].append(message.status[0].level)
             self.got["status"].append(values)
 

@@ -11,6 +11,7 @@ pytest.importorskip("rclpy")
 
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped
+from heard import status_values
 from nav_msgs.msg import Odometry, Path
 from rclpy.node import Node
 from rclpy.parameter import Parameter
@@ -52,7 +53,7 @@ class Vehicle(Node):
         self.samples = self.create_publisher(UInt64, "map/samples", qos.LATCHED)
 
     def _on_report(self, message: DiagnosticArray) -> None:
-        self.reports.append(messages.read_diagnostics(message, "planner"))
+        self.reports.append(status_values(message, "planner"))
 
     def be_at(self, x: float, y: float, frame: str = "map") -> None:
         now = self.get_clock().now().nanoseconds
@@ -217,7 +218,6 @@ def test_diagnostics_say_how_the_mission_stands(ring, eventually):
     vehicle.be_at(3, 0, frame="odom")
     eventually(lambda: vehicle.reports and vehicle.reports[-1]["refused_odometry_frame"] == "1")
     report = eventually(lambda: vehicle.reports[-1]["samples"] == "7" and vehicle.reports[-1])
-    assert float(report.pop("began_s")) == pytest.approx(planner.mission.began, abs=1e-3)
     assert report == {
         "state": "pilot",
         "samples": "7",

@@ -186,7 +186,7 @@ def test_area_and_mission_end():
     gate.finish()
     gate.add_ping(ping(1.0), at(0.0))
     assert gate.rejected == {"outside_workspace": 1, "after_mission": 2}
-    gate.open()
+    gate.closed = None
     gate.add_ping(ping(0.3), at(0.0))
     assert len(take(gate, 0.0)) == 1
 
@@ -210,7 +210,7 @@ def test_every_ping_ends_in_exactly_one_heap():
         if step == 2700:
             gate.finish()
         if step == 2800:
-            gate.open()
+            gate.closed = None
         handed_out += len(take(gate, clock))
         assert gate.received == gate.accepted + gate.pending + sum(gate.rejected.values())
     assert handed_out == gate.accepted > 300

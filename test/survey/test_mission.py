@@ -161,15 +161,13 @@ def test_a_situation_is_what_a_planner_needs_to_know():
     assert make().samples_left is None
 
 
-def test_facts_before_the_begin_and_after():
+def test_facts():
     mission = make()
-    assert mission.facts()["began_s"] == ""
     mission.locate(np.array([-3.0, 0.0]), 1760000000.5)
     drive(mission, (0, 0), start=1760000001.0)
     assert mission.facts() == {
         "state": "pilot",
         "samples": 0,
-        "began_s": "1760000000.500",
         "goals_reached": 1,
         "goals_passed": 0,
         "goals_timed_out": 0,

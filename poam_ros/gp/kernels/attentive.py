@@ -1,7 +1,5 @@
 """The Attentive Kernel: compiled where it can be, in torch elsewhere."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -26,7 +24,6 @@ class AttentiveKernel(ElevationKernel):
         amplitude: initial \alpha.
         generator: draws the initial network weights; None takes torch's default generator.
         dim: D, the dimension of the inputs.
-        hidden: width of the two hidden layers.
     """
 
     is_stationary = False
@@ -39,17 +36,13 @@ class AttentiveKernel(ElevationKernel):
         num_lengthscales: int,
         amplitude: float,
         generator: torch.Generator | None = None,
-        *,
         dim: int = 2,
-        hidden: int = 10,
-        **kwargs: Any,
     ) -> None:
-        super().__init__(amplitude, **kwargs)
-        self.register_buffer(
-            "lengthscales",
-            torch.linspace(min_lengthscale, max_lengthscale, num_lengthscales, dtype=torch.float64),
-        )
-        self.network = tanh_network(dim, hidden, num_lengthscales, generator)
+        super().__init__(amplitude)
+        ends = min_lengthscale, max_lengthscale
+        lengthscales = torch.linspace(*ends, num_lengthscales, dtype=torch.float64)
+        self.register_buffer("lengthscales", lengthscales)
+        self.network = tanh_network(dim, num_lengthscales, generator)
         self.network.append(nn.Softmax(dim=-1))
 
     def weights(self, X: Tensor) -> Tensor:

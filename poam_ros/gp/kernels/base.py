@@ -1,7 +1,5 @@
 """What every covariance function of elevations has, as a gpytorch kernel."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -19,8 +17,8 @@ class ElevationKernel(Kernel):
     has_lengthscale = False
     network: nn.Sequential | None
 
-    def __init__(self, amplitude: float, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(self, amplitude: float) -> None:
+        super().__init__()
         self.register_module("network", None)
         self._register_positive("raw_amplitude", amplitude)
 
@@ -46,12 +44,7 @@ class ElevationKernel(Kernel):
         return None
 
     def forward(
-        self,
-        x1: Tensor,
-        x2: Tensor,
-        diag: bool = False,
-        base: Tensor | None = None,
-        **params: Any,
+        self, x1: Tensor, x2: Tensor, diag: bool = False, base: Tensor | None = None, **params: Any
     ) -> Tensor:
         """Covariances [..., N1, N2] of x1 [..., N1, D] and x2 [..., N2, D].
 
@@ -86,17 +79,10 @@ def grid_points(x: Tensor, y: Tensor) -> Tensor:
     return torch.stack((xx.flatten(), yy.flatten()), dim=-1)
 
 
-def tanh_network(
-    inputs: int, hidden: int, outputs: int, generator: torch.Generator | None
-) -> nn.Sequential:
-    """Two hidden tanh layers, as the paper's kernel has them."""
-    return nn.Sequential(
-        _linear(inputs, hidden, generator),
-        nn.Tanh(),
-        _linear(hidden, hidden, generator),
-        nn.Tanh(),
-        _linear(hidden, outputs, generator),
-    )
+def tanh_network(inputs: int, outputs: int, generator: torch.Generator | None) -> nn.Sequential:
+    """Two hidden tanh layers of ten units, as the paper's kernel has them."""
+    first, second = _linear(inputs, 10, generator), _linear(10, 10, generator)
+    return nn.Sequential(first, nn.Tanh(), second, nn.Tanh(), _linear(10, outputs, generator))
 
 
 def _linear(inputs: int, outputs: int, generator: torch.Generator | None) -> nn.Linear:

@@ -1,25 +1,20 @@
 """The kernels that the Attentive Kernel is compared with (Chen et al., 2022), and their table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from ..sparse.options import SparseOptions
 from .attentive import AttentiveKernel
 from .base import ElevationKernel, squared_distances, tanh_network
-
-if TYPE_CHECKING:
-    from ..sparse.options import SparseOptions
 
 
 class RBFKernel(ElevationKernel):
     """The stationary kernel: alpha exp(-|x - x'|^2 / (2 l^2)) with one lengthscale l, learned."""
 
-    def __init__(self, lengthscale: float, amplitude: float, **kwargs: Any) -> None:
-        super().__init__(amplitude, **kwargs)
+    def __init__(self, lengthscale: float, amplitude: float) -> None:
+        super().__init__(amplitude)
         self._register_positive("raw_lengthscale", lengthscale)
 
     @property
@@ -49,14 +44,10 @@ class GibbsKernel(ElevationKernel):
         max_lengthscale: float,
         amplitude: float,
         generator: torch.Generator | None = None,
-        *,
-        dim: int = 2,
-        hidden: int = 10,
-        **kwargs: Any,
     ) -> None:
-        super().__init__(amplitude, **kwargs)
+        super().__init__(amplitude)
         self.min_lengthscale, self.max_lengthscale = min_lengthscale, max_lengthscale
-        self.network = tanh_network(dim, hidden, 1, generator)
+        self.network = tanh_network(2, 1, generator)
 
     def lengthscale_at(self, X: Tensor) -> Tensor:
         """l(x) [..., N]."""
@@ -76,17 +67,10 @@ class DeepKernel(RBFKernel):
     """Deep kernel learning (Wilson et al., 2016): an RBF kernel on x + g(x), g a network."""
 
     def __init__(
-        self,
-        lengthscale: float,
-        amplitude: float,
-        generator: torch.Generator | None = None,
-        *,
-        dim: int = 2,
-        hidden: int = 10,
-        **kwargs: Any,
+        self, lengthscale: float, amplitude: float, generator: torch.Generator | None = None
     ) -> None:
-        super().__init__(lengthscale, amplitude, **kwargs)
-        self.network = tanh_network(dim, hidden, dim, generator)
+        super().__init__(lengthscale, amplitude)
+        self.network = tanh_network(2, 2, generator)
 
     def features(self, X: Tensor) -> Tensor:
         """x + g(x) [..., N, D]: a bent map of the same place."""
@@ -104,34 +88,14 @@ class DeepKernel(RBFKernel):
         return super()._covariance(F1, F1 if X2 is X1 else self.features(X2), base)
 
 
-def _attentive(options: SparseOptions, generator: torch.Generator) -> ElevationKernel:
-    return AttentiveKernel(
-        options.min_lengthscale,
-        options.max_lengthscale,
-        options.num_lengthscales,
-        options.amplitude,
-        generator,
-    )
-
-
-def _rbf(options: SparseOptions, generator: torch.Generator) -> ElevationKernel:
-    return RBFKernel(options.max_lengthscale, options.amplitude)
-
-
-def _gibbs(options: SparseOptions, generator: torch.Generator) -> ElevationKernel:
-    return GibbsKernel(
-        options.min_lengthscale, options.max_lengthscale, options.amplitude, generator
-    )
-
-
-def _deep(options: SparseOptions, generator: torch.Generator) -> ElevationKernel:
-    return DeepKernel(options.max_lengthscale, options.amplitude, generator)
-
-
 #: The kernels by name. RBF and deep kernel start at the largest lengthscale, as published.
 KERNELS: dict[str, Callable[[SparseOptions, torch.Generator], ElevationKernel]] = {
-    "attentive": _attentive,
-    "rbf": _rbf,
-    "gibbs": _gibbs,
-    "deep": _deep,
+    "attentive": lambda o, generator: AttentiveKernel(
+        o.min_lengthscale, o.max_lengthscale, o.num_lengthscales, o.amplitude, generator
+    ),
+    "rbf": lambda o, _: RBFKernel(o.max_lengthscale, o.amplitude),
+    "gibbs": lambda o, generator: GibbsKernel(
+        o.min_lengthscale, o.max_lengthscale, o.amplitude, generator
+    ),
+    "deep": lambda o, generator: DeepKernel(o.max_lengthscale, o.amplitude, generator),
 }

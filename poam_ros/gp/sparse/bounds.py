@@ -75,9 +75,8 @@ def online_elbo_loss(
     Raises:
         CholeskyError: if Kuu is beyond repair.
     """
-    if old is None:
-        return _Collapsed.apply(Kuu, Kuf, kff, noise, y, None, None, None, factorise)
-    return _Collapsed.apply(Kuu, Kuf, kff, noise, y, old.Kuo, old.Koo, old.pseudo, factorise)
+    at_old = (None, None, None) if old is None else old
+    return _Collapsed.apply(Kuu, Kuf, kff, noise, y, *at_old, factorise)
 
 
 class _Collapsed(torch.autograd.Function):
@@ -144,14 +143,9 @@ class _Collapsed(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, G: Tensor) -> tuple[Tensor | None, ...]:
         scale = -G / ctx.count
-        dKuu, dKuf, dkff, dnoise, dKuo, dKoo = ctx.saved_tensors
-        return (
-            *(scale * gradient for gradient in (dKuu, dKuf, dkff, dnoise)),
-            None,
-            *(None if gradient is None else scale * gradient for gradient in (dKuo, dKoo)),
-            None,
-            None,
-        )
+        gradients = (None if saved is None else scale * saved for saved in ctx.saved_tensors)
+        dKuu, dKuf, dkff, dnoise, dKuo, dKoo = gradients
+        return dKuu, dKuf, dkff, dnoise, None, dKuo, dKoo, None, None
 
 
 def _congruent(W: Tensor, L: Tensor) -> Tensor:

@@ -4,8 +4,6 @@ The functions are named, and looked up when a model is built (``recipe.Recipe``)
 needs no torch.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 
@@ -46,29 +44,16 @@ METHODS: dict[str, Method] = {
     "pam": Method("pivoted_from_all", "update_full", constant_time=False),
     # Batch methods, fitted again with every batch
     "sgpr": Method(
-        "pivoted_from_all",
-        "update_full",
-        "collapsed_elbo",
-        train_first=True,
-        constant_time=False,
+        "pivoted_from_all", "update_full", "collapsed_elbo", train_first=True, constant_time=False
     ),
     "gpr": Method(
-        "all_data",
-        "update_full",
-        "marginal_likelihood",
-        train_first=True,
-        constant_time=False,
+        "all_data", "update_full", "marginal_likelihood", train_first=True, constant_time=False
     ),
     # Everything by gradient
     "svgp": Method("kept", "keep_learned", "whitened_elbo", learns=_ZQ),
     # Online baselines, as they were published and improved (++)
     "ssgp": Method(
-        "resampled",
-        "update_ssgp",
-        "online_elbo",
-        train="lbfgs",
-        learns=_Z,
-        train_first=True,
+        "resampled", "update_ssgp", "online_elbo", train="lbfgs", learns=_Z, train_first=True
     ),
     "ssgp++": Method("pivoted_from_old_and_new", "update_ssgp", "online_elbo"),
     "ovc": Method("pivoted_from_old_and_new", "update_ovc", learns=_Z),
@@ -78,12 +63,7 @@ METHODS: dict[str, Method] = {
     # Ablations of POAM
     "poam-z-opt": Method("kept", "update_poam", learns=_Z),
     "poam-z-rand": Method("random_from_old_and_new", "update_poam"),
-    "poam-var-opt": Method(
-        "pivoted_from_old_and_new",
-        "keep_learned",
-        "whitened_elbo",
-        learns=_Q,
-    ),
+    "poam-var-opt": Method("pivoted_from_old_and_new", "keep_learned", "whitened_elbo", learns=_Q),
     "poam-var-ssgp": Method("pivoted_from_old_and_new", "update_ssgp"),
     "poam-online-elbo": Method("pivoted_from_old_and_new", "update_poam", "online_elbo"),
 }

@@ -117,17 +117,17 @@ class SparseGP(nn.Module):
             ValueError: if X has the wrong shape, or there is no posterior yet.
             CholeskyError: if Kuu is beyond repair.
         """
-        if self.q is None:
-            raise ValueError("SparseGP.predict: no data yet, expected an update before")
+        predictor = self._shared("predict")
         if X.ndim != 2 or X.shape[1] != self.Z.shape[1]:
             raise ValueError(
                 f"SparseGP.predict: expected X [N, {self.Z.shape[1]}], got {list(X.shape)}"
             )
         mean, variance = X.new_empty(len(X)), X.new_empty(len(X))
-        predictor = self._shared()
         for start in range(0, len(X), chunk):
             part = slice(start, start + chunk)
-            mean[part], variance[part] = self._predict_chunk(X[part], predictor)
+            Kuf = self.kernel.forward(predictor.Z, X[part])
+            kff = self.kernel.forward(X[part], X[part], diag=True)
+            mean[part], variance[part] = self._marginals(Kuf, kff, predictor)
         return Prediction(mean, variance + self.noise if noise else variance)
 
     @torch.no_grad()
@@ -142,10 +142,8 @@ class SparseGP(nn.Module):
             ValueError: if there is no posterior yet.
             CholeskyError: if Kuu is beyond repair.
         """
-        if self.q is None:
-            raise ValueError("SparseGP.predict_grid: no data yet, expected an update before")
+        predictor = self._shared("predict_grid")
         mean, variance = x.new_empty(len(y), len(x)), x.new_empty(len(y), len(x))
-        predictor = self._shared()
         for row in range(0, len(y), tile[0]):
             for column in range(0, len(x), tile[1]):
                 part = (slice(row, row + tile[0]), slice(column, column + tile[1]))
@@ -164,16 +162,10 @@ class SparseGP(nn.Module):
             ValueError: if there is no posterior yet.
             CholeskyError: if Kuu is beyond repair.
         """
-        if self.q is None:
-            raise ValueError("SparseGP.covariance: no data yet, expected an update before")
-        predictor = self._shared()
+        predictor = self._shared("covariance")
         Kuf = self.kernel.forward(predictor.Z, X)
         covariance = self.kernel.forward(X, X) - predictor.Q.congruent_(Kuf)
         return add_jitter(covariance, self.noise.item()) if noise else covariance
-
-    def _predict_chunk(self, X: Tensor, predictor: _Predictor) -> tuple[Tensor, Tensor]:
-        Kuf = self.kernel.forward(predictor.Z, X)
-        return self._marginals(Kuf, self.kernel.forward(X, X, diag=True), predictor)
 
     def _marginals(self, Kuf: Tensor, kff: Tensor, predictor: _Predictor) -> tuple[Tensor, Tensor]:
         """Mean Kfu c and variance kff - diag(Kfu Q Kuf), both [N]; Kuf [M, N] is overwritten."""
@@ -181,9 +173,10 @@ class SparseGP(nn.Module):
         # Rounding may leave a variance just below zero next to a noise-free datum.
         return mean, (kff - predictor.Q.quadratic_(Kuf)).clamp_min(0.0)
 
-    def _shared(self) -> _Predictor:
+    def _shared(self, caller: str) -> _Predictor:
+        if self.q is None:
+            raise ValueError(f"SparseGP.{caller}: no data yet, expected an update before")
         if self._predictor is None:
-            assert self.q is not None
             L = self.prior()[1].L
             # Q = L^-T (I - L^-1 S L^-T) L^-1: the difference is taken where all is of size one.
             root = trsm(L, self.q.root)

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..data import Dataset
+from ..kernels.base import ElevationKernel
 from ..linalg.factors import add_jitter
 from .bounds import PseudoData
 from .inducing import Candidates, Inducing
 from .model import Posterior, SparseGP
+from .options import SparseOptions
 from .state import packed, parameters_of, put_parameters, unpacked
 from .variational import Epoch
-
-if TYPE_CHECKING:
-    from ..kernels.base import ElevationKernel
-    from .options import SparseOptions
 
 
 def make_optimizer(model: SparseGP, options: SparseOptions) -> torch.optim.Adam:

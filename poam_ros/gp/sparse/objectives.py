@@ -1,7 +1,5 @@
 """The mini-batch ELBO, with q(u) fixed or learned."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -46,7 +44,7 @@ def elbo_loss(
     Raises:
         CholeskyError: if Kuu is beyond repair.
     """
-    return _Elbo.apply(Kuu, Kuf, kff, noise, y, q.m, q.root, q.logdet, num_data, factorise)
+    return _Elbo.apply(Kuu, Kuf, kff, noise, y, q, num_data, factorise)
 
 
 def whitened_elbo_loss(
@@ -100,25 +98,23 @@ class _Elbo(torch.autograd.Function):
         kff: Tensor,
         noise: Tensor,
         y: Tensor,
-        m: Tensor,
-        root: Tensor,
-        logdet: Tensor,
+        q: Posterior,
         num_data: int,
         factorise: Factorise,
     ) -> Tensor:
         B, s2 = Kuf.shape[1], noise.item()
         L = factorise(Kuu, "Kuu of the M-step").L
         C = mirrored_(potri(L))
-        A, c = symm(C, Kuf), C @ m
-        CR = trmm(C, root)
+        A, c = symm(C, Kuf), C @ q.m
+        CR = trmm(C, q.root)
         N = syrk(CR, -1.0, onto=C)
         NKuf = symm(N, Kuf)
         mu, v = Kuf.mT @ c, kff - (NKuf * Kuf).sum(0)
         error = y - mu
         quadratic = (error.square() + v).mean().item()
         fit = 0.5 * (math.log(2 * math.pi * s2) + quadratic / s2)
-        trace = torch.dot(CR.flatten(), root.flatten()) + m @ c
-        kl = 0.5 * (trace - len(m) + 2 * L.diagonal().log().sum() - logdet)
+        trace = torch.dot(CR.flatten(), q.root.flatten()) + q.m @ c
+        kl = 0.5 * (trace - len(c) + 2 * L.diagonal().log().sum() - q.logdet)
 
         g, h = -error / (s2 * B), 0.5 / (s2 * B)
         # mu and v pull on Kuf directly, and on Kuu through C: dKuu -= sym(X A^T)
@@ -135,4 +131,4 @@ class _Elbo(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, G: Tensor) -> tuple[Tensor | None, ...]:
         dKuu, dKuf, dkff, dnoise = ctx.saved_tensors
-        return G * dKuu, G * dKuf, G * dkff, G * dnoise, *[None] * 6
+        return G * dKuu, G * dKuf, G * dkff, G * dnoise, *[None] * 4

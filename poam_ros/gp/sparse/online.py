@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,12 +17,10 @@ from .inducing import Choice
 from .methods import Method
 from .model import Posterior, SparseGP
 from .mstep import Context, Learned, MStep, make_optimizer
+from .options import SparseOptions
 from .recipe import Recipe
 from .state import packed, parameters_of, put_parameters, unpacked
 from .variational import Epoch, Evidence
-
-if TYPE_CHECKING:
-    from .options import SparseOptions
 
 
 def build(
@@ -161,16 +158,10 @@ class OnlineSparseGP:
         )
 
     def _choice(self, new: Dataset) -> Choice:
-        options, Z_old = self.options, new.X[:0] if self.epoch is None else self.model.Z
-        return Choice(
-            self.model.kernel,
-            Z_old,
-            new.X,
-            self.data.X,
-            options.num_inducing,
-            options.tolerance,
-            self._generators["inducing"],
-        )
+        Z_old = new.X[:0] if self.epoch is None else self.model.Z
+        num_inducing, tolerance = self.options.num_inducing, self.options.tolerance
+        kernel, generator = self.model.kernel, self._generators["inducing"]
+        return Choice(kernel, Z_old, new.X, self.data.X, num_inducing, tolerance, generator)
 
     def _e_step(self, context: Context) -> None:
         """q(u) as the learned hyperparameters, and Z, have it now."""
@@ -186,14 +177,8 @@ class OnlineSparseGP:
         """The M-step; returns the losses."""
         if self._learned is None:
             self._learned = Learned.of(self.model, self.recipe.learns, self.options.learning_rate)
-        step = MStep(
-            self.model,
-            context,
-            self.data,
-            self._learned,
-            self.options.minibatch,
-            self._generators["minibatches"],
-        )
+        minibatch, generator = self.options.minibatch, self._generators["minibatches"]
+        step = MStep(self.model, context, self.data, self._learned, minibatch, generator)
         losses = self.recipe.train(step, self.recipe.objective, self._optimizer, steps)
         self._learned.hand_over(self.model)
         return losses

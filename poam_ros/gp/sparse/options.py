@@ -1,7 +1,5 @@
 """The options of the inducing-point models. Imports no torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ...errors import InputError

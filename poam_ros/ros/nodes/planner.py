@@ -1,11 +1,10 @@
 """The planner node: pilot survey, waypoints from the map, and the mission's state."""
 
-from __future__ import annotations
-
 import math
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from ...maps import ElevationMap
 from ...planning.pilots import PILOTS
 from ...planning.planners import PLANNERS
 from ...planning.views import GridView
+from ...settings import instance
 from ...survey.mission import DONE, PILOT, Mission
 from .. import clouds, messages, qos
 from ..parameters import PLANNER
@@ -85,10 +85,8 @@ class PlannerNode(NodeShell):
         subscribe(self, Odometry, "odom", self._on_odometry, qos.SENSOR_READ)
         self.create_subscription(PointCloud2, "map/points", self._on_map, qos.LATCHED)
         self.create_subscription(UInt64, "map/samples", self._on_samples, qos.LATCHED)
-        self.create_service(Trigger, "~/pause", lambda _, response: self._answer("pause", response))
-        self.create_service(
-            Trigger, "~/resume", lambda _, response: self._answer("resume", response)
-        )
+        for name in ("pause", "resume"):
+            self.create_service(Trigger, f"~/{name}", partial(self._answer, name))
         self.create_timer(GOAL_PERIOD, self._on_timer)
         self.create_timer(REPORT_PERIOD, self._report, clock=self.steady)
         self._announce()
@@ -151,7 +149,8 @@ class PlannerNode(NodeShell):
         view = GridView(latest, mission.track.since(latest.stamp_ns / SECOND))
         situation = mission.situation(self._yaw, self.values.max_speed)
         try:
-            return planner.plan(view, situation, planner.options_of(self.values), self._rng)
+            options: Any = instance(planner.options, vars(self.values))
+            return planner.plan(view, situation, options, self._rng)
         except InputError as error:
             self.refusals.add("map_unusable", f"no waypoint from this map: {error}")
             return None
@@ -203,7 +202,9 @@ class PlannerNode(NodeShell):
         frame = self.values.frame_id
         self._goals.publish(messages.write_pose(goal.tolist(), self.now_ns, frame, self._z, yaw))
 
-    def _answer(self, service: str, response: Trigger.Response) -> Trigger.Response:
+    def _answer(
+        self, service: str, _: Trigger.Request, response: Trigger.Response
+    ) -> Trigger.Response:
         """Pause or resume."""
         response.success, response.message = getattr(self.mission, service)()
         self._announce()
@@ -214,11 +215,10 @@ class PlannerNode(NodeShell):
         mission = self.mission
         silent = time.monotonic() - self._heard > ODOMETRY_PATIENCE
         if silent:
+            sources = self.resolve_topic_name("odom")
+            sources += " and for /clock" if self.now_ns == 0 else ""
             self.get_logger().warning(
-                "no odometry: waiting for it on "
-                + self.resolve_topic_name("odom")
-                + (" and for /clock" if self.now_ns == 0 else ""),
-                throttle_duration_sec=10.0,
+                f"no odometry: waiting for it on {sources}", throttle_duration_sec=10.0
             )
         text = "waiting for the first map" if mission.waits_for_map else mission.state
         if silent:

@@ -17,7 +17,7 @@
 #define MAX_TILE 64 /* rows and columns of a piece of a grid */
 #define MIRROR_TILE 16
 #define UNROLL 4    /* vectors at a time: enough independent work to hide latencies */
-#define INLINE static inline __attribute__((always_inline))
+#define INLINE static inline __attribute__((always_inline)) TARGET
 #define PASTE(name, lanes) name##_##lanes
 #define EXPANDED(name, lanes) PASTE(name, lanes)
 #define FOR_LANES(name) EXPANDED(name, LANES)
@@ -59,36 +59,21 @@ static const double EXP2[] = {
 #define LOG2_E 0x1.71547652b82fep0
 
 #define LANES 2 /* SSE2, NEON */
+#define TARGET
 #include "attentive.c"
 #undef LANES
 
 #if defined(__x86_64__)
-#ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#endif
+#undef TARGET
 #define LANES 4
+#define TARGET __attribute__((target("avx2,fma")))
 #include "attentive.c"
 #undef LANES
-#ifdef __clang__
-#pragma clang attribute pop
-#pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma"))), \
-                             apply_to = function)
-#else
-#pragma GCC pop_options
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512dq,avx512vl,avx2,fma")
-#endif
+#undef TARGET
 #define LANES 8
+#define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma")))
 #include "attentive.c"
 #undef LANES
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
 #define DISPATCH(name, ...) \
     (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && \
              __builtin_cpu_supports("avx512vl") \
@@ -268,7 +253,7 @@ INLINE void FOR_LANES(pairs)(const Problem *q, const double *rates, int64_t i, V
     }
 }
 
-static void FOR_LANES(forward)(const Problem *q, int symmetric, double *restrict K)
+static TARGET void FOR_LANES(forward)(const Problem *q, int symmetric, double *restrict K)
 {
     V X2[MAX_DIM][UNROLL], W2[MAX_BASES][UNROLL], E[MAX_BASES][UNROLL], s[UNROLL], b[UNROLL];
     double rates[MAX_BASES];
@@ -372,7 +357,7 @@ INLINE double FOR_LANES(gradient)(const Problem *q, int symmetric, const double 
     return damplitude;
 }
 
-static double FOR_LANES(backward)(const Problem *q, int symmetric, const double *G, double *dW1,
+static TARGET double FOR_LANES(backward)(const Problem *q, int symmetric, const double *G, double *dW1,
                                   double *dW2, double *dX1, double *dX2)
 {
     return dX1 ? FOR_LANES(gradient)(q, symmetric, G, dW1, dW2, dX1, dX2, 1)
@@ -394,7 +379,7 @@ INLINE void FOR_LANES(axis)(const Plan *plan, const double *rates, double from, 
     }
 }
 
-static void FOR_LANES(grid)(const GridProblem *q, double *restrict K)
+static TARGET void FOR_LANES(grid)(const GridProblem *q, double *restrict K)
 {
     double Ex[MAX_BASES][MAX_TILE], Ey[MAX_BASES][MAX_TILE], rates[MAX_BASES];
     const int64_t bases = q->plan.bases, cells = q->rows * q->columns;
