@@ -5,6 +5,8 @@ waypoint, and the planner then asks the model itself. By ``deployed`` it is what
 do: batches close by number and time, and the planner has the latest map and its own newer track.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Iterator, Sequence
 from time import perf_counter

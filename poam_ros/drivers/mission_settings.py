@@ -1,5 +1,7 @@
 """What makes a mission in lock-step, but for its terrain."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 
 from ..geometry import Extent, map_grid

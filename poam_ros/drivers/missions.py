@@ -1,5 +1,7 @@
 """A mission in lock-step and the folder that it leaves."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path

@@ -1,5 +1,7 @@
 """A survey from a record of what happened: the same pings, the same refusals, the same samples."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 
 from ..clock import Moment

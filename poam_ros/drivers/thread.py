@@ -1,5 +1,7 @@
 """A survey beside callbacks: they hand over what happens, a thread of its own runs the model."""
 
+from __future__ import annotations
+
 import logging
 import threading
 import traceback

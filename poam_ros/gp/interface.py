@@ -1,5 +1,7 @@
 """What mapping needs of a map model. All in scaled units: X in [-1, 1], y standardised."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol

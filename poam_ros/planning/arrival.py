@@ -1,5 +1,7 @@
 """When a waypoint counts as reached, whatever moves the vehicle. Numpy only."""
 
+from __future__ import annotations
+
 import math
 from typing import Literal
 

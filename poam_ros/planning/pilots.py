@@ -1,5 +1,7 @@
 """Pilot surveys: the waypoints a mission begins with, before there is a map. Numpy only."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 

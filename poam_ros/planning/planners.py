@@ -4,6 +4,8 @@ A planner is a row of ``PLANNERS``, with options of its own. It knows no model a
 draws from the generator it is given.
 """
 
+from __future__ import annotations
+
 import logging
 import math
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """What a planner sees of a map: a published one, or the model itself. Numpy only."""
 
+from __future__ import annotations
+
 from typing import Protocol
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Grids as messages and back: organised clouds, pictures, support points. Pure functions."""
 
+from __future__ import annotations
+
 import array
 from collections.abc import Mapping
 

@@ -1,5 +1,7 @@
 """What the mapper says of itself, once a second and with every map."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from diagnostic_msgs.msg import DiagnosticStatus

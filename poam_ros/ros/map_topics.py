@@ -1,5 +1,7 @@
 """The mapper's outgoing topics: full-precision map, pictures of it, its support points."""
 
+from __future__ import annotations
+
 import numpy as np
 from nav_msgs.msg import OccupancyGrid
 from rclpy.node import Node

@@ -1,5 +1,7 @@
 """Messages to arrays and back. Pure functions; no node, no topic, no state."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, fields

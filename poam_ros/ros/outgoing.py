@@ -1,5 +1,7 @@
 """What the simulator sends: clock, odometry, pings, transforms and its terrain."""
 
+from __future__ import annotations
+
 import math
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The parameters of every node, one table each: what rooms below declare, and the node's own."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 from ..drivers.mission_settings import MissionSettings

@@ -1,5 +1,7 @@
 """The tables of parameters as files: config/*.yaml and docs/parameters.md."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 
 from ..settings import Setting, Value

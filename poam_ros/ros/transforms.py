@@ -1,5 +1,7 @@
 """Odometry from another frame into the map's, by tf2 where it is installed."""
 
+from __future__ import annotations
+
 import importlib
 import math
 from dataclasses import replace

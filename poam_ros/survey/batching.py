@@ -1,5 +1,7 @@
 """When the samples that wait for the model become a batch."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Protocol
 

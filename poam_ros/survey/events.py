@@ -3,6 +3,8 @@
 ``VehicleState`` and ``RawPing`` are events as they are.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from typing import NamedTuple
 

@@ -5,6 +5,8 @@ brackets its time of measurement, and is placed by interpolation. Every ping end
 three heaps, so that always ``received = accepted + pending + sum of rejected``.
 """
 
+from __future__ import annotations
+
 import math
 from collections import Counter, deque
 from dataclasses import dataclass

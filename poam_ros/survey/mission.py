@@ -1,5 +1,7 @@
 """The mission's states and goals, from positions, maps and counts. No rclpy."""
 
+from __future__ import annotations
+
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Mapping

@@ -1,5 +1,7 @@
 """Where the vehicle was, when: odometry in the order of its stamps, interpolated. Knows no ROS."""
 
+from __future__ import annotations
+
 import math
 from bisect import bisect_left
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """What a node was sent and could not take: counted by reason, and said, but not all the time."""
 
+from __future__ import annotations
+
 import math
 import time
 from collections import Counter

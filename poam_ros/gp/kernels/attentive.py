@@ -1,5 +1,7 @@
 """The Attentive Kernel: compiled where it can be, in torch elsewhere."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import torch

@@ -1,5 +1,7 @@
 """What every covariance function of elevations has, as a gpytorch kernel."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import torch

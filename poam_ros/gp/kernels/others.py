@@ -1,5 +1,7 @@
 """The kernels that the Attentive Kernel is compared with (Chen et al., 2022), and their table."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import torch

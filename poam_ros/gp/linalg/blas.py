@@ -10,6 +10,8 @@ there, and what stands left of a matrix here stands right of it there. Of a symm
 result only the lower triangle is meant, which saves half the operations.
 """
 
+from __future__ import annotations
+
 import ctypes
 from collections.abc import Callable
 from functools import cache

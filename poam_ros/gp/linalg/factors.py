@@ -5,6 +5,8 @@ Every prior covariance of inducing outputs carries the same small jitter on its 
 Only if that is not enough does ``cholesky`` add more, and it says how much.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import NamedTuple
 

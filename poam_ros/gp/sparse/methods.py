@@ -4,6 +4,8 @@ The functions are named, and looked up when a model is built (``recipe.Recipe``)
 needs no torch.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 

@@ -1,5 +1,7 @@
 """The mini-batch ELBO, with q(u) fixed or learned."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from typing import Any

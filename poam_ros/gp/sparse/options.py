@@ -1,5 +1,7 @@
 """The options of the inducing-point models. Imports no torch."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from ...errors import InputError

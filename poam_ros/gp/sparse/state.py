@@ -1,5 +1,7 @@
 """The parts of a model's state as nested mappings of tensors and numbers, and back."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any

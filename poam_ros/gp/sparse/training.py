@@ -1,5 +1,7 @@
 """What an M-step minimises, and how: steps of Adam on mini-batches, or other methods' ways."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import numpy as np

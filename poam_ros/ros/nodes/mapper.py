@@ -1,5 +1,7 @@
 """The mapper node: odometry and pings in, an elevation map with its uncertainty out."""
 
+from __future__ import annotations
+
 import sys
 import time
 from collections import Counter

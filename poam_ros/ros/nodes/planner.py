@@ -1,5 +1,7 @@
 """The planner node: pilot survey, waypoints from the map, and the mission's state."""
 
+from __future__ import annotations
+
 import math
 import sys
 import time

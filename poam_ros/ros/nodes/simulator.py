@@ -1,5 +1,7 @@
 """The simulator node: takes a real vehicle's place, and drives simulated time. Holds no maths."""
 
+from __future__ import annotations
+
 import sys
 import time
 from collections.abc import Sequence

@@ -4,6 +4,8 @@ The library is built with the package where there is a C compiler (see setup.py)
 variable ``POAM_NATIVE=0`` leaves it aside.
 """
 
+from __future__ import annotations
+
 import ctypes
 import os
 from collections.abc import Iterator
