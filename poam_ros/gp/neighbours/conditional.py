@@ -93,14 +93,14 @@ def gradient(kernel: Kernel, sites: Sites, left_out: Tensor, neighbours: Tensor)
     """
     if native.usable(neighbours.shape[1]):
         return Gradient(*native.gradient(kernel, sites, left_out, neighbours))
-    leaves = [t.detach().requires_grad_() for t in (kernel.F, kernel.exponent, kernel.noise)]
-    learned = Kernel(*leaves, kernel.lengths, kernel.mean_precision)
+    F, exponent, noise = leaves = [
+        t.detach().requires_grad_() for t in (kernel.F, kernel.exponent, kernel.noise)
+    ]
+    learned = Kernel(F, exponent, noise, kernel.lengths, kernel.mean_precision)
     with torch.enable_grad():
         system = _system(learned, sites, sites.x[left_out], neighbours)
         mean, variance, jitter = _with_gradient(system, kernel.mean_precision)
-        loss = log_loss(
-            sites.y[left_out], mean, variance + leaves[2] * sites.noise[left_out]
-        ).mean()
+        loss = log_loss(sites.y[left_out], mean, variance + noise * sites.noise[left_out]).mean()
         dF, dexponent, dnoise = torch.autograd.grad(loss, leaves)
     return Gradient(loss.item(), dF, dexponent.item(), dnoise.item(), jitter)
 

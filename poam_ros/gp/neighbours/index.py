@@ -83,9 +83,9 @@ class PlainIndex:
         if cells != self._cells:
             self._cells, first = cells, 0
             self._buckets = _empty(cells)
-        x, number = self._x[first : self._count], self._numbers[first : self._count]
+        placed, number = self._x[first : self._count], self._numbers[first : self._count]
         for level, buckets in enumerate(self._buckets):
-            columns, rows = self._cell(x, level).T
+            columns, rows = self._cell(placed, level).T
             side, part = _cells_at(cells, level), (number * 4**level).astype(np.int64)
             for site, bucket in enumerate(((part * side + rows) * side + columns).tolist(), first):
                 buckets[bucket].append(site)

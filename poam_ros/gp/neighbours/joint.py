@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
-from ..linalg.factors import cholesky, solve_lower
+from ..linalg.factors import cholesky
 from .conditional import Kernel, Sites
 from .fields import interpolate
 from .kernel import covariance, local
@@ -42,5 +43,5 @@ def joint_covariance(kernel: Kernel, sites: Sites, x: Tensor, neighbours: Tensor
     cross = covariance(here, at_sites, x, at_x, g) + trend
     prior = covariance(x, at_x, x, at_x, g, same=True) + trend
     L, jitter = cholesky(K, "covariance of the neighbours")
-    half = solve_lower(L, cross)
+    half = torch.linalg.solve_triangular(L, cross, upper=False)
     return Joint(prior - half.mT @ half, jitter)
