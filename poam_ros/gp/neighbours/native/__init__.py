@@ -65,7 +65,7 @@ def _declared() -> tuple[Any, Any]:
         return None, None
     pointer, integer, real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
     grid, problem = ctypes.POINTER(_Grid), ctypes.POINTER(_Problem)
-    search.search_add.argtypes = (grid, pointer, pointer, integer, integer)
+    search.search_add.argtypes = (grid, pointer, pointer, pointer, integer, integer)
     search.search_add.restype = None
     search.search_spread.argtypes = (
         grid, pointer, pointer, integer, integer, integer, real, real, integer, integer, pointer,
@@ -128,13 +128,21 @@ class Index:
             self._numbers = np.concatenate([self._numbers[:first], np.empty(room)])
         self._x[first : self._count] = x.numpy()
         self._numbers[first : self._count] = numbers(first, len(x))
-        cells = cells_for(self._count)
+        cells, order = cells_for(self._count), None
         if cells != self._grid.cells:
             first = 0
             self._lay_out(cells)
+            # Neighbours on the ground lie side by side in memory then.
+            column, row = np.clip((self._x[: self._count] + 1) * (0.5 * cells), 0, cells - 1).T
+            order = np.argsort(np.floor(row) * cells + column, kind="stable")
         self._make_room(self._count - first)
         _search.search_add(
-            self._grid, self._x.ctypes.data, self._numbers.ctypes.data, first, self._count
+            self._grid,
+            self._x.ctypes.data,
+            self._numbers.ctypes.data,
+            None if order is None else order.ctypes.data,
+            first,
+            self._count,
         )
 
     def spread(self, x: Tensor, k: int, pool: int, share: Share, but: Tensor | None) -> Tensor:

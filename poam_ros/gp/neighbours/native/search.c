@@ -89,13 +89,16 @@ static void add(Grid *grid, int32_t *head, const double *at, double number, int6
     bucket->site[slot] = (int32_t)site;
 }
 
-/* Take the sites from first to end: x [end, 2], number [end]. There is room. */
-void search_add(Grid *grid, const double *x, const double *number, int64_t first, int64_t end)
+/* Take the sites from first to end, in the given order or in their own: x [end, 2], number [end].
+ * There is room. */
+void search_add(Grid *grid, const double *x, const double *number, const int64_t *order,
+                int64_t first, int64_t end)
 {
     for (int64_t level = 0; level < LEVELS; level++) {
         const int64_t cells = cells_at(grid, level);
         const double parts = (double)((int64_t)1 << 2 * level);
-        for (int64_t site = first; site < end; site++) {
+        for (int64_t i = first; i < end; i++) {
+            const int64_t site = order ? order[i] : i;
             const double *at = x + 2 * site;
             const int64_t heads = heads_of(grid, level, (int64_t)(number[site] * parts));
             const int64_t cell = cell_of(cells, at[1]) * cells + cell_of(cells, at[0]);
