@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...errors import CholeskyError
 from ...maps import UpdateReport
 from ..data import Dataset, Prediction
 from ..interface import ModelState
@@ -70,7 +69,7 @@ class NeighbourGP:
             stored = perf_counter()
             steps = self._steps(first=count == 0)
             loss = self._train(steps)
-        except CholeskyError:
+        except BaseException:
             self._learned, self._kernel = before, None
             self._trainer.generator.set_state(generator)
             self._store.restore(self.data[:count])
@@ -84,7 +83,7 @@ class NeighbourGP:
         start = perf_counter()
         try:
             loss = self._train(steps if len(self._store) else 0)
-        except CholeskyError:
+        except BaseException:
             self._learned, self._kernel = before, None
             self._trainer.generator.set_state(generator)
             raise
