@@ -62,7 +62,7 @@ def backend(request, monkeypatch):
 def test_conditional_is_a_dense_gaussian_process_of_its_neighbours(queries):
     kernel, sites = rough_kernel(), sites_at(scattered(300, 2).X)
     x = 1.3 * scattered(queries, 3).X
-    near = PlainIndex_of(sites.x).spread(x, 24, 96, EVERYTHING, None)
+    near = indexed(sites.x).spread(x, 24, 96, EVERYTHING, None)
     near[0, 5:] = -1
     found = condition(kernel, sites, x, near)
     for i in range(queries):
@@ -71,7 +71,7 @@ def test_conditional_is_a_dense_gaussian_process_of_its_neighbours(queries):
         assert found.variance[i].item() == pytest.approx(variance.item(), abs=1e-9)
 
 
-def PlainIndex_of(X):
+def indexed(X):
     index = PlainIndex()
     index.add(X)
     return index
@@ -91,7 +91,7 @@ def test_without_neighbours_it_is_the_prior():
 def test_gradient_is_that_through_the_solve():
     kernel, sites = rough_kernel(), sites_at(scattered(200, 2).X)
     left_out = torch.tensor([3, 50, 3, 120, 7, 8, 9, 10, 199, 0, 77])
-    near = PlainIndex_of(sites.x).spread(sites.x[left_out], 24, 96, Share(0.1, 0.8), left_out)
+    near = indexed(sites.x).spread(sites.x[left_out], 24, 96, Share(0.1, 0.8), left_out)
     near[2, 4:] = -1
     leaves = [t.clone().requires_grad_() for t in (kernel.F, kernel.exponent, kernel.noise)]
     learned = Kernel(*leaves, kernel.lengths, kernel.mean_precision)
@@ -116,7 +116,7 @@ def test_gradient_where_lengthscales_are_held_and_where_there_is_no_anisotropy()
     F[::2, 2:] = 0.0
     kernel = Kernel(F, kernel.exponent, kernel.noise, LENGTHS, 0.05)
     sites, left_out = sites_at(scattered(100, 2).X), torch.arange(20)
-    near = PlainIndex_of(sites.x).spread(sites.x[left_out], 24, 96, EVERYTHING, left_out)
+    near = indexed(sites.x).spread(sites.x[left_out], 24, 96, EVERYTHING, left_out)
     leaf = F.clone().requires_grad_()
     learned = Kernel(leaf, kernel.exponent, kernel.noise, LENGTHS, 0.05)
     losses = []
@@ -150,9 +150,9 @@ def test_network_gradient_is_that_of_autograd():
 def test_compiled_equals_torch(seed, monkeypatch):
     kernel, sites = rough_kernel(seed, 0.7), sites_at(scattered(500, seed).X)
     x = torch.cat([2 * scattered(60, 9).X, torch.tensor([[50.0, 0.0], [0.0, -1e6]]).double()])
-    near = PlainIndex_of(sites.x).spread(x, 24, 96, EVERYTHING, None)
+    near = indexed(sites.x).spread(x, 24, 96, EVERYTHING, None)
     left_out = torch.arange(0, 500, 7)
-    others = PlainIndex_of(sites.x).spread(sites.x[left_out], 24, 96, Share(0.5, 0.3), left_out)
+    others = indexed(sites.x).spread(sites.x[left_out], 24, 96, Share(0.5, 0.3), left_out)
     compiled = condition(kernel, sites, x, near), gradient(kernel, sites, left_out, others)
     monkeypatch.setattr(conditional.native, "usable", lambda neighbours: False)
     plain = condition(kernel, sites, x, near), gradient(kernel, sites, left_out, others)
