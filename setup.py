@@ -30,15 +30,24 @@ TEST = ["pytest>=7.4"]
 DEV = ["ruff>=0.15", "mypy>=1.11", "colcon-common-extensions>=0.3", "catkin-pkg>=1.0"]
 
 # Plain C that is called through ctypes. Optional: without a compiler torch does the same, slower.
-# No processor flags: the source picks what the processor has when it is loaded.
-NATIVE = Extension(
-    f"{NAME}.gp.kernels.native._attentive",
-    sources=[f"{NAME}/gp/kernels/native/attentive.c"],
-    extra_compile_args=[
-        "-O3", "-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
-    ],
-    optional=True,
-)  # fmt: skip
+# No processor flags: the sources pick what the processor has when they are loaded. ``contract``:
+# whether products and sums may be fused; distances that tie must tie as they do in NumPy.
+NATIVE = [
+    Extension(
+        f"{NAME}.gp.{folder}.native._{source}",
+        sources=[f"{NAME}/gp/{folder}/native/{source}.c"],
+        extra_compile_args=[
+            "-O3", "-fopenmp-simd", f"-ffp-contract={contract}", "-fno-math-errno",
+            "-fno-trapping-math",
+        ],
+        optional=True,
+    )  # fmt: skip
+    for folder, source, contract in (
+        ("kernels", "attentive", "fast"),
+        ("neighbours", "search", "off"),
+        ("neighbours", "conditional", "fast"),
+    )
+]
 
 setup(
     name=NAME,
@@ -54,7 +63,7 @@ setup(
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
     python_requires=">=3.10",
     install_requires=REQUIRED,
-    ext_modules=[NATIVE],
+    ext_modules=NATIVE,
     extras_require={
         "sim": SIM,
         "benchmark": BENCHMARK,

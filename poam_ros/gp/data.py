@@ -29,7 +29,7 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.y)
 
-    def __getitem__(self, index: Tensor) -> Dataset:
+    def __getitem__(self, index: Tensor | slice) -> Dataset:
         return Dataset(self.X[index], self.y[index])
 
 

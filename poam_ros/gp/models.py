@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from ..settings import Setting, check, instance, joined, rows, setting
+from .neighbours.options import NeighbourOptions
 from .sparse.methods import METHODS
 from .sparse.options import SparseOptions
 
@@ -40,10 +41,19 @@ def _sparse(name: str, options: SparseOptions, seed: int, device: Any) -> Online
     return build(METHODS[name], options, seed, device)
 
 
+def _neighbours(options: NeighbourOptions, seed: int, device: Any) -> OnlineModel:
+    from .neighbours.online import build
+
+    return build(options, seed, device)
+
+
 #: Every map model, by name: ``method`` on a command line, in a parameter file, in a sweep.
 MODELS: dict[str, Model] = {
-    name: Model(partial(_sparse, name), SparseOptions, method.bounded_time)
-    for name, method in METHODS.items()
+    **{
+        name: Model(partial(_sparse, name), SparseOptions, method.bounded_time)
+        for name, method in METHODS.items()
+    },
+    "nngp": Model(_neighbours, NeighbourOptions),
 }
 
 

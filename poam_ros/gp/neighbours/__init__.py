@@ -1,0 +1,1 @@
+"""A nearest-neighbour Gaussian process with a rough, non-stationary, anisotropic kernel."""

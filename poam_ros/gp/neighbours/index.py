@@ -1,0 +1,179 @@
+"""Which sites lie nearest: a grid of buckets that takes sites one by one.
+
+A query costs as many sites as it has to look at, whatever N is: the grid is refined when it holds
+four times as many sites as before, and every site moves then.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from . import native
+
+#: Mean number of sites in a cell when the grid is refined.
+CROWDED = 8
+#: Shares come in parts of 1, 1/4, ... down to 1/4^(LEVELS - 1).
+LEVELS = 4
+
+
+class Share(NamedTuple):
+    """A random part of the sites, by the fixed random number in [0, 1) of each.
+
+    ``part`` of the 4^level equal parts of [0, 1), and of this the ``size`` above ``start``, going
+    round; both in units of the part. The index finds a small share at the cost of a large one.
+    """
+
+    start: float
+    size: float
+    level: int = 0
+    part: int = 0
+
+
+EVERYTHING = Share(0.0, 1.0)
+
+
+def numbers(first: int, count: int) -> np.ndarray:
+    """The fixed random number in [0, 1) of each site from ``first`` on (splitmix64 of its own)."""
+    z = np.arange(first + 1, first + count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
+
+
+def cells_for(sites: int) -> int:
+    """Cells a side, a power of two, for so many sites."""
+    cells = 1
+    while cells * cells * CROWDED < sites:
+        cells *= 2
+    return cells
+
+
+class PlainIndex:
+    """The index in NumPy. The compiled one finds the same sites.
+
+    Attributes:
+        looked_at: sites that queries have looked at so far.
+    """
+
+    def __init__(self) -> None:
+        self.looked_at = 0
+        self._x = np.empty((0, 2))
+        self._numbers = np.empty(0)
+        self._cells = 1
+        self._count = 0
+        self._buckets = _empty(1)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, x: Tensor) -> None:
+        """Take the sites x [n, 2], numbered on from the last."""
+        first, self._count = self._count, self._count + len(x)
+        if self._count > len(self._x):
+            room = max(self._count, 2 * len(self._x)) - first
+            self._x = np.concatenate([self._x[:first], np.empty((room, 2))])
+            self._numbers = np.concatenate([self._numbers[:first], np.empty(room)])
+        self._x[first : self._count] = x.numpy()
+        self._numbers[first : self._count] = numbers(first, len(x))
+        cells = cells_for(self._count)
+        if cells != self._cells:
+            self._cells, first = cells, 0
+            self._buckets = _empty(cells)
+        placed, number = self._x[first : self._count], self._numbers[first : self._count]
+        for level, buckets in enumerate(self._buckets):
+            columns, rows = self._cell(placed, level).T
+            side, part = _cells_at(cells, level), (number * 4**level).astype(np.int64)
+            for site, bucket in enumerate(((part * side + rows) * side + columns).tolist(), first):
+                buckets[bucket].append(site)
+
+    def spread(self, x: Tensor, k: int, pool: int, share: Share, but: Tensor | None) -> Tensor:
+        """For each x [N, 2], k of its ``pool`` nearest sites [N, k], -1 where there are no more.
+
+        Dealt round the octants about it: the nearest of each, then the second of each, ... and of
+        the last round the nearest. Only sites of the share, and without the site ``but`` [N].
+        """
+        points, skip = x.numpy(), np.full(len(x), -1) if but is None else but.numpy()
+        found = np.full((len(x), k), -1, dtype=np.int64)
+        cells = self._cell(points, share.level)
+        for cell in np.unique(cells, axis=0):
+            own = np.flatnonzero((cells == cell).all(1))
+            near, squared = self._nearest(points[own], skip[own], cell, pool, share)
+            found[own] = _deal(self._x[near] - points[own, None], near, squared, k)
+        return torch.from_numpy(found)
+
+    def _cell(self, x: np.ndarray, level: int) -> np.ndarray:
+        cells = _cells_at(self._cells, level)
+        return np.clip((x + 1.0) * (0.5 * cells), 0, cells - 1).astype(np.int64)
+
+    def _nearest(
+        self, points: np.ndarray, skip: np.ndarray, cell: np.ndarray, pool: int, share: Share
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The nearest sites of queries in one cell, by distance and number, and the squares of
+        their distances (infinite where there are no more), both [n, pool]."""
+        reach, cells = 1, _cells_at(self._cells, share.level)
+        while True:
+            low, high = np.maximum(cell - reach, 0), np.minimum(cell + reach, cells - 1)
+            sites = self._among(low, high, share)
+            squared = np.square(self._x[sites] - points[:, None]).sum(-1)
+            squared[sites == skip[:, None]] = np.inf
+            order = np.argsort(squared, axis=1, kind="stable")[:, :pool]
+            squared = np.take_along_axis(squared, order, 1)
+            # Beyond the border of the grid nothing is missed: its sites lie in the border cells.
+            edges = np.where(
+                [low > 0, high < cells - 1], [low, high + 1], [[-np.inf] * 2, [np.inf] * 2]
+            )
+            sure = np.abs(edges[:, None] * (2.0 / cells) - 1.0 - points).min((0, 2))
+            everything = reach >= cells
+            if everything or (len(sites) > pool and (squared[:, -1] <= sure**2).all()):
+                break
+            reach *= 2
+        missing = max(0, pool - order.shape[1])
+        near = np.pad(sites[order], ((0, 0), (0, missing)))
+        return near, np.pad(squared, ((0, 0), (0, missing)), constant_values=np.inf)
+
+    def _among(self, low: np.ndarray, high: np.ndarray, share: Share) -> np.ndarray:
+        """The share's sites in a rectangle of cells, in their order."""
+        side = _cells_at(self._cells, share.level)
+        buckets, scale = self._buckets[share.level], 4**share.level
+        found = [
+            site
+            for row in range(low[1], high[1] + 1)
+            for column in range(low[0], high[0] + 1)
+            for site in buckets[(share.part * side + row) * side + column]
+        ]
+        self.looked_at += len(found)
+        sites = np.sort(np.array(found, dtype=np.int64))
+        above = self._numbers[sites] * scale - share.part - share.start
+        return sites[np.where(above < 0, above + 1, above) < share.size]
+
+
+def _cells_at(cells: int, level: int) -> int:
+    """Cells a side for the parts of a level: as crowded as those of all sites."""
+    return max(1, cells >> level)
+
+
+def _empty(cells: int) -> list[list[list[int]]]:
+    return [[[] for _ in range(4**level * _cells_at(cells, level) ** 2)] for level in range(LEVELS)]
+
+
+def _deal(v: np.ndarray, near: np.ndarray, squared: np.ndarray, k: int) -> np.ndarray:
+    """k of the sites ``near`` [n, pool] at v [n, pool, 2] from each query, dealt round octants."""
+    there = np.isfinite(squared)
+    dx, dy = v[..., 0], v[..., 1]
+    octant = 4 * (dx < 0) + 2 * (dy < 0) + (np.abs(dy) > np.abs(dx))
+    in_octant = (octant[..., None] == np.arange(8)) & there[..., None]
+    turn = np.take_along_axis(in_octant.cumsum(1), octant[..., None], 2)[..., 0]
+    pool = near.shape[1]
+    place = np.where(there, turn * pool + np.arange(pool), np.iinfo(np.int64).max)
+    first = np.argsort(place, axis=1, kind="stable")[:, :k]
+    dealt = np.where(np.take_along_axis(there, first, 1), np.take_along_axis(near, first, 1), -1)
+    return np.pad(dealt, ((0, 0), (0, k - dealt.shape[1])), constant_values=-1)
+
+
+def make_index() -> PlainIndex | native.Index:
+    """An empty index, compiled where it can be."""
+    return native.Index() if native.available() else PlainIndex()

@@ -1,0 +1,61 @@
+r"""The kernel of Paciorek and Schervish (2006), rough and anisotropic, in torch.
+
+k(x, x') = s s' |S|^{1/4} |S'|^{1/4} |(S + S')/2|^{-1/2} exp(-Q^{g/2}),
+Q = (x - x')^T ((S + S')/2)^{-1} (x - x'), S = l^2 expm[[u, w], [w, -u]]; s, l, u, w are fields.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+#: Under the root of |u, w|^2, and beside Q: both have a gradient at zero.
+ISOTROPIC, NEAR = 1e-8, 1e-10
+
+
+class Local(NamedTuple):
+    """The kernel at points [...]: log s, l and S = [[A, C], [C, B]]."""
+
+    log_s: Tensor
+    length: Tensor
+    A: Tensor
+    B: Tensor
+    C: Tensor
+
+
+def local(f: Tensor, lengths: tuple[float, float]) -> Local:
+    """From fields f [..., 4]; log l is held between the logarithms of ``lengths``."""
+    log_s, log_l, u, w = f.unbind(-1)
+    low, high = torch.tensor(lengths, dtype=torch.float64).log().tolist()
+    length = log_l.clamp(low, high).exp()
+    squared = length.square()
+    r = (u * u + w * w + ISOTROPIC).sqrt()
+    ch, sh = r.cosh(), r.sinh() / r
+    return Local(log_s, length, squared * (ch + sh * u), squared * (ch - sh * u), squared * sh * w)
+
+
+def covariance(
+    x1: Tensor, p1: Local, x2: Tensor, p2: Local, exponent: Tensor, same: bool = False
+) -> Tensor:
+    """Covariances [..., N1, N2] of x1 [..., N1, 2] and x2 [..., N2, 2].
+
+    ``same``: the two are the same points, and the diagonal is s^2 to the last bit.
+    """
+
+    def both(name: str) -> tuple[Tensor, Tensor]:
+        return getattr(p1, name).unsqueeze(-1), getattr(p2, name).unsqueeze(-2)
+
+    A, B, C = (0.5 * (one + two) for one, two in map(both, "ABC"))
+    determinant = A * B - C * C
+    dx, dy = (x1.unsqueeze(-2) - x2.unsqueeze(-3)).unbind(-1)
+    Q = (dx * dx * B - 2 * dx * dy * C + dy * dy * A) / determinant
+    log_s1, log_s2 = both("log_s")
+    l1, l2 = both("length")
+    K = (log_s1 + log_s2).exp() * l1 * l2 / determinant.sqrt()
+    K = K * (-((Q + NEAR) ** (exponent / 2))).exp()
+    if not same:
+        return K
+    own = torch.eye(K.shape[-1], dtype=torch.bool, device=K.device)
+    return torch.where(own, (2 * p1.log_s).exp().unsqueeze(-1), K)

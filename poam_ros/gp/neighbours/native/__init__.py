@@ -1,0 +1,226 @@
+"""Neighbours and their conditionals in C, where it was built; without it NumPy and torch do the
+same, slower.
+
+The libraries are built with the package where there is a C compiler (see setup.py). The environment
+variable ``POAM_NATIVE=0`` leaves them aside.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...linalg.factors import EXTRA_JITTER
+
+if TYPE_CHECKING:
+    from ..conditional import Kernel, Sites
+    from ..index import Share
+
+MAX_NEIGHBOURS = 32  # as in conditional.c
+BUCKET, BUCKET_BYTES, LEVELS = 8, 256, 4  # as in search.c
+
+
+def _structure(integers: str, doubles: str, pointers: str) -> type[ctypes.Structure]:
+    """A C structure of 64-bit integers, doubles and pointers, in this order."""
+
+    class _Structure(ctypes.Structure):
+        _fields_ = [
+            *((name, ctypes.c_int64) for name in integers.split()),
+            *((name, ctypes.c_double) for name in doubles.split()),
+            *((name, ctypes.c_void_p) for name in pointers.split()),
+        ]
+
+    return _Structure
+
+
+_Grid = _structure("cells used looked_at", "", "head buckets")
+_Problem = _structure(
+    "queries neighbours side",
+    "exponent noise low high mean_precision",
+    "F x near site_x site_y site_noise",
+)
+
+
+def _load(name: str) -> Any:
+    if os.environ.get("POAM_NATIVE", "1") == "0":
+        return None
+    for suffix in EXTENSION_SUFFIXES:
+        path = Path(__file__).with_name(f"{name}{suffix}")
+        if path.exists():
+            return ctypes.CDLL(str(path))
+    return None
+
+
+def _declared() -> tuple[Any, Any]:
+    """Both libraries with their functions declared, or neither."""
+    search, conditional = _load("_search"), _load("_conditional")
+    if search is None or conditional is None:
+        return None, None
+    pointer, integer, real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
+    grid, problem = ctypes.POINTER(_Grid), ctypes.POINTER(_Problem)
+    search.search_add.argtypes = (grid, pointer, pointer, pointer, integer, integer)
+    search.search_add.restype = None
+    search.search_spread.argtypes = (
+        grid, pointer, pointer, integer, integer, integer, real, real, integer, integer, pointer,
+    )  # fmt: skip
+    search.search_spread.restype = None
+    conditional.conditional_predict.argtypes = (
+        problem,
+        pointer,
+        pointer,
+        pointer,
+        integer,
+        pointer,
+    )
+    conditional.conditional_predict.restype = integer
+    conditional.conditional_gradient.argtypes = (
+        problem, *[pointer] * 5, integer, pointer,
+    )  # fmt: skip
+    conditional.conditional_gradient.restype = integer
+    return search, conditional
+
+
+_search, _conditional = _declared()
+
+
+def available() -> bool:
+    """Whether there are compiled libraries."""
+    return _search is not None
+
+
+def usable(neighbours: int) -> bool:
+    """Whether conditionals of so many neighbours can be computed here."""
+    return _conditional is not None and 0 < neighbours <= MAX_NEIGHBOURS
+
+
+class Index:
+    """The compiled index. See ``PlainIndex``."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._x, self._numbers = np.empty((0, 2)), np.empty(0)
+        self._grid = _Grid()
+        self._lay_out(1)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def looked_at(self) -> int:
+        """Sites that queries have looked at so far."""
+        return int(self._grid.looked_at)
+
+    def add(self, x: Tensor) -> None:
+        """Take the sites x [n, 2], numbered on from the last."""
+        from ..index import cells_for, numbers
+
+        first, self._count = self._count, self._count + len(x)
+        if self._count > len(self._x):
+            room = max(self._count, 2 * len(self._x)) - first
+            self._x = np.concatenate([self._x[:first], np.empty((room, 2))])
+            self._numbers = np.concatenate([self._numbers[:first], np.empty(room)])
+        self._x[first : self._count] = x.numpy()
+        self._numbers[first : self._count] = numbers(first, len(x))
+        cells, order = cells_for(self._count), None
+        if cells != self._grid.cells:
+            first = 0
+            self._lay_out(cells)
+            # Neighbours on the ground lie side by side in memory then.
+            column, row = np.clip((self._x[: self._count] + 1) * (0.5 * cells), 0, cells - 1).T
+            order = np.argsort(np.floor(row) * cells + column, kind="stable")
+        self._make_room(self._count - first)
+        _search.search_add(
+            self._grid,
+            self._x.ctypes.data,
+            self._numbers.ctypes.data,
+            None if order is None else order.ctypes.data,
+            first,
+            self._count,
+        )
+
+    def spread(self, x: Tensor, k: int, pool: int, share: Share, but: Tensor | None) -> Tensor:
+        """See ``PlainIndex.spread``."""
+        x, but = x.contiguous(), None if but is None else but.contiguous()
+        found = torch.empty(len(x), k, dtype=torch.int64)
+        skip = None if but is None else but.data_ptr()
+        _search.search_spread(
+            self._grid, x.data_ptr(), skip, len(x), k, pool, *share, found.data_ptr()
+        )
+        return found
+
+    def _lay_out(self, cells: int) -> None:
+        """An empty grid."""
+        looked_at = self._grid.looked_at
+        heads = sum(4**level * max(1, cells >> level) ** 2 for level in range(LEVELS))
+        self._head = np.full(heads, -1, dtype=np.int32)
+        self._buckets = np.zeros((0, BUCKET_BYTES), dtype=np.uint8)
+        self._grid = _Grid(cells, 0, looked_at)
+
+    def _make_room(self, sites: int) -> None:
+        """For as many more buckets as so many sites may open."""
+        used, there = int(self._grid.used), len(self._buckets)
+        needed = used + min(LEVELS * sites, LEVELS * (sites // BUCKET) + len(self._head))
+        if needed > there:
+            fresh = np.zeros((max(needed, 2 * there) - there, BUCKET_BYTES), dtype=np.uint8)
+            self._buckets = np.concatenate([self._buckets, fresh])
+        self._grid.head = self._head.ctypes.data
+        self._grid.buckets = self._buckets.ctypes.data
+
+
+def _problem(
+    kernel: Kernel, sites: Sites, x: Tensor, near: Tensor
+) -> tuple[ctypes.Structure, list[Tensor]]:
+    """The problem, and the arrays that it points into."""
+    arrays = [t.detach().contiguous() for t in (kernel.F, x, near, sites.x, sites.y, sites.noise)]
+    problem = _Problem(
+        len(x), near.shape[1], round(len(kernel.F) ** 0.5),
+        float(kernel.exponent), float(kernel.noise), *kernel.lengths, kernel.mean_precision,
+        *(array.data_ptr() for array in arrays),
+    )  # fmt: skip
+    return problem, arrays
+
+
+_JITTERS = np.array(EXTRA_JITTER)
+
+
+def condition(
+    kernel: Kernel, sites: Sites, x: Tensor, near: Tensor
+) -> tuple[Tensor, Tensor, float]:
+    """Mean and variance without noise at x [N, 2] from the sites near [N, k], and the jitter."""
+    from ..conditional import check_factors
+
+    problem, arrays = _problem(kernel, sites, x, near)
+    mean, variance, jitter = (x.new_zeros(n) for n in (len(x), len(x), 1))
+    failed = _conditional.conditional_predict(
+        problem, mean.data_ptr(), variance.data_ptr(),
+        _JITTERS.ctypes.data, len(_JITTERS), jitter.data_ptr(),
+    )  # fmt: skip
+    del arrays
+    check_factors(failed, near.shape[1])
+    return mean, variance, jitter.item()
+
+
+def gradient(
+    kernel: Kernel, sites: Sites, left_out: Tensor, near: Tensor
+) -> tuple[float, Tensor, float, float, float]:
+    """The fields of ``Gradient``."""
+    from ..conditional import check_factors
+
+    problem, arrays = _problem(kernel, sites, sites.x[left_out], near)
+    y, noise = sites.y[left_out], sites.noise[left_out]
+    dF, others, jitter = torch.zeros_like(kernel.F), y.new_zeros(3), y.new_zeros(1)
+    failed = _conditional.conditional_gradient(
+        problem, y.data_ptr(), noise.data_ptr(), dF.data_ptr(), others.data_ptr(),
+        _JITTERS.ctypes.data, len(_JITTERS), jitter.data_ptr(),
+    )  # fmt: skip
+    del arrays
+    check_factors(failed, near.shape[1])
+    loss, dexponent, dnoise = others.tolist()
+    return loss, dF, dexponent, dnoise, jitter.item()

@@ -1,0 +1,533 @@
+/* Ordinary kriging of many queries, each from neighbours of its own, and the gradient of its log
+ * loss, in plain C with the vectors of GCC and Clang: each lane is a query.
+ *
+ *   k_ij = exp(log s_i + log s_j) l_i l_j |D|^(-1/2) exp(-Q^(g/2)),  D = (S_i + S_j)/2,
+ *   Q = d' D^-1 d + NEAR,  k_ii = s_i^2
+ *
+ * All arrays are float64 and contiguous. Nothing here allocates or keeps state; every function may
+ * run on any thread. The file includes itself once for each kind of processor: the upper half
+ * belongs to all, the lower half is compiled for vectors of LANES.
+ */
+
+#ifndef LANES
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define MAX_NEIGHBOURS 32 /* as in __init__.py */
+#define POINTS (MAX_NEIGHBOURS + 1)
+#define PAIRS (MAX_NEIGHBOURS * (MAX_NEIGHBOURS + 1) / 2)
+#define FIELDS 4
+#define ROWS 4            /* of a factor at a time: enough independent work to hide latencies */
+#define ISOTROPIC 1e-8    /* as in kernel.py, and NEAR */
+#define NEAR 1e-10
+#define LEAST_VARIANCE 1e-9 /* as in conditional.py */
+#define INLINE static inline __attribute__((always_inline))
+#define PASTE(name, lanes) name##_##lanes
+#define EXPANDED(name, lanes) PASTE(name, lanes)
+#define FOR_LANES(name) EXPANDED(name, LANES)
+
+typedef struct {
+    int64_t queries, neighbours, side; /* side: nodes of the lattice along one axis */
+    double exponent, noise, low, high, mean_precision; /* low, high: of the lengthscale */
+    const double *F;          /* [side, side, FIELDS] */
+    const double *x;          /* [queries, 2] */
+    const int64_t *near;      /* [queries, neighbours], -1 for none */
+    const double *site_x;     /* [sites, 2] */
+    const double *site_y;     /* [sites] */
+    const double *site_noise; /* [sites] in units of the noise */
+} Problem;
+
+typedef struct {
+    const double *y, *noise; /* [queries] of the left-out sites */
+    double *dF;              /* [side, side, FIELDS], added to */
+    double loss, exponent, variance;
+} Gradient;
+
+/* 2^r for |r| <= 1/2: the polynomial of the best relative error there, 2e-17. */
+static const double EXP2[] = {
+    0x1.e9ec1fcb69a7fp-32, 0x1.e6228acd1c6e5p-28, 0x1.b524ebd13a55fp-24, 0x1.62bfc2c86d700p-20,
+    0x1.ffcbfc6da6ed1p-17, 0x1.430913112c61bp-13, 0x1.5d87fe78a3f9cp-10, 0x1.3b2ab6fb9f1a5p-7,
+    0x1.c6b08d704a0c6p-5,  0x1.ebfbdff82c5aep-3,  0x1.62e42fefa39efp-1,  1.0,
+};
+#define EXP2_TERMS (sizeof EXP2 / sizeof *EXP2)
+#define LOG2_TERMS 11
+#define LOG2_E 0x1.71547652b82fep0
+#define LN_2 0x1.62e42fefa39efp-1
+#define SQRT_2 0x1.6a09e667f3bcdp0
+
+#define LANES 2 /* SSE2, NEON */
+#include "conditional.c"
+#undef LANES
+
+#if defined(__x86_64__)
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#endif
+#define LANES 4
+#include "conditional.c"
+#undef LANES
+#ifdef __clang__
+#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma"))), \
+                             apply_to = function)
+#else
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512dq,avx512vl,avx2,fma")
+#endif
+#define LANES 8
+#include "conditional.c"
+#undef LANES
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#define DISPATCH(name, ...) \
+    (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && \
+             __builtin_cpu_supports("avx512vl") \
+         ? name##_8(__VA_ARGS__) \
+         : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? name##_4(__VA_ARGS__) \
+                                                                           : name##_2(__VA_ARGS__))
+#else
+#define DISPATCH(name, ...) name##_2(__VA_ARGS__)
+#endif
+
+/* mean and variance without noise [queries]; jitters [attempts] are tried in turn, relative to the
+ * mean of a diagonal, and the largest that was needed is left in jitter. Returns how many queries
+ * are beyond repair. */
+int64_t conditional_predict(const Problem *q, double *mean, double *variance,
+                            const double *jitters, int64_t attempts, double *jitter)
+{
+    return DISPATCH(all, q, mean, variance, NULL, jitters, attempts, jitter);
+}
+
+/* Of the mean log loss of y [queries], whose noise is noise [queries] in units of the learned one:
+ * its gradient by the fields is added to dF; others: itself, by the exponent, by the noise. */
+int64_t conditional_gradient(const Problem *q, const double *y, const double *noise, double *dF,
+                             double *others, const double *jitters, int64_t attempts,
+                             double *jitter)
+{
+    Gradient gradient = {y, noise, dF, 0.0, 0.0, 0.0};
+    const int64_t failed = DISPATCH(all, q, NULL, NULL, &gradient, jitters, attempts, jitter);
+    others[0] = gradient.loss;
+    others[1] = gradient.exponent;
+    others[2] = gradient.variance;
+    return failed;
+}
+
+#else
+
+#define V FOR_LANES(Vector)
+#define I FOR_LANES(Integers)
+
+typedef double V __attribute__((vector_size(LANES * 8)));
+typedef int64_t I __attribute__((vector_size(LANES * 8)));
+
+/* One of two, lane by lane, as a comparison says. */
+INLINE V FOR_LANES(choose)(I which, V yes, V no)
+{
+    return (V)(((I)yes & which) | ((I)no & ~which));
+}
+
+INLINE double FOR_LANES(total)(V v)
+{
+    double sum = 0.0;
+    for (int lane = 0; lane < LANES; lane++)
+        sum += v[lane];
+    return sum;
+}
+
+/* 2^x, to about one unit in the last place; from 2^-1021 to 2^1021. */
+INLINE V FOR_LANES(exp2)(V x)
+{
+    const double shift = 0x1.8p52; /* rounds to an integer and leaves it in the low bits */
+    const V most = (V){0} + 1021.0;
+    x = FOR_LANES(choose)(x < most, x, most);
+    x = FOR_LANES(choose)(x > -most, x, -most);
+    const V rounded = x + shift, r = x - (rounded - shift);
+    V p = (V){0} + EXP2[0];
+    for (unsigned term = 1; term < EXP2_TERMS; term++)
+        p = p * r + EXP2[term];
+    return (V)((I)p + ((I)rounded << 52));
+}
+
+/* log2 x of a normal x > 0: 2 / ln 2 (s + s^3 / 3 + ...), s = (m - 1) / (m + 1). */
+INLINE V FOR_LANES(log2)(V x)
+{
+    const I bits = (I)x;
+    V power = (V)((bits >> 52) | 0x4330000000000000) - 0x1p52; /* an integer in the low bits */
+    V m = (V)((bits & 0x000fffffffffffff) | 0x3ff0000000000000);
+    const I large = m > SQRT_2;
+    m = FOR_LANES(choose)(large, m * 0.5, m);
+    power = FOR_LANES(choose)(large, power - 1022.0, power - 1023.0);
+    const V s = (m - 1.0) / (m + 1.0), s2 = s * s;
+    V p = (V){0} + 1.0 / (2 * LOG2_TERMS - 1);
+    for (int term = LOG2_TERMS - 2; term >= 0; term--)
+        p = p * s2 + 1.0 / (2 * term + 1);
+    return power + s * p * (2.0 * LOG2_E);
+}
+
+INLINE V FOR_LANES(root)(V x)
+{
+    V root;
+    for (int lane = 0; lane < LANES; lane++)
+        root[lane] = __builtin_sqrt(x[lane]);
+    return root;
+}
+
+/* Neighbours and, last, the queries of one group of lanes. */
+typedef struct {
+    V x[POINTS], y[POINTS], present[POINTS];
+    V f[POINTS][FIELDS];
+    V scale[POINTS]; /* log2(s l) */
+    V A[POINTS], B[POINTS], C[POINTS];
+    V target[MAX_NEIGHBOURS], noise[MAX_NEIGHBOURS];
+    int64_t node[POINTS][LANES];        /* lower left corner on the lattice */
+    double across[POINTS][LANES], up[POINTS][LANES];
+} FOR_LANES(Group);
+#define G FOR_LANES(Group)
+
+/* The place of a point on the lattice, and its fields. */
+INLINE void FOR_LANES(place)(const Problem *q, G *g, int64_t i, int lane, const double *x)
+{
+    double share[2];
+    int64_t corner[2];
+    for (int axis = 0; axis < 2; axis++) {
+        const double inside = x[axis] < -1.0 ? -1.0 : x[axis] > 1.0 ? 1.0 : x[axis];
+        const double at = (inside + 1.0) * (0.5 * (q->side - 1));
+        corner[axis] = (int64_t)at;
+        if (corner[axis] > q->side - 2)
+            corner[axis] = q->side - 2;
+        share[axis] = at - corner[axis];
+    }
+    const int64_t node = corner[1] * q->side + corner[0];
+    const double *low = q->F + node * FIELDS, *high = low + q->side * FIELDS;
+    for (int f = 0; f < FIELDS; f++) {
+        const double below = low[f] * (1 - share[0]) + low[f + FIELDS] * share[0];
+        const double above = high[f] * (1 - share[0]) + high[f + FIELDS] * share[0];
+        g->f[i][f][lane] = below * (1 - share[1]) + above * share[1];
+    }
+    g->node[i][lane] = node;
+    g->across[i][lane] = share[0];
+    g->up[i][lane] = share[1];
+    g->x[i][lane] = x[0];
+    g->y[i][lane] = x[1];
+}
+
+/* cosh r and sinh r / r. */
+INLINE void FOR_LANES(hyperbolic)(V r, V *ch, V *sh)
+{
+    const V e = FOR_LANES(exp2)(r * LOG2_E), inverse = 1.0 / e;
+    /* Near zero the difference of the two would lose all digits: r^2/6 + r^4/120 + ... */
+    const V r2 = r * r;
+    const V series = 1.0 + r2 / 6.0 * (1.0 + r2 / 20.0 * (1.0 + r2 / 42.0 * (1.0 + r2 / 72.0 *
+                     (1.0 + r2 / 110.0))));
+    *ch = 0.5 * (e + inverse);
+    *sh = FOR_LANES(choose)(r < 0.3, series, 0.5 * (e - inverse) / r);
+}
+
+INLINE void FOR_LANES(local)(const Problem *q, G *g, int64_t i)
+{
+    const V u = g->f[i][2], w = g->f[i][3];
+    const V low = (V){0} + log(q->low), high = (V){0} + log(q->high);
+    V log_l = g->f[i][1], ch, sh;
+    log_l = FOR_LANES(choose)(log_l > low, log_l, low);
+    log_l = FOR_LANES(choose)(log_l < high, log_l, high);
+    FOR_LANES(hyperbolic)(FOR_LANES(root)(u * u + w * w + ISOTROPIC), &ch, &sh);
+    const V squared = FOR_LANES(exp2)(log_l * (2.0 * LOG2_E));
+    g->scale[i] = (g->f[i][0] + log_l) * LOG2_E;
+    g->A[i] = squared * (ch + sh * u);
+    g->B[i] = squared * (ch - sh * u);
+    g->C[i] = squared * sh * w;
+}
+
+/* The group of the queries from `first` on; lanes beyond the last repeat it. */
+INLINE void FOR_LANES(gather)(const Problem *q, int64_t first, G *g)
+{
+    const int64_t k = q->neighbours;
+    for (int lane = 0; lane < LANES; lane++) {
+        const int64_t query = first + lane < q->queries ? first + lane : q->queries - 1;
+        for (int64_t i = 0; i < k; i++) {
+            const int64_t site = q->near[query * k + i];
+            const int there = site >= 0;
+            FOR_LANES(place)(q, g, i, lane, there ? q->site_x + 2 * site : q->x + 2 * query);
+            g->present[i][lane] = there;
+            g->target[i][lane] = there ? q->site_y[site] : 0.0;
+            g->noise[i][lane] = there ? q->site_noise[site] : 0.0;
+        }
+        FOR_LANES(place)(q, g, k, lane, q->x + 2 * query);
+    }
+    g->present[k] = (V){0} + 1.0;
+    for (int64_t i = 0; i <= k; i++)
+        FOR_LANES(local)(q, g, i);
+}
+
+/* What the kernel and its gradient have in common, of two points. */
+typedef struct {
+    V dx, dy, A, B, C, det, M; /* D = [[A, C], [C, B]]; M = Q det */
+    V log_Q, P, k;             /* log2 Q; Q^(g/2); the covariance, 0 where one is not there */
+} FOR_LANES(Pair);
+
+INLINE void FOR_LANES(pair)(const Problem *q, const G *g, int64_t i, int64_t j, FOR_LANES(Pair) *p)
+{
+    p->dx = g->x[i] - g->x[j];
+    p->dy = g->y[i] - g->y[j];
+    p->A = 0.5 * (g->A[i] + g->A[j]);
+    p->B = 0.5 * (g->B[i] + g->B[j]);
+    p->C = 0.5 * (g->C[i] + g->C[j]);
+    p->det = p->A * p->B - p->C * p->C;
+    p->M = p->dx * p->dx * p->B - 2.0 * p->dx * p->dy * p->C + p->dy * p->dy * p->A +
+           NEAR * p->det;
+    const V log_det = FOR_LANES(log2)(p->det);
+    p->log_Q = FOR_LANES(log2)(p->M) - log_det;
+    p->P = FOR_LANES(exp2)(p->log_Q * (0.5 * q->exponent));
+    p->k = FOR_LANES(exp2)(g->scale[i] + g->scale[j] - 0.5 * log_det - p->P * LOG2_E) *
+           g->present[i] * g->present[j];
+}
+
+/* Lower triangles are packed by rows. */
+#define AT(i, j) ((i) * ((i) + 1) / 2 + (j))
+
+INLINE void FOR_LANES(system)(const Problem *q, const G *g, V *K, V *c, V *c0)
+{
+    const int64_t k = q->neighbours;
+    FOR_LANES(Pair) p;
+    for (int64_t i = 0; i < k; i++) {
+        for (int64_t j = 0; j < i; j++) {
+            FOR_LANES(pair)(q, g, i, j, &p);
+            K[AT(i, j)] = p.k;
+        }
+        const V own = FOR_LANES(exp2)(g->f[i][0] * (2.0 * LOG2_E)) + q->noise * g->noise[i];
+        K[AT(i, i)] = own * g->present[i] + (1.0 - g->present[i]);
+        FOR_LANES(pair)(q, g, k, i, &p);
+        c[i] = p.k;
+    }
+    *c0 = FOR_LANES(exp2)(g->f[k][0] * (2.0 * LOG2_E));
+}
+
+/* The Cholesky factor L of K + jitter, and one over its diagonal; lanes that have none say so. */
+INLINE I FOR_LANES(factorise)(int64_t k, const V *K, V jitter, V *L, V *inverse)
+{
+    I failed = (I){0};
+    for (int64_t j = 0; j < k; j++) {
+        V pivot = K[AT(j, j)] + jitter;
+        for (int64_t p = 0; p < j; p++)
+            pivot -= L[AT(j, p)] * L[AT(j, p)];
+        const I good = (pivot > 0.0) & (pivot < 1e300);
+        failed |= ~good;
+        pivot = FOR_LANES(choose)(good, pivot, (V){0} + 1.0);
+        L[AT(j, j)] = FOR_LANES(root)(pivot);
+        inverse[j] = 1.0 / L[AT(j, j)];
+        for (int64_t i = j + 1; i < k; i += ROWS) {
+            const int64_t rows = k - i < ROWS ? k - i : ROWS;
+            V sum[ROWS];
+            if (rows == ROWS) {
+                for (int r = 0; r < ROWS; r++)
+                    sum[r] = K[AT(i + r, j)];
+                for (int64_t p = 0; p < j; p++)
+                    for (int r = 0; r < ROWS; r++)
+                        sum[r] -= L[AT(i + r, p)] * L[AT(j, p)];
+            } else {
+                for (int64_t r = 0; r < rows; r++) {
+                    sum[r] = K[AT(i + r, j)];
+                    for (int64_t p = 0; p < j; p++)
+                        sum[r] -= L[AT(i + r, p)] * L[AT(j, p)];
+                }
+            }
+            for (int64_t r = 0; r < rows; r++)
+                L[AT(i + r, j)] = sum[r] * inverse[j];
+        }
+    }
+    return failed;
+}
+
+/* (L L^T)^-1 of three right sides at a time, in place [k][3]. */
+INLINE void FOR_LANES(solve)(int64_t k, const V *L, const V *inverse, V b[][3])
+{
+    for (int64_t i = 0; i < k; i++) {
+        for (int64_t p = 0; p < i; p++)
+            for (int side = 0; side < 3; side++)
+                b[i][side] -= L[AT(i, p)] * b[p][side];
+        for (int side = 0; side < 3; side++)
+            b[i][side] *= inverse[i];
+    }
+    for (int64_t i = k - 1; i >= 0; i--) {
+        for (int side = 0; side < 3; side++)
+            b[i][side] *= inverse[i];
+        for (int64_t p = 0; p < i; p++)
+            for (int side = 0; side < 3; side++)
+                b[p][side] -= L[AT(i, p)] * b[i][side];
+    }
+}
+
+/* a = K~^-1 y in solved[.][0], b = K~^-1 c~ in solved[.][1]; K~ and c~ hold the unknown mean. */
+INLINE void FOR_LANES(krige)(const Problem *q, const G *g, const V *c, V c0, V solved[][3],
+                             V *mean, V *variance)
+{
+    const int64_t k = q->neighbours;
+    V precision = (V){0} + q->mean_precision, level = (V){0}, rest = (V){0} + 1.0;
+    for (int64_t i = 0; i < k; i++) {
+        level += solved[i][0] * g->present[i];
+        rest -= solved[i][1] * g->present[i];
+        precision += solved[i][2] * g->present[i];
+    }
+    level /= precision;
+    V m = level, v = c0 + rest * rest / precision;
+    const V lift = rest / precision;
+    for (int64_t i = 0; i < k; i++) {
+        solved[i][0] -= level * solved[i][2];
+        m += c[i] * solved[i][0];
+        v -= c[i] * solved[i][1];
+        solved[i][1] += lift * solved[i][2];
+    }
+    *mean = m;
+    *variance = FOR_LANES(choose)(v > LEAST_VARIANCE, v, (V){0} + LEAST_VARIANCE);
+}
+
+/* Gradients of one point's log s + log l, log l, A, B and C in sums, onto the lattice. */
+INLINE void FOR_LANES(scatter)(const Problem *q, const G *g, int64_t i, const V sums[5], double *dF)
+{
+    const V u = g->f[i][2], w = g->f[i][3], log_l = g->f[i][1];
+    const V r2 = u * u + w * w + ISOTROPIC, r = FOR_LANES(root)(r2);
+    const I free = (log_l >= log(q->low)) & (log_l <= log(q->high));
+    V ch, sh, d[FIELDS];
+    FOR_LANES(hyperbolic)(r, &ch, &sh);
+    /* d(sinh r / r) / dr / r, by its series near zero */
+    const V series = (1.0 + r2 / 10.0 * (1.0 + r2 / 28.0 * (1.0 + r2 / 54.0 * (1.0 + r2 / 88.0)))) /
+                     3.0;
+    const V bend = FOR_LANES(choose)(r < 0.3, series, (ch - sh) / r2);
+    const V log_half = FOR_LANES(choose)(log_l > log(q->low), log_l, (V){0} + log(q->low));
+    const V held = FOR_LANES(choose)(log_half < log(q->high), log_half, (V){0} + log(q->high));
+    const V squared = FOR_LANES(exp2)(held * (2.0 * LOG2_E));
+    const V dA = 0.5 * sums[2] * squared, dB = 0.5 * sums[3] * squared, dC = 0.5 * sums[4] * squared;
+    d[0] = sums[0];
+    d[1] = FOR_LANES(choose)(free, sums[1] + (sums[2] * g->A[i] + sums[3] * g->B[i] +
+                                              sums[4] * g->C[i]), (V){0});
+    d[2] = dA * (sh * u + bend * u * u + sh) + dB * (sh * u - bend * u * u - sh) + dC * bend * u * w;
+    d[3] = dA * (sh * w + bend * w * u) + dB * (sh * w - bend * w * u) + dC * (bend * w * w + sh);
+    for (int lane = 0; lane < LANES; lane++) {
+        double *low = dF + g->node[i][lane] * FIELDS, *high = low + q->side * FIELDS;
+        const double across = g->across[i][lane], up = g->up[i][lane];
+        for (int f = 0; f < FIELDS; f++) {
+            low[f] += d[f][lane] * (1 - across) * (1 - up);
+            low[f + FIELDS] += d[f][lane] * across * (1 - up);
+            high[f] += d[f][lane] * (1 - across) * up;
+            high[f + FIELDS] += d[f][lane] * across * up;
+        }
+    }
+}
+
+/* The gradient of the loss of one group, with `by_mean` and `by_variance` its derivatives: of
+ * c'a - b'K a and c0 - 2 b'c + b'K b, a and b held. With a = 0 and b = -1 at the query, the
+ * covariance of any two points has one formula. */
+INLINE void FOR_LANES(backward)(const Problem *q, const G *g, const V solved[][3], V by_mean,
+                                V by_variance, Gradient *out)
+{
+    const int64_t k = q->neighbours;
+    V sums[POINTS][5], by_exponent = (V){0}, by_noise = (V){0};
+    memset(sums, 0, sizeof sums);
+    FOR_LANES(Pair) p;
+    for (int64_t i = 0; i <= k; i++) {
+        const V a_i = i < k ? solved[i][0] : (V){0}, b_i = i < k ? solved[i][1] : (V){0} - 1.0;
+        const V push = 2.0 * by_variance * b_i - by_mean * a_i, pull = by_mean * b_i;
+        for (int64_t j = 0; j < i; j++) {
+            FOR_LANES(pair)(q, g, i, j, &p);
+            const V weight = (push * solved[j][1] - pull * solved[j][0]) * p.k;
+            const V steep = weight * p.P * (0.5 * q->exponent), by_N = -steep / p.M;
+            const V by_det = (steep - 0.5 * weight) / p.det + by_N * NEAR;
+            const V part[5] = {
+                weight, weight, by_N * p.dy * p.dy + by_det * p.B,
+                by_N * p.dx * p.dx + by_det * p.A, -2.0 * (by_N * p.dx * p.dy + by_det * p.C),
+            };
+            for (int s = 0; s < 5; s++) {
+                sums[i][s] += part[s];
+                sums[j][s] += part[s];
+            }
+            by_exponent -= weight * p.P * p.log_Q;
+        }
+        const V own = (by_variance * b_i - by_mean * a_i) * b_i * g->present[i];
+        sums[i][0] += 2.0 * own * FOR_LANES(exp2)(g->f[i][0] * (2.0 * LOG2_E));
+        if (i < k)
+            by_noise += own * g->noise[i];
+    }
+    for (int64_t i = 0; i <= k; i++)
+        FOR_LANES(scatter)(q, g, i, sums[i], out->dF);
+    out->exponent += FOR_LANES(total)(by_exponent) * (0.5 * LN_2);
+    out->variance += FOR_LANES(total)(by_noise);
+}
+
+/* The loss of one group's left-out targets, and its gradient. */
+INLINE void FOR_LANES(learn)(const Problem *q, const G *g, int64_t first, const V solved[][3],
+                             V mean, V variance, Gradient *out)
+{
+    V by_mean = (V){0}, by_variance = (V){0};
+    const double share = 1.0 / q->queries;
+    for (int lane = 0; lane < LANES && first + lane < q->queries; lane++) {
+        const double noise = out->noise[first + lane], v = variance[lane] + q->noise * noise;
+        const double error = out->y[first + lane] - mean[lane];
+        const double by_v = 0.5 * share * (1.0 - error * error / v) / v;
+        out->loss += 0.5 * share * (log(v) + error * error / v);
+        out->variance += by_v * noise;
+        by_mean[lane] = -share * error / v;
+        by_variance[lane] = variance[lane] > LEAST_VARIANCE ? by_v : 0.0;
+    }
+    FOR_LANES(backward)(q, g, solved, by_mean, by_variance, out);
+}
+
+static int64_t FOR_LANES(all)(const Problem *q, double *mean, double *variance, Gradient *gradient,
+                              const double *jitters, int64_t attempts, double *largest)
+{
+    const int64_t k = q->neighbours;
+    V K[PAIRS], L[PAIRS], c[MAX_NEIGHBOURS], inverse[MAX_NEIGHBOURS], solved[MAX_NEIGHBOURS][3];
+    V c0, m, v;
+    G g;
+    int64_t beyond_repair = 0;
+    *largest = 0.0;
+    for (int64_t first = 0; first < q->queries; first += LANES) {
+        FOR_LANES(gather)(q, first, &g);
+        FOR_LANES(system)(q, &g, K, c, &c0);
+        V jitter = {0}, scale = {0};
+        for (int64_t i = 0; i < k; i++)
+            scale += K[AT(i, i)] / (double)k;
+        I failed = FOR_LANES(factorise)(k, K, jitter, L, inverse);
+        for (int64_t attempt = 1; attempt < attempts; attempt++) {
+            int any = 0;
+            for (int lane = 0; lane < LANES; lane++)
+                any |= failed[lane] != 0;
+            if (!any)
+                break;
+            jitter = FOR_LANES(choose)(failed, scale * jitters[attempt], jitter);
+            failed = FOR_LANES(factorise)(k, K, jitter, L, inverse);
+        }
+        for (int64_t i = 0; i < k; i++) {
+            solved[i][0] = g.target[i];
+            solved[i][1] = c[i];
+            solved[i][2] = g.present[i];
+        }
+        FOR_LANES(solve)(k, L, inverse, solved);
+        FOR_LANES(krige)(q, &g, c, c0, solved, &m, &v);
+        for (int lane = 0; lane < LANES && first + lane < q->queries; lane++) {
+            beyond_repair += failed[lane] != 0 || !isfinite(m[lane]) || !isfinite(v[lane]);
+            *largest = jitter[lane] > *largest ? jitter[lane] : *largest;
+            if (mean) {
+                mean[first + lane] = m[lane];
+                variance[first + lane] = v[lane];
+            }
+        }
+        if (gradient)
+            FOR_LANES(learn)(q, &g, first, (const V(*)[3])solved, m, v, gradient);
+    }
+    return beyond_repair;
+}
+
+#undef V
+#undef I
+#undef G
+
+#endif

@@ -1,0 +1,150 @@
+"""Training: steps of Adam on the log loss of left-out sites, and the average that predicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from .conditional import Gradient, Kernel, gradient
+from .fields import Evaluated, Layout, evaluate, exponent, noise_variance, pull_back
+from .index import LEVELS, Share
+from .sites import SiteStore
+
+if TYPE_CHECKING:
+    from .options import NeighbourOptions
+
+#: Of Adam.
+BETAS, EPSILON = (0.9, 0.99), 1e-8
+#: A step's share of the others holds at least so many times the neighbours.
+FEWEST = 2
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What training moves. Its tensors are replaced, never written into.
+
+    theta [P] with the moments of Adam, its running average, and the steps taken.
+    """
+
+    theta: Tensor
+    first: Tensor
+    second: Tensor
+    average: Tensor
+    step: int = 0
+
+    @classmethod
+    def begin(cls, theta: Tensor) -> Learned:
+        """Before the first step."""
+        return cls(theta, torch.zeros_like(theta), torch.zeros_like(theta), theta)
+
+    def stepped(self, gradient: Tensor, rates: Tensor, keep: float) -> Learned:
+        """After one step of Adam with a rate for each parameter; the average keeps ``keep``."""
+        step, (beta1, beta2) = self.step + 1, BETAS
+        first = torch.lerp(gradient, self.first, beta1)
+        second = torch.lerp(gradient.square(), self.second, beta2)
+        scale = (second / (1 - beta2**step)).sqrt_().add_(EPSILON)
+        theta = self.theta - rates / (1 - beta1**step) * first / scale
+        # A mean at first: the initial values have no more weight than those after them.
+        keep = min(keep, step / (step + 9)) if self.step else 0.0
+        return Learned(theta, first, second, torch.lerp(theta, self.average, keep), step)
+
+
+class Trainer:
+    """Draws the steps.
+
+    Args:
+        layout: of theta.
+        options: the model's ``NeighbourOptions``.
+        generator: draws left-out sites and shares.
+    """
+
+    def __init__(
+        self, layout: Layout, options: NeighbourOptions, generator: torch.Generator
+    ) -> None:
+        self.layout, self.options, self.generator = layout, options, generator
+        self._nodes = layout.nodes()
+        self._rates = torch.full((layout.size,), options.global_rate, dtype=torch.float64)
+        self._rates[: layout.weights] = options.network_rate
+
+    def kernel(self, theta: Tensor) -> Kernel:
+        """The kernel of these parameters."""
+        parts = self.layout.split(theta)
+        return self._kernel(parts, evaluate(parts, self._nodes).F)
+
+    def _kernel(self, parts: Mapping[str, Tensor], F: Tensor) -> Kernel:
+        options = self.options
+        return Kernel(
+            F,
+            exponent(parts),
+            noise_variance(parts),
+            (options.shortest_lengthscale, options.longest_lengthscale),
+            options.mean_precision,
+        )
+
+    def step(self, learned: Learned, store: SiteStore) -> tuple[Learned, float, float]:
+        """One step: what is learned then, the mean log loss, and the largest extra jitter.
+
+        Raises:
+            CholeskyError: a matrix is beyond repair.
+        """
+        options, sites = self.options, store.sites
+        left_out, share = self._draw(len(store))
+        near = store.spread(sites.x[left_out], options.neighbours, options.pool, share, left_out)
+        parts = self.layout.split(learned.theta)
+        network = evaluate(parts, self._nodes)
+        kernel = self._kernel(parts, network.F)
+        found = gradient(kernel, sites, left_out, near)
+        found.F.add_(self._penalty(network.F, len(store.pings)))
+        total = self._by_theta(learned.theta, network, found, len(store.pings))
+        return learned.stepped(total, self._rates, options.averaging), found.loss, found.jitter
+
+    def _draw(self, sites: int) -> tuple[Tensor, Share]:
+        """Left-out sites, with replacement, and the share of the others that they are seen from.
+
+        log-uniform: from all the others only the spacing along a track is learned, from few only
+        that between tracks.
+        """
+        options = self.options
+        count = max(1, min(options.left_out, sites // 3))
+        left_out = torch.randint(sites, (count,), generator=self.generator)
+        size, start, part = torch.rand(3, generator=self.generator, dtype=torch.float64).tolist()
+        least = min(1.0, max(options.least_share, FEWEST * options.neighbours / sites))
+        # As if all that are left out were left out for each of them.
+        share = (1 - count / sites) * least**size
+        level = 0
+        while level + 1 < LEVELS and share <= 0.25 ** (level + 1):
+            level += 1
+        return left_out, Share(start, share * 4**level, level, int(part * 4**level))
+
+    def _penalty(self, F: Tensor, pings: int) -> Tensor:
+        """The gradient [G * G, 4] of the fields' penalties: the variances over the nodes of log s
+        and log l, and the mean |u, w|^2.
+
+        They are taken everywhere, not where pings are: what the network says far from all of them
+        would be anything else, and where it says by chance that there is nothing to be seen, no
+        planner ever looks.
+        """
+        options = self.options
+        scale = 2.0 / (pings * len(F))
+        varying, anisotropic = F.split(2, dim=1)
+        return torch.cat([
+            scale * options.field_penalty * (varying - varying.mean(0)),
+            scale * options.anisotropy_penalty * anisotropic,
+        ], dim=1)  # fmt: skip
+
+    def _by_theta(self, theta: Tensor, network: Evaluated, found: Gradient, pings: int) -> Tensor:
+        """The gradient of the penalised loss by theta [P]."""
+        parts = self.layout.split(theta)
+        g, log_noise = exponent(parts), parts["log_noise"].exp()
+        pieces = pull_back(parts, network, found.F)
+        logit = found.exponent * g * (1 - g / 2)
+        total = torch.cat(
+            [*(p.flatten() for p in pieces), found.noise * log_noise, logit.reshape(1)]
+        )
+        count = self.layout.weights
+        total[:count].add_(theta[:count], alpha=2 * self.options.weight_penalty / pings)
+        return total

@@ -1,0 +1,88 @@
+"""Which sites a query gets, in NumPy and in C."""
+
+import numpy as np
+import pytest
+import torch
+from problems import scattered
+
+from poam_ros.gp.neighbours import native
+from poam_ros.gp.neighbours.index import EVERYTHING, PlainIndex, Share, numbers
+
+KINDS = [PlainIndex] + ([native.Index] if native.available() else [])
+K, POOL = 24, 96
+
+
+def filled(kind, X, batch=170):
+    index = kind()
+    for part in X.split(batch):
+        index.add(part)
+    return index
+
+
+def by_hand(X, x, k, pool, share=EVERYTHING, but=None):
+    """The rule in words: sort by distance, take the pool, deal round the octants."""
+    number = numbers(0, len(X))
+    able = []
+    for i in range(len(X)):
+        within = number[i] * 4**share.level - share.part
+        if 0 <= within < 1 and (within - share.start) % 1.0 < share.size and i != but:
+            able.append(i)
+    v = (X - x).numpy()
+    near = sorted(able, key=lambda i: (v[i][0] * v[i][0] + v[i][1] * v[i][1], i))[:pool]
+    turns, dealt = {}, []
+    for place, i in enumerate(near):
+        octant = v[i][0] < 0, v[i][1] < 0, abs(v[i][1]) > abs(v[i][0])
+        turns[octant] = turns.get(octant, 0) + 1
+        dealt.append((turns[octant], place, i))
+    chosen = [i for _, _, i in sorted(dealt)[:k]]
+    return chosen + [-1] * (k - len(chosen))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("count", [1, 5, 30, 400, 3000])
+@pytest.mark.parametrize("share", [EVERYTHING, Share(0.9, 0.3), Share(0.4, 0.5, 2, 11)])
+def test_neighbours_are_those_of_the_rule(kind, count, share):
+    X = 1.2 * scattered(count, 1).X
+    index = filled(kind, X)
+    # Inside, at the border and far outside
+    queries = torch.cat([1.5 * scattered(8, 2).X, torch.tensor([[30.0, -2.0]]).double(), X[:1]])
+    but = torch.arange(len(queries)) % count
+    found = index.spread(queries, K, POOL, share, but)
+    expected = [
+        by_hand(X, x, K, POOL, share, skip) for x, skip in zip(queries, but.tolist(), strict=True)
+    ]
+    assert found.tolist() == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ties_go_to_the_earlier_site(kind):
+    axis = torch.linspace(-1, 1, 21).double()
+    X = torch.cartesian_prod(axis, axis)
+    X = torch.cat([X, X[:50]])
+    queries = torch.cartesian_prod(axis[:4], axis[9:12])
+    found = filled(kind, X).spread(queries, K, POOL, EVERYTHING, None)
+    assert found.tolist() == [by_hand(X, x, K, POOL) for x in queries]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_sites_at_one_place(kind):
+    X = torch.cat([torch.zeros(2000, 2).double(), scattered(200, 3).X])
+    found = filled(kind, X).spread(torch.zeros(1, 2).double(), K, POOL, EVERYTHING, None)
+    assert found.tolist() == [list(range(K))]
+
+
+def test_random_numbers_are_uniform_and_each_site_keeps_its_own():
+    drawn = numbers(0, 20_000)
+    assert np.array_equal(drawn[700:900], numbers(700, 200))
+    counts = np.histogram(drawn, bins=20, range=(0, 1))[0]
+    assert counts.sum() == 20_000
+    assert np.abs(counts - 1000).max() < 5 * 1000**0.5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("share", [EVERYTHING, Share(0.3, 0.3), Share(0.3, 0.9, 3, 50)])
+def test_a_query_looks_at_as_many_sites_whatever_there_are(kind, share):
+    for count in (1000, 16_000) if kind is PlainIndex else (1000, 4000, 100_000):
+        index = filled(kind, scattered(count, 4).X, batch=5000)
+        index.spread(scattered(50, 5).X, K, POOL, share, None)
+        assert index.looked_at / 50 < 12 * POOL / share.size
