@@ -32,16 +32,14 @@ DEV = ["ruff>=0.15", "mypy>=1.11", "colcon-common-extensions>=0.3", "catkin-pkg>
 # Plain C that is called through ctypes. Optional: without a compiler torch does the same, slower.
 # No processor flags: the sources pick what the processor has when they are loaded. ``contract``:
 # whether products and sums may be fused; distances that tie must tie as they do in NumPy.
+FLAGS = ["-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math"]
 NATIVE = [
     Extension(
         f"{NAME}.gp.{folder}.native._{source}",
         sources=[f"{NAME}/gp/{folder}/native/{source}.c"],
-        extra_compile_args=[
-            "-O3", "-fopenmp-simd", f"-ffp-contract={contract}", "-fno-math-errno",
-            "-fno-trapping-math",
-        ],
+        extra_compile_args=[*FLAGS, f"-ffp-contract={contract}"],
         optional=True,
-    )  # fmt: skip
+    )
     for folder, source, contract in (
         ("kernels", "attentive", "fast"),
         ("neighbours", "search", "off"),

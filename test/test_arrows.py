@@ -43,7 +43,7 @@ ENTRIES = ("app", "bench", "ros", "experiments.tasks")
 TORCH = {"torch", "gpytorch", "linear_operator"}
 MAY_KNOW_TORCH = ("gp", "mapping", "process", "bench")
 #: Read by everything that only wants to know which models there are.
-TABLES_WITHOUT_TORCH = ("gp.models", "gp.sparse.methods")
+TABLES_WITHOUT_TORCH = ("gp.models", "gp.sparse.methods", "gp.neighbours.options")
 ROS_SUFFIXES = ("_msgs", "_srvs", "_interfaces")
 ROS = {"rclpy", "rosidl_runtime_py", "tf2_ros", "tf2_py"}
 LAUNCH_TOOLS = {"launch", "launch_ros"}
@@ -63,6 +63,8 @@ LIMIT = 250  # lines of a file
 #: Longer files, and why they are not cut.
 LONG = {
     f"{NAME}/gp/kernels/native/attentive.c": "one loop for each width of vectors, inlined",
+    f"{NAME}/gp/neighbours/native/conditional.c": "the same, and a gradient written out",
+    f"{NAME}/gp/neighbours/native/search.c": "an index and its searches, which share every structure",
 }
 
 

@@ -81,10 +81,12 @@ def grid_points(x: Tensor, y: Tensor) -> Tensor:
     return torch.stack((xx.flatten(), yy.flatten()), dim=-1)
 
 
-def tanh_network(inputs: int, outputs: int, generator: torch.Generator | None) -> nn.Sequential:
-    """Two hidden tanh layers of ten units, as the paper's kernel has them."""
-    first, second = _linear(inputs, 10, generator), _linear(10, 10, generator)
-    return nn.Sequential(first, nn.Tanh(), second, nn.Tanh(), _linear(10, outputs, generator))
+def tanh_network(
+    inputs: int, outputs: int, generator: torch.Generator | None, width: int = 10
+) -> nn.Sequential:
+    """Two hidden tanh layers, of ten units as the paper's kernel has them."""
+    first, second = _linear(inputs, width, generator), _linear(width, width, generator)
+    return nn.Sequential(first, nn.Tanh(), second, nn.Tanh(), _linear(width, outputs, generator))
 
 
 def _linear(inputs: int, outputs: int, generator: torch.Generator | None) -> nn.Linear:

@@ -6,44 +6,21 @@ N(0, 1/t): K~ = K + 1 1'/t and so on, b = K~^-1 c~, a = K~^-1 y; mean b'y, varia
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ...errors import CholeskyError
 from ..linalg.factors import EXTRA_JITTER
 from . import native
 from .fields import interpolate
 from .kernel import covariance, local
+from .problem import Kernel, Sites, check_factors
 
 #: A variance that cancels to nothing, or below, is this.
 LEAST_VARIANCE = 1e-9
 #: Queries at a time in torch.
 CHUNK = 1024
-
-
-@dataclass(frozen=True)
-class Sites:
-    """Where there are data: x [S, 2], targets y [S], and their noise in units of the learned one
-    [S] (1: as learned)."""
-
-    x: Tensor
-    y: Tensor
-    noise: Tensor
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """The kernel for many conditionals: fields at the nodes F [G * G, 4], exponent and noise
-    variance (scalars), bounds of the lengthscale, precision of the local mean."""
-
-    F: Tensor
-    exponent: Tensor
-    noise: Tensor
-    lengths: tuple[float, float]
-    mean_precision: float
 
 
 class Conditionals(NamedTuple):
@@ -192,12 +169,3 @@ def _factorise(K: Tensor) -> tuple[Tensor, Tensor, float]:
             extra.unsqueeze(-1).expand(-1, K.shape[-1])
         ))  # fmt: skip
     return L, failed > 0, jitter
-
-
-def check_factors(failed: int, size: int) -> None:
-    """Raise a ``CholeskyError`` where conditionals of this size stayed indefinite."""
-    if failed:
-        raise CholeskyError(
-            f"{failed} conditionals of {size} neighbours are not positive definite, even with "
-            f"{EXTRA_JITTER[-1]:.0e} of their mean diagonal added: is everything in them finite?"
-        )

@@ -61,7 +61,8 @@ class Layout:
         self, lengthscale: float, noise_variance: float, generator: torch.Generator
     ) -> Tensor:
         """A network that is nearly zero around a stationary kernel of exponent 1."""
-        network = [p.detach() for p in tanh_network(2, self.hidden, FIELDS, generator).parameters()]
+        network = tanh_network(2, FIELDS, generator, self.hidden)
+        network = [p.detach() for p in network.parameters()]
         network[-2].mul_(0.1)
         network[-1].zero_()
         rest = torch.zeros(FIELDS + 2, dtype=torch.float64)

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from ..linalg.factors import cholesky
-from .conditional import Kernel, Sites
 from .fields import interpolate
 from .kernel import covariance, local
+from .problem import Kernel, Sites
 
 #: More neighbours than this together are not factorised.
 MOST = 2048

@@ -15,10 +15,11 @@ from ...maps import UpdateReport
 from ..data import Dataset, Prediction
 from ..interface import ModelState
 from ..kernels.attentive import grid_points
-from .conditional import Kernel, condition
+from .conditional import condition
 from .fields import Layout, interpolate
 from .joint import joint_covariance
 from .kernel import local
+from .problem import Kernel
 from .sites import SiteStore
 from .training import Learned, Trainer
 

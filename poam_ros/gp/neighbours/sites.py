@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from ..data import Dataset, DataStore
-from .conditional import Sites
 from .index import EVERYTHING, Share, make_index
+from .problem import Sites
 
 #: A ping this near to the one before, in scaled units, is taken at the same place.
 SAME_PLACE = 1e-9

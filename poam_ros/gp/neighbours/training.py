@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from .conditional import Gradient, Kernel, gradient
+from .conditional import Gradient, gradient
 from .fields import Evaluated, Layout, evaluate, exponent, noise_variance, pull_back
 from .index import LEVELS, Share
+from .problem import Kernel
 from .sites import SiteStore
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from problems import scattered
 
 from poam_ros.errors import CholeskyError
 from poam_ros.gp.neighbours import conditional, native
-from poam_ros.gp.neighbours.conditional import Kernel, Sites, condition, gradient, log_loss
+from poam_ros.gp.neighbours.conditional import condition, gradient, log_loss
 from poam_ros.gp.neighbours.fields import (
     Layout,
     evaluate,
@@ -18,6 +18,7 @@ from poam_ros.gp.neighbours.fields import (
 from poam_ros.gp.neighbours.index import EVERYTHING, PlainIndex, Share
 from poam_ros.gp.neighbours.joint import joint_covariance
 from poam_ros.gp.neighbours.kernel import covariance, local
+from poam_ros.gp.neighbours.problem import Kernel, Sites
 
 LAYOUT = Layout(hidden=16, lattice=12)
 LENGTHS = (0.02, 3.0)

@@ -18,10 +18,11 @@ import torch
 from torch import Tensor
 
 from ...linalg.factors import EXTRA_JITTER
+from ..problem import check_factors
 
 if TYPE_CHECKING:
-    from ..conditional import Kernel, Sites
     from ..index import Share
+    from ..problem import Kernel, Sites
 
 MAX_NEIGHBOURS = 32  # as in conditional.c
 BUCKET, BUCKET_BYTES, LEVELS = 8, 256, 4  # as in search.c
@@ -194,8 +195,6 @@ def condition(
     kernel: Kernel, sites: Sites, x: Tensor, near: Tensor
 ) -> tuple[Tensor, Tensor, float]:
     """Mean and variance without noise at x [N, 2] from the sites near [N, k], and the jitter."""
-    from ..conditional import check_factors
-
     problem, arrays = _problem(kernel, sites, x, near)
     mean, variance, jitter = (x.new_zeros(n) for n in (len(x), len(x), 1))
     failed = _conditional.conditional_predict(
@@ -211,8 +210,6 @@ def gradient(
     kernel: Kernel, sites: Sites, left_out: Tensor, near: Tensor
 ) -> tuple[float, Tensor, float, float, float]:
     """The fields of ``Gradient``."""
-    from ..conditional import check_factors
-
     problem, arrays = _problem(kernel, sites, sites.x[left_out], near)
     y, noise = sites.y[left_out], sites.noise[left_out]
     dF, others, jitter = torch.zeros_like(kernel.F), y.new_zeros(3), y.new_zeros(1)
