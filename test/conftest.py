@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import IO
 
 import pytest
 
-# Before rclpy is loaded, and inherited by every process a test starts. Concurrent runs of the
-# suite on one machine get domains of their own.
-os.environ["ROS_DOMAIN_ID"] = os.environ.get("POAM_TEST_DOMAIN") or str(1 + os.getpid() % 90)
+
+def free_domain() -> int:
+    """A ROS domain that no other run of the suite on this machine has: held as long as we live."""
+    for domain in range(1, 91):
+        claim = (Path(tempfile.gettempdir()) / f"poam-test-domain-{domain}").open("w")
+        with contextlib.suppress(OSError):
+            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            CLAIMS.append(claim)
+            return domain
+        claim.close()
+    return 1 + os.getpid() % 90
+
+
+CLAIMS: list[IO[str]] = []
+# Before rclpy is loaded, and inherited by every process a test starts.
+os.environ["ROS_DOMAIN_ID"] = os.environ.get("POAM_TEST_DOMAIN") or str(free_domain())
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 

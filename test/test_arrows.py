@@ -64,7 +64,7 @@ LIMIT = 250  # lines of a file
 LONG = {
     f"{NAME}/gp/kernels/native/attentive.c": "one loop for each width of vectors, inlined",
     f"{NAME}/gp/neighbours/native/conditional.c": "the same, and a gradient written out",
-    f"{NAME}/gp/neighbours/native/search.c": "an index and its searches, which share every structure",
+    f"{NAME}/gp/neighbours/native/search.c": "an index and its searches, of one structure",
 }
 
 

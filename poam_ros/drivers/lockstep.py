@@ -186,7 +186,7 @@ class LockstepMission:
     def _plan(self, view: MapView) -> np.ndarray:
         planner = PLANNERS[self.settings.planner]
         situation = self.mission.situation(self.simulation.pose.yaw, MAX_SPEED)
-        return planner.plan(view, situation, planner.options(), self._planner_rng)
+        return planner.path(view, situation, planner.options(), self._planner_rng)
 
     def _score(self, learned: Learned) -> EpochRecord:
         start = perf_counter()

@@ -76,6 +76,19 @@ class Planner:
     plan: Callable[[MapView, Situation, Any, np.random.Generator], np.ndarray]
     options: type
 
+    def path(
+        self, view: MapView, situation: Situation, options: Any, rng: np.random.Generator
+    ) -> np.ndarray:
+        """What ``plan`` gives, [K, 2].
+
+        Raises:
+            InputError: the map allows no choice, or that is no path.
+        """
+        path = np.asarray(self.plan(view, situation, options, rng), dtype=float)
+        if path.ndim != 2 or path.shape[1] != 2 or not len(path) or not np.isfinite(path).all():
+            raise InputError(f"planner: expected finite waypoints [K, 2], got {path.tolist()}")
+        return path
+
 
 @dataclass(frozen=True)
 class MaxEntropyOptions:

@@ -6,50 +6,15 @@ four times as many sites as before, and every site moves then.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from . import native
+from .problem import Share, cells_for, numbers
 
-#: Mean number of sites in a cell when the grid is refined.
-CROWDED = 8
 #: Shares come in parts of 1, 1/4, ... down to 1/4^(LEVELS - 1).
 LEVELS = 4
-
-
-class Share(NamedTuple):
-    """A random part of the sites, by the fixed random number in [0, 1) of each.
-
-    ``part`` of the 4^level equal parts of [0, 1), and of this the ``size`` above ``start``, going
-    round; both in units of the part. The index finds a small share at the cost of a large one.
-    """
-
-    start: float
-    size: float
-    level: int = 0
-    part: int = 0
-
-
-EVERYTHING = Share(0.0, 1.0)
-
-
-def numbers(first: int, count: int) -> np.ndarray:
-    """The fixed random number in [0, 1) of each site from ``first`` on (splitmix64 of its own)."""
-    z = np.arange(first + 1, first + count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
-
-
-def cells_for(sites: int) -> int:
-    """Cells a side, a power of two, for so many sites."""
-    cells = 1
-    while cells * cells * CROWDED < sites:
-        cells *= 2
-    return cells
 
 
 class PlainIndex:

@@ -1,13 +1,18 @@
-"""What a conditional is asked of, in torch and in C alike."""
+"""What a search and a conditional are asked of, in torch and in C alike."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
 from torch import Tensor
 
 from ...errors import CholeskyError
 from ..linalg.factors import EXTRA_JITTER
+
+#: Mean number of sites in a cell when the grid is refined.
+CROWDED = 8
 
 
 @dataclass(frozen=True)
@@ -39,3 +44,35 @@ def check_factors(failed: int, size: int) -> None:
             f"{failed} conditionals of {size} neighbours are not positive definite, even with "
             f"{EXTRA_JITTER[-1]:.0e} of their mean diagonal added: is everything in them finite?"
         )
+
+
+class Share(NamedTuple):
+    """A random part of the sites, by the fixed random number in [0, 1) of each.
+
+    ``part`` of the 4^level equal parts of [0, 1), and of this the ``size`` above ``start``, going
+    round; both in units of the part. The index finds a small share at the cost of a large one.
+    """
+
+    start: float
+    size: float
+    level: int = 0
+    part: int = 0
+
+
+EVERYTHING = Share(0.0, 1.0)
+
+
+def numbers(first: int, count: int) -> np.ndarray:
+    """The fixed random number in [0, 1) of each site from ``first`` on (splitmix64 of its own)."""
+    z = np.arange(first + 1, first + count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
+
+
+def cells_for(sites: int) -> int:
+    """Cells a side, a power of two, for so many sites."""
+    cells = 1
+    while cells * cells * CROWDED < sites:
+        cells *= 2
+    return cells

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from ..data import Dataset, DataStore
-from .index import EVERYTHING, Share, make_index
-from .problem import Sites
+from .index import make_index
+from .problem import EVERYTHING, Share, Sites
 
 #: A ping this near to the one before, in scaled units, is taken at the same place.
 SAME_PLACE = 1e-9

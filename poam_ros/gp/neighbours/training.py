@@ -11,8 +11,8 @@ from torch import Tensor
 
 from .conditional import Gradient, gradient
 from .fields import Evaluated, Layout, evaluate, exponent, noise_variance, pull_back
-from .index import LEVELS, Share
-from .problem import Kernel
+from .index import LEVELS
+from .problem import Kernel, Share
 from .sites import SiteStore
 
 if TYPE_CHECKING:

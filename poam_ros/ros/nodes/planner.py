@@ -152,7 +152,7 @@ class PlannerNode(NodeShell):
         situation = mission.situation(self._yaw, self.values.max_speed)
         try:
             options: Any = instance(planner.options, vars(self.values))
-            return planner.plan(view, situation, options, self._rng)
+            return planner.path(view, situation, options, self._rng)
         except InputError as error:
             self.refusals.add("map_unusable", f"no waypoint from this map: {error}")
             return None

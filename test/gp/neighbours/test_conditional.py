@@ -15,10 +15,10 @@ from poam_ros.gp.neighbours.fields import (
     noise_variance,
     pull_back,
 )  # fmt: skip
-from poam_ros.gp.neighbours.index import EVERYTHING, PlainIndex, Share
+from poam_ros.gp.neighbours.index import PlainIndex
 from poam_ros.gp.neighbours.joint import joint_covariance
 from poam_ros.gp.neighbours.kernel import covariance, local
-from poam_ros.gp.neighbours.problem import Kernel, Sites
+from poam_ros.gp.neighbours.problem import EVERYTHING, Kernel, Share, Sites
 
 LAYOUT = Layout(hidden=16, lattice=12)
 LENGTHS = (0.02, 3.0)

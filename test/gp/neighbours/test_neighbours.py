@@ -6,7 +6,8 @@ import torch
 from problems import scattered
 
 from poam_ros.gp.neighbours import native
-from poam_ros.gp.neighbours.index import EVERYTHING, PlainIndex, Share, numbers
+from poam_ros.gp.neighbours.index import PlainIndex
+from poam_ros.gp.neighbours.problem import EVERYTHING, Share, numbers
 
 KINDS = [PlainIndex] + ([native.Index] if native.available() else [])
 K, POOL = 24, 96

@@ -18,11 +18,10 @@ import torch
 from torch import Tensor
 
 from ...linalg.factors import EXTRA_JITTER
-from ..problem import check_factors
+from ..problem import cells_for, check_factors, numbers
 
 if TYPE_CHECKING:
-    from ..index import Share
-    from ..problem import Kernel, Sites
+    from ..problem import Kernel, Share, Sites
 
 MAX_NEIGHBOURS = 32  # as in conditional.c
 BUCKET, BUCKET_BYTES, LEVELS = 8, 256, 4  # as in search.c
@@ -120,8 +119,6 @@ class Index:
 
     def add(self, x: Tensor) -> None:
         """Take the sites x [n, 2], numbered on from the last."""
-        from ..index import cells_for, numbers
-
         first, self._count = self._count, self._count + len(x)
         if self._count > len(self._x):
             room = max(self._count, 2 * len(self._x)) - first
