@@ -9,15 +9,19 @@ from ..drivers.mission_settings import MissionSettings
 from ..gp.models import ModelSettings, model_rows
 from ..ros.parameters import TERRAIN
 from ..settings import instance, rows
+from ..survey.batching import TimedBatches
 from ..world.simulation import SONAR_NAMES, SonarSettings
 from .interrupts import at_once
 from .options import add_settings
 
-_TABLE = (TERRAIN, *rows(MissionSettings), *model_rows(), *rows(SonarSettings, SONAR_NAMES))
+_TABLE = (
+    TERRAIN, *rows(MissionSettings), *model_rows(), *rows(SonarSettings, SONAR_NAMES),
+    *rows(TimedBatches),
+)  # fmt: skip
 _ROWS = {row.name: row for row in _TABLE}
 OPTIONS = (
     "terrain", "method", "kernel", "num_inducing", "planner", "pilot", "policy", "seed",
-    "max_samples", "sonar_rate", "resolution", "threads", "device",
+    "max_samples", "sonar_rate", "resolution", "batch_size", "batch_period", "threads", "device",
 )  # fmt: skip
 
 
@@ -43,7 +47,8 @@ def run(args: argparse.Namespace) -> int:
 
     given = vars(args)
     model, sonar = ModelSettings.of(given), instance(SonarSettings, given, SONAR_NAMES)
-    settings = instance(MissionSettings, given, model=model, sonar=sonar)
+    batches = instance(TimedBatches, given)
+    settings = instance(MissionSettings, given, model=model, sonar=sonar, batches=batches)
     terrain = load_terrain(
         given.get(TERRAIN.name, TERRAIN.default),
         elevation_range=tuple(args.elevation_range) if args.elevation_range else None,

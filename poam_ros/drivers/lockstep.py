@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 EVALUATION_POINTS = 50
 #: m/s, of the vehicle.
 MAX_SPEED = 1.0
+#: m, of the maps that a vehicle's planner gets: the mapper's default.
+MAP_RESOLUTION = 1.0
 #: s of mission time that a vehicle holds station for its first map.
 PATIENCE_S = 300.0
 
@@ -67,7 +69,7 @@ class LockstepMission:
             self.mapper,
             GateSettings(workspace=workspace, range_time_offset=-settings.sonar.latency),
             WaypointBatches() if as_in_the_paper else settings.batches,
-            grid=None if as_in_the_paper else map_grid(workspace, settings.resolution),
+            grid=None if as_in_the_paper else map_grid(workspace, MAP_RESOLUTION),
         )
         self._choose = self._learn_and_plan if as_in_the_paper else self._plan_on_the_map
         self._goal: np.ndarray | None = None
