@@ -67,8 +67,8 @@ def options_of(command) -> dict[str, argparse.Action]:
 
 PROMISED = (
     "--terrain --elevation-range --preparation --kernel --method --planner "
-    "--planner-without-noise --pilot --policy --seed --max-samples --sonar-rate --batch-size --batch-period --num-inducing "
-    "--resolution --threads --device --output"
+    "--planner-without-noise --pilot --policy --seed --max-samples --sonar-rate --num-inducing "
+    "--batch-size --batch-period --resolution --threads --device --output"
 )
 
 
