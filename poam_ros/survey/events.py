@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ..maps import ElevationMap, UpdateReport
 from ..samples import Samples
+from .batching import BatchPolicy
 from .gate import GateSettings, RawPing
 from .odometry import VehicleState
 
@@ -52,9 +53,11 @@ class TimeSetBack:
 
 @dataclass(frozen=True)
 class SettingsChanged:
-    """Pings are placed otherwise from now on."""
+    """From now on pings are placed, batches closed and pilot surveys ended by these."""
 
     gate: GateSettings
+    policy: BatchPolicy
+    pilot_samples: int
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,10 @@ class Mission:
 
     def tick(self, now: float) -> None:
         """Let ``now`` (s) come, which may end the mission."""
-        if self.began is not None and self.max_duration and now - self.began >= self.max_duration:
+        if self.began is None:
+            return
+        self.began = min(self.began, now)  # a clock that is set back does not lengthen it
+        if self.max_duration and now - self.began >= self.max_duration:
             self.state = DONE
 
     def explore_with(self, choose: Choose) -> None:

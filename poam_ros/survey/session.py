@@ -110,8 +110,9 @@ class Session:
                 self.gate.restart()
                 text = "the clock was set back: waiting for new odometry"
                 return Handled(note=Note("clock", text))
-            case events.SettingsChanged(gate):
-                self.gate.settings = gate
+            case events.SettingsChanged(gate, policy, pilot_samples):
+                self.gate.settings, self.pilot_samples = gate, pilot_samples
+                self.backlog.policy = policy
             case events.Reset():
                 self._ask_for_reset()
         return NOTHING

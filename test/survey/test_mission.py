@@ -297,3 +297,13 @@ def test_a_clock_set_back_takes_back_the_places_it_saw():
     track.add(1.0, np.array([7.0, 0.0]))
     track.add(2.0, np.array([8.0, 0.0]))
     assert track.since(1.5).tolist() == [[8, 0]]
+
+
+def test_a_clock_that_is_set_back_does_not_lengthen_the_mission():
+    mission = make(max_duration=10.0)
+    drive(mission, (-3, 0), start=1000.0)
+    mission.tick(5.0)
+    mission.tick(14.9)
+    assert mission.state == "pilot"
+    mission.tick(15.0)
+    assert mission.state == "done"

@@ -100,9 +100,9 @@ class MapperNode(NodeShell):
 
     def changed(self, names: frozenset[str]) -> None:
         """Batches close, and pings are placed, by the new values."""
-        self.session.backlog.policy = instance(TimedBatches, vars(self.values))
-        self.session.pilot_samples = self.values.pilot_samples
-        self._hear(events.SettingsChanged(gate_settings(vars(self.values))))
+        values = vars(self.values)
+        batches = instance(TimedBatches, values)
+        self._hear(events.SettingsChanged(gate_settings(values), batches, values["pilot_samples"]))
 
     def _listen(self) -> None:
         self._sensor("odom", Odometry, self._on_odometry)
@@ -211,7 +211,8 @@ class MapperNode(NodeShell):
 
     def _keep_results(self, finished: events.Finished) -> None:
         if finished.map is None:
-            self.get_logger().error("the mission is done, and there is no map: too few pings")
+            if self.session.gate.received:  # not the latched end of an earlier mission
+                self.get_logger().error("the mission is done, and there is no map: too few pings")
             return
         self.get_logger().info(f"the mission is done: {len(finished.samples)} samples in the map")
         self._wrote(self._results.keep(finished.map, finished.samples))
