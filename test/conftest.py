@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -31,6 +32,8 @@ CLAIMS: list[IO[str]] = []
 # Before rclpy is loaded, and inherited by every process a test starts.
 os.environ["ROS_DOMAIN_ID"] = os.environ.get("POAM_TEST_DOMAIN") or str(free_domain())
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+# A shell's background job ignores Ctrl-C, and so would every process that a test interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).resolve().parents[1]
