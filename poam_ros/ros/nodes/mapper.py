@@ -173,7 +173,9 @@ class MapperNode(NodeShell):
         return response
 
     def _on_timer(self) -> None:
-        self._hear(events.StatesAwaited(self.count_publishers(self._states.topic_name) > 0))
+        if not self.session.mapper.initialised:  # later nobody asks, and the graph is slow to tell
+            awaited = self.count_publishers(self._states.topic_name) > 0
+            self._hear(events.StatesAwaited(awaited))
         self._hear(events.Tick())
         lost, bounds = (self.lost, self.lost_lately), self.topics.bounds
         status = mapper_status(self.session, self._now(), self.thread.alive, *lost, bounds)
