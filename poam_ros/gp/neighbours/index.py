@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from . import native
-from .problem import Share, cells_for, numbers
+from .problem import Places, Share, cells_for
 
 #: Shares come in parts of 1, 1/4, ... down to 1/4^(LEVELS - 1).
 LEVELS = 4
 
 
-class PlainIndex:
+class PlainIndex(Places):
     """The index in NumPy. The compiled one finds the same sites.
 
     Attributes:
@@ -25,25 +25,14 @@ class PlainIndex:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.looked_at = 0
-        self._x = np.empty((0, 2))
-        self._numbers = np.empty(0)
         self._cells = 1
-        self._count = 0
         self._buckets = _empty(1)
-
-    def __len__(self) -> int:
-        return self._count
 
     def add(self, x: Tensor) -> None:
         """Take the sites x [n, 2], numbered on from the last."""
-        first, self._count = self._count, self._count + len(x)
-        if self._count > len(self._x):
-            room = max(self._count, 2 * len(self._x)) - first
-            self._x = np.concatenate([self._x[:first], np.empty((room, 2))])
-            self._numbers = np.concatenate([self._numbers[:first], np.empty(room)])
-        self._x[first : self._count] = x.numpy()
-        self._numbers[first : self._count] = numbers(first, len(x))
+        first = self._append(x)
         cells = cells_for(self._count)
         if cells != self._cells:
             self._cells, first = cells, 0

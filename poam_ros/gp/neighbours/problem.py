@@ -76,3 +76,25 @@ def cells_for(sites: int) -> int:
     while cells * cells * CROWDED < sites:
         cells *= 2
     return cells
+
+
+class Places:
+    """The places of the sites and their fixed numbers, in arrays that double when they are full."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._x, self._numbers = np.empty((0, 2)), np.empty(0)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def _append(self, x: Tensor) -> int:
+        """Take the sites x [n, 2]; returns the number of the first."""
+        first, self._count = self._count, self._count + len(x)
+        if self._count > len(self._x):
+            room = max(self._count, 2 * len(self._x)) - first
+            self._x = np.concatenate([self._x[:first], np.empty((room, 2))])
+            self._numbers = np.concatenate([self._numbers[:first], np.empty(room)])
+        self._x[first : self._count] = x.numpy()
+        self._numbers[first : self._count] = numbers(first, len(x))
+        return first

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ...linalg.factors import EXTRA_JITTER
-from ..problem import cells_for, check_factors, numbers
+from ..problem import Places, cells_for, check_factors
 
 if TYPE_CHECKING:
     from ..problem import Kernel, Share, Sites
@@ -100,17 +100,13 @@ def usable(neighbours: int) -> bool:
     return _conditional is not None and 0 < neighbours <= MAX_NEIGHBOURS
 
 
-class Index:
+class Index(Places):
     """The compiled index. See ``PlainIndex``."""
 
     def __init__(self) -> None:
-        self._count = 0
-        self._x, self._numbers = np.empty((0, 2)), np.empty(0)
+        super().__init__()
         self._grid = _Grid()
         self._lay_out(1)
-
-    def __len__(self) -> int:
-        return self._count
 
     @property
     def looked_at(self) -> int:
@@ -119,13 +115,7 @@ class Index:
 
     def add(self, x: Tensor) -> None:
         """Take the sites x [n, 2], numbered on from the last."""
-        first, self._count = self._count, self._count + len(x)
-        if self._count > len(self._x):
-            room = max(self._count, 2 * len(self._x)) - first
-            self._x = np.concatenate([self._x[:first], np.empty((room, 2))])
-            self._numbers = np.concatenate([self._numbers[:first], np.empty(room)])
-        self._x[first : self._count] = x.numpy()
-        self._numbers[first : self._count] = numbers(first, len(x))
+        first = self._append(x)
         cells, order = cells_for(self._count), None
         if cells != self._grid.cells:
             first = 0
