@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -52,6 +53,9 @@ def run_node(factory: Callable[[], Node], args: Sequence[str] | None = None) -> 
             if isinstance(node, NodeShell):
                 node.configure()
                 node.activate()
+            # What is loaded by now stays: a full collection that walks through it (torch above all)
+            # holds every callback up for a quarter of a second.
+            gc.freeze()
             _spin(node, stop)
             return DONE
         except ExternalShutdownException:
