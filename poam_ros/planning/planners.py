@@ -18,11 +18,14 @@ from ..errors import InputError
 from ..geometry import Extent, is_place
 from ..maps import Predicted
 from ..settings import check, setting
+from .routes import Routes
 
 log = logging.getLogger(__name__)
 
 #: m^2; what is larger is no variance of an elevation.
 LARGEST_VARIANCE = 1e300
+#: Times that random places are drawn anew where none may be gone to.
+DRAWS = 20
 
 
 class MapView(Protocol):
@@ -43,6 +46,7 @@ class Situation:
         speed: the vehicle's top speed, in m/s.
         samples_left: until the mission is done; None where there is no limit.
         track: places visited, newest last [K, 2], in m.
+        routes: the ways that may be gone within the workspace; None: all straight ones.
 
     Raises:
         InputError: if the position is not two finite numbers, or the track has another shape.
@@ -54,12 +58,39 @@ class Situation:
     speed: float = 1.0
     samples_left: int | None = None
     track: np.ndarray = field(default_factory=lambda: np.empty((0, 2)))
+    routes: Routes | None = None
 
     def __post_init__(self) -> None:
         if not is_place(self.position):
             raise InputError(f"position: expected two finite numbers, got {self.position}")
         if np.ndim(self.track) != 2 or np.shape(self.track)[1] != 2:
             raise InputError(f"track: expected places [K, 2], got {list(np.shape(self.track))}")
+
+    def clear(self, position: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """Which of the goals [N, 2] may be gone to straight from the position [2]; boolean [N].
+
+        From where no leg may lead (in a keep-out, say), it is from the next place where one may.
+        """
+        if self.routes is None:
+            return np.ones(len(goals), dtype=bool)
+        areas = self.routes.areas
+        return areas.clear(areas.nearest(position), goals)
+
+    def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Random places of the workspace, ``count`` of them less those that no way leads to.
+
+        Raises:
+            InputError: there is a way to none of many.
+        """
+        points = self.workspace.sample(count, rng)
+        if self.routes is None or self.routes.areas.everywhere:
+            return points
+        for _ in range(DRAWS):
+            usable = self.routes.reachable(self.position, points)
+            if usable.any():
+                return points[usable]
+            points = self.workspace.sample(max(count, 100), rng)
+        raise InputError("areas: no place with a way to it was found in the workspace")
 
 
 @dataclass(frozen=True)
@@ -127,15 +158,16 @@ def max_entropy(
 ) -> np.ndarray:
     """The random candidate of high predictive entropy that is near, [1, 2] (Sec. V-A).
 
-    Candidates are uniform in the workspace; the score is the entropy of the prediction with noise
-    minus ``distance_weight`` times the distance from the vehicle, both scaled to [0, 1] over the
-    candidates. Candidates whose variance is not a positive finite number are left out.
+    Candidates are uniform in the workspace, or where ways lead in it; the score is the entropy of
+    the prediction with noise minus ``distance_weight`` times the distance from the vehicle, both
+    scaled to [0, 1] over the candidates. Candidates whose variance is not a positive finite number
+    are left out.
 
     Raises:
         InputError: if the prediction's shape is wrong, or no candidate has a usable variance.
     """
-    count = options.candidates
-    points = situation.workspace.sample(count, rng)
+    points = situation.draw(options.candidates, rng)
+    count = len(points)
     variance = np.asarray(view.predict(points).variance, dtype=float)
     if variance.shape != (count,):
         raise InputError(f"variance: expected shape ({count},), got {variance.shape}")
@@ -157,7 +189,7 @@ def random_waypoint(
     view: MapView, situation: Situation, options: RandomOptions, rng: np.random.Generator
 ) -> np.ndarray:
     """A uniform random waypoint, [1, 2]; looks at nothing else (the paper's random planner)."""
-    return situation.workspace.sample(1, rng)
+    return situation.draw(1, rng)[:1]
 
 
 #: Every planner, by name: ``planner`` on a command line, in a parameter file, in a sweep.

@@ -22,8 +22,8 @@ from .batching import Backlog, BatchPolicy, TimedBatches
 from .events import Event, Handled, Note, Outcome
 from .gate import AFTER_MISSION, GateSettings, PingGate, RawPing
 from .learner import TRIES, Learner, Status
-from .mission import DONE, EXPLORING, PAUSED, PILOT, STATES
 from .odometry import VehicleState
+from .states import DONE, EXPLORING, PAUSED, PILOT, STATES, WAITING
 
 if TYPE_CHECKING:
     from ..mapping import BathymetricMapper
@@ -101,6 +101,9 @@ class Session:
                 return self._follow(name, now)
             case events.StatesAwaited(awaited):
                 self._awaited = awaited
+                if not awaited and (lifted := self.gate.reopen(PAUSED, WAITING)):
+                    text = f"nobody announces mission/state any more: {lifted} no longer holds"
+                    return Handled(note=Note("states_gone", text))
             case events.Arrived():
                 with self._lock:
                     self.backlog.arrive()
@@ -206,8 +209,8 @@ class Session:
             with self._lock:
                 self._finishing, self.status.finished = True, False
             return handled
-        if state == PAUSED:
-            self.gate.closed = PAUSED
+        if state in (PAUSED, WAITING):
+            self.gate.closed = state
         elif state != DONE:
             self.gate.closed = None
             self.status.finished = False

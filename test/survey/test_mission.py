@@ -7,7 +7,8 @@ import pytest
 
 from poam_ros.errors import InputError
 from poam_ros.geometry import Extent
-from poam_ros.survey.mission import Mission, Track
+from poam_ros.survey.mission import Mission
+from poam_ros.survey.track import Track
 
 WORKSPACE = Extent(-10, 10, -10, 10)
 PILOT = np.array([[0.0, 0.0], [5.0, 0.0], [99.0, 0.0]])
@@ -42,9 +43,9 @@ def test_starts_with_the_first_position():
     assert mission.state == "pilot"
     assert mission.goal is None
     mission.tick(3.0)
-    assert mission.goal is None and mission.began is None
+    assert mission.goal is None and mission.budget.began is None
     mission.locate(np.array([-3.0, 0.0]), 4.0)
-    assert mission.began == 4.0
+    assert mission.budget.began == 4.0
     assert mission.goal.tolist() == [0, 0]
     assert mission.plan.tolist() == [[-3, 0], [0, 0], [5, 0], [10, 0]]  # clipped
 
@@ -61,7 +62,7 @@ def test_pilot_then_waits_for_a_map_then_explores():
     assert mission.goal.tolist() == [0, 8] and not mission.waits_for_map
     drive(mission, (0, 8), start=20.0)
     assert choose.asked == [[10.0, 0.0], [0.0, 8.0]]
-    assert mission.arrivals == {"reached": 4}
+    assert mission.legs.arrivals == {"reached": 4}
 
 
 def test_a_path_is_driven_to_its_end_before_the_next_is_chosen():
@@ -105,11 +106,11 @@ def test_choosing_may_end_the_mission():
 
 def test_goals_outside_the_workspace_are_moved_into_it_and_counted():
     mission = make()
-    assert mission.clipped == 1  # of the pilot
+    assert mission.legs.clipped == 1  # of the pilot
     finish_pilot(mission)
     mission.explore_with(Chooser([(0.0, 50.0), (-10.0, 10.0 + 1e-12), (-99.0, -99.0)]))
     assert mission.plan.tolist() == [[10, 0], [0, 10], [-10, 10], [-10, -10]]
-    assert mission.clipped == 3  # but not what is rounding
+    assert mission.legs.clipped == 3  # but not what is rounding
     assert mission.facts()["goals_clipped"] == 3
 
 
@@ -137,7 +138,7 @@ def test_a_goals_time_starts_with_the_position_after_it_was_chosen():
     """
     mission = Mission(np.array([[0.0, 0.0], [1.0, 0.0], [9.0, 0.0]]), WORKSPACE)
     drive(mission, (-3, 0), (0, 0), (2, 0))
-    assert mission.goal.tolist() == [1, 0] and mission.arrivals == {"reached": 1}
+    assert mission.goal.tolist() == [1, 0] and mission.legs.arrivals == {"reached": 1}
     mission = make(arrival={"max_speed": 1.0})
     mission.locate(np.array([-3.0, 0.0]), 0.0)
     # Limits of 36 s: counted from 1000 s, when the next position comes.
@@ -148,7 +149,7 @@ def test_a_goals_time_starts_with_the_position_after_it_was_chosen():
 
 def test_a_situation_is_what_a_planner_needs_to_know():
     mission = make(max_samples=10)
-    assert mission.samples_left == 10
+    assert mission.budget.samples_left == 10
     drive(mission, (-3, 0), (-2, 0), (-1, 0))
     mission.count_samples(4)
     situation = mission.situation(yaw=0.5, speed=2.0)
@@ -157,8 +158,8 @@ def test_a_situation_is_what_a_planner_needs_to_know():
     assert situation.workspace is WORKSPACE
     assert situation.track.tolist() == [[-3, 0], [-2, 0], [-1, 0]]
     mission.count_samples(12)
-    assert mission.samples_left == 0
-    assert make().samples_left is None
+    assert mission.budget.samples_left == 0
+    assert make().budget.samples_left is None
 
 
 def test_facts():
@@ -167,11 +168,13 @@ def test_facts():
     drive(mission, (0, 0), start=1760000001.0)
     assert mission.facts() == {
         "state": "pilot",
+        "reason": "started by itself",
         "samples": 0,
         "goals_reached": 1,
         "goals_passed": 0,
         "goals_timed_out": 0,
         "goals_clipped": 1,
+        "goals_unreachable": 0,
     }
 
 
@@ -197,7 +200,7 @@ def test_gives_up_a_goal_that_takes_too_long():
     mission = make()
     for now in range(100):
         mission.locate(np.array([-3.0, 0.01 * (now % 2)]), float(now))
-    assert mission.arrivals["timeout"] >= 1
+    assert mission.legs.arrivals["timeout"] >= 1
     assert mission.goal.tolist() != [0, 0]
 
 
@@ -206,7 +209,7 @@ def test_positions_that_waited_in_a_queue_are_judged_by_their_stamps():
     mission.locate(np.array([-3.0, 0.0]), 0.0, measured=0.0)
     for i in range(1, 4):
         mission.locate(np.array([-3.0 + i, 0.0]), 500.0, measured=float(i))
-    assert mission.arrivals == {"reached": 1}
+    assert mission.legs.arrivals == {"reached": 1}
 
 
 @pytest.mark.parametrize("paused", [False, True])
@@ -266,7 +269,7 @@ def test_a_pause_does_not_use_up_the_goals_time():
     mission.tick(1000.0)
     mission.resume()
     mission.locate(np.array([-3.0, 0.0]), 1001.0)
-    assert mission.arrivals["timeout"] == 0
+    assert mission.legs.arrivals["timeout"] == 0
 
 
 # --- The track ---
