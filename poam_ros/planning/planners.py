@@ -7,90 +7,22 @@ draws from the generator it is given.
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
-from ..geometry import Extent, is_place
-from ..maps import Predicted
-from ..settings import check, setting
-from .routes import Routes
+from ..settings import Setting, check, joined, setting
+from .lawnmower import LawnmowerOptions, lawnmower
+from .path_entropy import PathEntropyOptions, path_entropy
+from .situation import MapView, Situation, entropy, usable
 
 log = logging.getLogger(__name__)
 
-#: m^2; what is larger is no variance of an elevation.
-LARGEST_VARIANCE = 1e300
-#: Times that random places are drawn anew where none may be gone to.
-DRAWS = 20
-
-
-class MapView(Protocol):
-    """What a planner sees of a map."""
-
-    def predict(self, xy: np.ndarray) -> Predicted:
-        """Mean and variance with noise, [N] each, at the points xy [N, 2] in metres."""
-
-
-@dataclass(frozen=True)
-class Situation:
-    """Where the vehicle is, and what it has left.
-
-    Attributes:
-        position: [2], in m.
-        workspace: where waypoints may lie.
-        yaw: heading, counter-clockwise from x (east), in rad; NaN where it is not known.
-        speed: the vehicle's top speed, in m/s.
-        samples_left: until the mission is done; None where there is no limit.
-        track: places visited, newest last [K, 2], in m.
-        routes: the ways that may be gone within the workspace; None: all straight ones.
-
-    Raises:
-        InputError: if the position is not two finite numbers, or the track has another shape.
-    """
-
-    position: np.ndarray
-    workspace: Extent
-    yaw: float = math.nan
-    speed: float = 1.0
-    samples_left: int | None = None
-    track: np.ndarray = field(default_factory=lambda: np.empty((0, 2)))
-    routes: Routes | None = None
-
-    def __post_init__(self) -> None:
-        if not is_place(self.position):
-            raise InputError(f"position: expected two finite numbers, got {self.position}")
-        if np.ndim(self.track) != 2 or np.shape(self.track)[1] != 2:
-            raise InputError(f"track: expected places [K, 2], got {list(np.shape(self.track))}")
-
-    def clear(self, position: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Which of the goals [N, 2] may be gone to straight from the position [2]; boolean [N].
-
-        From where no leg may lead (in a keep-out, say), it is from the next place where one may.
-        """
-        if self.routes is None:
-            return np.ones(len(goals), dtype=bool)
-        areas = self.routes.areas
-        return areas.clear(areas.nearest(position), goals)
-
-    def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Random places of the workspace, ``count`` of them less those that no way leads to.
-
-        Raises:
-            InputError: there is a way to none of many.
-        """
-        points = self.workspace.sample(count, rng)
-        if self.routes is None or self.routes.areas.everywhere:
-            return points
-        for _ in range(DRAWS):
-            usable = self.routes.reachable(self.position, points)
-            if usable.any():
-                return points[usable]
-            points = self.workspace.sample(max(count, 100), rng)
-        raise InputError("areas: no place with a way to it was found in the workspace")
+#: Draws of a random waypoint before it is said that none may be driven to.
+DRAWS = 1000
 
 
 @dataclass(frozen=True)
@@ -158,45 +90,56 @@ def max_entropy(
 ) -> np.ndarray:
     """The random candidate of high predictive entropy that is near, [1, 2] (Sec. V-A).
 
-    Candidates are uniform in the workspace, or where ways lead in it; the score is the entropy of
-    the prediction with noise minus ``distance_weight`` times the distance from the vehicle, both
-    scaled to [0, 1] over the candidates. Candidates whose variance is not a positive finite number
-    are left out.
+    Candidates are uniform in the workspace; the score is the entropy of the prediction with noise
+    minus ``distance_weight`` times the distance from the vehicle, both scaled to [0, 1] over the
+    candidates. Candidates whose variance is not a positive finite number are left out.
 
     Raises:
-        InputError: if the prediction's shape is wrong, or no candidate has a usable variance.
+        InputError: if the prediction's shape is wrong, no candidate has a usable variance, or the
+            way to none may be driven.
     """
-    points = situation.draw(options.candidates, rng)
-    count = len(points)
+    count = options.candidates
+    points = situation.workspace.sample(count, rng)
     variance = np.asarray(view.predict(points).variance, dtype=float)
-    if variance.shape != (count,):
-        raise InputError(f"variance: expected shape ({count},), got {variance.shape}")
-    # Positive tests: NaN fails them.
-    usable = (variance > 0) & (variance < LARGEST_VARIANCE)
-    if not usable.any():
-        raise InputError(f"variance: none of {count} candidates has a positive finite variance")
-    if not usable.all():
-        log.warning("%d of %d candidates have no usable variance", (~usable).sum(), count)
-        points, variance = points[usable], variance[usable]
-    # H = 1/2 log(2 pi e variance)
-    entropy = 0.5 * np.log(2 * math.pi * math.e * variance)
+    good = usable(variance, count)
+    if not good.all():
+        log.warning("%d of %d candidates have no usable variance", (~good).sum(), count)
+    good &= situation.reachable(points)
+    if not good.any():
+        raise InputError(f"max-entropy: there is a way to none of {count} candidates")
+    points, variance = points[good], variance[good]
     distance = np.linalg.norm(points - situation.position, axis=1)
-    score = _to_unit_range(entropy) - options.distance_weight * _to_unit_range(distance)
+    score = _to_unit_range(entropy(variance)) - options.distance_weight * _to_unit_range(distance)
     return points[np.argmax(score)][None]
 
 
 def random_waypoint(
     view: MapView, situation: Situation, options: RandomOptions, rng: np.random.Generator
 ) -> np.ndarray:
-    """A uniform random waypoint, [1, 2]; looks at nothing else (the paper's random planner)."""
-    return situation.draw(1, rng)[:1]
+    """A uniform random waypoint, [1, 2], that may be driven to; looks at nothing else.
+
+    Raises:
+        InputError: if none of many may.
+    """
+    for _ in range(DRAWS):
+        waypoint = situation.workspace.sample(1, rng)
+        if situation.reachable(waypoint).all():
+            return waypoint
+    raise InputError(f"random: none of {DRAWS} waypoints may be driven to")
 
 
 #: Every planner, by name: ``planner`` on a command line, in a parameter file, in a sweep.
 PLANNERS: dict[str, Planner] = {
     "max-entropy": Planner(max_entropy, MaxEntropyOptions),
     "random": Planner(random_waypoint, RandomOptions),
+    "path-entropy": Planner(path_entropy, PathEntropyOptions),
+    "lawnmower": Planner(lawnmower, LawnmowerOptions),
 }
+
+
+def planner_rows() -> tuple[Setting, ...]:
+    """The options of every planner."""
+    return joined(*(planner.options for planner in PLANNERS.values()))
 
 
 def _to_unit_range(values: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -32,6 +33,15 @@ class Budget:
     def taken(self) -> int:
         """Samples since the mission began."""
         return self.samples - self.first
+
+    def way_left(self, driven: float) -> float:
+        """Metres until the end after ``driven`` m, at as many samples a metre as so far.
+
+        Infinite where that is not known.
+        """
+        if self.samples_left is None or not self.samples:
+            return math.inf
+        return self.samples_left * driven / self.samples
 
     def begin(self, now: float) -> None:
         """A mission begins at ``now`` (s); what the mapper has by then does not count."""

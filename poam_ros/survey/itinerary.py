@@ -53,6 +53,16 @@ class Itinerary:
         self.clipped += int((~areas.allowed(path)).sum())
         self.queue.extend(areas.nearest(waypoint) for waypoint in path)
 
+    def counts(self) -> dict[str, int]:
+        """What became of the goals, by the names that diagnostics have."""
+        return {
+            "goals_reached": self.arrivals["reached"],
+            "goals_passed": self.arrivals["passed"],
+            "goals_timed_out": self.arrivals["timeout"],
+            "goals_clipped": self.clipped,
+            "goals_unreachable": self.unreachable,
+        }
+
     def clear(self) -> None:
         """Go nowhere."""
         self.queue.clear()

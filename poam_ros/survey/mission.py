@@ -9,8 +9,9 @@ import numpy as np
 
 from ..geometry import Extent
 from ..planning.areas import Areas
-from ..planning.planners import Situation
+from ..planning.arrival import CAPTURE_RADIUS
 from ..planning.routes import Routes
+from ..planning.situation import Situation
 from .budget import Budget
 from .itinerary import Itinerary
 from .states import DONE, EXPLORING, HOLD, HOME, OPERATOR, PAUSED, PILOT, WAITING
@@ -71,7 +72,7 @@ class Mission:
         self.home: np.ndarray | None = None
         self.hold: np.ndarray | None = None
         self.paused_by: str | None = None
-        self.track = Track()
+        self.track = Track(workspace)
         self.legs = Itinerary(Routes(areas or Areas(workspace)), arrival)
         self._choose: Choose | None = None
         self._resumed = PILOT  # what a pause came from
@@ -107,9 +108,18 @@ class Mission:
     def situation(self, yaw: float, speed: float) -> Situation:
         """What a planner is to know, at this heading (rad) and top speed (m/s)."""
         assert self.position is not None
-        places = self.track.since(-math.inf)
-        known = self.position, self.workspace, yaw, speed, self.budget.samples_left, places
-        return Situation(*known, self.legs.routes)
+        return Situation(
+            self.position,
+            self.workspace,
+            yaw,
+            speed,
+            turning_radius=self.legs.arrival.get("capture_radius", CAPTURE_RADIUS) / 2,
+            samples_left=self.budget.samples_left,
+            way_left=self.budget.way_left(self.track.length),
+            track=self.track.since(-math.inf),
+            visited=self.track.visited,
+            routes=self.legs.routes,
+        )
 
     def locate(self, position: np.ndarray, now: float, measured: float | None = None) -> str | None:
         """Take the vehicle's position [2] at ``now`` (s); how it arrived at a goal, or None.
@@ -197,17 +207,8 @@ class Mission:
 
     def facts(self) -> dict[str, object]:
         """How it stands, by the names that diagnostics have."""
-        legs = self.legs
-        return {
-            "state": self.state,
-            "reason": self.reason,
-            "samples": self.budget.samples,
-            "goals_reached": legs.arrivals["reached"],
-            "goals_passed": legs.arrivals["passed"],
-            "goals_timed_out": legs.arrivals["timeout"],
-            "goals_clipped": legs.clipped,
-            "goals_unreachable": legs.unreachable,
-        }
+        counts = {"samples": self.budget.samples, **self.legs.counts()}
+        return {"state": self.state, "reason": self.reason, **counts}
 
     def _stay(self) -> None:
         self.hold = None if self.position is None else self.position.copy()
