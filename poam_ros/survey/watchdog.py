@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass
 
@@ -139,14 +138,3 @@ class Watchdog:
         before, self._looked = self._looked or (wall_s, ros_s), (wall_s, ros_s)
         slower = min(wall_s - before[0], ros_s - before[1])
         return min(max(slower, 0.0), LONGEST_S)
-
-
-def position_std(xx: float, xy: float, yy: float) -> float:
-    """The largest standard deviation of a position in the plane, in m, from its covariance in m^2.
-
-    0 where it is unknown: drivers send zeros, or a negative variance; NaN where it is none.
-    """
-    if xx < 0 or yy < 0:
-        return 0.0
-    largest = (xx + yy) / 2 + math.hypot((xx - yy) / 2, xy)
-    return math.sqrt(largest) if largest >= 0 else math.nan

@@ -80,10 +80,11 @@ def ring(ros, eventually):
     """A planner with these parameters, and the stand-in that is connected to it."""
 
     def start(**parameters):
-        given = {"workspace": WORKSPACE, "pilot": "lawnmower", "distance_weight": 0.0} | parameters
+        given = {"workspace": WORKSPACE, "pilot": "lawnmower", "distance_weight": 0.0}
+        given |= {"autostart": True} | parameters
         planner = ros(PlannerNode, parameter_overrides=overrides(**given))
         vehicle = ros(Vehicle)
-        eventually(lambda: vehicle.states == ["pilot"])
+        eventually(lambda: vehicle.states == ["pilot" if given["autostart"] else "waiting"])
         eventually(lambda: vehicle.odometry.get_subscription_count() == 1)
         eventually(lambda: planner.count_subscribers("goal_pose") == 1)
         return planner, vehicle
@@ -188,7 +189,7 @@ def test_a_map_of_nans_moves_nothing(ring, eventually):
 def test_limits_may_change_at_run_time(ring, eventually):
     planner, vehicle = ring(max_samples=0)
     vehicle.samples.publish(UInt64(data=100))
-    eventually(lambda: planner.mission.samples == 100)
+    eventually(lambda: planner.mission.budget.samples == 100)
     results = planner.set_parameters([Parameter("max_samples", value=-1)])
     assert not results[0].successful
     planner.set_parameters([Parameter("max_samples", value=60)])
@@ -220,11 +221,13 @@ def test_diagnostics_say_how_the_mission_stands(ring, eventually):
     report = eventually(lambda: vehicle.reports[-1]["samples"] == "7" and vehicle.reports[-1])
     assert report == {
         "state": "pilot",
+        "reason": "started by itself",
         "samples": "7",
         "goals_reached": "0",
         "goals_passed": "0",
         "goals_timed_out": "0",
         "goals_clipped": "0",
+        "goals_unreachable": "0",
         "refused_odometry_frame": "1",
         "refused_odometry_not_finite": "0",
         "refused_map_frame": "0",
@@ -244,7 +247,7 @@ def test_a_path_is_driven_and_goals_outside_the_workspace_are_counted(
     monkeypatch.setitem(PLANNERS, "random", Planner(plan, RandomOptions))
     planner, vehicle = ring(planner="random", max_samples=100, max_speed=2.5)
     vehicle.samples.publish(UInt64(data=7))
-    eventually(lambda: planner.mission.samples == 7)
+    eventually(lambda: planner.mission.budget.samples == 7)
     vehicle.be_at(3, 0)
     eventually(lambda: vehicle.last_goal() is not None)
     follow_pilot(vehicle, eventually)
@@ -274,7 +277,7 @@ def test_up_down_and_up_again_in_one_process(ros, eventually):
         planner.configure()
         configured = entities()
         mission = planner.mission
-        assert mission.state == "pilot" and mission.position is None
+        assert mission.state == "waiting" and mission.position is None
         planner.activate()
         eventually(lambda turn=turn: len(vehicle.states) == turn)
         mission.locate(np.zeros(2), 0.0)
