@@ -202,3 +202,18 @@ NODES: dict[str, tuple[Setting, ...]] = {
     "simulator": SIMULATOR,
     "monitor": MONITOR,
 }
+
+#: What a vehicle's launch file and parameter file give, where it is not what the nodes have: the
+#: more accurate model and planner. The nodes' own defaults are those of the paper.
+ON_ROBOT: dict[str, str] = {"method": "nngp", "planner": "path-entropy"}
+
+
+def robot_tables() -> dict[str, tuple[Setting, ...]]:
+    """The tables of a vehicle's nodes with its defaults."""
+    return {
+        node: tuple(
+            replace(row, default=ON_ROBOT[row.name]) if row.name in ON_ROBOT else row
+            for row in NODES[node]
+        )
+        for node in ("mapper", "planner")
+    }
