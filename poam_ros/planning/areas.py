@@ -75,7 +75,7 @@ class Areas:
         if self.everywhere or not inside.any():
             return inside
         inside &= self._open(points)
-        inside[inside] = self._gap(points[inside], points[inside]) >= self.margin
+        inside[inside] = self._gap(points[inside]) >= self.margin
         return inside
 
     def clear(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -88,8 +88,13 @@ class Areas:
         if self.everywhere or not good.any():
             return good
         starts = np.broadcast_to(np.asarray(starts, dtype=float), ends.shape)
-        good[good] = self._gap(starts[good], ends[good]) >= self.margin
+        good[good] = self.sight(starts[good], ends[good])
         return good
+
+    def sight(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """As ``clear``, to places that are known to be allowed."""
+        starts, ends = np.broadcast_arrays(starts, ends)
+        return self._gap(starts, ends) >= self.margin
 
     def off_course(self, position: np.ndarray, goal: np.ndarray) -> bool:
         """Whether the way that is left to a goal [2] has come too near to a border.
@@ -147,16 +152,19 @@ class Areas:
         return good
 
     def _gap(
-        self, starts: np.ndarray, ends: np.ndarray, border: np.ndarray | None = None
+        self, starts: np.ndarray, ends: np.ndarray | None = None, border: np.ndarray | None = None
     ) -> np.ndarray:
-        """How near legs [N, 2] come to the borders, or to one of them, in m [N]."""
+        """How near legs, or places without ends, [N, 2] are to the borders or to one, in m [N]."""
         rings = self._rings if border is None else (border,)
-        a = np.concatenate(rings)
-        b = np.concatenate([np.roll(r, -1, axis=0) for r in rings])
-        gap, step = np.empty(len(starts)), max(1, CHUNK // len(a))
+        a = np.concatenate(rings)[None]
+        b = np.concatenate([np.roll(r, -1, axis=0) for r in rings])[None]
+        gap, step = np.empty(len(starts)), max(1, CHUNK // a.shape[1])
         for at in range(0, len(starts), step):
-            legs = starts[at : at + step, None], ends[at : at + step, None]
-            gap[at : at + step] = polygons.between(*legs, a[None], b[None]).min(axis=1)
+            part = slice(at, at + step)
+            if ends is None:
+                gap[part] = polygons.to_segments(starts[part, None], a, b).min(axis=1)
+            else:
+                gap[part] = polygons.between(starts[part, None], ends[part, None], a, b).min(axis=1)
         return gap
 
     def _candidates(self, point: np.ndarray) -> np.ndarray:
@@ -168,9 +176,9 @@ class Areas:
             share = np.clip(((point - a) * along).sum(1) / (along**2).sum(1), 0, 1)[:, None]
             foot = self.workspace.clip(a + share * along + reach * polygons.outward(border))
             places.append(foot)
-        places += [self.corners, self._raster]
-        found = np.concatenate(places)
-        return found[self.allowed(found)]
+        found = np.concatenate((*places, self.corners))
+        found = found[self.allowed(found)]
+        return found if len(found) else self._raster
 
     @cached_property
     def _raster(self) -> np.ndarray:

@@ -44,20 +44,22 @@ class Routes:
             return good
         start = areas.nearest(start)
         unseen = np.flatnonzero(good)
-        unseen = unseen[~areas.clear(start, goals[unseen])]
-        reached = areas.clear(start, areas.corners)
+        unseen = unseen[~areas.sight(start, goals[unseen])]
+        reached = areas.sight(start, areas.corners)
         waiting = np.flatnonzero(reached).tolist()
         while waiting and len(unseen):
             k = waiting.pop(0)
-            unseen = unseen[~areas.clear(areas.corners[k], goals[unseen])]
+            unseen = unseen[~areas.sight(areas.corners[k], goals[unseen])]
             waiting += np.flatnonzero(self._sees(k) & ~reached).tolist()
             reached |= self._sees(k)
         good[unseen] = False
         return good
 
     def _way(self, start: np.ndarray, goal: np.ndarray) -> np.ndarray | None:
-        corners, clear = self.areas.corners, self.areas.clear
-        first, last = clear(start, corners), clear(corners, np.broadcast_to(goal, corners.shape))
+        corners = self.areas.corners
+        if not self.areas.allowed(goal[None])[0]:
+            return None
+        first, last = self.areas.sight(start, corners), self.areas.sight(corners, goal)
         if not (first.any() and last.any()):
             return None
         ahead = np.linalg.norm(corners - goal, axis=1)
@@ -81,7 +83,7 @@ class Routes:
 
     def _sees(self, k: int) -> np.ndarray:
         if k not in self._seen:
-            self._seen[k] = self.areas.clear(self.areas.corners[k], self.areas.corners)
+            self._seen[k] = self.areas.sight(self.areas.corners[k], self.areas.corners)
         return self._seen[k]
 
     def _back(self, k: int, before: np.ndarray) -> list[np.ndarray]:

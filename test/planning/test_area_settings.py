@@ -110,7 +110,7 @@ def test_wrong_files_are_refused_with_a_reason(tmp_path, content, words):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(InputError, match="areas: cannot read .*none.json: No such file"):
+    with pytest.raises(InputError, match=r"areas: cannot read .*none\.json: No such file"):
         AreaSettings(areas=str(tmp_path / "none.json")).open(SQUARE)
     with pytest.raises(InputError, match="expected one polygon, got several"):
         AreaSettings(workspace_polygon="0 0, 1 0, 1 1; 0 0, 1 0, 1 1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -30,15 +31,15 @@ def at(*xy: float) -> np.ndarray:
 
 def inside(corners, x: float, y: float) -> bool:
     """Whether a point lies in a polygon, by its winding number."""
-    winding, count = 0.0, len(corners)
-    for k in range(count):
-        (ax, ay), (bx, by) = corners[k] - (x, y), corners[(k + 1) % count] - (x, y)
+    places, winding = corners.tolist(), 0.0
+    for (px, py), (qx, qy) in zip(places, places[1:] + places[:1], strict=True):
+        ax, ay, bx, by = px - x, py - y, qx - x, qy - y
         winding += math.atan2(ax * by - ay * bx, ax * bx + ay * by)
     return abs(winding) > math.pi
 
 
-def enters(corners, start, end) -> bool:
-    """Whether a straight leg has a part inside a polygon: every part between two borders."""
+def parts_inside(corners, start, end) -> list[bool]:
+    """Which parts of a straight leg, from one border to the next, lie inside a polygon."""
     along, cuts = end - start, [0.0, 1.0]
     for k in range(len(corners)):
         a, side = corners[k], corners[(k + 1) % len(corners)] - corners[k]
@@ -50,8 +51,8 @@ def enters(corners, start, end) -> bool:
             if 0 < t < 1 and 0 <= u <= 1:
                 cuts.append(t)
     cuts.sort()
-    middles = [(a + b) / 2 for a, b in zip(cuts, cuts[1:], strict=False) if b > a]
-    return any(inside(corners, *(start + t * along)) for t in middles)
+    middles = [(a + b) / 2 for a, b in pairwise(cuts) if b > a]
+    return [inside(corners, *(start + t * along)) for t in middles]
 
 
 def random_polygon(rng: np.random.Generator) -> np.ndarray:
@@ -83,12 +84,9 @@ def random_areas(rng: np.random.Generator, margin: float = 0.5) -> Areas | None:
 
 def may_take(areas: Areas, start: np.ndarray, end: np.ndarray) -> bool:
     """Whether a leg stays out of keep-outs and in the polygon, by other means."""
-    if any(enters(corners, start, end) for corners in areas.keep_outs):
+    if any(any(parts_inside(corners, start, end)) for corners in areas.keep_outs):
         return False
-    if areas.polygon is None:
-        return True
-    middles = [start + t * (end - start) for t in np.linspace(0, 1, 200)]
-    return all(inside(areas.polygon, *place) for place in middles)
+    return areas.polygon is None or all(parts_inside(areas.polygon, start, end))
 
 
 def test_no_way_ever_crosses_a_keep_out_of_1000_random_polygons():
@@ -100,7 +98,7 @@ def test_no_way_ever_crosses_a_keep_out_of_1000_random_polygons():
             continue
         polygons += len(areas.keep_outs)
         routes = Routes(areas)
-        for start, goal in rng.uniform(-30, 30, (3, 2, 2)):
+        for start, goal in rng.uniform(-30, 30, (2, 2, 2)):
             if not areas.allowed(start[None])[0]:
                 # From within nothing is promised but that it is left.
                 start, before = areas.nearest(start), start
@@ -113,17 +111,17 @@ def test_no_way_ever_crosses_a_keep_out_of_1000_random_polygons():
                 continue
             found += 1
             np.testing.assert_array_equal(way[-1], goal)
-            for a, b in zip((start, *way), way, strict=False):
+            for a, b in pairwise((start, *way)):
                 assert SQUARE.contains(b, 1e-6)
                 assert may_take(areas, a, b), (areas.keep_outs, a, b)
                 legs += 1
-    assert legs > 1.2 * found > 1000 and escapes > 100
+    assert legs > 1.2 * found > 600 and escapes > 60
 
 
 def test_legs_judged_clear_are_clear_by_other_means_too():
     rng = np.random.default_rng(1)
     judged = clear = 0
-    while judged < 3000:
+    while judged < 1500:
         areas = random_areas(rng, margin=0.01)
         if areas is None:
             continue
@@ -134,7 +132,7 @@ def test_legs_judged_clear_are_clear_by_other_means_too():
             # What only just passes may be refused for its margin; nothing else is.
             assert truth or not verdict
             judged, clear = judged + 1, clear + verdict
-    assert 300 < clear < 2700
+    assert 150 < clear < 1350
 
 
 def test_everything_is_allowed_in_a_plain_rectangle():
