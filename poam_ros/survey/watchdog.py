@@ -75,6 +75,7 @@ class Watchdog:
     def __init__(self, settings: WatchSettings, areas: Areas) -> None:
         self.settings = settings
         self._areas = areas
+        self._heard: set[str] = set()  # sources, since the look before
         self._silent: Counter[str] = Counter()  # s, by source
         self._std = 0.0  # m, of the position
         self._calm = 0.0  # s without a fault
@@ -84,7 +85,7 @@ class Watchdog:
 
     def heard(self, source: str) -> None:
         """Something came from ``odometry``, the ``sonar`` or about the ``map``."""
-        self._silent[source] = 0.0
+        self._heard.add(source)
 
     def located(self, mission: Mission, std: float) -> None:
         """Odometry came, and the mission has its position; ``std``: of it in m, 0 for unknown."""
@@ -101,17 +102,19 @@ class Watchdog:
 
     def look(self, mission: Mission, wall_s: float, ros_s: float) -> None:
         """Pause a mission for what is wrong by now, or let it go on; called about every second."""
-        elapsed = self._elapsed(wall_s, ros_s)
+        elapsed, heard = self._elapsed(wall_s, ros_s), self._heard
+        self._heard = set()
         ours = mission.state == PAUSED and mission.paused_by == WATCHDOG
         if mission.active and not self._watched:
             self._silent.clear()  # a new patience
         self._watched = mission.active
         if not (mission.active or ours):
             return
-        for source in (ODOMETRY, SONAR):
+        expected = (ODOMETRY, SONAR, MAP) if mission.state == EXPLORING else (ODOMETRY, SONAR)
+        for source in expected:
             self._silent[source] += elapsed
-        if mission.state == EXPLORING:
-            self._silent[MAP] += elapsed
+        for source in heard:
+            self._silent[source] = 0.0
         fault = self.fault()
         if mission.active and fault is not None:
             mission.pause(fault, WATCHDOG)
