@@ -117,7 +117,7 @@ class Mission:
             samples_left=self.budget.samples_left,
             way_left=self.budget.way_left(self.track.length),
             track=self.track.since(-math.inf),
-            visited=self.track.visited,
+            visited=self.track.visited(),
             routes=self.legs.routes,
         )
 
