@@ -78,7 +78,7 @@ def test_an_old_map_pauses_an_exploration_alone():
     assert watched.mission.state == "exploring"
     watched.wait(15, SONAR)
     watched.wait(1, SONAR, MAP)
-    watched.wait(19, SONAR)
+    watched.wait(20, SONAR)
     assert watched.mission.state == "exploring"
     watched.wait(1, SONAR)
     assert (watched.mission.state, watched.mission.reason) == ("paused", "no new map for 20 s")
