@@ -9,8 +9,9 @@ import pytest
 
 from poam_ros.clock import SECOND, Moment
 from poam_ros.geometry import Extent
-from poam_ros.survey.gate import GateSettings, PingGate, RawPing, fault_of
+from poam_ros.survey.gate import GateSettings, PingGate, RawPing
 from poam_ros.survey.odometry import OdometryBuffer, VehicleState, multiply, rotate
+from poam_ros.survey.ranges import fault_of
 
 
 def seconds(value):
@@ -129,9 +130,10 @@ def test_attitude_is_interpolated_the_short_way_round():
     np.testing.assert_allclose(middle.quaternion, roll(0.2), atol=1e-12)
 
 
-def test_unnormalised_attitude_is_only_a_direction():
+@pytest.mark.parametrize("scale", [0.95, 1 + 1e-6, 1.09])
+def test_an_attitude_of_about_unit_norm_is_normalised(scale):
     gate = PingGate(GateSettings())
-    gate.add_odometry(state(0.0, quaternion=tuple(3 * q for q in roll(math.pi / 2))))
+    gate.add_odometry(state(0.0, quaternion=tuple(scale * q for q in roll(math.pi / 2))))
     gate.add_ping(ping(0.0, 7.0), at(0.0))
     np.testing.assert_allclose(take(gate, 0.0), [[0.0, 7.0, 0.0]], atol=1e-12)
 
@@ -143,6 +145,9 @@ def test_unnormalised_attitude_is_only_a_direction():
         (state(0.5), "out_of_order"),
         (state(2.0, x=math.nan), "not_finite"),
         (state(2.0, quaternion=(0.0, 0.0, 0.0, 0.0)), "invalid_orientation"),
+        (state(2.0, quaternion=(0.0, 0.0, 0.0, 0.85)), "invalid_orientation"),
+        (state(2.0, quaternion=(0.0, 0.0, 3.0, 3.0)), "invalid_orientation"),
+        (state(2.0, quaternion=(0.0, 0.0, 1e200, 1e200)), "invalid_orientation"),
         (state(2.0, quaternion=(math.inf, 0.0, 0.0, 1.0)), "not_finite"),
     ],
 )
