@@ -23,7 +23,7 @@ from .water import Water, WaterLevel
 
 #: The reason by which pings are refused once the mission is done.
 AFTER_MISSION = "after_mission"
-#: A placed ping: time of measurement; x, y, z, noise and what it was made of, flat.
+#: A placed ping: time of measurement; x, y, z, noise, range and what was applied to it, flat.
 Row = tuple[int, tuple[float, ...]]
 
 
@@ -154,13 +154,14 @@ class PingGate:
         count, table = len(rows), np.array(values)
         numbers = np.arange(self.samples, self.samples + count, dtype=np.int64)
         self.accepted += count
-        stamp_ns, measured = np.array(stamps, dtype=np.int64), table[:, 4:]
-        return Samples(numbers, stamp_ns, table[:, :2], table[:, 2], table[:, 3], measured)
+        stamp_ns = np.array(stamps, dtype=np.int64)
+        z, noise_std, distance = table[:, 2:5].T
+        return Samples(numbers, stamp_ns, table[:, :2], z, noise_std, distance, table[:, 5:])
 
     def _placed(
         self, ping: RawPing, stamp_ns: int, area: Extent | None, now: Moment
     ) -> tuple[float, ...] | str:
-        """A ping's place, noise and making, or the reason by which it is refused."""
+        """A ping's row, or the reason by which it is refused."""
         settings = self.settings
         state = self.buffer.at(stamp_ns, round(settings.odometry_timeout * SECOND))
         if state is None:

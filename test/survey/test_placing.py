@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from poam_ros.clock import SECOND, Moment
-from poam_ros.samples import MEASURED, Samples
+from poam_ros.samples import APPLIED, Samples
 from poam_ros.survey.gate import PingGate
 from poam_ros.survey.gate_settings import GateSettings
 from poam_ros.survey.odometry import VehicleState, multiply
@@ -115,16 +115,16 @@ def test_what_a_sample_was_made_of_is_kept_and_corrects_it():
         sound_speed=1480.0, sonar_tilt=(0.1, 0.0), sonar_offset=(1.0, 0.0, -1.0)
     )
     first = survey(settings, WaterLevel(0.4), quaternion=attitude, distance=20.0)
-    columns = dict(zip(MEASURED, first.measured[0].tolist(), strict=True))
-    assert columns["range"] == 20.0 and columns["water_level"] == 0.4
+    columns = dict(zip(APPLIED, first.applied[0].tolist(), strict=True))
+    assert first.range.tolist() == [20.0] and columns["water_level"] == 0.4
     assert (columns["sound_speed_assumed"], columns["sound_speed"]) == (1500.0, 1480.0)
-    assert np.linalg.norm(first.measured[0, 4:]) == pytest.approx(1.0)
+    assert np.linalg.norm(first.applied[0, 3:]) == pytest.approx(1.0)
     # A replay with better ones is the survey as it would have been with them.
     better = GateSettings(sound_speed=1520.0, sonar_tilt=(0.1, 0.0), sonar_offset=(1.0, 0.0, -1.0))
     again = survey(better, WaterLevel(-0.3), quaternion=attitude, distance=20.0)
     corrected = first.corrected(sound_speed=1520.0, water_level=-0.3)
     np.testing.assert_allclose(point(corrected), point(again), atol=1e-12)
-    np.testing.assert_allclose(corrected.measured, again.measured, atol=1e-12)
+    np.testing.assert_allclose(corrected.applied, again.applied, atol=1e-12)
     np.testing.assert_allclose(point(first.corrected()), point(first), atol=0)
     bare = Samples.of(np.ones((3, 2)), np.ones(3))
     assert bare.corrected(1520.0, np.arange(3.0)).z.tolist() == [1.0, 1.0, 1.0]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from poam_ros.clock import SECOND, Moment
-from poam_ros.survey.events import SettingsChanged, Tick, TimeSetBack, WaterLevel
+from poam_ros.samples import Samples
+from poam_ros.survey.events import Mount, SettingsChanged, Tick, TimeSetBack, WaterLevel
 from poam_ros.survey.gate_settings import GateSettings
 
 DEPTH, RANGE = 100.0, 30.0  # of the survey's vehicle
@@ -81,3 +83,31 @@ def test_a_level_set_by_hand_holds_from_then_on(survey):
     s.handle(Tick())
     s.drive(2, RANGE)
     assert elevations(s) == [70.0] * 2 + [pytest.approx(99.0 - 29.4)] * 2
+
+
+def test_a_record_holds_all_by_which_pings_were_judged(survey):
+    """Mountings, levels and settings are events: what is replayed is refused and placed alike."""
+    gate = GateSettings(
+        water_level_timeout=5.0, base_frame="base_link", ping_noise=True, range_noise_std=0.2,
+        repeat_window=0.3,
+    )  # fmt: skip
+    s, record = survey(gate=gate), []
+    s.session.record = lambda now, event: record.append((now, event))
+    s.drive(5)  # no mounting is known
+    s.handle(Mount("", (0.5, 0.0, -0.2), (0.0, 0.6, -0.8)))
+    s.drive(20)
+    s.handle(WaterLevel(0.7))
+    s.drive(60)
+    s.drive(6, RANGE)
+    s.handle(WaterLevel(math.nan))
+    s.handle(WaterLevel(0.9))
+    s.drive(9, RANGE)
+    again = survey(gate=gate)
+    for now, event in record:
+        again.now = now
+        again.handle(event)
+    first, second = Samples.joined(s.samples), Samples.joined(again.samples)
+    for one, other in zip(first.arrays, second.arrays, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert again.session.gate.rejected == s.session.gate.rejected
+    assert set(s.session.gate.rejected) == {"no_mount", "water_level_stale", "repeat"}
