@@ -21,6 +21,7 @@ from ..runs.scoring import MapReport
 from ..survey.gate import RawPing
 from ..survey.odometry import VehicleState
 
+LONGEST_FRAME = 255  # characters
 DIAGONAL = [0, 7, 14]  # variances of x, y, z in a covariance [36]
 REPORT_LABELS = ("stamp_sec", "stamp_nanosec", *(f.name for f in fields(MapReport)[1:]))
 
@@ -41,8 +42,9 @@ def header(stamp_ns: int, frame_id: str) -> Header:
 
 
 def bare_frame(frame_id: str) -> str:
-    """A frame id without the leading slash of old days, so that it compares."""
-    return frame_id.lstrip("/")
+    """A frame id without the leading slash of old days, so that it compares; and cut, since
+    thousands of messages are kept, and nobody bounds what a header holds."""
+    return frame_id.lstrip("/")[:LONGEST_FRAME]
 
 
 def yaw_to_quaternion(yaw: float) -> tuple[float, float, float, float]:

@@ -157,6 +157,15 @@ def test_variances_of_odometry_are_those_of_x_y_and_z():
     assert messages.read_odometry(message).variance == (-1.0, 6.0, 13.0)
 
 
+def test_endless_frames_are_cut():
+    message = messages.write_odometry(VehicleState(STAMP, (0.0, 0.0, 0.0)))
+    message.header.frame_id = message.child_frame_id = "/" + "ß" * 100_000
+    read = messages.read_odometry(message)
+    assert read.frame_id == read.child_frame_id == "ß" * messages.LONGEST_FRAME
+    ping = messages.write_range(RawPing(STAMP, 1.0, 0.5, 100.0), frame_id="x" * 100_000)
+    assert messages.read_range(ping).frame_id == "x" * messages.LONGEST_FRAME
+
+
 @pytest.mark.parametrize("distance", [12.5, math.inf, -math.inf, math.nan])
 def test_range_round_trip(distance):
     message = messages.write_range(RawPing(STAMP, distance, 0.5, 100.0))
