@@ -17,6 +17,7 @@ pytest.importorskip("rclpy")
 pytest.importorskip("torch")
 
 from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import Transform
 from heard import status_values
 from nav_msgs.msg import OccupancyGrid, Odometry
 from rclpy.node import Node
@@ -384,6 +385,29 @@ def test_water_levels_move_the_ground_and_pause_it_when_they_stop(pair, eventual
     )
     pings(4)
     assert p.gate.rejected == {"water_level_stale": 4} and p.gate.accepted == 6
+
+
+def test_mounting_and_noise_come_with_the_messages(pair, eventually):
+    p = pair(base_frame="base_link", ping_noise=True, slope=0.5)
+    v, tree = p.vehicle, {}
+    v.drive(4)
+    eventually(lambda: settled(p, 4) and p.gate.rejected["no_mount"] == 4)
+    assert p.mapper.refusals.counts["no_mount"] == 1  # asked for once a second
+    # tf2 is not here: what it would find is put in its place.
+    p.mapper._frames.look_up = lambda target, source: tree[target, source]
+    tree["base_link", "sonar_link"] = mount = Transform()
+    mount.translation.z = -2.0
+    mount.rotation.y = mount.rotation.w = math.sqrt(0.5)
+    time.sleep(1.1)
+    v.locate()
+    state = VehicleState(v.t + SECOND // 10, (1.0, 2.0, DEPTH), variance=(4.0, 4.0, 3.0))
+    v.odom.publish(write_odometry(state))
+    v.range.publish(write_range(RawPing(state.stamp_ns, 50.0, 1.0, 100.0), field_of_view=0.0))
+    eventually(lambda: p.gate.accepted == 1)
+    samples = p.session.everything()
+    np.testing.assert_allclose(samples.xy, [[1.0, 2.0]], atol=1e-9)
+    np.testing.assert_allclose(samples.z, [DEPTH - 2 - 50])
+    np.testing.assert_allclose(samples.noise_std, [2.0])  # of z 3, of the place 0.25 * 4
 
 
 def test_odd_stamps_fill_no_log(pair, eventually):
