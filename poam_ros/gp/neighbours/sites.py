@@ -12,6 +12,8 @@ from .problem import EVERYTHING, Share, Sites
 
 #: A ping this near to the one before, in scaled units, is taken at the same place.
 SAME_PLACE = 1e-9
+#: Cells a side of [-1, 1]^2: pings in one of them say little more of the fields than one does.
+CELLS = 128
 
 
 class SiteStore:
@@ -19,6 +21,9 @@ class SiteStore:
 
     A site's target is the mean of its pings', its noise the learned one over their number. A noise
     of each ping's own has its place here: the mean would be weighted, and the noise follow.
+
+    Attributes:
+        occupied: of CELLS x CELLS cells over [-1, 1]^2, how many have a site.
     """
 
     def __init__(self) -> None:
@@ -27,7 +32,9 @@ class SiteStore:
 
     def _forget(self) -> None:
         self._index = make_index()
-        self._count = 0
+        self._count = self.occupied = 0
+        self._cells = torch.zeros(CELLS * CELLS, dtype=torch.bool)
+        self._low, self._high = (torch.full((2,), v).double() for v in (torch.inf, -torch.inf))
         self._x, self._sum, self._y, self._pings_of, self._noise = (
             torch.empty(0, *shape, dtype=torch.float64) for shape in ((2,), (), (), (), ())
         )
@@ -49,6 +56,11 @@ class SiteStore:
         return Sites(self._x[:n], self._y[:n], self._noise[:n])
 
     @property
+    def box(self) -> tuple[Tensor, Tensor]:
+        """The least and the largest coordinates of the sites [2]."""
+        return self._low, self._high
+
+    @property
     def looked_at(self) -> int:
         """Sites that searches have looked at so far."""
         return self._index.looked_at
@@ -68,10 +80,10 @@ class SiteStore:
         self._gather(pings)
 
     def spread(
-        self, x: Tensor, k: int, pool: int, share: Share = EVERYTHING, but: Tensor | None = None
+        self, x: Tensor, k: int, pool: int, share: Share = EVERYTHING, beyond: Tensor | None = None
     ) -> Tensor:
         """See ``PlainIndex.spread``."""
-        return self._index.spread(x, k, pool, share, but)
+        return self._index.spread(x, k, pool, share, beyond)
 
     def _gather(self, new: Dataset) -> None:
         """The new pings join the last site, or begin others."""
@@ -92,6 +104,18 @@ class SiteStore:
         self._noise[changed] = 1.0 / self._pings_of[changed]
         self._y[changed] = self._sum[changed] / self._pings_of[changed]
         self._index.add(self._x[old : self._count])
+        self._survey(self._x[old : self._count])
+
+    def _survey(self, x: Tensor) -> None:
+        """Where sites are, by and large, with those at x [n, 2]."""
+        if not len(x):
+            return
+        low, high = x.aminmax(dim=0)
+        self._low, self._high = self._low.minimum(low), self._high.maximum(high)
+        column, row = ((x + 1.0) * (CELLS / 2)).long().clamp(0, CELLS - 1).unbind(1)
+        cell = (row * CELLS + column).unique()
+        self.occupied += int((~self._cells[cell]).sum())
+        self._cells[cell] = True
 
     def _make_room(self) -> None:
         room = len(self._y)
