@@ -48,7 +48,8 @@ class PlainIndex(Places):
         """For each x [N, 2], k of its ``pool`` nearest sites [N, k], -1 where there are no more.
 
         Dealt round the octants about it: the nearest of each, then the second of each, ... and of
-        the last round the nearest. Only sites of the share, and the square of whose distance is larger than ``beyond`` [N].
+        the last round the nearest. Only sites of the share whose squared distance is larger than
+        ``beyond`` [N].
         """
         points, least = x.numpy(), np.full(len(x), -1.0) if beyond is None else beyond.numpy()
         found = np.full((len(x), k), -1, dtype=np.int64)
