@@ -62,7 +62,7 @@ def _judged(session: Session, now: Moment, alive: bool, lost_lately: int) -> tup
             return DiagnosticStatus.ERROR, text
     if gate.received and not len(gate.buffer):
         return DiagnosticStatus.WARN, "pings come, but no odometry"
-    if gate.water.level(gate.settings, now) is None:
+    if not gate.closed and gate.water.level(gate.settings, now) is None:
         return DiagnosticStatus.WARN, "pings are refused: no water level comes"
     if status.dropped:
         return DiagnosticStatus.WARN, f"{sum(status.dropped.values())} accepted pings were dropped"

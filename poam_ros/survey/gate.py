@@ -71,6 +71,7 @@ class PingGate:
             self.odd["teleport"] += self.buffer.jumped
             self.odd["covariance"] += state.odd_variance
         if self.buffer.restarts > restarts:
+            self._judge.clear()
             self._reject_waiting("no_odometry")
         return reason
 

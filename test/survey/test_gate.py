@@ -172,6 +172,11 @@ def test_time_set_back_starts_the_buffer_again():
     gate.add_ping(ping(0.25), at(0.0))
     assert take(gate, 0.0)[0, 0] == pytest.approx(0.25)
     assert gate.buffer.restarts == 1
+    gate.add_odometry(state(100.0))
+    gate.add_odometry(state(0.0))
+    gate.add_odometry(state(0.5, x=0.5))
+    gate.add_ping(ping(0.25), at(0.0))  # a bag that begins anew brings no duplicates
+    assert len(take(gate, 0.0)) == 1
 
 
 def test_buffer_is_bounded():
