@@ -36,8 +36,8 @@ class Samples:
     xy: np.ndarray
     z: np.ndarray
     noise_std: np.ndarray
-    range: np.ndarray = field(default=None)  # type: ignore[assignment]
-    applied: np.ndarray = field(default=None)  # type: ignore[assignment]
+    range: np.ndarray = field(default=None)  # type: ignore[arg-type]
+    applied: np.ndarray = field(default=None)  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
         count, columns = len(self.number), len(APPLIED)
