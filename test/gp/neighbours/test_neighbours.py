@@ -22,7 +22,8 @@ def filled(kind, X, batch=170):
 
 def by_hand(X, x, k, pool, share=EVERYTHING, but=None):
     """The rule in words: sort by distance, take the pool, deal round the octants."""
-    number = numbers(0, len(X))
+    number = numbers(0, len(X)) * 2.0**-32
+    X = X.float().double()  # places as a search goes by them
     able = []
     for i in range(len(X)):
         within = number[i] * 4**share.level - share.part
@@ -73,8 +74,8 @@ def test_many_sites_at_one_place(kind):
 
 
 def test_random_numbers_are_uniform_and_each_site_keeps_its_own():
-    drawn = numbers(0, 20_000)
-    assert np.array_equal(drawn[700:900], numbers(700, 200))
+    drawn = numbers(0, 20_000) * 2.0**-32
+    assert np.array_equal(drawn[700:900], numbers(700, 200) * 2.0**-32)
     counts = np.histogram(drawn, bins=20, range=(0, 1))[0]
     assert counts.sum() == 20_000
     assert np.abs(counts - 1000).max() < 5 * 1000**0.5
