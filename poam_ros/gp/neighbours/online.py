@@ -19,7 +19,7 @@ from .conditional import condition
 from .fields import Layout, interpolate
 from .joint import joint_covariance
 from .kernel import local
-from .problem import Kernel
+from .problem import Kernel, along_rows
 from .sites import SiteStore
 from .training import Learned, Trainer
 
@@ -137,11 +137,15 @@ class NeighbourGP:
         if not len(self._store):
             raise ValueError("predict: expected data before, got none")
         x, kernel, options = _here(X), self._averaged(), self.options
+        order = along_rows(x)
+        x = x[order]
         near = self._store.spread(x, options.neighbours, options.pool)
         found = condition(kernel, self._store.sites, x, near)
         self.extra_jitter = max(self.extra_jitter, found.jitter)
-        variance = found.variance + kernel.noise if noise else found.variance
-        return Prediction(found.mean.to(X), variance.to(X))
+        mean, variance = torch.empty(2, len(x), dtype=torch.float64)
+        mean[order] = found.mean
+        variance[order] = found.variance + kernel.noise if noise else found.variance
+        return Prediction(mean.to(X), variance.to(X))
 
     def predict_grid(self, x: Tensor, y: Tensor, noise: bool = True) -> Prediction:
         """Predictive marginals [rows, columns] on a grid of x [columns] and y [rows]."""

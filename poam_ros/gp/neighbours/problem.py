@@ -81,6 +81,15 @@ def cells_for(sites: int) -> int:
     return cells
 
 
+def along_rows(x: Tensor) -> Tensor:
+    """An order [N] of points x [N, 2] in which the next is near: along thin rows of [-1, 1]^2.
+
+    What a point's neighbours lie in is still in the cache then.
+    """
+    rows, columns = ((x[:, axis].clamp(-1.0, 1.0) + 1.0) * 32.0 for axis in (1, 0))
+    return (rows.floor() * 66.0 + columns).argsort(stable=True)
+
+
 class Places:
     """The places of the sites and their fixed numbers, in arrays that double when they are full.
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .conditional import Gradient, gradient
-from .fields import Evaluated, Layout, evaluate, exponent, noise_variance, pull_back
+from .fields import Layout, evaluate, exponent, noise_variance, pull_back
 from .index import LEVELS
 from .problem import Kernel, Share
 from .sites import SiteStore
@@ -95,12 +95,14 @@ class Trainer:
         options, sites = self.options, store.sites
         left_out, share = self._draw(len(store))
         near = store.spread(sites.x[left_out], options.neighbours, options.pool, share, left_out)
-        parts = self.layout.split(learned.theta)
-        network = evaluate(parts, self._nodes)
-        kernel = self._kernel(parts, network.F)
+        # The network in float32, at half the cost: noise of the steps is much larger.
+        parts = self.layout.split(learned.theta.float())
+        network = evaluate(parts, self._nodes.float())
+        kernel = self._kernel(self.layout.split(learned.theta), network.F.double())
         found = gradient(kernel, sites, left_out, near)
-        found.F.add_(self._penalty(network.F, len(store.pings)))
-        total = self._by_theta(learned.theta, network, found, len(store.pings))
+        found.F.add_(self._penalty(kernel.F, len(store.pings)))
+        pieces = pull_back(parts, network, found.F.float())
+        total = self._by_theta(learned.theta, pieces, found, len(store.pings))
         return learned.stepped(total, self._rates, options.averaging), found.loss, found.jitter
 
     def _draw(self, sites: int) -> tuple[Tensor, Share]:
@@ -137,11 +139,10 @@ class Trainer:
             scale * options.anisotropy_penalty * anisotropic,
         ], dim=1)  # fmt: skip
 
-    def _by_theta(self, theta: Tensor, network: Evaluated, found: Gradient, pings: int) -> Tensor:
-        """The gradient of the penalised loss by theta [P]."""
+    def _by_theta(self, theta: Tensor, pieces: list[Tensor], found: Gradient, pings: int) -> Tensor:
+        """The gradient of the penalised loss by theta [P], with that of the network in pieces."""
         parts = self.layout.split(theta)
         g, log_noise = exponent(parts), parts["log_noise"].exp()
-        pieces = pull_back(parts, network, found.F)
         logit = found.exponent * g * (1 - g / 2)
         total = torch.cat(
             [*(p.flatten() for p in pieces), found.noise * log_noise, logit.reshape(1)]
