@@ -30,13 +30,18 @@ class Sites:
 @dataclass(frozen=True)
 class Kernel:
     """The kernel for many conditionals: fields at the nodes F [G * G, 4], exponent and noise
-    variance (scalars), bounds of the lengthscale, precision of the local mean."""
+    variance (scalars), bounds of the lengthscale, precision of the local mean.
+
+    With ``bases`` [M] it is the Attentive Kernel over rough bases of these lengthscales, and the
+    fields are log s and M logits [G * G, 1 + M].
+    """
 
     F: Tensor
     exponent: Tensor
     noise: Tensor
     lengths: tuple[float, float]
     mean_precision: float
+    bases: Tensor | None = None
 
 
 def check_factors(failed: int, size: int) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from .attentive import bases
 from .conditional import Gradient, gradient
 from .fields import Layout, evaluate, exponent, noise_variance, pull_back
 from .index import LEVELS
@@ -54,6 +55,13 @@ class Learned:
         return Learned(theta, first, second, torch.lerp(theta, self.average, keep), step)
 
 
+def bases_of(options: NeighbourOptions) -> Tensor | None:
+    """The lengthscales of the Attentive Kernel's bases [M]; None for the other kernel."""
+    if options.neighbour_kernel != "attentive":
+        return None
+    return bases(options.shortest_lengthscale, options.longest_lengthscale, options.attentive_bases)
+
+
 class Trainer:
     """Draws the steps.
 
@@ -68,6 +76,7 @@ class Trainer:
     ) -> None:
         self.layout, self.options, self.generator = layout, options, generator
         self._nodes = layout.nodes()
+        self._bases = bases_of(options)
         self._rates = torch.full((layout.size,), options.global_rate, dtype=torch.float64)
         self._rates[: layout.weights] = options.network_rate
 
@@ -84,6 +93,7 @@ class Trainer:
             noise_variance(parts),
             (options.shortest_lengthscale, options.longest_lengthscale),
             options.mean_precision,
+            self._bases,
         )
 
     def step(self, learned: Learned, store: SiteStore) -> tuple[Learned, float, float]:
@@ -133,6 +143,11 @@ class Trainer:
         """
         options = self.options
         scale = 2.0 / (pings * len(F))
+        if self._bases is not None:
+            # The logits together count as much as the lengthscale that they stand for.
+            weights = F.new_full((F.shape[1],), options.field_penalty / len(self._bases))
+            weights[0] = options.field_penalty
+            return scale * weights * (F - F.mean(0))
         varying, anisotropic = F.split(2, dim=1)
         return torch.cat([
             scale * options.field_penalty * (varying - varying.mean(0)),
