@@ -37,6 +37,8 @@ def joint_covariance(kernel: Kernel, sites: Sites, x: Tensor, neighbours: Tensor
     here = sites.x[near]
     K = between(kernel, here, at_sites, here, at_sites, same=True) + trend
     K.diagonal().add_(kernel.noise * sites.noise[near])
+    if sites.own is not None:
+        K.diagonal().add_(sites.own[near])
     cross = between(kernel, here, at_sites, x, at_x) + trend
     prior = between(kernel, x, at_x, x, at_x, same=True) + trend
     L, jitter = cholesky(K, "covariance of the neighbours")
