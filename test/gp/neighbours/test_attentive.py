@@ -92,7 +92,7 @@ def test_gradient_against_finite_differences():
     store = SiteStore()
     store.append(data)
     left_out = torch.arange(0, 120, 5)
-    near = store.spread(data.X[left_out], 24, 96, EVERYTHING, left_out)
+    near = store.spread(data.X[left_out], 24, 96, EVERYTHING, torch.zeros(24).double())
     found, h = gradient(kernel, store.sites, left_out, near), 1e-5
 
     def slope(name, value, step):
