@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..clock import Moment
+from ..errors import shown
 from ..geometry import Extent, Grid, map_grid
 from ..gp.models import ModelSettings
 from ..maps import ElevationMap
@@ -93,8 +94,8 @@ class Session:
         match event:
             case VehicleState():
                 return self._add_odometry(event)
-            case RawPing():
-                self.gate.add_ping(event, now)
+            case RawPing() | events.Mount() | events.WaterLevel():
+                self.gate.hear(event, now)
             case events.Tick():
                 return self._place(now)
             case events.MissionState(name):
@@ -195,7 +196,7 @@ class Session:
     def _follow(self, state: str, now: Moment) -> Handled:
         """Do as the mission's state asks."""
         if state not in STATES:
-            text = f"mission/state: expected one of {', '.join(STATES)}, got '{state}'"
+            text = f"mission/state: expected one of {', '.join(STATES)}, got '{shown(state)}'"
             return Handled(note=Note("unknown_state", text))
         previous, self.mission_state = self.mission_state, state
         self._awaited = True
