@@ -62,7 +62,7 @@ class NeighbourOptions:
         0.3, "Penalty on the network's squared weights, over the places", minimum=0.0, maximum=1e6
     )
     field_penalty: float = setting(
-        200.0, "Penalty on the variances of log amplitude and log lengthscale over the workspace, "
+        60.0, "Penalty on the variances of log amplitude and log lengthscale over the workspace, "
         "over the places", minimum=0.0, maximum=1e6,
     )  # fmt: skip
     anisotropy_penalty: float = setting(
