@@ -32,6 +32,11 @@ WORKSPACE = Setting(
     check=Extent.of,
 )
 OUTPUT = Setting("output", "", "Folder for the results when the mission is done; empty: none")
+MANAGED = Setting(
+    "managed",
+    False,
+    "Wait to be configured and activated from outside, by the standard lifecycle services",
+)
 TERRAIN = Setting(
     "terrain",
     "jacksboro",
@@ -44,6 +49,7 @@ MAPPER: tuple[Setting, ...] = (
     SEED,
     WORKSPACE,
     FRAME,
+    MANAGED,
     OUTPUT,
     Setting(
         "resolution", 1.0, "Cell size of the published maps", "m", minimum=0.01, maximum=1000.0
@@ -66,6 +72,7 @@ PLANNER: tuple[Setting, ...] = (
     SEED,
     WORKSPACE,
     FRAME,
+    MANAGED,
     Setting(
         "max_samples",
         5000,
@@ -125,6 +132,7 @@ SIMULATOR: tuple[Setting, ...] = (
     WORKSPACE,
     SEED,
     FRAME,
+    MANAGED,
     Setting(
         "speed",
         1.0,
@@ -159,6 +167,7 @@ SIMULATOR: tuple[Setting, ...] = (
 MONITOR: tuple[Setting, ...] = (
     WORKSPACE,
     OUTPUT,
+    MANAGED,
     Setting("keep", False, "Stay up when the mission is done"),
     Setting(
         "linger",

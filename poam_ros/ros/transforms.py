@@ -13,6 +13,7 @@ from rclpy.time import Time
 
 from ..clock import SECOND
 from ..survey.odometry import VehicleState, multiply, rotate
+from ..survey.refusals import quoted
 
 
 class FrameChanger:
@@ -47,7 +48,7 @@ class FrameChanger:
             self._listen()
         if self._missing:
             self.reason = (
-                f"odometry is in frame '{state.frame_id}', the map in '{self._frame_id}', "
+                f"odometry is in frame {quoted(state.frame_id)}, the map in '{self._frame_id}', "
                 "and tf2_ros is not installed"
             )
             return None
@@ -59,7 +60,8 @@ class FrameChanger:
         try:
             found = self._buffer.lookup_transform(self._frame_id, state.frame_id, Time())
         except self._tf2.TransformException as error:
-            self.reason = f"no transform from '{state.frame_id}' to '{self._frame_id}': {error}"
+            way = f"from {quoted(state.frame_id)} to '{self._frame_id}'"
+            self.reason = f"no transform {way}: {str(error)[:200]}"
             return None
         return transformed(state, found.transform, self._frame_id)
 

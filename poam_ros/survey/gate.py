@@ -19,8 +19,9 @@ from ..samples import Samples
 from ..settings import check, setting
 from .odometry import OdometryBuffer, VehicleState, rotate
 
-#: The reason by which pings are refused once the mission is done.
-AFTER_MISSION = "after_mission"
+#: The reasons by which pings are refused once the mission is done, and while the model, which all
+#: that was accepted waits for, is so far behind that no more may wait.
+AFTER_MISSION, OVERLOAD = "after_mission", "overload"
 
 
 @dataclass(frozen=True)
@@ -95,12 +96,14 @@ class PingGate:
     """Takes pings and odometry in any interleaving and hands back placed samples, in order.
 
     ``closed``: the reason by which every ping is refused on arrival, None while pings are taken.
+    ``full``: whether there is no room for what would be accepted.
     """
 
     def __init__(self, settings: GateSettings) -> None:
         self.settings = settings
         self.buffer = OdometryBuffer()
         self.closed: str | None = None
+        self.full = False
         self.received = 0
         self.accepted = 0
         self.rejected: Counter[str] = Counter()
@@ -131,7 +134,7 @@ class PingGate:
     def add_ping(self, ping: RawPing, now: Moment) -> None:
         """Take one ping: it is rejected at once, or waits for `take`."""
         self.received += 1
-        reason = self.closed or fault_of(ping)
+        reason = self.closed or fault_of(ping) or (OVERLOAD if self.full else None)
         if reason is not None:
             self.rejected[reason] += 1
             return

@@ -24,6 +24,7 @@ from .gate import AFTER_MISSION, GateSettings, PingGate, RawPing
 from .learner import TRIES, Learner, Status
 from .mission import DONE, EXPLORING, PAUSED, PILOT, STATES
 from .odometry import VehicleState
+from .refusals import quoted
 
 if TYPE_CHECKING:
     from ..mapping import BathymetricMapper
@@ -94,6 +95,7 @@ class Session:
             case VehicleState():
                 return self._add_odometry(event)
             case RawPing():
+                self.gate.full = self.backlog.full
                 self.gate.add_ping(event, now)
             case events.Tick():
                 return self._place(now)
@@ -195,7 +197,7 @@ class Session:
     def _follow(self, state: str, now: Moment) -> Handled:
         """Do as the mission's state asks."""
         if state not in STATES:
-            text = f"mission/state: expected one of {', '.join(STATES)}, got '{state}'"
+            text = f"mission/state: expected one of {', '.join(STATES)}, got {quoted(state)}"
             return Handled(note=Note("unknown_state", text))
         previous, self.mission_state = self.mission_state, state
         self._awaited = True

@@ -19,6 +19,7 @@ from std_srvs.srv import Trigger
 
 from ...clock import SECOND, Moment
 from ...drivers.thread import SurveyThread
+from ...errors import InputError
 from ...gp.models import MODELS
 from ...process import prepare
 from ...runs.results import Results
@@ -78,6 +79,8 @@ class MapperNode(NodeShell):
     def activate(self) -> None:
         """Listen, and start the model's thread."""
         super().activate()
+        if "thread" in self.__dict__ and self.thread.alive:  # deactivated in a long update
+            raise InputError("the model is still busy with its last update: activate it later")
         self.thread = SurveyThread(self.session, self._now, self._take)
         self.held.callback(self.thread.stop)
         self._listen()

@@ -26,6 +26,7 @@ from ...planning.planners import PLANNERS
 from ...planning.views import GridView
 from ...settings import instance
 from ...survey.mission import DONE, PILOT, Mission
+from ...survey.refusals import quoted
 from .. import clouds, messages, qos
 from ..parameters import PLANNER
 from ..running import run_node, subscribe
@@ -130,7 +131,7 @@ class PlannerNode(NodeShell):
     def _on_map(self, message: PointCloud2) -> None:
         frame, expected = messages.bare_frame(message.header.frame_id), self.values.frame_id
         if frame != expected:
-            self.refusals.add("map_frame", f"map/points: expected {expected}, got {frame}")
+            self.refusals.add("map_frame", f"map/points: expected {expected}, got {quoted(frame)}")
             return
         try:
             self.latest_map = clouds.read_map_cloud(message)

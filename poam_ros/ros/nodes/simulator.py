@@ -18,6 +18,7 @@ from ...errors import InputError
 from ...geometry import Extent
 from ...planning.pilots import start_pose
 from ...settings import instance
+from ...survey.refusals import quoted
 from ...world.pacing import Pacer
 from ...world.simulation import SONAR_NAMES, Simulation, SonarSettings
 from ...world.terrain import load_terrain
@@ -163,7 +164,7 @@ class SimulatorNode(NodeShell):
         stamp_ns = messages.stamp_to_ns(message.header.stamp)
         age = (self.now_ns - stamp_ns) / SECOND if stamp_ns else 0.0  # no stamp: now
         if frame != p.frame_id:
-            text = f"goal refused: expected frame {p.frame_id!r}, got {frame!r}"
+            text = f"goal refused: expected frame {p.frame_id!r}, got {quoted(frame)}"
             self.refusals.add("frame", text)
         elif not np.all(np.isfinite(goal)):
             text = f"goal refused: expected finite x and y, got {goal.tolist()}"
