@@ -28,6 +28,8 @@ SHORT, FULL = 40, int(os.environ.get("POAM_FUZZ_SEQUENCES", "1100"))  # sequence
 ODD = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1e308, -1e308, 5e-324]
 STAMPS = [0, 1, -1, SECOND, 2**31 * SECOND + SECOND - 1, -(2**31) * SECOND, 2**63 - 1]
 
+NAKED = events.Tick, events.Arrived, events.TimeSetBack, events.Reset
+
 number = st.one_of(st.sampled_from(ODD), st.floats(), st.floats(-200, 200))
 place = st.one_of(
     st.tuples(st.floats(-40, 40), st.floats(-40, 40), st.floats(0, 120)),
@@ -75,9 +77,7 @@ rare = [
     st.builds(
         lambda *new: ("event", events.SettingsChanged(*new)), gates, policies, st.integers(5, 1000)
     ),
-    st.sampled_from([
-        ("event", kind()) for kind in (events.Tick, events.Arrived, events.TimeSetBack, events.Reset)
-    ]),
+    st.sampled_from([("event", kind()) for kind in NAKED]),
 ]  # fmt: skip
 sequences = st.lists(st.one_of(*small, *small, *rare), min_size=LENGTH, max_size=LENGTH)
 

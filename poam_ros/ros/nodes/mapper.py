@@ -28,7 +28,7 @@ from ...survey import events
 from ...survey.batching import TimedBatches
 from ...survey.refusals import Refusals
 from ...survey.session import Session, gate_settings, open_session
-from ..diagnostics import map_report, mapper_status
+from ..diagnostics import MapperView, map_report, mapper_status
 from ..map_topics import MapTopics
 from ..messages import bare_frame, read_odometry, read_range, write_report
 from ..parameters import MAPPER
@@ -180,9 +180,9 @@ class MapperNode(NodeShell):
             awaited = self.count_publishers(self._states.topic_name) > 0
             self._hear(events.StatesAwaited(awaited))
         self._hear(events.Tick())
-        lost, bounds = (self.lost, self.lost_lately), self.topics.bounds
-        status = mapper_status(self.session, self._now(), self.thread.alive, *lost, bounds)
-        self.report(*status)
+        lost = self.lost, self.lost_lately
+        view = (self.session, self._now(), self.thread.alive, *lost, self.topics.bounds)
+        self.report(*mapper_status(MapperView(*view)))
         self.lost_lately = 0
 
     def _publish_samples(self) -> None:
