@@ -15,13 +15,14 @@ from poam_ros.ros.parameters import MAPPER, PLANNER
 from poam_ros.settings import Setting
 
 ROWS = {row.name: row for row in (*MAPPER, *PLANNER)}
-FORWARDED = ("workspace", "max_samples", "method", "planner", "pilot", "seed", "output")
+FORWARDED = ("workspace", "max_samples", "method", "planner", "pilot", "seed", "output", "managed")
 # The nodes' own names of the topics that a vehicle may call otherwise.
 TOPICS = {
     "range_topic": Setting("range_topic", "sonar/range", "Pings: sensor_msgs/Range"),
     "odom_topic": Setting("odom_topic", "odom", "Odometry: nav_msgs/Odometry"),
     "goal_topic": Setting("goal_topic", "goal_pose", "Waypoints: geometry_msgs/PoseStamped"),
 }
+NODES = ("mapper", "planner")  # in the order in which they come up where they are managed
 USE_SIM_TIME = Setting("use_sim_time", False, "Take the time from /clock (a simulator, a bag)")
 
 
@@ -31,14 +32,18 @@ def generate_launch_description() -> LaunchDescription:
 
     def nodes(context: LaunchContext) -> list[Action]:
         remappings = [(row.default, arguments.value(context, name)) for name, row in TOPICS.items()]
-        return [
+        namespace = arguments.namespace(context)
+        started: list[Action] = [
             required_node(
                 name,
-                namespace=arguments.namespace(context),
+                namespace=namespace,
                 parameters=arguments.parameters(context, name),
                 remappings=remappings,
             )
-            for name in ("mapper", "planner")
+            for name in NODES
         ]
+        if arguments.value(context, "managed"):
+            started.append(required_node("bring_up", namespace=namespace, arguments=[*NODES]))
+        return started
 
     return arguments.description(nodes)

@@ -35,6 +35,7 @@ ROBOT = {
     "params_file": "",
     "namespace": "",
     "use_sim_time": "false",
+    "managed": "false",
 }
 
 
@@ -139,6 +140,13 @@ def test_robot_topics_and_workspace():
     assert "goal_pose:=/auv/goal" in commands["planner"]
     for command in commands.values():
         assert parameters(command) == {"workspace": [0.0, 12.0, -4.0, 4.5]}
+
+
+def test_managed_nodes_are_brought_up_in_order():
+    commands = nodes("robot", managed="true", namespace="auv")
+    assert set(commands) == {"mapper", "planner", "bring_up"}
+    assert commands["bring_up"][1:3] == ["mapper", "planner"]
+    assert all(parameters(commands[name])["managed"] for name in ("mapper", "planner"))
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ WRONG_VALUES = (
     True, -1, 0, 2**62, -(2**62), math.nan, math.inf, -1e300, "", "\u6df1" * 3000, [], [True],
     [1, 2], [math.nan] * 4, ["a"] * 4, [b"\x00"],
 )  # fmt: skip
-ROUNDS = 40
+ROUNDS = 25
 
 
 def fill(message, rng):

@@ -24,7 +24,7 @@ from poam_ros.survey.odometry import VehicleState
 from poam_ros.survey.refusals import PERIOD, Refusals
 
 LENGTH = 100  # events of a sequence
-SHORT, FULL = 40, int(os.environ.get("POAM_FUZZ_SEQUENCES", "1100"))  # sequences
+SHORT, FULL = 25, int(os.environ.get("POAM_FUZZ_SEQUENCES", "1100"))  # sequences
 ODD = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1e308, -1e308, 5e-324]
 STAMPS = [0, 1, -1, SECOND, 2**31 * SECOND + SECOND - 1, -(2**31) * SECOND, 2**63 - 1]
 
