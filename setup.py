@@ -77,6 +77,7 @@ setup(
         (f"share/{NAME}/launch", sorted(glob("launch/*.launch.py"))),
         (f"share/{NAME}/config", sorted(glob("config/*.*"))),
         (f"share/{NAME}/config/security", sorted(glob("config/security/*.xml"))),
+        (f"share/{NAME}/config/presets", sorted(glob("config/presets/*.yaml"))),
     ],
     entry_points={
         "console_scripts": [

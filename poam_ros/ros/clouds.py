@@ -11,10 +11,9 @@ from nav_msgs.msg import OccupancyGrid
 from sensor_msgs.msg import PointCloud2, PointField
 from visualization_msgs.msg import Marker, MarkerArray
 
-from ..errors import InputError
+from ..errors import InputError, shown
 from ..geometry import Grid
 from ..maps import ElevationMap
-from ..survey.refusals import quoted
 from .messages import header, stamp_to_ns
 
 MAP_FIELDS = ("x", "y", "z", "variance", "lengthscale")
@@ -61,7 +60,7 @@ def read_cloud(message: PointCloud2) -> tuple[Grid, dict[str, np.ndarray]]:
     if not {"x", "y", "z"} <= set(names) or rows * columns == 0:
         raise InputError(
             f"cloud: expected points with FLOAT32 x, y, z; got {rows} x {columns} with "
-            f"{quoted(str(names))}"
+            f"{shown(str(names))}"
         )
     if len(message.data) < rows * message.row_step or message.row_step < columns * (
         message.point_step

@@ -16,6 +16,10 @@ from ..survey.session import Session
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 SENSORS = ("odom", "sonar/range")
+FRAME_FAULTS = {
+    "wrong_frame": "odometry is in another frame than the map",
+    "body_frame": "odometry is in a frame that moves with the vehicle",
+}
 SLOW_S = 1.0  # p99 of an update and its map above this is said
 
 
@@ -77,9 +81,17 @@ def _unfit_odometry(view: MapperView) -> tuple[bytes, str] | None:
     gate = view.session.gate
     if len(gate.buffer):
         return None
-    if gate.odometry_rejected["wrong_frame"]:
-        return ERROR, "odometry is in another frame than the map"
+    for fault, text in FRAME_FAULTS.items():
+        if gate.odometry_rejected[fault]:
+            return ERROR, text
     return (WARN, "pings come, but no odometry") if gate.received else None
+
+
+def _no_level(view: MapperView) -> tuple[bytes, str] | None:
+    gate = view.session.gate
+    if gate.closed or gate.water.level(gate.settings, view.now) is not None:
+        return None
+    return WARN, "pings are refused: no water level comes"
 
 
 def _overloaded(view: MapperView) -> tuple[bytes, str] | None:
@@ -111,6 +123,7 @@ CHECKS: tuple[Check, ...] = (
     lambda view: (ERROR, failing) if (failing := view.session.status.failing) else None,
     _unfit_odometry,
     _overloaded,
+    _no_level,
     _dropped,
     _lost,
     _slow,
@@ -128,6 +141,7 @@ def _pings(view: MapperView) -> dict[str, object]:
     for name, counts in (
         ("rejected", gate.rejected),
         ("odometry rejected", gate.odometry_rejected),
+        ("odd", gate.odd),
         ("lost", {topic: view.lost.get(topic, 0) for topic in SENSORS}),
         ("dropped", status.dropped),
         ("errors", status.errors),

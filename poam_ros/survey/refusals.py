@@ -11,12 +11,6 @@ PERIOD = 10.0  # s of wall time between two warnings for the same reason
 LINES, LINE = 60, 400  # of a warning at most, and characters of each: a traceback fits, a flood not
 
 
-def quoted(text: str, limit: int = 60) -> str:
-    """Somebody else's text as one short line, in quotes: no length or line break is theirs."""
-    shown = repr(text[:limit]) + ("..." if len(text) > limit else "")
-    return shown.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
 class Refusals:
     """Counts, and a warning for each reason at most once per ``PERIOD``.
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..clock import Moment
+from ..errors import shown
 from ..geometry import Extent, Grid, map_grid
 from ..gp.models import ModelSettings
 from ..maps import ElevationMap
@@ -24,7 +25,6 @@ from .gate import AFTER_MISSION, GateSettings, PingGate, RawPing
 from .learner import TRIES, Learner, Status
 from .mission import DONE, EXPLORING, PAUSED, PILOT, STATES
 from .odometry import VehicleState
-from .refusals import quoted
 
 if TYPE_CHECKING:
     from ..mapping import BathymetricMapper
@@ -94,9 +94,9 @@ class Session:
         match event:
             case VehicleState():
                 return self._add_odometry(event)
-            case RawPing():
+            case RawPing() | events.Mount() | events.WaterLevel():
                 self.gate.full = self.backlog.full
-                self.gate.add_ping(event, now)
+                self.gate.hear(event, now)
             case events.Tick():
                 return self._place(now)
             case events.MissionState(name):
@@ -197,7 +197,7 @@ class Session:
     def _follow(self, state: str, now: Moment) -> Handled:
         """Do as the mission's state asks."""
         if state not in STATES:
-            text = f"mission/state: expected one of {', '.join(STATES)}, got {quoted(state)}"
+            text = f"mission/state: expected one of {', '.join(STATES)}, got '{shown(state)}'"
             return Handled(note=Note("unknown_state", text))
         previous, self.mission_state = self.mission_state, state
         self._awaited = True

@@ -27,8 +27,8 @@ PILOT = 500
 BURST = 20  # pings that are sent before the model must have caught up
 PATIENCE = 120.0  # s of wall time for the next map
 WINDOWS = 18
-# Bytes that a ping is worth in the process, counted over all arrays of a model of 50,000: its row of
-# Samples, the model's sites, fields and index, and the room of arrays that double when they are full.
+# Bytes that a ping is worth, counted over all arrays of a mapper of 50,000: its row of Samples, the
+# sites, fields and index of its model, and the room of arrays that double when they are full.
 OWN = 640
 PARAMETERS = {
     "method": "nngp", "batch_size": BURST, "batch_period": 3600.0, "pilot_samples": PILOT,

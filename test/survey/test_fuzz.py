@@ -18,13 +18,16 @@ from poam_ros.clock import SECOND, Moment
 from poam_ros.errors import CholeskyError, InputError
 from poam_ros.survey import events
 from poam_ros.survey.batching import TimedBatches
-from poam_ros.survey.gate import GateSettings, RawPing
+from poam_ros.survey.gate_settings import GateSettings
 from poam_ros.survey.mission import STATES
 from poam_ros.survey.odometry import VehicleState
+from poam_ros.survey.placing import Mount
+from poam_ros.survey.ranges import RawPing
 from poam_ros.survey.refusals import PERIOD, Refusals
+from poam_ros.survey.water import WaterLevel
 
 LENGTH = 100  # events of a sequence
-SHORT, FULL = 25, int(os.environ.get("POAM_FUZZ_SEQUENCES", "1100"))  # sequences
+SHORT, FULL = 25, int(os.environ.get("POAM_FUZZ_SEQUENCES", "2000"))  # sequences
 ODD = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1e308, -1e308, 5e-324]
 STAMPS = [0, 1, -1, SECOND, 2**31 * SECOND + SECOND - 1, -(2**31) * SECOND, 2**63 - 1]
 
@@ -55,17 +58,28 @@ gates = st.builds(
     odometry_timeout=st.floats(0.01, 60),
     odometry_wait=st.floats(0.1, 600),
     margin=st.floats(0, 1e6),
+    ping_noise=st.booleans(),
+    await_water_level=st.booleans(),
+    min_confidence=st.floats(0, 1),
 )
 policies = st.builds(TimedBatches, batch_size=st.integers(1, 500))
 small = [
-    st.tuples(st.just("odometry"), when, place, attitude, number, number, text),
-    st.tuples(st.just("ping"), when, number, number, number),
+    st.tuples(
+        st.just("odometry"), when, place, attitude, number, number, text,
+        st.tuples(number, number, number),
+    ),
+    st.tuples(st.just("ping"), when, number, number, number, text, number, number, number),
     st.tuples(st.just("good ping"), st.floats(-0.2, 0.0)),
     st.tuples(st.just("good odometry"), st.just(0.0)),
     st.tuples(st.just("wait"), st.floats(0, 3)),
     st.just(("work",)),
 ]  # fmt: skip
 rare = [
+    st.builds(lambda level: ("event", WaterLevel(level)), number),
+    st.builds(
+        lambda name, offset: ("event", Mount(name, offset, (0.0, 0.0, -1.0))),
+        text, st.tuples(*[st.floats(-100, 100)] * 3),
+    ),
     st.tuples(st.just("flood"), st.integers(1, 5000)),
     st.tuples(st.just("teleport"), place),
     st.tuples(st.just("clock"), st.integers(0, 2**62)),
