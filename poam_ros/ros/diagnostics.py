@@ -74,7 +74,7 @@ def _doing(session: Session) -> str:
         return "waiting for the pilot survey"
     if gate.closed == AFTER_MISSION:
         return "done" if status.finished else "finishing the last map"
-    return "paused" if gate.closed else "mapping"
+    return gate.closed or "mapping"
 
 
 def _unfit_odometry(view: MapperView) -> tuple[bytes, str] | None:

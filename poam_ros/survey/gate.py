@@ -78,8 +78,9 @@ class PingGate:
             self._reject_waiting("no_odometry")
         return reason
 
-    def hear(self, event: RawPing | Mount | WaterLevel, now: Moment) -> None:
-        """Take a ping, how a sonar is mounted, or the water's level."""
+    def hear(self, event: RawPing | Mount | WaterLevel, now: Moment, full: bool = False) -> None:
+        """Take a ping, how a sonar is mounted, or the water's level; ``full`` as of the class."""
+        self.full = full
         match event:
             case RawPing():
                 self.add_ping(event, now)
@@ -135,6 +136,13 @@ class PingGate:
         """The mission is done: what waits and what comes is rejected as ``after_mission``."""
         self.closed = AFTER_MISSION
         self._reject_waiting(AFTER_MISSION)
+
+    def reopen(self, *reasons: str) -> str | None:
+        """Take pings again where they are refused for one of these; which it was, or None."""
+        if self.closed not in reasons:
+            return None
+        closed, self.closed = self.closed, None
+        return closed
 
     def renumber(self) -> None:
         """The next sample is number 0."""

@@ -23,8 +23,8 @@ from .batching import Backlog, BatchPolicy, TimedBatches
 from .events import Event, Handled, Note, Outcome
 from .gate import AFTER_MISSION, GateSettings, PingGate, RawPing
 from .learner import TRIES, Learner, Status
-from .mission import DONE, EXPLORING, PAUSED, PILOT, STATES
 from .odometry import VehicleState
+from .states import DONE, EXPLORING, PAUSED, PILOT, STATES, WAITING
 
 if TYPE_CHECKING:
     from ..mapping import BathymetricMapper
@@ -95,14 +95,16 @@ class Session:
             case VehicleState():
                 return self._add_odometry(event)
             case RawPing() | events.Mount() | events.WaterLevel():
-                self.gate.full = self.backlog.full
-                self.gate.hear(event, now)
+                self.gate.hear(event, now, self.backlog.full)
             case events.Tick():
                 return self._place(now)
             case events.MissionState(name):
                 return self._follow(name, now)
             case events.StatesAwaited(awaited):
                 self._awaited = awaited
+                if not awaited and (lifted := self.gate.reopen(PAUSED, WAITING)):
+                    text = f"mission/state has no publisher any more: no longer {lifted}"
+                    return Handled(note=Note("states_gone", text))
             case events.Arrived():
                 with self._lock:
                     self.backlog.arrive()
@@ -208,8 +210,8 @@ class Session:
             with self._lock:
                 self._finishing, self.status.finished = True, False
             return handled
-        if state == PAUSED:
-            self.gate.closed = PAUSED
+        if state in (PAUSED, WAITING):
+            self.gate.closed = state
         elif state != DONE:
             self.gate.closed = None
             self.status.finished = False
@@ -220,8 +222,7 @@ class Session:
             self._resetting, self._finishing = True, False
             self.backlog.clear()
         self.gate.renumber()
-        if self.gate.closed == AFTER_MISSION:
-            self.gate.closed = None
+        self.gate.reopen(AFTER_MISSION)
         self._anew = self.mission_state != PILOT
 
 

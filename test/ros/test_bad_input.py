@@ -31,8 +31,8 @@ from poam_ros.ros.nodes.planner import PlannerNode
 from poam_ros.ros.nodes.simulator import SimulatorNode
 from poam_ros.ros.parameters import NODES
 from poam_ros.ros.qos import GOAL, KEPT, LATCHED, SENSOR_PUBLISH
-from poam_ros.survey.mission import STATES
 from poam_ros.survey.odometry import VehicleState
+from poam_ros.survey.states import STATES
 
 pytestmark = pytest.mark.ros
 

@@ -19,11 +19,11 @@ from poam_ros.errors import CholeskyError, InputError
 from poam_ros.survey import events
 from poam_ros.survey.batching import TimedBatches
 from poam_ros.survey.gate_settings import GateSettings
-from poam_ros.survey.mission import STATES
 from poam_ros.survey.odometry import VehicleState
 from poam_ros.survey.placing import Mount
 from poam_ros.survey.ranges import RawPing
 from poam_ros.survey.refusals import PERIOD, Refusals
+from poam_ros.survey.states import STATES
 from poam_ros.survey.water import WaterLevel
 
 LENGTH = 100  # events of a sequence
