@@ -36,6 +36,11 @@ WORKSPACE = Setting(
     check=Extent.of,
 )
 OUTPUT = Setting("output", "", "Folder for the results when the mission is done; empty: none")
+MANAGED = Setting(
+    "managed",
+    False,
+    "Wait to be configured and activated from outside, by the standard lifecycle services",
+)
 TERRAIN = Setting(
     "terrain",
     "jacksboro",
@@ -48,6 +53,7 @@ MAPPER: tuple[Setting, ...] = (
     SEED,
     WORKSPACE,
     FRAME,
+    MANAGED,
     OUTPUT,
     Setting(
         "resolution", 1.0, "Cell size of the published maps", "m", minimum=0.01, maximum=1000.0
@@ -71,6 +77,7 @@ PLANNER: tuple[Setting, ...] = (
     WORKSPACE,
     *rows(AreaSettings),
     FRAME,
+    MANAGED,
     Setting("autostart", False, "Start with the first odometry, without ~/start"),
     Setting(
         "max_samples",
@@ -151,6 +158,7 @@ SIMULATOR: tuple[Setting, ...] = (
     WORKSPACE,
     SEED,
     FRAME,
+    MANAGED,
     Setting(
         "speed",
         1.0,
@@ -185,6 +193,7 @@ SIMULATOR: tuple[Setting, ...] = (
 MONITOR: tuple[Setting, ...] = (
     WORKSPACE,
     OUTPUT,
+    MANAGED,
     Setting("keep", False, "Stay up when the mission is done"),
     Setting(
         "linger",

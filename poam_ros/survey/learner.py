@@ -16,6 +16,7 @@ from ..geometry import Grid
 from ..maps import ElevationMap, UpdateReport
 from ..samples import Samples
 from .events import Drawn, Learned, Note, Outcome, Trouble
+from .times import Times
 
 if TYPE_CHECKING:
     from ..mapping import BathymetricMapper
@@ -36,6 +37,7 @@ class Status:
     map_stamp_ns: int | None = None
     report: UpdateReport | None = None
     failing: str = ""
+    times: Times = field(default_factory=Times)  # of an update and its map, publication included
     finished: bool = False  # the mission's last batch is dealt with, and what came of it is taken
     errors: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
@@ -55,6 +57,7 @@ class Learner:
         self.map: ElevationMap | None = None
         self._learned: Learned | None = None
         self._tries = 0
+        self._began = float("nan")  # of the update that is not in a map yet
 
     def reset(self) -> None:
         """Forget model, data and map."""
@@ -69,6 +72,7 @@ class Learner:
                 f"scale by (at least {LEAST_PILOT} are needed); waiting for more"
             )
             return Trouble(Note("first_batch", text), fault=False), True
+        self._began = perf_counter()
         try:
             report = self.mapper.learn(batch)
         except CholeskyError as error:
@@ -99,6 +103,7 @@ class Learner:
             return
         yield Drawn(drawn, self._learned, self.status.predict_s)
         self.map, self.status.map_stamp_ns = drawn, stamp_ns
+        self.status.times.add(perf_counter() - self._began)  # whoever took it has published it
 
     def failed(self, error: Exception, outcome: str) -> Trouble:
         """Keep account of a failure, and say it."""

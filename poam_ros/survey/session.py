@@ -95,7 +95,7 @@ class Session:
             case VehicleState():
                 return self._add_odometry(event)
             case RawPing() | events.Mount() | events.WaterLevel():
-                self.gate.hear(event, now)
+                self.gate.hear(event, now, self.backlog.full)
             case events.Tick():
                 return self._place(now)
             case events.MissionState(name):

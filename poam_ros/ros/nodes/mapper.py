@@ -17,6 +17,7 @@ from std_srvs.srv import Trigger
 
 from ...clock import SECOND, Moment
 from ...drivers.thread import SurveyThread
+from ...errors import InputError
 from ...gp.models import MODELS
 from ...process import prepare
 from ...runs.results import Results
@@ -26,7 +27,7 @@ from ...survey.batching import TimedBatches
 from ...survey.refusals import Refusals
 from ...survey.session import Session, gate_settings, open_session
 from ...survey.water import level_fault
-from ..diagnostics import map_report, mapper_status
+from ..diagnostics import MapperView, map_report, mapper_status
 from ..map_topics import MapTopics
 from ..messages import bare_frame, read_odometry, read_range, write_report
 from ..parameters import MAPPER
@@ -78,6 +79,8 @@ class MapperNode(NodeShell):
     def activate(self) -> None:
         """Listen, and start the model's thread."""
         super().activate()
+        if "thread" in self.__dict__ and self.thread.alive:  # deactivated in a long update
+            raise InputError("the model is still busy with its last update: activate it later")
         self.thread = SurveyThread(self.session, self._now, self._take)
         self.held.callback(self.thread.stop)
         self._listen()
@@ -174,9 +177,9 @@ class MapperNode(NodeShell):
             awaited = self.count_publishers(self._states.topic_name) > 0
             self._hear(events.StatesAwaited(awaited))
         self._hear(events.Tick())
-        lost, bounds = (self._sensors.lost, self._sensors.lost_lately), self.topics.bounds
-        status = mapper_status(self.session, self._now(), self.thread.alive, *lost, bounds)
-        self.report(*status)
+        lost = self._sensors.lost, self._sensors.lost_lately
+        view = (self.session, self._now(), self.thread.alive, *lost, self.topics.bounds)
+        self.report(*mapper_status(MapperView(*view)))
         self._sensors.lost_lately = 0
 
     def _publish_samples(self) -> None:
