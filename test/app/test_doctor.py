@@ -102,4 +102,4 @@ def test_it_hears_a_live_node(python, ros_env, capsys):
     finally:
         node.terminate()
         node.wait(30)
-    assert "boat/planner: pilot" in out or "boat/planner: no odometry" in out
+    assert "boat/planner: waiting" in out or "boat/planner: no odometry" in out
