@@ -14,7 +14,7 @@ from .geometry import Extent, Grid
 from .gp.data import Dataset, Prediction
 from .gp.interface import ModelState, OnlineModel
 from .gp.models import MODELS, ModelSettings
-from .maps import ElevationMap, Predicted, UpdateReport
+from .maps import ElevationMap, Enough, Predicted, UpdateReport
 from .samples import Samples, SampleStore
 
 __all__ = ["BathymetricMapper", "MapperState", "ModelSettings"]
@@ -118,8 +118,8 @@ class BathymetricMapper:
         first = int(self.data.number[-1]) + 1 if self.initialised else 0
         return self.learn(Samples.of(xy, z, first))
 
-    def learn(self, samples: Samples) -> UpdateReport:
-        """Learn from new samples.
+    def learn(self, samples: Samples, enough: Enough | None = None) -> UpdateReport:
+        """Learn from new samples; ``enough`` may end the training early.
 
         Raises:
             InputError: values that are not finite, no data, or a first batch whose elevations are
@@ -134,7 +134,7 @@ class BathymetricMapper:
         y = torch.as_tensor((samples.z - offset) / deviation, device=self._device)
         self._store.append(samples)
         try:
-            report = self._model.update(Dataset(self._to_scaled(samples.xy), y))
+            report = self._model.update(Dataset(self._to_scaled(samples.xy), y), enough)
         except BaseException:
             self._store = SampleStore(before)
             raise

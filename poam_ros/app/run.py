@@ -21,7 +21,8 @@ _TABLE = (
 _ROWS = {row.name: row for row in _TABLE}
 OPTIONS = (
     "terrain", "method", "kernel", "num_inducing", "planner", "pilot", "policy", "seed",
-    "max_samples", "sonar_rate", "resolution", "batch_size", "batch_period", "threads", "device",
+    "max_samples", "sonar_rate", "resolution", "batch_size", "batch_period", "training_rate",
+    "threads", "device",
 )  # fmt: skip
 
 

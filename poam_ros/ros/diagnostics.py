@@ -93,12 +93,14 @@ def _model_numbers(session: Session, now: Moment) -> dict[str, object]:
         "samples": status.samples,
         "epoch": status.updates,
         "errors": sum(status.errors.values()),
+        "trained": status.trained,
         "finished": str(status.finished).lower(),
     }
     values |= {f"errors {kind}": n for kind, n in sorted(status.errors.items())}
     if report is not None:
         values |= {
             "update_s": report.update_s,
+            "steps": report.steps,
             **{f"{part}_s": seconds for part, seconds in report.seconds.items()},
             "predict_s": status.predict_s,
             "noise_std": report.noise_std,

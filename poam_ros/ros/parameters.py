@@ -12,6 +12,7 @@ from ..planning.pilots import PILOTS
 from ..planning.planners import PLANNERS
 from ..settings import Setting, joined, rows
 from ..survey.batching import TimedBatches
+from ..survey.effort import Effort
 from ..survey.gate import GateSettings
 from ..world.simulation import SONAR_NAMES, SonarSettings
 
@@ -50,6 +51,7 @@ MAPPER: tuple[Setting, ...] = (
     ),
     *rows(GateSettings),
     *rows(TimedBatches),
+    *rows(Effort),
     Setting(
         "pilot_samples",
         500,

@@ -15,7 +15,8 @@ from ..errors import CholeskyError, InputError
 from ..geometry import Grid
 from ..maps import ElevationMap, UpdateReport
 from ..samples import Samples
-from .events import Drawn, Learned, Note, Outcome, Trouble
+from .effort import NO_EFFORT, Effort
+from .events import Drawn, Learned, Note, Outcome, Trained, Trouble
 
 if TYPE_CHECKING:
     from ..mapping import BathymetricMapper
@@ -32,6 +33,7 @@ class Status:
 
     updates: int = 0
     samples: int = 0
+    trained: int = 0  # steps between updates
     predict_s: float = float("nan")
     map_stamp_ns: int | None = None
     report: UpdateReport | None = None
@@ -47,19 +49,24 @@ class Learner:
     Args:
         mapper: the model, in metres.
         grid: of the maps; None: none are drawn.
+        effort: how much an update trains; may be replaced at any time.
     """
 
-    def __init__(self, mapper: BathymetricMapper, grid: Grid | None) -> None:
-        self.mapper, self.grid = mapper, grid
+    def __init__(
+        self, mapper: BathymetricMapper, grid: Grid | None, effort: Effort = NO_EFFORT
+    ) -> None:
+        self.mapper, self.grid, self.effort = mapper, grid, effort
         self.status = Status()
         self.map: ElevationMap | None = None
         self._learned: Learned | None = None
         self._tries = 0
+        self._retrained = False  # since the last map
 
     def reset(self) -> None:
         """Forget model, data and map."""
         self.mapper.reset()
         self.status, self.map, self._learned, self._tries = Status(), None, None, 0
+        self._retrained = False
 
     def learn(self, batch: Samples) -> tuple[Outcome, bool]:
         """Update the model with a batch: what came of it, and whether the batch is to be kept."""
@@ -70,7 +77,7 @@ class Learner:
             )
             return Trouble(Note("first_batch", text), fault=False), True
         try:
-            report = self.mapper.learn(batch)
+            report = self.mapper.learn(batch, self.effort.enough())
         except CholeskyError as error:
             outcome = f"its {len(batch)} pings are kept for the next batch"
             return self.failed(error, outcome), True
@@ -83,13 +90,28 @@ class Learner:
         self._learned = Learned(report, (float(z.mean()), float(z.var())))
         return self._learned, False
 
+    def train(self, steps: int) -> Outcome:
+        """Train on the data there are."""
+        try:
+            report = self.mapper.train(steps)
+        except Exception as error:
+            return self.failed(error, "the map stays as it is")
+        self.status.trained += report.steps
+        self._retrained = self._retrained or report.steps > 0
+        return Trained(report)
+
     def draw(self, stamp_ns: int) -> Iterator[Outcome]:
-        """Predict the map, where there is a model that has changed since the last one."""
+        """Predict the map, where there is a model that has changed since the last one.
+
+        Where training alone has changed it, its stamp stays: it holds no newer pings.
+        """
         latest = self.map
         if self.grid is None or not self.mapper.initialised:
             return
         if latest is not None and latest.samples == self.mapper.samples:
-            return
+            if not self._retrained:
+                return
+            stamp_ns = latest.stamp_ns
         try:
             start = perf_counter()
             drawn = self.mapper.map(self.grid, stamp_ns)
@@ -97,6 +119,7 @@ class Learner:
         except Exception as error:
             yield self.failed(error, f"no map\n{traceback.format_exc()}")
             return
+        self._retrained = False
         yield Drawn(drawn, self._learned, self.status.predict_s)
         self.map, self.status.map_stamp_ns = drawn, stamp_ns
 

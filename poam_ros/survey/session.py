@@ -8,22 +8,22 @@ no clock of its own: whoever drives it says what time it is.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from ..clock import Moment
-from ..geometry import Extent, Grid, map_grid
-from ..gp.models import ModelSettings
+from ..geometry import Grid
 from ..maps import ElevationMap
 from ..samples import Samples
-from ..settings import instance
 from . import events
-from .batching import Backlog, BatchPolicy, TimedBatches
+from .batching import Backlog, BatchPolicy
+from .effort import NO_EFFORT, Effort
 from .events import Event, Handled, Note, Outcome
 from .gate import AFTER_MISSION, GateSettings, PingGate, RawPing
 from .learner import TRIES, Learner, Status
 from .mission import DONE, EXPLORING, PAUSED, PILOT, STATES
 from .odometry import VehicleState
+from .spare_time import SpareTime
 
 if TYPE_CHECKING:
     from ..mapping import BathymetricMapper
@@ -44,6 +44,7 @@ class Session:
         policy: when a batch closes; may be replaced at any time.
         grid: of the maps; None: none are drawn.
         pilot_samples: as above.
+        effort: how much the model trains.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Session:
         policy: BatchPolicy,
         grid: Grid | None = None,
         pilot_samples: int = 500,
+        effort: Effort = NO_EFFORT,
     ) -> None:
         self.mapper, self.grid = mapper, grid
         self.gate = PingGate(gate)
@@ -60,7 +62,8 @@ class Session:
         self.mission_state: str | None = None
         #: Called with every event before it is handled; what it keeps can be replayed.
         self.record: Callable[[Moment, Event], object] | None = None
-        self._learner = Learner(mapper, grid)
+        self._learner = Learner(mapper, grid, effort)
+        self._spare = SpareTime(self._learner)
         self.backlog = Backlog(policy)  # accepted pings that wait for the model
         self._lock = threading.Lock()  # of the backlog and of what is asked for
         self._awaited = False  # somebody announces the mission's states
@@ -110,9 +113,10 @@ class Session:
                 self.gate.restart()
                 text = "the clock was set back: waiting for new odometry"
                 return Handled(note=Note("clock", text))
-            case events.SettingsChanged(gate, policy, pilot_samples):
+            case events.SettingsChanged(gate, policy, pilot_samples, effort):
                 self.gate.settings, self.pilot_samples = gate, pilot_samples
                 self.backlog.policy = policy
+                self._learner.effort = effort
             case events.Reset():
                 self._ask_for_reset()
         return NOTHING
@@ -145,6 +149,18 @@ class Session:
         if final and not self._resetting:
             yield events.Finished(self._learner.map, self.mapper.data)
             self.status.finished = True
+
+    def rest(self, now: Moment) -> float:
+        """How long until there is more training to do, in s; infinite where there never is."""
+        return self._spare.rest(now)
+
+    def train_on(self, now: Moment) -> Iterator[Outcome]:
+        """Use spare time, in slices so short that a batch that comes due need not wait for it."""
+        return self._spare.use(now)
+
+    def train(self, steps: int) -> Outcome:
+        """Train on the data that the model has, on the thread of ``work``."""
+        return self._learner.train(steps)
 
     def failed(self, error: Exception, outcome: str) -> Note:
         """Account for a failure of whoever takes what ``work`` yields."""
@@ -221,27 +237,3 @@ class Session:
         if self.gate.closed == AFTER_MISSION:
             self.gate.closed = None
         self._anew = self.mission_state != PILOT
-
-
-def gate_settings(values: Mapping[str, Any]) -> GateSettings:
-    """How pings are placed; ``values`` by the settings' names."""
-    return instance(GateSettings, values, workspace=Extent.of(values["workspace"]))
-
-
-def open_session(values: Mapping[str, Any]) -> Session:
-    """A session with its model from flat settings, as a node's parameters give them.
-
-    Raises:
-        InputError: a value is wrong.
-    """
-    # Here, because it loads torch: whoever opens a session may have something to do before.
-    from ..mapping import BathymetricMapper
-
-    workspace = Extent.of(values["workspace"])
-    return Session(
-        BathymetricMapper(workspace, ModelSettings.of(values), values["seed"]),
-        gate_settings(values),
-        instance(TimedBatches, values),
-        map_grid(workspace, values["resolution"]),
-        values["pilot_samples"],
-    )

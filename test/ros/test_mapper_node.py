@@ -260,12 +260,12 @@ def fickle(monkeypatch):
     state.go.set()
 
     class Fickle(Toy):
-        def update(self, new):
+        def update(self, new, enough=None):
             state.busy.set()
             assert state.go.wait(60)
             if state.failures:
                 raise state.failures.pop(0)
-            return super().update(new)
+            return super().update(new, enough)
 
     monkeypatch.setitem(MODELS, "fickle", Model(Fickle, ToyOptions))
     yield state

@@ -22,11 +22,10 @@ from ...drivers.thread import SurveyThread
 from ...gp.models import MODELS
 from ...process import prepare
 from ...runs.results import Results
-from ...settings import instance
 from ...survey import events
-from ...survey.batching import TimedBatches
+from ...survey.opening import open_session, settings_changed
 from ...survey.refusals import Refusals
-from ...survey.session import Session, gate_settings, open_session
+from ...survey.session import Session
 from ..diagnostics import map_report, mapper_status
 from ..map_topics import MapTopics
 from ..messages import bare_frame, read_odometry, read_range, write_report
@@ -99,10 +98,8 @@ class MapperNode(NodeShell):
         super().cleanup()
 
     def changed(self, names: frozenset[str]) -> None:
-        """Batches close, and pings are placed, by the new values."""
-        values = vars(self.values)
-        batches = instance(TimedBatches, values)
-        self._hear(events.SettingsChanged(gate_settings(values), batches, values["pilot_samples"]))
+        """Batches close, pings are placed and the model is trained by the new values."""
+        self._hear(settings_changed(vars(self.values)))
 
     def _listen(self) -> None:
         self._sensor("odom", Odometry, self._on_odometry)
@@ -200,7 +197,7 @@ class MapperNode(NodeShell):
                     self._keep_results(outcome)
                 case events.Trouble(note, fault):
                     (self._faults if fault else self.refusals).add(*note)
-                case events.Learned():
+                case events.Learned() | events.Trained():
                     pass
         except Exception:
             if self.context.ok():
