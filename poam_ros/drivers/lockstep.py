@@ -220,7 +220,7 @@ class LockstepMission:
         steps = int((now_s - self._trained_s) * self.settings.training_rate)
         self._trained_s = now_s
         if steps and self.mapper.initialised:
-            yield self.session.train(steps)
+            yield self.session.spare.train(steps)
 
     @property
     def _now(self) -> Moment:

@@ -73,9 +73,9 @@ class SurveyThread:
         with self._changed:
             work = self._session.work
             while not (self._stopping or self._session.due(self._now())):
-                rest = self._session.rest(self._now())
+                rest = self._session.spare.rest(self._now())
                 if rest <= 0:
-                    work = self._session.train_on
+                    work = self._session.spare.use
                     break
                 self._changed.wait(min(rest, LOOK_S))
         if self._stopping:

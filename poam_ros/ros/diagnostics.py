@@ -52,6 +52,8 @@ def _judged(session: Session, alive: bool, lost_lately: int) -> tuple[bytes, str
         return DiagnosticStatus.ERROR, "the model's thread has ended"
     if status.failing:
         return DiagnosticStatus.ERROR, status.failing
+    if session.keeping.failing:
+        return DiagnosticStatus.ERROR, f"nothing is kept at present: {session.keeping.failing}"
     if gate.odometry_rejected["wrong_frame"] and not len(gate.buffer):
         return DiagnosticStatus.ERROR, "odometry is in another frame than the map"
     if gate.received and not len(gate.buffer):
@@ -95,6 +97,8 @@ def _model_numbers(session: Session, now: Moment) -> dict[str, object]:
         "errors": sum(status.errors.values()),
         "trained": status.trained,
         "finished": str(status.finished).lower(),
+        "disk": session.keeping.failing or "ok",
+        "not kept": session.keeping.lost,
     }
     values |= {f"errors {kind}": n for kind, n in sorted(status.errors.items())}
     if report is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..drivers.keeping_settings import KeepingSettings
 from ..drivers.mission_settings import MissionSettings
 from ..errors import InputError
 from ..geometry import Extent
@@ -52,6 +53,7 @@ MAPPER: tuple[Setting, ...] = (
     *rows(GateSettings),
     *rows(TimedBatches),
     *rows(Effort),
+    *rows(KeepingSettings),
     Setting(
         "pilot_samples",
         500,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -15,8 +15,10 @@ from ..errors import CholeskyError, InputError
 from ..geometry import Grid
 from ..maps import ElevationMap, UpdateReport
 from ..samples import Samples
+from .checkpoint import Checkpoint
 from .effort import NO_EFFORT, Effort
 from .events import Drawn, Learned, Note, Outcome, Trained, Trouble
+from .log import DROP, TRAIN, UPDATE, Step
 
 if TYPE_CHECKING:
     from ..mapping import BathymetricMapper
@@ -83,12 +85,52 @@ class Learner:
             return self.failed(error, outcome), True
         except Exception as error:
             return self._give_up_or_keep(error, batch)
+        return self._took(report), False
+
+    def repeat(self, step: Step, batch: Samples) -> Outcome | None:
+        """Do again what a log says, with as many training steps.
+
+        Raises:
+            Exception: whatever the model raises; the learner stands as before then.
+        """
+        if step.kind == UPDATE:
+            return self._took(self.mapper.learn(batch, lambda taken: taken >= step.steps))
+        if step.kind == TRAIN:
+            for _ in range(step.times):
+                self.mapper.train(step.steps)
+        self._account(step)
+        return None
+
+    def go_on_from(self, checkpoint: Checkpoint, data: Samples, steps: Sequence[Step]) -> None:
+        """Take up a model's state after these steps of a log, with these pings in it.
+
+        Raises:
+            InputError: it is another model's. The learner is to be reset then.
+        """
+        checkpoint.restore(self.mapper, data)
+        self.status.samples = len(data)
+        self.status.updates = sum(step.kind == UPDATE for step in steps)
+        for step in steps:
+            self._account(step)
+        if len(data):
+            targets = float(data.z.mean()), float(data.z.var())
+            self._learned = Learned(UpdateReport({}, samples=len(data)), targets)
+
+    def _account(self, step: Step) -> None:
+        """Count a step of a log that was no update."""
+        if step.kind == TRAIN:
+            self.status.trained += step.steps * step.times
+        elif step.kind == DROP:
+            self.status.dropped["before the restart"] += step.last - step.first + 1
+
+    def _took(self, report: UpdateReport) -> Learned:
+        """A batch is in the model."""
         self._tries = 0
         z, status = self.mapper.z, self.status
         status.report, status.failing = report, ""
         status.updates, status.samples = status.updates + 1, report.samples
         self._learned = Learned(report, (float(z.mean()), float(z.var())))
-        return self._learned, False
+        return self._learned
 
     def train(self, steps: int) -> Outcome:
         """Train on the data there are."""

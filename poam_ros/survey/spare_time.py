@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from time import perf_counter
 
 from ..clock import Moment
 from .events import Outcome, Trained
 from .learner import Learner
+from .log import TRAIN, Step
 
 #: s, about as long as a batch that comes due may wait for a slice.
 SLICE_S = 0.03
@@ -19,10 +20,15 @@ PATIENCE_S = 10.0
 
 
 class SpareTime:
-    """Doles out training, so that it takes its share of the time (``Effort.training_duty``)."""
+    """Doles out training, so that it takes its share of the time (``Effort.training_duty``).
 
-    def __init__(self, learner: Learner) -> None:
-        self._learner = learner
+    Args:
+        learner: whose model is trained.
+        record: called with what it did.
+    """
+
+    def __init__(self, learner: Learner, record: Callable[[Step], object]) -> None:
+        self._learner, self._record = learner, record
         self._steps = 1
         self._rests_until = self._redraws_at = -math.inf
 
@@ -34,10 +40,17 @@ class SpareTime:
             return math.inf
         return max(0.0, self._rests_until - now.steady_s)
 
+    def train(self, steps: int) -> Outcome:
+        """So many steps on the data that the model has."""
+        outcome = self._learner.train(steps)
+        if isinstance(outcome, Trained):
+            self._record(Step(TRAIN, steps=outcome.report.steps))
+        return outcome
+
     def use(self, now: Moment) -> Iterator[Outcome]:
         """A slice of training, and every few seconds the map."""
         start = perf_counter()
-        outcome = self._learner.train(self._steps)
+        outcome = self.train(self._steps)
         yield outcome
         if not isinstance(outcome, Trained):
             self._rests_until = now.steady_s + PATIENCE_S

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import queue
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -22,12 +23,10 @@ class Session:
 
     def __init__(self) -> None:
         self.given: queue.SimpleQueue = queue.SimpleQueue()
+        self.spare = SimpleNamespace(rest=lambda now: math.inf)
 
     def due(self, now):
         return not self.given.empty()
-
-    def rest(self, now):
-        return math.inf
 
     def work(self, now):
         for outcome in self.given.get():
@@ -94,13 +93,13 @@ def test_outlives_whoever_takes_it_and_goes_on_with_the_rest():
 def test_spare_time_is_used_until_something_is_due(driven):
     session, _, taken = driven
     trained = Trained(UpdateReport({}, steps=1))
-    session.train_on = lambda now: iter([trained])
-    session.rest = lambda now: 0.0
+    session.spare.use = lambda now: iter([trained])
+    session.spare.rest = lambda now: 0.0
     assert taken.get(timeout=PATIENCE) is taken.get(timeout=PATIENCE) is trained
     session.given.put([LEARNED])
     while taken.get(timeout=PATIENCE) is not LEARNED:
         pass
-    session.rest = lambda now: math.inf
+    session.spare.rest = lambda now: math.inf
 
 
 def test_stops_in_the_middle_of_the_work():

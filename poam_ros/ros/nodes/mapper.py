@@ -18,12 +18,14 @@ from std_msgs.msg import Float64MultiArray, String, UInt64
 from std_srvs.srv import Trigger
 
 from ...clock import SECOND, Moment
+from ...drivers.keeping import open_mission
 from ...drivers.thread import SurveyThread
+from ...errors import InputError
 from ...gp.models import MODELS
 from ...process import prepare
 from ...runs.results import Results
 from ...survey import events
-from ...survey.opening import open_session, settings_changed
+from ...survey.opening import settings_changed
 from ...survey.refusals import Refusals
 from ...survey.session import Session
 from ..diagnostics import map_report, mapper_status
@@ -62,12 +64,15 @@ class MapperNode(NodeShell):
         self._faults = Refusals(self.get_logger().error)
         self._frames = FrameChanger(self, self.frame_id)
         self.held.callback(self._frames.close)
-        self._results = Results(values.output)
+        Results(values.output)  # refuses a folder that cannot be written
         if not MODELS[values.method].bounded_time:
             self.get_logger().warning(
                 f"method {values.method}: an update's time has no bound; for comparisons only"
             )
-        self.session = open_session(vars(values))
+        self.session, leave = open_mission(vars(values))
+        self.held.callback(leave)
+        if samples := self.session.samples:
+            self.get_logger().info(f"going on after {samples} pings kept in {values.mission_dir}")
         self.topics = MapTopics(self, self.frame_id, self.session.grid)
         self._samples = self.create_publisher(UInt64, "map/samples", LATCHED)
         self._reports = self.create_publisher(Float64MultiArray, "map/report", KEPT)
@@ -90,11 +95,10 @@ class MapperNode(NodeShell):
         session = self.__dict__.pop("session", None)  # none where it could not be made
         if session is not None and not session.status.finished:
             try:
-                self._wrote(self._results.keep_remains(session.map, session.everything()))
-            except OSError as error:
-                self.get_logger().error(
-                    f"output: cannot write to {self.values.output} ({error.strerror})"
-                )
+                results = self._results(session)
+                self._wrote(results, results.keep_remains(session.map, session.everything()))
+            except (OSError, InputError) as error:
+                self.get_logger().error(f"output: what there is cannot be written ({error})")
         super().cleanup()
 
     def changed(self, names: frozenset[str]) -> None:
@@ -174,6 +178,8 @@ class MapperNode(NodeShell):
             awaited = self.count_publishers(self._states.topic_name) > 0
             self._hear(events.StatesAwaited(awaited))
         self._hear(events.Tick())
+        if failing := self.session.keeping.failing:
+            self._faults.add("disk", f"nothing is kept at present: {failing}")
         lost, bounds = (self.lost, self.lost_lately), self.topics.bounds
         status = mapper_status(self.session, self._now(), self.thread.alive, *lost, bounds)
         self.report(*status)
@@ -214,12 +220,17 @@ class MapperNode(NodeShell):
                 self.get_logger().error("the mission is done, and there is no map: too few pings")
             return
         self.get_logger().info(f"the mission is done: {len(finished.samples)} samples in the map")
-        self._wrote(self._results.keep(finished.map, finished.samples))
+        results = self._results(self.session)
+        self._wrote(results, results.keep(finished.map, finished.samples))
         self._reports.publish(write_report(replace(map_report(self._last), finished=True)))
 
-    def _wrote(self, names: list[str]) -> None:
+    def _results(self, session: Session) -> Results:
+        """The folder of the results: the one given or, without one, the mission's."""
+        return Results(self.values.output or str(session.keeping.folder or ""))
+
+    def _wrote(self, results: Results, names: list[str]) -> None:
         if names:
-            self.get_logger().info(f"wrote {' and '.join(names)} in {self.values.output}")
+            self.get_logger().info(f"wrote {' and '.join(names)} in {results.folder}")
 
 
 def main(args: Sequence[str] | None = None) -> int:
