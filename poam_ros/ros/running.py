@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -24,6 +25,7 @@ from ..errors import InputError
 from .shell import NodeShell
 
 DONE, FAILED, WRONG_ARGUMENTS = 0, 1, 2
+PATIENCE_S = 3.0  # with a node that is still being made when it is to stop
 BREATH_S = 0.004  # a few callbacks wait at a time, so that none waits for 20 ms
 
 
@@ -52,6 +54,9 @@ def run_node(factory: Callable[[], Node], args: Sequence[str] | None = None) -> 
             if isinstance(node, NodeShell):
                 node.configure()
                 node.activate()
+            # What is loaded by now stays: a full collection that walks through it (torch above all)
+            # holds every callback up for a quarter of a second.
+            gc.freeze()
             _spin(node, stop)
             return DONE
         except ExternalShutdownException:
@@ -128,12 +133,12 @@ class _Stop:
 
     Attributes:
         asked: whether a signal came.
-        act: called then. While the node is still being made, nothing is worth waiting for.
+        act: called then, if anything has to be done.
     """
 
     def __init__(self) -> None:
         self.asked = False
-        self.act: Callable[[], object] = lambda: os._exit(DONE)
+        self.act: Callable[[], object] = self._leave
 
     def __enter__(self) -> _Stop:
         self._before: dict[int, Any] = {}
@@ -152,6 +157,16 @@ class _Stop:
                 signal.signal(number, handler)
             signal.set_wakeup_fd(self._fd)
             self._told.close()
+
+    def _leave(self) -> None:
+        """The node is still being made: it leaves once it is, so that others learn of it.
+
+        A participant that says no farewell is believed to be there for 20 s. But whatever takes
+        long now, such as a download, is not worth waiting for.
+        """
+        time.sleep(PATIENCE_S)
+        if self.act == self._leave:
+            os._exit(DONE)
 
     def _listen(self) -> None:
         with self._hears:

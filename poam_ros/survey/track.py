@@ -1,0 +1,63 @@
+"""Where the vehicle was: the newest places with their times, and all places, thinned out."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+import numpy as np
+
+from ..geometry import Extent
+
+
+class Track:
+    """Where the vehicle was, and when. Bounded, however long the mission is.
+
+    Args:
+        workspace: places in it, or near it, are remembered to the end.
+
+    Attributes:
+        length: driven so far, in m.
+    """
+
+    SPACING = 0.25  # m between two of the newest places
+    NEWEST = 2000  # of them at most
+    SQUARES = 100  # along the workspace's longer side; one place of each is remembered
+    MARGIN = 0.1  # of the longer side, about the workspace
+
+    def __init__(self, workspace: Extent) -> None:
+        self._newest: deque[tuple[float, float, float]] = deque(maxlen=self.NEWEST)
+        side = float(workspace.size.max())
+        self._lower, self._square = workspace.lower, side / self.SQUARES
+        self._about = workspace.grown(self.MARGIN * side)
+        self._visited: dict[tuple[int, ...], np.ndarray] = {}
+        self._last: np.ndarray | None = None
+        self.length = 0.0
+
+    def add(self, measured: float, position: np.ndarray) -> None:
+        """The vehicle was at position [2] at a time in s; a clock set back takes back what it saw.
+
+        Places that are later than the newest one could never be told from new ones.
+        """
+        places = self._newest
+        while places and places[-1][0] > measured:
+            places.pop()
+        if places and math.dist(position, places[-1][1:]) < self.SPACING:
+            return
+        places.append((measured, float(position[0]), float(position[1])))
+        if self._last is not None:
+            self.length += math.dist(position, self._last)
+        self._last = position
+        if self._about.contains(position):
+            square = np.floor((position - self._lower) / self._square).astype(int)
+            self._visited.setdefault(tuple(square.tolist()), position)
+
+    def since(self, time_s: float) -> np.ndarray:
+        """The newest places after a time in s, newest last [K, 2]."""
+        later = [place[1:] for place in self._newest if place[0] > time_s]
+        return np.array(later, dtype=float).reshape(-1, 2)
+
+    @property
+    def visited(self) -> np.ndarray:
+        """One place of every square of the workspace that the vehicle was in [K, 2]."""
+        return np.array(list(self._visited.values()), dtype=float).reshape(-1, 2)
