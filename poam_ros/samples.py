@@ -51,11 +51,58 @@ class Samples:
         return self.number, self.stamp_ns, self.xy, self.z, self.noise_std
 
     @classmethod
-    def of(cls, xy: np.ndarray, z: np.ndarray, first: int = 0) -> Samples:
-        """Bare places [N, 2] and elevations [N], numbered from ``first``; no stamps, no noise."""
+    def of(
+        cls, xy: np.ndarray, z: np.ndarray, first: int = 0, noise_std: np.ndarray | None = None
+    ) -> Samples:
+        """Bare places [N, 2] and elevations [N], numbered from ``first``, without stamps.
+
+        noise_std: as the attribute, [N] or one for all; None: nothing is known of any.
+
+        Raises:
+            InputError: if the shapes do not belong together.
+        """
         xy, z = np.asarray(xy, dtype=float), np.asarray(z, dtype=float)
+        std = np.asarray(np.nan if noise_std is None else noise_std, dtype=float)
+        placed = xy.ndim == 2 and xy.shape[1] == 2 and z.shape == xy.shape[:1]
+        if not placed or std.shape not in ((), z.shape):
+            raise InputError(
+                "update: expected pings xy [N, 2] and z [N], noise_std [N] or one for all, "
+                f"got {list(xy.shape)} and {list(z.shape)}, {list(std.shape)}"
+            )
         number = np.arange(first, first + len(z), dtype=np.int64)
-        return cls(number, np.zeros(len(z), dtype=np.int64), xy, z, np.full(len(z), np.nan))
+        stamps = np.zeros(len(z), dtype=np.int64)
+        return cls(number, stamps, xy, z, np.array(np.broadcast_to(std, z.shape)))
+
+    @property
+    def noise_variance(self) -> np.ndarray | None:
+        """Variance of each ping's own noise [N], m^2; 0 where not known, None where none is."""
+        known = ~np.isnan(self.noise_std)
+        if not known.any():
+            return None
+        with np.errstate(over="ignore"):
+            return np.square(np.where(known, self.noise_std, 0.0))
+
+    def check(self) -> None:
+        """Whether a map can be made from them.
+
+        Raises:
+            InputError: there are none, places or elevations are not finite, or a deviation is
+                given that is not finite and positive.
+        """
+        if not len(self):
+            raise InputError("update: expected at least one ping, got none")
+        bad = ~(np.isfinite(self.xy).all(1) & np.isfinite(self.z))
+        if bad.any():
+            raise InputError(
+                f"update: expected finite pings, got {bad.sum()} of {len(bad)} that are not"
+            )
+        std = self.noise_std[~np.isnan(self.noise_std)]
+        wrong = std[~((std > 0) & (std < np.inf))]
+        if len(wrong):
+            raise InputError(
+                "update: expected noise_std above zero, in m, or NaN where it is not known, "
+                f"got {wrong[0]:g} (of {len(wrong)} such pings among {len(self)})"
+            )
 
     @classmethod
     def empty(cls) -> Samples:

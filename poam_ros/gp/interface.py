@@ -48,6 +48,7 @@ class OnlineModel(Protocol):
         same state is the same update. A training that does not count steps is not ended.
 
         Raises:
+            ValueError: the data have noise of their own, and the model's row says it takes none.
             CholeskyError: a matrix is beyond repair.
         """
 

@@ -98,6 +98,7 @@ class MissionFolder:
             raise InputError(f"mission_dir: cannot write to {folder} ({error.strerror})") from None
         facts = {"version": __version__, "process": os.getpid(), "settings": self._settings}
         log = MissionLog(folder / LOG, facts)
+        sync(folder)
         kept = log.facts.get("settings", {})
         other = [
             f"{name} {kept[name]!r}, not {value!r}"
