@@ -76,7 +76,8 @@ def discount_visited(
     nearby is where the vehicle has just been. Whatever the model, variance grows about linearly
     with the distance d to the nearest ping, up to about a lengthscale: where a new one is nearer
     than the nearest old one was, it falls to d_new / min(d_old, l) of what it was above the floor,
-    which is the smallest of all, the noise. Values that are not positive finite numbers change nothing.
+    which is the smallest of all, the noise. Values that are not positive finite numbers change
+    nothing.
 
     Args:
         variance: of the map at the points, with noise [N], in m^2.
