@@ -115,9 +115,10 @@ class BathymetricMapper:
         return self.learn(Samples.of(xy, z, first, noise_std))
 
     def learn(self, samples: Samples, enough: Enough | None = None) -> UpdateReport:
-        """Learn from new samples; ``enough`` may end the training early. A deviation of a ping's own
-        is noise on top of the learned one; a model that cannot take it is not given it, which is
-        said once.
+        """Learn from new samples; ``enough`` may end the training early.
+
+        A deviation of a ping's own is noise on top of the learned one; a model that cannot take it
+        is not given it, which is said once.
 
         Raises:
             InputError: values that are not finite, a deviation that is not positive, no data, or a
