@@ -33,10 +33,12 @@ class Arguments:
     Args:
         rows: an argument that is a parameter goes to every node that declares it; the others are
             for the launch file itself.
+        required: names without a default; whoever asks for their value checks that they are given.
     """
 
-    def __init__(self, rows: Iterable[Setting]) -> None:
+    def __init__(self, rows: Iterable[Setting], required: Iterable[str] = ()) -> None:
         self._rows = {row.name: row for row in rows}
+        self._required = frozenset(required)
         self._given: set[str] = set()
 
     def description(self, nodes: Callable[[LaunchContext], list[Action]]) -> LaunchDescription:
@@ -44,7 +46,7 @@ class Arguments:
         declared = [
             DeclareLaunchArgument(
                 row.name,
-                default_value=_text(row.default),
+                default_value="" if row.name in self._required else _text(row.default),
                 description=row.description + (f" [{row.unit}]" if row.unit else ""),
                 choices=_choices(row),
             )
@@ -79,12 +81,18 @@ class Arguments:
         file = self.value(context, "params_file")
         return [*([file] if file else []), *([given] if given else [])]
 
+    def given(self, name: str) -> bool:
+        """Whether an argument was given, with a value."""
+        return name in self._given
+
     def namespace(self, context: LaunchContext) -> str:
         """The argument ``namespace``, without slashes at its ends."""
         return str(self.value(context, "namespace")).strip("/")
 
     def _remember(self, context: LaunchContext) -> None:
-        self._given = {name for name in self._rows if name in context.launch_configurations}
+        known = context.launch_configurations
+        self._given = {name for name in self._rows if name in known}
+        self._given -= {name for name in self._required if not known.get(name, "").strip()}
 
 
 def required_node(name: str, **arguments: Any) -> Node:

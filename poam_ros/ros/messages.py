@@ -19,7 +19,7 @@ from ..clock import SECOND
 from ..errors import InputError
 from ..runs.scoring import MapReport
 from ..survey.gate import RawPing
-from ..survey.odometry import VehicleState
+from ..survey.odometry import VehicleState, largest_std
 
 REPORT_LABELS = ("stamp_sec", "stamp_nanosec", *(f.name for f in fields(MapReport)[1:]))
 
@@ -66,6 +66,12 @@ def read_odometry(message: Odometry) -> VehicleState:
     place, attitude, frame_id = (p.x, p.y, p.z), (q.x, q.y, q.z, q.w), message.header.frame_id
     speeds = twist.linear.x, twist.angular.z
     return VehicleState(stamp_ns, place, attitude, *speeds, bare_frame(frame_id))
+
+
+def position_std(message: Odometry) -> float:
+    """The largest standard deviation of a position in the plane, in m; 0 where it is unknown."""
+    covariance = message.pose.covariance
+    return largest_std(covariance[0], covariance[1], covariance[7])
 
 
 def write_range(ping: RawPing, frame_id: str = "sonar_link", field_of_view: float = 0.05) -> Range:
