@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from .errors import InputError
+
+#: The columns of ``Samples.applied``: the sound speed that the sonar assumed and the one that its
+#: range was corrected to (m/s), the water's level (m), the direction of the beam in the map.
+APPLIED = ("sound_speed_assumed", "sound_speed", "water_level", "beam_x", "beam_y", "beam_z")
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,8 @@ class Samples:
         xy: place [N, 2], in m.
         z: elevation [N], in m.
         noise_std: deviation of each elevation [N], in m; NaN where only the model's noise is known.
+        range: what the sonar measured [N], in m; NaN where that is not known.
+        applied: what made an elevation of it, [N, 6] by ``APPLIED``; NaN where nobody knows.
 
     Raises:
         InputError: if the shapes do not belong together.
@@ -30,13 +36,21 @@ class Samples:
     xy: np.ndarray
     z: np.ndarray
     noise_std: np.ndarray
+    range: np.ndarray = field(default=None)  # type: ignore[arg-type]
+    applied: np.ndarray = field(default=None)  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
-        count = len(self.number)
+        count, columns = len(self.number), len(APPLIED)
+        if self.range is None:
+            object.__setattr__(self, "range", np.full(count, np.nan))
+        if self.applied is None:
+            object.__setattr__(self, "applied", np.full((count, columns), np.nan))
         shapes = [np.shape(array) for array in self.arrays]
-        if shapes != [(count,), (count,), (count, 2), (count,), (count,)]:
+        one = (count,)
+        if shapes != [one, one, (count, 2), one, one, one, (count, columns)]:
             raise InputError(
-                f"samples: expected number, stamp_ns, z, noise_std [N] and xy [N, 2], got {shapes}"
+                "samples: expected number, stamp_ns, z, noise_std, range [N], xy [N, 2] and "
+                f"applied [N, {columns}], got {shapes}"
             )
 
     def __len__(self) -> int:
@@ -48,7 +62,26 @@ class Samples:
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
         """The attributes, in their order."""
-        return self.number, self.stamp_ns, self.xy, self.z, self.noise_std
+        numbers = self.number, self.stamp_ns
+        return *numbers, self.xy, self.z, self.noise_std, self.range, self.applied
+
+    def corrected(
+        self, sound_speed: float | None = None, water_level: np.ndarray | float | None = None
+    ) -> Samples:
+        """The same pings by another sound speed, in m/s, or water level, in m ([N] or one for all).
+
+        Samples of which nobody knows what they were made of stay as they are.
+        """
+        assumed, used, level = self.applied[:, :3].T
+        speed = used if sound_speed is None else np.full(len(self), sound_speed)
+        over = level if water_level is None else np.broadcast_to(water_level, len(self))
+        known = np.isfinite(self.range) & np.isfinite(self.applied).all(1)
+        moved = self.applied[:, 3:] * (self.range * (speed - used) / assumed)[:, None]
+        moved[:, 2] += over - level
+        moved[~known] = 0.0
+        applied = self.applied.copy()
+        applied[known, 1], applied[known, 2] = speed[known], over[known]
+        return replace(self, xy=self.xy + moved[:, :2], z=self.z + moved[:, 2], applied=applied)
 
     @classmethod
     def of(

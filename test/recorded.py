@@ -25,6 +25,6 @@ def check_replayed(record, session):
         assert getattr(again.gate, counter) == getattr(session.gate, counter), counter
     accepted = Samples.joined([o.samples for o in outcomes if isinstance(o, Handled)])
     expected = session.everything()
-    for name in ("number", "stamp_ns", "xy", "z"):
+    for name in ("number", "stamp_ns", "xy", "z", "noise_std", "range", "applied"):
         np.testing.assert_array_equal(getattr(accepted, name), getattr(expected, name))
     return again, outcomes

@@ -19,16 +19,18 @@ import numpy as np
 
 from ..errors import InputError
 from ..maps import UpdateReport
-from ..samples import Samples
+from ..samples import APPLIED, Samples
 
 #: Of the tables below; a file of another one is not touched.
 SCHEMA = 1
 #: In the file's header, so that a foreign database is not taken for a log: "POAM".
 APPLICATION = 0x504F414D
-TABLES = """
+#: Columns of ``pings`` after the first five: NULL where nobody knows.
+KNOWN = ("noise_std", "range", *APPLIED)
+TABLES = f"""
 CREATE TABLE mission (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE pings (number INTEGER PRIMARY KEY, stamp_ns INTEGER NOT NULL,
-    x REAL NOT NULL, y REAL NOT NULL, z REAL NOT NULL, noise_std REAL);
+    x REAL NOT NULL, y REAL NOT NULL, z REAL NOT NULL, {" REAL, ".join(KNOWN)} REAL);
 CREATE TABLE updates (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, first INTEGER NOT NULL,
     last INTEGER NOT NULL, steps INTEGER NOT NULL, times INTEGER NOT NULL,
     stamp_ns INTEGER NOT NULL);
@@ -115,7 +117,7 @@ class MissionLog:
         rows = [(done + i, *astuple(step)) for i, step in enumerate(steps, start=1)]
         with _transaction(self._db):
             for part in samples:
-                self._insert("pings", _rows(part), 6)
+                self._insert("pings", _rows(part), 5 + len(KNOWN))
             self._insert("updates", rows, 7)
 
     def forget(self, done: int) -> None:
@@ -212,20 +214,20 @@ def _examine(path: Path) -> bool:
 
 
 def _rows(samples: Samples) -> Iterable[tuple[Any, ...]]:
-    """A row of ``pings`` for each; what is not known (NaN) is NULL."""
-    noise = [None if std != std else std for std in samples.noise_std.tolist()]
-    places = samples.xy.T.tolist()
-    columns = samples.number.tolist(), samples.stamp_ns.tolist(), *places, samples.z.tolist(), noise
-    return zip(*columns, strict=True)
+    """A row of ``pings`` for each."""
+    known = np.column_stack((samples.noise_std, samples.range, samples.applied))
+    nulls = [[None if v != v else v for v in column] for column in known.T.tolist()]
+    integers = samples.number.tolist(), samples.stamp_ns.tolist()
+    return zip(*integers, *samples.xy.T.tolist(), samples.z.tolist(), *nulls, strict=True)
 
 
 def _samples(rows: Sequence[Sequence[Any]]) -> Samples:
     if not rows:
         return Samples.empty()
-    number, stamp_ns, x, y, z, noise = zip(*rows, strict=True)
-    integers = (np.array(values, dtype=np.int64) for values in (number, stamp_ns))
-    xy = np.column_stack((x, y)).astype(float)
-    return Samples(*integers, xy, np.array(z, dtype=float), np.array(noise, dtype=float))
+    number, stamp_ns = (np.array([row[i] for row in rows], dtype=np.int64) for i in (0, 1))
+    table = np.array([row[2:] for row in rows], dtype=float)  # None becomes NaN
+    x, y, z, noise, distance = table.T[:5]
+    return Samples(number, stamp_ns, np.column_stack((x, y)), z, noise, distance, table[:, 5:])
 
 
 def _counts(number: np.ndarray) -> bool:

@@ -11,7 +11,7 @@ from ..settings import instance
 from .batching import TimedBatches
 from .effort import Effort
 from .events import SettingsChanged
-from .gate import GateSettings
+from .gate_settings import GateSettings
 from .session import Session
 
 

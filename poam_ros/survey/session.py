@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ..clock import Moment
+from ..errors import shown
 from ..geometry import Grid
 from ..maps import ElevationMap
 from ..samples import Samples
@@ -115,8 +116,8 @@ class Session:
             case RawPing() if self.keeping.full:
                 self.gate.received += 1
                 self.gate.rejected["log_full"] += 1  # the disk does not come after them
-            case RawPing():
-                self.gate.add_ping(event, now)
+            case RawPing() | events.Mount() | events.WaterLevel():
+                self.gate.hear(event, now)
             case events.Tick():
                 return self._place(now)
             case events.MissionState(name):
@@ -222,7 +223,7 @@ class Session:
     def _follow(self, state: str, now: Moment) -> Handled:
         """Do as the mission's state asks."""
         if state not in STATES:
-            text = f"mission/state: expected one of {', '.join(STATES)}, got '{state}'"
+            text = f"mission/state: expected one of {', '.join(STATES)}, got '{shown(state)}'"
             return Handled(note=Note("unknown_state", text))
         previous = self.pilot.state
         self.pilot.follow(state)

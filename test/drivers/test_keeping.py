@@ -51,6 +51,12 @@ def test_every_accepted_ping_is_a_row_with_all_that_is_known(kept, tmp_path):
     assert len(found) == 50 == s.session.samples
     for row, number, stamp, (x, y), z in zip(found, *everything.arrays[:4], strict=True):
         assert row[:5] == (number, stamp, x, y, z)
+    assert np.isfinite(everything.range).all() and np.isnan(everything.noise_std).all()
+    s.close()
+    again = kept().session.everything()
+    for ours, theirs in zip(again.arrays, everything.arrays, strict=True):
+        np.testing.assert_array_equal(ours, theirs)  # to the last bit
+        assert ours.dtype == theirs.dtype
 
 
 def test_a_ping_counts_and_is_learned_once_it_is_on_the_disk(kept, monkeypatch):

@@ -12,6 +12,8 @@ from .problem import EVERYTHING, Share, Sites
 
 #: A ping this near to the one before, in scaled units, is taken at the same place.
 SAME_PLACE = 1e-9
+#: Cells a side of [-1, 1]^2: pings in one of them say little more of the fields than one does.
+CELLS = 128
 #: Variances of pings' own noise are alike within a factor of 2^(1/KINDS); smaller ones than the
 #: negligible are none.
 KINDS, NEGLIGIBLE = 2, 1e-9
@@ -25,6 +27,9 @@ class SiteStore:
     best mean would be weighted by 1 / (s2 + r) and change with s2, so pings at one place whose
     noises are unlike stay sites of their own; among like ones the plain mean is nearly the best
     (its variance at most 3 % larger).
+
+    Attributes:
+        occupied: of CELLS x CELLS cells over [-1, 1]^2, how many have a site.
     """
 
     def __init__(self) -> None:
@@ -33,7 +38,9 @@ class SiteStore:
 
     def _forget(self) -> None:
         self._index = make_index()
-        self._count = 0
+        self._count = self.occupied = 0
+        self._cells = torch.zeros(CELLS * CELLS, dtype=torch.bool)
+        self._low, self._high = (torch.full((2,), v).double() for v in (torch.inf, -torch.inf))
         # At the place of the last ping: the site of each kind of noise.
         self._here: dict[int, int] = {}
         self._place: Tensor | None = None
@@ -59,6 +66,11 @@ class SiteStore:
         return Sites(self._x[:n], self._y[:n], self._noise[:n], own)
 
     @property
+    def box(self) -> tuple[Tensor, Tensor]:
+        """The least and the largest coordinates of the sites [2]."""
+        return self._low, self._high
+
+    @property
     def looked_at(self) -> int:
         """Sites that searches have looked at so far."""
         return self._index.looked_at
@@ -78,10 +90,10 @@ class SiteStore:
         self._gather(pings)
 
     def spread(
-        self, x: Tensor, k: int, pool: int, share: Share = EVERYTHING, but: Tensor | None = None
+        self, x: Tensor, k: int, pool: int, share: Share = EVERYTHING, beyond: Tensor | None = None
     ) -> Tensor:
         """See ``PlainIndex.spread``."""
-        return self._index.spread(x, k, pool, share, but)
+        return self._index.spread(x, k, pool, share, beyond)
 
     def _gather(self, new: Dataset) -> None:
         """The new pings join sites at their place, or begin others."""
@@ -104,6 +116,18 @@ class SiteStore:
         self._y[changed] = self._sum[changed] / pings
         self._own[changed] = self._sum_own[changed] / pings.square()
         self._index.add(self._x[old : self._count])
+        self._survey(self._x[old : self._count])
+
+    def _survey(self, x: Tensor) -> None:
+        """Where sites are, by and large, with those at x [n, 2]."""
+        if not len(x):
+            return
+        low, high = x.aminmax(dim=0)
+        self._low, self._high = self._low.minimum(low), self._high.maximum(high)
+        column, row = ((x + 1.0) * (CELLS / 2)).long().clamp(0, CELLS - 1).unbind(1)
+        cell = (row * CELLS + column).unique()
+        self.occupied += int((~self._cells[cell]).sum())
+        self._cells[cell] = True
 
     def _joined(self, X: Tensor, own: Tensor) -> tuple[np.ndarray, Tensor]:
         """The site of each new ping [N], counting those that they begin; and which begin one."""

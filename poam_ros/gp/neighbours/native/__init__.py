@@ -133,13 +133,13 @@ class Index(Places):
             self._count,
         )
 
-    def spread(self, x: Tensor, k: int, pool: int, share: Share, but: Tensor | None) -> Tensor:
+    def spread(self, x: Tensor, k: int, pool: int, share: Share, beyond: Tensor | None) -> Tensor:
         """See ``PlainIndex.spread``."""
-        x, but = x.contiguous(), None if but is None else but.contiguous()
+        x, beyond = x.contiguous(), None if beyond is None else beyond.contiguous()
         found = torch.empty(len(x), k, dtype=torch.int64)
-        skip = None if but is None else but.data_ptr()
+        least = None if beyond is None else beyond.data_ptr()
         _search.search_spread(
-            self._grid, x.data_ptr(), skip, len(x), k, pool, *share, found.data_ptr()
+            self._grid, x.data_ptr(), least, len(x), k, pool, *share, found.data_ptr()
         )
         return found
 
