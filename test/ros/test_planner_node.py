@@ -420,6 +420,22 @@ def test_no_goal_before_the_start_and_one_to_hold_at_each_end(guided, eventually
     held(vehicle, eventually, len(vehicle.goals) - 1)
 
 
+def test_a_planner_that_is_ended_says_to_hold_first(ros, eventually, python, ros_env):
+    vehicle = ros(Guided)
+    parameters = "autostart:=true", "workspace:=[-10.0, 10.0, -5.0, 5.0]", "pilot:=lawnmower"
+    given = [word for parameter in parameters for word in ("-p", parameter)]
+    planner = subprocess.Popen(
+        [python, "-m", "poam_ros.ros.nodes.planner", "--ros-args", *given], env=ros_env
+    )
+    try:
+        eventually(lambda: vehicle.place[0] < 5, timeout=60)
+    finally:
+        planner.terminate()
+        assert planner.wait(30) == 0
+    eventually(lambda: vehicle.goals[-1] != [-10, -5])
+    assert np.linalg.norm(np.subtract(vehicle.goals[-1], vehicle.place)) < Guided.SPEED
+
+
 def test_without_a_period_each_goal_goes_out_once(guided, eventually):
     _, vehicle = guided(goal_period=0.0)
     assert call(vehicle, eventually, "start").success
