@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -96,7 +97,7 @@ class Kept:
 
 def rows(folder, query="SELECT * FROM pings ORDER BY number"):
     """What a log says, read by another connection."""
-    with sqlite3.connect(Path(folder) / "pings.sqlite") as db:
+    with closing(sqlite3.connect(Path(folder) / "pings.sqlite")) as db:
         return db.execute(query).fetchall()
 
 

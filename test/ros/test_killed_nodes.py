@@ -14,6 +14,7 @@ import signal
 import subprocess
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -21,16 +22,19 @@ import pytest
 pytest.importorskip("rclpy")
 pytest.importorskip("torch")
 
+from geometry_msgs.msg import PoseStamped
 from kept import SMALL, rebuilt, rows
 from nav_msgs.msg import Odometry
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import Range
 from std_msgs.msg import String, UInt64
+from std_srvs.srv import Trigger
 
 from poam_ros.clock import SECOND
 from poam_ros.ros.messages import write_odometry, write_range
 from poam_ros.ros.nodes.mapper import MapperNode
+from poam_ros.ros.nodes.planner import PlannerNode
 from poam_ros.ros.nodes.simulator import SimulatorNode
 from poam_ros.ros.qos import LATCHED, SENSOR_PUBLISH
 from poam_ros.survey.gate import RawPing
@@ -171,6 +175,50 @@ def explore(kills, samples, ros, python, ros_env, eventually, folder):
 
 def test_a_planner_that_is_killed_goes_on(ros, python, ros_env, eventually, tmp_path):
     explore(2, 250, ros, python, ros_env, eventually, tmp_path)
+
+
+class Listener(Node):
+    """What the planner says, and a vehicle that stands at a place."""
+
+    def __init__(self):
+        super().__init__("listener")
+        self.heard, self.goals = {}, []
+        for topic in ("mission/state", "mission/reason"):
+            keep = partial(self.heard.__setitem__, topic)
+            self.create_subscription(String, topic, lambda m, keep=keep: keep(m.data), LATCHED)
+        self.create_subscription(PoseStamped, "goal_pose", self._keep_goal, 10)
+        self.odom = self.create_publisher(Odometry, "odom", SENSOR_PUBLISH)
+        self.create_timer(0.1, self._locate)
+        self.resume = self.create_client(Trigger, "planner/resume")
+
+    def _keep_goal(self, message):
+        self.goals.append((message.pose.position.x, message.pose.position.y))
+
+    def _locate(self):
+        now = self.get_clock().now().nanoseconds
+        self.odom.publish(write_odometry(VehicleState(now, (3.0, 4.0, 0.0))))
+
+
+def test_a_planner_that_is_restarted_waits_for_a_person(ros, eventually, tmp_path):
+    values = {"pilot": "lawnmower", "autostart": True, "mission_dir": str(tmp_path)}
+    overrides = [Parameter(n, value=v) for n, v in {**EVERY, **values}.items()]
+    overrides = [p for p in overrides if p.name != "use_sim_time"]
+    listener, planner = ros(Listener), ros(PlannerNode, parameter_overrides=overrides)
+    eventually(lambda: listener.goals, what="no goal")
+    first = listener.goals[-1]
+    planner.deactivate()
+    planner.cleanup()
+    listener.heard.clear()
+    planner.configure()
+    listener.goals.clear()
+    planner.activate()
+    eventually(lambda: listener.heard.get("mission/state") == "paused")
+    assert listener.heard["mission/reason"] == "the planner was restarted while pilot"
+    eventually(lambda: listener.goals, what="it is not told to stay")
+    assert set(listener.goals) == {(3.0, 4.0)}
+    assert listener.resume.wait_for_service(10)
+    assert listener.resume.call(Trigger.Request()).success
+    eventually(lambda: listener.goals[-1] == first, what="it does not go on")
 
 
 @pytest.mark.soak
