@@ -20,7 +20,7 @@ from ..errors import InputError
 from ..ros.parameters import NODES
 from ..settings import Setting, Value
 
-PATHS = ("output", "params_file", "terrain")
+PATHS = ("output", "params_file", "terrain", "mission_dir")
 
 
 class Arguments:
@@ -33,10 +33,12 @@ class Arguments:
     Args:
         rows: an argument that is a parameter goes to every node that declares it; the others are
             for the launch file itself.
+        required: names without a default; whoever asks for their value checks that they are given.
     """
 
-    def __init__(self, rows: Iterable[Setting]) -> None:
+    def __init__(self, rows: Iterable[Setting], required: Iterable[str] = ()) -> None:
         self._rows = {row.name: row for row in rows}
+        self._required = frozenset(required)
         self._given: set[str] = set()
 
     def description(self, nodes: Callable[[LaunchContext], list[Action]]) -> LaunchDescription:
@@ -44,7 +46,7 @@ class Arguments:
         declared = [
             DeclareLaunchArgument(
                 row.name,
-                default_value=_text(row.default),
+                default_value="" if row.name in self._required else _text(row.default),
                 description=row.description + (f" [{row.unit}]" if row.unit else ""),
                 choices=_choices(row),
             )
@@ -79,19 +81,36 @@ class Arguments:
         file = self.value(context, "params_file")
         return [*([file] if file else []), *([given] if given else [])]
 
+    def given(self, name: str) -> bool:
+        """Whether an argument was given, with a value."""
+        return name in self._given
+
     def namespace(self, context: LaunchContext) -> str:
         """The argument ``namespace``, without slashes at its ends."""
         return str(self.value(context, "namespace")).strip("/")
 
     def _remember(self, context: LaunchContext) -> None:
-        self._given = {name for name in self._rows if name in context.launch_configurations}
+        known = context.launch_configurations
+        self._given = {name for name in self._rows if name in known}
+        self._given -= {name for name in self._required if not known.get(name, "").strip()}
 
 
-def required_node(name: str, **arguments: Any) -> Node:
-    """A node of this package whose end is the end of the launch; a failure fails the launch."""
+#: s before a node that died is started again: as long as its lock and its topics need to go.
+RESPAWN_DELAY = 2.0
+#: Exit status of a node whose arguments are wrong; the next one would end the same way.
+WRONG_ARGUMENTS = 2
+
+
+def required_node(name: str, respawn: bool = False, **arguments: Any) -> Node:
+    """A node of this package whose end is the end of the launch; a failure fails the launch.
+
+    With ``respawn`` one that crashes or is killed is started again instead.
+    """
 
     def ended(event: ProcessExited, context: LaunchContext) -> Action | None:
         if context.is_shutdown:
+            return None
+        if respawn and event.returncode not in (0, WRONG_ARGUMENTS):
             return None
         if event.returncode:
             raise RuntimeError(f"{name} ended with exit status {event.returncode}")
@@ -106,6 +125,8 @@ def required_node(name: str, **arguments: Any) -> Node:
         # An update of the model that is under way may finish.
         sigterm_timeout="10",
         on_exit=ended,
+        respawn=respawn,
+        respawn_delay=RESPAWN_DELAY,
         **arguments,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .mission import DONE, EXPLORING, PILOT
+from .states import DONE, EXPLORING, PILOT
 
 
 class PilotSurvey:

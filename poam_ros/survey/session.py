@@ -24,11 +24,11 @@ from .gate import AFTER_MISSION, GateSettings, PingGate, RawPing
 from .keeping import Keeping
 from .learner import TRIES, Learner, Status
 from .log import Step
-from .mission import DONE, PAUSED, STATES
 from .odometry import VehicleState
 from .pilot_survey import PilotSurvey
 from .resuming import Resumption
 from .spare_time import SpareTime
+from .states import DONE, PAUSED, STATES, WAITING
 
 if TYPE_CHECKING:
     from ..mapping import BathymetricMapper
@@ -124,6 +124,9 @@ class Session:
                 return self._follow(name, now)
             case events.StatesAwaited(awaited):
                 self.pilot.awaited = awaited
+                if not awaited and (lifted := self.gate.reopen(PAUSED, WAITING)):
+                    text = f"nobody announces mission/state any more: {lifted} no longer holds"
+                    return Handled(note=Note("states_gone", text))
             case events.Arrived():
                 with self._lock:
                     self.backlog.arrive()
@@ -230,8 +233,8 @@ class Session:
             with self._lock:
                 self._finishing, self.status.finished = True, False
             return handled
-        if state == PAUSED:
-            self.gate.closed = PAUSED
+        if state in (PAUSED, WAITING):
+            self.gate.closed = state
         elif state != DONE:
             self.gate.closed = None
             self.status.finished = False
@@ -243,6 +246,5 @@ class Session:
             self.backlog.clear()
             self.keeping.reset(now.ros_ns)
         self.gate.renumber()
-        if self.gate.closed == AFTER_MISSION:
-            self.gate.closed = None
+        self.gate.reopen(AFTER_MISSION)
         self.pilot.reset()

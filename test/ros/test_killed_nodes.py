@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import random
@@ -13,6 +14,7 @@ import signal
 import subprocess
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,14 +22,20 @@ import pytest
 pytest.importorskip("rclpy")
 pytest.importorskip("torch")
 
+from geometry_msgs.msg import PoseStamped
 from kept import SMALL, rebuilt, rows
 from nav_msgs.msg import Odometry
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from sensor_msgs.msg import Range
 from std_msgs.msg import String, UInt64
+from std_srvs.srv import Trigger
 
 from poam_ros.clock import SECOND
 from poam_ros.ros.messages import write_odometry, write_range
+from poam_ros.ros.nodes.mapper import MapperNode
+from poam_ros.ros.nodes.planner import PlannerNode
+from poam_ros.ros.nodes.simulator import SimulatorNode
 from poam_ros.ros.qos import LATCHED, SENSOR_PUBLISH
 from poam_ros.survey.gate import RawPing
 from poam_ros.survey.odometry import VehicleState
@@ -120,6 +128,102 @@ def survive(kills, pings, life, vehicle, eventually, folder):
 
 def test_a_mapper_that_is_killed_goes_on_by_itself(ros, life, eventually, tmp_path):
     survive(2, 150, life, ros(Vehicle), eventually, tmp_path / "m")
+
+
+EVERY = {"use_sim_time": True, "workspace": [-8.0, 8.0, -8.0, 8.0]}
+SIMULATOR = {"terrain": "seamounts", "speed": 10.0, "wait_for_mission": True}
+MAPPER = {**SMALL, "batch_size": 20, "pilot_samples": 500}
+
+
+def explore(kills, samples, ros, python, ros_env, eventually, folder):
+    """A mission whose planner is killed so often; all its states, as they were announced."""
+
+    def start(kind, **values):
+        overrides = [Parameter(n, value=v) for n, v in {**EVERY, **values}.items()]
+        return ros(kind, parameter_overrides=overrides)
+
+    values = {
+        **EVERY, "pilot": "lawnmower", "max_samples": samples, "autostart": True,
+        "autoresume": True, "mission_dir": str(folder),
+    }  # fmt: skip
+    given = [p for name, value in values.items() for p in ("-p", f"{name}:={value}")]
+    command = [python, "-m", "poam_ros.ros.nodes.planner", "--ros-args", *given]
+    mapper = start(MapperNode, **MAPPER)
+    start(SimulatorNode, **SIMULATOR)
+    draw, progress = random.Random(kills), []
+    for _ in range(kills):
+        planner, before = subprocess.Popen(command, env=ros_env), mapper.session.samples
+        eventually(lambda n=before: mapper.session.samples > n, timeout=120, what="no progress")
+        time.sleep(draw.uniform(0.0, 0.5))
+        planner.send_signal(signal.SIGKILL)
+        planner.wait(30)
+        kept = json.loads((folder / "mission.json").read_text())
+        assert kept["state"] in ("pilot", "exploring")
+        stands = [kept["arrivals"].get("reached", 0), kept["samples"], -len(kept["goals"])]
+        progress.append(stands if kept["state"] == "pilot" else stands[:2])
+    planner = subprocess.Popen(command, env=ros_env)
+    eventually(lambda: mapper.session.status.finished, timeout=300, what="it does not go on")
+    planner.send_signal(signal.SIGINT)
+    assert planner.wait(60) == 0
+    kept = json.loads((folder / "mission.json").read_text())
+    assert kept["state"] == "done" and kept["began"] > 0
+    assert samples <= mapper.session.samples < samples + 50
+    reached = kept["arrivals"].get("reached", 0)
+    assert progress == sorted(progress) and reached >= 2  # it never begins again
+    return {"samples": mapper.session.samples, "goals": reached, "kills": kills}
+
+
+def test_a_planner_that_is_killed_goes_on(ros, python, ros_env, eventually, tmp_path):
+    explore(2, 250, ros, python, ros_env, eventually, tmp_path)
+
+
+class Listener(Node):
+    """What the planner says, and a vehicle that stands at a place."""
+
+    def __init__(self):
+        super().__init__("listener")
+        self.heard, self.goals = {}, []
+        for topic in ("mission/state", "mission/reason"):
+            keep = partial(self.heard.__setitem__, topic)
+            self.create_subscription(String, topic, lambda m, keep=keep: keep(m.data), LATCHED)
+        self.create_subscription(PoseStamped, "goal_pose", self._keep_goal, 10)
+        self.odom = self.create_publisher(Odometry, "odom", SENSOR_PUBLISH)
+        self.create_timer(0.1, self._locate)
+        self.resume = self.create_client(Trigger, "planner/resume")
+
+    def _keep_goal(self, message):
+        self.goals.append((message.pose.position.x, message.pose.position.y))
+
+    def _locate(self):
+        now = self.get_clock().now().nanoseconds
+        self.odom.publish(write_odometry(VehicleState(now, (3.0, 4.0, 0.0))))
+
+
+def test_a_planner_that_is_restarted_waits_for_a_person(ros, eventually, tmp_path):
+    values = {"pilot": "lawnmower", "autostart": True, "mission_dir": str(tmp_path)}
+    overrides = [Parameter(n, value=v) for n, v in {**EVERY, **values}.items()]
+    overrides = [p for p in overrides if p.name != "use_sim_time"]
+    listener, planner = ros(Listener), ros(PlannerNode, parameter_overrides=overrides)
+    eventually(lambda: listener.goals, what="no goal")
+    first = listener.goals[-1]
+    planner.deactivate()
+    planner.cleanup()
+    listener.heard.clear()
+    planner.configure()
+    listener.goals.clear()
+    planner.activate()
+    eventually(lambda: listener.heard.get("mission/state") == "paused")
+    assert listener.heard["mission/reason"] == "the planner was restarted while pilot"
+    eventually(lambda: listener.goals, what="it is not told to stay")
+    assert set(listener.goals) == {(3.0, 4.0)}
+    assert listener.resume.wait_for_service(10)
+    assert listener.resume.call(Trigger.Request()).success
+    eventually(lambda: listener.goals[-1] == first, what="it does not go on")
+
+
+@pytest.mark.soak
+def test_a_planner_that_is_killed_twenty_times(ros, python, ros_env, eventually, tmp_path):
+    print(explore(20, 1000, ros, python, ros_env, eventually, tmp_path))
 
 
 @pytest.mark.soak
