@@ -22,9 +22,9 @@ _TABLE = (
 )  # fmt: skip
 _ROWS = {row.name: row for row in _TABLE}
 OPTIONS = (
-    "terrain", "method", "kernel", "num_inducing", "planner", "pilot", "policy", "seed",
-    "max_samples", "sonar_rate", "resolution", "batch_size", "batch_period", "training_rate",
-    "threads", "device",
+    "terrain", "method", "kernel", "num_inducing", "neighbour_kernel", "planner", "pilot",
+    "policy", "seed", "max_samples", "sonar_rate", "resolution", "batch_size", "batch_period",
+    "training_rate", "threads", "device",
 )  # fmt: skip
 
 

@@ -155,9 +155,7 @@ class Areas:
         self, starts: np.ndarray, ends: np.ndarray | None = None, border: np.ndarray | None = None
     ) -> np.ndarray:
         """How near legs, or places without ends, [N, 2] are to the borders or to one, in m [N]."""
-        rings = self._rings if border is None else (border,)
-        a = np.concatenate(rings)[None]
-        b = np.concatenate([np.roll(r, -1, axis=0) for r in rings])[None]
+        a, b = self._sides if border is None else polygons.sides((border,))
         gap, step = np.empty(len(starts)), max(1, CHUNK // a.shape[1])
         for at in range(0, len(starts), step):
             part = slice(at, at + step)
@@ -166,6 +164,10 @@ class Areas:
             else:
                 gap[part] = polygons.between(starts[part, None], ends[part, None], a, b).min(axis=1)
         return gap
+
+    @cached_property
+    def _sides(self) -> tuple[np.ndarray, np.ndarray]:
+        return polygons.sides(self._rings)
 
     def _candidates(self, point: np.ndarray) -> np.ndarray:
         """Allowed places that are next to a point in one way or another [K, 2]."""

@@ -6,14 +6,14 @@ Sides and borders go from each corner to the next, and from the last to the firs
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from ..errors import InputError
 from ..geometry import FARTHEST
 
-MOST_CORNERS = 500  # the time for a route grows with their square
+MOST_CORNERS = 200  # the time for a route grows with their square
 LEAST_AREA = 1e-9  # m^2
 
 
@@ -78,13 +78,17 @@ def wrong_side(border: np.ndarray, point: np.ndarray) -> bool:
 
 def inside(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Which points [N, 2] lie in a simple polygon, by the parity of crossings; boolean [N]."""
-    odd = np.zeros(len(points), dtype=bool)
-    x, y = points[:, 0], points[:, 1]
-    for (ax, ay), (bx, by) in zip(corners, np.roll(corners, -1, axis=0), strict=True):
-        if ay != by:
-            spans = (ay > y) != (by > y)
-            odd ^= spans & (x < (bx - ax) * (y - ay) / (by - ay) + ax)
-    return odd
+    x, y = points[:, :1], points[:, 1:]
+    (ax, ay), (bx, by) = corners.T, np.roll(corners, -1, axis=0).T
+    spans = (ay > y) != (by > y)
+    rise = np.where(ay == by, 1.0, by - ay)  # a level side spans nothing
+    return (spans & (x < (bx - ax) * (y - ay) / rise + ax)).sum(axis=1) % 2 == 1
+
+
+def sides(borders: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Where all sides of some borders begin and end [1, E, 2] each."""
+    ends = [np.roll(border, -1, axis=0) for border in borders]
+    return np.concatenate(borders)[None], np.concatenate(ends)[None]
 
 
 def distance(border: np.ndarray, point: np.ndarray) -> float:

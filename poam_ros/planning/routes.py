@@ -45,15 +45,27 @@ class Routes:
         start = areas.nearest(start)
         unseen = np.flatnonzero(good)
         unseen = unseen[~areas.sight(start, goals[unseen])]
-        reached = areas.sight(start, areas.corners)
-        waiting = np.flatnonzero(reached).tolist()
-        while waiting and len(unseen):
-            k = waiting.pop(0)
-            unseen = unseen[~areas.sight(areas.corners[k], goals[unseen])]
-            waiting += np.flatnonzero(self._sees(k) & ~reached).tolist()
-            reached |= self._sees(k)
+        corners = areas.corners[self._reached(start)]
+        # The nearest corners first: one of them sees most of the goals.
+        distances = np.linalg.norm(goals[unseen, None] - corners, axis=2)
+        order = np.argsort(distances, axis=1, kind="stable")
+        for turn in range(len(corners)):
+            if not len(unseen):
+                break
+            left = ~areas.sight(corners[order[:, turn]], goals[unseen])
+            unseen, order = unseen[left], order[left]
         good[unseen] = False
         return good
+
+    def _reached(self, start: np.ndarray) -> np.ndarray:
+        """Which corners a way leads to from an allowed start [M]."""
+        reached = self.areas.sight(start, self.areas.corners)
+        waiting = np.flatnonzero(reached).tolist()
+        while waiting and not reached.all():
+            found = self._sees(waiting.pop()) & ~reached
+            reached |= found
+            waiting += np.flatnonzero(found).tolist()
+        return reached
 
     def _way(self, start: np.ndarray, goal: np.ndarray) -> np.ndarray | None:
         corners = self.areas.corners

@@ -125,7 +125,7 @@ class Session:
             case events.StatesAwaited(awaited):
                 self.pilot.awaited = awaited
                 if not awaited and (lifted := self.gate.reopen(PAUSED, WAITING)):
-                    text = f"nobody announces mission/state any more: {lifted} no longer holds"
+                    text = f"mission/state has no publisher any more: no longer {lifted}"
                     return Handled(note=Note("states_gone", text))
             case events.Arrived():
                 with self._lock:

@@ -121,7 +121,7 @@ class Watchdog:
             self._watched = False
         self._calm = 0.0 if fault is not None else self._calm + elapsed
         if ours and self.settings.watchdog_resumes and self._calm >= CALM_S:
-            mission.resume(f"no longer {mission.reason}")
+            mission.resume(f"it is over: {mission.reason}")
 
     def fault(self) -> str | None:
         """What is wrong, in words; None: nothing."""

@@ -55,7 +55,7 @@ def test_silence_of_odometry_pauses_and_its_return_resumes():
     assert watched.mission.state == "paused"
     watched.wait(2, SONAR)
     assert watched.mission.state == "pilot"
-    assert watched.mission.reason == "resumed: no longer no odometry for 5 s"
+    assert watched.mission.reason == "resumed: it is over: no odometry for 5 s"
 
 
 def test_silence_of_the_sonar_pauses():
