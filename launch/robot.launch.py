@@ -34,15 +34,19 @@ def generate_launch_description() -> LaunchDescription:
         file = str(arguments.value(context, "params_file"))
         robot.require_workspace(arguments.given("workspace"), file)
         remappings = [(row.default, arguments.value(context, name)) for name, row in TOPICS.items()]
-        return [
+        namespace = arguments.namespace(context)
+        started: list[Action] = [
             required_node(
                 name,
                 respawn=bool(arguments.value(context, "mission_dir")),
-                namespace=arguments.namespace(context),
+                namespace=namespace,
                 parameters=[robot.defaults(name), *arguments.parameters(context, name)],
                 remappings=remappings,
             )
             for name in robot.NODES
         ]
+        if arguments.value(context, "managed"):
+            started.append(required_node("bring_up", namespace=namespace, arguments=[*robot.NODES]))
+        return started
 
     return arguments.description(nodes)

@@ -23,6 +23,7 @@ COMMANDS = {
     "benchmark": "missions side by side: environments x methods x seeds x pilots x planners",
     "report": "tables and figures of a benchmark, from its CSV",
     "profile": "time one update and one prediction, part by part",
+    "doctor": "what is wrong with the running graph and with this machine, in words",
 }
 
 

@@ -39,6 +39,11 @@ WORKSPACE = Setting(
     check=Extent.of,
 )
 OUTPUT = Setting("output", "", "Folder for the results when the mission is done; empty: none")
+MANAGED = Setting(
+    "managed",
+    False,
+    "Wait to be configured and activated from outside, by the standard lifecycle services",
+)
 TERRAIN = Setting(
     "terrain",
     "jacksboro",
@@ -51,6 +56,7 @@ MAPPER: tuple[Setting, ...] = (
     SEED,
     WORKSPACE,
     FRAME,
+    MANAGED,
     OUTPUT,
     Setting(
         "resolution", 1.0, "Cell size of the published maps", "m", minimum=0.01, maximum=1000.0
@@ -76,6 +82,7 @@ PLANNER: tuple[Setting, ...] = (
     WORKSPACE,
     *rows(AreaSettings),
     FRAME,
+    MANAGED,
     Setting("autostart", False, "Start with the first odometry, without ~/start"),
     Setting(
         "max_samples",
@@ -157,6 +164,7 @@ SIMULATOR: tuple[Setting, ...] = (
     WORKSPACE,
     SEED,
     FRAME,
+    MANAGED,
     Setting(
         "speed",
         1.0,
@@ -191,6 +199,7 @@ SIMULATOR: tuple[Setting, ...] = (
 MONITOR: tuple[Setting, ...] = (
     WORKSPACE,
     OUTPUT,
+    MANAGED,
     Setting("keep", False, "Stay up when the mission is done"),
     Setting(
         "linger",

@@ -19,6 +19,7 @@ from .checkpoint import Checkpoint
 from .effort import NO_EFFORT, Effort
 from .events import Drawn, Learned, Note, Outcome, Trained, Trouble
 from .log import DROP, TRAIN, UPDATE, Step
+from .times import Times
 
 if TYPE_CHECKING:
     from ..mapping import BathymetricMapper
@@ -40,6 +41,7 @@ class Status:
     map_stamp_ns: int | None = None
     report: UpdateReport | None = None
     failing: str = ""
+    times: Times = field(default_factory=Times)  # of an update and its map, publication included
     finished: bool = False  # the mission's last batch is dealt with, and what came of it is taken
     errors: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
@@ -63,6 +65,7 @@ class Learner:
         self._learned: Learned | None = None
         self._tries = 0
         self._retrained = False  # since the last map
+        self._began = float("nan")  # of the update that is not in a map yet
 
     def reset(self) -> None:
         """Forget model, data and map."""
@@ -78,6 +81,7 @@ class Learner:
                 f"scale by (at least {LEAST_PILOT} are needed); waiting for more"
             )
             return Trouble(Note("first_batch", text), fault=False), True
+        self._began = perf_counter()
         try:
             report = self.mapper.learn(batch, self.effort.enough())
         except CholeskyError as error:
@@ -134,6 +138,7 @@ class Learner:
 
     def train(self, steps: int) -> Outcome:
         """Train on the data there are."""
+        self._began = float("nan")
         try:
             report = self.mapper.train(steps)
         except Exception as error:
@@ -164,6 +169,9 @@ class Learner:
         self._retrained = False
         yield Drawn(drawn, self._learned, self.status.predict_s)
         self.map, self.status.map_stamp_ns = drawn, stamp_ns
+        if self._began == self._began:  # of an update, not of training alone or a restart
+            self.status.times.add(perf_counter() - self._began)  # whoever took it has published it
+        self._began = float("nan")
 
     def failed(self, error: Exception, outcome: str) -> Trouble:
         """Keep account of a failure, and say it."""

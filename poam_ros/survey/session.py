@@ -117,7 +117,7 @@ class Session:
                 self.gate.received += 1
                 self.gate.rejected["log_full"] += 1  # the disk does not come after them
             case RawPing() | events.Mount() | events.WaterLevel():
-                self.gate.hear(event, now)
+                self.gate.hear(event, now, self.backlog.full)
             case events.Tick():
                 return self._place(now)
             case events.MissionState(name):

@@ -27,7 +27,7 @@ from ...survey.opening import settings_changed
 from ...survey.refusals import Refusals
 from ...survey.session import Session
 from ...survey.water import level_fault
-from ..diagnostics import map_report, mapper_status
+from ..diagnostics import MapperView, map_report, mapper_status
 from ..map_topics import MapTopics
 from ..messages import bare_frame, read_odometry, read_range, write_report
 from ..parameters import MAPPER
@@ -82,6 +82,8 @@ class MapperNode(NodeShell):
     def activate(self) -> None:
         """Listen, and start the model's thread."""
         super().activate()
+        if "thread" in self.__dict__ and self.thread.alive:  # deactivated in a long update
+            raise InputError("the model is still busy with its last update: activate it later")
         self.thread = SurveyThread(self.session, self._now, self._take)
         self.held.callback(self.thread.stop)
         self._listen()
@@ -177,9 +179,9 @@ class MapperNode(NodeShell):
         self._hear(events.Tick())
         if failing := self.session.keeping.failing:
             self._faults.add("disk", f"nothing is kept at present: {failing}")
-        lost, bounds = (self._sensors.lost, self._sensors.lost_lately), self.topics.bounds
-        status = mapper_status(self.session, self._now(), self.thread.alive, *lost, bounds)
-        self.report(*status)
+        lost = self._sensors.lost, self._sensors.lost_lately
+        view = (self.session, self._now(), self.thread.alive, *lost, self.topics.bounds)
+        self.report(*mapper_status(MapperView(*view)))
         self._sensors.lost_lately = 0
 
     def _publish_samples(self) -> None:

@@ -18,7 +18,7 @@ from std_msgs.msg import UInt64
 from std_srvs.srv import Trigger
 
 from ...clock import SECOND
-from ...errors import InputError
+from ...errors import InputError, shown
 from ...geometry import Extent, is_place
 from ...maps import ElevationMap
 from ...planning.area_settings import AreaSettings
@@ -157,7 +157,7 @@ class PlannerNode(NodeShell):
     def _on_map(self, message: PointCloud2) -> None:
         frame, expected = messages.bare_frame(message.header.frame_id), self.values.frame_id
         if frame != expected:
-            self.refusals.add("map_frame", f"map/points: expected {expected}, got {frame}")
+            self.refusals.add("map_frame", f"map/points: expected {expected}, got '{shown(frame)}'")
             return
         try:
             self.latest_map = clouds.read_map_cloud(message)
