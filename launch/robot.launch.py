@@ -5,7 +5,8 @@
     ros2 service call /planner/start std_srvs/srv/Trigger
 
 Nothing moves before the second. The nodes stay up when the mission is done, so that the latched
-maps remain.
+maps remain. With mission_dir:=DIR the mission is kept there, and a node that dies is started again
+and goes on; the planner is paused then until /planner/resume, unless autoresume:=true.
 """
 
 from launch import LaunchContext, LaunchDescription
@@ -37,6 +38,7 @@ def generate_launch_description() -> LaunchDescription:
         started: list[Action] = [
             required_node(
                 name,
+                respawn=bool(arguments.value(context, "mission_dir")),
                 namespace=namespace,
                 parameters=[robot.defaults(name), *arguments.parameters(context, name)],
                 remappings=remappings,

@@ -77,6 +77,11 @@ def _doing(session: Session) -> str:
     return gate.closed or "mapping"
 
 
+def _disk(view: MapperView) -> tuple[bytes, str] | None:
+    failing = view.session.keeping.failing
+    return (ERROR, f"nothing is kept at present: {failing}") if failing else None
+
+
 def _unfit_odometry(view: MapperView) -> tuple[bytes, str] | None:
     gate = view.session.gate
     if len(gate.buffer):
@@ -121,6 +126,7 @@ Check = Callable[[MapperView], tuple[bytes, str] | None]
 CHECKS: tuple[Check, ...] = (
     lambda view: None if view.alive else (ERROR, "the model's thread has ended"),
     lambda view: (ERROR, failing) if (failing := view.session.status.failing) else None,
+    _disk,
     _unfit_odometry,
     _overloaded,
     _no_level,
@@ -158,7 +164,10 @@ def _progress(view: MapperView) -> dict[str, object]:
         "samples": status.samples,
         "epoch": status.updates,
         "errors": sum(status.errors.values()),
+        "trained": status.trained,
         "finished": str(status.finished).lower(),
+        "disk": session.keeping.failing or "ok",
+        "not kept": session.keeping.lost,
     }
 
 
@@ -168,6 +177,7 @@ def _model(view: MapperView) -> dict[str, object]:
         return {}
     return {
         "update_s": report.update_s,
+        "steps": report.steps,
         **{f"{part}_s": seconds for part, seconds in report.seconds.items()},
         "predict_s": status.predict_s,
         # An update with its map, of the last some hundred.

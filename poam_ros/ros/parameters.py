@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..drivers.keeping_settings import KeepingSettings
 from ..drivers.mission_settings import MissionSettings
 from ..errors import InputError
 from ..geometry import Extent
@@ -12,9 +13,11 @@ from ..planning.area_settings import AreaSettings
 from ..planning.arrival import CAPTURE_RADIUS
 from ..planning.pilots import PILOTS
 from ..planning.planners import planner_rows
-from ..settings import Setting, rows
+from ..settings import Setting, Value, rows
 from ..survey.batching import TimedBatches
+from ..survey.effort import Effort
 from ..survey.gate import GateSettings
+from ..survey.mission_memory import MemorySettings
 from ..survey.states import HOLD, ON_DONE
 from ..survey.watchdog import WatchSettings
 from ..world.simulation import SONAR_NAMES, SonarSettings
@@ -60,6 +63,8 @@ MAPPER: tuple[Setting, ...] = (
     ),
     *rows(GateSettings),
     *rows(TimedBatches),
+    *rows(Effort),
+    *rows(KeepingSettings),
     Setting(
         "pilot_samples",
         500,
@@ -116,6 +121,7 @@ PLANNER: tuple[Setting, ...] = (
         "Name of a nav2_msgs/NavigateToPose action that goals go to; empty: the topic goal_pose",
     ),
     *rows(WatchSettings),
+    *rows(MemorySettings),
     Setting("goal_radius", 0.1, "A goal this near is reached", "m", 1e-3, 1e3, mutable=True),
     Setting(
         "capture_radius",
@@ -214,7 +220,11 @@ NODES: dict[str, tuple[Setting, ...]] = {
 
 #: What a vehicle's launch file and parameter file give, where it is not what the nodes have: the
 #: more accurate model and planner. The nodes' own defaults are those of the paper.
-ON_ROBOT: dict[str, str] = {"method": "nngp", "planner": "path-entropy"}
+ON_ROBOT: dict[str, Value] = {
+    "method": "nngp",
+    "planner": "path-entropy",
+    "training_duty": 0.05,
+}
 
 
 def robot_tables() -> dict[str, tuple[Setting, ...]]:

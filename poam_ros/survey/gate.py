@@ -144,9 +144,9 @@ class PingGate:
         closed, self.closed = self.closed, None
         return closed
 
-    def renumber(self) -> None:
-        """The next sample is number 0."""
-        self._first = self.accepted
+    def renumber(self, number: int = 0) -> None:
+        """The next sample has this number."""
+        self._first = self.accepted - number
 
     def restart(self) -> None:
         """Time was set back: odometry and waiting pings belong to another time."""

@@ -207,3 +207,26 @@ def test_rviz_layout_asks_for_what_the_nodes_offer():
     assert {"plan", "goal_pose", "odom", "sonar/range"} <= set(by_name)
     maps = [d for d in manager["Displays"] if d["Class"] == "rviz_default_plugins/Map"]
     assert {display["Color Scheme"] for display in maps} == {"map"}
+
+
+@pytest.mark.parametrize(("given", "again"), [({}, False), ({"mission_dir": "kept"}, True)])
+def test_a_vehicles_node_that_dies_is_started_again_where_the_mission_is_kept(given, again):
+    description = load("robot")
+    from launch import LaunchContext
+    from launch.events.process import ProcessExited
+
+    context = LaunchContext()
+    context.launch_configurations.update({"workspace": "0 9 0 9", **given})
+    started = [e for entity in description.entities for e in entity.visit(context) or []]
+    assert len(started) == 2
+    for node in started:
+        died = ProcessExited(
+            action=node, name="n", cmd=[], cwd=None, env=None, pid=1, returncode=-9
+        )
+        handler = node._ExecuteLocal__on_exit
+        if again:
+            assert handler(died, context) is None
+        else:
+            with pytest.raises(RuntimeError, match="exit status -9"):
+                handler(died, context)
+        assert node._ExecuteLocal__respawn is again

@@ -238,6 +238,7 @@ def test_diagnostics_say_how_the_mission_stands(ring, eventually):
         "refused_map_frame": "0",
         "refused_map_unreadable": "0",
         "refused_map_unusable": "0",
+        "disk": "ok",
     }
 
 
