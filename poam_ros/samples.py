@@ -9,6 +9,12 @@ import numpy as np
 
 from .errors import InputError
 
+#: The columns of ``Samples.measured``: the range as reported (m), the sound speed (m/s) that the
+#: sonar assumed and the one it was corrected to, the water level (m), the direction of the beam.
+MEASURED = (
+    "range", "sound_speed_assumed", "sound_speed", "water_level", "beam_x", "beam_y", "beam_z",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -20,6 +26,7 @@ class Samples:
         xy: place [N, 2], in m.
         z: elevation [N], in m.
         noise_std: deviation of each elevation [N], in m; NaN where only the model's noise is known.
+        measured: what each was made of, [N, 7] by ``MEASURED``; NaN where nobody knows.
 
     Raises:
         InputError: if the shapes do not belong together.
@@ -30,13 +37,17 @@ class Samples:
     xy: np.ndarray
     z: np.ndarray
     noise_std: np.ndarray
+    measured: np.ndarray = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        count = len(self.number)
+        count, columns = len(self.number), len(MEASURED)
+        if self.measured is None:
+            object.__setattr__(self, "measured", np.full((count, columns), np.nan))
         shapes = [np.shape(array) for array in self.arrays]
-        if shapes != [(count,), (count,), (count, 2), (count,), (count,)]:
+        if shapes != [(count,), (count,), (count, 2), (count,), (count,), (count, columns)]:
             raise InputError(
-                f"samples: expected number, stamp_ns, z, noise_std [N] and xy [N, 2], got {shapes}"
+                "samples: expected number, stamp_ns, z, noise_std [N], xy [N, 2] and measured "
+                f"[N, {columns}], got {shapes}"
             )
 
     def __len__(self) -> int:
@@ -48,7 +59,26 @@ class Samples:
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
         """The attributes, in their order."""
-        return self.number, self.stamp_ns, self.xy, self.z, self.noise_std
+        return self.number, self.stamp_ns, self.xy, self.z, self.noise_std, self.measured
+
+    def corrected(
+        self, sound_speed: float | None = None, water_level: np.ndarray | float | None = None
+    ) -> Samples:
+        """The same pings by another sound speed, in m/s, or water level, in m ([N] or one for all).
+
+        Samples of which nobody knows what they were made of stay as they are.
+        """
+        reported, assumed, used, level = self.measured[:, :4].T
+        speed = used if sound_speed is None else np.full(len(self), sound_speed)
+        over = level if water_level is None else np.broadcast_to(water_level, len(self))
+        known = np.isfinite(self.measured).all(1)
+        moved = self.measured[:, 4:] * (reported * (speed - used) / assumed)[:, None]
+        moved[:, 2] += over - level
+        moved[~known] = 0.0
+        measured = self.measured.copy()
+        measured[known, 2], measured[known, 3] = speed[known], over[known]
+        xy, z = self.xy + moved[:, :2], self.z + moved[:, 2]
+        return Samples(self.number, self.stamp_ns, xy, z, self.noise_std, measured)
 
     @classmethod
     def of(cls, xy: np.ndarray, z: np.ndarray, first: int = 0) -> Samples:

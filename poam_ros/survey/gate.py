@@ -1,21 +1,22 @@
 """From raw pings and odometry to placed elevations. Knows no ROS; metres, nanoseconds, radians.
 
 A ping becomes a sample in two steps: its range is judged (REP-117), then it waits until odometry
-brackets its time of measurement, and is placed by interpolation. Every ping ends in exactly one of
-three heaps, so that always ``received = accepted + pending + sum of rejected``.
+brackets its time of measurement, and is placed by interpolation. Where pings are screened, it then
+waits to be judged, and may be held in doubt. Every ping is in exactly one of
+four heaps, so that always ``received = accepted + held + pending + sum of rejected``.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..clock import SECOND, Moment
 from ..geometry import Extent
-from ..samples import Samples
+from ..samples import MEASURED, Samples
 from ..settings import check, setting
 from .odometry import OdometryBuffer, VehicleState, rotate
 
@@ -95,10 +96,13 @@ class PingGate:
     """Takes pings and odometry in any interleaving and hands back placed samples, in order.
 
     ``closed``: the reason by which every ping is refused on arrival, None while pings are taken.
+    ``screened``: whether placed pings are judged before they are accepted (``survey/acceptance``),
+    which counts those that wait for it (``unjudged``) and those in doubt (``held``) here.
     """
 
-    def __init__(self, settings: GateSettings) -> None:
-        self.settings = settings
+    def __init__(self, settings: GateSettings, screened: bool = False) -> None:
+        self.settings, self.screened = settings, screened
+        self.unjudged = self.held = 0
         self.buffer = OdometryBuffer()
         self.closed: str | None = None
         self.received = 0
@@ -110,8 +114,8 @@ class PingGate:
 
     @property
     def pending(self) -> int:
-        """Pings that wait for odometry."""
-        return len(self._waiting)
+        """Pings that wait for odometry, or to be judged."""
+        return len(self._waiting) + self.unjudged
 
     @property
     def samples(self) -> int:
@@ -141,11 +145,13 @@ class PingGate:
         self._waiting.append((ping, now.steady_s))
 
     def take(self, now: Moment) -> Samples:
-        """The samples that can be placed by now, in the order of arrival."""
+        """The samples that can be placed by now, in the order of arrival; where they are screened,
+        they have no numbers yet."""
         settings, newest = self.settings, self.buffer.newest_ns
         offset_ns = round(settings.range_time_offset * SECOND)
         area = None if settings.workspace is None else settings.workspace.grown(settings.margin)
         placed: list[np.ndarray] = []
+        ranges: list[float] = []
         stamps: list[int] = []
         still: deque[tuple[RawPing, float]] = deque()
         for ping, since in self._waiting:
@@ -166,8 +172,19 @@ class PingGate:
                 continue
             placed.append(place)
             stamps.append(measured)
+            ranges.append(ping.range)
         self._waiting = still
-        return self._numbered(placed, stamps)
+        samples = _unnumbered(placed, stamps, ranges)
+        if not self.screened:
+            return self.accept(samples)
+        self.unjudged += len(samples)
+        return samples
+
+    def accept(self, samples: Samples) -> Samples:
+        """Count placed pings as accepted, and number them."""
+        numbers = np.arange(self.samples, self.samples + len(samples), dtype=np.int64)
+        self.accepted += len(samples)
+        return replace(samples, number=numbers)
 
     def finish(self) -> None:
         """The mission is done: what waits and what comes is rejected as ``after_mission``."""
@@ -183,15 +200,6 @@ class PingGate:
         self.buffer.clear()
         self._reject_waiting("no_odometry")
 
-    def _numbered(self, placed: list[np.ndarray], stamps: list[int]) -> Samples:
-        if not placed:
-            return Samples.empty()
-        points, count = np.array(placed), len(placed)
-        numbers = np.arange(self.samples, self.samples + count, dtype=np.int64)
-        self.accepted += count
-        stamp_ns, unknown = np.array(stamps, dtype=np.int64), np.full(count, np.nan)
-        return Samples(numbers, stamp_ns, points[:, :2], points[:, 2], unknown)
-
     def _place(self, state: VehicleState, distance: float) -> np.ndarray:
         body = np.array(self.settings.sonar_offset) + np.array((0.0, 0.0, -distance))
         norm = math.hypot(*state.quaternion)
@@ -202,3 +210,15 @@ class PingGate:
         if self._waiting:
             self.rejected[reason] += len(self._waiting)
             self._waiting.clear()
+
+
+def _unnumbered(placed: list[np.ndarray], stamps: list[int], ranges: list[float]) -> Samples:
+    if not placed:
+        return Samples.empty()
+    points, count = np.array(placed), len(placed)
+    measured = np.full((count, len(MEASURED)), np.nan)
+    measured[:, 0] = ranges
+    number, stamp_ns = np.full(count, -1, dtype=np.int64), np.array(stamps, dtype=np.int64)
+    return Samples(
+        number, stamp_ns, points[:, :2], points[:, 2], np.full(count, np.nan), measured
+    )
