@@ -184,3 +184,11 @@ def _locate(nodes: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     position = np.clip((at - nodes[0]) / (nodes[1] - nodes[0]), 0, len(nodes) - 1)
     index = np.minimum(position.astype(int), len(nodes) - 2)
     return index, position - index
+
+
+def squared_distance_to(points: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Of points [N, 2] to the nearest of the places [K, 2], in m^2 [N]; infinite without any."""
+    squared = np.full(len(points), np.inf)
+    for place in places:
+        np.minimum(squared, ((points - place) ** 2).sum(1), out=squared)
+    return squared

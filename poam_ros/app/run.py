@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from ..drivers.mission_settings import MissionSettings
 from ..gp.models import ModelSettings, model_rows
+from ..planning.planners import PLANNERS, planner_rows
 from ..ros.parameters import TERRAIN
 from ..settings import instance, rows
 from ..survey.batching import TimedBatches
@@ -28,6 +30,8 @@ OPTIONS = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_settings(parser, (_ROWS[name] for name in OPTIONS))
+    group = parser.add_argument_group("options of the planners")
+    add_settings(group, planner_rows())
     add("--elevation-range", nargs=2, type=float, metavar=("LOW", "HIGH"),
         help="scale the terrain linearly to this range in m")  # fmt: skip
     add("--preparation", metavar="NAME",
@@ -49,6 +53,8 @@ def run(args: argparse.Namespace) -> int:
     model, sonar = ModelSettings.of(given), instance(SonarSettings, given, SONAR_NAMES)
     batches = instance(TimedBatches, given)
     settings = instance(MissionSettings, given, model=model, sonar=sonar, batches=batches)
+    options = instance(PLANNERS[settings.planner].options, given)
+    settings = replace(settings, planner_options=options)
     terrain = load_terrain(
         given.get(TERRAIN.name, TERRAIN.default),
         elevation_range=tuple(args.elevation_range) if args.elevation_range else None,

@@ -18,7 +18,8 @@ from ..errors import InputError, PoamError
 from ..geometry import Grid, map_grid
 from ..mapping import BathymetricMapper
 from ..planning.pilots import PILOTS, bezier_pilot, path_length, start_pose
-from ..planning.planners import PLANNERS, MapView
+from ..planning.planners import PLANNERS
+from ..planning.situation import MapView
 from ..planning.views import GridView, ModelView
 from ..runs.folder import EpochRecord
 from ..runs.metrics import evaluate
@@ -188,7 +189,7 @@ class LockstepMission:
     def _plan(self, view: MapView) -> np.ndarray:
         planner = PLANNERS[self.settings.planner]
         situation = self.mission.situation(self.simulation.pose.yaw, MAX_SPEED)
-        return planner.path(view, situation, planner.options(), self._planner_rng)
+        return planner.path(view, situation, self.settings.planner_options, self._planner_rng)
 
     def _score(self, learned: Learned) -> EpochRecord:
         start = perf_counter()

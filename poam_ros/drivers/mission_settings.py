@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
+from ..errors import InputError
 from ..geometry import Extent, map_grid
 from ..gp.models import ModelSettings
 from ..planning.pilots import PILOTS
@@ -24,6 +26,8 @@ POLICIES = ("paper", "deployed")
 @dataclass(frozen=True)
 class MissionSettings:
     """What makes a mission, but for its terrain.
+
+    ``planner_options`` is an instance of the planner's own options, None for the defaults.
 
     Raises:
         InputError: a value is wrong.
@@ -46,6 +50,7 @@ class MissionSettings:
     planner_noise: bool = setting(
         True, "The planner's entropy is that of a ping, not of the ground alone"
     )
+    planner_options: Any = None
     workspace: Extent = WORKSPACE
     model: ModelSettings = field(default_factory=ModelSettings)
     sonar: SonarSettings = field(default_factory=SonarSettings)
@@ -53,4 +58,12 @@ class MissionSettings:
 
     def __post_init__(self) -> None:
         check(self)
+        kind = PLANNERS[self.planner].options
+        if self.planner_options is None:
+            object.__setattr__(self, "planner_options", kind())
+        elif not isinstance(self.planner_options, kind):
+            raise InputError(
+                f"planner_options: expected {kind.__name__} for planner {self.planner}, "
+                f"got {type(self.planner_options).__name__}"
+            )
         map_grid(self.workspace, self.resolution)

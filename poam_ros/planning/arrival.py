@@ -10,6 +10,9 @@ import numpy as np
 from ..errors import InputError
 from ..geometry import is_place
 
+#: m; about the turning diameter of the published vehicle.
+CAPTURE_RADIUS = 1.34
+
 Arrival = Literal["reached", "passed", "timeout"]
 
 
@@ -42,7 +45,7 @@ class GoalWatch:
         self,
         goal: np.ndarray,
         goal_radius: float = 0.1,
-        capture_radius: float = 1.34,
+        capture_radius: float = CAPTURE_RADIUS,
         max_speed: float = 1.0,
     ) -> None:
         self.goal = np.array(goal, dtype=float)

@@ -7,59 +7,22 @@ draws from the generator it is given.
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
-from ..geometry import Extent, is_place
-from ..maps import Predicted
-from ..settings import check, setting
+from ..settings import Setting, check, joined, setting
+from .lawnmower import LawnmowerOptions, lawnmower
+from .path_entropy import PathEntropyOptions, path_entropy
+from .situation import MapView, Situation, entropy, usable
 
 log = logging.getLogger(__name__)
 
-#: m^2; what is larger is no variance of an elevation.
-LARGEST_VARIANCE = 1e300
-
-
-class MapView(Protocol):
-    """What a planner sees of a map."""
-
-    def predict(self, xy: np.ndarray) -> Predicted:
-        """Mean and variance with noise, [N] each, at the points xy [N, 2] in metres."""
-
-
-@dataclass(frozen=True)
-class Situation:
-    """Where the vehicle is, and what it has left.
-
-    Attributes:
-        position: [2], in m.
-        workspace: where waypoints may lie.
-        yaw: heading, counter-clockwise from x (east), in rad; NaN where it is not known.
-        speed: the vehicle's top speed, in m/s.
-        samples_left: until the mission is done; None where there is no limit.
-        track: places visited, newest last [K, 2], in m.
-
-    Raises:
-        InputError: if the position is not two finite numbers, or the track has another shape.
-    """
-
-    position: np.ndarray
-    workspace: Extent
-    yaw: float = math.nan
-    speed: float = 1.0
-    samples_left: int | None = None
-    track: np.ndarray = field(default_factory=lambda: np.empty((0, 2)))
-
-    def __post_init__(self) -> None:
-        if not is_place(self.position):
-            raise InputError(f"position: expected two finite numbers, got {self.position}")
-        if np.ndim(self.track) != 2 or np.shape(self.track)[1] != 2:
-            raise InputError(f"track: expected places [K, 2], got {list(np.shape(self.track))}")
+#: Draws of a random waypoint before it is said that none may be driven to.
+DRAWS = 1000
 
 
 @dataclass(frozen=True)
@@ -132,39 +95,51 @@ def max_entropy(
     candidates. Candidates whose variance is not a positive finite number are left out.
 
     Raises:
-        InputError: if the prediction's shape is wrong, or no candidate has a usable variance.
+        InputError: if the prediction's shape is wrong, no candidate has a usable variance, or the
+            way to none may be driven.
     """
     count = options.candidates
     points = situation.workspace.sample(count, rng)
     variance = np.asarray(view.predict(points).variance, dtype=float)
-    if variance.shape != (count,):
-        raise InputError(f"variance: expected shape ({count},), got {variance.shape}")
-    # Positive tests: NaN fails them.
-    usable = (variance > 0) & (variance < LARGEST_VARIANCE)
-    if not usable.any():
-        raise InputError(f"variance: none of {count} candidates has a positive finite variance")
-    if not usable.all():
-        log.warning("%d of %d candidates have no usable variance", (~usable).sum(), count)
-        points, variance = points[usable], variance[usable]
-    # H = 1/2 log(2 pi e variance)
-    entropy = 0.5 * np.log(2 * math.pi * math.e * variance)
+    good = usable(variance, count)
+    if not good.all():
+        log.warning("%d of %d candidates have no usable variance", (~good).sum(), count)
+    good &= situation.clear(situation.position, points)
+    if not good.any():
+        raise InputError(f"max-entropy: the way to none of {count} candidates may be driven")
+    points, variance = points[good], variance[good]
     distance = np.linalg.norm(points - situation.position, axis=1)
-    score = _to_unit_range(entropy) - options.distance_weight * _to_unit_range(distance)
+    score = _to_unit_range(entropy(variance)) - options.distance_weight * _to_unit_range(distance)
     return points[np.argmax(score)][None]
 
 
 def random_waypoint(
     view: MapView, situation: Situation, options: RandomOptions, rng: np.random.Generator
 ) -> np.ndarray:
-    """A uniform random waypoint, [1, 2]; looks at nothing else (the paper's random planner)."""
-    return situation.workspace.sample(1, rng)
+    """A uniform random waypoint, [1, 2], that may be driven to; looks at nothing else.
+
+    Raises:
+        InputError: if none of many may.
+    """
+    for _ in range(DRAWS):
+        waypoint = situation.workspace.sample(1, rng)
+        if situation.clear(situation.position, waypoint).all():
+            return waypoint
+    raise InputError(f"random: none of {DRAWS} waypoints may be driven to")
 
 
 #: Every planner, by name: ``planner`` on a command line, in a parameter file, in a sweep.
 PLANNERS: dict[str, Planner] = {
     "max-entropy": Planner(max_entropy, MaxEntropyOptions),
     "random": Planner(random_waypoint, RandomOptions),
+    "path-entropy": Planner(path_entropy, PathEntropyOptions),
+    "lawnmower": Planner(lawnmower, LawnmowerOptions),
 }
+
+
+def planner_rows() -> tuple[Setting, ...]:
+    """The options of every planner."""
+    return joined(*(planner.options for planner in PLANNERS.values()))
 
 
 def _to_unit_range(values: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..geometry import FARTHEST
+from ..geometry import FARTHEST, squared_distance_to
 from ..maps import ElevationMap, Predicted
 
 #: m; the square of what is smaller may vanish.
@@ -83,9 +83,7 @@ def discount_visited(
     if not len(visited) or not usable.any():
         return variance
     places = points[usable]
-    squared = np.full(len(places), np.inf)
-    for place in visited:
-        np.minimum(squared, ((places - place) ** 2).sum(1), out=squared)
+    squared = squared_distance_to(places, visited)
     floor = variance[known].min()
     after = variance.copy()
     after[usable] = floor + (variance[usable] - floor) * -np.expm1(

@@ -8,9 +8,10 @@ from ..drivers.mission_settings import MissionSettings
 from ..errors import InputError
 from ..geometry import Extent
 from ..gp.models import model_rows
+from ..planning.arrival import CAPTURE_RADIUS
 from ..planning.pilots import PILOTS
-from ..planning.planners import PLANNERS
-from ..settings import Setting, joined, rows
+from ..planning.planners import planner_rows
+from ..settings import Setting, rows
 from ..survey.batching import TimedBatches
 from ..survey.gate import GateSettings
 from ..world.simulation import SONAR_NAMES, SonarSettings
@@ -35,7 +36,7 @@ OUTPUT = Setting("output", "", "Folder for the results when the mission is done;
 TERRAIN = Setting(
     "terrain",
     "jacksboro",
-    "Built-in terrain (jacksboro, seamounts), SRTM tile (N17E073), or a file",
+    "Built-in terrain (jacksboro, seamounts, corner), SRTM tile (N17E073), or a file",
 )
 
 
@@ -86,7 +87,7 @@ PLANNER: tuple[Setting, ...] = (
     Setting("goal_radius", 0.1, "A goal this near is reached", "m", 1e-3, 1e3, mutable=True),
     Setting(
         "capture_radius",
-        1.34,
+        CAPTURE_RADIUS,
         "A goal passed this near counts as reached: about the vehicle's turning diameter",
         "m",
         minimum=1e-3,
@@ -102,7 +103,7 @@ PLANNER: tuple[Setting, ...] = (
         maximum=100.0,
         mutable=True,
     ),
-    *joined(*(planner.options for planner in PLANNERS.values())),
+    *planner_rows(),
 )
 
 SIMULATOR: tuple[Setting, ...] = (

@@ -52,14 +52,16 @@ class Acceptance:
 
     def judge(
         self, fresh: Samples, mapper: BathymetricMapper, final: bool
-    ) -> Callable[[int], Judged]:
-        """Judge pings of the queue; what is returned files them, and is to be called at last.
-
-        Raises:
-            Exception: the model's, whose map is asked; nothing was judged then.
-        """
-        assert self._screen is not None
-        judgement = self._screen.judge(fresh, mapper.predict if mapper.initialised else None, final)
+    ) -> tuple[Callable[[int], Judged], Exception | None]:
+        """Judge pings of the queue: what files them, to be called with the time; and the model's
+        failure, where its map could not be asked."""
+        screen, trouble = self._screen, None
+        assert screen is not None
+        predict = mapper.predict if mapper.initialised else None
+        try:
+            judgement = screen.judge(fresh, predict, final)
+        except Exception as error:
+            trouble, judgement = error, screen.judge(fresh, None, final)
 
         def file(now_ns: int) -> Judged:
             gate = self._gate
@@ -71,7 +73,7 @@ class Acceptance:
             self._backlog.add(accepted, now_ns)
             return Judged(accepted, judgement.held, judgement.refused)
 
-        return file
+        return file, trouble
 
     def forget(self) -> None:
         """All that waits to be judged or is held belongs to a mission that is over."""
@@ -80,5 +82,9 @@ class Acceptance:
             gate.rejected[RESET] += forgotten
         gate.unjudged = gate.held = 0
         self.held = Samples.empty()
+        self.queue.clear()
+
+    def clear(self) -> None:
+        """Begin anew, on the thread that judges."""
         if self._screen is not None:
-            self.queue.clear()
+            self._screen.clear()

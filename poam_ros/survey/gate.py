@@ -219,6 +219,4 @@ def _unnumbered(placed: list[np.ndarray], stamps: list[int], ranges: list[float]
     measured = np.full((count, len(MEASURED)), np.nan)
     measured[:, 0] = ranges
     number, stamp_ns = np.full(count, -1, dtype=np.int64), np.array(stamps, dtype=np.int64)
-    return Samples(
-        number, stamp_ns, points[:, :2], points[:, 2], np.full(count, np.nan), measured
-    )
+    return Samples(number, stamp_ns, points[:, :2], points[:, 2], np.full(count, np.nan), measured)

@@ -10,8 +10,9 @@ import numpy as np
 
 from ..errors import InputError
 from ..geometry import Extent
-from ..planning.arrival import GoalWatch
-from ..planning.planners import Situation
+from ..planning.arrival import CAPTURE_RADIUS, GoalWatch
+from ..planning.situation import Situation
+from .track import Track
 
 #: The states, as they are published. A further one, ``waiting``, is reserved.
 PILOT, EXPLORING, PAUSED, DONE = "pilot", "exploring", "paused", "done"
@@ -65,7 +66,7 @@ class Mission:
         self.samples = 0
         self.arrivals: Counter[str] = Counter()  # reached, passed, timeout
         self.clipped = 0
-        self.track = Track()
+        self.track = Track(workspace)
         self._choose: Choose | None = None
         self._resumed = PILOT  # what a pause came from
         self._target: np.ndarray | None = None
@@ -95,11 +96,27 @@ class Mission:
         """Samples until the mission is done; None where there is no limit."""
         return max(0, self.max_samples - self.samples) if self.max_samples else None
 
+    @property
+    def way_left(self) -> float:
+        """Metres until the mission is done, at as many samples a metre as so far; may be inf."""
+        if self.samples_left is None or not self.samples:
+            return math.inf
+        return self.samples_left * self.track.length / self.samples
+
     def situation(self, yaw: float, speed: float) -> Situation:
         """What a planner is to know, at this heading (rad) and top speed (m/s)."""
         assert self.position is not None
-        places = self.track.since(-math.inf)
-        return Situation(self.position, self.workspace, yaw, speed, self.samples_left, places)
+        return Situation(
+            self.position,
+            self.workspace,
+            yaw,
+            speed,
+            turning_radius=self.arrival.get("capture_radius", CAPTURE_RADIUS) / 2,
+            samples_left=self.samples_left,
+            way_left=self.way_left,
+            track=self.track.since(-math.inf),
+            visited=self.track.visited,
+        )
 
     def locate(self, position: np.ndarray, now: float, measured: float | None = None) -> str | None:
         """Take the vehicle's position [2] at ``now`` (s); how it arrived at a goal, or None.
@@ -196,29 +213,3 @@ class Mission:
             raise InputError(f"waypoints: expected finite numbers [K, 2], got {path.tolist()}")
         self.clipped += int((~self.workspace.contains(path, CLIP_SLACK)).sum())
         self._queue.extend(self.workspace.clip(path))
-
-
-class Track:
-    """Where the vehicle was, and when: the newest of its places, some distance apart."""
-
-    SPACING = 0.25  # m between two places
-    LENGTH = 2000  # of them at most
-
-    def __init__(self) -> None:
-        self._places: deque[tuple[float, float, float]] = deque(maxlen=self.LENGTH)
-
-    def add(self, measured: float, position: np.ndarray) -> None:
-        """The vehicle was at position [2] at a time in s; a clock set back takes back what it saw.
-
-        Places that are later than the newest one could never be told from new ones.
-        """
-        places = self._places
-        while places and places[-1][0] > measured:
-            places.pop()
-        if not places or math.dist(position, places[-1][1:]) >= self.SPACING:
-            places.append((measured, float(position[0]), float(position[1])))
-
-    def since(self, time_s: float) -> np.ndarray:
-        """The places after a time in s, newest last [K, 2]."""
-        later = [place[1:] for place in self._places if place[0] > time_s]
-        return np.array(later, dtype=float).reshape(-1, 2)

@@ -18,7 +18,7 @@ import numpy as np
 from ..maps import Predicted
 from ..samples import Samples
 from ..settings import check, setting
-from .track import Place, Track, alike, smooth
+from .along_track import Place, Track, alike, smooth
 
 Predict = Callable[[np.ndarray], Predicted]
 """Mean and variance of a ping at places [N, 2]."""

@@ -8,27 +8,28 @@ no clock of its own: whoever drives it says what time it is.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from ..clock import Moment
-from ..geometry import Extent, Grid, map_grid
-from ..gp.models import ModelSettings
+from ..geometry import Grid
 from ..maps import ElevationMap
 from ..samples import Samples
-from ..settings import instance
 from . import events
-from .batching import Backlog, BatchPolicy, TimedBatches
+from .acceptance import Acceptance
+from .batching import Backlog, BatchPolicy
 from .events import Event, Handled, Note, Outcome
 from .gate import AFTER_MISSION, GateSettings, PingGate, RawPing
 from .learner import TRIES, Learner, Status
 from .mission import DONE, EXPLORING, PAUSED, PILOT, STATES
 from .odometry import VehicleState
+from .screening import ScreeningSettings
 
 if TYPE_CHECKING:
     from ..mapping import BathymetricMapper
 
 NOTHING = Handled()
+NO_SCREENING = ScreeningSettings()
 
 
 class Session:
@@ -44,6 +45,7 @@ class Session:
         policy: when a batch closes; may be replaced at any time.
         grid: of the maps; None: none are drawn.
         pilot_samples: as above.
+        screening: which pings are doubted; by default none.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Session:
         policy: BatchPolicy,
         grid: Grid | None = None,
         pilot_samples: int = 500,
+        screening: ScreeningSettings = NO_SCREENING,
     ) -> None:
         self.mapper, self.grid = mapper, grid
         self.gate = PingGate(gate)
@@ -62,7 +65,8 @@ class Session:
         self.record: Callable[[Moment, Event], object] | None = None
         self._learner = Learner(mapper, grid)
         self.backlog = Backlog(policy)  # accepted pings that wait for the model
-        self._lock = threading.Lock()  # of the backlog and of what is asked for
+        self.acceptance = Acceptance(self.gate, self.backlog, screening)
+        self._lock = threading.Lock()  # of backlog, acceptance and what is asked for
         self._awaited = False  # somebody announces the mission's states
         self._anew = False  # reset, and the end of its pilot survey will not be announced
         self._finishing = self._resetting = False
@@ -103,7 +107,7 @@ class Session:
                 self._awaited = awaited
             case events.Arrived():
                 with self._lock:
-                    self.backlog.arrive()
+                    self.acceptance.queue.arrive()
             case events.OdometryRefused(reason):
                 self.gate.odometry_rejected[reason] += 1
             case events.TimeSetBack():
@@ -112,7 +116,7 @@ class Session:
                 return Handled(note=Note("clock", text))
             case events.SettingsChanged(gate, policy, pilot_samples):
                 self.gate.settings, self.pilot_samples = gate, pilot_samples
-                self.backlog.policy = policy
+                self.backlog.policy = self.acceptance.queue.policy = policy
             case events.Reset():
                 self._ask_for_reset()
         return NOTHING
@@ -124,7 +128,7 @@ class Session:
                 return True
             if not self.mapper.initialised and not self._may_start():
                 return False
-            return self.backlog.closes(now.ros_ns)
+            return self.acceptance.queue.closes(now.ros_ns)
 
     def work(self, now: Moment) -> Iterator[Outcome]:
         """Learn the batch that is due, draw the map, and yield what comes of each as it comes."""
@@ -132,11 +136,16 @@ class Session:
             resetting, self._resetting = self._resetting, False
             if not resetting:
                 final, self._finishing = self._finishing, False
-                batch = self.backlog.take()
+                batch = self.acceptance.queue.take()
         if resetting:  # what was asked for and queued after it is the new map's: it stays
             self._learner.reset()
+            self.acceptance.clear()
             yield events.Cleared()
             return
+        if self.acceptance.on:
+            yield from self._judge(batch, now, final)
+            with self._lock:
+                batch = Samples.empty() if self._resetting else self.backlog.take()
         for outcome in self._learn(batch, now, TRIES if final else 1):
             yield outcome
             if self._resetting:
@@ -149,6 +158,23 @@ class Session:
     def failed(self, error: Exception, outcome: str) -> Note:
         """Account for a failure of whoever takes what ``work`` yields."""
         return self._learner.failed(error, outcome).note
+
+    def _judge(self, fresh: Samples, now: Moment, final: bool) -> Iterator[Outcome]:
+        """Have placed pings judged: those that are believed are in the backlog then."""
+        acceptance = self.acceptance
+        try:
+            file, trouble = acceptance.judge(fresh, self.mapper, final)
+        except BaseException:  # Ctrl-C
+            with self._lock:
+                if not self._resetting:
+                    acceptance.queue.put_back(fresh, now.ros_ns, hold=True)
+            raise
+        with self._lock:
+            judged = None if self._resetting else file(now.ros_ns)
+        if trouble is not None:
+            yield self._learner.failed(trouble, "pings are judged without the map")
+        if judged is not None:
+            yield judged
 
     def _learn(self, batch: Samples, now: Moment, tries: int) -> Iterator[Outcome]:
         """Try a batch; the mission's last one, with all that came since, a few times."""
@@ -168,7 +194,7 @@ class Session:
 
     def _may_start(self) -> bool:
         """Whether the pilot survey is over."""
-        enough = len(self.backlog) >= self.pilot_samples
+        enough = self.acceptance.waiting >= self.pilot_samples
         if self._anew:  # after a reset in mid-mission nobody announces a pilot survey
             return enough
         if self.mission_state in (EXPLORING, DONE):
@@ -185,12 +211,9 @@ class Session:
 
     def _place(self, now: Moment) -> Handled:
         """Make samples of the pings that can be placed by now."""
-        samples = self.gate.take(now)
-        if not len(samples):
-            return NOTHING
         with self._lock:
-            self.backlog.add(samples, now.ros_ns)
-        return Handled(samples)
+            samples = self.acceptance.add(self.gate.take(now), now.ros_ns)
+        return Handled(samples) if len(samples) else NOTHING
 
     def _follow(self, state: str, now: Moment) -> Handled:
         """Do as the mission's state asks."""
@@ -217,31 +240,8 @@ class Session:
         with self._lock:
             self._resetting, self._finishing = True, False
             self.backlog.clear()
-        self.gate.renumber()
+            self.acceptance.forget()
+            self.gate.renumber()
         if self.gate.closed == AFTER_MISSION:
             self.gate.closed = None
         self._anew = self.mission_state != PILOT
-
-
-def gate_settings(values: Mapping[str, Any]) -> GateSettings:
-    """How pings are placed; ``values`` by the settings' names."""
-    return instance(GateSettings, values, workspace=Extent.of(values["workspace"]))
-
-
-def open_session(values: Mapping[str, Any]) -> Session:
-    """A session with its model from flat settings, as a node's parameters give them.
-
-    Raises:
-        InputError: a value is wrong.
-    """
-    # Here, because it loads torch: whoever opens a session may have something to do before.
-    from ..mapping import BathymetricMapper
-
-    workspace = Extent.of(values["workspace"])
-    return Session(
-        BathymetricMapper(workspace, ModelSettings.of(values), values["seed"]),
-        gate_settings(values),
-        instance(TimedBatches, values),
-        map_grid(workspace, values["resolution"]),
-        values["pilot_samples"],
-    )

@@ -1,101 +1,63 @@
-"""What the pings along the track lead to expect of the next one. Ranges in metres."""
+"""Where the vehicle was: the newest places with their times, and all places, thinned out."""
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from typing import NamedTuple
 
 import numpy as np
 
-RECENT = 20  # believed pings that a new one is compared with
-AGREEING = 2  # of these, so that one false echo that was believed vouches for no other
-REACH = 2.0  # m: pings nearer than this, or than half as far as they are deep, are side by side
-NEXT = 5  # believed pings whose median is expected of the next one
-STEPS = 5.0  # scatters between two pings that are no jump
-ROUGH = 2.5  # scatters between two pings, in the mean of a run, that are no ground
-GRAIN = 0.01  # of a range: scatter that is always granted
-
-
-class Place(NamedTuple):
-    """Where a ping was taken, and its range."""
-
-    x: float
-    y: float
-    range: float
-
-    def beside(self, other: Place) -> bool:
-        """Whether they measured neighbouring ground."""
-        reach = max(REACH, min(self.range, other.range) / 2)
-        return math.hypot(self.x - other.x, self.y - other.y) <= reach
-
-
-def alike(one: float, other: float, ratio: float, room: float) -> bool:
-    """Whether two ranges differ by less than a ratio, or a length."""
-    low, high = sorted((one, other))
-    return high - low <= room or 0 < high <= ratio * low
-
-
-def roughness(ranges: np.ndarray) -> float:
-    """Mean step between ranges [N] one after the other."""
-    return float(np.abs(np.diff(ranges)).mean()) if len(ranges) > 1 else 0.0
-
-
-def smooth(ranges: np.ndarray, scatter: float) -> bool:
-    """Whether ranges [N] of a run go on as ground does that scatters so."""
-    grain = GRAIN * float(np.median(ranges))
-    return roughness(ranges) <= ROUGH * max(scatter, grain)
+from ..geometry import Extent
 
 
 class Track:
-    """The last pings that were believed, and the last one that was not."""
+    """Where the vehicle was, and when. Bounded, however long the mission is.
 
-    def __init__(self) -> None:
-        self.doubted: Place | None = None
-        self._believed: deque[Place] = deque(maxlen=RECENT)
-        self._last: Place | None = None
-        self._way = 0.0
+    Args:
+        workspace: places in it, or near it, are remembered to the end.
 
-    def go(self, place: Place) -> float:
-        """The way made so far, in m, with the step to a place."""
+    Attributes:
+        length: driven so far, in m.
+    """
+
+    SPACING = 0.25  # m between two of the newest places
+    NEWEST = 2000  # of them at most
+    SQUARES = 100  # along the workspace's longer side; one place of each is remembered
+    MARGIN = 0.1  # of the longer side, about the workspace
+
+    def __init__(self, workspace: Extent) -> None:
+        self._newest: deque[tuple[float, float, float]] = deque(maxlen=self.NEWEST)
+        side = float(workspace.size.max())
+        self._lower, self._square = workspace.lower, side / self.SQUARES
+        self._about = workspace.grown(self.MARGIN * side)
+        self._visited: dict[tuple[int, ...], np.ndarray] = {}
+        self._last: np.ndarray | None = None
+        self.length = 0.0
+
+    def add(self, measured: float, position: np.ndarray) -> None:
+        """The vehicle was at position [2] at a time in s; a clock set back takes back what it saw.
+
+        Places that are later than the newest one could never be told from new ones.
+        """
+        places = self._newest
+        while places and places[-1][0] > measured:
+            places.pop()
+        if places and math.dist(position, places[-1][1:]) < self.SPACING:
+            return
+        places.append((measured, float(position[0]), float(position[1])))
         if self._last is not None:
-            self._way += math.hypot(place.x - self._last.x, place.y - self._last.y)
-        self._last = place
-        return self._way
+            self.length += math.dist(position, self._last)
+        self._last = position
+        if self._about.contains(position):
+            square = np.floor((position - self._lower) / self._square).astype(int)
+            self._visited.setdefault(tuple(square.tolist()), position)
 
-    def add(self, place: Place) -> None:
-        """This one is believed."""
-        self._believed.append(place)
+    def since(self, time_s: float) -> np.ndarray:
+        """The newest places after a time in s, newest last [K, 2]."""
+        later = [place[1:] for place in self._newest if place[0] > time_s]
+        return np.array(later, dtype=float).reshape(-1, 2)
 
     @property
-    def scatter(self) -> float:
-        """Median step between believed ranges one after the other, in m."""
-        ranges = [place.range for place in self._believed]
-        return float(np.median(np.abs(np.diff(ranges)))) if len(ranges) > 1 else 0.0
-
-    def room(self, ranges: np.ndarray) -> np.ndarray:
-        """Differences [N] that are no jump at ranges [N]."""
-        return STEPS * np.maximum(self.scatter, GRAIN * ranges)
-
-    def expected(self, place: Place) -> float:
-        """The range that believed pings beside a place lead to expect; NaN without any."""
-        near = self._near(place)[-NEXT:]
-        return float(np.median(near)) if near else math.nan
-
-    def agrees(self, place: Place, ratio: float) -> bool:
-        """Whether believed pings beside it measured about the same."""
-        near, room = self._near(place), STEPS * self.scatter
-        same = sum(alike(place.range, other, ratio, room) for other in near)
-        return same >= min(AGREEING, len(near)) > 0
-
-    def continues(self, place: Place, ratio: float) -> bool:
-        """Whether it goes on where the last doubted one was."""
-        last = self.doubted
-        return (
-            last is not None
-            and last.beside(place)
-            and alike(place.range, last.range, ratio, STEPS * self.scatter)
-        )
-
-    def _near(self, place: Place) -> list[float]:
-        return [other.range for other in self._believed if other.beside(place)]
+    def visited(self) -> np.ndarray:
+        """One place of every square of the workspace that the vehicle was in [K, 2]."""
+        return np.array(list(self._visited.values()), dtype=float).reshape(-1, 2)

@@ -81,8 +81,8 @@ def load_terrain(
     Voids are filled first, then the elevation is prepared, then scaled.
 
     Args:
-        source: ``jacksboro`` (real), ``seamounts`` (generated), an SRTM tile such as ``N17E073``
-            (fetched once, then cached), or the path of a raster.
+        source: ``jacksboro`` (real), ``seamounts`` and ``corner`` (generated), an SRTM tile such as
+            ``N17E073`` (fetched once, then cached), or the path of a raster.
         extent: where the raster's outer borders lie, in m.
         elevation_range: (lowest, highest) in m to scale the elevation to, linearly.
         preparation: a name of ``PREPARATIONS``, such as ``paper`` for the paper's grey values;
@@ -172,4 +172,19 @@ def _seamounts(seed: int) -> np.ndarray:
     return scaled("seamounts", plain + roughness * (hills + 0.5 * ridges), (0.0, 255.0))
 
 
-BUILT_IN = {"jacksboro": _jacksboro, "seamounts": _seamounts}
+def _corner(seed: int) -> np.ndarray:
+    """A gentle swell, and one small rugged corner of which it says nothing."""
+    rng = np.random.default_rng(seed)
+    count = 360
+    x, y = np.meshgrid(np.linspace(-1, 1, count), np.linspace(-1, 1, count))
+    swell = 0.5 * np.sin(1.3 * x + rng.uniform(0, 6)) * np.cos(1.1 * y + rng.uniform(0, 6))
+    # Fractal ground: a spectrum that falls with the wave number, and no wave longer than 15 m.
+    waves = np.hypot(*np.meshgrid(np.fft.fftfreq(count), np.fft.fftfreq(count)))
+    spectrum = np.where(waves < 4 / count, 0.0, np.maximum(waves, 1 / count) ** -1.8)
+    rugged = np.fft.ifft2(np.fft.fft2(rng.standard_normal((count, count))) * spectrum).real
+    far = np.hypot(x - rng.choice([-0.7, 0.7]), y - rng.choice([-0.7, 0.7]))
+    corner = 1 / (1 + np.exp(30 * (far - 0.28)))
+    return scaled("corner", swell + 0.5 * corner * rugged / rugged.std(), (0.0, 255.0))
+
+
+BUILT_IN = {"jacksboro": _jacksboro, "seamounts": _seamounts, "corner": _corner}

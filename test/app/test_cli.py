@@ -13,7 +13,7 @@ from poam_ros.app.cli import COMMANDS, main
 from poam_ros.app.options import Parser, add_settings
 from poam_ros.drivers.mission_settings import MISSION_PILOTS, MissionSettings
 from poam_ros.gp.models import MODELS, ModelSettings, SparseOptions
-from poam_ros.planning.planners import PLANNERS
+from poam_ros.planning.planners import PLANNERS, planner_rows
 from poam_ros.settings import Setting, rows
 
 ROWS = (
@@ -73,7 +73,8 @@ PROMISED = (
 
 
 def test_run_has_the_promised_options():
-    assert options_of(run).keys() == {"-h", "--help", *PROMISED.split()}
+    own = {f"--{row.name.replace('_', '-')}" for row in planner_rows()}
+    assert options_of(run).keys() == {"-h", "--help", *PROMISED.split(), *own}
 
 
 def test_sim_has_the_arguments_of_its_launch_file():
@@ -203,4 +204,5 @@ def test_ctrl_c_while_a_command_loads_is_one_line_and_status_130(module, ros_env
 def test_settings_of_a_mission_all_have_a_row():
     """So that a new one becomes an option, a sweep's key and a line of config.yaml by itself."""
     declared = {row.name for row in rows(MissionSettings)}
-    assert vars(MissionSettings()).keys() - declared == {"workspace", "model", "sonar", "batches"}
+    parts = {"workspace", "model", "sonar", "batches", "planner_options"}
+    assert vars(MissionSettings()).keys() - declared == parts

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from poam_ros.errors import InputError
 from poam_ros.geometry import Extent
-from poam_ros.survey.mission import Mission, Track
+from poam_ros.planning.arrival import CAPTURE_RADIUS
+from poam_ros.survey.mission import Mission
 
 WORKSPACE = Extent(-10, 10, -10, 10)
 PILOT = np.array([[0.0, 0.0], [5.0, 0.0], [99.0, 0.0]])
@@ -269,36 +272,6 @@ def test_a_pause_does_not_use_up_the_goals_time():
     assert mission.arrivals["timeout"] == 0
 
 
-# --- The track ---
-
-
-def test_a_track_keeps_places_some_way_apart_since_a_time():
-    track = Track()
-    assert track.since(0.0).shape == (0, 2)
-    for k in range(9):
-        track.add(float(k), np.array([0.1 * k, 0.0]))
-    np.testing.assert_allclose(track.since(-1.0), [(0.0, 0), (0.3, 0), (0.6, 0)])
-    np.testing.assert_allclose(track.since(3.0), [(0.6, 0)])
-
-
-def test_a_track_forgets_its_oldest_places():
-    track = Track()
-    for k in range(Track.LENGTH + 10):
-        track.add(float(k), np.array([k, 0.0]))
-    assert len(track.since(-1.0)) == Track.LENGTH
-    assert track.since(-1.0)[0].tolist() == [10, 0]
-
-
-def test_a_clock_set_back_takes_back_the_places_it_saw():
-    """They would look newer than every map that comes, for as long as the clock was set back."""
-    track = Track()
-    for k in range(5):
-        track.add(100.0 + k, np.array([k, 0.0]))
-    track.add(1.0, np.array([7.0, 0.0]))
-    track.add(2.0, np.array([8.0, 0.0]))
-    assert track.since(1.5).tolist() == [[8, 0]]
-
-
 def test_a_clock_that_is_set_back_does_not_lengthen_the_mission():
     mission = make(max_duration=10.0)
     drive(mission, (-3, 0), start=1000.0)
@@ -307,3 +280,16 @@ def test_a_clock_that_is_set_back_does_not_lengthen_the_mission():
     assert mission.state == "pilot"
     mission.tick(15.0)
     assert mission.state == "done"
+
+
+def test_a_situation_knows_what_can_still_be_driven():
+    mission = make(max_samples=100)
+    drive(mission, (-3, 0))
+    assert mission.situation(0.0, 1.0).way_left == math.inf
+    mission.count_samples(60)
+    situation = mission.situation(0.5, 2.0)
+    assert situation.way_left == pytest.approx(40 * mission.track.length / 60)
+    assert situation.samples_left == 40
+    assert situation.turning_radius == pytest.approx(CAPTURE_RADIUS / 2)
+    np.testing.assert_array_equal(situation.visited, mission.track.visited)
+    assert make().way_left == math.inf

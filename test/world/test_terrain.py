@@ -325,7 +325,7 @@ def test_arrays_that_are_no_terrain_are_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["atlantis", "no/such/file.hgt", "N17E73"])
 def test_unknown_names_are_told_what_there_is(name):
-    with pytest.raises(TerrainError, match="jacksboro, seamounts, an SRTM tile"):
+    with pytest.raises(TerrainError, match="jacksboro, seamounts, corner, an SRTM tile"):
         load_terrain(name)
 
 

@@ -25,8 +25,9 @@ from ...runs.results import Results
 from ...settings import instance
 from ...survey import events
 from ...survey.batching import TimedBatches
+from ...survey.opening import gate_settings, open_session
 from ...survey.refusals import Refusals
-from ...survey.session import Session, gate_settings, open_session
+from ...survey.session import Session
 from ..diagnostics import map_report, mapper_status
 from ..map_topics import MapTopics
 from ..messages import bare_frame, read_odometry, read_range, write_report

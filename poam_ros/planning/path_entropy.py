@@ -1,0 +1,184 @@
+"""The planner ``path-entropy``: where the way itself, not only its end, is uncertain. Numpy only.
+
+A vehicle measures all along its way, so a way is worth the mean of the predictive entropy along it:
+that of marginal variances alone, which travel with a published map. No model knows how rough the
+ground is where no ping is near; entropy is raised there, or one small rugged corner is never found.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import InputError
+from ..geometry import Extent, Grid, squared_distance_to
+from ..settings import check, setting
+from .situation import MapView, Situation, entropy, usable
+
+#: Points along a way at which its entropy is looked at.
+LOOKS = 48
+
+
+@dataclass(frozen=True)
+class PathEntropyOptions:
+    """Of ``path-entropy``. Lengths are parts of the workspace's longer side.
+
+    Raises:
+        InputError: a value is outside its range.
+    """
+
+    ways: int = setting(
+        400, "Random ways that the next one is chosen from", minimum=1, maximum=100_000,
+        mutable=True,
+    )  # fmt: skip
+    leg: float = setting(
+        0.2, "Longest stretch driven before the way is planned again, as a part of the workspace's "
+        "longer side", minimum=0.01, maximum=10.0, mutable=True,
+    )  # fmt: skip
+    exploration: float = setting(
+        1.0, "Entropy that places far from all pings are given beyond the map's, in nats",
+        minimum=0.0, maximum=100.0, mutable=True,
+    )  # fmt: skip
+    reach: float = setting(
+        0.13, "Distance to the nearest ping from which on places are far, as a part of the "
+        "workspace's longer side", minimum=0.001, maximum=10.0, mutable=True,
+    )  # fmt: skip
+    cells: int = setting(
+        60, "Cells along the workspace's longer side that the map is looked at in", minimum=4,
+        maximum=1000, mutable=True,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+def path_entropy(
+    view: MapView, situation: Situation, options: PathEntropyOptions, rng: np.random.Generator
+) -> np.ndarray:
+    """The first leg of the random way with the highest mean entropy, [1, 2].
+
+    A way is a turn at the vehicle's turning radius from its heading, and a straight to a goal that
+    is uniform in the workspace. It ends where the budget does; ways shorter than a quarter of a leg
+    or than a full turn, and ways through what must not be entered, are left out.
+
+    Raises:
+        InputError: if the prediction's shape is wrong, no place has a usable variance, or no way is
+            left.
+    """
+    workspace, side = situation.workspace, float(situation.workspace.size.max())
+    leg, radius = options.leg * side, situation.turning_radius
+    goals = workspace.sample(options.ways, rng)
+    shortest = max(leg / 4, 4 * radius)
+    distances = np.linalg.norm(goals - situation.position, axis=1)
+    open_to = situation.clear(situation.position, goals)
+    if not open_to.any():
+        raise InputError(f"path-entropy: none of {options.ways} ways may be driven")
+    enough = open_to & (distances >= min(shortest, distances[open_to].max()))
+    ways = Ways(situation.position, situation.yaw, radius, goals[enough])
+    grid, interest = _interest(view, situation, options, side)
+    looks = (np.arange(LOOKS) + 0.5) / LOOKS
+    seen = ways.at(np.minimum(ways.length, situation.way_left)[:, None] * looks)
+    worth = grid.interpolate(interest, seen.reshape(-1, 2)).reshape(len(seen), LOOKS).mean(1)
+    best = ways.only(int(np.argmax(worth)))
+    # A goal within the turn could not be driven to: the leg ends on the straight.
+    end = np.minimum(np.maximum(leg, best.turn + shortest), best.length)
+    return workspace.clip(best.at(end[:, None])[0])
+
+
+def _interest(
+    view: MapView, situation: Situation, options: PathEntropyOptions, side: float
+) -> tuple[Grid, np.ndarray]:
+    """Entropy [rows, columns] on a grid over the workspace, raised where no ping is near."""
+    shape = np.maximum(np.round(options.cells * situation.workspace.size / side), 2).astype(int)
+    grid = Grid.nodes(situation.workspace, *(shape + 1))
+    variance = np.asarray(view.predict(grid.points).variance, dtype=float)
+    good = usable(variance, len(grid.points))
+    values = np.full(len(variance), np.nan)
+    values[good] = entropy(variance[good])
+    values[~good] = values[good].min()  # nothing is known of it: no reason to go there
+    if options.exploration:
+        reach = options.reach * side
+        places = thinned(situation.visited, situation.workspace, reach / 8)
+        far = squared_distance_to(grid.points, places)
+        values += options.exploration * -np.expm1(-far / reach**2)
+    return grid, values.reshape(grid.shape)
+
+
+class Ways:
+    """Ways of a turn and a straight (Dubins 1957, the final heading free).
+
+    Args:
+        position: where all begin [2], in m.
+        yaw: the heading there, in rad; NaN: none has a turn.
+        radius: of the turn, in m; goals lie farther away than its diameter.
+        goals: where they end [N, 2], in m.
+
+    Attributes:
+        turn: length of the turn [N], in m.
+        length: of all the way [N], in m.
+    """
+
+    def __init__(self, position: np.ndarray, yaw: float, radius: float, goals: np.ndarray) -> None:
+        self._position, self._goals = position, goals
+        self._yaw, self._radius = yaw, radius
+        aim = goals - position
+        if math.isnan(yaw) or radius == 0:
+            self.turn, self._side = np.zeros(len(goals)), np.ones(len(goals))
+            self._tangent = np.arctan2(aim[:, 1], aim[:, 0])
+            self.length = np.linalg.norm(aim, axis=1)
+            return
+        both = [self._turning(side, aim) for side in (1.0, -1.0)]
+        left = both[0][0] + both[0][1] <= both[1][0] + both[1][1]
+        self.turn, straight, self._tangent = (
+            np.where(left, a, b) for a, b in zip(*both, strict=True)
+        )
+        self._side = np.where(left, 1.0, -1.0)
+        self.length = self.turn + straight
+
+    def only(self, index: int) -> Ways:
+        """One of them."""
+        return Ways(self._position, self._yaw, self._radius, self._goals[index : index + 1])
+
+    def at(self, travelled: np.ndarray) -> np.ndarray:
+        """Places [N, K, 2] on the ways, this far along them [N, K] in m."""
+        side, turn = self._side[:, None], self.turn[:, None]
+        beyond = np.maximum(travelled - turn, 0.0)
+        heading = self._tangent[:, None]
+        along = np.stack((np.cos(heading), np.sin(heading)), -1)
+        # Backwards from the goal, so that all ways end exactly there.
+        rest = (self.length[:, None] - turn - beyond)[..., None]
+        straight = self._goals[:, None] - rest * along
+        if not self.turn.any():
+            return straight
+        angle = self._yaw + side * np.minimum(travelled, turn) / self._radius
+        centre = self._centre(side)
+        arc = centre + self._radius * np.stack((side * np.sin(angle), -side * np.cos(angle)), -1)
+        return np.where((travelled < turn)[..., None], arc, straight)
+
+    def _centre(self, side: np.ndarray | float) -> np.ndarray:
+        """Of the turning circle, to the left (1) or to the right (-1)."""
+        across = np.array((-math.sin(self._yaw), math.cos(self._yaw)))
+        return self._position + self._radius * np.multiply.outer(side, across)
+
+    def _turning(self, side: float, aim: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Lengths of turn and straight, and the straight's heading, turning to one side."""
+        radius = self._radius
+        arm = self._goals - self._centre(side)
+        # arm = (straight - side i radius) exp(i heading), as complex numbers
+        straight = np.sqrt(np.maximum((arm**2).sum(1) - radius**2, 0.0))
+        heading = np.arctan2(arm[:, 1], arm[:, 0]) + side * np.arctan2(radius, straight)
+        turn = radius * np.mod(side * (heading - self._yaw), 2 * math.pi)
+        turn[2 * math.pi * radius - turn < 1e-9 * radius] = 0.0  # straight on, but for rounding
+        inside = (arm**2).sum(1) < radius**2  # no tangent leads there
+        return turn, np.where(inside, np.inf, straight), heading
+
+
+def thinned(places: np.ndarray, workspace: Extent, spacing: float) -> np.ndarray:
+    """One of the places [K, 2] for each square of this size (m), in no order that matters."""
+    if not len(places):
+        return places
+    squares = np.floor((places - workspace.lower) / spacing).astype(np.int64)
+    _, first = np.unique(squares, axis=0, return_index=True)
+    return places[np.sort(first)]

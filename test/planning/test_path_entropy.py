@@ -1,0 +1,175 @@
+"""The planner of ways: their geometry, and which one is taken."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from poam_ros.errors import InputError
+from poam_ros.geometry import Extent
+from poam_ros.maps import Predicted
+from poam_ros.planning.path_entropy import PathEntropyOptions, Ways, path_entropy, thinned
+from poam_ros.planning.situation import Situation
+from poam_ros.world.dubins import Pose, dubins_paths
+
+SQUARE = Extent(-30, 30, -30, 30)
+RADIUS = 0.67
+
+
+class View:
+    """A map of this variance."""
+
+    def __init__(self, variance_of):
+        self.variance_of = variance_of
+
+    def predict(self, xy):
+        return Predicted(np.zeros(len(xy)), self.variance_of(xy))
+
+
+def flat(xy):
+    return np.ones(len(xy))
+
+
+def plan(variance_of, seed=0, workspace=SQUARE, position=(0.0, 0.0), situation=None, **options):
+    situation = situation or {}
+    situation = Situation(np.array(position, dtype=float), workspace, **situation)
+    rng = np.random.default_rng(seed)
+    path = path_entropy(View(variance_of), situation, PathEntropyOptions(**options), rng)
+    assert path.shape == (1, 2)
+    assert workspace.contains(path).all()
+    return path[0]
+
+
+@pytest.mark.parametrize("yaw", [0.0, 1.0, math.pi, -2.5])
+def test_ways_are_the_shortest_of_a_dubins_car(yaw):
+    goals = SQUARE.sample(200, np.random.default_rng(3))
+    goals = goals[np.linalg.norm(goals - (3, -2), axis=1) > 4 * RADIUS]
+    ways = Ways(np.array([3.0, -2.0]), yaw, RADIUS, goals)
+    for i, goal in enumerate(goals):
+        paths = dubins_paths(Pose(3, -2, yaw), tuple(goal.tolist()), 1.0, 1 / RADIUS, 1.0)
+        shortest = min(paths, key=lambda path: path.duration)
+        assert ways.length[i] == pytest.approx(shortest.duration, rel=1e-9)
+        travelled = np.linspace(0, shortest.duration * (1 - 1e-9), 9)
+        there = ways.only(i).at(travelled[None])[0]
+        expected = [(pose.x, pose.y) for pose in map(shortest.pose, travelled.tolist())]
+        np.testing.assert_allclose(there, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(("yaw", "radius"), [(math.nan, RADIUS), (0.3, 0.0)])
+def test_ways_are_straight_where_there_is_no_turn(yaw, radius):
+    goals = np.array([[3.0, 4.0], [-6.0, 8.0]])
+    ways = Ways(np.zeros(2), yaw, radius, goals)
+    np.testing.assert_allclose(ways.length, [5, 10])
+    halfway = ways.at(ways.length[:, None] / 2)[:, 0]
+    np.testing.assert_allclose(halfway, goals / 2, atol=1e-12)
+
+
+def test_the_way_through_what_is_uncertain_is_taken_not_the_one_that_ends_there():
+    """A band of high variance along the x axis, and a single spot that is higher still."""
+
+    def band_and_spot(xy):
+        spot = np.linalg.norm(xy - (0, 25), axis=1) < 2
+        return np.where(np.abs(xy[:, 1]) < 2, 10.0, np.where(spot, 30.0, 0.1))
+
+    for seed in range(5):
+        goal = plan(band_and_spot, seed, exploration=0.0)
+        assert abs(goal[1]) < 3 and abs(goal[0]) > 5
+
+
+def test_a_leg_is_at_most_as_long_as_asked():
+    for seed in range(20):
+        goal = plan(flat, seed, leg=0.1, exploration=0.0)
+        assert np.linalg.norm(goal) <= 6 + 1e-9
+
+
+def test_lengths_follow_the_workspace():
+    """Ten times as large a workspace: the same choice, ten times as far."""
+
+    def bumpy(xy):
+        return 1 + np.sin(xy[:, 0] / 7) ** 2 * np.cos(xy[:, 1] / 5) ** 2
+
+    seen = {"yaw": 0.4, "visited": np.array([[5.0, 5.0], [-20.0, 3.0]])}
+    small = plan(bumpy, situation={**seen, "turning_radius": 0.5})
+    seen["visited"] = 10 * seen["visited"]
+    wide = Extent(-300, 300, -300, 300)
+    large = plan(
+        lambda xy: bumpy(xy / 10), workspace=wide, situation={**seen, "turning_radius": 5.0}
+    )
+    np.testing.assert_allclose(large, 10 * small, atol=1e-6)
+
+
+def test_places_far_from_all_pings_are_explored():
+    east = np.stack(np.meshgrid(np.arange(1, 30, 2.0), np.arange(-29, 30, 2.0)), -1).reshape(-1, 2)
+
+    def higher_in_the_east(xy):
+        return np.where(xy[:, 0] > 0, 1.5, 1.0)
+
+    for seed in range(5):
+        given = {"situation": {"visited": east}, "position": (0, 0)}
+        assert plan(higher_in_the_east, seed, exploration=0.0, **given)[0] > 0
+        assert plan(higher_in_the_east, seed, exploration=2.0, **given)[0] < 0
+
+
+def test_what_lies_beyond_the_budget_is_worth_nothing():
+    """Far in the north it is very uncertain; in the near south a little."""
+
+    def south_or_north(xy):
+        return np.where(xy[:, 1] > 15, 1e4, np.where(xy[:, 1] < -1, 2.0, 1.0))
+
+    for seed in range(5):
+        assert plan(south_or_north, seed, exploration=0.0)[1] > 0
+        short = {"way_left": 10.0}
+        assert plan(south_or_north, seed, exploration=0.0, situation=short)[1] < 0
+
+
+def test_a_turn_back_is_paid_for():
+    """Behind and ahead are alike, and the vehicle turns widely: on it goes."""
+    for seed in range(10):
+        given = {"yaw": 0.0, "turning_radius": 5.0}
+
+        def known_here(xy):
+            return np.where(np.linalg.norm(xy, axis=1) < 12, 0.1, 1.0)
+
+        goal = plan(known_here, seed, exploration=0.0, situation=given)
+        assert goal[0] > 0
+
+
+def test_only_ways_that_may_be_driven_are_taken(monkeypatch):
+    monkeypatch.setattr(Situation, "clear", lambda self, start, goals: goals[:, 0] < -5)
+    for seed in range(5):
+        assert plan(flat, seed)[0] < 0
+    monkeypatch.setattr(Situation, "clear", lambda self, start, goals: goals[:, 0] < -500)
+    with pytest.raises(InputError, match="none of 400 ways"):
+        plan(flat)
+
+
+def test_a_workspace_smaller_than_a_turn_still_has_a_way():
+    tiny = Extent(0, 1, 0, 1)
+    for seed in range(5):
+        goal = plan(flat, seed, tiny, (0.5, 0.5), {"yaw": 1.0, "turning_radius": 2.0})
+        assert np.isfinite(goal).all()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 0.0, -1.0])
+def test_places_without_a_usable_variance_are_no_reason_to_go_there(value):
+    def bad_in_the_west(xy):
+        return np.where(xy[:, 0] < 0, value, 1 + (xy[:, 0] > 10))
+
+    assert plan(bad_in_the_west, exploration=0.0)[0] > 0
+    with pytest.raises(InputError, match="positive finite variance"):
+        plan(lambda xy: np.full(len(xy), value))
+
+
+def test_same_generator_same_way():
+    first, again, other = (plan(flat, seed, exploration=0.0) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_thinned_keeps_one_place_a_square():
+    places = np.random.default_rng(0).uniform(-30, 30, (5000, 2))
+    kept = thinned(places, SQUARE, 5.0)
+    assert len(kept) == 144
+    assert len(thinned(np.empty((0, 2)), SQUARE, 5.0)) == 0
