@@ -11,11 +11,14 @@ from launch.action import Action
 
 from poam_ros.app.graph import NAMESPACE, PARAMS_FILE
 from poam_ros.app.launching import Arguments, required_node
-from poam_ros.ros.parameters import MAPPER, PLANNER
+from poam_ros.ros.parameters import MAPPER, ON_A_ROBOT, PLANNER
+from poam_ros.ros.rendering import on_a_robot
 from poam_ros.settings import Setting
 
-ROWS = {row.name: row for row in (*MAPPER, *PLANNER)}
-FORWARDED = ("workspace", "max_samples", "method", "planner", "pilot", "seed", "output")
+ROWS = {row.name: row for row in (*on_a_robot(MAPPER), *PLANNER)}
+FORWARDED = (
+    "workspace", "max_samples", "method", "planner", "pilot", "seed", "output", "screening",
+)  # fmt: skip
 # The nodes' own names of the topics that a vehicle may call otherwise.
 TOPICS = {
     "range_topic": Setting("range_topic", "sonar/range", "Pings: sensor_msgs/Range"),
@@ -35,7 +38,7 @@ def generate_launch_description() -> LaunchDescription:
             required_node(
                 name,
                 namespace=arguments.namespace(context),
-                parameters=arguments.parameters(context, name),
+                parameters=arguments.parameters(context, name, ON_A_ROBOT),
                 remappings=remappings,
             )
             for name in ("mapper", "planner")

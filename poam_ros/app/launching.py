@@ -6,7 +6,8 @@ Needs the launch tools of ROS 2 (``launch``, ``launch_ros``); only the launch fi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from launch import LaunchContext, LaunchDescription
@@ -20,6 +21,7 @@ from ..errors import InputError
 from ..ros.parameters import NODES
 from ..settings import Setting, Value
 
+_NONE: Mapping[str, Value] = MappingProxyType({})
 PATHS = ("output", "params_file", "terrain")
 
 
@@ -70,14 +72,18 @@ class Arguments:
             raise InputError(f"launch argument params_file: no such file: {value}")
         return value
 
-    def parameters(self, context: LaunchContext, node: str) -> list[Any]:
-        """The parameters of one node: the file, then what was given as an argument."""
+    def parameters(
+        self, context: LaunchContext, node: str, defaults: Mapping[str, Value] = _NONE
+    ) -> list[Any]:
+        """The parameters of one node: defaults other than the table's, then the file, then what was
+        given as an argument."""
         names = [row.name for row in NODES[node]] + ["use_sim_time"]
         given = {
             name: _parameter(self.value(context, name)) for name in names if name in self._given
         }
+        own = {name: value for name, value in defaults.items() if name in names}
         file = self.value(context, "params_file")
-        return [*([file] if file else []), *([given] if given else [])]
+        return [part for part in (own, file, given) if part]
 
     def namespace(self, context: LaunchContext) -> str:
         """The argument ``namespace``, without slashes at its ends."""

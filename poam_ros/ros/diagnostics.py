@@ -69,12 +69,7 @@ def _judged(session: Session, alive: bool, lost_lately: int) -> tuple[bytes, str
 
 def _ping_counts(session: Session, lost: Mapping[str, int]) -> dict[str, object]:
     gate = session.gate
-    values: dict[str, object] = {
-        "received": gate.received,
-        "accepted": gate.accepted,
-        "pending": gate.pending,
-        "rejected": sum(gate.rejected.values()),
-    }
+    values: dict[str, object] = dict(session.counts())
     for name, counts in (
         ("rejected", gate.rejected),
         ("odometry rejected", gate.odometry_rejected),

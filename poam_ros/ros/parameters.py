@@ -14,6 +14,7 @@ from ..planning.planners import planner_rows
 from ..settings import Setting, rows
 from ..survey.batching import TimedBatches
 from ..survey.gate import GateSettings
+from ..survey.screening import ScreeningSettings
 from ..world.simulation import SONAR_NAMES, SonarSettings
 
 
@@ -51,6 +52,7 @@ MAPPER: tuple[Setting, ...] = (
     ),
     *rows(GateSettings),
     *rows(TimedBatches),
+    *rows(ScreeningSettings),
     Setting(
         "pilot_samples",
         500,
@@ -170,6 +172,9 @@ MONITOR: tuple[Setting, ...] = (
         maximum=3600.0,
     ),
 )
+
+#: What is otherwise on a vehicle, whose sonar hears more than the ground.
+ON_A_ROBOT = {"screening": True}
 
 NODES: dict[str, tuple[Setting, ...]] = {
     "mapper": MAPPER,

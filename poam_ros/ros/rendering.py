@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ..settings import Setting, Value
-from .parameters import MAPPER, NODES, PLANNER
+from .parameters import MAPPER, NODES, ON_A_ROBOT, PLANNER
 
 
 def generated_files() -> dict[str, str]:
@@ -15,10 +16,15 @@ def generated_files() -> dict[str, str]:
         + "".join(f"\n## {node}\n\n{render_markdown(table)}" for node, table in NODES.items()),
         "config/sim.yaml": render_yaml(NODES, "Defaults of a simulated mission."),
         "config/robot.yaml": render_yaml(
-            {"mapper": MAPPER, "planner": PLANNER},
+            {"mapper": on_a_robot(MAPPER), "planner": PLANNER},
             "Defaults of a mission on a vehicle; its workspace belongs in both nodes.",
         ),
     }
+
+
+def on_a_robot(table: Sequence[Setting]) -> list[Setting]:
+    """A node's table with the defaults of robot.launch.py."""
+    return [replace(row, default=ON_A_ROBOT.get(row.name, row.default)) for row in table]
 
 
 def render_yaml(nodes: Mapping[str, Sequence[Setting]], title: str) -> str:

@@ -12,7 +12,7 @@ RECENT = 20  # believed pings that a new one is compared with
 AGREEING = 2  # of these, so that one false echo that was believed vouches for no other
 REACH = 2.0  # m: pings nearer than this, or than half as far as they are deep, are side by side
 NEXT = 5  # believed pings whose median is expected of the next one
-STEPS = 5.0  # scatters between two pings that are no jump
+STEPS = 3.0  # scatters between two pings that are no jump
 ROUGH = 2.5  # scatters between two pings, in the mean of a run, that are no ground
 GRAIN = 0.01  # of a range: scatter that is always granted
 

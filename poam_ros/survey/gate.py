@@ -122,6 +122,16 @@ class PingGate:
         """Accepted since the beginning, or since numbers began anew."""
         return self.accepted - self._first
 
+    def counts(self) -> dict[str, int]:
+        """How many pings are where; the first is the sum of the others."""
+        return {
+            "received": self.received,
+            "accepted": self.accepted,
+            "held": self.held,
+            "pending": self.pending,
+            "rejected": sum(self.rejected.values()),
+        }
+
     def add_odometry(self, state: VehicleState) -> str | None:
         """Take one state; return the reason where it is refused (it is counted)."""
         restarts = self.buffer.restarts

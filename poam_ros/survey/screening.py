@@ -4,8 +4,7 @@ A false echo comes late (it went to and fro twice, or by a detour) or early (fis
 range is another than what the pings beside it measured, by a ratio. So are the first pings beyond
 a cliff. They differ in what comes next: ground goes on smoothly, an echo jumps back or jitters.
 
-Ranges and elevations in metres; numpy only. The same pings, the same predictions: the same
-judgement.
+The same pings and the same predictions are judged the same. Metres everywhere.
 """
 
 from __future__ import annotations
@@ -56,9 +55,7 @@ class ScreeningSettings:
         minimum=0.1,
         maximum=100.0,
     )
-    confirm_pings: int = setting(
-        8, "Doubted pings in a row that are ground where they go on smoothly", "", 2, 10_000
-    )
+    confirm_pings: int = setting(8, "Smooth doubted pings in a row that are ground", "", 2, 10_000)
     confirm_radius: float = setting(
         5.0, "Held pings of another pass this near confirm each other", "m", 0.0, 1e5
     )
@@ -127,6 +124,7 @@ class _Trial:
     def __init__(self, screen: Screen, fresh: Samples, predict: Predict | None) -> None:
         self.screen, self.settings, self.track = screen, screen.settings, screen.track
         self.pings = Samples.joined([screen.held, fresh])
+        self.range = self.pings.measured[:, 0]
         count, before = len(self.pings), len(screen.held)
         self.mean = self.std = None
         if predict is not None and count:
@@ -140,20 +138,22 @@ class _Trial:
 
     @property
     def held(self) -> np.ndarray:
-        """Rows that wait."""
         return np.flatnonzero(~(self.believed | self.refused)[: self.seen])
 
     def judge(self, row: int) -> None:
         """One new ping: believed, or part of a run of doubted ones."""
-        place = Place(*self.pings.xy[row].tolist(), float(self.pings.range[row]))
+        place = self._place(row)
         self.ways[row] = self.track.go(place)
-        expected = self.track.expected(place)
-        if self._vouched(row, place, expected):
-            self._close()
+        expected, ratio = self.track.expected(place), self.settings.echo_ratio
+        continues = self.screen.open and self.track.continues(place, ratio)
+        agrees = self.track.agrees(place, ratio)
+        if agrees or self._vouched(row, place, expected):
+            # Where the map knows the ground that a run goes on to, the run was ground as well.
+            self._close(known=continues and not agrees)
             self._believe(np.array([row]))
             self.seen = row + 1
             return
-        if not (self.screen.open and self.track.continues(place, self.settings.echo_ratio)):
+        if not continues:
             self._close()
             self.screen.open = True
             self.screen.begun += 1
@@ -174,14 +174,12 @@ class _Trial:
         self.refused[rows if final else rows[: max(0, len(rows) - self.settings.held_pings)]] = True
 
     def _vouched(self, row: int, place: Place, expected: float) -> bool:
-        """Whether track or map expect the ping."""
+        """Whether the map, or else the pings to come, expect what the track does not."""
         ratio = self.settings.echo_ratio
-        if self.track.agrees(place, ratio):
-            return True
         if self.mean is None:
             if not np.isnan(expected):
                 return False
-            ahead = self.pings.range[row : row + AHEAD]
+            ahead = self.range[row : row + AHEAD]
             return alike(place.range, float(np.median(ahead)), ratio, 0.0)
         if np.isnan(expected):
             mapped = place.range + self.pings.z[row] - self.mean[row]
@@ -201,7 +199,7 @@ class _Trial:
             return np.zeros(len(rows), dtype=bool)
         expected = self.expected[rows] if expected is None else expected
         limit = self.settings.echo_deviations
-        other = self._score(rows, self.pings.z[rows] + self.pings.range[rows] - expected)
+        other = self._score(rows, self.pings.z[rows] + self.range[rows] - expected)
         return (np.abs(self._score(rows)) <= limit) & ~(np.abs(other) <= limit)
 
     def _confirmed(self, rows: np.ndarray) -> np.ndarray:
@@ -210,17 +208,17 @@ class _Trial:
         radius = self.settings.confirm_radius
         near = ((xy[:, None] - xy) ** 2).sum(-1) <= radius**2
         near &= np.abs(way[:, None] - way) > ANOTHER_PASS * radius
-        room = self.track.room(self.pings.range[rows])
+        room = self.track.room(self.range[rows])
         same = near & (np.abs(z[:, None] - z) <= room[:, None])
         return (same.sum(1) >= OTHERS) & (2 * same.sum(1) > near.sum(1))
 
-    def _close(self) -> None:
-        """The run has ended: it was ground, or so short that nothing will ever confirm it."""
+    def _close(self, known: bool = False) -> None:
+        """The run has ended: it was ground, or too short ever to be confirmed."""
         if not self.screen.open:
             return
         self.screen.open = False
         rows = self._rows(self.screen.begun)
-        if self._is_ground(rows):
+        if known or self._is_ground(rows):
             self._believe(rows)
         elif len(rows) < self.settings.confirm_pings:
             self.refused[rows] = True
@@ -231,7 +229,7 @@ class _Trial:
 
     def _is_ground(self, rows: np.ndarray) -> bool:
         """Whether a run of doubted pings goes on smoothly, and is no multiple of the depth."""
-        ranges, expected = self.pings.range[rows], float(self.expected[rows[0]])
+        ranges, expected = self.range[rows], float(self.expected[rows[0]])
         least = self.settings.confirm_pings
         if len(rows) < least or not smooth(ranges, self.track.scatter):
             return False
@@ -248,4 +246,7 @@ class _Trial:
     def _believe(self, rows: np.ndarray) -> None:
         self.believed[rows] = True
         for row in rows:
-            self.track.add(Place(*self.pings.xy[row].tolist(), float(self.pings.range[row])))
+            self.track.add(self._place(row))
+
+    def _place(self, row: int) -> Place:
+        return Place(*self.pings.xy[row].tolist(), float(self.range[row]))

@@ -90,6 +90,11 @@ class Session:
         """All accepted samples: the model's, then what waits for it. Not while ``work`` runs."""
         return Samples.joined([self.mapper.data, self.backlog.samples])
 
+    def counts(self) -> dict[str, int]:
+        """What became of all pings: received = accepted + held + pending + rejected."""
+        with self._lock:
+            return self.gate.counts()
+
     def handle(self, event: Event, now: Moment) -> Handled:
         """Take what happened; returns the samples that it made, and what is to be said of it."""
         if self.record is not None:
@@ -161,20 +166,18 @@ class Session:
 
     def _judge(self, fresh: Samples, now: Moment, final: bool) -> Iterator[Outcome]:
         """Have placed pings judged: those that are believed are in the backlog then."""
-        acceptance = self.acceptance
         try:
-            file, trouble = acceptance.judge(fresh, self.mapper, final)
-        except BaseException:  # Ctrl-C
+            file, trouble = self.acceptance.judge(fresh, self.mapper, final)
+        except BaseException:  # Ctrl-C: what was measured is never lost
             with self._lock:
                 if not self._resetting:
-                    acceptance.queue.put_back(fresh, now.ros_ns, hold=True)
+                    self.acceptance.queue.put_back(fresh, now.ros_ns, hold=True)
             raise
         with self._lock:
             judged = None if self._resetting else file(now.ros_ns)
         if trouble is not None:
             yield self._learner.failed(trouble, "pings are judged without the map")
-        if judged is not None:
-            yield judged
+        yield from () if judged is None else (judged,)
 
     def _learn(self, batch: Samples, now: Moment, tries: int) -> Iterator[Outcome]:
         """Try a batch; the mission's last one, with all that came since, a few times."""

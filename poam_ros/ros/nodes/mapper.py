@@ -201,6 +201,10 @@ class MapperNode(NodeShell):
                     self._keep_results(outcome)
                 case events.Trouble(note, fault):
                     (self._faults if fault else self.refusals).add(*note)
+                case events.Judged(accepted, held):
+                    if len(accepted):
+                        self._publish_samples()
+                    self.topics.publish_held(held, self.now_ns)
                 case events.Learned():
                     pass
         except Exception:
