@@ -29,7 +29,7 @@ class Acceptance:
     """
 
     def __init__(self, gate: PingGate, backlog: Backlog, settings: ScreeningSettings) -> None:
-        self._gate, self._backlog = gate, backlog
+        self._gate, self._backlog, self.settings = gate, backlog, settings
         self._screen = Screen(settings) if settings.screening else None
         gate.screened = settings.screening
         self.queue = Backlog(backlog.policy) if settings.screening else backlog

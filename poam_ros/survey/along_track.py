@@ -26,8 +26,13 @@ class Place(NamedTuple):
 
     def beside(self, other: Place) -> bool:
         """Whether they measured neighbouring ground."""
-        reach = max(REACH, min(self.range, other.range) / 2)
-        return math.hypot(self.x - other.x, self.y - other.y) <= reach
+        distance = math.hypot(self.x - other.x, self.y - other.y)
+        return distance <= reach(min(self.range, other.range))
+
+
+def reach(depth: float) -> float:
+    """How far neighbouring ground goes at a range."""
+    return max(REACH, depth / 2)
 
 
 def alike(one: float, other: float, ratio: float, room: float) -> bool:
@@ -48,10 +53,9 @@ def smooth(ranges: np.ndarray, scatter: float) -> bool:
 
 
 class Track:
-    """The last pings that were believed, and the last one that was not."""
+    """The last pings that were believed, and the way that was made."""
 
     def __init__(self) -> None:
-        self.doubted: Place | None = None
         self._believed: deque[Place] = deque(maxlen=RECENT)
         self._last: Place | None = None
         self._way = 0.0
@@ -87,15 +91,6 @@ class Track:
         near, room = self._near(place), STEPS * self.scatter
         same = sum(alike(place.range, other, ratio, room) for other in near)
         return same >= min(AGREEING, len(near)) > 0
-
-    def continues(self, place: Place, ratio: float) -> bool:
-        """Whether it goes on where the last doubted one was."""
-        last = self.doubted
-        return (
-            last is not None
-            and last.beside(place)
-            and alike(place.range, last.range, ratio, STEPS * self.scatter)
-        )
 
     def _near(self, place: Place) -> list[float]:
         return [other.range for other in self._believed if other.beside(place)]
