@@ -18,7 +18,7 @@ SMALL = ModelSettings(options=SparseOptions(num_inducing=60, steps=2, minibatch=
 FAULTY = SonarSettings(dropout=0.1, outlier=0.05, nan=0.04, inf=0.06, latency=0.5)
 
 
-ECHOES = SonarSettings(dropout=0.05, inf=0.05, false_echo=0.05, latency=0.5, max_range=300.0)
+ECHOES = SonarSettings(dropout=0.05, inf=0.05, false_echo=0.05, latency=0.5, max_range=800.0)
 
 
 def test_a_mission_whose_pings_are_screened():

@@ -137,8 +137,16 @@ def test_robot_topics_and_workspace():
     assert set(commands) == {"mapper", "planner"}
     assert "sonar/range:=/auv/sonar" in commands["mapper"]
     assert "goal_pose:=/auv/goal" in commands["planner"]
-    for command in commands.values():
-        assert parameters(command) == {"workspace": [0.0, 12.0, -4.0, 4.5]}
+    workspace = {"workspace": [0.0, 12.0, -4.0, 4.5]}
+    assert parameters(commands["mapper"]) == {**workspace, "screening": True}
+    assert parameters(commands["planner"]) == workspace
+
+
+def test_pings_are_screened_on_a_robot_unless_a_file_or_an_argument_says_otherwise(tmp_path):
+    file = tmp_path / "robot.yaml"
+    file.write_text("/**/mapper:\n  ros__parameters:\n    screening: false\n", encoding="utf-8")
+    for given in ({"params_file": str(file)}, {"screening": "false"}):
+        assert parameters(nodes("robot", **given)["mapper"])["screening"] is False
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,7 @@ def test_the_same_pings_are_judged_the_same():
 
 
 def test_a_setting_out_of_range_is_refused():
-    with pytest.raises(InputError, match="echo_ratio: expected a number from 1.01 to 10, got 1.0"):
+    with pytest.raises(InputError, match="^echo_ratio: expected a number"):
         ScreeningSettings(echo_ratio=1.0)
 
 
