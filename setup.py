@@ -76,6 +76,7 @@ setup(
         (f"share/{NAME}", ["package.xml"]),
         (f"share/{NAME}/launch", sorted(glob("launch/*.launch.py"))),
         (f"share/{NAME}/config", sorted(glob("config/*.*"))),
+        (f"share/{NAME}/config/presets", sorted(glob("config/presets/*.yaml"))),
     ],
     entry_points={
         "console_scripts": [

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 
+def shown(text: str, limit: int = 60) -> str:
+    """Text from outside, for a line of a log: in ASCII, on one line, and no longer than that."""
+    plain = ascii(text[:limit])[1:-1]
+    return plain if len(plain) <= limit and len(text) <= limit else plain[:limit] + "..."
+
+
 class PoamError(Exception):
     """Base of every error this package raises on purpose."""
 

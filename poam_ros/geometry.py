@@ -12,6 +12,8 @@ from .errors import InputError
 
 #: m; a coordinate beyond it has lost its millimetres, and its square may overflow.
 FARTHEST = 1e12
+#: At a time, where all pairs of many points are looked at: they stay in the processor's cache.
+DISTANCES = 100_000
 
 
 def is_place(xy: np.ndarray) -> bool:
@@ -189,6 +191,11 @@ def _locate(nodes: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def squared_distance_to(points: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Of points [N, 2] to the nearest of the places [K, 2], in m^2 [N]; infinite without any."""
     squared = np.full(len(points), np.inf)
-    for place in places:
-        np.minimum(squared, ((points - place) ** 2).sum(1), out=squared)
+    if not len(places):
+        return squared
+    few = max(1, DISTANCES // len(places))
+    for begin in range(0, len(points), few):
+        part = slice(begin, begin + few)
+        east, north = (np.subtract.outer(points[part, k], places[:, k]) for k in (0, 1))
+        squared[part] = (east * east + north * north).min(1)
     return squared

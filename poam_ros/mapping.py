@@ -11,9 +11,9 @@ from torch import Tensor
 
 from .errors import InputError
 from .geometry import Extent, Grid
-from .gp.data import Dataset, Prediction
+from .gp.data import WEIGHTLESS, Dataset, Prediction
 from .gp.interface import ModelState, OnlineModel
-from .gp.models import MODELS, ModelSettings
+from .gp.models import MODELS, ModelSettings, takes_noise
 from .maps import ElevationMap, Predicted, UpdateReport
 from .samples import Samples, SampleStore
 
@@ -106,40 +106,45 @@ class BathymetricMapper:
         """Places that the model leans on [M, 2], in m: inducing inputs, or none."""
         return self._model.support.cpu().numpy() * self._scale + self.workspace.centre
 
-    def update(self, xy: np.ndarray, z: np.ndarray) -> UpdateReport:
-        """Learn from new pings at xy [N, 2] with elevations z [N], in m, which are numbered here.
-        Raises as ``learn``, and ``InputError`` for wrong shapes."""
-        xy, z = np.asarray(xy, dtype=float), np.asarray(z, dtype=float)
-        if xy.ndim != 2 or xy.shape[1] != 2 or z.shape != xy.shape[:1]:
-            raise InputError(
-                f"update: expected pings xy [N, 2] and z [N], got {list(xy.shape)} "
-                f"and {list(z.shape)}"
-            )
+    def update(
+        self, xy: np.ndarray, z: np.ndarray, noise_std: np.ndarray | None = None
+    ) -> UpdateReport:
+        """Learn from new pings at xy [N, 2] with elevations z [N], in m, which are numbered here;
+        noise_std as in ``Samples.of``. Raises as ``learn``, and for wrong shapes."""
         first = int(self.data.number[-1]) + 1 if self.initialised else 0
-        return self.learn(Samples.of(xy, z, first))
+        return self.learn(Samples.of(xy, z, first, noise_std))
 
     def learn(self, samples: Samples) -> UpdateReport:
-        """Learn from new samples.
+        """Learn from new samples. A deviation of a ping's own is noise on top of the learned one;
+        a model that cannot take it is not given it, which is said once.
 
         Raises:
-            InputError: values that are not finite, no data, or a first batch whose elevations are
-                all the same.
+            InputError: values that are not finite, a deviation that is not positive, no data, or a
+                first batch whose elevations are all the same.
             CholeskyError: a matrix is beyond repair. After any exception the map stands as before.
         """
-        _check(samples)
+        samples.check()
         start, before = perf_counter(), self.data
         offset, deviation = self._offset, self._deviation
         if not self.initialised:
             offset, deviation = _scalers(samples.z)
         y = torch.as_tensor((samples.z - offset) / deviation, device=self._device)
+        noise = self._own_noise(samples, deviation)
         self._store.append(samples)
         try:
-            report = self._model.update(Dataset(self._to_scaled(samples.xy), y))
+            report = self._model.update(Dataset(self._to_scaled(samples.xy), y, noise))
         except BaseException:
             self._store = SampleStore(before)
             raise
         self._offset, self._deviation = offset, deviation
         return self._reported(report, len(samples), start)
+
+    def _own_noise(self, samples: Samples, deviation: float) -> Tensor | None:
+        """Scaled variances of the pings' own noise [N]; None where none is known, or taken."""
+        variance = samples.noise_variance
+        if variance is None or not takes_noise(self.settings.method):
+            return None
+        return torch.as_tensor(np.minimum(variance / deviation**2, WEIGHTLESS), device=self._device)
 
     def train(self, steps: int) -> UpdateReport:
         """Some more training on the data there are, without new ones.
@@ -231,15 +236,6 @@ class BathymetricMapper:
     def _to_scaled(self, xy: np.ndarray) -> Tensor:
         scaled = (np.asarray(xy, dtype=float) - self.workspace.centre) / self._scale
         return torch.as_tensor(scaled, device=self._device)
-
-
-def _check(samples: Samples) -> None:
-    if not len(samples):
-        raise InputError("update: expected at least one ping, got none")
-    finite = np.isfinite(samples.xy).all(1) & np.isfinite(samples.z)
-    if not finite.all():
-        bad = int((~finite).sum())
-        raise InputError(f"update: expected finite pings, got {bad} of {len(finite)} that are not")
 
 
 def _scalers(z: np.ndarray) -> tuple[float, float]:

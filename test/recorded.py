@@ -33,6 +33,6 @@ def check_replayed(record, session):
         + [o.accepted for o in outcomes if isinstance(o, Judged)]
     )
     expected = session.everything()
-    for name in ("number", "stamp_ns", "xy", "z"):
+    for name in ("number", "stamp_ns", "xy", "z", "noise_std", "range", "applied"):
         np.testing.assert_array_equal(getattr(accepted, name), getattr(expected, name))
     return again, outcomes

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_info
 
 from poam_ros.errors import InputError
 from poam_ros.geometry import Extent, Grid
-from poam_ros.gp.models import SparseOptions
+from poam_ros.gp.models import MODELS, SparseOptions, takes_noise
 from poam_ros.gp.sparse.online import OnlineSparseGP
 from poam_ros.mapping import BathymetricMapper, ModelSettings
 from poam_ros.samples import Samples
@@ -72,6 +72,87 @@ def test_samples_keep_their_identity():
     np.testing.assert_array_equal(mapper.data.number, np.arange(7, 49))
     np.testing.assert_array_equal(mapper.data.stamp_ns[:40], samples.stamp_ns)
     np.testing.assert_array_equal(mapper.data.noise_std[:40], samples.noise_std)
+
+
+QUICK = {"first_steps": 30, "update_steps": 2, "early_steps": 2, "hidden": 8, "lattice": 8}
+#: Methods that take noise of single pings, quick.
+TAKING = {
+    "poam": SMALL,
+    "nngp": ModelSettings("nngp", MODELS["nngp"].options(**QUICK)),
+}
+
+
+@pytest.mark.parametrize("method", TAKING)
+def test_noise_of_single_pings_is_in_metres_and_weighs_them(method):
+    (xy, z), (far_xy, _) = pings(300, 0), pings(30, 1)
+    wrong = np.full(30, -10.0)
+    plain, noisy, told = (BathymetricMapper(WORKSPACE, TAKING[method]) for _ in range(3))
+    plain.update(xy, z)
+    noisy.update(xy, z)
+    told.update(xy, z)
+    noisy.update(far_xy, wrong)
+    told.update(far_xy, wrong, noise_std=50.0)
+    truth = ground(far_xy)
+    errors = [np.abs(m.predict(far_xy).mean - truth).mean() for m in (plain, noisy, told)]
+    assert errors[2] < 1.3 * errors[0] + 0.1 < errors[1]
+    assert (told.data.noise_std[300:] == 50.0).all() and np.isnan(told.data.noise_std[:300]).all()
+    # The same in other units: the map scales with the elevations and their noise. By a power of
+    # two, so that rounding is the same and decides nothing.
+    large = BathymetricMapper(WORKSPACE, TAKING[method])
+    large.update(xy, 8 * z)
+    large.update(far_xy, 8 * wrong, noise_std=np.full(30, 400.0))
+    np.testing.assert_allclose(large.predict(far_xy).mean, 8 * told.predict(far_xy).mean)
+
+
+@pytest.mark.parametrize("method", TAKING)
+def test_a_map_with_noise_of_single_pings_is_gone_on_with(method):
+    one, other = (BathymetricMapper(WORKSPACE, TAKING[method], seed) for seed in (0, 5))
+    std = np.where(np.arange(60) % 3 == 0, np.nan, 2.0)
+    one.update(*pings(60, 0))
+    one.update(*pings(60, 1), std)
+    other.restore(one.state())
+    for each in (one, other):
+        each.update(*pings(30, 2), 1.0)
+        each.update(*pings(30, 3))
+    at = pings(20, 9)[0]
+    np.testing.assert_array_equal(other.predict(at).variance, one.predict(at).variance)
+
+
+def test_a_method_that_cannot_take_it_says_so_once_and_maps_without(caplog):
+    takes_noise.cache_clear()
+    settings = ModelSettings.of({**SMALL.flat, "method": "ovc++"})
+    given, bare = (BathymetricMapper(WORKSPACE, settings) for _ in range(2))
+    for k in range(3):
+        given.update(*pings(60, k), 5.0)
+        bare.update(*pings(60, k))
+    assert [r.getMessage() for r in caplog.records] == [
+        "method ovc++ cannot take noise of single pings: its map leaves it out"
+    ]
+    at = pings(20, 9)[0]
+    np.testing.assert_array_equal(given.predict(at).mean, bare.predict(at).mean)
+    assert (given.data.noise_std == 5.0).all()
+    assert {name for name, row in MODELS.items() if row.own_noise} == {
+        "poam", "full", "pam", "nngp"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("method", TAKING)
+def test_no_noise_is_too_large(method):
+    mapper = BathymetricMapper(WORKSPACE, TAKING[method])
+    mapper.update(*pings(60, 0))
+    at = pings(20, 9)[0]
+    mapper.update(*pings(2, 1), np.array([1e9, 1e250]))
+    assert np.isfinite(mapper.predict(at).mean).all()
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, np.inf, -np.inf])
+def test_a_deviation_that_is_none_is_refused(bad, mapper):
+    std = np.array([np.nan, 1.0, bad, 2.0])
+    with pytest.raises(InputError, match=rf"noise_std above zero, .* got {bad:g} \(of 1 such"):
+        mapper.update(*pings(4, 9), std)
+    with pytest.raises(InputError, match=r"noise_std \[N\] or one for all, got .* \[3\]"):
+        mapper.update(*pings(4, 9), np.ones(3))
+    assert mapper.samples == 480
 
 
 def test_what_was_given_out_is_never_written_into(mapper):

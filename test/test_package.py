@@ -122,7 +122,7 @@ def test_data_files_exist_and_nothing_is_left_out(setup_arguments):
     files = {name for _, names in setup_arguments["data_files"] for name in names}
     assert all((ROOT / name).is_file() for name in files)
     here = {str(path.relative_to(ROOT)) for path in (ROOT / "launch").glob("*.launch.py")}
-    here |= {str(path.relative_to(ROOT)) for path in (ROOT / "config").iterdir() if path.is_file()}
+    here |= {str(path.relative_to(ROOT)) for path in (ROOT / "config").rglob("*.*")}
     assert here | {"resource/poam_ros", "package.xml"} == files
 
 

@@ -185,7 +185,7 @@ class LockstepMission:
             if now_s > self._hold_until_s:
                 raise self._no_map()
             return None
-        return self._plan(GridView(latest, self.mission.track.since(latest.stamp_ns / SECOND)))
+        return self._plan(GridView(latest, *self.mission.track.around(latest.stamp_ns / SECOND)))
 
     def _plan(self, view: MapView) -> np.ndarray:
         planner = PLANNERS[self.settings.planner]

@@ -18,7 +18,8 @@ import numpy as np
 from ..drivers.mission_settings import MissionSettings
 from ..errors import InputError, TerrainError
 from ..gp.models import ModelSettings
-from ..settings import at, rows
+from ..planning.planners import PLANNERS
+from ..settings import at, instance, rows
 from ..world.rasters import FORMATS, IMAGES
 from ..world.terrain import BUILT_IN, TILE_NAME, Terrain, load_terrain
 
@@ -75,6 +76,7 @@ class SweepSettings:
         environments: by name.
         methods: names of MODELS, or ``name:kernel``.
         model: settings of the models, by name; of each method, those that it has.
+        planning: options of the planners, by name; of each planner, those that it has.
         base: what all runs have in common besides.
         folder: what relative paths of terrains are relative to.
         file: what they were read from, if they were; messages say it.
@@ -89,6 +91,7 @@ class SweepSettings:
     pilots: Sequence[str] = ("bezier",)
     planners: Sequence[str] = ("max-entropy",)
     model: Mapping[str, Any] = field(default_factory=dict)
+    planning: Mapping[str, Any] = field(default_factory=dict)
     base: MissionSettings = field(default_factory=MissionSettings)
     folder: Path = Path()
     file: Path | None = None
@@ -110,6 +113,14 @@ class SweepSettings:
             for i, value in enumerate(getattr(self, key)):
                 at(f"{key}[{i}]", _MISSION[name]).convert(value)
         self._check_models()
+        options = [located("planning", self._planning, planner) for planner in self.planners]
+        names = list(dict.fromkeys(row.name for given in options for row in rows(given)))
+        for name in self.planning:
+            if name not in names:
+                known = ", ".join(names) or "none"
+                raise InputError(
+                    f"planning.{name}: unknown to these planners, expected one of {known}"
+                )
 
     def _check_models(self) -> None:
         for i, method in enumerate(self.methods):
@@ -140,9 +151,13 @@ class SweepSettings:
         every = product(self.seeds, self.pilots, self.planners, self.environments, self.methods)
         for seed, pilot, planner, environment, method in every:
             varied: dict[str, Any] = {"seed": seed, "pilot": pilot, "planner": planner}
+            varied["planner_options"] = self._planning(planner)
             mission = replace(self.base, **varied, model=self._model(method))
             runs.append(Run(environment, method, mission))
         return runs
+
+    def _planning(self, planner: str) -> Any:
+        return instance(PLANNERS[planner].options, self.planning)
 
     def _model(self, method: str) -> ModelSettings:
         return ModelSettings.of({**self.model, **_named(method)})

@@ -10,6 +10,7 @@ from typing import Any
 from .. import __version__
 from ..errors import InputError
 from ..gp.models import model_rows
+from ..planning.planners import planner_rows
 from ..runs.folder import FORMAT, read_description
 from ..settings import rows
 from ..world.simulation import SonarSettings
@@ -18,6 +19,8 @@ from .configuration import COMMON, LISTS, SweepSettings, digest
 
 #: Keys of the lists that a later sweep in the folder may add to.
 VARIED = ("methods", *LISTS)
+#: Keys of the mappings, and the settings that they may hold.
+TABLES = {"model": model_rows(), "planning": planner_rows(), "sonar": rows(SonarSettings)}
 
 
 def describe(settings: SweepSettings, terrains: Mapping[str, Terrain]) -> dict[str, Any]:
@@ -43,6 +46,7 @@ def describe(settings: SweepSettings, terrains: Mapping[str, Terrain]) -> dict[s
         **{row.name: getattr(base, row.name) for row in COMMON},
         "workspace": list(base.workspace.bounds),
         "model": dict(settings.model),
+        "planning": dict(settings.planning),
         "sonar": asdict(base.sonar),
     }
 
@@ -55,7 +59,7 @@ def merged(path: Path, sweep: dict[str, Any]) -> dict[str, Any]:
         return sweep
     old = read_description(path)
     common = (row.name for row in COMMON)
-    for name in (*common, "workspace", "model", "sonar"):
+    for name in (*common, "workspace", *TABLES):
         before, now = (_with_defaults(name, given.get(name)) for given in (old, sweep))
         if before != now:
             raise _changed(path, name, before, now)
@@ -70,13 +74,12 @@ def merged(path: Path, sweep: dict[str, Any]) -> dict[str, Any]:
 def _with_defaults(name: str, given: Any) -> Any:
     """What a sweep.yaml says of a setting. One that it does not name, or an older version did not
     know, is what it is by default."""
-    if name not in ("model", "sonar"):
+    if name not in TABLES:
         return {row.name: row.default for row in COMMON}.get(name) if given is None else given
-    table = model_rows() if name == "model" else rows(SonarSettings)
     # In older versions None was the default of max_range, and published an option, now a method.
     kept = {key: value for key, value in (given or {}).items() if value is not None}
     kept = {key: value for key, value in kept.items() if (key, value) != ("published", False)}
-    return {**{row.name: row.default for row in table}, **kept}
+    return {**{row.name: row.default for row in TABLES[name]}, **kept}
 
 
 def _changed(path: Path, name: str, before: Any, now: Any) -> InputError:

@@ -12,12 +12,13 @@ import yaml
 from ..drivers.mission_settings import MissionSettings
 from ..errors import InputError
 from ..gp.models import model_rows
+from ..planning.planners import planner_rows
 from ..settings import Setting, Value, at, rows
 from ..world.simulation import SonarSettings
 from .configuration import COMMON, LISTS, EnvironmentSettings, SweepSettings, located
 
 #: Sweeps that come with the package, in config/.
-SHIPPED = ("paper", "ablation", "robustness", "results", "smoke")
+SHIPPED = ("paper", "ablation", "robustness", "results", "planners", "smoke")
 MERGE = "tag:yaml.org,2002:merge"
 _TEXT = Setting("text", "", "Any text")
 _NUMBER = Setting("number", 0.0, "Any number")
@@ -84,7 +85,8 @@ def _read(path: Path) -> Any:
 
 
 def _parse(content: Any, path: Path) -> SweepSettings:
-    keys = ("environments", "methods", *LISTS, *(row.name for row in COMMON), "model", "sonar")
+    common = (row.name for row in COMMON)
+    keys = ("environments", "methods", *LISTS, *common, "model", "planning", "sonar")
     given = _mapping("", content, keys)
     for name in ("environments", "methods"):
         if name not in given:
@@ -93,8 +95,9 @@ def _parse(content: Any, path: Path) -> SweepSettings:
         "environments": _environments(given["environments"]),
         "methods": _list("methods", given["methods"], _TEXT),
         **{name: _list(name, given[name]) for name in LISTS if name in given},
-        # Which keys there may be depends on the methods.
+        # Which keys there may be depends on the methods and on the planners.
         "model": _values("model", given.get("model", {}), model_rows()),
+        "planning": _values("planning", given.get("planning", {}), planner_rows()),
     }
     sonar = _values("sonar", given.get("sonar", {}), rows(SonarSettings), strict=True)
     base: dict[str, Any] = {

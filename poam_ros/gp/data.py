@@ -7,10 +7,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+#: Own noise over the targets' variance beyond which a target has no weight, whatever it is.
+WEIGHTLESS = 1e12
+
 
 @dataclass(frozen=True)
 class Dataset:
     """Inputs X [N, D] and targets y [N].
+
+    noise [N]: variance of each target's own noise, on top of what a model learns (their sum is the
+    target's noise); 0 where nothing is known of it, None where nothing is known of any.
 
     Raises:
         ValueError: if the shapes do not belong together.
@@ -18,6 +24,7 @@ class Dataset:
 
     X: Tensor
     y: Tensor
+    noise: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or self.y.shape != self.X.shape[:1]:
@@ -25,12 +32,18 @@ class Dataset:
                 f"Dataset: expected X [N, D] and y [N], got {list(self.X.shape)} "
                 f"and {list(self.y.shape)}"
             )
+        if self.noise is not None and self.noise.shape != self.y.shape:
+            raise ValueError(
+                f"Dataset: expected noise [N] like y {list(self.y.shape)}, "
+                f"got {list(self.noise.shape)}"
+            )
 
     def __len__(self) -> int:
         return len(self.y)
 
     def __getitem__(self, index: Tensor | slice) -> Dataset:
-        return Dataset(self.X[index], self.y[index])
+        noise = None if self.noise is None else self.noise[index]
+        return Dataset(self.X[index], self.y[index], noise)
 
 
 @dataclass(frozen=True)
@@ -48,7 +61,7 @@ class DataStore:
     """
 
     def __init__(self, data: Dataset) -> None:
-        self._X, self._y = data.X, data.y
+        self._X, self._y, self._noise = data.X, data.y, data.noise
         self._count = len(data)
 
     def __len__(self) -> int:
@@ -57,15 +70,22 @@ class DataStore:
     @property
     def data(self) -> Dataset:
         """A view of everything stored; no copy."""
-        return Dataset(self._X[: self._count], self._y[: self._count])
+        noise = None if self._noise is None else self._noise[: self._count]
+        return Dataset(self._X[: self._count], self._y[: self._count], noise)
 
     def append(self, new: Dataset) -> None:
         """Add the new data behind the old; the buffers double when they are full."""
         count = self._count + len(new)
+        if self._noise is None and new.noise is not None:
+            self._noise = torch.zeros_like(self._y)  # nothing was known of those before
         if count > len(self._y):
             room = max(count, 2 * len(self._y)) - self._count
             self._X = torch.cat([self.data.X, self._X.new_empty(room, self._X.shape[1])])
+            if self._noise is not None:
+                self._noise = torch.cat([self._noise[: self._count], self._y.new_empty(room)])
             self._y = torch.cat([self.data.y, self._y.new_empty(room)])
         self._X[self._count : count] = new.X
         self._y[self._count : count] = new.y
+        if self._noise is not None:
+            self._noise[self._count : count] = 0.0 if new.noise is None else new.noise
         self._count = count

@@ -45,6 +45,7 @@ class OnlineModel(Protocol):
         """Learn from new data (``samples``, ``batch`` and ``update_s`` are left to the caller).
 
         Raises:
+            ValueError: the data have noise of their own, and the model's row says it takes none.
             CholeskyError: a matrix is beyond repair.
         """
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
@@ -15,6 +16,8 @@ from .sparse.options import SparseOptions
 
 if TYPE_CHECKING:
     from .interface import OnlineModel
+
+log = logging.getLogger(__name__)
 
 #: Builds a model from its row's options, a seed and a torch device.
 Build = Callable[[Any, int, Any], "OnlineModel"]
@@ -28,11 +31,13 @@ class Model:
         build: from the options, a seed and a torch device; it loads torch when it is called.
         options: frozen dataclass of the row's own settings.
         bounded_time: whether an update's time can be relied on, whatever the number of data.
+        own_noise: whether it takes noise of each target's own; otherwise it must be given none.
     """
 
     build: Build
     options: type
     bounded_time: bool = True
+    own_noise: bool = False
 
 
 def _sparse(name: str, options: SparseOptions, seed: int, device: Any) -> OnlineModel:
@@ -50,11 +55,19 @@ def _neighbours(options: NeighbourOptions, seed: int, device: Any) -> OnlineMode
 #: Every map model, by name: ``method`` on a command line, in a parameter file, in a sweep.
 MODELS: dict[str, Model] = {
     **{
-        name: Model(partial(_sparse, name), SparseOptions, method.bounded_time)
+        name: Model(partial(_sparse, name), SparseOptions, method.bounded_time, method.own_noise)
         for name, method in METHODS.items()
     },
-    "nngp": Model(_neighbours, NeighbourOptions),
+    "nngp": Model(_neighbours, NeighbourOptions, own_noise=True),
 }
+
+
+@cache
+def takes_noise(method: str) -> bool:
+    """Whether a model takes noise of each target's own. Where not this says so, once a process."""
+    if not MODELS[method].own_noise:
+        log.warning("method %s cannot take noise of single pings: its map leaves it out", method)
+    return MODELS[method].own_noise
 
 
 @dataclass(frozen=True)

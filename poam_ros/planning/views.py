@@ -14,15 +14,16 @@ NEAREST = 1e-12
 
 
 class GridView:
-    """A published map, interpolated, as if pings taken at ``track`` were in it already.
+    """A published map, interpolated, as if pings taken since then were in it already.
 
     Args:
-        elevation_map: of any model; one without a lengthscale is taken as it is.
-        track: where pings were taken that the map does not hold [K, 2], in m.
+        elevation_map: of any model.
+        since: where pings were taken that the map does not hold [K, 2], in m.
+        before: where those were taken that it holds [K, 2], in m.
     """
 
-    def __init__(self, elevation_map: ElevationMap, track: np.ndarray) -> None:
-        self._grid, self._track = elevation_map.grid, track
+    def __init__(self, elevation_map: ElevationMap, since: np.ndarray, before: np.ndarray) -> None:
+        self._grid, self._since, self._before = elevation_map.grid, since, before
         # NaN stays NaN whatever weight it gets; zero times infinity would be complained of.
         self._mean, self._variance, self._lengthscale = (
             np.where(np.isfinite(layer), layer, np.nan)
@@ -35,7 +36,8 @@ class GridView:
             self._grid.interpolate(layer, xy)
             for layer in (self._mean, self._variance, self._lengthscale)
         )
-        return Predicted(mean, discount_visited(variance, xy, lengthscale, self._track))
+        discounted = discount_visited(variance, xy, lengthscale, self._since, self._before)
+        return Predicted(mean, discounted)
 
 
 class Model(Protocol):
@@ -62,31 +64,39 @@ class ModelView:
 
 
 def discount_visited(
-    variance: np.ndarray, points: np.ndarray, lengthscale: np.ndarray, visited: np.ndarray
+    variance: np.ndarray,
+    points: np.ndarray,
+    lengthscale: np.ndarray,
+    since: np.ndarray,
+    before: np.ndarray,
 ) -> np.ndarray:
-    """Predictive variances [N], as if pings taken at ``visited`` [K, 2] were in the map already.
+    """Predictive variances [N], as if pings taken at ``since`` [K, 2] were in the map already.
 
     A map is always a little older than the vehicle's path; without this, the most uncertain place
-    nearby is where the vehicle has just been. One noise-free observation at distance d leaves
-    v (1 - exp(-d^2 / l^2)) of a Gaussian kernel's variance v; below the smallest variance of the
-    map, which is the noise, nothing falls. Variances and lengthscales that are not positive finite
-    numbers change nothing.
+    nearby is where the vehicle has just been. Whatever the model, variance grows about linearly
+    with the distance d to the nearest ping, up to about a lengthscale: where a new one is nearer
+    than the nearest old one was, it falls to d_new / min(d_old, l) of what it was above the floor,
+    which is the smallest of all, the noise. Values that are not positive finite numbers change
+    nothing.
 
     Args:
         variance: of the map at the points, with noise [N], in m^2.
         points: [N, 2] in m.
-        lengthscale: of the map at the points [N], in m.
-        visited: where pings were taken that the map does not hold [K, 2], in m.
+        lengthscale: of the map at the points [N], in m; of no effect where it is unknown.
+        since: where pings were taken that the map does not hold [K, 2], in m.
+        before: where those were taken that it holds [K, 2], in m.
     """
     known = np.isfinite(variance) & (variance > 0)
-    usable = known & (lengthscale > NEAREST) & (lengthscale < FARTHEST)
-    if not len(visited) or not usable.any():
+    if not len(since) or not known.any():
         return variance
-    places = points[usable]
-    squared = squared_distance_to(places, visited)
+    reach = np.where((lengthscale > NEAREST) & (lengthscale < FARTHEST), lengthscale, np.inf)
+    new = np.sqrt(squared_distance_to(points, since))
+    closer = known & (new < reach)
+    old = np.sqrt(squared_distance_to(points[closer], before))
+    reach = np.minimum(old, reach[closer])
+    nearer = np.isfinite(reach) & (new[closer] < reach)
+    share = np.divide(new[closer], reach, where=nearer, out=np.ones(len(reach)))
     floor = variance[known].min()
     after = variance.copy()
-    after[usable] = floor + (variance[usable] - floor) * -np.expm1(
-        -squared / lengthscale[usable] ** 2
-    )
+    after[closer] = floor + (variance[closer] - floor) * share
     return after

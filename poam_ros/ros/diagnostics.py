@@ -12,6 +12,11 @@ from ..survey.events import Drawn
 from ..survey.gate import AFTER_MISSION
 from ..survey.session import Session
 
+FRAME_FAULTS = {
+    "wrong_frame": "odometry is in another frame than the map",
+    "body_frame": "odometry is in a frame that moves with the vehicle",
+}
+
 
 def mapper_status(
     session: Session,
@@ -29,7 +34,7 @@ def mapper_status(
     values = _ping_counts(session, lost) | _model_numbers(session, now)
     for layer, (low, high) in bounds.items():
         values |= {f"map/{layer} at 0": low, f"map/{layer} at 100": high}
-    return *_judged(session, alive, lost_lately), values
+    return *_judged(session, now, alive, lost_lately), values
 
 
 def map_report(drawn: Drawn) -> MapReport:
@@ -46,16 +51,19 @@ def map_report(drawn: Drawn) -> MapReport:
     )
 
 
-def _judged(session: Session, alive: bool, lost_lately: int) -> tuple[bytes, str]:
+def _judged(session: Session, now: Moment, alive: bool, lost_lately: int) -> tuple[bytes, str]:
     gate, status = session.gate, session.status
     if not alive:
         return DiagnosticStatus.ERROR, "the model's thread has ended"
     if status.failing:
         return DiagnosticStatus.ERROR, status.failing
-    if gate.odometry_rejected["wrong_frame"] and not len(gate.buffer):
-        return DiagnosticStatus.ERROR, "odometry is in another frame than the map"
+    for fault, text in FRAME_FAULTS.items():
+        if gate.odometry_rejected[fault] and not len(gate.buffer):
+            return DiagnosticStatus.ERROR, text
     if gate.received and not len(gate.buffer):
         return DiagnosticStatus.WARN, "pings come, but no odometry"
+    if not gate.closed and gate.water.level(gate.settings, now) is None:
+        return DiagnosticStatus.WARN, "pings are refused: no water level comes"
     if status.dropped:
         return DiagnosticStatus.WARN, f"{sum(status.dropped.values())} accepted pings were dropped"
     if lost_lately:
@@ -73,6 +81,7 @@ def _ping_counts(session: Session, lost: Mapping[str, int]) -> dict[str, object]
     for name, counts in (
         ("rejected", gate.rejected),
         ("odometry rejected", gate.odometry_rejected),
+        ("odd", gate.odd),
         ("lost", {topic: lost.get(topic, 0) for topic in ("odom", "sonar/range")}),
         ("dropped", session.status.dropped),
     ):

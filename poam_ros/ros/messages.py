@@ -21,6 +21,8 @@ from ..runs.scoring import MapReport
 from ..survey.gate import RawPing
 from ..survey.odometry import VehicleState
 
+LONGEST_FRAME = 255  # characters
+DIAGONAL = [0, 7, 14]  # variances of x, y, z in a covariance [36]
 REPORT_LABELS = ("stamp_sec", "stamp_nanosec", *(f.name for f in fields(MapReport)[1:]))
 
 
@@ -40,8 +42,9 @@ def header(stamp_ns: int, frame_id: str) -> Header:
 
 
 def bare_frame(frame_id: str) -> str:
-    """A frame id without the leading slash of old days, so that it compares."""
-    return frame_id.lstrip("/")
+    """A frame id without the leading slash of old days, so that it compares; and cut, since
+    thousands of messages are kept, and nobody bounds what a header holds."""
+    return frame_id.lstrip("/")[:LONGEST_FRAME]
 
 
 def yaw_to_quaternion(yaw: float) -> tuple[float, float, float, float]:
@@ -49,11 +52,12 @@ def yaw_to_quaternion(yaw: float) -> tuple[float, float, float, float]:
     return 0.0, 0.0, math.sin(yaw / 2), math.cos(yaw / 2)
 
 
-def write_odometry(state: VehicleState, child_frame_id: str = "base_link") -> Odometry:
+def write_odometry(state: VehicleState) -> Odometry:
     """The state as a message; speed and yaw rate in the child's frame."""
     message = Odometry(header=header(state.stamp_ns, state.frame_id))
-    message.child_frame_id = bare_frame(child_frame_id)
+    message.child_frame_id = bare_frame(state.child_frame_id)
     _fill_pose(message.pose.pose, state.position, state.quaternion)
+    message.pose.covariance[DIAGONAL] = state.variance
     message.twist.twist.linear.x = float(state.speed)
     message.twist.twist.angular.z = float(state.yaw_rate)
     return message
@@ -65,7 +69,9 @@ def read_odometry(message: Odometry) -> VehicleState:
     p, q, stamp_ns = pose.position, pose.orientation, stamp_to_ns(message.header.stamp)
     place, attitude, frame_id = (p.x, p.y, p.z), (q.x, q.y, q.z, q.w), message.header.frame_id
     speeds = twist.linear.x, twist.angular.z
-    return VehicleState(stamp_ns, place, attitude, *speeds, bare_frame(frame_id))
+    vx, vy, vz = message.pose.covariance[DIAGONAL].tolist()
+    frames = bare_frame(frame_id), bare_frame(message.child_frame_id)
+    return VehicleState(stamp_ns, place, attitude, *speeds, frames[0], (vx, vy, vz), frames[1])
 
 
 def write_range(ping: RawPing, frame_id: str = "sonar_link", field_of_view: float = 0.05) -> Range:
@@ -77,13 +83,20 @@ def write_range(ping: RawPing, frame_id: str = "sonar_link", field_of_view: floa
         min_range=float(ping.min_range),
         max_range=float(ping.max_range),
         range=float(ping.range),
+        variance=float(ping.variance),
     )
 
 
 def read_range(message: Range) -> RawPing:
     """The message as a ping."""
     return RawPing(
-        stamp_to_ns(message.header.stamp), message.range, message.min_range, message.max_range
+        stamp_to_ns(message.header.stamp),
+        message.range,
+        message.min_range,
+        message.max_range,
+        bare_frame(message.header.frame_id),
+        message.field_of_view,
+        message.variance,
     )
 
 

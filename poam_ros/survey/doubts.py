@@ -1,7 +1,4 @@
-"""How a ping comes to be doubted, and what confirms it: one judgement of many pings.
-
-Metres everywhere.
-"""
+"""How a ping comes to be doubted, and what confirms it. Metres everywhere."""
 
 from __future__ import annotations
 
@@ -20,6 +17,7 @@ Predict = Callable[[np.ndarray], Predicted]
 
 MULTIPLE = 0.06  # how near to a multiple, relatively, a range is taken for one
 CONTRADICTED = 6.0  # deviations from the map beyond which a smooth multiple is not believed
+ALONE = 3.0  # the same, of pings that come after no others
 LONG = 5  # times ``confirm_pings``: a smooth multiple is believed before there is a map
 OTHERS = 3  # held pings of another pass that confirm one
 ANOTHER_PASS = 4.0  # times ``confirm_radius``: the way between two passes
@@ -97,7 +95,7 @@ class Trial:
     ) -> None:
         self.settings, self.memory, self.track = settings, memory, memory.track
         self.pings = Samples.joined([memory.held, fresh])
-        self.range = self.pings.measured[:, 0]
+        self.range = self.pings.range
         count, before = len(self.pings), len(memory.held)
         self.mean = self.std = None
         if predict is not None and count:
@@ -232,9 +230,11 @@ class Trial:
             return False
         if self.ways[rows[-1]] - self.ways[rows[0]] < reach(expected):
             return False
-        if mapped and np.median(np.abs(self._score(rows))) <= CONTRADICTED:
+        alone = bool(np.isnan(expected))  # nothing but the map speaks against it
+        limit = ALONE if alone else CONTRADICTED
+        if mapped and np.median(np.abs(self._score(rows))) <= limit:
             return True
-        if np.isnan(expected):
+        if alone:
             return not mapped
         times = round(ratio)
         if times < 2 or abs(ratio / times - 1) > MULTIPLE:

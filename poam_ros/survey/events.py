@@ -1,6 +1,7 @@
 """What happens to a survey (events), and what comes of it. Frozen values; no ROS, no clock.
 
-``VehicleState`` and ``RawPing`` are events as they are.
+``VehicleState``, ``RawPing``, ``Mount`` (a sonar's mounting became known) and ``WaterLevel`` are
+events as they are.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from typing import NamedTuple
 from ..maps import ElevationMap, UpdateReport
 from ..samples import Samples
 from .batching import BatchPolicy
-from .gate import GateSettings, RawPing
+from .gate_settings import GateSettings
 from .odometry import VehicleState
+from .placing import Mount
+from .ranges import RawPing
+from .water import WaterLevel
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,8 @@ class Reset:
 Event = (
     VehicleState
     | RawPing
+    | Mount
+    | WaterLevel
     | Tick
     | MissionState
     | StatesAwaited

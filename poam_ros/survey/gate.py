@@ -1,8 +1,7 @@
 """From raw pings and odometry to placed elevations. Knows no ROS; metres, nanoseconds, radians.
 
 A ping becomes a sample in two steps: its range is judged (REP-117), then it waits until odometry
-brackets its time of measurement, and is placed by interpolation. Where pings are screened, it then
-waits to be judged, and may be held in doubt. Every ping is in exactly one of
+brackets its time of measurement, and is placed by interpolation. Every ping ends in exactly one of
 four heaps, so that always ``received = accepted + held + pending + sum of rejected``.
 """
 
@@ -10,98 +9,37 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ..clock import SECOND, Moment
 from ..geometry import Extent
-from ..samples import MEASURED, Samples
-from ..settings import check, setting
-from .odometry import OdometryBuffer, VehicleState, rotate
+from ..samples import Samples
+from .gate_settings import GateSettings
+from .odometry import OdometryBuffer, VehicleState
+from .placing import MAX_ELEVATION, Mount, mount_of, noise_of, place
+from .ranges import FRAMES, RangeJudge, RawPing
+from .water import Water, WaterLevel
 
 #: The reason by which pings are refused once the mission is done.
 AFTER_MISSION = "after_mission"
-
-
-@dataclass(frozen=True)
-class RawPing:
-    """A range as the sonar reports it: stamp, range, and the limits of validity in metres."""
-
-    stamp_ns: int
-    range: float
-    min_range: float
-    max_range: float
-
-
-def fault_of(ping: RawPing) -> str | None:
-    """Why a range is no measurement (REP-117), or None where it is one."""
-    if ping.min_range <= ping.range <= ping.max_range and math.isfinite(ping.range):
-        return None
-    if math.isnan(ping.range):
-        return "nan"
-    if ping.range == math.inf:
-        return "no_return"
-    # -inf is REP-117's "too close", and lies below every minimum.
-    return "too_close" if ping.range < ping.min_range else "out_of_range"
-
-
-@dataclass(frozen=True)
-class GateSettings:
-    """How pings are placed, and where.
-
-    ``workspace``: None for everywhere. ``capacity``: largest number of waiting pings.
-
-    Raises:
-        InputError: a value is outside its range.
-    """
-
-    margin: float = setting(
-        5.0, "Pings taken farther than this outside the workspace are not used", "m", 0.0, 1e6
-    )
-    range_time_offset: float = setting(
-        0.0,
-        "Time of measurement = stamp of the ping + this; -0.5 for a sonar that stamps 0.5 s late",
-        "s",
-        minimum=-60.0,
-        maximum=60.0,
-        mutable=True,
-    )
-    odometry_timeout: float = setting(
-        1.0,
-        "Longest gap between two odometry messages that positions are interpolated across",
-        "s",
-        minimum=0.01,
-        maximum=60.0,
-        mutable=True,
-    )
-    odometry_wait: float = setting(
-        5.0, "Longest wait of a ping for its odometry, in wall time", "s", 0.1, 600.0, mutable=True
-    )
-    sonar_offset: tuple[float, ...] = setting(
-        (0.0, 0.0, 0.0),
-        "Place of the sonar in the vehicle's frame (x forward, y left, z up); its beam points down",
-        "m",
-        minimum=-100.0,
-        maximum=100.0,
-    )
-    workspace: Extent | None = None
-    capacity: int = 4096
-
-    def __post_init__(self) -> None:
-        check(self)
+#: A placed ping: time of measurement; x, y, z, noise, range and what was applied to it, flat.
+Row = tuple[int, tuple[float, ...]]
 
 
 class PingGate:
     """Takes pings and odometry in any interleaving and hands back placed samples, in order.
 
     ``closed``: the reason by which every ping is refused on arrival, None while pings are taken.
-    ``screened``: whether placed pings are judged before they are accepted (``survey/acceptance``),
-    which counts those that wait for it (``unjudged``) and those in doubt (``held``) here.
+    ``odd``: what was taken although something about it was not: odometry that jumped
+    (``teleport``) or with an impossible covariance, a water level that cannot be one.
+    ``screened``: whether placed pings are judged before they are accepted (``acceptance``), which
+    counts here those that wait for it (``unjudged``) and those in doubt (``held``).
     """
 
-    def __init__(self, settings: GateSettings, screened: bool = False) -> None:
-        self.settings, self.screened = settings, screened
+    def __init__(self, settings: GateSettings) -> None:
+        self.settings, self.screened = settings, False
         self.unjudged = self.held = 0
         self.buffer = OdometryBuffer()
         self.closed: str | None = None
@@ -109,7 +47,12 @@ class PingGate:
         self.accepted = 0
         self.rejected: Counter[str] = Counter()
         self.odometry_rejected: Counter[str] = Counter()
+        self.odd: Counter[str] = Counter()
+        self.water = Water()
+        self._mounts: dict[str, Mount] = {}
+        self._judge = RangeJudge()
         self._waiting: deque[tuple[RawPing, float]] = deque()
+        self._earliest = 0  # no stamp of those that wait is before this one
         self._first = 0  # accepted before the number 0 that is counted from now
 
     @property
@@ -122,47 +65,54 @@ class PingGate:
         """Accepted since the beginning, or since numbers began anew."""
         return self.accepted - self._first
 
-    def counts(self) -> dict[str, int]:
-        """How many pings are where; the first is the sum of the others."""
-        return {
-            "received": self.received,
-            "accepted": self.accepted,
-            "held": self.held,
-            "pending": self.pending,
-            "rejected": sum(self.rejected.values()),
-        }
-
     def add_odometry(self, state: VehicleState) -> str | None:
         """Take one state; return the reason where it is refused (it is counted)."""
         restarts = self.buffer.restarts
-        reason = self.buffer.add(state)
+        reason = self.buffer.add(state, self.settings.max_vehicle_speed)
         if reason is not None:
             self.odometry_rejected[reason] += 1
+        else:
+            self.odd["teleport"] += self.buffer.jumped
+            self.odd["covariance"] += state.odd_variance
         if self.buffer.restarts > restarts:
+            self._judge.clear()
             self._reject_waiting("no_odometry")
         return reason
+
+    def hear(self, event: RawPing | Mount | WaterLevel, now: Moment) -> None:
+        """Take a ping, how a sonar is mounted, or the water's level."""
+        match event:
+            case RawPing():
+                self.add_ping(event, now)
+            case Mount(frame_id):
+                if len(self._mounts) < FRAMES or frame_id in self._mounts:
+                    self._mounts[frame_id] = event
+            case WaterLevel(level):
+                self.odd["water_level"] += not self.water.add(level, now)
 
     def add_ping(self, ping: RawPing, now: Moment) -> None:
         """Take one ping: it is rejected at once, or waits for `take`."""
         self.received += 1
-        reason = self.closed or fault_of(ping)
+        reason = self.closed or self._judge.fault_of(ping, self.settings)
         if reason is not None:
             self.rejected[reason] += 1
             return
         if len(self._waiting) >= self.settings.capacity:
             self._waiting.popleft()
             self.rejected["no_odometry"] += 1
+        earliest = self._earliest if self._waiting else ping.stamp_ns
+        self._earliest = min(earliest, ping.stamp_ns)
         self._waiting.append((ping, now.steady_s))
 
     def take(self, now: Moment) -> Samples:
-        """The samples that can be placed by now, in the order of arrival; where they are screened,
-        they have no numbers yet."""
+        """The samples that can be placed by now, in the order of arrival; without numbers where
+        they are screened."""
         settings, newest = self.settings, self.buffer.newest_ns
         offset_ns = round(settings.range_time_offset * SECOND)
+        if self._all_wait(None if newest is None else newest - offset_ns, now):
+            return Samples.empty()
         area = None if settings.workspace is None else settings.workspace.grown(settings.margin)
-        placed: list[np.ndarray] = []
-        ranges: list[float] = []
-        stamps: list[int] = []
+        rows: list[Row] = []
         still: deque[tuple[RawPing, float]] = deque()
         for ping, since in self._waiting:
             measured = ping.stamp_ns + offset_ns
@@ -172,19 +122,14 @@ class PingGate:
                 else:
                     still.append((ping, since))
                 continue
-            state = self.buffer.at(measured, round(settings.odometry_timeout * SECOND))
-            if state is None:
-                self.rejected["no_odometry"] += 1
-                continue
-            place = self._place(state, ping.range)
-            if area is not None and not area.contains(place[:2]):
-                self.rejected["outside_workspace"] += 1
-                continue
-            placed.append(place)
-            stamps.append(measured)
-            ranges.append(ping.range)
+            row = self._placed(ping, measured, area, now)
+            if isinstance(row, str):
+                self.rejected[row] += 1
+            else:
+                rows.append((measured, row))
         self._waiting = still
-        samples = _unnumbered(placed, stamps, ranges)
+        self._earliest = min((ping.stamp_ns for ping, _ in still), default=0)
+        samples = _unnumbered(rows)
         if not self.screened:
             return self.accept(samples)
         self.unjudged += len(samples)
@@ -195,6 +140,16 @@ class PingGate:
         numbers = np.arange(self.samples, self.samples + len(samples), dtype=np.int64)
         self.accepted += len(samples)
         return replace(samples, number=numbers)
+
+    def counts(self) -> dict[str, int]:
+        """How many pings are where; the first is the sum of the others."""
+        return {
+            "received": self.received,
+            "accepted": self.accepted,
+            "held": self.held,
+            "pending": self.pending,
+            "rejected": sum(self.rejected.values()),
+        }
 
     def finish(self) -> None:
         """The mission is done: what waits and what comes is rejected as ``after_mission``."""
@@ -208,13 +163,54 @@ class PingGate:
     def restart(self) -> None:
         """Time was set back: odometry and waiting pings belong to another time."""
         self.buffer.clear()
+        self._judge.clear()
         self._reject_waiting("no_odometry")
 
-    def _place(self, state: VehicleState, distance: float) -> np.ndarray:
-        body = np.array(self.settings.sonar_offset) + np.array((0.0, 0.0, -distance))
-        norm = math.hypot(*state.quaternion)
-        x, y, z, w = (q / norm for q in state.quaternion)
-        return np.array(state.position) + rotate((x, y, z, w), body)
+    def _all_wait(self, newest_ns: int | None, now: Moment) -> bool:
+        """Whether there is nothing to do for any ping: under a flood each look would cost more."""
+        if not self._waiting:
+            return True
+        ahead = newest_ns is None or self._earliest > newest_ns
+        return ahead and now.steady_s - self._waiting[0][1] <= self.settings.odometry_wait
+
+    def _placed(
+        self, ping: RawPing, stamp_ns: int, area: Extent | None, now: Moment
+    ) -> tuple[float, ...] | str:
+        """A ping's row, or the reason by which it is refused."""
+        settings = self.settings
+        state = self.buffer.at(stamp_ns, round(settings.odometry_timeout * SECOND))
+        if state is None:
+            return "no_odometry"
+        level = self.water.level(settings, now)
+        if level is None:
+            return "water_level_stale"
+        mount = self._mounts.get(ping.frame_id) if settings.base_frame else mount_of(settings)
+        if mount is None:
+            return "no_mount"
+        distance = ping.range * settings.sound_scale
+        point, beam = place(state, mount, distance, level)
+        if area is not None and not area.contains(point[:2]):
+            return "outside_workspace"
+        if not abs(point[2]) <= MAX_ELEVATION:
+            return "wild_elevation"
+        noise = self._noise(ping, state, distance)
+        if isinstance(noise, str):
+            return noise
+        water = settings.sound_speed_assumed, settings.sound_speed, level
+        return *point, noise, ping.range, *water, *beam
+
+    def _noise(self, ping: RawPing, state: VehicleState, distance: float) -> float | str:
+        """What a ping's own noise adds to the model's, in m, or why that is too much."""
+        settings = self.settings
+        if not (settings.ping_noise or settings.max_noise_std or settings.max_position_std):
+            return math.nan
+        variance, limit = state.known_variance, settings.max_position_std
+        if limit and (variance[0] + variance[1]) / 2 > limit * limit:
+            return "position_uncertain"
+        noise = noise_of(settings, ping, variance, distance)
+        if noise == math.inf or (settings.max_noise_std and noise > settings.max_noise_std):
+            return "too_noisy"
+        return noise if settings.ping_noise else math.nan
 
     def _reject_waiting(self, reason: str) -> None:
         if self._waiting:
@@ -222,11 +218,11 @@ class PingGate:
             self._waiting.clear()
 
 
-def _unnumbered(placed: list[np.ndarray], stamps: list[int], ranges: list[float]) -> Samples:
-    if not placed:
+def _unnumbered(rows: list[Row]) -> Samples:
+    if not rows:
         return Samples.empty()
-    points, count = np.array(placed), len(placed)
-    measured = np.full((count, len(MEASURED)), np.nan)
-    measured[:, 0] = ranges
-    number, stamp_ns = np.full(count, -1, dtype=np.int64), np.array(stamps, dtype=np.int64)
-    return Samples(number, stamp_ns, points[:, :2], points[:, 2], np.full(count, np.nan), measured)
+    stamps, values = zip(*rows, strict=True)
+    numbers, table = np.full(len(rows), -1, dtype=np.int64), np.array(values)
+    stamp_ns = np.array(stamps, dtype=np.int64)
+    z, noise_std, distance = table[:, 2:5].T
+    return Samples(numbers, stamp_ns, table[:, :2], z, noise_std, distance, table[:, 5:])

@@ -115,7 +115,7 @@ class Mission:
             samples_left=self.samples_left,
             way_left=self.way_left,
             track=self.track.since(-math.inf),
-            visited=self.track.visited,
+            visited=self.track.visited(),
         )
 
     def locate(self, position: np.ndarray, now: float, measured: float | None = None) -> str | None:

@@ -10,6 +10,10 @@ import numpy as np
 
 from ..clock import SECOND
 
+#: How far from 1 the norm of an attitude may be. Rounding makes 1e-7 of it, and what is farther off
+#: than this is no rotation that somebody rounded but something else in its place.
+NORM_TOLERANCE = 0.1
+
 
 @dataclass(frozen=True)
 class VehicleState:
@@ -18,10 +22,12 @@ class VehicleState:
     Attributes:
         stamp_ns: time.
         position: x, y, z in metres.
-        quaternion: attitude (x, y, z, w), body to map, of unit norm.
+        quaternion: attitude (x, y, z, w), body to map, of about unit norm.
         speed: forward speed, m/s.
         yaw_rate: rad/s.
         frame_id: frame of position and attitude.
+        child_frame_id: frame of the vehicle.
+        variance: of x, y, z, in m^2, as reported; what is not above 0 is unknown.
     """
 
     stamp_ns: int
@@ -30,6 +36,19 @@ class VehicleState:
     speed: float = 0.0
     yaw_rate: float = 0.0
     frame_id: str = "map"
+    variance: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    child_frame_id: str = "base_link"
+
+    @property
+    def known_variance(self) -> tuple[float, float, float]:
+        """The variance of x, y, z; NaN where it is unknown: 0 (as of MAVROS), or no variance."""
+        x, y, z = (v if 0 < v < math.inf else math.nan for v in self.variance)
+        return x, y, z
+
+    @property
+    def odd_variance(self) -> bool:
+        """Whether a variance is none: negative, infinite or NaN."""
+        return not all(0 <= v < math.inf for v in self.variance)
 
     @property
     def yaw(self) -> float:
@@ -75,6 +94,7 @@ class OdometryBuffer:
         self._restart_ns = restart_ns
         self._stamps: list[int] = []
         self._states: list[VehicleState] = []
+        self._jumps: set[int] = set()  # stamps of states that were not reached from those before
         self.restarts = 0
 
     def __len__(self) -> int:
@@ -89,31 +109,44 @@ class OdometryBuffer:
         """Forget every state."""
         self._stamps.clear()
         self._states.clear()
+        self._jumps.clear()
 
-    def add(self, state: VehicleState) -> str | None:
-        """Append a state; return the reason where it is refused, None where it is kept."""
+    @property
+    def jumped(self) -> bool:
+        """Whether the newest state was too far from the one before to be reached."""
+        return bool(self._stamps) and self._stamps[-1] in self._jumps
+
+    def add(self, state: VehicleState, max_speed: float = 0.0) -> str | None:
+        """Append a state; return the reason where it is refused, None where it is kept.
+
+        ``max_speed``: two states that a vehicle of this speed (m/s) could not go between are not
+        interpolated between; 0: there is no such limit.
+        """
         numbers = (*state.position, *state.quaternion)
         if not all(math.isfinite(number) for number in numbers):
             return "not_finite"
-        norm = math.hypot(*state.quaternion)
         # An attitude that nobody filled in (all zero) is no rotation; guessing "level" would place
         # pings wrongly without a word.
-        if norm < 1e-3:
+        if abs(math.hypot(*state.quaternion) - 1) > NORM_TOLERANCE:
             return "invalid_orientation"
         if self._stamps and state.stamp_ns <= self._stamps[-1]:
             if state.stamp_ns > self._stamps[-1] - self._restart_ns:
                 return "duplicate" if state.stamp_ns == self._stamps[-1] else "out_of_order"
             self.clear()
             self.restarts += 1
+        if max_speed and self._states and _speed(self._states[-1], state) > max_speed:
+            self._jumps.add(state.stamp_ns)
         self._stamps.append(state.stamp_ns)
         self._states.append(state)
         if len(self._stamps) > 2 * self._capacity:
+            self._jumps.difference_update(self._stamps[: self._capacity])
             del self._stamps[: self._capacity]
             del self._states[: self._capacity]
         return None
 
     def at(self, stamp_ns: int, max_gap_ns: int) -> VehicleState | None:
-        """The state interpolated to a stamp; None outside the buffer or across too long a gap.
+        """The state interpolated to a stamp; None outside the buffer, across too long a gap, and
+        where the vehicle jumped.
 
         Position linearly; attitude along the chord, normalised (the error against the great circle
         is far below a milliradian for the turns between two odometry messages).
@@ -128,9 +161,14 @@ class OdometryBuffer:
             return None
         a = self._states[after - 1]
         gap = b.stamp_ns - a.stamp_ns
-        if gap > max_gap_ns:
+        if gap > max_gap_ns or b.stamp_ns in self._jumps:
             return None
         return _between(a, b, (stamp_ns - a.stamp_ns) / gap, stamp_ns)
+
+
+def _speed(a: VehicleState, b: VehicleState) -> float:
+    """At least this fast is a vehicle that was in one state and then in the other, m/s."""
+    return math.dist(a.position, b.position) * SECOND / (b.stamp_ns - a.stamp_ns)
 
 
 def _between(a: VehicleState, b: VehicleState, t: float, stamp_ns: int) -> VehicleState:
@@ -143,4 +181,9 @@ def _between(a: VehicleState, b: VehicleState, t: float, stamp_ns: int) -> Vehic
     x, y, z = ((1 - t) * p + t * q for p, q in zip(a.position, b.position, strict=True))
     qx, qy, qz, qw = (q / norm for q in mixed)
     speed, yaw_rate = (1 - t) * a.speed + t * b.speed, (1 - t) * a.yaw_rate + t * b.yaw_rate
-    return VehicleState(stamp_ns, (x, y, z), (qx, qy, qz, qw), speed, yaw_rate, a.frame_id)
+    pairs = zip(a.known_variance, b.known_variance, strict=True)
+    vx, vy, vz = ((1 - t) * p + t * q for p, q in pairs)  # NaN where either is
+    place, attitude, frames = (x, y, z), (qx, qy, qz, qw), (a.frame_id, a.child_frame_id)
+    return VehicleState(
+        stamp_ns, place, attitude, speed, yaw_rate, frames[0], (vx, vy, vz), frames[1]
+    )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ..clock import Moment
+from ..errors import shown
 from ..geometry import Grid
 from ..maps import ElevationMap
 from ..samples import Samples
@@ -28,8 +29,7 @@ from .screening import ScreeningSettings
 if TYPE_CHECKING:
     from ..mapping import BathymetricMapper
 
-NOTHING = Handled()
-NO_SCREENING = ScreeningSettings()
+NOTHING, NO_SCREENING = Handled(), ScreeningSettings()
 
 
 class Session:
@@ -45,7 +45,7 @@ class Session:
         policy: when a batch closes; may be replaced at any time.
         grid: of the maps; None: none are drawn.
         pilot_samples: as above.
-        screening: which pings are doubted; by default none.
+        screening: which pings are doubted.
     """
 
     def __init__(
@@ -102,8 +102,8 @@ class Session:
         match event:
             case VehicleState():
                 return self._add_odometry(event)
-            case RawPing():
-                self.gate.add_ping(event, now)
+            case RawPing() | events.Mount() | events.WaterLevel():
+                self.gate.hear(event, now)
             case events.Tick():
                 return self._place(now)
             case events.MissionState(name):
@@ -174,10 +174,10 @@ class Session:
                     self.acceptance.queue.put_back(fresh, now.ros_ns, hold=True)
             raise
         with self._lock:
-            judged = None if self._resetting else file(now.ros_ns)
+            judged = [] if self._resetting else [file(now.ros_ns)]
         if trouble is not None:
             yield self._learner.failed(trouble, "pings are judged without the map")
-        yield from () if judged is None else (judged,)
+        yield from judged
 
     def _learn(self, batch: Samples, now: Moment, tries: int) -> Iterator[Outcome]:
         """Try a batch; the mission's last one, with all that came since, a few times."""
@@ -221,7 +221,7 @@ class Session:
     def _follow(self, state: str, now: Moment) -> Handled:
         """Do as the mission's state asks."""
         if state not in STATES:
-            text = f"mission/state: expected one of {', '.join(STATES)}, got '{state}'"
+            text = f"mission/state: expected one of {', '.join(STATES)}, got '{shown(state)}'"
             return Handled(note=Note("unknown_state", text))
         previous, self.mission_state = self.mission_state, state
         self._awaited = True

@@ -11,7 +11,7 @@ from ..geometry import Extent
 
 
 class Track:
-    """Where the vehicle was, and when. Bounded, however long the mission is.
+    """Where the vehicle was, and when: bounded, however long the mission is.
 
     Args:
         workspace: places in it, or near it, are remembered to the end.
@@ -30,7 +30,7 @@ class Track:
         side = float(workspace.size.max())
         self._lower, self._square = workspace.lower, side / self.SQUARES
         self._about = workspace.grown(self.MARGIN * side)
-        self._visited: dict[tuple[int, ...], np.ndarray] = {}
+        self._visited: dict[tuple[int, ...], tuple[float, float, float]] = {}
         self._last: np.ndarray | None = None
         self.length = 0.0
 
@@ -50,14 +50,18 @@ class Track:
         self._last = position
         if self._about.contains(position):
             square = np.floor((position - self._lower) / self._square).astype(int)
-            self._visited.setdefault(tuple(square.tolist()), position)
+            self._visited.setdefault(tuple(square.tolist()), places[-1])
 
     def since(self, time_s: float) -> np.ndarray:
         """The newest places after a time in s, newest last [K, 2]."""
         later = [place[1:] for place in self._newest if place[0] > time_s]
         return np.array(later, dtype=float).reshape(-1, 2)
 
-    @property
-    def visited(self) -> np.ndarray:
-        """One place of every square of the workspace that the vehicle was in [K, 2]."""
-        return np.array(list(self._visited.values()), dtype=float).reshape(-1, 2)
+    def around(self, time_s: float) -> tuple[np.ndarray, np.ndarray]:
+        """The newest places after a time in s, and all up to it, thinned out: [K, 2] each."""
+        return self.since(time_s), self.visited(time_s)
+
+    def visited(self, until_s: float = math.inf) -> np.ndarray:
+        """One place of every square of the workspace that the vehicle was in by a time [K, 2]."""
+        places = [place[1:] for place in self._visited.values() if place[0] <= until_s]
+        return np.array(places, dtype=float).reshape(-1, 2)

@@ -18,7 +18,14 @@ GOOD = {"environments": {"sea": "seamounts"}, "methods": ["poam"]}
 
 @pytest.mark.parametrize(
     ("name", "runs"),
-    [("paper", 160), ("ablation", 240), ("robustness", 400), ("results", 60), ("smoke", 8)],
+    [
+        ("paper", 160),
+        ("ablation", 240),
+        ("robustness", 400),
+        ("results", 60),
+        ("planners", 160),
+        ("smoke", 8),
+    ],
 )
 def test_shipped_configurations(name, runs):
     sweep = read_sweep(find_sweep(name))
@@ -27,6 +34,7 @@ def test_shipped_configurations(name, runs):
     if name != "smoke":
         assert sweep.base.max_samples == 5000
         assert len(sweep.environments) == (2 if name == "results" else 4)
+    if name not in ("smoke", "planners"):
         assert all(e.preparation == "paper" for e in sweep.environments.values())
 
 
@@ -119,6 +127,11 @@ def test_methods_with_kernels_and_the_order_of_runs(tmp_path):
         ({"methods": ["poam:"]}, r"methods\[0\]: .*got ''"),
         ({"methods": [5]}, r"methods\[0\]: expected text, got 5"),
         ({"model": {"num_inducing": 1.5}}, r"model\.num_inducing: expected an integer from 2"),
+        ({"planning": {"lanes": 3}}, r"planning\.lanes: unknown to these planners"),
+        (
+            {"planners": ["path-entropy"], "planning": {"exploration": -1}},
+            r"planning\.exploration: expected a number from 0",
+        ),
         ({"sonar": {"rate": "fast"}}, r"sonar\.rate: expected a number"),
         ({"sonar": 3}, "sonar: expected a mapping"),
     ],
@@ -223,3 +236,14 @@ def test_wrong_options(options, expected, tmp_path, monkeypatch, capsys):
 def test_no_such_configuration(name, capsys):
     assert main(["benchmark", name]) == 2
     assert f"{name}: no such file" in capsys.readouterr().err
+
+
+def test_every_planner_gets_its_own_options(tmp_path):
+    path = tmp_path / "sweep.yaml"
+    planners = ["max-entropy", "path-entropy", "random"]
+    given = {"planners": planners, "planning": {"exploration": 0.5, "candidates": 7}}
+    path.write_text(yaml.safe_dump({**GOOD, **given}))
+    missions = {run.mission.planner: run.mission for run in read_sweep(path).runs()}
+    assert missions["max-entropy"].planner_options.candidates == 7
+    assert missions["path-entropy"].planner_options.exploration == 0.5
+    assert missions.keys() == set(planners)

@@ -99,12 +99,19 @@ def test_pilots_follow_their_generator(name):
     assert np.array_equal(path, PILOTS[name](SQUARE, generator(6))) == (name != "random")
 
 
-@pytest.mark.parametrize("name", ["bezier", "lawnmower"])
+@pytest.mark.parametrize("name", ["bezier", "lawnmower", "diagonal"])
 def test_fixed_pilots_fit_the_workspace(name, workspace):
     """The same fractions of the width and height in a workspace of any shape."""
     unit = PILOTS[name](Extent(0, 1, 0, 1), generator())
     path = PILOTS[name](workspace, generator())
     np.testing.assert_allclose((path - workspace.lower) / workspace.size, unit, atol=1e-7)
+
+
+def test_the_diagonal_begins_where_missions_do_and_is_short(workspace):
+    path = PILOTS["diagonal"](workspace, generator())
+    np.testing.assert_array_equal(path[0], start_pose(workspace)[:2])
+    np.testing.assert_allclose(path.mean(0), workspace.centre)
+    assert path_length(path) < 0.6 * path_length(bezier_pilot(workspace, generator()))
 
 
 @pytest.mark.parametrize("lanes", [2, 3, 4, 7])

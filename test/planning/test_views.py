@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from poam_ros.errors import InputError
 from poam_ros.geometry import Extent, Grid
+from poam_ros.mapping import BathymetricMapper, ModelSettings
 from poam_ros.maps import ElevationMap, Predicted
 from poam_ros.planning.planners import MaxEntropyOptions, Situation, max_entropy
 from poam_ros.planning.views import GridView, ModelView, discount_visited
+from poam_ros.world.terrain import load_terrain
 
 NOWHERE = np.empty((0, 2))
 GRID = Grid.nodes(Extent(0, 20, 0, 20), 21, 21)
@@ -27,7 +30,9 @@ def a_map(variance, lengthscale=3.0, mean=0.0):
 
 def test_a_grid_view_interpolates():
     east = GRID.points[:, 0].reshape(GRID.shape)
-    seen = GridView(a_map(1 + east, mean=-2 * east), NOWHERE).predict(np.array([[2.5, 7.3]]))
+    seen = GridView(a_map(1 + east, mean=-2 * east), NOWHERE, NOWHERE).predict(
+        np.array([[2.5, 7.3]])
+    )
     np.testing.assert_allclose(seen.variance, [3.5])
     np.testing.assert_allclose(seen.mean, [-5.0])
 
@@ -36,15 +41,20 @@ def test_a_grid_view_discounts_the_track():
     variance = np.full(GRID.shape, 9.0)
     variance[0, 0] = 5.0
     points = np.array([[0.0, 0.0], [10.0, 10.0], [12.0, 10.0]])
-    seen = GridView(a_map(variance), np.array([[10.0, 10.0]])).predict(points)
-    np.testing.assert_allclose(seen.variance, [5, 5, 5 + 4 * (1 - math.exp(-4 / 9))])
+    seen = GridView(a_map(variance), np.array([[10.0, 10.0]]), NOWHERE).predict(points)
+    np.testing.assert_allclose(seen.variance, [5, 5, 5 + 4 * 2 / 3])
 
 
 @pytest.mark.parametrize("lengthscale", [None, math.nan, math.inf, 0.0, -1.0])
-def test_without_a_lengthscale_nothing_is_discounted(lengthscale):
-    view = GridView(a_map(4.0, lengthscale), np.array([[10.0, 10.0]]))
-    seen = view.predict(np.array([[10.0, 10.0], [3.0, 3.0]]))
-    np.testing.assert_array_equal(seen.variance, [4.0, 4.0])
+def test_without_a_lengthscale_the_nearest_old_ping_says_how_far_a_new_one_reaches(lengthscale):
+    variance = np.full(GRID.shape, 4.0)
+    variance[0, 0] = 1.0
+    new, points = np.array([[10.0, 10.0]]), np.array([[0.0, 0.0], [10.0, 10.0], [13.0, 10.0]])
+    view = GridView(a_map(variance, lengthscale), new, np.array([[19.0, 10.0]]))
+    np.testing.assert_allclose(view.predict(points).variance, [1, 1, 1 + 3 * 3 / 6])
+    # With no old ping either, nothing is known of it.
+    view = GridView(a_map(variance, lengthscale), new, NOWHERE)
+    np.testing.assert_array_equal(view.predict(points).variance, [1, 4, 4])
 
 
 @pytest.mark.parametrize("hole", [math.nan, math.inf, -math.inf])
@@ -56,7 +66,7 @@ def test_holes_in_a_map_neither_warn_nor_are_chosen(hole):
     lengthscale = np.full(GRID.shape, 3.0)
     lengthscale[5:8, 5:8] = hole
     published = ElevationMap(GRID, variance, variance, {"lengthscale": lengthscale})
-    view = GridView(published, np.array([[4.0, 4.0], [15.0, 3.0]]))
+    view = GridView(published, np.array([[4.0, 4.0], [15.0, 3.0]]), np.array([[6.0, 6.0]]))
     situation = Situation(np.array([5.0, 5.0]), Extent(0, 20, 0, 20))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -68,7 +78,7 @@ def test_holes_in_a_map_neither_warn_nor_are_chosen(hole):
 
 
 def test_a_map_of_nothing_is_unusable_but_silent():
-    view = GridView(a_map(math.nan), np.array([[4.0, 4.0]]))
+    view = GridView(a_map(math.nan), np.array([[4.0, 4.0]]), NOWHERE)
     situation = Situation(np.array([5.0, 5.0]), Extent(0, 20, 0, 20))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -95,28 +105,66 @@ def test_a_model_view_asks_once_for_exactly_the_points(noise):
 # --- Places visited since the map ---
 
 
-def test_discount_is_that_of_one_observation_of_a_gaussian_kernel():
-    points = np.array([[0.0, 0.0], [2.0, 0.0], [50.0, 0.0]])
-    variance, lengthscale = np.array([9.0, 5.0, 9.0]), np.array([4.0, 4.0, 4.0])
-    after = discount_visited(variance, points, lengthscale, np.array([[0.0, 0.0], [-9.0, 0.0]]))
-    floor = 5.0  # the smallest of the map
-    left = 1 - np.exp(-np.array([0.0, 4.0, 2500.0]) / 16)
-    np.testing.assert_allclose(after, floor + (variance - floor) * left)
+def test_variance_grows_with_the_distance_to_the_nearest_ping():
+    points = np.array([[0.0, 0.0], [2.0, 0.0], [3.0, 0.0], [50.0, 0.0]])
+    variance = np.array([9.0, 9.0, 9.0, 5.0])
+    old, new = np.array([[6.0, 0.0]]), np.array([[0.0, 0.0], [-9.0, 0.0]])
+    after = discount_visited(variance, points, np.full(4, 100.0), new, old)
+    # 6, 4, 3 and 44 m from the old ping; 0, 2, 3 and 50 m from the new ones.
+    np.testing.assert_allclose(after, [5, 5 + 4 * 2 / 4, 9, 5])
+    short = discount_visited(variance, points, np.full(4, 2.5), new, old)
+    np.testing.assert_allclose(short, [5, 5 + 4 * 2 / 2.5, 9, 5])
+
+
+@pytest.mark.parametrize("method", ["nngp", "poam"])
+def test_the_discount_foresees_what_the_model_will_say(method):
+    """Much better than a map taken as it is, for a track through a gap between lanes."""
+    workspace = Extent(-30, 30, -30, 30)
+    rng = np.random.default_rng(0)
+    lanes = [np.column_stack((np.linspace(-30, 30, 150), np.full(150, y))) for y in (-30, -10, 10)]
+    old, new = np.concatenate(lanes), lanes[0][::3] + (0, 30)
+
+    terrain = load_terrain("jacksboro")
+
+    def elevation(xy):
+        return terrain.elevation_at(xy) + rng.normal(0, 1, len(xy))
+
+    given = {"nngp": {"first_steps": 100, "early_steps": 0}, "poam": {"num_inducing": 150}}
+    mapper = BathymetricMapper(workspace, ModelSettings.of({"method": method, **given[method]}), 0)
+    mapper.update(old, elevation(old))
+    if method == "poam":
+        mapper.train(300)
+    published = mapper.map(Grid.cells(workspace, 1.0))
+    points = published.grid.points
+    stale, seen = published.variance.ravel(), GridView(published, new, old).predict(points).variance
+    learned = replace(mapper.settings.options, **{"nngp": {}, "poam": {"steps": 0}}[method])
+    again = BathymetricMapper(workspace, replace(mapper.settings, options=learned), 0)
+    again.restore(mapper.state())
+    again.update(new, elevation(new))
+    after = again.predict(points).variance
+    changed = np.abs(np.log(after / stale)) > 0.1
+    assert changed.mean() > 0.1
+
+    def error(variance):
+        return np.abs(np.log(variance / after))[changed].mean()
+
+    assert error(seen) < 0.6 * error(stale)
 
 
 def test_without_places_nothing_is_discounted():
     variance = np.array([3.0, np.nan, -1.0])
     points, lengthscale = np.zeros((3, 2)), np.ones(3)
-    assert discount_visited(variance, points, lengthscale, NOWHERE) is variance
+    assert discount_visited(variance, points, lengthscale, NOWHERE, NOWHERE) is variance
 
 
 def test_unusable_variances_do_not_become_the_floor():
     variance = np.array([4.0, np.nan, -np.inf, -2.0, 1.0])
     points = np.zeros((5, 2))
-    after = discount_visited(variance, points, np.ones(5), np.zeros((1, 2)))
+    after = discount_visited(variance, points, np.ones(5), np.zeros((1, 2)), NOWHERE)
     np.testing.assert_array_equal(after, [1.0, np.nan, -np.inf, -2.0, 1.0])
     broken = np.full(3, np.nan)
-    assert np.isnan(discount_visited(broken, points[:3], np.ones(3), np.zeros((1, 2)))).all()
+    after = discount_visited(broken, points[:3], np.ones(3), np.zeros((1, 2)), NOWHERE)
+    assert np.isnan(after).all()
 
 
 def test_a_stale_map_does_not_keep_the_vehicle_where_it_has_just_been():
@@ -124,7 +172,7 @@ def test_a_stale_map_does_not_keep_the_vehicle_where_it_has_just_been():
     track = np.column_stack((np.linspace(0, 10, 40), np.full(40, 10.0)))
     situation, rng = Situation(track[-1], Extent(0, 20, 0, 20)), np.random.default_rng(0)
     heavy, published = MaxEntropyOptions(distance_weight=5.0), MaxEntropyOptions()
-    [stays] = max_entropy(GridView(stale, NOWHERE), situation, heavy, rng)
-    [leaves] = max_entropy(GridView(stale, track), situation, published, rng)
+    [stays] = max_entropy(GridView(stale, NOWHERE, NOWHERE), situation, heavy, rng)
+    [leaves] = max_entropy(GridView(stale, track, NOWHERE), situation, published, rng)
     assert np.linalg.norm(stays - track[-1]) < 1
     assert np.linalg.norm(leaves - track, axis=1).min() > 3

@@ -17,12 +17,13 @@ pytest.importorskip("rclpy")
 pytest.importorskip("torch")
 
 from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import Transform
 from heard import status_values
 from nav_msgs.msg import OccupancyGrid, Odometry
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import PointCloud2, Range
-from std_msgs.msg import Float64MultiArray, String, UInt64
+from std_msgs.msg import Float64, Float64MultiArray, String, UInt64
 from std_srvs.srv import Trigger
 from toy import Toy, ToyOptions
 from visualization_msgs.msg import MarkerArray
@@ -74,6 +75,7 @@ class Vehicle(Node):
     def _keep_status(self, message):
         if values := status_values(message, "mapper"):
             self.got["level"].append(message.status[0].level)
+            self.got["text"].append(message.status[0].message)
             self.got["status"].append(values)
 
     def connected(self):
@@ -345,6 +347,67 @@ def test_odometry_in_another_frame(pair, eventually):
     p.vehicle.drive(5, frame="/map")
     eventually(lambda: p.gate.accepted == 5)
     assert p.gate.rejected["no_odometry"] == 5
+
+
+def test_odometry_in_a_frame_that_moves_with_the_vehicle(pair, eventually):
+    p = pair()
+    p.vehicle.drive(5, frame="dvl_link")
+    eventually(lambda: p.gate.odometry_rejected["body_frame"] == 6)
+    assert p.mapper.refusals.counts["body_frame"] == 6
+    what = "odometry is in a frame that moves with the vehicle"
+    eventually(lambda: what in p.vehicle.got["text"], what="no ERROR of the frame")
+
+
+def test_water_levels_move_the_ground_and_pause_it_when_they_stop(pair, eventually, ros):
+    p = pair(water_level_timeout=0.5, sound_speed=1470.0)
+    v = p.vehicle
+    levels = v.create_publisher(Float64, "water_level", 10)
+    eventually(levels.get_subscription_count, what="no discovery")
+
+    def pings(count):
+        for _ in range(count):
+            v.locate()
+            v.ping(v.t, 50.0)
+            v.t += SECOND
+        eventually(lambda: settled(p, v.t // SECOND) and p.gate.pending == 0)
+
+    pings(3)
+    levels.publish(Float64(data=math.nan))
+    eventually(lambda: p.gate.odd["water_level"] == 1)
+    levels.publish(Float64(data=1.25))
+    eventually(lambda: p.gate.water.level(p.gate.settings, p.mapper._now()) == 1.25)
+    pings(3)
+    found = p.session.everything()
+    np.testing.assert_allclose(found.z, [51.0] * 3 + [52.25] * 3, atol=1e-12)
+    assert found.range.tolist() == [50.0] * 6
+    eventually(
+        lambda: "pings are refused: no water level comes" in v.got["text"], what="no warning"
+    )
+    pings(4)
+    assert p.gate.rejected == {"water_level_stale": 4} and p.gate.accepted == 6
+
+
+def test_mounting_and_noise_come_with_the_messages(pair, eventually):
+    p = pair(base_frame="base_link", ping_noise=True, slope=0.5)
+    v, tree = p.vehicle, {}
+    v.drive(4)
+    eventually(lambda: settled(p, 4) and p.gate.rejected["no_mount"] == 4)
+    assert p.mapper.refusals.counts["no_mount"] == 1  # asked for once a second
+    # tf2 is not here: what it would find is put in its place.
+    p.mapper._frames.look_up = lambda target, source: tree[target, source]
+    tree["base_link", "sonar_link"] = mount = Transform()
+    mount.translation.z = -2.0
+    mount.rotation.y = mount.rotation.w = math.sqrt(0.5)
+    time.sleep(1.1)
+    v.locate()
+    state = VehicleState(v.t + SECOND // 10, (1.0, 2.0, DEPTH), variance=(4.0, 4.0, 3.0))
+    v.odom.publish(write_odometry(state))
+    v.range.publish(write_range(RawPing(state.stamp_ns, 50.0, 1.0, 100.0), field_of_view=0.0))
+    eventually(lambda: p.gate.accepted == 1)
+    samples = p.session.everything()
+    np.testing.assert_allclose(samples.xy, [[1.0, 2.0]], atol=1e-9)
+    np.testing.assert_allclose(samples.z, [DEPTH - 2 - 50])
+    np.testing.assert_allclose(samples.noise_std, [2.0])  # of z 3, of the place 0.25 * 4
 
 
 def test_odd_stamps_fill_no_log(pair, eventually):

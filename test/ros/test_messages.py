@@ -145,8 +145,25 @@ def test_odometry_round_trip():
     assert message.child_frame_id == "base_link"
     assert messages.read_odometry(message) == sent
     assert messages.read_odometry(message).yaw == pytest.approx(0.7)
-    message.header.frame_id = "/odom"
-    assert messages.read_odometry(message).frame_id == "odom"
+    message.header.frame_id, message.child_frame_id = "/odom", "/dvl_link"
+    read = messages.read_odometry(message)
+    assert (read.frame_id, read.child_frame_id) == ("odom", "dvl_link")
+
+
+def test_variances_of_odometry_are_those_of_x_y_and_z():
+    message = messages.write_odometry(VehicleState(STAMP, (0.0, 0.0, 0.0)))
+    assert messages.read_odometry(message).variance == (0.0, 0.0, 0.0)
+    message.pose.covariance = np.arange(36.0) - 1
+    assert messages.read_odometry(message).variance == (-1.0, 6.0, 13.0)
+
+
+def test_endless_frames_are_cut():
+    message = messages.write_odometry(VehicleState(STAMP, (0.0, 0.0, 0.0)))
+    message.header.frame_id = message.child_frame_id = "/" + "ß" * 100_000
+    read = messages.read_odometry(message)
+    assert read.frame_id == read.child_frame_id == "ß" * messages.LONGEST_FRAME
+    ping = messages.write_range(RawPing(STAMP, 1.0, 0.5, 100.0), frame_id="x" * 100_000)
+    assert messages.read_range(ping).frame_id == "x" * messages.LONGEST_FRAME
 
 
 @pytest.mark.parametrize("distance", [12.5, math.inf, -math.inf, math.nan])
@@ -156,6 +173,10 @@ def test_range_round_trip(distance):
     ping = messages.read_range(message)
     assert ping.range == distance or math.isnan(distance) == math.isnan(ping.range)
     assert (ping.stamp_ns, ping.min_range, ping.max_range) == (STAMP, 0.5, 100.0)
+    message.header.frame_id, message.variance = "/dvl_link", 0.25
+    ping = messages.read_range(message)
+    assert (ping.frame_id, ping.variance) == ("dvl_link", 0.25)
+    assert ping.field_of_view == pytest.approx(0.05) and math.isnan(ping.confidence)
 
 
 def test_goal_and_path():

@@ -24,8 +24,10 @@ from rclpy.time import Time
 from poam_ros.clock import SECOND
 from poam_ros.ros.messages import yaw_to_quaternion
 from poam_ros.ros.outgoing import Outgoing
-from poam_ros.ros.transforms import FrameChanger, transformed
+from poam_ros.ros.transforms import FrameChanger, Mounts, mounted, transformed
+from poam_ros.survey.gate_settings import GateSettings
 from poam_ros.survey.odometry import VehicleState, rotate
+from poam_ros.survey.placing import mount_of
 from poam_ros.world.simulation import Simulation
 from poam_ros.world.terrain import load_terrain
 from poam_ros.world.vehicle import Pose
@@ -49,7 +51,7 @@ def state():
 @pytest.fixture
 def tf2(monkeypatch):
     module = ModuleType("tf2_ros")
-    module.made = []
+    module.made, module.tree = [], {}
 
     class TransformException(Exception):
         pass
@@ -71,9 +73,10 @@ def tf2(monkeypatch):
             # A time of 0 asks for the latest; a timeout would sleep in the callback.
             assert isinstance(time, Time) and time.nanoseconds == 0
             assert timeout == NO_WAIT
-            if (target_frame, source_frame) != ("map", "odom"):
+            known = {("map", "odom"): quarter_turn(), **module.tree}
+            if (target_frame, source_frame) not in known:
                 raise LookupException(f'"{source_frame}" passed to lookupTransform does not exist')
-            return SimpleNamespace(transform=quarter_turn())
+            return SimpleNamespace(transform=known[target_frame, source_frame])
 
     class TransformListener:
         def __init__(self, buffer, node, *, spin_thread=False, qos=None, static_qos=None):
@@ -169,6 +172,100 @@ def test_reason_where_there_is_no_tf2(state, monkeypatch):
     frames = FrameChanger("node", "map")
     assert frames.into_map(state) is None
     assert "tf2_ros is not installed" in frames.reason
+
+
+@pytest.mark.parametrize(
+    ("frame", "child"),
+    [
+        ("base_link", "base_link"), ("dvl_link", ""), ("auv1/dvl_link", "auv1/base_link"),
+        ("base_footprint", "base_link"), ("vehicle", "vehicle"), ("ned", "ned"),
+    ],
+)  # fmt: skip
+def test_odometry_in_a_frame_that_moves_with_the_vehicle_is_refused_by_name(tf2, frame, child):
+    frames = FrameChanger("node", "map")
+    tf2.tree["map", frame] = quarter_turn()  # tf2 would take it for a fixed one
+    state = VehicleState(1, (1.0, 2.0, 3.0), frame_id=frame, child_frame_id=child)
+    assert frames.into_map(state) is None and frames.fault == "body_frame"
+    assert f"'{frame}', which moves with the vehicle" in frames.reason
+
+
+@pytest.mark.parametrize(("frame", "child"), [("odom", "base_link"), ("odom", ""), ("map", "map")])
+def test_odometry_in_a_fixed_frame_is_taken(tf2, frame, child):
+    state = VehicleState(1, (1.0, 2.0, 3.0), frame_id=frame, child_frame_id=child)
+    assert FrameChanger("node", "map").into_map(state).frame_id == "map"
+
+
+@pytest.mark.parametrize("frame", ["", "ß" * 100_000, "a\nb", "\u202e"])
+def test_odd_frames_are_refused_in_a_short_line(tf2, frame):
+    frames = FrameChanger("node", "map")
+    assert frames.into_map(VehicleState(1, (0.0, 0.0, 0.0), frame_id=frame)) is None
+    assert frames.fault == "wrong_frame"
+    assert frames.reason.isascii() and "\n" not in frames.reason and len(frames.reason) < 400
+
+
+DOWN = (0.0, math.sqrt(0.5), 0.0, math.sqrt(0.5))
+
+
+def mount_transform(turn=DOWN):
+    transform = Transform()
+    transform.translation.x, transform.translation.z = 1.5, -0.2
+    r = transform.rotation
+    r.x, r.y, r.z, r.w = turn
+    return transform
+
+
+def test_mounts_are_told_when_they_are_new(tf2):
+    said = []
+    mounts = Mounts(FrameChanger("node", "map"), "base_link", lambda *words: said.append(words))
+    assert mounts.news("sonar_link", 0.0) is None  # not there yet
+    assert said == [("no_mount", said[0][1])] and "'sonar_link' to 'base_link'" in said[0][1]
+    tf2.tree["base_link", "sonar_link"] = mount_transform()
+    assert mounts.news("sonar_link", 0.5) is None  # asked a moment ago
+    mount = mounts.news("sonar_link", 1.5)
+    assert (mount.frame_id, mount.offset) == ("sonar_link", (1.5, 0.0, -0.2))
+    np.testing.assert_allclose(mount.beam, (0, 0, -1), atol=1e-12)
+    assert mounts.news("sonar_link", 3.0) is None  # the same
+    tf2.tree["base_link", "sonar_link"].translation.x = 1.6
+    assert mounts.news("sonar_link", 4.5).offset[0] == 1.6
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize(
+    ("turn", "words"),
+    [
+        ((0.0, 0.0, 0.0, 1.0), "does not point down"),  # the beam is the x axis: it looks ahead
+        ((0.0, 0.0, 0.0, 0.0), "does not point down"),
+        ((math.nan, 0.0, 0.0, 1.0), "does not point down"),
+    ],
+)
+def test_a_mount_whose_beam_does_not_point_down_is_none(tf2, turn, words):
+    said = []
+    mounts = Mounts(FrameChanger("node", "map"), "base_link", lambda *all: said.append(all))
+    tf2.tree["base_link", "sonar_link"] = mount_transform(turn)
+    assert mounts.news("sonar_link", 0.0) is None
+    assert words in said[0][1]
+
+
+def test_mounts_are_not_asked_for_without_a_base_and_not_of_endless_frames(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tf2_ros", None)
+    said = []
+    none = Mounts(FrameChanger("node", "map"), "", lambda *words: said.append(words))
+    assert none.news("sonar_link", 0.0) is None and not said
+    mounts = Mounts(FrameChanger("node", "map"), "base_link", lambda *words: said.append(words))
+    for i in range(100):
+        assert mounts.news(f"sonar{i}", 0.0) is None
+    assert [words for _, words in said[:16]] == ["tf2_ros is not installed"] * 16
+    assert all("more than 16 sonars" in words for _, words in said[16:]) and len(said) == 100
+    assert len(mounts._asked) == 16
+
+
+def test_the_simulators_own_mount_is_that_of_the_parameters(tf2, ros):
+    simulation = Simulation(load_terrain("seamounts"), start=Pose(3.0, -2.0, 0.5))
+    Outgoing(ros(Node, node_name="simulated"), simulation, "map", 0.1)
+    mount = mounted("sonar_link", tf2.sent[1][1].transform)
+    given = mount_of(GateSettings())
+    assert mount.offset == given.offset
+    np.testing.assert_allclose(mount.beam, given.beam, atol=1e-15)
 
 
 def test_the_broadcast_tree_is_that_of_rep_105_with_a_beam_that_points_down(tf2, ros):

@@ -9,8 +9,12 @@ import pytest
 
 from poam_ros.clock import SECOND, Moment
 from poam_ros.geometry import Extent
-from poam_ros.survey.gate import GateSettings, PingGate, RawPing, fault_of
+from poam_ros.samples import Samples
+from poam_ros.survey.gate import GateSettings, PingGate, RawPing
 from poam_ros.survey.odometry import OdometryBuffer, VehicleState, multiply, rotate
+from poam_ros.survey.placing import Mount
+from poam_ros.survey.ranges import fault_of
+from poam_ros.survey.water import WaterLevel
 
 
 def seconds(value):
@@ -129,9 +133,10 @@ def test_attitude_is_interpolated_the_short_way_round():
     np.testing.assert_allclose(middle.quaternion, roll(0.2), atol=1e-12)
 
 
-def test_unnormalised_attitude_is_only_a_direction():
+@pytest.mark.parametrize("scale", [0.95, 1 + 1e-6, 1.09])
+def test_an_attitude_of_about_unit_norm_is_normalised(scale):
     gate = PingGate(GateSettings())
-    gate.add_odometry(state(0.0, quaternion=tuple(3 * q for q in roll(math.pi / 2))))
+    gate.add_odometry(state(0.0, quaternion=tuple(scale * q for q in roll(math.pi / 2))))
     gate.add_ping(ping(0.0, 7.0), at(0.0))
     np.testing.assert_allclose(take(gate, 0.0), [[0.0, 7.0, 0.0]], atol=1e-12)
 
@@ -143,6 +148,9 @@ def test_unnormalised_attitude_is_only_a_direction():
         (state(0.5), "out_of_order"),
         (state(2.0, x=math.nan), "not_finite"),
         (state(2.0, quaternion=(0.0, 0.0, 0.0, 0.0)), "invalid_orientation"),
+        (state(2.0, quaternion=(0.0, 0.0, 0.0, 0.85)), "invalid_orientation"),
+        (state(2.0, quaternion=(0.0, 0.0, 3.0, 3.0)), "invalid_orientation"),
+        (state(2.0, quaternion=(0.0, 0.0, 1e200, 1e200)), "invalid_orientation"),
         (state(2.0, quaternion=(math.inf, 0.0, 0.0, 1.0)), "not_finite"),
     ],
 )
@@ -164,6 +172,11 @@ def test_time_set_back_starts_the_buffer_again():
     gate.add_ping(ping(0.25), at(0.0))
     assert take(gate, 0.0)[0, 0] == pytest.approx(0.25)
     assert gate.buffer.restarts == 1
+    gate.add_odometry(state(100.0))
+    gate.add_odometry(state(0.0))
+    gate.add_odometry(state(0.5, x=0.5))
+    gate.add_ping(ping(0.25), at(0.0))  # a bag that begins anew brings no duplicates
+    assert len(take(gate, 0.0)) == 1
 
 
 def test_buffer_is_bounded():
@@ -230,3 +243,115 @@ def test_yaw():
     yaw = 2.5
     heading = VehicleState(0, (0.0, 0.0, 0.0), (0.0, 0.0, math.sin(yaw / 2), math.cos(yaw / 2)))
     assert heading.yaw == pytest.approx(yaw)
+
+
+def test_no_ping_is_placed_across_a_jump():
+    gate = PingGate(GateSettings(max_vehicle_speed=3.0))
+    for t, x in ((0.0, 0.0), (0.1, 0.2), (0.2, 50.0), (0.3, 50.2)):
+        assert gate.add_odometry(state(t, x)) is None
+    for t in (0.05, 0.1, 0.15, 0.2, 0.25):
+        gate.add_ping(ping(t), at(0.0))
+    np.testing.assert_allclose(take(gate)[:, 0], [0.1, 0.2, 50.0, 50.1])
+    assert gate.odd["teleport"] == 1 and gate.rejected == {"no_odometry": 1}
+    # Without a limit positions are interpolated as they come.
+    gate = PingGate(GateSettings())
+    gate.add_odometry(state(0.0))
+    gate.add_odometry(state(0.1, 50.0))
+    gate.add_ping(ping(0.05), at(0.0))
+    assert take(gate)[0, 0] == 25.0 and not +gate.odd
+
+
+def test_jumps_are_forgotten_with_their_states():
+    buffer = OdometryBuffer(capacity=10)
+    for i in range(1000):
+        buffer.add(state(i, x=100.0 * i), 3.0)
+        assert len(buffer._jumps) <= 20
+    assert buffer.at(seconds(999), SECOND) is not None
+    assert buffer.at(seconds(998.5), SECOND) is None
+
+
+def test_a_flood_is_bounded_and_placed_once_odometry_comes():
+    gate = PingGate(GateSettings(capacity=500))
+    for i in range(5000):  # 1 kHz
+        gate.add_ping(ping(100 + 0.001 * i, 10 + 0.001 * i), at(0.001 * i))
+        assert len(take(gate, 0.001 * i)) == 0 and gate.pending <= 500
+    assert gate.rejected == {"no_odometry": 4500}
+    gate.add_odometry(state(104.4))
+    gate.add_odometry(state(105.0))
+    assert len(take(gate, 5.0)) == 500
+
+
+@pytest.mark.parametrize("stamp", [0, -1, -(2**62), 2**62, 10**30])
+def test_stamps_that_are_none_do_no_harm(stamp):
+    gate = PingGate(GateSettings(odometry_wait=1.0))
+    for t in (100.0, 100.1):
+        gate.add_odometry(state(t))
+    gate.add_ping(RawPing(stamp, 10.0, 1.0, 100.0), at(0.0))
+    gate.add_ping(ping(100.05), at(0.0))
+    assert len(take(gate, 0.0)) == 1
+    take(gate, 1.5)
+    assert gate.rejected == {"no_odometry": 1} and gate.pending == 0
+
+
+WILD = [0.0, -0.0, 1.0, -1.0, 1e-300, 1e30, 1.7e308, -1.7e308, math.inf, -math.inf, math.nan]
+
+
+def odd_event(rng, t):
+    """Anything that a driver might send at about this time, in s."""
+
+    def number(usual):
+        return float(rng.choice(WILD)) if rng.uniform() < 0.1 else usual
+
+    jitter = rng.choice([0.0, 0.0, rng.normal(0, 0.05), rng.normal(0, 5.0), -t, 1e9])
+    stamp = seconds(t + jitter)
+    frame = str(rng.choice(["sonar_link", "", "ß" * 3000, "a/b\n\x00", f"f{rng.integers(1000)}"]))
+    kind = rng.uniform()
+    if kind < 0.45:
+        turn = tuple(number(q) for q in (0.0, 0.0, math.sin(t), math.cos(t)))
+        position = (number(math.sin(t)), number(0.5), number(50.0))
+        variance = (number(0.0), number(1.0), number(0.1))
+        return VehicleState(stamp, position, turn, variance=variance)
+    if kind < 0.9:
+        distance = round(number(rng.uniform(1, 40)), 1)
+        more = {"field_of_view": number(0.1), "variance": number(0.0), "confidence": number(70.0)}
+        return RawPing(stamp, distance, number(0.0), number(100.0), frame, **more)
+    if kind < 0.95:
+        return Mount(frame, (0.1, 0.0, -0.3), (0.0, 0.0, -1.0))
+    return WaterLevel(number(0.3))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_whatever_comes_is_counted_once_and_what_is_accepted_is_finite(seed):
+    rng = np.random.default_rng(seed)
+    settings = GateSettings(
+        workspace=Extent(-40, 40, -40, 40), capacity=50, odometry_wait=1.0, repeat_window=0.1,
+        min_confidence=50.0, min_range=0.5, max_range=35.0, max_vehicle_speed=20.0,
+        base_frame="base_link" if seed % 2 else "", ping_noise=True, slope=0.5, range_noise_std=0.1,
+        max_noise_std=3.0, max_position_std=2.0, water_level_timeout=10.0,
+    )  # fmt: skip
+    gate, twin, accepted = PingGate(settings), PingGate(settings), []
+    event = odd_event(rng, 200)
+    for step in range(4000):
+        now = Moment(step * SECOND // 100, step / 100)
+        if rng.uniform() > 0.05:  # otherwise the last one comes again
+            event = odd_event(rng, 200 + step / 100)
+        for each in (gate, twin):
+            if isinstance(event, VehicleState):
+                each.add_odometry(event)
+            else:
+                each.hear(event, now)
+        samples, again = gate.take(now), twin.take(now)
+        for one, other in zip(samples.arrays, again.arrays, strict=True):
+            np.testing.assert_array_equal(one, other)
+        accepted.append(samples)
+        assert gate.received == gate.accepted + gate.pending + sum(gate.rejected.values())
+        assert gate.pending <= 50
+    samples = Samples.joined(accepted)
+    assert len(samples) == gate.accepted > 100
+    for array in (samples.xy, samples.z, samples.noise_std, samples.range, samples.applied):
+        assert np.isfinite(array).all()
+    assert (samples.noise_std <= 3.0).all() and np.abs(samples.xy).max() <= 45.0
+    assert {
+        "nan", "no_return", "too_close", "out_of_range", "low_confidence", "duplicate",
+        "no_odometry",
+    } <= set(gate.rejected)  # fmt: skip

@@ -291,5 +291,5 @@ def test_a_situation_knows_what_can_still_be_driven():
     assert situation.way_left == pytest.approx(40 * mission.track.length / 60)
     assert situation.samples_left == 40
     assert situation.turning_radius == pytest.approx(CAPTURE_RADIUS / 2)
-    np.testing.assert_array_equal(situation.visited, mission.track.visited)
+    np.testing.assert_array_equal(situation.visited, mission.track.visited())
     assert make().way_left == math.inf

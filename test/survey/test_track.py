@@ -26,16 +26,16 @@ def test_newest_places_are_bounded_and_visited_ones_stay():
     track, rng = Track(SQUARE), np.random.default_rng(0)
     drive(track, rng.uniform(-30, 30, (30_000, 2)))
     assert len(track.since(-np.inf)) == Track.NEWEST
-    assert 9000 < len(track.visited) <= 100**2
+    assert 9000 < len(track.visited()) <= 100**2
     drive(track, [(-29.9, 29.9)] * 3, begin=1e6)
-    squares = {tuple(place) for place in np.floor((track.visited + 30) / 0.6).tolist()}
-    assert len(squares) == len(track.visited)
+    squares = {tuple(place) for place in np.floor((track.visited() + 30) / 0.6).tolist()}
+    assert len(squares) == len(track.visited())
 
 
 def test_places_far_outside_are_not_remembered_to_the_end():
     track = Track(SQUARE)
     drive(track, [(1e6 + k, 0) for k in range(50)])
-    assert len(track.visited) == 0
+    assert len(track.visited()) == 0
     assert len(track.since(-np.inf)) == 50
 
 
@@ -64,3 +64,11 @@ def test_a_clock_set_back_takes_back_the_places_it_saw():
     track.add(1.0, np.array([7.0, 0.0]))
     track.add(2.0, np.array([8.0, 0.0]))
     assert track.since(1.5).tolist() == [[8, 0]]
+
+
+def test_places_around_a_time_are_parted_by_it():
+    track = Track(SQUARE)
+    drive(track, [(k, 0) for k in range(10)])
+    since, before = track.around(3.5)
+    np.testing.assert_array_equal(since[:, 0], range(4, 10))
+    np.testing.assert_array_equal(before[:, 0], range(4))

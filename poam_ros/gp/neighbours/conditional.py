@@ -77,7 +77,10 @@ def gradient(kernel: Kernel, sites: Sites, left_out: Tensor, neighbours: Tensor)
     with torch.enable_grad():
         system = _system(learned, sites, sites.x[left_out], neighbours)
         mean, variance, jitter = _with_gradient(system, kernel.mean_precision)
-        loss = log_loss(sites.y[left_out], mean, variance + noise * sites.noise[left_out]).mean()
+        variance = variance + noise * sites.noise[left_out]
+        if sites.own is not None:
+            variance = variance + sites.own[left_out]
+        loss = log_loss(sites.y[left_out], mean, variance).mean()
         dF, dexponent, dnoise = torch.autograd.grad(loss, leaves)
     return Gradient(loss.item(), dF, dexponent.item(), dnoise.item(), jitter)
 
@@ -115,6 +118,8 @@ def _system(kernel: Kernel, sites: Sites, x: Tensor, neighbours: Tensor) -> _Sys
     k = near.shape[1]
     mask = present.unsqueeze(-1) * present.unsqueeze(-2)
     own = kernel.noise * sites.noise[near] * present + (1 - present)
+    if sites.own is not None:
+        own = own + sites.own[near] * present
     K = whole[:, :k, :k] * mask + torch.diag_embed(own)
     return _System(K, whole[:, :k, k] * present, whole[:, k, k], sites.y[near] * present, present)
 

@@ -44,18 +44,19 @@ class PlainIndex(Places):
             for site, bucket in enumerate(((part * side + rows) * side + columns).tolist(), first):
                 buckets[bucket].append(site)
 
-    def spread(self, x: Tensor, k: int, pool: int, share: Share, but: Tensor | None) -> Tensor:
+    def spread(self, x: Tensor, k: int, pool: int, share: Share, beyond: Tensor | None) -> Tensor:
         """For each x [N, 2], k of its ``pool`` nearest sites [N, k], -1 where there are no more.
 
         Dealt round the octants about it: the nearest of each, then the second of each, ... and of
-        the last round the nearest. Only sites of the share, and without the site ``but`` [N].
+        the last round the nearest. Only sites of the share whose squared distance is larger than
+        ``beyond`` [N].
         """
-        points, skip = x.numpy(), np.full(len(x), -1) if but is None else but.numpy()
+        points, least = x.numpy(), np.full(len(x), -1.0) if beyond is None else beyond.numpy()
         found = np.full((len(x), k), -1, dtype=np.int64)
         cells = self._cell(points, share.level)
         for cell in np.unique(cells, axis=0):
             own = np.flatnonzero((cells == cell).all(1))
-            near, squared = self._nearest(points[own], skip[own], cell, pool, share)
+            near, squared = self._nearest(points[own], least[own], cell, pool, share)
             found[own] = _deal(self._x[near] - points[own, None], near, squared, k)
         return torch.from_numpy(found)
 
@@ -64,7 +65,7 @@ class PlainIndex(Places):
         return np.clip((x + 1.0) * (0.5 * cells), 0, cells - 1).astype(np.int64)
 
     def _nearest(
-        self, points: np.ndarray, skip: np.ndarray, cell: np.ndarray, pool: int, share: Share
+        self, points: np.ndarray, least: np.ndarray, cell: np.ndarray, pool: int, share: Share
     ) -> tuple[np.ndarray, np.ndarray]:
         """The nearest sites of queries in one cell, by distance and number, and the squares of
         their distances (infinite where there are no more), both [n, pool]."""
@@ -73,7 +74,7 @@ class PlainIndex(Places):
             low, high = np.maximum(cell - reach, 0), np.minimum(cell + reach, cells - 1)
             sites = self._among(low, high, share)
             squared = np.square(self._x[sites] - points[:, None]).sum(-1)
-            squared[sites == skip[:, None]] = np.inf
+            squared[squared <= least[:, None]] = np.inf
             order = np.argsort(squared, axis=1, kind="stable")[:, :pool]
             squared = np.take_along_axis(squared, order, 1)
             # Beyond the border of the grid nothing is missed: its sites lie in the border cells.

@@ -40,6 +40,8 @@ def joint_covariance(kernel: Kernel, sites: Sites, x: Tensor, neighbours: Tensor
     g, here = kernel.exponent, sites.x[near]
     K = covariance(here, at_sites, here, at_sites, g, same=True) + trend
     K.diagonal().add_(kernel.noise * sites.noise[near])
+    if sites.own is not None:
+        K.diagonal().add_(sites.own[near])
     cross = covariance(here, at_sites, x, at_x, g) + trend
     prior = covariance(x, at_x, x, at_x, g, same=True) + trend
     L, jitter = cholesky(K, "covariance of the neighbours")

@@ -66,7 +66,7 @@ class NeighbourGP:
         generator = self._trainer.generator.get_state()
         self.extra_jitter = 0.0
         try:
-            self._store.append(Dataset(_here(new.X), _here(new.y)))
+            self._store.append(_dataset(new.X, new.y, new.noise))
             stored = perf_counter()
             steps = self._steps(first=count == 0)
             loss = self._train(steps)
@@ -191,6 +191,7 @@ class NeighbourGP:
             {
                 "X": data.X,
                 "y": data.y,
+                "noise": data.noise,
                 "learned": learned,
                 "generator": self._trainer.generator.get_state(),
                 "extra_jitter": self.extra_jitter,
@@ -200,7 +201,7 @@ class NeighbourGP:
     def restore(self, state: ModelState) -> None:
         """Go on from a state of a model that was built alike, bit for bit."""
         tree = state.tree
-        self._store.restore(Dataset(tree["X"], tree["y"]))
+        self._store.restore(_dataset(tree["X"], tree["y"], tree["noise"]))
         self._learned, self._kernel = Learned(**tree["learned"]), None
         self._trainer.generator.set_state(tree["generator"])
         self.extra_jitter = tree["extra_jitter"]
@@ -213,6 +214,10 @@ def build(options: NeighbourOptions, seed: int, device: torch.device) -> Neighbo
         for s in np.random.SeedSequence(seed).generate_state(2)
     )
     return NeighbourGP(options, network, training)
+
+
+def _dataset(X: Tensor, y: Tensor, noise: Tensor | None) -> Dataset:
+    return Dataset(_here(X), _here(y), None if noise is None else _here(noise))
 
 
 def _here(X: Tensor) -> Tensor:

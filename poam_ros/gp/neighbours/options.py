@@ -45,19 +45,23 @@ class NeighbourOptions:
         1 / 64, "Smallest share of the pings that left-out ones are seen from", minimum=1e-6,
         maximum=1.0,
     )  # fmt: skip
+    gap_share: float = setting(
+        0.5, "Share of the training steps that leave out all pings round each left-out one, as far "
+        "as the map's places are from theirs", minimum=0.0, maximum=1.0,
+    )  # fmt: skip
     hidden: int = setting(64, "Width of the network's two hidden layers", minimum=1, maximum=1024)
     lattice: int = setting(
         24, "Cells a side of the lattice that the network is evaluated on", minimum=1, maximum=512
     )
     weight_penalty: float = setting(
-        0.3, "Penalty on the network's squared weights, over the pings", minimum=0.0, maximum=1e6
+        0.3, "Penalty on the network's squared weights, over the places", minimum=0.0, maximum=1e6
     )
     field_penalty: float = setting(
-        60.0, "Penalty on the variances of log amplitude and log lengthscale over the workspace, "
-        "over the pings", minimum=0.0, maximum=1e6,
+        200.0, "Penalty on the variances of log amplitude and log lengthscale over the workspace, "
+        "over the places", minimum=0.0, maximum=1e6,
     )  # fmt: skip
     anisotropy_penalty: float = setting(
-        100.0, "Penalty on the squared anisotropy, over the pings", minimum=0.0, maximum=1e6
+        60.0, "Penalty on the squared anisotropy, over the places", minimum=0.0, maximum=1e6
     )
     mean_precision: float = setting(
         0.05, "Precision of the unknown local mean", minimum=1e-6, maximum=1e6

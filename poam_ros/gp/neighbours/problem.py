@@ -18,11 +18,12 @@ CROWDED = 8
 @dataclass(frozen=True)
 class Sites:
     """Where there are data: x [S, 2], targets y [S], and their noise in units of the learned one
-    [S] (1: as learned)."""
+    [S] (1: as learned). own [S]: variance of noise beside that; None where no site has any."""
 
     x: Tensor
     y: Tensor
     noise: Tensor
+    own: Tensor | None = None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 BETAS, EPSILON = (0.9, 0.99), 1e-8
 #: A step's share of the others holds at least so many times the neighbours.
 FEWEST = 2
+#: About as many sites, on average, may lie in the gap about a left-out one: a search passes them.
+MOST_IN_GAP = 256
 
 
 @dataclass(frozen=True)
@@ -92,36 +95,52 @@ class Trainer:
         Raises:
             CholeskyError: a matrix is beyond repair.
         """
-        options, sites = self.options, store.sites
-        left_out, share = self._draw(len(store))
-        near = store.spread(sites.x[left_out], options.neighbours, options.pool, share, left_out)
+        options, sites, independent = self.options, store.sites, store.occupied
+        left_out, share, beyond = self._draw(store)
+        near = store.spread(sites.x[left_out], options.neighbours, options.pool, share, beyond)
         parts = self.layout.split(learned.theta)
         network = evaluate(parts, self._nodes)
         kernel = self._kernel(parts, network.F)
         found = gradient(kernel, sites, left_out, near)
-        found.F.add_(self._penalty(network.F, len(store.pings)))
-        total = self._by_theta(learned.theta, network, found, len(store.pings))
+        found.F.add_(self._penalty(network.F, independent))
+        total = self._by_theta(learned.theta, network, found, independent)
         return learned.stepped(total, self._rates, options.averaging), found.loss, found.jitter
 
-    def _draw(self, sites: int) -> tuple[Tensor, Share]:
-        """Left-out sites, with replacement, and the share of the others that they are seen from.
-
-        log-uniform: from all the others only the spacing along a track is learned, from few only
-        that between tracks.
-        """
-        options = self.options
+    def _draw(self, store: SiteStore) -> tuple[Tensor, Share, Tensor]:
+        """Left-out sites [n], with replacement, the share of the others that they are seen from,
+        and the squared distances [n] beyond which."""
+        options, sites = self.options, len(store)
         count = max(1, min(options.left_out, sites // 3))
         left_out = torch.randint(sites, (count,), generator=self.generator)
-        size, start, part = torch.rand(3, generator=self.generator, dtype=torch.float64).tolist()
+        way, size, start, part = self._uniform(4).tolist()
+        if way < options.gap_share:
+            beyond = self._gaps(store, count)
+            return left_out, _thinned(store, beyond.mean().item(), part), beyond
         least = min(1.0, max(options.least_share, FEWEST * options.neighbours / sites))
-        # As if all that are left out were left out for each of them.
+        # log-uniform: from all the others only the spacing along a track is learned. As if all
+        # that are left out were left out for each of them.
         share = (1 - count / sites) * least**size
         level = 0
         while level + 1 < LEVELS and share <= 0.25 ** (level + 1):
             level += 1
-        return left_out, Share(start, share * 4**level, level, int(part * 4**level))
+        thin = Share(start, share * 4**level, level, int(part * 4**level))
+        return left_out, thin, torch.zeros(count, dtype=torch.float64)
 
-    def _penalty(self, F: Tensor, pings: int) -> Tensor:
+    def _gaps(self, store: SiteStore, count: int) -> Tensor:
+        """The squares of the distances of random places to their nearest sites [count].
+
+        A left-out site with none so near is predicted across such a gap as the map's places are
+        (nearest-neighbour distance matching: Mila et al. 2022).
+        """
+        low, high = store.box
+        places = low + (high - low) * self._uniform(count, 2)
+        nearest = store.spread(places, 1, 1).squeeze(1)
+        return (store.sites.x[nearest] - places).square().sum(-1)
+
+    def _uniform(self, *shape: int) -> Tensor:
+        return torch.rand(shape, generator=self.generator, dtype=torch.float64)
+
+    def _penalty(self, F: Tensor, independent: int) -> Tensor:
         """The gradient [G * G, 4] of the fields' penalties: the variances over the nodes of log s
         and log l, and the mean |u, w|^2.
 
@@ -130,14 +149,16 @@ class Trainer:
         planner ever looks.
         """
         options = self.options
-        scale = 2.0 / (pings * len(F))
+        scale = 2.0 / (independent * len(F))
         varying, anisotropic = F.split(2, dim=1)
         return torch.cat([
             scale * options.field_penalty * (varying - varying.mean(0)),
             scale * options.anisotropy_penalty * anisotropic,
         ], dim=1)  # fmt: skip
 
-    def _by_theta(self, theta: Tensor, network: Evaluated, found: Gradient, pings: int) -> Tensor:
+    def _by_theta(
+        self, theta: Tensor, network: Evaluated, found: Gradient, independent: int
+    ) -> Tensor:
         """The gradient of the penalised loss by theta [P]."""
         parts = self.layout.split(theta)
         g, log_noise = exponent(parts), parts["log_noise"].exp()
@@ -147,5 +168,15 @@ class Trainer:
             [*(p.flatten() for p in pieces), found.noise * log_noise, logit.reshape(1)]
         )
         count = self.layout.weights
-        total[:count].add_(theta[:count], alpha=2 * self.options.weight_penalty / pings)
+        total[:count].add_(theta[:count], alpha=2 * self.options.weight_penalty / independent)
         return total
+
+
+def _thinned(store: SiteStore, squared: float, part: float) -> Share:
+    """Everything, or so small a part that few sites are within gaps of this mean squared radius."""
+    low, high = store.box
+    within = len(store) * math.pi * squared / max(float((high - low).prod()), 1e-12)
+    level = 0
+    while level + 1 < LEVELS and within > MOST_IN_GAP * 4**level:
+        level += 1
+    return Share(0.0, 1.0, level, int(part * 4**level))

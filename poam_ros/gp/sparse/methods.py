@@ -20,6 +20,7 @@ class Method:
     train_first: q(u) follows the learned hyperparameters and Z at once. Otherwise the E-step comes
         before the M-step, as in the paper's variational EM.
     constant_time: whether an update costs the same whatever the number of data so far.
+    own_noise: whether a ping's own noise is taken into account; otherwise it is refused.
     """
 
     select: str
@@ -29,6 +30,7 @@ class Method:
     learns: frozenset[str] = frozenset()
     train_first: bool = False
     constant_time: bool = True
+    own_noise: bool = False
 
     @property
     def bounded_time(self) -> bool:
@@ -41,9 +43,9 @@ _Z, _Q, _ZQ = frozenset({"Z"}), frozenset({"q"}), frozenset({"Z", "q"})
 #: The rows of the paper's tables, figures and appendix, by name.
 METHODS: dict[str, Method] = {
     # The paper's method, with all data in its terms (FULL) and in its choice of Z too (PAM)
-    "poam": Method("pivoted_from_old_and_new", "update_poam"),
-    "full": Method("pivoted_from_old_and_new", "update_full", constant_time=False),
-    "pam": Method("pivoted_from_all", "update_full", constant_time=False),
+    "poam": Method("pivoted_from_old_and_new", "update_poam", own_noise=True),
+    "full": Method("pivoted_from_old_and_new", "update_full", constant_time=False, own_noise=True),
+    "pam": Method("pivoted_from_all", "update_full", constant_time=False, own_noise=True),
     # Batch methods, fitted again with every batch
     "sgpr": Method(
         "pivoted_from_all", "update_full", "collapsed_elbo", train_first=True, constant_time=False

@@ -30,7 +30,7 @@ def elbo_loss(
 ) -> Tensor:
     """The negative mini-batch ELBO per datum (Eqs. 8 and 9): mean loss + KL[q(u) || p(u)] / N.
 
-    Differentiable in Kuu, Kuf, kff and noise; m and S are constants. (Z is where Kuu and Kuf
+    Differentiable in Kuu, Kuf, kff, noise and y; m and S are constants. (Z is where Kuu and Kuf
     are differentiated further.)
 
     Args:
@@ -126,11 +126,12 @@ class _Elbo(torch.autograd.Function):
         dKuu.diagonal().mul_(0.5)
         dKuf = X.add_(A, alpha=-h)
         dnoise = noise.new_tensor(0.5 / s2 - 0.5 * quadratic / s2**2)
-        ctx.save_for_backward(dKuu, dKuf, kff.new_full((B,), h), dnoise)
+        ctx.save_for_backward(dKuu, dKuf, kff.new_full((B,), h), dnoise, -g)
         return fit + kl / num_data
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, G: Tensor) -> tuple[Tensor | None, ...]:
-        dKuu, dKuf, dkff, dnoise = ctx.saved_tensors
-        return G * dKuu, G * dKuf, G * dkff, G * dnoise, *[None] * 4
+        dKuu, dKuf, dkff, dnoise, dy = ctx.saved_tensors
+        dy = G * dy if ctx.needs_input_grad[4] else None
+        return G * dKuu, G * dKuf, G * dkff, G * dnoise, dy, *[None] * 3

@@ -99,9 +99,15 @@ class OnlineSparseGP:
         """One epoch: choose Z, update q(u), then a few steps on the hyperparameters.
 
         Raises:
+            ValueError: the data have noise of their own, and the method cannot take it.
             CholeskyError: if a matrix is beyond repair. After any exception the model stands as
                 before the call.
         """
+        if new.noise is not None and not self.recipe.own_noise:
+            raise ValueError(
+                "OnlineSparseGP.update: this method cannot take noise of its own per target, "
+                "expected a Dataset without"
+            )
         before = self.state()
         self.model.extra_jitter = 0.0
         try:

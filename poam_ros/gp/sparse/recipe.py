@@ -21,6 +21,7 @@ class Recipe:
     train: Train
     learns: frozenset[str]
     train_first: bool
+    own_noise: bool
 
     @classmethod
     def of(cls, method: Method) -> Recipe:
@@ -32,4 +33,5 @@ class Recipe:
             getattr(training, method.train),
             method.learns,
             method.train_first,
+            method.own_noise,
         )

@@ -15,6 +15,7 @@ from .bounds import OldData, PseudoData, marginal_likelihood_loss, online_elbo_l
 from .mstep import MStep
 from .objectives import elbo_loss, whitened_elbo_loss
 from .variational import cross_covariance
+from .weights import shrunk
 
 #: L-BFGS-B has converged when an iteration gains less than this, relatively.
 CONVERGED = 1e-5
@@ -28,7 +29,11 @@ def minibatch_elbo(step: MStep) -> Tensor:
     model, batch = step.model, step.draw()
     assert model.q is not None
     Kuu, Kuf, kff = step.covariances(batch.X)
-    return elbo_loss(Kuu, Kuf, kff, model.noise, batch.y, model.q, len(step.data), model.factorise)
+    noise, rest = model.noise, (model.q, len(step.data), model.factorise)
+    if batch.noise is None:
+        return elbo_loss(Kuu, Kuf, kff, noise, batch.y, *rest)
+    pings = shrunk(batch, Kuf, kff, noise)
+    return elbo_loss(Kuu, pings.Kuf, pings.kff, noise, pings.y, *rest) + pings.loss
 
 
 def whitened_elbo(step: MStep) -> Tensor:

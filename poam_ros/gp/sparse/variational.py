@@ -13,6 +13,7 @@ from ..linalg.blas import symm, trsm
 from ..linalg.factors import Factor, add_jitter, reversed_cholesky, solve_posdef, whitened
 from .inducing import Inducing
 from .model import Posterior, SparseGP
+from .weights import stale, weighed
 
 #: Data whose covariance with Z is held at once when all of them are summed over.
 CHUNK = 2048
@@ -49,6 +50,9 @@ class Epoch:
     Z [M, D]; Kuu [M, M] with jitter, and its factor L; the terms that the method accumulates;
     pseudo: L^T S^-1 m and L^T (S^-1 - Kuu^-1) L, which is all that q(u) says beyond the prior, as
     pseudo data (SSGP). None where q(u) was learned.
+
+    weighed_at: the noise variance by which pings that have noise of their own were weighed in the
+    terms (see ``weights``); None where no ping has any.
     """
 
     Z: Tensor
@@ -56,6 +60,7 @@ class Epoch:
     factor: Factor
     terms: DataTerms | None = None
     pseudo: DataTerms | None = None
+    weighed_at: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -128,16 +133,23 @@ def projection(old: Epoch, inducing: Inducing, jitter: float) -> Tensor:
 def update_poam(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
     """POAM (Sec. IV-C): project the old data terms, add the new, close the form.
 
-    The terms hold no noise: the present noise weighs old and new data alike.
+    The terms hold no noise: the present noise weighs old and new data alike. Where pings have noise
+    of their own, the terms hold their weights beside each other (``weights``), which were right for
+    the noise then: when it has changed too much, all data are summed once more.
     """
-    old, inducing = evidence.old, evidence.inducing
-    terms = DataTerms.of(inducing.Kuf, evidence.new.y)
+    old, inducing, noise = evidence.old, evidence.inducing, model.noise.detach()
+    weighed_at = None if old is None else old.weighed_at
+    if stale(noise, weighed_at, evidence.data):
+        return update_full(model, evidence)
+    terms = DataTerms.of(*weighed(evidence.new, inducing.Kuf, noise))
     if old is not None:
         assert old.terms is not None
         terms = old.terms.projected(projection(old, inducing, model.jitter)) + terms
     Kuu, factor = _prior(model, inducing)
-    q, pseudo = closed_form(factor, terms, model.noise.detach(), model)
-    return Epoch(inducing.Z, Kuu, factor, terms, pseudo), q
+    q, pseudo = closed_form(factor, terms, noise, model)
+    if weighed_at is None and evidence.new.noise is not None:
+        weighed_at = noise
+    return Epoch(inducing.Z, Kuu, factor, terms, pseudo, weighed_at), q
 
 
 def update_poam_first_twice(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
@@ -183,17 +195,17 @@ def update_ssgp(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
 
 def update_full(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
     """From all data so far (Eqs. 6 and 7), in O(N M^2)."""
-    inducing, data = evidence.inducing, evidence.data
+    inducing, data, noise = evidence.inducing, evidence.data, model.noise.detach()
     kernel, Z = model.kernel, inducing.Z
     parts = (slice(start, start + CHUNK) for start in range(0, len(data), CHUNK))
     terms = None
     for part in parts:
-        new = DataTerms.of(kernel.forward(Z, data.X[part]), data.y[part])
+        new = DataTerms.of(*weighed(data[part], kernel.forward(Z, data.X[part]), noise))
         terms = new if terms is None else terms + new
     assert terms is not None
     Kuu, factor = _prior(model, inducing)
-    q, pseudo = closed_form(factor, terms, model.noise.detach(), model)
-    return Epoch(Z, Kuu, factor, terms, pseudo), q
+    q, pseudo = closed_form(factor, terms, noise, model)
+    return Epoch(Z, Kuu, factor, terms, pseudo, None if data.noise is None else noise), q
 
 
 def keep_learned(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from nav_msgs.msg import Odometry
 from rclpy.clock import JumpThreshold, TimeJump
 from rclpy.duration import Duration
-from rclpy.event_handler import SubscriptionEventCallbacks, UnsupportedEventTypeError
 from sensor_msgs.msg import Range
-from std_msgs.msg import Float64MultiArray, String, UInt64
+from std_msgs.msg import Float64, Float64MultiArray, String, UInt64
 from std_srvs.srv import Trigger
 
 from ...clock import SECOND, Moment
@@ -28,14 +26,16 @@ from ...survey.batching import TimedBatches
 from ...survey.opening import gate_settings, open_session
 from ...survey.refusals import Refusals
 from ...survey.session import Session
+from ...survey.water import level_fault
 from ..diagnostics import map_report, mapper_status
 from ..map_topics import MapTopics
 from ..messages import bare_frame, read_odometry, read_range, write_report
 from ..parameters import MAPPER
 from ..qos import KEPT, LATCHED, SENSOR_READ
-from ..running import run_node, subscribe
+from ..running import run_node
+from ..sensing import Sensors
 from ..shell import NodeShell
-from ..transforms import FrameChanger
+from ..transforms import FrameChanger, Mounts
 
 # The model's thread and the callbacks share the interpreter. At Python's 5 ms a callback that
 # waits for its turn a few times takes longer than the sensors' period.
@@ -59,10 +59,10 @@ class MapperNode(NodeShell):
         """Make the model and what is said of it; torch is loaded here."""
         super().configure()
         values, self.frame_id = self.values, bare_frame(self.values.frame_id)
-        self.lost: Counter[str] = Counter()
-        self.lost_lately = 0  # since the diagnostics before
+        self._sensors = Sensors(self, self._on_heard)
         self._faults = Refusals(self.get_logger().error)
         self._frames = FrameChanger(self, self.frame_id)
+        self._mounts = Mounts(self._frames, values.base_frame, self.refusals.add)
         self.held.callback(self._frames.close)
         self._results = Results(values.output)
         if not MODELS[values.method].bounded_time:
@@ -106,8 +106,9 @@ class MapperNode(NodeShell):
         self._hear(events.SettingsChanged(gate_settings(values), batches, values["pilot_samples"]))
 
     def _listen(self) -> None:
-        self._sensor("odom", Odometry, self._on_odometry)
-        self._sensor("sonar/range", Range, self._on_range)
+        self._sensors.listen("odom", Odometry, self._on_odometry)
+        self._sensors.listen("sonar/range", Range, self._on_range)
+        self.create_subscription(Float64, "water_level", self._on_level, SENSOR_READ)
         self._states = self.create_subscription(String, "mission/state", self._on_state, LATCHED)
         backwards = JumpThreshold(
             min_forward=None, min_backward=Duration(nanoseconds=-SECOND), on_clock_change=False
@@ -117,21 +118,6 @@ class MapperNode(NodeShell):
         )
         self.held.callback(jump.unregister)
         self.create_service(Trigger, "~/reset", self._on_reset)
-
-    def _sensor(self, topic: str, kind: type, callback: Callable[[Any], None]) -> None:
-        def count_lost(status: Any) -> None:
-            self.lost[topic] += status.total_count_change
-            self.lost_lately += status.total_count_change
-
-        options = {"event_callbacks": SubscriptionEventCallbacks(message_lost=count_lost)}
-        for more in (options, {}):
-            try:
-                subscribe(self, kind, topic, callback, SENSOR_READ, self._on_heard, **more)
-                return
-            except UnsupportedEventTypeError:
-                self.get_logger().warning(
-                    f"this middleware does not tell of messages lost on {topic}"
-                )
 
     def _now(self) -> Moment:
         return Moment(self.now_ns, time.monotonic())
@@ -148,11 +134,21 @@ class MapperNode(NodeShell):
     def _on_odometry(self, message: Odometry) -> None:
         state = self._frames.into_map(read_odometry(message))
         if state is None:
-            self.refusals.add("wrong_frame", self._frames.reason)
-        self._hear(events.OdometryRefused("wrong_frame") if state is None else state)
+            self.refusals.add(self._frames.fault, self._frames.reason)
+        self._hear(events.OdometryRefused(self._frames.fault) if state is None else state)
 
     def _on_range(self, message: Range) -> None:
-        self._hear(read_range(message))
+        ping = read_range(message)
+        mount = self._mounts.news(ping.frame_id, time.monotonic())
+        if mount is not None:
+            self._hear(mount)
+        self._hear(ping)
+
+    def _on_level(self, message: Float64) -> None:
+        fault = level_fault(message.data)
+        if fault:
+            self.refusals.add("water_level", fault)
+        self._hear(events.WaterLevel(message.data))
 
     def _on_heard(self) -> None:
         self._hear(events.Tick())
@@ -178,10 +174,10 @@ class MapperNode(NodeShell):
             awaited = self.count_publishers(self._states.topic_name) > 0
             self._hear(events.StatesAwaited(awaited))
         self._hear(events.Tick())
-        lost, bounds = (self.lost, self.lost_lately), self.topics.bounds
+        lost, bounds = (self._sensors.lost, self._sensors.lost_lately), self.topics.bounds
         status = mapper_status(self.session, self._now(), self.thread.alive, *lost, bounds)
         self.report(*status)
-        self.lost_lately = 0
+        self._sensors.lost_lately = 0
 
     def _publish_samples(self) -> None:
         self._samples.publish(UInt64(data=self.session.samples))

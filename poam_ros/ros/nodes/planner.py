@@ -148,7 +148,7 @@ class PlannerNode(NodeShell):
         """The next waypoints by the latest map; None, and a warning, where the map allows none."""
         latest, mission, planner = self.latest_map, self.mission, PLANNERS[self.values.planner]
         assert latest is not None
-        view = GridView(latest, mission.track.since(latest.stamp_ns / SECOND))
+        view = GridView(latest, *mission.track.around(latest.stamp_ns / SECOND))
         situation = mission.situation(self._yaw, self.values.max_speed)
         try:
             options: Any = instance(planner.options, vars(self.values))

@@ -88,11 +88,16 @@ def test_without_neighbours_it_is_the_prior():
     torch.testing.assert_close(found.variance, s.square() + 1 / kernel.mean_precision)
 
 
+def without(left_out):
+    """Beyond which distance, squared, lie all the others."""
+    return torch.zeros(len(left_out), dtype=torch.float64)
+
+
 @pytest.mark.usefixtures("backend")
 def test_gradient_is_that_through_the_solve():
     kernel, sites = rough_kernel(), sites_at(scattered(200, 2).X)
     left_out = torch.tensor([3, 50, 3, 120, 7, 8, 9, 10, 199, 0, 77])
-    near = indexed(sites.x).spread(sites.x[left_out], 24, 96, Share(0.1, 0.8), left_out)
+    near = indexed(sites.x).spread(sites.x[left_out], 24, 96, Share(0.1, 0.8), without(left_out))
     near[2, 4:] = -1
     leaves = [t.clone().requires_grad_() for t in (kernel.F, kernel.exponent, kernel.noise)]
     learned = Kernel(*leaves, kernel.lengths, kernel.mean_precision)
@@ -117,7 +122,7 @@ def test_gradient_where_lengthscales_are_held_and_where_there_is_no_anisotropy()
     F[::2, 2:] = 0.0
     kernel = Kernel(F, kernel.exponent, kernel.noise, LENGTHS, 0.05)
     sites, left_out = sites_at(scattered(100, 2).X), torch.arange(20)
-    near = indexed(sites.x).spread(sites.x[left_out], 24, 96, EVERYTHING, left_out)
+    near = indexed(sites.x).spread(sites.x[left_out], 24, 96, EVERYTHING, without(left_out))
     leaf = F.clone().requires_grad_()
     learned = Kernel(leaf, kernel.exponent, kernel.noise, LENGTHS, 0.05)
     losses = []
@@ -153,7 +158,7 @@ def test_compiled_equals_torch(seed, monkeypatch):
     x = torch.cat([2 * scattered(60, 9).X, torch.tensor([[50.0, 0.0], [0.0, -1e6]]).double()])
     near = indexed(sites.x).spread(x, 24, 96, EVERYTHING, None)
     left_out = torch.arange(0, 500, 7)
-    others = indexed(sites.x).spread(sites.x[left_out], 24, 96, Share(0.5, 0.3), left_out)
+    others = indexed(sites.x).spread(sites.x[left_out], 24, 96, Share(0.5, 0.3), without(left_out))
     compiled = condition(kernel, sites, x, near), gradient(kernel, sites, left_out, others)
     monkeypatch.setattr(conditional.native, "usable", lambda neighbours: False)
     plain = condition(kernel, sites, x, near), gradient(kernel, sites, left_out, others)

@@ -190,3 +190,50 @@ def test_options_are_checked():
         NeighbourOptions(pool=10)
     with pytest.raises(InputError, match="lengthscale"):
         NeighbourOptions(initial_lengthscale=5.0)
+
+
+def test_a_store_knows_where_its_sites_are():
+    X = torch.tensor([[0, 0], [0.001, 0.001], [0.5, -0.2], [0.5, -0.2], [1.5, 0], [2, 0]])
+    data = Dataset(X.double(), torch.arange(6.0).double())
+    whole, parts = SiteStore(), SiteStore()
+    whole.append(data)
+    for i in range(6):
+        parts.append(data[i : i + 1])
+    parts.restore(parts.pings)
+    for store in (whole, parts):
+        # What lies outside belongs to the cells of the border.
+        assert store.occupied == 3
+        assert torch.stack(store.box).flatten().tolist() == pytest.approx([0, -0.2, 2, 0.001])
+
+
+def test_left_out_pings_are_as_far_from_the_others_as_places_are_from_pings():
+    # Three dense tracks 0.5 apart: a random place is 0 to 0.25 from them, evenly.
+    along = torch.linspace(-1, 1, 2000).double()
+    store = SiteStore()
+    for across in (-0.5, 0.0, 0.5):
+        x = torch.stack([along, torch.full_like(along, across)], 1)
+        store.append(Dataset(x, along.sin()))
+    options = NeighbourOptions(gap_share=1.0)
+    trainer = MODELS["nngp"].build(options, 0, torch.device("cpu"))._trainer
+    draws = [trainer._draw(store) for _ in range(10)]
+    beyond = torch.cat([d[2] for d in draws]).sqrt()
+    assert beyond.max() <= 0.2501
+    assert beyond.mean() == pytest.approx(0.125, abs=0.01)
+    for left_out, share, squared in draws:
+        x = store.sites.x[left_out]
+        near = store.spread(x, 24, 96, share, squared)
+        away = (store.sites.x[near] - x[:, None]).square().sum(-1)
+        assert (near >= 0).all()
+        assert (away > squared[:, None]).all()
+
+
+def test_gaps_wider_than_any_search_are_seen_from_fewer_pings():
+    # All pings but one in a corner: most places are far from every one of them.
+    crowd = 0.02 * scattered(20_000, 1).X - 0.9
+    store = SiteStore()
+    store.append(Dataset(torch.cat([crowd, -crowd[:1]]), torch.zeros(20_001).double()))
+    model = built(NeighbourOptions(gap_share=1.0))
+    left_out, share, _ = model._trainer._draw(store)
+    assert share.level == 3
+    assert 0 <= share.part < 64
+    assert len(left_out) == 128

@@ -20,16 +20,17 @@ def filled(kind, X, batch=170):
     return index
 
 
-def by_hand(X, x, k, pool, share=EVERYTHING, but=None):
+def by_hand(X, x, k, pool, share=EVERYTHING, beyond=-1.0):
     """The rule in words: sort by distance, take the pool, deal round the octants."""
     number = numbers(0, len(X))
+    v = (X - x).numpy()
+    squared = [dx * dx + dy * dy for dx, dy in v]
     able = []
     for i in range(len(X)):
         within = number[i] * 4**share.level - share.part
-        if 0 <= within < 1 and (within - share.start) % 1.0 < share.size and i != but:
+        if 0 <= within < 1 and (within - share.start) % 1.0 < share.size and squared[i] > beyond:
             able.append(i)
-    v = (X - x).numpy()
-    near = sorted(able, key=lambda i: (v[i][0] * v[i][0] + v[i][1] * v[i][1], i))[:pool]
+    near = sorted(able, key=lambda i: (squared[i], i))[:pool]
     turns, dealt = {}, []
     for place, i in enumerate(near):
         octant = v[i][0] < 0, v[i][1] < 0, abs(v[i][1]) > abs(v[i][0])
@@ -47,11 +48,13 @@ def test_neighbours_are_those_of_the_rule(kind, count, share):
     index = filled(kind, X)
     # Inside, at the border and far outside
     queries = torch.cat([1.5 * scattered(8, 2).X, torch.tensor([[30.0, -2.0]]).double(), X[:1]])
-    but = torch.arange(len(queries)) % count
-    found = index.spread(queries, K, POOL, share, but)
+    # Nothing left out; itself; its surroundings; everything
+    beyond = torch.tensor([-1.0, 0.0, 0.01, 0.1, 1.0, 0.3, 0.02, 1e4, 0.0, 0.0]).double()
+    found = index.spread(queries, K, POOL, share, beyond)
     expected = [
-        by_hand(X, x, K, POOL, share, skip) for x, skip in zip(queries, but.tolist(), strict=True)
+        by_hand(X, x, K, POOL, share, b) for x, b in zip(queries, beyond.tolist(), strict=True)
     ]
+    assert 0 not in found[-1]
     assert found.tolist() == expected
 
 

@@ -44,7 +44,7 @@ _Grid = _structure("cells used looked_at", "", "head buckets")
 _Problem = _structure(
     "queries neighbours side",
     "exponent noise low high mean_precision",
-    "F x near site_x site_y site_noise",
+    "F x near site_x site_y site_noise site_own",
 )
 
 
@@ -81,7 +81,7 @@ def _declared() -> tuple[Any, Any]:
     )
     conditional.conditional_predict.restype = integer
     conditional.conditional_gradient.argtypes = (
-        problem, *[pointer] * 5, integer, pointer,
+        problem, *[pointer] * 6, integer, pointer,
     )  # fmt: skip
     conditional.conditional_gradient.restype = integer
     return search, conditional
@@ -133,13 +133,13 @@ class Index(Places):
             self._count,
         )
 
-    def spread(self, x: Tensor, k: int, pool: int, share: Share, but: Tensor | None) -> Tensor:
+    def spread(self, x: Tensor, k: int, pool: int, share: Share, beyond: Tensor | None) -> Tensor:
         """See ``PlainIndex.spread``."""
-        x, but = x.contiguous(), None if but is None else but.contiguous()
+        x, beyond = x.contiguous(), None if beyond is None else beyond.contiguous()
         found = torch.empty(len(x), k, dtype=torch.int64)
-        skip = None if but is None else but.data_ptr()
+        least = None if beyond is None else beyond.data_ptr()
         _search.search_spread(
-            self._grid, x.data_ptr(), skip, len(x), k, pool, *share, found.data_ptr()
+            self._grid, x.data_ptr(), least, len(x), k, pool, *share, found.data_ptr()
         )
         return found
 
@@ -164,13 +164,14 @@ class Index(Places):
 
 def _problem(
     kernel: Kernel, sites: Sites, x: Tensor, near: Tensor
-) -> tuple[ctypes.Structure, list[Tensor]]:
+) -> tuple[ctypes.Structure, list[Tensor | None]]:
     """The problem, and the arrays that it points into."""
-    arrays = [t.detach().contiguous() for t in (kernel.F, x, near, sites.x, sites.y, sites.noise)]
+    parts = (kernel.F, x, near, sites.x, sites.y, sites.noise, sites.own)
+    arrays = [None if t is None else t.detach().contiguous() for t in parts]
     problem = _Problem(
         len(x), near.shape[1], round(len(kernel.F) ** 0.5),
         float(kernel.exponent), float(kernel.noise), *kernel.lengths, kernel.mean_precision,
-        *(array.data_ptr() for array in arrays),
+        *(None if array is None else array.data_ptr() for array in arrays),
     )  # fmt: skip
     return problem, arrays
 
@@ -199,9 +200,11 @@ def gradient(
     """The fields of ``Gradient``."""
     problem, arrays = _problem(kernel, sites, sites.x[left_out], near)
     y, noise = sites.y[left_out], sites.noise[left_out]
+    own = None if sites.own is None else sites.own[left_out]
     dF, others, jitter = torch.zeros_like(kernel.F), y.new_zeros(3), y.new_zeros(1)
     failed = _conditional.conditional_gradient(
-        problem, y.data_ptr(), noise.data_ptr(), dF.data_ptr(), others.data_ptr(),
+        problem, y.data_ptr(), noise.data_ptr(), None if own is None else own.data_ptr(),
+        dF.data_ptr(), others.data_ptr(),
         _JITTERS.ctypes.data, len(_JITTERS), jitter.data_ptr(),
     )  # fmt: skip
     del arrays

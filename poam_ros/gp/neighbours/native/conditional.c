@@ -37,11 +37,12 @@ typedef struct {
     const double *site_x;     /* [sites, 2] */
     const double *site_y;     /* [sites] */
     const double *site_noise; /* [sites] in units of the noise */
+    const double *site_own;   /* [sites] variance of noise beside that; NULL: none has any */
 } Problem;
 
 typedef struct {
-    const double *y, *noise; /* [queries] of the left-out sites */
-    double *dF;              /* [side, side, FIELDS], added to */
+    const double *y, *noise, *own; /* [queries] of the left-out sites; own: see Problem */
+    double *dF;                    /* [side, side, FIELDS], added to */
     double loss, exponent, variance;
 } Gradient;
 
@@ -107,13 +108,14 @@ int64_t conditional_predict(const Problem *q, double *mean, double *variance,
     return DISPATCH(all, q, mean, variance, NULL, jitters, attempts, jitter);
 }
 
-/* Of the mean log loss of y [queries], whose noise is noise [queries] in units of the learned one:
- * its gradient by the fields is added to dF; others: itself, by the exponent, by the noise. */
-int64_t conditional_gradient(const Problem *q, const double *y, const double *noise, double *dF,
-                             double *others, const double *jitters, int64_t attempts,
-                             double *jitter)
+/* Of the mean log loss of y [queries], whose noise is noise [queries] in units of the learned one
+ * and own [queries], or NULL, beside it: its gradient by the fields is added to dF; others: itself,
+ * by the exponent, by the noise. */
+int64_t conditional_gradient(const Problem *q, const double *y, const double *noise,
+                             const double *own, double *dF, double *others, const double *jitters,
+                             int64_t attempts, double *jitter)
 {
-    Gradient gradient = {y, noise, dF, 0.0, 0.0, 0.0};
+    Gradient gradient = {y, noise, own, dF, 0.0, 0.0, 0.0};
     const int64_t failed = DISPATCH(all, q, NULL, NULL, &gradient, jitters, attempts, jitter);
     others[0] = gradient.loss;
     others[1] = gradient.exponent;
@@ -187,7 +189,7 @@ typedef struct {
     V f[POINTS][FIELDS];
     V scale[POINTS]; /* log2(s l) */
     V A[POINTS], B[POINTS], C[POINTS];
-    V target[MAX_NEIGHBOURS], noise[MAX_NEIGHBOURS];
+    V target[MAX_NEIGHBOURS], noise[MAX_NEIGHBOURS], own[MAX_NEIGHBOURS];
     int64_t node[POINTS][LANES];        /* lower left corner on the lattice */
     double across[POINTS][LANES], up[POINTS][LANES];
 } FOR_LANES(Group);
@@ -260,6 +262,7 @@ INLINE void FOR_LANES(gather)(const Problem *q, int64_t first, G *g)
             g->present[i][lane] = there;
             g->target[i][lane] = there ? q->site_y[site] : 0.0;
             g->noise[i][lane] = there ? q->site_noise[site] : 0.0;
+            g->own[i][lane] = there && q->site_own ? q->site_own[site] : 0.0;
         }
         FOR_LANES(place)(q, g, k, lane, q->x + 2 * query);
     }
@@ -303,7 +306,8 @@ INLINE void FOR_LANES(system)(const Problem *q, const G *g, V *K, V *c, V *c0)
             FOR_LANES(pair)(q, g, i, j, &p);
             K[AT(i, j)] = p.k;
         }
-        const V own = FOR_LANES(exp2)(g->f[i][0] * (2.0 * LOG2_E)) + q->noise * g->noise[i];
+        const V own = FOR_LANES(exp2)(g->f[i][0] * (2.0 * LOG2_E)) + q->noise * g->noise[i] +
+                      g->own[i];
         K[AT(i, i)] = own * g->present[i] + (1.0 - g->present[i]);
         FOR_LANES(pair)(q, g, k, i, &p);
         c[i] = p.k;
@@ -469,7 +473,8 @@ INLINE void FOR_LANES(learn)(const Problem *q, const G *g, int64_t first, const 
     V by_mean = (V){0}, by_variance = (V){0};
     const double share = 1.0 / q->queries;
     for (int lane = 0; lane < LANES && first + lane < q->queries; lane++) {
-        const double noise = out->noise[first + lane], v = variance[lane] + q->noise * noise;
+        const double noise = out->noise[first + lane], own = out->own ? out->own[first + lane] : 0.0;
+        const double v = variance[lane] + q->noise * noise + own;
         const double error = out->y[first + lane] - mean[lane];
         const double by_v = 0.5 * share * (1.0 - error * error / v) / v;
         out->loss += 0.5 * share * (log(v) + error * error / v);

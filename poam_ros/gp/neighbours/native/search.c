@@ -45,7 +45,7 @@ typedef struct {
     double start, share, scale; /* number * scale - part within `share` above `start` */
     int64_t part, cells;        /* cells a side at the query's level */
     const int32_t *head;        /* of the query's part */
-    int64_t skip; /* a site that does not count, or -1 */
+    double beyond; /* only sites whose squared distance is larger count */
     int64_t count;
     double worst; /* no candidate further away is wanted */
     Candidate *found;
@@ -221,7 +221,7 @@ INLINE int64_t look(const Grid *grid, Query *query, int64_t cell, int64_t pool)
             c->site = bucket->site[j];
             c->octant = 4 * (dx[j] < 0.0) + 2 * (dy[j] < 0.0) + (ay > ax);
             query->count += (above[j] < query->share) & (squared[j] <= query->worst) &
-                            (c->site != query->skip);
+                            (squared[j] > query->beyond);
         }
     }
     return looked;
@@ -312,8 +312,8 @@ INLINE void deal(const Candidate *sorted, int64_t count, int64_t k, int64_t *cho
 }
 
 /* For each of n queries x [n, 2] k sites [n, k], chosen from its `pool` nearest sites of the share
- * (see Share in index.py), but the site skip [n]. */
-CLONED void search_spread(Grid *grid, const double *x, const int64_t *skip, int64_t n, int64_t k,
+ * (see Share in problem.py) whose squared distance is larger than beyond [n]. */
+CLONED void search_spread(Grid *grid, const double *x, const double *beyond, int64_t n, int64_t k,
                           int64_t pool, double start, double share, int64_t level, int64_t part,
                           int64_t *chosen)
 {
@@ -322,7 +322,7 @@ CLONED void search_spread(Grid *grid, const double *x, const int64_t *skip, int6
     const double scale = (double)((int64_t)1 << 2 * level);
     for (int64_t i = 0; i < n; i++) {
         Query query = {x[2 * i], x[2 * i + 1], start, share, scale, part, cells_at(grid, level),
-                       head, skip ? skip[i] : -1, 0, 1.0 / 0.0, found};
+                       head, beyond ? beyond[i] : -1.0, 0, 1.0 / 0.0, found};
         const int64_t count = nearest(grid, &query, pool, sorted);
         deal(sorted, count, k, chosen + i * k);
     }

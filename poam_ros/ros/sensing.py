@@ -1,0 +1,48 @@
+"""Subscriptions to what arrives many times a second, and what of it was lost on the way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.event_handler import SubscriptionEventCallbacks, UnsupportedEventTypeError
+
+from .qos import SENSOR_READ
+from .running import subscribe
+from .shell import NodeShell
+
+
+class Sensors:
+    """Topics of sensors.
+
+    Args:
+        node: that hears them.
+        afterwards: called once for all messages that one look at a topic finds.
+
+    Attributes:
+        lost: messages that did not arrive, by topic.
+        lost_lately: how many of them since somebody set it to 0.
+    """
+
+    def __init__(self, node: NodeShell, afterwards: Callable[[], None]) -> None:
+        self._node, self._afterwards = node, afterwards
+        self.lost: Counter[str] = Counter()
+        self.lost_lately = 0
+
+    def listen(self, topic: str, kind: type, callback: Callable[[Any], None]) -> None:
+        """Hear a topic; ``callback`` takes each message."""
+
+        def count_lost(status: Any) -> None:
+            self.lost[topic] += status.total_count_change
+            self.lost_lately += status.total_count_change
+
+        options = {"event_callbacks": SubscriptionEventCallbacks(message_lost=count_lost)}
+        for more in (options, {}):
+            try:
+                subscribe(self._node, kind, topic, callback, SENSOR_READ, self._afterwards, **more)
+                return
+            except UnsupportedEventTypeError:
+                self._node.get_logger().warning(
+                    f"this middleware does not tell of messages lost on {topic}"
+                )

@@ -1,0 +1,255 @@
+"""The presets against messages as their drivers make them: what is accepted and refused, exactly.
+
+The messages follow the drivers' sources: MAVROS' plugins rangefinder, distance_sensor and
+local_position (branch ros2), ping_sonar_ros, and waterlinked_dvl_driver with marine_acoustic_msgs.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import yaml
+
+pytest.importorskip("rclpy")
+
+from geometry_msgs.msg import Transform
+from nav_msgs.msg import Odometry
+from sensor_msgs.msg import Range
+from std_msgs.msg import Header
+
+from poam_ros.clock import SECOND, Moment
+from poam_ros.geometry import Extent
+from poam_ros.ros.adapters import range_of_dvl, range_of_ping1d
+from poam_ros.ros.messages import ns_to_stamp, read_odometry, read_range
+from poam_ros.ros.parameters import NODES
+from poam_ros.ros.transforms import STEEPEST, FrameChanger, mounted
+from poam_ros.samples import Samples
+from poam_ros.settings import instance
+from poam_ros.survey.gate import PingGate
+from poam_ros.survey.gate_settings import GateSettings
+
+ROOT = Path(__file__).resolve().parents[2]
+PRESETS = sorted((ROOT / "config" / "presets").glob("*.yaml"))
+SPEED = 1.5  # m/s, along x
+
+
+def values_of(preset, node="mapper"):
+    text = (ROOT / "config" / "presets" / f"{preset}.yaml").read_text(encoding="utf-8")
+    return yaml.safe_load(text)[f"/**/{node}"]["ros__parameters"]
+
+
+@pytest.mark.parametrize("path", PRESETS, ids=lambda path: path.stem)
+def test_presets_are_parameters_with_a_documented_command(path):
+    text = path.read_text(encoding="utf-8")
+    for node, content in yaml.safe_load(text).items():
+        table = {row.name: row for row in NODES[node.removeprefix("/**/")]}
+        for name, value in content["ros__parameters"].items():
+            assert table[name].convert(value) == value != table[name].default
+            assert type(value) in (type(table[name].default), list)
+    command = f"params_file:=$(ros2 pkg prefix --share poam_ros)/config/presets/{path.name}"
+    assert command in text and text.startswith("# ")
+    assert path.name in (ROOT / "docs" / "sensors.md").read_text(encoding="utf-8")
+
+
+def mavros_odometry(t):
+    """local_position without LOCAL_POSITION_NED_COV: in ENU, and every covariance 0."""
+    message = Odometry(header=Header(stamp=ns_to_stamp(round(t * SECOND)), frame_id="map"))
+    message.child_frame_id = "base_link"
+    message.pose.pose.position.x = SPEED * t
+    message.pose.pose.orientation.w = 1.0
+    return message
+
+
+def survey(preset, ranges, odometry=mavros_odometry, **more):
+    """Drive along x for 40 s while a driver's messages come; the gate, and the samples."""
+    settings = instance(
+        GateSettings, {**values_of(preset), **more}, workspace=Extent(0, 300, -100, 100)
+    )
+    gate, frames = PingGate(settings), FrameChanger("node", "map")
+    refused = 0
+    for i in range(401):
+        state = frames.into_map(read_odometry(odometry(100 + i / 10)))
+        refused += state is None
+        if state is not None:
+            gate.add_odometry(state)
+    samples = []
+    for message in ranges:
+        gate.add_ping(read_range(message), Moment(0, 0.0))
+        samples.append(gate.take(Moment(0, 0.0)))
+    assert gate.received == len(ranges) == gate.accepted + sum(gate.rejected.values())
+    return gate, Samples.joined(samples), refused
+
+
+def reading(i):
+    """What the sonar measures for the i-th time, in m; in whole centimetres, and never twice."""
+    return 20 + i / 100
+
+
+def rangefinder(t, distance):
+    """MAVROS' plugin rangefinder: constants, a leading slash, and the time of receipt."""
+    return Range(
+        header=Header(stamp=ns_to_stamp(round(t * SECOND)), frame_id="/rangefinder"),
+        radiation_type=Range.INFRARED, field_of_view=0.0, min_range=0.0, max_range=1000.0,
+        range=distance,
+    )  # fmt: skip
+
+
+def test_mavros_rangefinder():
+    """Streamed at 10 Hz, measured at 5: each reading comes twice. No echo is a number."""
+    values = [reading(i // 2) for i in range(100)]
+    values[10:14] = [0.0] * 4
+    values[20:24] = [100.0] * 4  # beyond the sonar's reach
+    values[30:36] = [655.35] * 6
+    values[40:44] = [values[39]] * 4  # the last reading again
+    messages = [rangefinder(101 + i / 10, value) for i, value in enumerate(values)]
+    gate, samples, _ = survey("mavros-rangefinder", messages)
+    # 86 of 100 are within limits, of 41 readings; one of them
+    # stands for longer than the window, and is believed once more.
+    assert gate.rejected == {"too_close": 4, "out_of_range": 10, "repeat": 86 - 42}
+    assert gate.accepted == 42 and np.isnan(samples.noise_std).all()
+    # Measured a tenth of a second before the autopilot's word came.
+    assert samples.xy[0, 0] == pytest.approx(SPEED * 100.9) and samples.z[0] == pytest.approx(-20)
+
+
+def test_mavros_rangefinder_without_its_preset_believes_all_of_it():
+    """What the preset is for: 0 m and 655 m are within the limits that the plugin sends."""
+    settings = GateSettings()
+    assert settings.min_range == settings.max_range == 0
+    gate = PingGate(settings)
+    for i, value in enumerate((0.001, 100.0, 655.35)):
+        gate.add_ping(read_range(rangefinder(i, value)), Moment(0, 0.0))
+    assert gate.pending == 3
+
+
+def distance_sensor(t, centimetres, low=30, high=10_000):
+    """MAVROS' plugin distance_sensor: whole centimetres, the autopilot's limits and clock."""
+    return Range(
+        header=Header(stamp=ns_to_stamp(round(t * SECOND)), frame_id="sonar"),
+        radiation_type=Range.ULTRASOUND, field_of_view=0.4, min_range=low * 1e-2,
+        max_range=high * 1e-2, range=centimetres * 1e-2,
+    )  # fmt: skip
+
+
+def test_mavros_distance_sensor():
+    values = [2000 + i for i in range(60)]
+    values[5:8] = [0] * 3
+    values[10:15] = [10_000] * 5  # nothing heard: the upper limit, which is within the limits
+    values[20:22] = [10_001] * 2
+    values[30:33] = [values[29]] * 3  # nothing new
+    messages = [distance_sensor(101 + i / 5, value) for i, value in enumerate(values)]
+    gate, samples, _ = survey("mavros-distance-sensor", messages)
+    # The same for 0.6 s: the third of the four is two periods old, and believed once.
+    assert gate.rejected == {"too_close": 3, "out_of_range": 7, "repeat": 2}
+    assert gate.accepted == 48
+    np.testing.assert_allclose(samples.xy[0, 0], SPEED * 101)
+
+
+def test_mavros_frame_of_a_sensor_that_looks_down_is_no_mounting():
+    """PITCH_270 turns about y by 270 degrees: in ROS's axes x points up then."""
+    transform = Transform()
+    transform.rotation.y, transform.rotation.w = math.sin(0.75 * math.pi), math.cos(0.75 * math.pi)
+    beam = mounted("sonar", transform).beam
+    np.testing.assert_allclose(beam, (0, 0, 1), atol=1e-12)
+    assert not beam[2] < -STEEPEST
+
+
+def ping1d(t, millimetres, start=300, length=30_000):
+    """ping_sonar_ros: the scan's length as max_range, and the time of the answer as stamp."""
+    return Range(
+        header=Header(stamp=ns_to_stamp(round(t * SECOND)), frame_id="range_link"),
+        radiation_type=Range.ULTRASOUND, field_of_view=0.1, min_range=start / 1000,
+        max_range=length / 1000, range=millimetres / 1000,
+    )  # fmt: skip
+
+
+def test_ping1d():
+    """Polled at 10 Hz, measured every 0.3 s; the scan is shorter than what it found."""
+    values = [20_000 + 7 * (i // 3) for i in range(90)]
+    values[30:33] = [30_200] * 3  # within 300 + 30,000 mm, and beyond the max_range that is sent
+    values[60:63] = [0] * 3
+    messages = [ping1d(101 + i / 10, value) for i, value in enumerate(values)]
+    gate, samples, _ = survey("ping1d", messages, sound_speed=1479.0)
+    assert gate.rejected == {"too_close": 3, "repeat": 58} and gate.accepted == 29
+    np.testing.assert_allclose(samples.z[0], -20 * 1479 / 1450, rtol=1e-6)
+    assert samples.z.min() == pytest.approx(-30.2 * 1479 / 1450, rel=1e-6)
+    np.testing.assert_allclose(samples.range[0], 20)  # as it was reported
+    assert samples.xy[0, 0] == pytest.approx(SPEED * 100.9)
+    # Its footprint where it is asked for: 25 degrees, not the driver's 0.1 rad.
+    _, samples, _ = survey("ping1d", messages, ping_noise=True, slope=0.1, sound_speed=1450.0)
+    assert samples.noise_std[0] == pytest.approx(0.1 * 20 * math.tan(math.radians(12.5)), rel=2e-3)
+
+
+def test_ping1d_by_the_adapter():
+    """brping's own reading: mm, %, and the scan that it belongs to."""
+    data = {"confidence": 100, "distance": 30_100, "scan_start": 300, "scan_length": 30_000}
+    stamp = ns_to_stamp(123 * SECOND + 5)
+    ping = read_range(range_of_ping1d(data, stamp))
+    assert (ping.stamp_ns, ping.frame_id) == (123 * SECOND + 5, "sonar_link")
+    assert (ping.range, ping.min_range, ping.max_range) == pytest.approx((30.1, 0.3, 30.3))
+    assert math.isnan(read_range(range_of_ping1d({**data, "confidence": 49}, stamp)).range)
+    assert read_range(range_of_ping1d({**data, "confidence": 50}, stamp)).range > 0
+
+
+def dvl(t, altitude, valid):
+    """A marine_acoustic_msgs/Dvl with what is read of it; its type where that is installed."""
+    given = {
+        "header": Header(stamp=ns_to_stamp(round(t * SECOND)), frame_id="dvl_link"),
+        "altitude": altitude, "beam_ranges_valid": True, "beam_velocities_valid": valid,
+    }  # fmt: skip
+    try:
+        from marine_acoustic_msgs.msg import Dvl
+    except ImportError:
+        return SimpleNamespace(**given)
+    return Dvl(**given)
+
+
+def dvl_odometry(t):
+    """waterlinked_dvl_driver's ~/odom between two reports of its dead reckoning."""
+    message = Odometry(header=Header(stamp=ns_to_stamp(round(t * SECOND)), frame_id="dvl_link"))
+    message.pose.pose.position.x, message.pose.pose.position.z = 3.0, 2.0  # z is down
+    message.pose.pose.orientation.w = 1.0
+    message.pose.covariance[[21, 28, 35]] = -1.0
+    return message
+
+
+def lock(i):
+    """Whether the DVL sees the bottom."""
+    return i % 10 < 7
+
+
+def test_waterlinked_dvl():
+    """Seven of ten have a lock on the bottom; the others carry -1 or the last altitude."""
+    messages = [
+        range_of_dvl(dvl(101 + i / 5, 12.0 + i / 100 if lock(i) else (-1.0, 12.3)[i % 2], lock(i)))
+        for i in range(100)
+    ]
+    gate, samples, _ = survey("waterlinked-dvl", messages, sound_speed=1481.0)
+    assert gate.rejected == {"nan": 30} and gate.accepted == 70
+    assert samples.z[0] == pytest.approx(-12.0)
+
+
+def test_waterlinked_dvl_odometry_is_never_odometry():
+    messages = [range_of_dvl(dvl(101 + i / 5, 12.0, True)) for i in range(10)]
+    settings = instance(GateSettings, values_of("waterlinked-dvl"))
+    gate, frames = PingGate(settings), FrameChanger("node", "map")
+    for i in range(401):
+        assert frames.into_map(read_odometry(dvl_odometry(100 + i / 10))) is None
+        assert frames.fault == "body_frame"
+    for message in messages:
+        gate.add_ping(read_range(message), Moment(0, 0.0))
+    assert len(gate.take(Moment(0, 0.0))) == 0 and gate.pending == 10
+
+
+def test_the_adapter_of_the_documents_has_ten_lines_and_names_what_is_there():
+    text = (ROOT / "docs" / "sensors.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len([line for line in code.splitlines() if line.strip()]) == 10
+    compile(code, "docs/sensors.md", "exec")
+    ours = re.findall(r"^from (poam_ros\S*) import (\w+)$", code, re.MULTILINE)
+    assert [getattr(import_module(module), name) for module, name in ours] == [range_of_dvl]
