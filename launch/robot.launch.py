@@ -2,23 +2,20 @@
 
     ros2 launch poam_ros robot.launch.py range_topic:=/auv/sonar odom_topic:=/auv/odometry \
         goal_topic:=/auv/goal workspace:='0 120 -40 40'
+    ros2 service call /planner/start std_srvs/srv/Trigger
 
-The nodes stay up when the mission is done, so that the latched maps remain.
+Nothing moves before the second. The nodes stay up when the mission is done, so that the latched
+maps remain.
 """
 
 from launch import LaunchContext, LaunchDescription
 from launch.action import Action
 
+from poam_ros.app import robot
 from poam_ros.app.graph import NAMESPACE, PARAMS_FILE
 from poam_ros.app.launching import Arguments, required_node
-from poam_ros.ros.parameters import MAPPER, ON_A_ROBOT, PLANNER
-from poam_ros.ros.rendering import on_a_robot
 from poam_ros.settings import Setting
 
-ROWS = {row.name: row for row in (*on_a_robot(MAPPER), *PLANNER)}
-FORWARDED = (
-    "workspace", "max_samples", "method", "planner", "pilot", "seed", "output", "screening",
-)  # fmt: skip
 # The nodes' own names of the topics that a vehicle may call otherwise.
 TOPICS = {
     "range_topic": Setting("range_topic", "sonar/range", "Pings: sensor_msgs/Range"),
@@ -30,18 +27,20 @@ USE_SIM_TIME = Setting("use_sim_time", False, "Take the time from /clock (a simu
 
 def generate_launch_description() -> LaunchDescription:
     own = (*TOPICS.values(), USE_SIM_TIME, PARAMS_FILE, NAMESPACE)
-    arguments = Arguments([*(ROWS[name] for name in FORWARDED), *own])
+    arguments = Arguments([*robot.ROWS.values(), *own], required=("workspace",))
 
     def nodes(context: LaunchContext) -> list[Action]:
+        file = str(arguments.value(context, "params_file"))
+        robot.require_workspace(arguments.given("workspace"), file)
         remappings = [(row.default, arguments.value(context, name)) for name, row in TOPICS.items()]
         return [
             required_node(
                 name,
                 namespace=arguments.namespace(context),
-                parameters=arguments.parameters(context, name, ON_A_ROBOT),
+                parameters=[robot.defaults(name), *arguments.parameters(context, name)],
                 remappings=remappings,
             )
-            for name in ("mapper", "planner")
+            for name in robot.NODES
         ]
 
     return arguments.description(nodes)

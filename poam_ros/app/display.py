@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..survey.mission import DONE
+from ..survey.states import DONE
 
 if TYPE_CHECKING:
     from ..runs.recorder import Progress

@@ -43,6 +43,8 @@ def fixed(node: str) -> dict[str, Value]:
     if node == "simulator":
         # At 20 times real time, minutes of the mission would pass while the mapper loads torch.
         values["wait_for_mission"] = True
+    if node == "planner":
+        values["autostart"] = True  # nobody is there to call ~/start, and nobody is endangered
     return values
 
 

@@ -6,8 +6,7 @@ Needs the launch tools of ROS 2 (``launch``, ``launch_ros``); only the launch fi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from launch import LaunchContext, LaunchDescription
@@ -21,7 +20,6 @@ from ..errors import InputError
 from ..ros.parameters import NODES
 from ..settings import Setting, Value
 
-_NONE: Mapping[str, Value] = MappingProxyType({})
 PATHS = ("output", "params_file", "terrain")
 
 
@@ -35,10 +33,12 @@ class Arguments:
     Args:
         rows: an argument that is a parameter goes to every node that declares it; the others are
             for the launch file itself.
+        required: names without a default; whoever asks for their value checks that they are given.
     """
 
-    def __init__(self, rows: Iterable[Setting]) -> None:
+    def __init__(self, rows: Iterable[Setting], required: Iterable[str] = ()) -> None:
         self._rows = {row.name: row for row in rows}
+        self._required = frozenset(required)
         self._given: set[str] = set()
 
     def description(self, nodes: Callable[[LaunchContext], list[Action]]) -> LaunchDescription:
@@ -46,7 +46,7 @@ class Arguments:
         declared = [
             DeclareLaunchArgument(
                 row.name,
-                default_value=_text(row.default),
+                default_value="" if row.name in self._required else _text(row.default),
                 description=row.description + (f" [{row.unit}]" if row.unit else ""),
                 choices=_choices(row),
             )
@@ -72,25 +72,27 @@ class Arguments:
             raise InputError(f"launch argument params_file: no such file: {value}")
         return value
 
-    def parameters(
-        self, context: LaunchContext, node: str, defaults: Mapping[str, Value] = _NONE
-    ) -> list[Any]:
-        """The parameters of one node: defaults other than the table's, then the file, then what was
-        given as an argument."""
+    def parameters(self, context: LaunchContext, node: str) -> list[Any]:
+        """The parameters of one node: the file, then what was given as an argument."""
         names = [row.name for row in NODES[node]] + ["use_sim_time"]
         given = {
             name: _parameter(self.value(context, name)) for name in names if name in self._given
         }
-        own = {name: value for name, value in defaults.items() if name in names}
         file = self.value(context, "params_file")
-        return [part for part in (own, file, given) if part]
+        return [*([file] if file else []), *([given] if given else [])]
+
+    def given(self, name: str) -> bool:
+        """Whether an argument was given, with a value."""
+        return name in self._given
 
     def namespace(self, context: LaunchContext) -> str:
         """The argument ``namespace``, without slashes at its ends."""
         return str(self.value(context, "namespace")).strip("/")
 
     def _remember(self, context: LaunchContext) -> None:
-        self._given = {name for name in self._rows if name in context.launch_configurations}
+        known = context.launch_configurations
+        self._given = {name for name in self._rows if name in known}
+        self._given -= {name for name in self._required if not known.get(name, "").strip()}
 
 
 def required_node(name: str, **arguments: Any) -> Node:

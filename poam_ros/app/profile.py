@@ -20,10 +20,11 @@ class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = _HelpFormatter
     add = parser.add_argument
+    add("--method", default="poam", help="map model, as of poam run")
     add("--samples", type=int, nargs="+", default=[2000], metavar="N",
         help="pings in the map before (several: one after another)")  # fmt: skip
     add("--inducing", type=int, nargs="+", default=[500], metavar="N",
-        help="largest number of inducing points")  # fmt: skip
+        help="largest number of inducing points, also of the reference")  # fmt: skip
     add("--batch", type=int, default=22, help="new pings in an update")
     add("--queries", type=int, default=4500, help="points of a prediction")
     add("--grid", type=int, nargs="+", default=[120], metavar="G", help="map of G x G points")
@@ -42,11 +43,12 @@ def run(args: argparse.Namespace) -> int:
     if args.nodes is not None:
         return _profile_nodes(args)
     with at_once("poam profile"):
-        from ..bench.profile import ProfileSettings, machine, profile, table
+        from ..bench.contest import ProfileSettings
+        from ..bench.profile import machine, profile, table
         from ..bench.profile_plot import draw_profile
         from ..bench.rates import measure_rates
 
-    names = ("batch", "queries", "repeats", "threads", "device", "reference")
+    names = ("method", "batch", "queries", "repeats", "threads", "device", "reference")
     options = {name: getattr(args, name) for name in names}
     cases = [
         ProfileSettings(samples=n, inducing=m, grid=g, **options)

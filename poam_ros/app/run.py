@@ -23,9 +23,9 @@ _TABLE = (
 )  # fmt: skip
 _ROWS = {row.name: row for row in _TABLE}
 OPTIONS = (
-    "terrain", "method", "kernel", "num_inducing", "planner", "pilot", "policy", "seed",
-    "max_samples", "sonar_rate", "resolution", "batch_size", "batch_period", "threads", "device",
-    "screening", "false_echo",
+    "terrain", "method", "kernel", "num_inducing", "neighbour_kernel", "planner", "pilot",
+    "policy", "seed", "max_samples", "sonar_rate", "resolution", "batch_size", "batch_period",
+    "threads", "device", "screening", "false_echo",
 )  # fmt: skip
 
 

@@ -161,7 +161,8 @@ def measure(seconds: float = 60.0, resolution: float = 0.5) -> dict[str, Any]:
 def _start(noted: Path, resolution: float) -> list[subprocess.Popen[bytes]]:
     python = [sys.executable, "-m"]
     mapper = ["-p", f"resolution:={resolution}"]
-    planner = ["-p", f"max_speed:={SPEED}", "-p", "pilot:=lawnmower", "-p", "max_samples:=1000000"]
+    planner = ["-p", f"max_speed:={SPEED}", "-p", "pilot:=lawnmower", "-p", "autostart:=true"]
+    planner += ["-p", "max_samples:=1000000"]
     environment = {**os.environ, "POAM_LATENCY_FILE": str(noted)}
     return [
         subprocess.Popen(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..runs.folder import replacing
-from .profile import WHOLES
+from .contest import WHOLES
 
 #: What may be swept, and the name of its axis.
 SWEPT = {"samples": "samples", "inducing": "inducing points", "grid": "map's columns and rows"}

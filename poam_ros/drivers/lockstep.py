@@ -26,9 +26,10 @@ from ..runs.metrics import evaluate
 from ..survey.batching import WaypointBatches
 from ..survey.events import Arrived, Event, Learned, MissionState, Tick, Trouble
 from ..survey.gate import GateSettings, RawPing
-from ..survey.mission import DONE, PILOT, Mission
+from ..survey.mission import Mission
 from ..survey.odometry import VehicleState
 from ..survey.session import Session
+from ..survey.states import DONE, PILOT
 from ..world.simulation import Ping, Simulation
 from ..world.terrain import Terrain
 from ..world.vehicle import Pose

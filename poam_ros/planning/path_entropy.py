@@ -74,6 +74,8 @@ def path_entropy(
     distances = np.linalg.norm(goals - situation.position, axis=1)
     open_to = situation.clear(situation.position, goals)
     if not open_to.any():
+        open_to = situation.reachable(goals)
+    if not open_to.any():
         raise InputError(f"path-entropy: none of {options.ways} ways may be driven")
     enough = open_to & (distances >= min(shortest, distances[open_to].max()))
     ways = Ways(situation.position, situation.yaw, radius, goals[enough])

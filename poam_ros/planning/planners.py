@@ -104,9 +104,9 @@ def max_entropy(
     good = usable(variance, count)
     if not good.all():
         log.warning("%d of %d candidates have no usable variance", (~good).sum(), count)
-    good &= situation.clear(situation.position, points)
+    good &= situation.reachable(points)
     if not good.any():
-        raise InputError(f"max-entropy: the way to none of {count} candidates may be driven")
+        raise InputError(f"max-entropy: there is a way to none of {count} candidates")
     points, variance = points[good], variance[good]
     distance = np.linalg.norm(points - situation.position, axis=1)
     score = _to_unit_range(entropy(variance)) - options.distance_weight * _to_unit_range(distance)
@@ -123,7 +123,7 @@ def random_waypoint(
     """
     for _ in range(DRAWS):
         waypoint = situation.workspace.sample(1, rng)
-        if situation.clear(situation.position, waypoint).all():
+        if situation.reachable(waypoint).all():
             return waypoint
     raise InputError(f"random: none of {DRAWS} waypoints may be driven to")
 

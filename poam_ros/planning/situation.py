@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import InputError
 from ..geometry import Extent, is_place
 from ..maps import Predicted
+from .routes import Routes
 
 #: m^2; what is larger is no variance of an elevation.
 LARGEST_VARIANCE = 1e300
@@ -41,6 +42,7 @@ class Situation:
         way_left: what can still be driven until then, in m; infinite where that is not known.
         track: newest places visited, newest last [K, 2], in m.
         visited: places visited in all the mission, thinned out [K, 2], in m.
+        routes: the ways that may be gone within the workspace; None: all straight ones.
 
     Raises:
         InputError: if the position is not two finite numbers, or the track has another shape.
@@ -55,6 +57,7 @@ class Situation:
     way_left: float = math.inf
     track: np.ndarray = field(default_factory=_nowhere)
     visited: np.ndarray = field(default_factory=_nowhere)
+    routes: Routes | None = None
 
     def __post_init__(self) -> None:
         if not is_place(self.position):
@@ -65,8 +68,20 @@ class Situation:
                 raise InputError(f"{name}: expected places [K, 2], got {list(shape)}")
 
     def clear(self, start: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Which straight legs from start [2] (or [N, 2]) to the goals [N, 2] may be driven [N]."""
-        return np.ones(len(goals), dtype=bool)
+        """Which straight legs from start [2] (or [N, 2]) to the goals [N, 2] may be driven [N].
+
+        From one place where no leg may lead (a keep-out), it is from the next where one may.
+        """
+        if self.routes is None:
+            return np.ones(len(goals), dtype=bool)
+        areas = self.routes.areas
+        return areas.clear(areas.nearest(start) if np.ndim(start) == 1 else start, goals)
+
+    def reachable(self, goals: np.ndarray) -> np.ndarray:
+        """Which of the goals [N, 2] a way leads to, straight or not [N]."""
+        if self.routes is None:
+            return np.ones(len(goals), dtype=bool)
+        return self.routes.reachable(self.position, goals)
 
 
 def usable(variance: np.ndarray, count: int) -> np.ndarray:

@@ -72,7 +72,7 @@ def _judged(session: Session, now: Moment, alive: bool, lost_lately: int) -> tup
         return DiagnosticStatus.OK, "waiting for the pilot survey"
     if gate.closed == AFTER_MISSION:
         return DiagnosticStatus.OK, "done" if status.finished else "finishing the last map"
-    return DiagnosticStatus.OK, "paused" if gate.closed else "mapping"
+    return DiagnosticStatus.OK, gate.closed or "mapping"
 
 
 def _ping_counts(session: Session, lost: Mapping[str, int]) -> dict[str, object]:

@@ -19,7 +19,7 @@ from ..clock import SECOND
 from ..errors import InputError
 from ..runs.scoring import MapReport
 from ..survey.gate import RawPing
-from ..survey.odometry import VehicleState
+from ..survey.odometry import VehicleState, largest_std
 
 LONGEST_FRAME = 255  # characters
 DIAGONAL = [0, 7, 14]  # variances of x, y, z in a covariance [36]
@@ -72,6 +72,12 @@ def read_odometry(message: Odometry) -> VehicleState:
     vx, vy, vz = message.pose.covariance[DIAGONAL].tolist()
     frames = bare_frame(frame_id), bare_frame(message.child_frame_id)
     return VehicleState(stamp_ns, place, attitude, *speeds, frames[0], (vx, vy, vz), frames[1])
+
+
+def position_std(message: Odometry) -> float:
+    """The largest standard deviation of a position in the plane, in m; 0 where it is unknown."""
+    covariance = message.pose.covariance
+    return largest_std(covariance[0], covariance[1], covariance[7])
 
 
 def write_range(ping: RawPing, frame_id: str = "sonar_link", field_of_view: float = 0.05) -> Range:

@@ -8,13 +8,16 @@ from ..drivers.mission_settings import MissionSettings
 from ..errors import InputError
 from ..geometry import Extent
 from ..gp.models import model_rows
+from ..planning.area_settings import AreaSettings
 from ..planning.arrival import CAPTURE_RADIUS
 from ..planning.pilots import PILOTS
 from ..planning.planners import planner_rows
-from ..settings import Setting, rows
+from ..settings import Setting, Value, rows
 from ..survey.batching import TimedBatches
 from ..survey.gate import GateSettings
 from ..survey.screening import ScreeningSettings
+from ..survey.states import HOLD, ON_DONE
+from ..survey.watchdog import WatchSettings
 from ..world.simulation import SONAR_NAMES, SonarSettings
 
 
@@ -68,11 +71,13 @@ PLANNER: tuple[Setting, ...] = (
     replace(_MISSION["pilot"], choices=PILOTS),
     SEED,
     WORKSPACE,
+    *rows(AreaSettings),
     FRAME,
+    Setting("autostart", False, "Start with the first odometry, without ~/start"),
     Setting(
         "max_samples",
         5000,
-        "The mission is done at this many accepted pings; 0: no such end",
+        "The mission is done at this many accepted pings since its start; 0: no such end",
         minimum=0,
         maximum=10_000_000,
         mutable=True,
@@ -80,12 +85,32 @@ PLANNER: tuple[Setting, ...] = (
     Setting(
         "max_duration",
         0.0,
-        "The mission is done after this long, in ROS time; 0: no such end",
+        "The mission is done this long after its start, in ROS time; 0: no such end",
         "s",
         minimum=0.0,
         maximum=1e7,
         mutable=True,
     ),
+    Setting(
+        "on_done",
+        HOLD,
+        "What the vehicle does when the mission is done: stay, or go to where it began and stay",
+        choices=ON_DONE,
+    ),
+    Setting(
+        "goal_period",
+        1.0,
+        "A travel goal is repeated this often, in ROS time; 0: each is sent once",
+        "s",
+        minimum=0.0,
+        maximum=3600.0,
+    ),
+    Setting(
+        "goal_action",
+        "",
+        "Name of a nav2_msgs/NavigateToPose action that goals go to; empty: the topic goal_pose",
+    ),
+    *rows(WatchSettings),
     Setting("goal_radius", 0.1, "A goal this near is reached", "m", 1e-3, 1e3, mutable=True),
     Setting(
         "capture_radius",
@@ -173,12 +198,24 @@ MONITOR: tuple[Setting, ...] = (
     ),
 )
 
-#: What is otherwise on a vehicle, whose sonar hears more than the ground.
-ON_A_ROBOT = {"screening": True}
-
 NODES: dict[str, tuple[Setting, ...]] = {
     "mapper": MAPPER,
     "planner": PLANNER,
     "simulator": SIMULATOR,
     "monitor": MONITOR,
 }
+
+#: What a vehicle's launch file and parameter file give, where it is not what the nodes have: the
+#: more accurate model and planner, and no false echoes. The nodes' own defaults are the paper's.
+ON_ROBOT: dict[str, Value] = {"method": "nngp", "planner": "path-entropy", "screening": True}
+
+
+def robot_tables() -> dict[str, tuple[Setting, ...]]:
+    """The tables of a vehicle's nodes with its defaults."""
+    return {
+        node: tuple(
+            replace(row, default=ON_ROBOT[row.name]) if row.name in ON_ROBOT else row
+            for row in NODES[node]
+        )
+        for node in ("mapper", "planner")
+    }

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from ..settings import Setting, Value
-from .parameters import MAPPER, NODES, ON_A_ROBOT, PLANNER
+from .parameters import NODES, robot_tables
 
 
 def generated_files() -> dict[str, str]:
@@ -16,26 +15,28 @@ def generated_files() -> dict[str, str]:
         + "".join(f"\n## {node}\n\n{render_markdown(table)}" for node, table in NODES.items()),
         "config/sim.yaml": render_yaml(NODES, "Defaults of a simulated mission."),
         "config/robot.yaml": render_yaml(
-            {"mapper": on_a_robot(MAPPER), "planner": PLANNER},
-            "Defaults of a mission on a vehicle; its workspace belongs in both nodes.",
+            robot_tables(),
+            "Defaults of a mission on a vehicle; its workspace has none and belongs in both nodes.",
+            left_out=("workspace",),
         ),
     }
 
 
-def on_a_robot(table: Sequence[Setting]) -> list[Setting]:
-    """A node's table with the defaults of robot.launch.py."""
-    return [replace(row, default=ON_A_ROBOT.get(row.name, row.default)) for row in table]
+def render_yaml(
+    nodes: Mapping[str, Sequence[Setting]], title: str, left_out: Sequence[str] = ()
+) -> str:
+    """A ROS parameter file with every default; `/**/` lets it serve a node in any namespace.
 
-
-def render_yaml(nodes: Mapping[str, Sequence[Setting]], title: str) -> str:
-    """A ROS parameter file with every default; `/**/` lets it serve a node in any namespace."""
+    What is ``left_out`` is there as a comment.
+    """
     lines = [f"# {title}", "# Rendered from poam_ros/ros/parameters.py; a test keeps them equal."]
     for node, table in nodes.items():
         lines += ["", f"/**/{node}:", "  ros__parameters:"]
         for row in table:
             unit = f" [{row.unit}]" if row.unit else ""
             lines.append(f"    # {row.description}{unit} ({row.expected})")
-            lines.append(f"    {row.name}: {_yaml(row.default)}")
+            comment = "# " if row.name in left_out else ""
+            lines.append(f"    {comment}{row.name}: {_yaml(row.default)}")
     return "\n".join(lines) + "\n"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from .. import __version__
 from ..errors import PoamError
 from ..geometry import Extent, Grid
-from ..survey.mission import DONE
+from ..survey.states import DONE
 from . import folder as files
 from .scoring import EpochLog, MapReport
 

@@ -156,6 +156,13 @@ class PingGate:
         self.closed = AFTER_MISSION
         self._reject_waiting(AFTER_MISSION)
 
+    def reopen(self, *reasons: str) -> str | None:
+        """Take pings again where they are refused for one of these; which it was, or None."""
+        if self.closed not in reasons:
+            return None
+        closed, self.closed = self.closed, None
+        return closed
+
     def renumber(self) -> None:
         """The next sample is number 0."""
         self._first = self.accepted

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from ..errors import InputError
 from ..geometry import Extent
-from ..planning.arrival import CAPTURE_RADIUS, GoalWatch
+from ..planning.areas import Areas
+from ..planning.arrival import CAPTURE_RADIUS
+from ..planning.routes import Routes
 from ..planning.situation import Situation
+from .budget import Budget
+from .itinerary import Itinerary
+from .states import DONE, EXPLORING, HOLD, HOME, OPERATOR, PAUSED, PILOT, WAITING
 from .track import Track
-
-#: The states, as they are published. A further one, ``waiting``, is reserved.
-PILOT, EXPLORING, PAUSED, DONE = "pilot", "exploring", "paused", "done"
-STATES = (PILOT, EXPLORING, PAUSED, DONE)
-
-CLIP_SLACK = 1e-6  # m: rounding may put a waypoint on the border a last digit beyond it
 
 Choose = Callable[[np.ndarray], "np.ndarray | None"]
 """The next waypoints [K, 2] from the vehicle's position [2]; None where the map allows none."""
@@ -28,19 +25,29 @@ class Mission:
     """Pilot survey, then exploration until the budget is spent; can be paused anywhere before.
 
     Goals wait in a queue: the pilot's waypoints first; whenever it has run empty, the path that
-    ``choose`` gives. The mission begins with the first position. It is done once ``max_samples``
-    were taken or ``max_duration`` seconds have passed since it began, whatever it was doing, pauses
-    included. Between the pilot's end and the first map there is no goal: the vehicle holds station.
+    ``choose`` gives. The mission begins with ``start``, or with the first position where it starts
+    by itself. It is done once ``max_samples`` were taken or ``max_duration`` seconds have passed
+    since, whatever it was doing, pauses included. Between the pilot's end and the first map there
+    is no goal: the vehicle holds station.
+
+    Paused, stopped and done are something to do, too: ``hold`` is where the vehicle shall stay.
 
     Args:
         pilot: waypoints of the pilot survey, [K, 2] in metres; K = 0 where there is none.
         workspace: every goal is clipped into it.
+        areas: where goals and legs may lie; None: anywhere in the workspace.
         arrival: how arrival is judged: goal_radius, capture_radius and max_speed of ``GoalWatch``.
-        max_samples: samples, counted by the mapper; 0 = no limit.
+        max_samples: samples since the start, counted by the mapper; 0 = no limit.
         max_duration: seconds; 0 = no limit.
+        autostart: whether it starts by itself.
+        on_done: ``hold`` station when it is done, or go ``home`` first: to where it began.
 
     Attributes:
-        clipped: goals so far that lay outside the workspace.
+        state: one of ``STATES``.
+        reason: why it is in this state, in words.
+        hold: where the vehicle shall stay [2], a new array for each time that it is told to; None
+            while it has not been.
+        legs: the goals. ``budget``: what ends it.
         track: where the vehicle was, and when.
 
     Raises:
@@ -52,56 +59,51 @@ class Mission:
         pilot: np.ndarray,
         workspace: Extent,
         *,
+        areas: Areas | None = None,
         arrival: Mapping[str, float] | None = None,
         max_samples: int = 0,
         max_duration: float = 0.0,
+        autostart: bool = True,
+        on_done: str = HOLD,
     ) -> None:
-        self.workspace = workspace
-        self.arrival = dict(arrival or {})
-        self.max_samples = max_samples
-        self.max_duration = max_duration
-        self.state = PILOT
+        self.workspace, self.on_done = workspace, on_done
+        self.budget = Budget(max_samples, max_duration)
         self.position: np.ndarray | None = None
-        self.began: float | None = None
-        self.samples = 0
-        self.arrivals: Counter[str] = Counter()  # reached, passed, timeout
-        self.clipped = 0
+        self.home: np.ndarray | None = None
+        self.hold: np.ndarray | None = None
+        self.paused_by: str | None = None
         self.track = Track(workspace)
+        self.legs = Itinerary(Routes(areas or Areas(workspace)), arrival)
         self._choose: Choose | None = None
         self._resumed = PILOT  # what a pause came from
-        self._target: np.ndarray | None = None
-        self._watch: GoalWatch | None = None
-        self._queue: deque[np.ndarray] = deque()
-        self._enqueue(pilot)
+        self._homing = False
+        self._pilot = pilot
+        self.legs.add(pilot)
+        self.state = PILOT if autostart else WAITING
+        self.reason = "started by itself" if autostart else "it has not been started"
 
     @property
     def goal(self) -> np.ndarray | None:
         """Where the vehicle shall go now, [2]; None where it shall hold station."""
-        return self._target if self.state in (PILOT, EXPLORING) else None
+        going = self.state in (PILOT, EXPLORING) or (self.state == DONE and self._homing)
+        return self.legs.target if going else None
 
     @property
     def plan(self) -> np.ndarray:
         """Position, goal and the goals queued after it, [K, 2]; empty without a goal."""
         if self.goal is None or self.position is None:
             return np.empty((0, 2))
-        return np.array([self.position, self.goal, *self._queue])
+        return np.array([self.position, self.goal, *self.legs.queue])
+
+    @property
+    def active(self) -> bool:
+        """Whether it has begun and goes on."""
+        return self.state in (PILOT, EXPLORING) and self.budget.began is not None
 
     @property
     def waits_for_map(self) -> bool:
         """Whether it holds station because there is no map yet, or the map allows no choice."""
-        return self.state == EXPLORING and self._target is None
-
-    @property
-    def samples_left(self) -> int | None:
-        """Samples until the mission is done; None where there is no limit."""
-        return max(0, self.max_samples - self.samples) if self.max_samples else None
-
-    @property
-    def way_left(self) -> float:
-        """Metres until the mission is done, at as many samples a metre as so far; may be inf."""
-        if self.samples_left is None or not self.samples:
-            return math.inf
-        return self.samples_left * self.track.length / self.samples
+        return self.state == EXPLORING and self.legs.target is None
 
     def situation(self, yaw: float, speed: float) -> Situation:
         """What a planner is to know, at this heading (rad) and top speed (m/s)."""
@@ -111,11 +113,12 @@ class Mission:
             self.workspace,
             yaw,
             speed,
-            turning_radius=self.arrival.get("capture_radius", CAPTURE_RADIUS) / 2,
-            samples_left=self.samples_left,
-            way_left=self.way_left,
+            turning_radius=self.legs.arrival.get("capture_radius", CAPTURE_RADIUS) / 2,
+            samples_left=self.budget.samples_left,
+            way_left=self.budget.way_left(self.track.length),
             track=self.track.since(-math.inf),
             visited=self.track.visited(),
+            routes=self.legs.routes,
         )
 
     def locate(self, position: np.ndarray, now: float, measured: float | None = None) -> str | None:
@@ -128,88 +131,117 @@ class Mission:
         self.position = np.asarray(position, dtype=float)
         measured = now if measured is None else measured
         self.track.add(measured, self.position)
-        if self.began is None:
-            self.began = now
+        if self.state != WAITING:
+            if self.budget.began is None:
+                self.budget.began = now
+            self.home = self.position.copy() if self.home is None else self.home
         self.tick(now)
-        if self.state not in (PILOT, EXPLORING):
+        if not (self.state in (PILOT, EXPLORING) or self._homing):
             return None
-        arrival = None
-        if self._watch is not None:
-            arrival = self._watch.update(self.position, measured)
-        if arrival is not None:
-            self.arrivals[arrival] += 1
-            self._target = self._watch = None
-        if self._target is None:
+        arrival = self.legs.follow(self.position, measured)
+        if self.legs.target is None:
             self._head_on()
         return arrival
 
     def tick(self, now: float) -> None:
         """Let ``now`` (s) come, which may end the mission."""
-        if self.began is None:
-            return
-        self.began = min(self.began, now)  # a clock that is set back does not lengthen it
-        if self.max_duration and now - self.began >= self.max_duration:
-            self.state = DONE
+        if self.budget.began is not None:
+            self._look_at(self.budget.spent(now))
 
-    def explore_with(self, choose: Choose) -> None:
-        """A map is there: waypoints after the pilot are chosen by ``choose`` from now on."""
+    def explore_with(self, choose: Choose | None) -> None:
+        """A map is there: waypoints after the pilot are chosen by ``choose`` from now on.
+
+        None: it is not there any more.
+        """
         self._choose = choose
         if self.waits_for_map:
             self._head_on()
 
     def count_samples(self, samples: int) -> None:
         """The mapper has accepted this many pings so far."""
-        self.samples = samples
-        if self.max_samples and samples >= self.max_samples:
-            self.state = DONE
+        self.budget.count(samples)
+        self._look_at(self.budget.spent())
 
-    def pause(self) -> tuple[bool, str]:
+    def start(self, now: float) -> tuple[bool, str]:
+        """Begin with the pilot survey at ``now`` (s); whether that was possible, and an answer.
+
+        Also after another mission. What the mapper has by then it keeps, and it does not count.
+        """
+        if self.state not in (WAITING, DONE):
+            return False, f"the mission has been started: it is {self.state}"
+        self.budget.begin(now)
+        self.home = None if self.position is None else self.position.copy()
+        self.hold, self._homing, self.paused_by = None, False, None
+        self.legs.clear()
+        self.legs.add(self._pilot)
+        self.state, self.reason = PILOT, "started"
+        return True, "started" if self.position is not None else "started; no odometry yet"
+
+    def stop(self) -> tuple[bool, str]:
+        """Hold station and wait for another ``start``: at any time; True, and an answer."""
+        previous, self.state, self.reason = self.state, WAITING, "stopped"
+        self._stay()
+        self.legs.clear()
+        self._homing = False
+        return True, f"stopped while {previous}"
+
+    def pause(self, reason: str = "asked for", by: str = OPERATOR) -> tuple[bool, str]:
         """Hold station until ``resume``; whether that was possible, and an answer in words."""
-        if self.state == DONE:
-            return False, "the mission is done"
-        if self.state == PAUSED:
-            return False, "the mission is paused already"
-        self._resumed, self.state = self.state, PAUSED
+        if self.state == PAUSED and by == OPERATOR != self.paused_by:
+            self.paused_by, self.reason = by, f"{reason}, after: {self.reason}"
+            return True, "paused already; now it does not go on by itself"
+        if self.state not in (PILOT, EXPLORING):
+            return False, f"the mission is {self.state}" + " already" * (self.state == PAUSED)
+        self._resumed, self.state, self.reason = self.state, PAUSED, reason
+        self.paused_by = by
+        self._stay()
         return True, f"paused while {self._resumed}"
 
-    def resume(self) -> tuple[bool, str]:
+    def resume(self, reason: str = "asked for") -> tuple[bool, str]:
         """Go on where the pause came; whether that was possible, and an answer in words."""
         if self.state != PAUSED:
             return False, f"the mission is not paused, but {self.state}"
-        self.state = self._resumed
-        if self._target is not None:
-            # A new time limit, which begins with the next position.
-            self._watch = GoalWatch(self._target, **self.arrival)
+        self.state, self.reason, self.paused_by = self._resumed, f"resumed: {reason}", None
+        self.legs.set_out(self.position)
         return True, f"{self.state} again"
 
     def facts(self) -> dict[str, object]:
         """How it stands, by the names that diagnostics have."""
-        return {
-            "state": self.state,
-            "samples": self.samples,
-            "goals_reached": self.arrivals["reached"],
-            "goals_passed": self.arrivals["passed"],
-            "goals_timed_out": self.arrivals["timeout"],
-            "goals_clipped": self.clipped,
-        }
+        counts = {"samples": self.budget.samples, **self.legs.counts()}
+        return {"state": self.state, "reason": self.reason, **counts}
+
+    def _stay(self) -> None:
+        self.hold = None if self.position is None else self.position.copy()
+
+    def _look_at(self, spent: str | None) -> None:
+        """Where something has run out it is the end: to stay, or to go home.
+
+        From a pause nothing moves off.
+        """
+        if spent is None or self.state in (WAITING, DONE):
+            return
+        paused, self.state, self.reason = self.state == PAUSED, DONE, spent
+        self.legs.clear()
+        if self.on_done == HOME and self.home is not None and not paused:
+            self._homing = True
+            self.legs.add(self.home[None])
+        elif not paused:
+            self._stay()
 
     def _head_on(self) -> None:
         """To the next goal in the queue, which is filled where it is empty."""
-        if not self._queue:
-            self.state = EXPLORING
-            path = None
-            if self._choose is not None and self.position is not None:
-                path = self._choose(self.position)
-            if path is not None:
-                self._enqueue(path)
-        if self._queue:
-            self._target = self._queue.popleft()
-            self._watch = GoalWatch(self._target, **self.arrival)
-
-    def _enqueue(self, path: np.ndarray) -> None:
-        """Queue waypoints [K, 2], each clipped into the workspace."""
-        path = np.asarray(path, dtype=float)
-        if path.ndim != 2 or path.shape[1] != 2 or not np.all(np.isfinite(path)):
-            raise InputError(f"waypoints: expected finite numbers [K, 2], got {path.tolist()}")
-        self.clipped += int((~self.workspace.contains(path, CLIP_SLACK)).sum())
-        self._queue.extend(self.workspace.clip(path))
+        assert self.position is not None
+        if self.legs.queue:
+            self.legs.head_on(self.position)
+        if self.legs.target is not None:
+            return
+        if self._homing:
+            self._homing = False
+            self._stay()
+            return
+        if self.state == PILOT:
+            self.state, self.reason = EXPLORING, "the pilot survey is over"
+        path = None if self._choose is None else self._choose(self.position)
+        if path is not None and self.state == EXPLORING:  # learning meanwhile may have ended it
+            self.legs.add(path)
+            self.legs.head_on(self.position)

@@ -80,6 +80,17 @@ def multiply(
     )
 
 
+def largest_std(xx: float, xy: float, yy: float) -> float:
+    """The largest standard deviation of a position in the plane, in m, from its covariance in m^2.
+
+    0 where it is unknown: drivers send zeros, or a negative variance; NaN where it is none.
+    """
+    if xx < 0 or yy < 0:
+        return 0.0
+    largest = (xx + yy) / 2 + math.hypot((xx - yy) / 2, xy)
+    return math.sqrt(largest) if largest >= 0 else math.nan
+
+
 class OdometryBuffer:
     """The last states of the vehicle, in the order of their stamps.
 

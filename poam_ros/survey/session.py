@@ -22,9 +22,9 @@ from .batching import Backlog, BatchPolicy
 from .events import Event, Handled, Note, Outcome
 from .gate import AFTER_MISSION, GateSettings, PingGate, RawPing
 from .learner import TRIES, Learner, Status
-from .mission import DONE, EXPLORING, PAUSED, PILOT, STATES
 from .odometry import VehicleState
 from .screening import ScreeningSettings
+from .states import DONE, EXPLORING, PAUSED, PILOT, STATES, WAITING
 
 if TYPE_CHECKING:
     from ..mapping import BathymetricMapper
@@ -110,6 +110,9 @@ class Session:
                 return self._follow(name, now)
             case events.StatesAwaited(awaited):
                 self._awaited = awaited
+                if not awaited and (lifted := self.gate.reopen(PAUSED, WAITING)):
+                    text = f"mission/state has no publisher any more: no longer {lifted}"
+                    return Handled(note=Note("states_gone", text))
             case events.Arrived():
                 with self._lock:
                     self.acceptance.queue.arrive()
@@ -232,8 +235,8 @@ class Session:
             with self._lock:
                 self._finishing, self.status.finished = True, False
             return handled
-        if state == PAUSED:
-            self.gate.closed = PAUSED
+        if state in (PAUSED, WAITING):
+            self.gate.closed = state
         elif state != DONE:
             self.gate.closed = None
             self.status.finished = False
@@ -245,6 +248,5 @@ class Session:
             self.backlog.clear()
             self.acceptance.forget()
             self.gate.renumber()
-        if self.gate.closed == AFTER_MISSION:
-            self.gate.closed = None
+        self.gate.reopen(AFTER_MISSION)
         self._anew = self.mission_state != PILOT

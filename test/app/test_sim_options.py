@@ -42,7 +42,7 @@ def test_each_node_gets_what_it_declares_and_no_more(options, tmp_path):
             "use_sim_time": True, "wait_for_mission": True,
         },
         "mapper": {"method": "ovc", "seed": 3, "output": output, "use_sim_time": True},
-        "planner": {"max_samples": 90, "seed": 3, "use_sim_time": True},
+        "planner": {"max_samples": 90, "seed": 3, "use_sim_time": True, "autostart": True},
         "monitor": {"output": output, "use_sim_time": False},
     }  # fmt: skip
 

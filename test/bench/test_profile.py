@@ -7,8 +7,10 @@ import torch
 from problems import make_online, scattered
 
 from poam_ros.app.cli import main
+from poam_ros.bench import neighbour_rates
 from poam_ros.bench.rates import Rates, Work, map_work, prediction_work, update_work
 from poam_ros.bench.reference import ReferencePOAM
+from poam_ros.gp.models import NeighbourOptions
 
 SMALL = ["--inducing", "30", "--batch", "5", "--queries", "50", "--grid", "8", "--repeats", "2"]
 
@@ -24,6 +26,38 @@ def test_one_json_object_a_line(capsys):
         assert line["update_s"] >= max(parts) and line["predict_s"] > 0 and line["map_s"] > 0
         assert line["backend"] in ("native", "torch") and line["gflops"] > 0
         assert all(line[f"{name}_bound_s"] > 0 for name in ("update", "predict", "map"))
+
+
+def test_any_method(capsys):
+    assert main(["profile", "--method", "nngp", "--samples", "60", *SMALL, "--json"]) == 0
+    line = json.loads(capsys.readouterr().out)
+    assert line["method"] == "nngp" and line["inducing"] == 0
+    assert line["update_s"] >= line["training_s"] > 0 and line["index_s"] > 0
+    assert all(line[f"{name}_bound_s"] > 0 for name in ("update", "predict", "map"))
+    assert main(["profile", "--method", "nngp", "--samples", "60", *SMALL, "--reference"]) == 0
+    out = capsys.readouterr().out
+    assert "nngp: samples 60" in out and "index" in out and "variational" not in out
+
+
+def test_operations_are_counted_only_where_that_is_known(capsys):
+    options = ["--method", "ssgp++", "--samples", "60", *SMALL]
+    assert main(["profile", *options, "--json"]) == 0
+    line = json.loads(capsys.readouterr().out)
+    assert line["inducing_s"] > 0 and "update_bound_s" not in line
+    assert main(["profile", *options]) == 0
+    assert "ssgp++: samples 60, inducing 30" in capsys.readouterr().out
+
+
+def test_the_neighbours_need_as_much_whatever_there_is():
+    options = NeighbourOptions()
+    assert neighbour_rates.update_work(options, 2000) == neighbour_rates.update_work(options, 10**6)
+    one, many = (neighbour_rates.prediction_work(options, n).flops for n in (1, 1001))
+    assert many - one == pytest.approx(1000 * neighbour_rates.conditional_work(options).flops)
+
+
+def test_an_unknown_method_is_one_line_and_status_2(capsys):
+    assert main(["profile", "--method", "nothing", *SMALL]) == 2
+    assert "method: expected one of poam" in capsys.readouterr().err
 
 
 def test_a_table_for_people(capsys):

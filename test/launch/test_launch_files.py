@@ -31,7 +31,13 @@ ROBOT = {
     "range_topic": "sonar/range",
     "odom_topic": "odom",
     "goal_topic": "goal_pose",
-    "workspace": "-30.0 30.0 -30.0 30.0",
+    "workspace": "",
+    "method": "nngp",
+    "planner": "path-entropy",
+    "autostart": "false",
+    "on_done": "hold",
+    "areas": "",
+    "goal_action": "",
     "params_file": "",
     "namespace": "",
     "use_sim_time": "false",
@@ -108,7 +114,9 @@ def test_simulation_runs_on_simulated_time_with_typed_values():
     waiting = {"use_sim_time": True, "wait_for_mission": True}
     assert simulator == {**waiting, "speed": 20.0, "seed": 3}
     assert mapper == {"use_sim_time": True, "output": "2024", "seed": 3}
-    assert parameters(commands["planner"]) == {"use_sim_time": True, "max_samples": 300, "seed": 3}
+    planner = parameters(commands["planner"])
+    started = {"use_sim_time": True, "autostart": True}
+    assert planner == {**started, "max_samples": 300, "seed": 3}
     monitor = parameters(commands["monitor"])
     assert monitor == {"use_sim_time": False, "keep": True, "output": "2024"}
 
@@ -120,7 +128,8 @@ def test_params_file_beats_defaults_and_arguments_beat_it(tmp_path):
         encoding="utf-8",
     )
     planner = nodes("sim", params_file=str(file), max_samples="7")["planner"]
-    assert parameters(planner) == {"pilot": "lawnmower", "max_samples": 7, "use_sim_time": True}
+    started = {"use_sim_time": True, "autostart": True}
+    assert parameters(planner) == {"pilot": "lawnmower", "max_samples": 7, **started}
 
 
 def test_namespace_takes_clock_and_frames_along():
@@ -137,16 +146,24 @@ def test_robot_topics_and_workspace():
     assert set(commands) == {"mapper", "planner"}
     assert "sonar/range:=/auv/sonar" in commands["mapper"]
     assert "goal_pose:=/auv/goal" in commands["planner"]
-    workspace = {"workspace": [0.0, 12.0, -4.0, 4.5]}
-    assert parameters(commands["mapper"]) == {**workspace, "screening": True}
-    assert parameters(commands["planner"]) == workspace
+    better = {
+        "mapper": {"method": "nngp", "screening": True},
+        "planner": {"planner": "path-entropy"},
+    }
+    for node, command in commands.items():
+        assert parameters(command) == {"workspace": [0.0, 12.0, -4.0, 4.5], **better[node]}
 
 
-def test_pings_are_screened_on_a_robot_unless_a_file_or_an_argument_says_otherwise(tmp_path):
+def test_a_robots_file_beats_its_defaults_and_may_name_the_workspace(tmp_path):
     file = tmp_path / "robot.yaml"
-    file.write_text("/**/mapper:\n  ros__parameters:\n    screening: false\n", encoding="utf-8")
-    for given in ({"params_file": str(file)}, {"screening": "false"}):
-        assert parameters(nodes("robot", **given)["mapper"])["screening"] is False
+    file.write_text(
+        "/**:\n  ros__parameters:\n    workspace: [0.0, 9.0, 0.0, 9.0]\n"
+        "/**/mapper:\n  ros__parameters:\n    method: poam\n",
+        encoding="utf-8",
+    )
+    commands = nodes("robot", params_file=str(file))
+    assert parameters(commands["mapper"])["method"] == "poam"
+    assert parameters(commands["planner"])["planner"] == "path-entropy"
 
 
 @pytest.mark.parametrize(
@@ -156,9 +173,11 @@ def test_pings_are_screened_on_a_robot_unless_a_file_or_an_argument_says_otherwi
         ("sim", {"max_samples": "-1"}, "max_samples: expected an integer"),
         ("sim", {"pilot": "zigzag"}, "lawnmower"),
         ("sim", {"params_file": "no/such.yaml"}, "no such file: no/such.yaml"),
+        ("robot", {}, "workspace: expected xmin xmax ymin ymax"),
+        ("robot", {"workspace": " "}, "workspace: expected xmin xmax ymin ymax"),
         ("robot", {"workspace": "0 1 2"}, "workspace: expected 4 numbers"),
         ("robot", {"workspace": "1 0 0 1"}, "xmin < xmax"),
-        ("robot", {"use_sim_time": "perhaps"}, "use_sim_time"),
+        ("robot", {"workspace": "0 1 0 1", "use_sim_time": "perhaps"}, "use_sim_time"),
     ],
 )
 def test_wrong_values_are_refused_with_a_reason(name, given, words):

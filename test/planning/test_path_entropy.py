@@ -10,7 +10,9 @@ import pytest
 from poam_ros.errors import InputError
 from poam_ros.geometry import Extent
 from poam_ros.maps import Predicted
+from poam_ros.planning.areas import Areas
 from poam_ros.planning.path_entropy import PathEntropyOptions, Ways, path_entropy, thinned
+from poam_ros.planning.routes import Routes
 from poam_ros.planning.situation import Situation
 from poam_ros.world.dubins import Pose, dubins_paths
 
@@ -136,13 +138,33 @@ def test_a_turn_back_is_paid_for():
         assert goal[0] > 0
 
 
-def test_only_ways_that_may_be_driven_are_taken(monkeypatch):
-    monkeypatch.setattr(Situation, "clear", lambda self, start, goals: goals[:, 0] < -5)
+def around(*keep_outs):
+    """A situation with these keep-outs."""
+    return {"routes": Routes(Areas(SQUARE, keep_outs=[np.array(k) for k in keep_outs]))}
+
+
+def wall(xmin, xmax, ymin, ymax):
+    return [(xmin, ymin), (xmax, ymin), (xmax, ymax), (xmin, ymax)]
+
+
+def test_only_ways_that_may_be_driven_are_taken():
+    east = around(wall(2.0, 40.0, -40.0, 40.0))
     for seed in range(5):
-        assert plan(flat, seed)[0] < 0
-    monkeypatch.setattr(Situation, "clear", lambda self, start, goals: goals[:, 0] < -500)
+        assert plan(flat, seed, situation=east)[0] < 1
+    # Walls on all sides, with room for the vehicle and for nothing else.
+    cell = wall(1.1, 2, -2, 2), wall(-2, -1.1, -2, 2), wall(-2, 2, 1.1, 2), wall(-2, 2, -2, -1.1)
     with pytest.raises(InputError, match="none of 400 ways"):
-        plan(flat)
+        plan(flat, situation=around(*cell))
+
+
+def test_where_no_goal_is_in_sight_ways_lead_round_about():
+    # A cell of 2 m with a door to the south, opposite a screen.
+    inner = wall(1.3, 2, -2, 2), wall(-2, -1.3, -2, 2), wall(-2, 2, 1.3, 2)
+    screen = wall(-6, 6, -6, -4.1)
+    given = around(*inner, screen)
+    assert not given["routes"].areas.clear(np.zeros(2), np.array([(0.0, -20.0)]))[0]
+    for seed in range(3):
+        assert plan(flat, seed, situation=given, ways=20).shape == (2,)
 
 
 def test_a_workspace_smaller_than_a_turn_still_has_a_way():

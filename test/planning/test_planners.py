@@ -13,6 +13,7 @@ import pytest
 from poam_ros.errors import InputError
 from poam_ros.geometry import Extent
 from poam_ros.maps import Predicted
+from poam_ros.planning.areas import Areas
 from poam_ros.planning.pilots import start_pose
 from poam_ros.planning.planners import (
     PLANNERS,
@@ -22,6 +23,7 @@ from poam_ros.planning.planners import (
     max_entropy,
     random_waypoint,
 )
+from poam_ros.planning.routes import Routes
 from poam_ros.settings import instance
 
 SQUARE = Extent(-30, 30, -30, 30)
@@ -318,3 +320,59 @@ def test_a_row_takes_its_own_options_from_a_nodes_values(name):
         if getattr(options, f.name) != getattr(defaults, f.name)
     }
     assert changed == own[name]
+
+
+# --- Where ways lead ---
+
+WALL = np.array([(5, -40), (7, -40), (7, 40), (5, 40)], dtype=float)
+
+
+def walled(*keep_outs):
+    routes = Routes(Areas(SQUARE, keep_outs=keep_outs))
+    return Situation(np.array([-10.0, 0.0]), SQUARE, routes=routes)
+
+
+def test_candidates_that_no_way_leads_to_are_left_out_before_they_are_scored():
+    view = View(lambda xy: np.where(xy[:, 0] > 5, 1e6, 1.0) + 1e-3 * xy[:, 1] ** 2)
+    goal = max_entropy(view, walled(WALL), MaxEntropyOptions(), generator())[0]
+    assert goal[0] <= 4
+    # Where a way leads round, all of it is worth going to.
+    block = np.array([(-5, -5), (0, -5), (0, 5), (-5, 5)], dtype=float)
+    goal = max_entropy(view, walled(block), MaxEntropyOptions(), generator())[0]
+    assert goal[0] > 5
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_waypoints_are_where_ways_lead(seed):
+    goal = random_waypoint(View(bumpy), walled(WALL), RandomOptions(), generator(seed))[0]
+    assert goal[0] <= 4
+
+
+def test_without_any_way_there_is_no_choice():
+    cell = [
+        np.array([(x0, y0), (x1, y0), (x1, y1), (x0, y1)])
+        for x0, x1, y0, y1 in (
+            (-8.9, -8, -2, 2), (-12, -11.1, -2, 2), (-12, -8, 1.1, 2), (-12, -8, -2, -1.1),
+        )
+    ]  # fmt: skip
+    with pytest.raises(InputError, match="a way to none of 100 candidates"):
+        max_entropy(View(bumpy), walled(*cell), MaxEntropyOptions(candidates=100), generator())
+    with pytest.raises(InputError, match="none of 1000 waypoints"):
+        random_waypoint(View(bumpy), walled(*cell), RandomOptions(), generator())
+
+
+WEST, EAST = [True, False, False], [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [((-10.0, 0.0), WEST), ((5.8, 0.0), WEST), ((6.2, 0.0), EAST), ((99.0, 0.0), EAST)],
+)
+def test_a_situation_says_which_legs_may_be_driven(start, expected):
+    situation = walled(WALL)
+    goals = np.array([(-20.0, 3.0), (6.0, 0.0), (20.0, 3.0)])
+    clear = situation.clear(np.array(start), goals)
+    # From within the wall it is from the side that is nearer.
+    assert clear.tolist() == expected
+    assert Situation(np.zeros(2), SQUARE).clear(np.zeros(2), goals).all()
+    assert Situation(np.zeros(2), SQUARE).reachable(goals).all()

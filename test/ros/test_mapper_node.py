@@ -511,3 +511,20 @@ def test_stops_without_a_traceback(how, python, ros_env):
     _, errors = node.communicate(timeout=60)
     assert node.returncode == 0, errors
     assert "Traceback" not in errors
+
+
+def test_a_planner_that_dies_in_a_pause_leaves_no_pause(ros, eventually):
+    mapper = ros(MapperNode, parameter_overrides=parameters())
+    vehicle = ros(Vehicle, planner=False)
+    planner = ros(lambda: Node("dying_planner"))
+    states = planner.create_publisher(String, "mission/state", LATCHED)
+    eventually(vehicle.connected)
+    states.publish(String(data="paused"))
+    eventually(lambda: mapper.session.gate.closed == "paused")
+    vehicle.drive(5)
+    eventually(lambda: mapper.session.gate.rejected["paused"] == 5)
+    planner.destroy_publisher(states)
+    eventually(lambda: mapper.session.gate.closed is None)
+    assert mapper.refusals.counts["states_gone"] == 1
+    vehicle.drive(5)
+    eventually(lambda: mapper.session.samples == 5)

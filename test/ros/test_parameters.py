@@ -12,7 +12,7 @@ import yaml
 from poam_ros.errors import InputError
 from poam_ros.gp.models import MODELS, ModelSettings, SparseOptions
 from poam_ros.ros.declaring import declare
-from poam_ros.ros.parameters import MAPPER, NODES, ON_A_ROBOT, PLANNER, SIMULATOR
+from poam_ros.ros.parameters import MAPPER, NODES, PLANNER, SIMULATOR, robot_tables
 from poam_ros.ros.rendering import generated_files, render_markdown
 from poam_ros.settings import Setting, rows
 from poam_ros.world.simulation import SonarSettings
@@ -89,18 +89,29 @@ def test_generated_files_are_up_to_date(path):
     assert (ROOT / path).read_text() == generated_files()[path]
 
 
-@pytest.mark.parametrize("name", ["sim.yaml", "robot.yaml"])
-def test_config_files_hold_the_defaults(name):
+@pytest.mark.parametrize(
+    ("name", "tables", "left_out"),
+    [("sim.yaml", NODES, set()), ("robot.yaml", robot_tables(), {"workspace"})],
+)
+def test_config_files_hold_the_defaults(name, tables, left_out):
     text = (ROOT / "config" / name).read_text()
-    for node, content in yaml.safe_load(text).items():
-        table = {row.name: row for row in NODES[node.removeprefix("/**/")]}
-        values = content["ros__parameters"]
-        assert list(values) == list(table)
+    content = yaml.safe_load(text)
+    assert [node.removeprefix("/**/") for node in content] == list(tables)
+    for node, body in content.items():
+        table = {row.name: row for row in tables[node.removeprefix("/**/")]}
+        values = body["ros__parameters"]
+        assert list(values) == [row for row in table if row not in left_out]
         for key, value in values.items():
             # Types too: YAML reads 1e-06 as text.
             assert type(value) in (type(table[key].default), list)
-            other = ON_A_ROBOT if name == "robot.yaml" else {}
-            assert table[key].convert(value) == other.get(key, table[key].default)
+            assert table[key].convert(value) == table[key].default
+
+
+def test_a_vehicles_file_has_its_model_and_planner_and_no_workspace():
+    content = yaml.safe_load((ROOT / "config" / "robot.yaml").read_text())
+    mapper, planner = (content[f"/**/{n}"]["ros__parameters"] for n in ("mapper", "planner"))
+    assert (mapper["method"], planner["planner"]) == ("nngp", "path-entropy")
+    assert planner["autostart"] is False and "workspace" not in {**mapper, **planner}
 
 
 def test_markdown_has_a_row_per_parameter():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+import time
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from heard import status_values
 from nav_msgs.msg import Odometry, Path
 from rclpy.node import Node
 from rclpy.parameter import Parameter
-from sensor_msgs.msg import PointCloud2
+from sensor_msgs.msg import PointCloud2, Range
 from std_msgs.msg import String, UInt64
 from std_srvs.srv import Trigger
 
@@ -24,6 +26,7 @@ from poam_ros.planning.pilots import PILOTS
 from poam_ros.planning.planners import PLANNERS, Planner, RandomOptions
 from poam_ros.ros import clouds, messages, qos
 from poam_ros.ros.nodes.planner import PlannerNode
+from poam_ros.survey.gate import RawPing
 from poam_ros.survey.odometry import VehicleState
 
 WORKSPACE = [-10.0, 10.0, -5.0, 5.0]
@@ -80,10 +83,11 @@ def ring(ros, eventually):
     """A planner with these parameters, and the stand-in that is connected to it."""
 
     def start(**parameters):
-        given = {"workspace": WORKSPACE, "pilot": "lawnmower", "distance_weight": 0.0} | parameters
+        given = {"workspace": WORKSPACE, "pilot": "lawnmower", "distance_weight": 0.0}
+        given |= {"autostart": True} | parameters
         planner = ros(PlannerNode, parameter_overrides=overrides(**given))
         vehicle = ros(Vehicle)
-        eventually(lambda: vehicle.states == ["pilot"])
+        eventually(lambda: vehicle.states == ["pilot" if given["autostart"] else "waiting"])
         eventually(lambda: vehicle.odometry.get_subscription_count() == 1)
         eventually(lambda: planner.count_subscribers("goal_pose") == 1)
         return planner, vehicle
@@ -188,7 +192,7 @@ def test_a_map_of_nans_moves_nothing(ring, eventually):
 def test_limits_may_change_at_run_time(ring, eventually):
     planner, vehicle = ring(max_samples=0)
     vehicle.samples.publish(UInt64(data=100))
-    eventually(lambda: planner.mission.samples == 100)
+    eventually(lambda: planner.mission.budget.samples == 100)
     results = planner.set_parameters([Parameter("max_samples", value=-1)])
     assert not results[0].successful
     planner.set_parameters([Parameter("max_samples", value=60)])
@@ -220,11 +224,13 @@ def test_diagnostics_say_how_the_mission_stands(ring, eventually):
     report = eventually(lambda: vehicle.reports[-1]["samples"] == "7" and vehicle.reports[-1])
     assert report == {
         "state": "pilot",
+        "reason": "started by itself",
         "samples": "7",
         "goals_reached": "0",
         "goals_passed": "0",
         "goals_timed_out": "0",
         "goals_clipped": "0",
+        "goals_unreachable": "0",
         "refused_odometry_frame": "1",
         "refused_odometry_not_finite": "0",
         "refused_map_frame": "0",
@@ -244,7 +250,7 @@ def test_a_path_is_driven_and_goals_outside_the_workspace_are_counted(
     monkeypatch.setitem(PLANNERS, "random", Planner(plan, RandomOptions))
     planner, vehicle = ring(planner="random", max_samples=100, max_speed=2.5)
     vehicle.samples.publish(UInt64(data=7))
-    eventually(lambda: planner.mission.samples == 7)
+    eventually(lambda: planner.mission.budget.samples == 7)
     vehicle.be_at(3, 0)
     eventually(lambda: vehicle.last_goal() is not None)
     follow_pilot(vehicle, eventually)
@@ -274,7 +280,7 @@ def test_up_down_and_up_again_in_one_process(ros, eventually):
         planner.configure()
         configured = entities()
         mission = planner.mission
-        assert mission.state == "pilot" and mission.position is None
+        assert mission.state == "waiting" and mission.position is None
         planner.activate()
         eventually(lambda turn=turn: len(vehicle.states) == turn)
         mission.locate(np.zeros(2), 0.0)
@@ -299,3 +305,212 @@ def test_wrong_parameters_end_with_one_line_and_status_2(python, ros_env, wrong)
     assert ended.returncode == 2, ended.stderr
     assert len(ended.stderr.strip().splitlines()) == 1
     assert name in ended.stderr
+
+
+# --- Nothing moves unasked ---
+
+
+class Guided(Node):
+    """A vehicle in ArduPilot's GUIDED mode: drives to the last goal it got, whatever comes after.
+
+    Odometry at 20 Hz, pings at 10; ``odometry`` and ``sonar`` may be switched off.
+    """
+
+    SPEED = 2.0  # m/s
+    PERIOD = 0.05  # s
+
+    def __init__(self) -> None:
+        super().__init__("guided")
+        self.place = np.array([9.0, -4.0])
+        self.target: np.ndarray | None = None
+        self.goals: list[list[float]] = []
+        self.states: list[str] = []
+        self.reasons: list[str] = []
+        self.odometry = self.sonar = True
+        self.std, self.count = 0.0, 0
+        for topic, heard in (("mission/state", self.states), ("mission/reason", self.reasons)):
+            self.create_subscription(
+                String, topic, lambda m, heard=heard: heard.append(m.data), qos.KEPT
+            )
+        self.create_subscription(PoseStamped, "goal_pose", self._on_goal, qos.GOAL)
+        self._odometry = self.create_publisher(Odometry, "odom", qos.SENSOR_PUBLISH)
+        self._pings = self.create_publisher(Range, "sonar/range", qos.SENSOR_PUBLISH)
+        self.create_timer(self.PERIOD, self._step)
+
+    def _on_goal(self, message: PoseStamped) -> None:
+        self.target = messages.read_pose(message)
+        self.goals.append(self.target.tolist())
+
+    def _step(self) -> None:
+        self.count += 1
+        if self.target is not None:
+            way = self.target - self.place
+            distance = np.linalg.norm(way)
+            self.place = self.place + way * min(1.0, self.SPEED * self.PERIOD / max(distance, 1e-9))
+        now = self.get_clock().now().nanoseconds
+        if self.odometry:
+            message = messages.write_odometry(VehicleState(now, (*self.place.tolist(), 0.0)))
+            message.pose.covariance[0] = message.pose.covariance[7] = self.std**2
+            self._odometry.publish(message)
+        if self.sonar and self.count % 2:
+            self._pings.publish(messages.write_range(RawPing(now, 5.0, 0.1, 50.0)))
+
+
+@pytest.fixture
+def guided(ros, eventually):
+    """A planner that waits for its start, and a vehicle that it has not moved yet."""
+
+    def start(**parameters):
+        given = {"workspace": WORKSPACE, "pilot": "lawnmower"} | parameters
+        planner = ros(PlannerNode, parameter_overrides=overrides(**given))
+        vehicle = ros(Guided)
+        eventually(lambda: planner.mission.position is not None)
+        eventually(lambda: vehicle.states == ["waiting"])
+        eventually(lambda: planner.count_subscribers("goal_pose") == 1)
+        return planner, vehicle
+
+    return start
+
+
+def held(vehicle, eventually, since: int) -> None:
+    """The vehicle is told once to stay where it is, and not told anything after."""
+    eventually(lambda: len(vehicle.goals) > since)
+    time.sleep(2.5)
+    assert len(vehicle.goals) == since + 1
+    place = vehicle.place.copy()
+    assert np.linalg.norm(place - vehicle.goals[-1]) < 1e-6
+    assert np.linalg.norm(vehicle.target - vehicle.goals[-1]) == 0.0
+
+
+def test_no_goal_before_the_start_and_one_to_hold_at_each_end(guided, eventually):
+    planner, vehicle = guided()
+    time.sleep(2.5)
+    assert not vehicle.goals and vehicle.states == ["waiting"]
+    eventually(lambda: vehicle.reasons == ["it has not been started"])
+    assert not call(vehicle, eventually, "pause").success
+    assert call(vehicle, eventually, "start").success
+    assert not call(vehicle, eventually, "start").success
+    eventually(lambda: vehicle.goals and vehicle.goals[-1] == [10, -5])
+    eventually(lambda: vehicle.goals[-1] == [-10, -5])
+    eventually(lambda: vehicle.place[0] < 8)
+
+    before = vehicle.place.copy()
+    assert call(vehicle, eventually, "pause").success
+    count = [k for k, goal in enumerate(vehicle.goals) if goal == [-10, -5]][-1] + 1
+    held(vehicle, eventually, count)
+    # The vehicle's own position, at the time of the call.
+    assert np.linalg.norm(np.subtract(vehicle.goals[-1], before)) < 2 * Guided.SPEED
+    eventually(lambda: vehicle.states[-1] == "paused" and vehicle.reasons[-1] == "asked for")
+
+    assert call(vehicle, eventually, "resume").success
+    eventually(lambda: vehicle.goals[-1] == [-10, -5])
+    eventually(lambda: vehicle.place[0] < 5)
+    assert call(vehicle, eventually, "stop").success
+    count = [k for k, goal in enumerate(vehicle.goals) if goal == [-10, -5]][-1] + 1
+    held(vehicle, eventually, count)
+    eventually(lambda: vehicle.states[-1] == "waiting" and vehicle.reasons[-1] == "stopped")
+
+    assert call(vehicle, eventually, "start").success  # the pilot again
+    eventually(lambda: vehicle.goals[-1] == [10, -5])
+    planner.set_parameters([Parameter("max_duration", value=0.5)])
+    eventually(lambda: vehicle.states[-1] == "done")
+    eventually(lambda: vehicle.reasons[-1] == "max_duration of 0.5 s has passed")
+    eventually(lambda: planner.mission.hold is not None)
+    eventually(lambda: vehicle.goals[-1] == planner.mission.hold.tolist())
+    held(vehicle, eventually, len(vehicle.goals) - 1)
+
+
+def test_a_planner_that_is_ended_says_to_hold_first(ros, eventually, python, ros_env):
+    vehicle = ros(Guided)
+    parameters = "autostart:=true", "workspace:=[-10.0, 10.0, -5.0, 5.0]", "pilot:=lawnmower"
+    given = [word for parameter in parameters for word in ("-p", parameter)]
+    planner = subprocess.Popen(
+        [python, "-m", "poam_ros.ros.nodes.planner", "--ros-args", *given], env=ros_env
+    )
+    try:
+        eventually(lambda: vehicle.place[0] < 5, timeout=60)
+    finally:
+        planner.terminate()
+        assert planner.wait(30) == 0
+    eventually(lambda: vehicle.goals[-1] != [-10, -5])
+    assert np.linalg.norm(np.subtract(vehicle.goals[-1], vehicle.place)) < Guided.SPEED
+
+
+def test_without_a_period_each_goal_goes_out_once(guided, eventually):
+    _, vehicle = guided(goal_period=0.0)
+    assert call(vehicle, eventually, "start").success
+    eventually(lambda: len(vehicle.goals) == 2)
+    time.sleep(2.5)
+    assert vehicle.goals == [[10, -5], [-10, -5]]
+
+
+def test_silence_pauses_and_what_comes_back_resumes(guided, eventually):
+    planner, vehicle = guided(odometry_patience=1.0, sonar_patience=2.0, max_position_std=3.0)
+    assert call(vehicle, eventually, "start").success
+    eventually(lambda: vehicle.states[-1] == "pilot")
+    vehicle.odometry = False
+    eventually(lambda: vehicle.states[-1] == "paused")
+    eventually(lambda: vehicle.reasons[-1] == "no odometry for 1 s")
+    eventually(lambda: vehicle.goals[-1] == planner.mission.hold.tolist())
+    vehicle.odometry = True
+    eventually(lambda: vehicle.states[-1] == "pilot")
+    vehicle.sonar = False
+    eventually(lambda: vehicle.reasons[-1] == "no ping for 2 s")
+    assert vehicle.states[-1] == "paused"
+    vehicle.sonar, vehicle.std = True, 4.0
+    eventually(lambda: vehicle.states.count("paused") == 2)
+    time.sleep(4.0)
+    assert vehicle.states[-1] == "paused"  # the position is not good enough
+    vehicle.std = 1.0
+    eventually(lambda: vehicle.states[-1] == "pilot")
+
+
+def test_the_fence_pauses_and_says_why(guided, eventually):
+    _, vehicle = guided(geofence_margin=2.0)
+    assert call(vehicle, eventually, "start").success
+    eventually(lambda: vehicle.goals)
+    vehicle.place = np.array([0.0, 9.0])  # a current, or a jump of the position
+    eventually(lambda: vehicle.states[-1] == "paused")
+    eventually(lambda: re.match(r"the vehicle is [34]\.\d m outside", vehicle.reasons[-1]))
+    eventually(lambda: vehicle.goals[-1][1] > 8.5)  # not clipped
+    assert call(vehicle, eventually, "resume").success
+    eventually(lambda: vehicle.place[1] < 4)
+    assert vehicle.states[-1] == "pilot"
+
+
+def test_the_pilot_goes_round_keep_outs(guided, eventually):
+    block = "-2 -6, 2 -6, 2 -3, -2 -3"  # across the first lane
+    planner, vehicle = guided(keep_outs=block, area_margin=0.5)
+    areas = planner.mission.legs.routes.areas
+    trail = []
+    assert call(vehicle, eventually, "start").success
+    eventually(lambda: trail.append(vehicle.place) or vehicle.place[0] < -9, timeout=40)
+    assert len(areas.keep_outs) == 1
+    assert (areas.allowed(np.array(trail)) | (np.array(trail)[:, 0] > 3)).all()
+    # Where it is seen from is 0.1 m of driving later than where it turned.
+    assert min(place[1] for place in trail) >= -5.01
+    assert max(place[1] for place in trail if abs(place[0]) < 2) > -2.6
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ("keep_outs:=-99 -99, 99 -99, 99 99, -99 99", "nothing of the workspace is left"),
+        ("keep_outs:=0 0, 1", "keep_outs: expected corners"),
+        ("areas:=/no/such/file.json", "areas: cannot read /no/such/file.json"),
+        ("on_done:=sink", "on_done: expected one of hold, home"),
+    ],
+)
+def test_wrong_areas_end_with_one_line_and_status_2(python, ros_env, wrong, words):
+    name, _, value = wrong.partition(":=")
+    ended = subprocess.run(
+        [python, "-m", "poam_ros.ros.nodes.planner", "--ros-args", "-p", f"{name}:='{value}'"],
+        env=ros_env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 2, ended.stderr
+    assert len(ended.stderr.strip().splitlines()) == 1
+    assert words in ended.stderr

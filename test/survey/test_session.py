@@ -214,6 +214,69 @@ def test_a_paused_mission_refuses_pings_by_that_name(survey):
     assert counts(s) == {"paused": 4} and s.session.samples == 6
 
 
+def test_a_mission_that_waits_for_its_start_refuses_pings_by_that_name(survey):
+    s = survey(pilot_samples=5)
+    s.handle(MissionState("waiting"))
+    s.drive(9)
+    assert counts(s) == {"waiting": 9} and not s.work()
+    s.handle(MissionState("pilot"))
+    s.drive(21)
+    assert s.session.samples == 21 and not s.work()
+    s.handle(MissionState("exploring"))
+    assert s.kinds() == LEARNED
+
+
+def test_a_new_mission_after_the_end_goes_on_with_the_map_and_its_numbers(survey):
+    s = survey()
+    s.handle(MissionState("exploring"))
+    s.drive(30)
+    s.handle(MissionState("done"))
+    assert s.kinds()[-1] == "Finished"
+    s.handle(MissionState("waiting"))
+    s.drive(4)
+    s.handle(MissionState("pilot"))
+    s.drive(20)
+    assert s.kinds() == LEARNED and len(s.mapper.data) == 50
+    assert counts(s) == {"waiting": 4}
+    s.handle(MissionState("exploring"))
+    s.handle(MissionState("done"))
+    assert s.kinds()[-1] == "Finished"
+
+
+def test_stopped_before_it_is_dealt_with_the_end_is_still_the_end(survey):
+    s = survey()
+    s.handle(MissionState("exploring"))
+    s.drive(7)
+    s.handle(MissionState("done"))
+    s.handle(MissionState("waiting"))
+    assert s.kinds() == [*LEARNED, "Finished"]
+
+
+@pytest.mark.parametrize("state", ["paused", "waiting"])
+def test_a_pause_ends_where_nobody_is_left_who_could_end_it(survey, state):
+    s = survey()
+    s.handle(MissionState(state))
+    s.handle(StatesAwaited(True))
+    s.drive(2)
+    assert not s.notes
+    s.handle(StatesAwaited(False))
+    assert s.notes == ["states_gone"]
+    s.handle(StatesAwaited(False))
+    s.drive(3)
+    assert counts(s) == {state: 2} and s.session.samples == 3
+    s.handle(MissionState(state))  # somebody came back
+    s.drive(1)
+    assert counts(s) == {state: 3} and s.notes == ["states_gone"]
+
+
+def test_the_end_of_a_mission_needs_nobody_to_stand(survey):
+    s = survey()
+    s.handle(MissionState("done"))
+    s.handle(StatesAwaited(False))
+    s.drive(2)
+    assert counts(s) == {"after_mission": 2} and not s.notes
+
+
 def test_a_reset_forgets_all_but_what_came_after_it(survey):
     s = survey(pilot_samples=20)
     s.handle(MissionState("exploring"))

@@ -6,6 +6,7 @@ N(0, 1/t): K~ = K + 1 1'/t and so on, b = K~^-1 c~, a = K~^-1 y; mean b'y, varia
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -13,8 +14,7 @@ from torch import Tensor
 
 from ..linalg.factors import EXTRA_JITTER
 from . import native
-from .fields import interpolate
-from .kernel import covariance, local
+from .kernel import at, between
 from .problem import Kernel, Sites, check_factors
 
 #: A variance that cancels to nothing, or below, is this.
@@ -48,7 +48,7 @@ def condition(kernel: Kernel, sites: Sites, x: Tensor, neighbours: Tensor) -> Co
     Raises:
         CholeskyError: a matrix is beyond repair.
     """
-    if native.usable(neighbours.shape[1]):
+    if kernel.bases is None and native.usable(neighbours.shape[1]):
         return Conditionals(*native.condition(kernel, sites, x, neighbours))
     parts = []
     with torch.no_grad():
@@ -68,12 +68,12 @@ def gradient(kernel: Kernel, sites: Sites, left_out: Tensor, neighbours: Tensor)
     Raises:
         CholeskyError: a matrix is beyond repair.
     """
-    if native.usable(neighbours.shape[1]):
+    if kernel.bases is None and native.usable(neighbours.shape[1]):
         return Gradient(*native.gradient(kernel, sites, left_out, neighbours))
     F, exponent, noise = leaves = [
         t.detach().requires_grad_() for t in (kernel.F, kernel.exponent, kernel.noise)
     ]
-    learned = Kernel(F, exponent, noise, kernel.lengths, kernel.mean_precision)
+    learned = replace(kernel, F=F, exponent=exponent, noise=noise)
     with torch.enable_grad():
         system = _system(learned, sites, sites.x[left_out], neighbours)
         mean, variance, jitter = _with_gradient(system, kernel.mean_precision)
@@ -113,8 +113,8 @@ def _system(kernel: Kernel, sites: Sites, x: Tensor, neighbours: Tensor) -> _Sys
     present = (neighbours >= 0).to(sites.y)
     near = neighbours.clamp_min(0)
     points = torch.cat([sites.x[near], x.unsqueeze(1)], dim=1)
-    at = local(interpolate(kernel.F, points), kernel.lengths)
-    whole = covariance(points, at, points, at, kernel.exponent, same=True)
+    here = at(kernel, points)
+    whole = between(kernel, points, here, points, here, same=True)
     k = near.shape[1]
     mask = present.unsqueeze(-1) * present.unsqueeze(-2)
     own = kernel.noise * sites.noise[near] * present + (1 - present)

@@ -7,6 +7,7 @@ network as many points as the lattice has nodes, however many data there are.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -25,26 +26,27 @@ LEAST_NOISE = 1e-6
 class Layout:
     """Where everything that is learned lies in one vector theta [size].
 
-    First the network's weights (2 - hidden - hidden - 4, tanh), then the offset of each field, the
-    logarithm of the noise variance and the logit of half the exponent.
+    First the network's weights (2 - hidden - hidden - fields, tanh), then the offset of each
+    field, the logarithm of the noise variance and the logit of half the exponent.
     """
 
     hidden: int
     lattice: int
+    fields: int = FIELDS
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
         """Shape of each part, in their order."""
-        H = self.hidden
+        H, P = self.hidden, self.fields
         return {
-            "W1": (H, 2), "b1": (H,), "W2": (H, H), "b2": (H,), "W3": (FIELDS, H), "b3": (FIELDS,),
-            "offsets": (FIELDS,), "log_noise": (1,), "logit_exponent": (1,),
+            "W1": (H, 2), "b1": (H,), "W2": (H, H), "b2": (H,), "W3": (P, H), "b3": (P,),
+            "offsets": (P,), "log_noise": (1,), "logit_exponent": (1,),
         }  # fmt: skip
 
     @property
     def weights(self) -> int:
         """How many weights the network has: they come first in theta."""
-        return self.size - FIELDS - 2
+        return self.size - self.fields - 2
 
     @property
     def size(self) -> int:
@@ -58,17 +60,25 @@ class Layout:
         return {name: p.view(s) for (name, s), p in zip(shapes.items(), parts, strict=True)}
 
     def initial(
-        self, lengthscale: float, noise_variance: float, generator: torch.Generator
+        self,
+        lengthscale: float,
+        noise_variance: float,
+        generator: torch.Generator,
+        logits: Tensor | None = None,
     ) -> Tensor:
-        """A network that is nearly zero around a stationary kernel of exponent 1."""
-        network = tanh_network(2, FIELDS, generator, self.hidden)
+        """A network that is nearly zero around a stationary kernel of exponent 1: of amplitude 1
+        and this lengthscale, or of these logits [fields - 1] of the attentive one's weights."""
+        network = tanh_network(2, self.fields, generator, self.hidden)
         network = [p.detach() for p in network.parameters()]
         network[-2].mul_(0.1)
         network[-1].zero_()
-        rest = torch.zeros(FIELDS + 2, dtype=torch.float64)
-        rest[1] = torch.tensor(lengthscale, dtype=torch.float64).log()
-        rest[FIELDS] = torch.tensor(noise_variance, dtype=torch.float64).log()
-        return torch.cat([*(p.flatten() for p in network), rest])
+        offsets = torch.zeros(self.fields, dtype=torch.float64)
+        if logits is None:
+            offsets[1] = math.log(lengthscale)
+        else:
+            offsets[1:] = logits
+        rest = torch.tensor([math.log(noise_variance), 0.0], dtype=torch.float64)
+        return torch.cat([*(p.flatten() for p in network), offsets, rest])
 
     def nodes(self) -> Tensor:
         """The lattice's nodes [G * G, 2], row by row, G = lattice + 1."""
@@ -89,7 +99,7 @@ def exponent(parts: Mapping[str, Tensor]) -> Tensor:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The network at the nodes: fields F [G * G, 4], and what its gradient needs."""
+    """The network at the nodes: fields F [G * G, P], and what its gradient needs."""
 
     F: Tensor
     nodes: Tensor
@@ -105,7 +115,7 @@ def evaluate(parts: Mapping[str, Tensor], nodes: Tensor) -> Evaluated:
 
 
 def pull_back(parts: Mapping[str, Tensor], at: Evaluated, dF: Tensor) -> list[Tensor]:
-    """Gradients of the network's parts and of the offsets, in theta's order, from dF [G * G, 4]."""
+    """Gradients of the network's parts and of the offsets, in theta's order, from dF [G * G, P]."""
     d2 = torch.mm(dF, parts["W3"]).mul_(1 - at.h2.square())
     d1 = torch.mm(d2, parts["W2"]).mul_(1 - at.h1.square())
     total = dF.sum(0)
@@ -113,7 +123,7 @@ def pull_back(parts: Mapping[str, Tensor], at: Evaluated, dF: Tensor) -> list[Te
 
 
 def interpolate(F: Tensor, x: Tensor) -> Tensor:
-    """The fields [..., 4] at x [..., 2] from those at the nodes F [G * G, 4]."""
+    """The fields [..., P] at x [..., 2] from those at the nodes F [G * G, P]."""
     G = int(len(F) ** 0.5 + 0.5)
     place = (x.clamp(-1.0, 1.0) + 1.0) * (0.5 * (G - 1))
     corner = place.floor().clamp_max(G - 2)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from . import native
-from .problem import Places, Share, cells_for
+from .problem import UNIT, Places, Share, cells_for, rounded
 
 #: Shares come in parts of 1, 1/4, ... down to 1/4^(LEVELS - 1).
 LEVELS = 4
@@ -37,7 +37,8 @@ class PlainIndex(Places):
         if cells != self._cells:
             self._cells, first = cells, 0
             self._buckets = _empty(cells)
-        placed, number = self._x[first : self._count], self._numbers[first : self._count]
+        placed = self._x[first : self._count].astype(float)
+        number = self._numbers[first : self._count] * UNIT
         for level, buckets in enumerate(self._buckets):
             columns, rows = self._cell(placed, level).T
             side, part = _cells_at(cells, level), (number * 4**level).astype(np.int64)
@@ -51,7 +52,10 @@ class PlainIndex(Places):
         the last round the nearest. Only sites of the share whose squared distance is larger than
         ``beyond`` [N].
         """
-        points, least = x.numpy(), np.full(len(x), -1.0) if beyond is None else beyond.numpy()
+        points, least = (
+            rounded(x).numpy(),
+            np.full(len(x), -1.0) if beyond is None else beyond.numpy(),
+        )
         found = np.full((len(x), k), -1, dtype=np.int64)
         cells = self._cell(points, share.level)
         for cell in np.unique(cells, axis=0):
@@ -102,7 +106,7 @@ class PlainIndex(Places):
         ]
         self.looked_at += len(found)
         sites = np.sort(np.array(found, dtype=np.int64))
-        above = self._numbers[sites] * scale - share.part - share.start
+        above = self._numbers[sites] * (scale * UNIT) - share.part - share.start
         return sites[np.where(above < 0, above + 1, above) < share.size]
 
 

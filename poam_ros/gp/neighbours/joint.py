@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from ..linalg.factors import cholesky
-from .fields import interpolate
-from .kernel import covariance, local
+from .kernel import at, between
 from .problem import Kernel, Sites
 
 #: More neighbours than this together are not factorised.
@@ -32,18 +31,16 @@ def joint_covariance(kernel: Kernel, sites: Sites, x: Tensor, neighbours: Tensor
     near = neighbours[neighbours >= 0].unique()
     if len(near) > MOST:
         return None
-    at_sites, at_x = (
-        local(interpolate(kernel.F, points), kernel.lengths) for points in (sites.x[near], x)
-    )
+    at_sites, at_x = (at(kernel, points) for points in (sites.x[near], x))
     # The unknown local mean is one more covariance, the same everywhere.
     trend = 1.0 / kernel.mean_precision
-    g, here = kernel.exponent, sites.x[near]
-    K = covariance(here, at_sites, here, at_sites, g, same=True) + trend
+    here = sites.x[near]
+    K = between(kernel, here, at_sites, here, at_sites, same=True) + trend
     K.diagonal().add_(kernel.noise * sites.noise[near])
     if sites.own is not None:
         K.diagonal().add_(sites.own[near])
-    cross = covariance(here, at_sites, x, at_x, g) + trend
-    prior = covariance(x, at_x, x, at_x, g, same=True) + trend
+    cross = between(kernel, here, at_sites, x, at_x) + trend
+    prior = between(kernel, x, at_x, x, at_x, same=True) + trend
     L, jitter = cholesky(K, "covariance of the neighbours")
     half = torch.linalg.solve_triangular(L, cross, upper=False)
     return Joint(prior - half.mT @ half, jitter)

@@ -6,10 +6,15 @@ Q = (x - x')^T ((S + S')/2)^{-1} (x - x'), S = l^2 expm[[u, w], [w, -u]]; s, l, 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+
+from . import attentive
+from .fields import interpolate
+from .problem import Kernel
 
 #: Under the root of |u, w|^2, and beside Q: both have a gradient at zero.
 ISOTROPIC, NEAR = 1e-8, 1e-10
@@ -59,3 +64,31 @@ def covariance(
         return K
     own = torch.eye(K.shape[-1], dtype=torch.bool, device=K.device)
     return torch.where(own, (2 * p1.log_s).exp().unsqueeze(-1), K)
+
+
+def at(kernel: Kernel, x: Tensor) -> Any:
+    """What either kernel is at points x [..., 2]."""
+    f = interpolate(kernel.F, x)
+    return local(f, kernel.lengths) if kernel.bases is None else attentive.local(f)
+
+
+def between(kernel: Kernel, x1: Tensor, p1: Any, x2: Tensor, p2: Any, same: bool = False) -> Tensor:
+    """Covariances of either kernel, as ``covariance`` has them."""
+    if kernel.bases is None:
+        return covariance(x1, p1, x2, p2, kernel.exponent, same)
+    return attentive.covariance(x1, p1, x2, p2, kernel.exponent, kernel.bases, same)
+
+
+def described(kernel: Kernel, x: Tensor) -> Mapping[str, Tensor]:
+    """The kernel in words of people at x [N, 2], each [N]: ``lengthscale``, ``amplitude`` (prior
+    standard deviation), and of the anisotropic one ``anisotropy`` (ratio of the axes)."""
+    f = interpolate(kernel.F, x)
+    amplitude = f[:, 0].exp()
+    if kernel.bases is not None:
+        return {"lengthscale": attentive.lengthscale(f, kernel.bases), "amplitude": amplitude}
+    # The eigenvalues of S are l^2 exp(+-r): its axes are l exp(+-r / 2).
+    return {
+        "lengthscale": local(f, kernel.lengths).length,
+        "amplitude": amplitude,
+        "anisotropy": f[:, 2:].norm(dim=-1).exp(),
+    }

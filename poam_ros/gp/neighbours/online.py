@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields as rows_of
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,14 @@ from ...maps import UpdateReport
 from ..data import Dataset, Prediction
 from ..interface import ModelState
 from ..kernels.attentive import grid_points
+from .attentive import first_logits
 from .conditional import condition
-from .fields import Layout, interpolate
+from .fields import Layout
 from .joint import joint_covariance
-from .kernel import local
-from .problem import Kernel
+from .kernel import described
+from .problem import Kernel, along_rows
 from .sites import SiteStore
-from .training import Learned, Trainer
+from .training import Learned, Trainer, bases_of
 
 if TYPE_CHECKING:
     from .options import NeighbourOptions
@@ -37,8 +39,11 @@ class NeighbourGP:
         self, options: NeighbourOptions, network: torch.Generator, training: torch.Generator
     ) -> None:
         self.options = options
+        first, bases, logits = options.initial_lengthscale, bases_of(options), None
         layout = Layout(options.hidden, options.lattice)
-        theta = layout.initial(options.initial_lengthscale, options.initial_noise, network)
+        if bases is not None:
+            layout, logits = replace(layout, fields=1 + len(bases)), first_logits(bases, first)
+        theta = layout.initial(first, options.initial_noise, network, logits)
         self._trainer = Trainer(layout, options, training)
         self._learned = Learned.begin(theta)
         self._store = SiteStore()
@@ -137,11 +142,15 @@ class NeighbourGP:
         if not len(self._store):
             raise ValueError("predict: expected data before, got none")
         x, kernel, options = _here(X), self._averaged(), self.options
+        order = along_rows(x)
+        x = x[order]
         near = self._store.spread(x, options.neighbours, options.pool)
         found = condition(kernel, self._store.sites, x, near)
         self.extra_jitter = max(self.extra_jitter, found.jitter)
-        variance = found.variance + kernel.noise if noise else found.variance
-        return Prediction(found.mean.to(X), variance.to(X))
+        mean, variance = torch.empty(2, len(x), dtype=torch.float64)
+        mean[order] = found.mean
+        variance[order] = found.variance + kernel.noise if noise else found.variance
+        return Prediction(mean.to(X), variance.to(X))
 
     def predict_grid(self, x: Tensor, y: Tensor, noise: bool = True) -> Prediction:
         """Predictive marginals [rows, columns] on a grid of x [columns] and y [rows]."""
@@ -171,16 +180,10 @@ class NeighbourGP:
 
     @torch.no_grad()
     def fields(self, X: Tensor) -> Mapping[str, Tensor]:
-        """``lengthscale`` (geometric mean of the axes), ``amplitude`` (prior standard deviation)
-        and ``anisotropy`` (ratio of the axes, at least 1) at X [N, 2], each [N]."""
-        kernel = self._averaged()
-        f = interpolate(kernel.F, _here(X))
-        # The eigenvalues of S are l^2 exp(+-r): its axes are l exp(+-r / 2).
-        found = {
-            "lengthscale": local(f, kernel.lengths).length,
-            "amplitude": f[:, 0].exp(),
-            "anisotropy": f[:, 2:].norm(dim=-1).exp(),
-        }
+        """``lengthscale`` (geometric mean of the axes, or of the attentive kernel the weighted
+        mean), ``amplitude`` (prior standard deviation) and, not of that one, ``anisotropy`` (ratio
+        of the axes, at least 1) at X [N, 2], each [N]."""
+        found = described(self._averaged(), _here(X))
         return {name: values.to(X) for name, values in found.items()}
 
     def state(self) -> ModelState:

@@ -17,6 +17,11 @@ class NeighbourOptions:
         InputError: a value is outside its range.
     """
 
+    neighbour_kernel: str = setting(
+        "paciorek", "Kernel of nngp: one anisotropic base, or the attentive over several",
+        choices=("paciorek", "attentive"),
+    )  # fmt: skip
+    attentive_bases: int = setting(8, "Base kernels of the attentive one", minimum=1, maximum=100)
     neighbours: int = setting(24, "Pings that a prediction is made from", minimum=1, maximum=32)
     pool: int = setting(
         96, "Nearest pings that these are chosen from, round all octants", minimum=1, maximum=256
@@ -57,7 +62,7 @@ class NeighbourOptions:
         0.3, "Penalty on the network's squared weights, over the places", minimum=0.0, maximum=1e6
     )
     field_penalty: float = setting(
-        200.0, "Penalty on the variances of log amplitude and log lengthscale over the workspace, "
+        60.0, "Penalty on the variances of log amplitude and log lengthscale over the workspace, "
         "over the places", minimum=0.0, maximum=1e6,
     )  # fmt: skip
     anisotropy_penalty: float = setting(

@@ -12,7 +12,9 @@ from ...errors import CholeskyError
 from ..linalg.factors import EXTRA_JITTER
 
 #: Mean number of sites in a cell when the grid is refined.
-CROWDED = 8
+CROWDED = 7
+#: Of the sites' random numbers.
+UNIT = 2.0**-32
 
 
 @dataclass(frozen=True)
@@ -29,13 +31,18 @@ class Sites:
 @dataclass(frozen=True)
 class Kernel:
     """The kernel for many conditionals: fields at the nodes F [G * G, 4], exponent and noise
-    variance (scalars), bounds of the lengthscale, precision of the local mean."""
+    variance (scalars), bounds of the lengthscale, precision of the local mean.
+
+    With ``bases`` [M] it is the Attentive Kernel over rough bases of these lengthscales, and the
+    fields are log s and M logits [G * G, 1 + M].
+    """
 
     F: Tensor
     exponent: Tensor
     noise: Tensor
     lengths: tuple[float, float]
     mean_precision: float
+    bases: Tensor | None = None
 
 
 def check_factors(failed: int, size: int) -> None:
@@ -64,11 +71,12 @@ EVERYTHING = Share(0.0, 1.0)
 
 
 def numbers(first: int, count: int) -> np.ndarray:
-    """The fixed random number in [0, 1) of each site from ``first`` on (splitmix64 of its own)."""
+    """The fixed random number in [0, 1) of each site from ``first`` on, times 2^32 (uint32): the
+    upper half of splitmix64 of its own."""
     z = np.arange(first + 1, first + count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
+    return ((z ^ (z >> np.uint64(31))) >> np.uint64(32)).astype(np.uint32)
 
 
 def cells_for(sites: int) -> int:
@@ -79,12 +87,30 @@ def cells_for(sites: int) -> int:
     return cells
 
 
+def rounded(x: Tensor) -> Tensor:
+    """Places as a search goes by them, to a tenth of a millimetre in a kilometre."""
+    return x.float().double()
+
+
+def along_rows(x: Tensor) -> Tensor:
+    """An order [N] of points x [N, 2] in which the next is near: along thin rows of [-1, 1]^2.
+
+    What a point's neighbours lie in is still in the cache then.
+    """
+    rows, columns = ((x[:, axis].clamp(-1.0, 1.0) + 1.0) * 32.0 for axis in (1, 0))
+    return (rows.floor() * 66.0 + columns).argsort(stable=True)
+
+
 class Places:
-    """The places of the sites and their fixed numbers, in arrays that double when they are full."""
+    """The places of the sites and their fixed numbers, in arrays that double when they are full.
+
+    A search goes by places in float32 (see ``rounded``): half the memory that it runs through. What
+    is made of what it finds goes by the places proper.
+    """
 
     def __init__(self) -> None:
         self._count = 0
-        self._x, self._numbers = np.empty((0, 2)), np.empty(0)
+        self._x, self._numbers = np.empty((0, 2), np.float32), np.empty(0, np.uint32)
 
     def __len__(self) -> int:
         return self._count
@@ -94,8 +120,10 @@ class Places:
         first, self._count = self._count, self._count + len(x)
         if self._count > len(self._x):
             room = max(self._count, 2 * len(self._x)) - first
-            self._x = np.concatenate([self._x[:first], np.empty((room, 2))])
-            self._numbers = np.concatenate([self._numbers[:first], np.empty(room)])
+            self._x, self._numbers = (
+                np.concatenate([kept[:first], np.empty((room, *kept.shape[1:]), kept.dtype)])
+                for kept in (self._x, self._numbers)
+            )
         self._x[first : self._count] = x.numpy()
         self._numbers[first : self._count] = numbers(first, len(x))
         return first

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from .attentive import bases
 from .conditional import Gradient, gradient
-from .fields import Evaluated, Layout, evaluate, exponent, noise_variance, pull_back
+from .fields import Layout, evaluate, exponent, noise_variance, pull_back
 from .index import LEVELS
 from .problem import Kernel, Share
 from .sites import SiteStore
@@ -57,6 +58,13 @@ class Learned:
         return Learned(theta, first, second, torch.lerp(theta, self.average, keep), step)
 
 
+def bases_of(options: NeighbourOptions) -> Tensor | None:
+    """The lengthscales of the Attentive Kernel's bases [M]; None for the other kernel."""
+    if options.neighbour_kernel != "attentive":
+        return None
+    return bases(options.shortest_lengthscale, options.longest_lengthscale, options.attentive_bases)
+
+
 class Trainer:
     """Draws the steps.
 
@@ -71,6 +79,7 @@ class Trainer:
     ) -> None:
         self.layout, self.options, self.generator = layout, options, generator
         self._nodes = layout.nodes()
+        self._bases = bases_of(options)
         self._rates = torch.full((layout.size,), options.global_rate, dtype=torch.float64)
         self._rates[: layout.weights] = options.network_rate
 
@@ -87,6 +96,7 @@ class Trainer:
             noise_variance(parts),
             (options.shortest_lengthscale, options.longest_lengthscale),
             options.mean_precision,
+            self._bases,
         )
 
     def step(self, learned: Learned, store: SiteStore) -> tuple[Learned, float, float]:
@@ -98,12 +108,14 @@ class Trainer:
         options, sites, independent = self.options, store.sites, store.occupied
         left_out, share, beyond = self._draw(store)
         near = store.spread(sites.x[left_out], options.neighbours, options.pool, share, beyond)
-        parts = self.layout.split(learned.theta)
-        network = evaluate(parts, self._nodes)
-        kernel = self._kernel(parts, network.F)
+        # The network in float32, at half the cost: noise of the steps is much larger.
+        parts = self.layout.split(learned.theta.float())
+        network = evaluate(parts, self._nodes.float())
+        kernel = self._kernel(self.layout.split(learned.theta), network.F.double())
         found = gradient(kernel, sites, left_out, near)
-        found.F.add_(self._penalty(network.F, independent))
-        total = self._by_theta(learned.theta, network, found, independent)
+        found.F.add_(self._penalty(kernel.F, independent))
+        pieces = pull_back(parts, network, found.F.float())
+        total = self._by_theta(learned.theta, pieces, found, independent)
         return learned.stepped(total, self._rates, options.averaging), found.loss, found.jitter
 
     def _draw(self, store: SiteStore) -> tuple[Tensor, Share, Tensor]:
@@ -141,7 +153,7 @@ class Trainer:
         return torch.rand(shape, generator=self.generator, dtype=torch.float64)
 
     def _penalty(self, F: Tensor, independent: int) -> Tensor:
-        """The gradient [G * G, 4] of the fields' penalties: the variances over the nodes of log s
+        """The gradient [G * G, P] of the fields' penalties: the variances over the nodes of log s
         and log l, and the mean |u, w|^2.
 
         They are taken everywhere, not where pings are: what the network says far from all of them
@@ -150,6 +162,11 @@ class Trainer:
         """
         options = self.options
         scale = 2.0 / (independent * len(F))
+        if self._bases is not None:
+            # The logits together count as much as the lengthscale that they stand for.
+            weights = F.new_full((F.shape[1],), options.field_penalty / len(self._bases))
+            weights[0] = options.field_penalty
+            return scale * weights * (F - F.mean(0))
         varying, anisotropic = F.split(2, dim=1)
         return torch.cat([
             scale * options.field_penalty * (varying - varying.mean(0)),
@@ -157,12 +174,11 @@ class Trainer:
         ], dim=1)  # fmt: skip
 
     def _by_theta(
-        self, theta: Tensor, network: Evaluated, found: Gradient, independent: int
+        self, theta: Tensor, pieces: list[Tensor], found: Gradient, independent: int
     ) -> Tensor:
-        """The gradient of the penalised loss by theta [P]."""
+        """The gradient of the penalised loss by theta [P], with that of the network in pieces."""
         parts = self.layout.split(theta)
         g, log_noise = exponent(parts), parts["log_noise"].exp()
-        pieces = pull_back(parts, network, found.F)
         logit = found.exponent * g * (1 - g / 2)
         total = torch.cat(
             [*(p.flatten() for p in pieces), found.noise * log_noise, logit.reshape(1)]

@@ -170,7 +170,8 @@ class MapperNode(NodeShell):
         return response
 
     def _on_timer(self) -> None:
-        if not self.session.mapper.initialised:  # later nobody asks, and the graph is slow to tell
+        # Otherwise nobody asks, and the graph is slow to tell.
+        if self.session.gate.closed or not self.session.mapper.initialised:
             awaited = self.count_publishers(self._states.topic_name) > 0
             self._hear(events.StatesAwaited(awaited))
         self._hear(events.Tick())

@@ -11,30 +11,36 @@ from typing import Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
-from geometry_msgs.msg import PoseStamped
-from nav_msgs.msg import Odometry, Path
-from sensor_msgs.msg import PointCloud2
-from std_msgs.msg import String, UInt64
+from nav_msgs.msg import Odometry
+from rclpy.subscription import Subscription
+from sensor_msgs.msg import PointCloud2, Range
+from std_msgs.msg import UInt64
 from std_srvs.srv import Trigger
 
 from ...clock import SECOND
 from ...errors import InputError
 from ...geometry import Extent, is_place
 from ...maps import ElevationMap
+from ...planning.area_settings import AreaSettings
 from ...planning.pilots import PILOTS
 from ...planning.planners import PLANNERS
 from ...planning.views import GridView
 from ...settings import instance
-from ...survey.mission import DONE, PILOT, Mission
+from ...survey.mission import Mission
+from ...survey.states import DONE, PAUSED
+from ...survey.watchdog import MAP, SONAR, Watchdog, WatchSettings
 from .. import clouds, messages, qos
+from ..goals import open_goals
+from ..mission_topics import MissionTopics
 from ..parameters import PLANNER
 from ..running import run_node, subscribe
 from ..shell import NodeShell
 from ..transforms import FrameChanger
 
-GOAL_PERIOD = 1.0  # s of ROS time between two goals that are the same
+LOOK_PERIOD = 1.0  # s of ROS time between two looks at limits and watchdogs
 REPORT_PERIOD = 1.0  # s of wall time
 ODOMETRY_PATIENCE = 15.0  # s of wall time without odometry before this is said
+SERVICES = "start", "stop", "pause", "resume"
 ODOMETRY_REFUSALS = "odometry_frame", "odometry_not_finite"
 MAP_REFUSALS = "map_frame", "map_unreadable", "map_unusable"
 
@@ -59,46 +65,55 @@ class PlannerNode(NodeShell):
         """A mission that has not begun, and the publishers of what it decides."""
         super().configure()
         p, workspace = self.values, Extent.of(self.values.workspace)
+        areas = instance(AreaSettings, vars(p)).open(workspace)
         # The pilot's draws and the waypoints' do not disturb each other.
         pilot, waypoints = map(np.random.default_rng, np.random.SeedSequence(p.seed).spawn(2))
         self._rng = waypoints
         self.mission = Mission(
             PILOTS[p.pilot](workspace, pilot),
             workspace,
+            areas=areas,
             arrival=self._arrival,
             max_samples=p.max_samples,
             max_duration=p.max_duration,
+            autostart=p.autostart,
+            on_done=p.on_done,
         )
+        self.watchdog = Watchdog(instance(WatchSettings, vars(p)), areas)
         self.latest_map: ElevationMap | None = None
         self._frames = FrameChanger(self, p.frame_id)
         self.held.callback(self._frames.close)
-        self._z = 0.0  # the vehicle's depth, which goals keep
-        self._yaw = math.nan
-        self._clipped = 0  # goals that this was said of
-        self._published: tuple[str | None, np.ndarray | None] = (None, None)
-        self._goals = self.create_publisher(PoseStamped, "goal_pose", qos.GOAL)
-        self._plans = self.create_publisher(Path, "plan", qos.KEPT)
-        self._states = self.create_publisher(String, "mission/state", qos.LATCHED)
+        self._topics = MissionTopics(self, self.mission, open_goals(self, p.goal_action))
 
     def activate(self) -> None:
         """Listen, answer, and say the state."""
         super().activate()
         self._heard = time.monotonic()  # the last odometry that was usable
+        self._sonar: Subscription | None = None
         subscribe(self, Odometry, "odom", self._on_odometry, qos.SENSOR_READ)
         self.create_subscription(PointCloud2, "map/points", self._on_map, qos.LATCHED)
         self.create_subscription(UInt64, "map/samples", self._on_samples, qos.LATCHED)
-        for name in ("pause", "resume"):
+        for name in SERVICES:
             self.create_service(Trigger, f"~/{name}", partial(self._answer, name))
-        self.create_timer(GOAL_PERIOD, self._on_timer)
+        self.create_timer(LOOK_PERIOD, self._on_timer)
+        if self.values.goal_period:
+            self.create_timer(self.values.goal_period, self._topics.repeat)
         self.create_timer(REPORT_PERIOD, self._report, clock=self.steady)
         self._announce()
+
+    def deactivate(self) -> None:
+        """Let nothing go on that nobody looks at any more."""
+        if self.active and self.mission.goal is not None:
+            self._topics.hold()
+        super().deactivate()
 
     def changed(self, names: frozenset[str]) -> None:
         """Limits of the mission and of arrival; options of the planner are read at every choice."""
         mission, p = self.mission, self.values
-        mission.arrival, mission.max_duration = self._arrival, p.max_duration
-        mission.max_samples = p.max_samples
-        mission.count_samples(mission.samples)
+        mission.legs.arrival, mission.budget.max_duration = self._arrival, p.max_duration
+        mission.budget.max_samples = p.max_samples
+        mission.count_samples(mission.budget.samples)
+        self.watchdog.settings = instance(WatchSettings, vars(p))
         self._announce()
 
     @property
@@ -120,12 +135,19 @@ class PlannerNode(NodeShell):
             return
         if self.now_ns == 0:
             return  # simulated time has not begun
-        self._heard, self._z, self._yaw = time.monotonic(), state.position[2], state.yaw
+        self._heard = time.monotonic()
+        if self._sonar is None:  # not before: a simulator waits for the mapper to hear its sonar
+            self._sonar = subscribe(self, Range, "sonar/range", self._on_ping, qos.SENSOR_READ)
+        self._topics.z, self._topics.yaw = state.position[2], state.yaw
         arrival = self.mission.locate(position, self.now_ns / SECOND, state.stamp_ns / SECOND)
         if arrival == "timeout":
-            count = self.mission.arrivals["timeout"]
+            count = self.mission.legs.arrivals["timeout"]
             self.get_logger().warning(f"a goal was not reached in time: given up ({count} so far)")
+        self.watchdog.located(self.mission, messages.position_std(message))
         self._announce()
+
+    def _on_ping(self, _: Range) -> None:
+        self.watchdog.heard(SONAR)
 
     def _on_map(self, message: PointCloud2) -> None:
         frame, expected = messages.bare_frame(message.header.frame_id), self.values.frame_id
@@ -137,10 +159,16 @@ class PlannerNode(NodeShell):
         except InputError as error:
             self.refusals.add("map_unreadable", str(error))
             return
+        self.watchdog.heard(MAP)
         self.mission.explore_with(self._choose)
         self._announce()
 
     def _on_samples(self, message: UInt64) -> None:
+        if message.data < self.mission.budget.samples:  # the mapper was reset: its map is no more
+            self.latest_map = None
+            self.mission.explore_with(None)
+        if self.mission.state == PAUSED:  # else the map is what counts
+            self.watchdog.heard(MAP)
         self.mission.count_samples(message.data)
         self._announce()
 
@@ -149,7 +177,7 @@ class PlannerNode(NodeShell):
         latest, mission, planner = self.latest_map, self.mission, PLANNERS[self.values.planner]
         assert latest is not None
         view = GridView(latest, *mission.track.around(latest.stamp_ns / SECOND))
-        situation = mission.situation(self._yaw, self.values.max_speed)
+        situation = mission.situation(self._topics.yaw, self.values.max_speed)
         try:
             options: Any = instance(planner.options, vars(self.values))
             return planner.path(view, situation, options, self._rng)
@@ -158,57 +186,26 @@ class PlannerNode(NodeShell):
             return None
 
     def _on_timer(self) -> None:
-        """Let the time limit act without odometry, and repeat the goal while it holds."""
-        self.mission.tick(self.now_ns / SECOND)
-        if not self._announce() and self.mission.goal is not None:
-            self._send_goal()
+        """Let limits and watchdogs act without odometry."""
+        now_s = self.now_ns / SECOND
+        self.mission.tick(now_s)
+        self.watchdog.look(self.mission, time.monotonic(), now_s)
+        self._announce()
+        self._topics.goals.look()
 
-    def _announce(self) -> bool:
-        """Publish the state and the goal where they changed; whether a goal was sent."""
-        if not self.active:
-            return False
-        mission, (state, goal) = self.mission, self._published
-        self._published = mission.state, mission.goal
-        if mission.state != state:
-            self._announce_state(state)
-        if mission.clipped > self._clipped:
-            self._clipped = mission.clipped
-            text = f"goals outside the workspace were moved into it: {self._clipped} so far"
-            self.refusals.add("goal_clipped", text)
-        if mission.goal is goal:
-            return False
-        frame, now_ns = self.values.frame_id, self.now_ns
-        self._plans.publish(messages.write_path(mission.plan, now_ns, frame, self._z))
-        if mission.goal is None:
-            return False
-        self._send_goal()
-        return True
-
-    def _announce_state(self, previous: str | None) -> None:
-        mission = self.mission
-        self._states.publish(String(data=mission.state))
-        self.get_logger().info(
-            f"{mission.state} at {mission.samples} samples"
-            + (", waiting for the first map" if mission.waits_for_map else "")
-        )
-        if (previous, mission.state) == (PILOT, DONE):
-            self.get_logger().warning(
-                f"the mission ended inside its pilot survey: max_samples {mission.max_samples}"
-                f" or max_duration {mission.max_duration:g} s left nothing to explore"
-            )
-
-    def _send_goal(self) -> None:
-        goal, position = self.mission.goal, self.mission.position
-        assert goal is not None and position is not None
-        yaw = math.atan2(goal[1] - position[1], goal[0] - position[0])
-        frame = self.values.frame_id
-        self._goals.publish(messages.write_pose(goal.tolist(), self.now_ns, frame, self._z, yaw))
+    def _announce(self) -> None:
+        if self.active:
+            self._topics.announce()
 
     def _answer(
         self, service: str, _: Trigger.Request, response: Trigger.Response
     ) -> Trigger.Response:
-        """Pause or resume."""
-        response.success, response.message = getattr(self.mission, service)()
+        """Start, stop, pause or resume."""
+        if service == "start" and self.now_ns == 0:
+            response.message = "there is no time yet: nothing on /clock"
+            return response
+        given = (self.now_ns / SECOND,) if service == "start" else ()
+        response.success, response.message = getattr(self.mission, service)(*given)
         self._announce()
         return response
 

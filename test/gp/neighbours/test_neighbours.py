@@ -22,8 +22,8 @@ def filled(kind, X, batch=170):
 
 def by_hand(X, x, k, pool, share=EVERYTHING, beyond=-1.0):
     """The rule in words: sort by distance, take the pool, deal round the octants."""
-    number = numbers(0, len(X))
-    v = (X - x).numpy()
+    number = numbers(0, len(X)) * 2.0**-32
+    v = (X.float().double() - x.float().double()).numpy()  # a search goes by places in float32
     squared = [dx * dx + dy * dy for dx, dy in v]
     able = []
     for i in range(len(X)):
@@ -76,8 +76,8 @@ def test_many_sites_at_one_place(kind):
 
 
 def test_random_numbers_are_uniform_and_each_site_keeps_its_own():
-    drawn = numbers(0, 20_000)
-    assert np.array_equal(drawn[700:900], numbers(700, 200))
+    drawn = numbers(0, 20_000) * 2.0**-32
+    assert np.array_equal(drawn[700:900], numbers(700, 200) * 2.0**-32)
     counts = np.histogram(drawn, bins=20, range=(0, 1))[0]
     assert counts.sum() == 20_000
     assert np.abs(counts - 1000).max() < 5 * 1000**0.5

@@ -18,13 +18,13 @@ import torch
 from torch import Tensor
 
 from ...linalg.factors import EXTRA_JITTER
-from ..problem import Places, cells_for, check_factors
+from ..problem import Places, cells_for, check_factors, rounded
 
 if TYPE_CHECKING:
     from ..problem import Kernel, Share, Sites
 
 MAX_NEIGHBOURS = 32  # as in conditional.c
-BUCKET, BUCKET_BYTES, LEVELS = 8, 256, 4  # as in search.c
+BUCKET, BUCKET_BYTES, LEVELS = 7, 128, 4  # as in search.c
 
 
 def _structure(integers: str, doubles: str, pointers: str) -> type[ctypes.Structure]:
@@ -120,9 +120,7 @@ class Index(Places):
         if cells != self._grid.cells:
             first = 0
             self._lay_out(cells)
-            # Neighbours on the ground lie side by side in memory then.
-            column, row = np.clip((self._x[: self._count] + 1) * (0.5 * cells), 0, cells - 1).T
-            order = np.argsort(np.floor(row) * cells + column, kind="stable")
+            order = np.empty(self._count, dtype=np.int64)
         self._make_room(self._count - first)
         _search.search_add(
             self._grid,
@@ -135,7 +133,7 @@ class Index(Places):
 
     def spread(self, x: Tensor, k: int, pool: int, share: Share, beyond: Tensor | None) -> Tensor:
         """See ``PlainIndex.spread``."""
-        x, beyond = x.contiguous(), None if beyond is None else beyond.contiguous()
+        x, beyond = rounded(x).contiguous(), None if beyond is None else beyond.contiguous()
         found = torch.empty(len(x), k, dtype=torch.int64)
         least = None if beyond is None else beyond.data_ptr()
         _search.search_spread(
@@ -148,7 +146,7 @@ class Index(Places):
         looked_at = self._grid.looked_at
         heads = sum(4**level * max(1, cells >> level) ** 2 for level in range(LEVELS))
         self._head = np.full(heads, -1, dtype=np.int32)
-        self._buckets = np.zeros((0, BUCKET_BYTES), dtype=np.uint8)
+        self._buckets = np.empty((0, BUCKET_BYTES), dtype=np.uint8)
         self._grid = _Grid(cells, 0, looked_at)
 
     def _make_room(self, sites: int) -> None:
@@ -156,8 +154,12 @@ class Index(Places):
         used, there = int(self._grid.used), len(self._buckets)
         needed = used + min(LEVELS * sites, LEVELS * (sites // BUCKET) + len(self._head))
         if needed > there:
-            fresh = np.zeros((max(needed, 2 * there) - there, BUCKET_BYTES), dtype=np.uint8)
-            self._buckets = np.concatenate([self._buckets, fresh])
+            room = np.empty((max(needed, 2 * there) + 1) * BUCKET_BYTES, dtype=np.uint8)
+            # From the beginning of a cache line on
+            room = room[-room.ctypes.data % BUCKET_BYTES :][: len(room) - BUCKET_BYTES]
+            room = room.reshape(-1, BUCKET_BYTES)
+            room[:used] = self._buckets[:used]
+            self._buckets = room
         self._grid.head = self._head.ctypes.data
         self._grid.buckets = self._buckets.ctypes.data
 

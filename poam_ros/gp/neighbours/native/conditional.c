@@ -249,6 +249,20 @@ INLINE void FOR_LANES(local)(const Problem *q, G *g, int64_t i)
     g->C[i] = squared * sh * w;
 }
 
+/* Ask for the sites of the group after this one: they lie anywhere in memory. */
+INLINE void FOR_LANES(warm)(const Problem *q, int64_t first)
+{
+    const int64_t k = q->neighbours, end = first + LANES < q->queries ? first + LANES : q->queries;
+    for (int64_t i = first * k; i < end * k; i++)
+        if (q->near[i] >= 0) {
+            __builtin_prefetch(q->site_x + 2 * q->near[i]);
+            __builtin_prefetch(q->site_y + q->near[i]);
+            __builtin_prefetch(q->site_noise + q->near[i]);
+            if (q->site_own)
+                __builtin_prefetch(q->site_own + q->near[i]);
+        }
+}
+
 /* The group of the queries from `first` on; lanes beyond the last repeat it. */
 INLINE void FOR_LANES(gather)(const Problem *q, int64_t first, G *g)
 {
@@ -274,10 +288,9 @@ INLINE void FOR_LANES(gather)(const Problem *q, int64_t first, G *g)
 /* What the kernel and its gradient have in common, of two points. */
 typedef struct {
     V dx, dy, A, B, C, det, M; /* D = [[A, C], [C, B]]; M = Q det */
-    V log_Q, P, k;             /* log2 Q; Q^(g/2); the covariance, 0 where one is not there */
 } FOR_LANES(Pair);
 
-INLINE void FOR_LANES(pair)(const Problem *q, const G *g, int64_t i, int64_t j, FOR_LANES(Pair) *p)
+INLINE void FOR_LANES(pair)(const G *g, int64_t i, int64_t j, FOR_LANES(Pair) *p)
 {
     p->dx = g->x[i] - g->x[j];
     p->dy = g->y[i] - g->y[j];
@@ -287,30 +300,41 @@ INLINE void FOR_LANES(pair)(const Problem *q, const G *g, int64_t i, int64_t j, 
     p->det = p->A * p->B - p->C * p->C;
     p->M = p->dx * p->dx * p->B - 2.0 * p->dx * p->dy * p->C + p->dy * p->dy * p->A +
            NEAR * p->det;
-    const V log_det = FOR_LANES(log2)(p->det);
-    p->log_Q = FOR_LANES(log2)(p->M) - log_det;
-    p->P = FOR_LANES(exp2)(p->log_Q * (0.5 * q->exponent));
-    p->k = FOR_LANES(exp2)(g->scale[i] + g->scale[j] - 0.5 * log_det - p->P * LOG2_E) *
+}
+
+/* Of a pair: log2 Q and Q^(g/2), which its gradient needs again. */
+typedef struct {
+    V log_Q, P;
+} FOR_LANES(Power);
+
+/* The covariance of two points, 0 where one is not there. */
+INLINE V FOR_LANES(covariance)(const Problem *q, const G *g, int64_t i, int64_t j,
+                               FOR_LANES(Power) *kept)
+{
+    FOR_LANES(Pair) p;
+    FOR_LANES(pair)(g, i, j, &p);
+    const V log_det = FOR_LANES(log2)(p.det), log_Q = FOR_LANES(log2)(p.M) - log_det;
+    const V P = FOR_LANES(exp2)(log_Q * (0.5 * q->exponent));
+    kept->log_Q = log_Q;
+    kept->P = P;
+    return FOR_LANES(exp2)(g->scale[i] + g->scale[j] - 0.5 * log_det - P * LOG2_E) *
            g->present[i] * g->present[j];
 }
 
 /* Lower triangles are packed by rows. */
 #define AT(i, j) ((i) * ((i) + 1) / 2 + (j))
 
-INLINE void FOR_LANES(system)(const Problem *q, const G *g, V *K, V *c, V *c0)
+INLINE void FOR_LANES(system)(const Problem *q, const G *g, V *K, V *c, V *c0,
+                              FOR_LANES(Power) *powers)
 {
     const int64_t k = q->neighbours;
-    FOR_LANES(Pair) p;
     for (int64_t i = 0; i < k; i++) {
-        for (int64_t j = 0; j < i; j++) {
-            FOR_LANES(pair)(q, g, i, j, &p);
-            K[AT(i, j)] = p.k;
-        }
+        for (int64_t j = 0; j < i; j++)
+            K[AT(i, j)] = FOR_LANES(covariance)(q, g, i, j, powers + AT(i, j));
         const V own = FOR_LANES(exp2)(g->f[i][0] * (2.0 * LOG2_E)) + q->noise * g->noise[i] +
                       g->own[i];
         K[AT(i, i)] = own * g->present[i] + (1.0 - g->present[i]);
-        FOR_LANES(pair)(q, g, k, i, &p);
-        c[i] = p.k;
+        c[i] = FOR_LANES(covariance)(q, g, k, i, powers + AT(k, i));
     }
     *c0 = FOR_LANES(exp2)(g->f[k][0] * (2.0 * LOG2_E));
 }
@@ -430,7 +454,8 @@ INLINE void FOR_LANES(scatter)(const Problem *q, const G *g, int64_t i, const V 
 /* The gradient of the loss of one group, with `by_mean` and `by_variance` its derivatives: of
  * c'a - b'K a and c0 - 2 b'c + b'K b, a and b held. With a = 0 and b = -1 at the query, the
  * covariance of any two points has one formula. */
-INLINE void FOR_LANES(backward)(const Problem *q, const G *g, const V solved[][3], V by_mean,
+INLINE void FOR_LANES(backward)(const Problem *q, const G *g, const V *K, const V *c,
+                                const FOR_LANES(Power) *powers, const V solved[][3], V by_mean,
                                 V by_variance, Gradient *out)
 {
     const int64_t k = q->neighbours;
@@ -441,9 +466,11 @@ INLINE void FOR_LANES(backward)(const Problem *q, const G *g, const V solved[][3
         const V a_i = i < k ? solved[i][0] : (V){0}, b_i = i < k ? solved[i][1] : (V){0} - 1.0;
         const V push = 2.0 * by_variance * b_i - by_mean * a_i, pull = by_mean * b_i;
         for (int64_t j = 0; j < i; j++) {
-            FOR_LANES(pair)(q, g, i, j, &p);
-            const V weight = (push * solved[j][1] - pull * solved[j][0]) * p.k;
-            const V steep = weight * p.P * (0.5 * q->exponent), by_N = -steep / p.M;
+            FOR_LANES(pair)(g, i, j, &p);
+            const FOR_LANES(Power) power = powers[AT(i, j)];
+            const V weight =
+                (push * solved[j][1] - pull * solved[j][0]) * (i < k ? K[AT(i, j)] : c[j]);
+            const V steep = weight * power.P * (0.5 * q->exponent), by_N = -steep / p.M;
             const V by_det = (steep - 0.5 * weight) / p.det + by_N * NEAR;
             const V part[5] = {
                 weight, weight, by_N * p.dy * p.dy + by_det * p.B,
@@ -453,7 +480,7 @@ INLINE void FOR_LANES(backward)(const Problem *q, const G *g, const V solved[][3
                 sums[i][s] += part[s];
                 sums[j][s] += part[s];
             }
-            by_exponent -= weight * p.P * p.log_Q;
+            by_exponent -= weight * power.P * power.log_Q;
         }
         const V own = (by_variance * b_i - by_mean * a_i) * b_i * g->present[i];
         sums[i][0] += 2.0 * own * FOR_LANES(exp2)(g->f[i][0] * (2.0 * LOG2_E));
@@ -467,8 +494,9 @@ INLINE void FOR_LANES(backward)(const Problem *q, const G *g, const V solved[][3
 }
 
 /* The loss of one group's left-out targets, and its gradient. */
-INLINE void FOR_LANES(learn)(const Problem *q, const G *g, int64_t first, const V solved[][3],
-                             V mean, V variance, Gradient *out)
+INLINE void FOR_LANES(learn)(const Problem *q, const G *g, int64_t first, const V *K, const V *c,
+                             const FOR_LANES(Power) *powers, const V solved[][3], V mean,
+                             V variance, Gradient *out)
 {
     V by_mean = (V){0}, by_variance = (V){0};
     const double share = 1.0 / q->queries;
@@ -482,7 +510,7 @@ INLINE void FOR_LANES(learn)(const Problem *q, const G *g, int64_t first, const 
         by_mean[lane] = -share * error / v;
         by_variance[lane] = variance[lane] > LEAST_VARIANCE ? by_v : 0.0;
     }
-    FOR_LANES(backward)(q, g, solved, by_mean, by_variance, out);
+    FOR_LANES(backward)(q, g, K, c, powers, solved, by_mean, by_variance, out);
 }
 
 static int64_t FOR_LANES(all)(const Problem *q, double *mean, double *variance, Gradient *gradient,
@@ -491,12 +519,14 @@ static int64_t FOR_LANES(all)(const Problem *q, double *mean, double *variance, 
     const int64_t k = q->neighbours;
     V K[PAIRS], L[PAIRS], c[MAX_NEIGHBOURS], inverse[MAX_NEIGHBOURS], solved[MAX_NEIGHBOURS][3];
     V c0, m, v;
+    FOR_LANES(Power) powers[POINTS * (POINTS + 1) / 2];
     G g;
     int64_t beyond_repair = 0;
     *largest = 0.0;
     for (int64_t first = 0; first < q->queries; first += LANES) {
         FOR_LANES(gather)(q, first, &g);
-        FOR_LANES(system)(q, &g, K, c, &c0);
+        FOR_LANES(warm)(q, first + LANES);
+        FOR_LANES(system)(q, &g, K, c, &c0, powers);
         V jitter = {0}, scale = {0};
         for (int64_t i = 0; i < k; i++)
             scale += K[AT(i, i)] / (double)k;
@@ -526,7 +556,7 @@ static int64_t FOR_LANES(all)(const Problem *q, double *mean, double *variance, 
             }
         }
         if (gradient)
-            FOR_LANES(learn)(q, &g, first, (const V(*)[3])solved, m, v, gradient);
+            FOR_LANES(learn)(q, &g, first, K, c, powers, (const V(*)[3])solved, m, v, gradient);
     }
     return beyond_repair;
 }

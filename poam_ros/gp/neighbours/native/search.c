@@ -7,12 +7,15 @@
 
 #include <stdint.h>
 
-#define BUCKET 8     /* sites; as in __init__.py */
+#define BUCKET 7     /* sites; as in __init__.py */
+#define SLOTS 8      /* of a bucket: one more, so that its lines are whole and vectors are even */
 #define LEVELS 4     /* as in index.py */
 #define ROOM 1024    /* candidates that a query keeps at a time; more than BUCKET + MAX_POOL */
 #define MAX_POOL 256 /* as in models.py */
 #define OCTANTS 8
 #define BINS 128     /* of squared distances: about as many as are wanted of them */
+#define WARMED 3     /* cells about a query that are asked for before its turn */
+#define LINE 64      /* bytes of a cache line */
 #define INLINE static inline __attribute__((always_inline))
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
 #define CLONED __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -20,11 +23,11 @@
 #define CLONED
 #endif
 
+/* Two cache lines. The last slots of two arrays are no site's. */
 typedef struct {
-    double x[BUCKET], y[BUCKET], number[BUCKET]; /* places and random numbers of sites */
-    int32_t site[BUCKET];
-    int32_t next, filled; /* the next bucket of the same cell, or -1; sites in this one */
-    int64_t spare[3];     /* whole cache lines */
+    float x[SLOTS], y[SLOTS]; /* places of sites */
+    uint32_t number[SLOTS];   /* their random numbers times 2^32; last, how many there are */
+    int32_t site[SLOTS];      /* last, the next bucket of the same cell, or -1 */
 } Bucket;
 
 typedef struct {
@@ -72,37 +75,63 @@ INLINE int64_t cell_of(int64_t cells, double x)
     return !(place > 0.0) ? 0 : place >= cells ? cells - 1 : (int64_t)place;
 }
 
-static void add(Grid *grid, int32_t *head, const double *at, double number, int64_t site)
+static void add(Grid *grid, int32_t *head, const float *at, uint32_t number, int64_t site)
 {
     Bucket *bucket = grid->buckets + *head;
-    if (*head < 0 || bucket->filled == BUCKET) {
+    if (*head < 0 || bucket->number[BUCKET] == BUCKET) {
         const int32_t next = *head;
         *head = (int32_t)grid->used++;
         bucket = grid->buckets + *head;
-        bucket->next = next;
-        bucket->filled = 0;
+        bucket->site[BUCKET] = next;
+        bucket->number[BUCKET] = 0;
     }
-    const int32_t slot = bucket->filled++;
+    const uint32_t slot = bucket->number[BUCKET]++;
     bucket->x[slot] = at[0];
     bucket->y[slot] = at[1];
     bucket->number[slot] = number;
     bucket->site[slot] = (int32_t)site;
 }
 
-/* Take the sites from first to end, in the given order or in their own: x [end, 2], number [end].
- * There is room. */
-void search_add(Grid *grid, const double *x, const double *number, const int64_t *order,
+/* The list of a site at a level. */
+INLINE int32_t *list_of(const Grid *grid, int64_t level, const float *at, uint32_t number)
+{
+    const int64_t cells = cells_at(grid, level);
+    const int64_t part = (int64_t)((uint64_t)number << 2 * level >> 32);
+    return grid->head + heads_of(grid, level, part) + cell_of(cells, at[1]) * cells +
+           cell_of(cells, at[0]);
+}
+
+/* The sites up to `end` sorted by their lists at a level, into order. The lists must be empty. */
+static void sort_sites(Grid *grid, int64_t level, const float *x, const uint32_t *number,
+                       int64_t end, int64_t *order)
+{
+    int32_t *first = grid->head + heads_of(grid, level, 0);
+    int32_t *last = grid->head + heads_of(grid, level + 1, 0), sum = 0;
+    for (int64_t i = 0; i < end; i++)
+        ++*list_of(grid, level, x + 2 * i, number[i]);
+    for (int32_t *list = first; list < last; list++) {
+        const int32_t size = *list + 1; /* they were empty at -1 */
+        *list = sum;
+        sum += size;
+    }
+    for (int64_t i = 0; i < end; i++)
+        order[(*list_of(grid, level, x + 2 * i, number[i]))++] = i;
+    for (int32_t *list = first; list < last; list++)
+        *list = -1;
+}
+
+/* Take the sites from first to end: x [end, 2], number [end]. There is room. Where all are taken
+ * anew, order [end] is scratch: what lies side by side on the ground does so in memory then. */
+void search_add(Grid *grid, const float *x, const uint32_t *number, int64_t *order,
                 int64_t first, int64_t end)
 {
     for (int64_t level = 0; level < LEVELS; level++) {
-        const int64_t cells = cells_at(grid, level);
-        const double parts = (double)((int64_t)1 << 2 * level);
+        if (order)
+            sort_sites(grid, level, x, number, end, order);
         for (int64_t i = first; i < end; i++) {
             const int64_t site = order ? order[i] : i;
-            const double *at = x + 2 * site;
-            const int64_t heads = heads_of(grid, level, (int64_t)(number[site] * parts));
-            const int64_t cell = cell_of(cells, at[1]) * cells + cell_of(cells, at[0]);
-            add(grid, grid->head + heads + cell, at, number[site], site);
+            const float *at = x + 2 * site;
+            add(grid, list_of(grid, level, at, number[site]), at, number[site], site);
         }
     }
 }
@@ -200,11 +229,11 @@ INLINE int64_t look(const Grid *grid, Query *query, int64_t cell, int64_t pool)
 {
     int64_t looked = 0;
     const Bucket *bucket;
-    for (int32_t next = query->head[cell]; next >= 0; next = bucket->next) {
+    for (int32_t next = query->head[cell]; next >= 0; next = bucket->site[BUCKET]) {
         bucket = grid->buckets + next;
-        const int64_t filled = bucket->filled;
-        double dx[BUCKET], dy[BUCKET], squared[BUCKET], above[BUCKET];
-        for (int j = 0; j < BUCKET; j++) {
+        const int64_t filled = bucket->number[BUCKET];
+        double dx[SLOTS], dy[SLOTS], squared[SLOTS], above[SLOTS];
+        for (int j = 0; j < SLOTS; j++) {
             dx[j] = bucket->x[j] - query->x;
             dy[j] = bucket->y[j] - query->y;
             squared[j] = dx[j] * dx[j] + dy[j] * dy[j];
@@ -311,6 +340,21 @@ INLINE void deal(const Candidate *sorted, int64_t count, int64_t k, int64_t *cho
         chosen[dealt++] = -1;
 }
 
+/* Ask for what a query is going to look at: at 100,000 sites most of it is not in a near cache. */
+INLINE void warm(const Grid *grid, const int32_t *head, int64_t cells, const double *x)
+{
+    const int64_t column = cell_of(cells, x[0]), row = cell_of(cells, x[1]);
+    const int64_t low = column > WARMED ? column - WARMED : 0;
+    const int64_t high = column + WARMED < cells ? column + WARMED : cells - 1;
+    for (int64_t r = row > WARMED ? row - WARMED : 0; r <= row + WARMED && r < cells; r++)
+        for (int64_t c = low; c <= high; c++) {
+            const char *bucket = (const char *)(grid->buckets + head[r * cells + c]);
+            if (head[r * cells + c] >= 0)
+                for (uint64_t line = 0; line < sizeof(Bucket); line += LINE)
+                    __builtin_prefetch(bucket + line, 0, 2);
+        }
+}
+
 /* For each of n queries x [n, 2] k sites [n, k], chosen from its `pool` nearest sites of the share
  * (see Share in problem.py) whose squared distance is larger than beyond [n]. */
 CLONED void search_spread(Grid *grid, const double *x, const double *beyond, int64_t n, int64_t k,
@@ -319,9 +363,12 @@ CLONED void search_spread(Grid *grid, const double *x, const double *beyond, int
 {
     Candidate found[ROOM], sorted[ROOM];
     const int32_t *head = grid->head + heads_of(grid, level, part);
-    const double scale = (double)((int64_t)1 << 2 * level);
+    const double scale = (double)((int64_t)1 << 2 * level) * 0x1p-32;
+    const int64_t cells = cells_at(grid, level);
     for (int64_t i = 0; i < n; i++) {
-        Query query = {x[2 * i], x[2 * i + 1], start, share, scale, part, cells_at(grid, level),
+        if (i + 1 < n)
+            warm(grid, head, cells, x + 2 * (i + 1));
+        Query query = {x[2 * i], x[2 * i + 1], start, share, scale, part, cells,
                        head, beyond ? beyond[i] : -1.0, 0, 1.0 / 0.0, found};
         const int64_t count = nearest(grid, &query, pool, sorted);
         deal(sorted, count, k, chosen + i * k);

@@ -1,0 +1,61 @@
+"""What robot.launch.py gives a vehicle's nodes. Needs neither rclpy nor the launch tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from ..ros.parameters import ON_ROBOT, robot_tables
+from ..settings import Setting
+
+NODES = ("mapper", "planner")
+#: Arguments that are parameters of the nodes, with a vehicle's defaults.
+FORWARDED = (
+    "workspace", "max_samples", "max_duration", "autostart", "on_done", "method", "planner",
+    "pilot", "seed", "output", "areas", "areas_in", "origin", "heading", "area_margin",
+    "goal_period", "goal_action", "screening",
+)  # fmt: skip
+_ROWS = {row.name: row for table in robot_tables().values() for row in table}
+ROWS: dict[str, Setting] = {name: _ROWS[name] for name in FORWARDED}
+
+
+def defaults(node: str) -> dict[str, Any]:
+    """What a node is given before a parameter file and arguments: a vehicle's defaults."""
+    return {row.name: ON_ROBOT[row.name] for row in robot_tables()[node] if row.name in ON_ROBOT}
+
+
+def require_workspace(given: bool, params_file: str) -> None:
+    """Refuse a mission that nobody has said the place of.
+
+    Raises:
+        InputError: the workspace is neither given nor in the parameter file for both nodes.
+    """
+    if given:
+        return
+    missing = [node for node in NODES if not _names_workspace(params_file, node)]
+    if missing:
+        where = f", and {params_file} has none for {' and '.join(missing)}" if params_file else ""
+        raise InputError(
+            "launch argument workspace: expected xmin xmax ymin ymax in metres, as in "
+            f"workspace:='0 120 -40 40'; it was not given{where}"
+        )
+
+
+def _names_workspace(params_file: str, node: str) -> bool:
+    """Whether a ROS parameter file has a workspace for a node."""
+    if not params_file:
+        return False
+    import yaml
+
+    try:
+        content = yaml.safe_load(Path(params_file).read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        text = " ".join(str(error).split())
+        raise InputError(f"launch argument params_file: {params_file}: {text}") from None
+    for name, body in content.items() if isinstance(content, dict) else ():
+        own = str(name).rpartition("/")[2] in (node, "**")
+        values = body.get("ros__parameters") if own and isinstance(body, dict) else None
+        if isinstance(values, dict) and "workspace" in values:
+            return True
+    return False

@@ -1,0 +1,190 @@
+"""Where the vehicle may go: a rectangle, a polygon within it, keep-outs. Numpy only.
+
+Everything is judged by distance: a leg that never comes within ``margin`` of a border cannot have
+crossed it, however its numbers were rounded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from ..errors import InputError
+from ..geometry import Extent
+from . import polygons
+
+SLACK = 1e-6  # m: rounding may put a place on the border a last digit beyond it
+CHUNK = 200_000  # distances that are worked out at a time
+RASTER = 48  # places a side that stand in where no place beside a border is allowed
+
+
+@dataclass(frozen=True, eq=False)
+class Areas:
+    """The workspace, less what lies outside a polygon, less keep-outs; ``margin`` m from both.
+
+    The rectangle bounds where goals may lie, and has no margin: legs between goals inside it
+    stay inside it.
+
+    Attributes:
+        workspace: the rectangle.
+        polygon: corners of the area within it, in order [K, 2] in m; None: all of it.
+        keep_outs: corners of each keep-out, in order [K, 2] in m.
+        margin: what goals and legs keep clear of borders by, in m.
+
+    Raises:
+        InputError: a polygon is none, the margin is not positive, or no place is left.
+    """
+
+    workspace: Extent
+    polygon: np.ndarray | None = None
+    keep_outs: Sequence[np.ndarray] = ()
+    margin: float = 1.0
+    _rings: tuple[np.ndarray, ...] = field(default=(), init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.margin < math.inf:
+            raise InputError(f"margin: expected a positive number of metres, got {self.margin}")
+        outer = () if self.polygon is None else (polygons.ring(self.polygon, "polygon"),)
+        inner = [
+            polygons.ring(corners, f"keep-out {k}") for k, corners in enumerate(self.keep_outs, 1)
+        ]
+        if sum(map(len, (*outer, *inner))) > polygons.MOST_CORNERS:
+            raise InputError(
+                f"areas: expected at most {polygons.MOST_CORNERS} corners in all; simplify them"
+            )
+        # What may not be entered lies on the left of every border.
+        object.__setattr__(self, "polygon", outer[0] if outer else None)
+        object.__setattr__(self, "keep_outs", tuple(inner))
+        object.__setattr__(self, "_rings", (*(r[::-1] for r in outer), *inner))
+        if self._rings and not len(self._candidates(self.workspace.centre)):
+            raise InputError("areas: nothing of the workspace is left by polygon and keep-outs")
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether all of the rectangle is allowed."""
+        return not self._rings
+
+    def allowed(self, points: np.ndarray) -> np.ndarray:
+        """Which of the points [N, 2] a goal may be; boolean [N]."""
+        points = np.asarray(points, dtype=float)
+        inside = self.workspace.contains(points, SLACK)
+        if self.everywhere or not inside.any():
+            return inside
+        inside &= self._open(points)
+        inside[inside] = self._gap(points[inside]) >= self.margin
+        return inside
+
+    def clear(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """Which straight legs from starts [N, 2] or [2] to ends [N, 2] may be taken; boolean [N].
+
+        A leg may come from outside the rectangle, but from nowhere that borders forbid.
+        """
+        ends = np.asarray(ends, dtype=float)
+        good = self.allowed(ends)
+        if self.everywhere or not good.any():
+            return good
+        starts = np.broadcast_to(np.asarray(starts, dtype=float), ends.shape)
+        good[good] = self.sight(starts[good], ends[good])
+        return good
+
+    def sight(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """As ``clear``, to places that are known to be allowed."""
+        starts, ends = np.broadcast_arrays(starts, ends)
+        return self._gap(starts, ends) >= self.margin
+
+    def off_course(self, position: np.ndarray, goal: np.ndarray) -> bool:
+        """Whether the way that is left to a goal [2] has come too near to a border.
+
+        Nearer than half the margin: a vehicle never keeps to its leg exactly.
+        """
+        if self.everywhere:
+            return False
+        return float(self._gap(position[None], goal[None])[0]) < self.margin / 2
+
+    def outside(self, position: np.ndarray) -> float:
+        """How far the position [2] is outside rectangle and polygon, in m; no matter keep-outs."""
+        position = np.asarray(position, dtype=float)
+        beyond = math.dist(position, self.workspace.clip(position))
+        if self.polygon is None or polygons.inside(self.polygon, position[None])[0]:
+            return beyond
+        a, b = self.polygon, np.roll(self.polygon, -1, axis=0)
+        return max(
+            beyond, float(polygons.to_segments(position[None, None], a[None], b[None]).min())
+        )
+
+    def nearest(self, point: np.ndarray) -> np.ndarray:
+        """The allowed place next to the point [2]; itself where it is allowed.
+
+        It is reached without crossing other borders than those the point is on the wrong side of,
+        where there is such a place.
+        """
+        point = np.asarray(point, dtype=float)
+        if self.everywhere or self.allowed(point[None])[0]:
+            return self.workspace.clip(point)
+        places = self._candidates(point)
+        places = places[np.argsort(np.linalg.norm(places - point, axis=1), kind="stable")]
+        legs = np.broadcast_to(point, places.shape)
+        free = np.ones(len(places), dtype=bool)
+        for border in self._rings:
+            near = polygons.distance(border, point) < self.margin
+            if not (near or polygons.wrong_side(border, point)):
+                free &= self._gap(legs, places, border) >= self.margin
+        return places[np.argmax(free)]  # the nearest, where none is free
+
+    @cached_property
+    def corners(self) -> np.ndarray:
+        """Allowed places round the corners of all borders, which routes turn at [M, 2]."""
+        found = [polygons.around(border, self.margin + SLACK) for border in self._rings]
+        places = np.concatenate(found) if found else np.empty((0, 2))
+        return places[self.allowed(places)]
+
+    def _open(self, points: np.ndarray) -> np.ndarray:
+        """Which points [N, 2] are on the right side of every border."""
+        good = np.ones(len(points), dtype=bool)
+        if self.polygon is not None:
+            good &= polygons.inside(self.polygon, points)
+        for corners in self.keep_outs:
+            good &= ~polygons.inside(corners, points)
+        return good
+
+    def _gap(
+        self, starts: np.ndarray, ends: np.ndarray | None = None, border: np.ndarray | None = None
+    ) -> np.ndarray:
+        """How near legs, or places without ends, [N, 2] are to the borders or to one, in m [N]."""
+        a, b = self._sides if border is None else polygons.sides((border,))
+        gap, step = np.empty(len(starts)), max(1, CHUNK // a.shape[1])
+        for at in range(0, len(starts), step):
+            part = slice(at, at + step)
+            if ends is None:
+                gap[part] = polygons.to_segments(starts[part, None], a, b).min(axis=1)
+            else:
+                gap[part] = polygons.between(starts[part, None], ends[part, None], a, b).min(axis=1)
+        return gap
+
+    @cached_property
+    def _sides(self) -> tuple[np.ndarray, np.ndarray]:
+        return polygons.sides(self._rings)
+
+    def _candidates(self, point: np.ndarray) -> np.ndarray:
+        """Allowed places that are next to a point in one way or another [K, 2]."""
+        reach, places = self.margin + SLACK, [self.workspace.clip(point)[None]]
+        for border in self._rings:
+            a, b = border, np.roll(border, -1, axis=0)
+            along = b - a
+            share = np.clip(((point - a) * along).sum(1) / (along**2).sum(1), 0, 1)[:, None]
+            foot = self.workspace.clip(a + share * along + reach * polygons.outward(border))
+            places.append(foot)
+        found = np.concatenate((*places, self.corners))
+        found = found[self.allowed(found)]
+        return found if len(found) else self._raster
+
+    @cached_property
+    def _raster(self) -> np.ndarray:
+        w = self.workspace
+        x, y = np.linspace(w.xmin, w.xmax, RASTER), np.linspace(w.ymin, w.ymax, RASTER)
+        points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+        return points[self.allowed(points)]

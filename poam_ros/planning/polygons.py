@@ -1,0 +1,124 @@
+"""Simple polygons as corners [K, 2], and distances of segments in the plane. Numpy only.
+
+Sides and borders go from each corner to the next, and from the last to the first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ..errors import InputError
+from ..geometry import FARTHEST
+
+MOST_CORNERS = 200  # the time for a route grows with their square
+LEAST_AREA = 1e-9  # m^2
+
+
+def ring(corners: np.ndarray, name: str) -> np.ndarray:
+    """The corners of a simple polygon, counter-clockwise, without repeats [K, 2].
+
+    Raises:
+        InputError: it is no polygon, or crosses itself; ``name`` says which.
+    """
+    points = np.asarray(corners, dtype=float)
+    if points.ndim != 2 or points.shape[1] != 2 or not (np.abs(points) <= FARTHEST).all():
+        raise InputError(f"{name}: expected corners x y in metres, got {np.shape(corners)}")
+    points = points[(points != np.roll(points, 1, axis=0)).any(axis=1)]  # the closing one, too
+    if len(points) < 3:
+        raise InputError(f"{name}: expected at least 3 different corners, got {len(points)}")
+    if len(points) > MOST_CORNERS:
+        raise InputError(f"{name}: expected at most {MOST_CORNERS} corners, got {len(points)}")
+    a, b = points, np.roll(points, -1, axis=0)
+    crossing = crosses(a[:, None], b[:, None], a[None], b[None])
+    if crossing.any():
+        i, j = np.argwhere(crossing)[0]
+        raise InputError(f"{name}: its sides from corners {i + 1} and {j + 1} cross each other")
+    area = float((_cross(a - a[0], b - a[0])).sum()) / 2
+    if not abs(area) > LEAST_AREA:
+        raise InputError(f"{name}: expected an area, got corners in a line")
+    return points if area > 0 else points[::-1]
+
+
+def around(border: np.ndarray, reach: float) -> np.ndarray:
+    """Places round the corners that stick out to the right, such that the ways between the
+    neighbours among them keep ``reach`` from the corner [M, 2]."""
+    return np.array(list(_fans(border, reach))).reshape(-1, 2)
+
+
+def _fans(border: np.ndarray, reach: float) -> Iterator[np.ndarray]:
+    normals = outward(border)
+    before = np.roll(normals, 1, axis=0)
+    turns = np.arctan2(_cross(before, normals), (before * normals).sum(1))
+    for corner, first, turn in zip(border, before, turns, strict=True):
+        if turn <= 0:
+            continue
+        steps = max(1, math.ceil(turn / (math.pi / 4)))
+        part = turn / steps
+        start, radius = math.atan2(first[1], first[0]), reach / math.cos(part / 2)
+        for k in range(steps + 1):
+            angle = start + k * part
+            yield corner + radius * np.array((math.cos(angle), math.sin(angle)))
+
+
+def outward(border: np.ndarray) -> np.ndarray:
+    """The unit normals to the right of each side [K, 2]."""
+    along = np.roll(border, -1, axis=0) - border
+    return np.column_stack((along[:, 1], -along[:, 0])) / np.linalg.norm(along, axis=1)[:, None]
+
+
+def wrong_side(border: np.ndarray, point: np.ndarray) -> bool:
+    """Whether the point [2] is on the left of a border."""
+    a, b = border, np.roll(border, -1, axis=0)
+    area = float(_cross(a - a[0], b - a[0]).sum())
+    return bool(inside(border, point[None])[0]) == (area > 0)
+
+
+def inside(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Which points [N, 2] lie in a simple polygon, by the parity of crossings; boolean [N]."""
+    x, y = points[:, :1], points[:, 1:]
+    (ax, ay), (bx, by) = corners.T, np.roll(corners, -1, axis=0).T
+    spans = (ay > y) != (by > y)
+    rise = np.where(ay == by, 1.0, by - ay)  # a level side spans nothing
+    return (spans & (x < (bx - ax) * (y - ay) / rise + ax)).sum(axis=1) % 2 == 1
+
+
+def sides(borders: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Where all sides of some borders begin and end [1, E, 2] each."""
+    ends = [np.roll(border, -1, axis=0) for border in borders]
+    return np.concatenate(borders)[None], np.concatenate(ends)[None]
+
+
+def distance(border: np.ndarray, point: np.ndarray) -> float:
+    """How far the point [2] is from a border, in m."""
+    a, b = border, np.roll(border, -1, axis=0)
+    return float(to_segments(point[None], a, b).min())
+
+
+def between(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> np.ndarray:
+    """The distances of segments a b and c d [..., 2] in m."""
+    ends = to_segments(a, c, d), to_segments(b, c, d), to_segments(c, a, b), to_segments(d, a, b)
+    return np.where(crosses(a, b, c, d), 0.0, np.minimum.reduce(ends))
+
+
+def to_segments(points: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The distances of points to segments a b, all [..., 2], in m."""
+    # By coordinates: sums over an axis of two are slow.
+    along_x, along_y = b[..., 0] - a[..., 0], b[..., 1] - a[..., 1]
+    x, y = points[..., 0] - a[..., 0], points[..., 1] - a[..., 1]
+    length = along_x**2 + along_y**2
+    share = np.clip((x * along_x + y * along_y) / np.where(length > 0, length, 1.0), 0, 1)
+    return np.hypot(x - share * along_x, y - share * along_y)
+
+
+def crosses(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> np.ndarray:
+    """Whether segments a b and c d [..., 2] cross each other, other than at their ends."""
+    one = _cross(b - a, c - a) * _cross(b - a, d - a) < 0
+    other = _cross(d - c, a - c) * _cross(d - c, b - c) < 0
+    return one & other
+
+
+def _cross(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    return u[..., 0] * v[..., 1] - u[..., 1] * v[..., 0]

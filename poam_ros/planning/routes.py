@@ -1,0 +1,106 @@
+"""Ways round what may not be crossed: the shortest along the corners that see each other."""
+
+from __future__ import annotations
+
+import heapq
+import math
+
+import numpy as np
+
+from .areas import Areas
+
+
+class Routes:
+    """Shortest ways between two places within areas, each leg of them clear.
+
+    A* on the visibility graph of the areas' corners, which is worked out where it is looked at.
+    """
+
+    def __init__(self, areas: Areas) -> None:
+        self.areas = areas
+        self._seen: dict[int, np.ndarray] = {}  # which corners see a corner
+
+    def route(self, start: np.ndarray, goal: np.ndarray) -> np.ndarray | None:
+        """The turns from start to goal [2] and the goal itself [K, 2]; None where there is no way.
+
+        Where no way leads out of the start (it is in a keep-out, or beyond the border), the first
+        leg is the one to the nearest allowed place, whatever it crosses.
+        """
+        goal = np.asarray(goal, dtype=float)
+        if self.areas.everywhere or self.areas.clear(start, goal[None])[0]:
+            return goal[None]
+        way = self._way(start, goal)
+        if way is None and not self.areas.allowed(start[None])[0]:
+            out = self.areas.nearest(start)
+            way = self.route(out, goal)
+            return None if way is None else np.vstack((out, way))
+        return way
+
+    def reachable(self, start: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """Which of the goals [N, 2] a way leads to from the start [2]; boolean [N]."""
+        areas, goals = self.areas, np.asarray(goals, dtype=float)
+        good = areas.allowed(goals)
+        if areas.everywhere or not good.any():
+            return good
+        start = areas.nearest(start)
+        unseen = np.flatnonzero(good)
+        unseen = unseen[~areas.sight(start, goals[unseen])]
+        corners = areas.corners[self._reached(start)]
+        # The nearest corners first: one of them sees most of the goals.
+        distances = np.linalg.norm(goals[unseen, None] - corners, axis=2)
+        order = np.argsort(distances, axis=1, kind="stable")
+        for turn in range(len(corners)):
+            if not len(unseen):
+                break
+            left = ~areas.sight(corners[order[:, turn]], goals[unseen])
+            unseen, order = unseen[left], order[left]
+        good[unseen] = False
+        return good
+
+    def _reached(self, start: np.ndarray) -> np.ndarray:
+        """Which corners a way leads to from an allowed start [M]."""
+        reached = self.areas.sight(start, self.areas.corners)
+        waiting = np.flatnonzero(reached).tolist()
+        while waiting and not reached.all():
+            found = self._sees(waiting.pop()) & ~reached
+            reached |= found
+            waiting += np.flatnonzero(found).tolist()
+        return reached
+
+    def _way(self, start: np.ndarray, goal: np.ndarray) -> np.ndarray | None:
+        corners = self.areas.corners
+        if not self.areas.allowed(goal[None])[0]:
+            return None
+        first, last = self.areas.sight(start, corners), self.areas.sight(corners, goal)
+        if not (first.any() and last.any()):
+            return None
+        ahead = np.linalg.norm(corners - goal, axis=1)
+        length = np.where(first, np.linalg.norm(corners - start, axis=1), math.inf)
+        before = np.full(len(corners), -1)
+        open_ = [(length[k] + ahead[k], k, False) for k in np.flatnonzero(first).tolist()]
+        heapq.heapify(open_)
+        while open_:
+            total, k, arrived = heapq.heappop(open_)
+            if arrived:
+                return np.vstack((*self._back(k, before), goal))
+            if total > length[k] + ahead[k]:
+                continue  # a shorter way to it was found since
+            if last[k]:
+                heapq.heappush(open_, (total, k, True))
+            reach = length[k] + np.linalg.norm(corners - corners[k], axis=1)
+            for j in np.flatnonzero(self._sees(k) & (reach < length)).tolist():
+                length[j], before[j] = reach[j], k
+                heapq.heappush(open_, (reach[j] + ahead[j], j, False))
+        return None
+
+    def _sees(self, k: int) -> np.ndarray:
+        if k not in self._seen:
+            self._seen[k] = self.areas.sight(self.areas.corners[k], self.areas.corners)
+        return self._seen[k]
+
+    def _back(self, k: int, before: np.ndarray) -> list[np.ndarray]:
+        turns = []
+        while k >= 0:
+            turns.append(self.areas.corners[k])
+            k = int(before[k])
+        return turns[::-1]

@@ -1,0 +1,56 @@
+"""What robot.launch.py gives a vehicle's nodes, and what it refuses to start without."""
+
+from __future__ import annotations
+
+import pytest
+
+from poam_ros.app import robot
+from poam_ros.errors import InputError
+from poam_ros.ros.parameters import NODES
+
+
+def test_a_vehicle_gets_the_more_accurate_pair_and_waits_for_its_start():
+    assert robot.defaults("mapper") == {"method": "nngp"}
+    assert robot.defaults("planner") == {"planner": "path-entropy"}
+    assert robot.ROWS["method"].default == "nngp"
+    assert robot.ROWS["autostart"].default is False
+    own = {row.name: row.default for row in NODES["mapper"]}
+    assert own["method"] == "poam"  # the nodes' own default is the paper's
+
+
+def written(tmp_path, text: str) -> str:
+    file = tmp_path / "robot.yaml"
+    file.write_text(text, encoding="utf-8")
+    return str(file)
+
+
+@pytest.mark.parametrize("name", ["/**", "mapper_and_planner"])
+def test_a_file_may_name_the_workspace_of_both(tmp_path, name):
+    body = "\n  ros__parameters:\n    workspace: [0.0, 9.0, 0.0, 9.0]\n"
+    text = f"/**:{body}" if name == "/**" else f"/**/mapper:{body}/auv/planner:{body}"
+    robot.require_workspace(False, written(tmp_path, text))
+    robot.require_workspace(True, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "it was not given$"),
+        ("", "has none for mapper and planner"),
+        ("/**/mapper:\n  ros__parameters:\n    workspace: [0.0, 9.0, 0.0, 9.0]\n", "for planner"),
+        ("/**:\n  ros__parameters:\n    method: poam\n", "has none for mapper and planner"),
+        ("[1, 2", "params_file: .*robot.yaml"),
+    ],
+)
+def test_without_a_workspace_it_is_refused_in_one_line(tmp_path, text, words):
+    file = "" if text is None else written(tmp_path, text)
+    with pytest.raises(InputError, match=words) as refused:
+        robot.require_workspace(False, file)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_shipped_file_names_none(tmp_path):
+    from poam_ros.ros.rendering import generated_files
+
+    with pytest.raises(InputError, match="has none for mapper and planner"):
+        robot.require_workspace(False, written(tmp_path, generated_files()["config/robot.yaml"]))

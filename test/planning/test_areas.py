@@ -1,0 +1,242 @@
+"""Polygons that may not be left or entered: what is allowed, clear, near, and the ways round."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from poam_ros.errors import InputError
+from poam_ros.geometry import Extent
+from poam_ros.planning.areas import Areas
+from poam_ros.planning.polygons import ring
+from poam_ros.planning.routes import Routes
+
+SQUARE = Extent(-30, 30, -30, 30)
+BLOCK = np.array([(-5, -5), (5, -5), (5, 5), (-5, 5)], dtype=float)
+# A U that opens to the north, with arms 2 m wide.
+CUP = np.array(
+    [(-10, -10), (10, -10), (10, 10), (8, 10), (8, -8), (-8, -8), (-8, 10), (-10, 10)], dtype=float
+)
+
+
+def at(*xy: float) -> np.ndarray:
+    return np.array(xy, dtype=float)
+
+
+# --- By other means than the code under test: plain numbers, one pair at a time ---
+
+
+def inside(corners, x: float, y: float) -> bool:
+    """Whether a point lies in a polygon, by its winding number."""
+    places, winding = corners.tolist(), 0.0
+    for (px, py), (qx, qy) in zip(places, places[1:] + places[:1], strict=True):
+        ax, ay, bx, by = px - x, py - y, qx - x, qy - y
+        winding += math.atan2(ax * by - ay * bx, ax * bx + ay * by)
+    return abs(winding) > math.pi
+
+
+def parts_inside(corners, start, end) -> list[bool]:
+    """Which parts of a straight leg, from one border to the next, lie inside a polygon."""
+    along, cuts = end - start, [0.0, 1.0]
+    for k in range(len(corners)):
+        a, side = corners[k], corners[(k + 1) % len(corners)] - corners[k]
+        across = along[0] * side[1] - along[1] * side[0]
+        if across:
+            off = a - start
+            t = (off[0] * side[1] - off[1] * side[0]) / across
+            u = (off[0] * along[1] - off[1] * along[0]) / across
+            if 0 < t < 1 and 0 <= u <= 1:
+                cuts.append(t)
+    cuts.sort()
+    middles = [(a + b) / 2 for a, b in pairwise(cuts) if b > a]
+    return [inside(corners, *(start + t * along)) for t in middles]
+
+
+def random_polygon(rng: np.random.Generator) -> np.ndarray:
+    """A star-shaped polygon about a random centre: mostly concave, with spikes and slivers."""
+    count = int(rng.integers(3, 13))
+    angles = np.sort(rng.uniform(0, 2 * math.pi, count))
+    radii = rng.uniform(1, 14, count)
+    corners = rng.uniform(-25, 25, 2) + radii[:, None] * np.column_stack(
+        (np.cos(angles), np.sin(angles))
+    )
+    return corners[:: rng.choice((1, -1))]
+
+
+def random_areas(rng: np.random.Generator, margin: float = 0.5) -> Areas | None:
+    """One to three keep-outs, every other time a polygon about them; None where they leave none."""
+    keep_outs = [random_polygon(rng) for _ in range(rng.integers(1, 4))]
+    polygon = None
+    if rng.random() < 0.5:
+        angles = np.linspace(0, 2 * math.pi, 11)[:-1]
+        radii = rng.uniform(12, 34, 10)
+        polygon = radii[:, None] * np.column_stack((np.cos(angles), np.sin(angles)))
+    try:
+        return Areas(SQUARE, polygon, keep_outs, margin)
+    except InputError as error:
+        # Two neighbouring angles may be all but the same: then it is no polygon of an area.
+        assert any(w in str(error) for w in ("nothing of the workspace", "cross", "area"))
+        return None
+
+
+def may_take(areas: Areas, start: np.ndarray, end: np.ndarray) -> bool:
+    """Whether a leg stays out of keep-outs and in the polygon, by other means."""
+    if any(any(parts_inside(corners, start, end)) for corners in areas.keep_outs):
+        return False
+    return areas.polygon is None or all(parts_inside(areas.polygon, start, end))
+
+
+def test_no_way_ever_crosses_a_keep_out_of_1000_random_polygons():
+    rng = np.random.default_rng(0)
+    polygons = legs = found = escapes = 0
+    while polygons < 1000:
+        areas = random_areas(rng)
+        if areas is None:
+            continue
+        polygons += len(areas.keep_outs)
+        routes = Routes(areas)
+        for start, goal in rng.uniform(-30, 30, (2, 2, 2)):
+            if not areas.allowed(start[None])[0]:
+                # From within nothing is promised but that it is left.
+                start, before = areas.nearest(start), start
+                assert areas.allowed(start[None])[0], before
+                escapes += 1
+            goal = areas.nearest(goal)
+            way = routes.route(start, goal)
+            assert (way is not None) == bool(routes.reachable(start, goal[None])[0])
+            if way is None:
+                continue
+            found += 1
+            np.testing.assert_array_equal(way[-1], goal)
+            for a, b in pairwise((start, *way)):
+                assert SQUARE.contains(b, 1e-6)
+                assert may_take(areas, a, b), (areas.keep_outs, a, b)
+                legs += 1
+    assert legs > 1.2 * found > 600 and escapes > 60
+
+
+def test_legs_judged_clear_are_clear_by_other_means_too():
+    rng = np.random.default_rng(1)
+    judged = clear = 0
+    while judged < 1500:
+        areas = random_areas(rng, margin=0.01)
+        if areas is None:
+            continue
+        starts, ends = rng.uniform(-30, 30, (2, 60, 2))
+        verdicts = areas.clear(starts, ends)
+        for start, end, verdict in zip(starts, ends, verdicts, strict=True):
+            truth = may_take(areas, start, end)
+            # What only just passes may be refused for its margin; nothing else is.
+            assert truth or not verdict
+            judged, clear = judged + 1, clear + verdict
+    assert 150 < clear < 1350
+
+
+def test_everything_is_allowed_in_a_plain_rectangle():
+    areas = Areas(SQUARE)
+    assert areas.everywhere and len(areas.corners) == 0
+    goals = np.array([(0, 0), (30, 30), (30.1, 0)], dtype=float)
+    assert areas.allowed(goals).tolist() == [True, True, False]
+    assert areas.clear(at(-99, 0), goals).tolist() == [True, True, False]
+    assert areas.nearest(at(99, 3)).tolist() == [30, 3]
+    goal = at(5, 5)
+    assert Routes(areas).route(at(0, 0), goal).tolist() == [[5, 5]]
+    assert Routes(areas).reachable(at(0, 0), goals).tolist() == [True, True, False]
+
+
+def test_a_way_round_a_block_is_the_shortest_at_the_margin():
+    areas = Areas(SQUARE, keep_outs=[BLOCK], margin=1.0)
+    way = Routes(areas).route(at(-20, 0), at(20, 0))
+    points = np.vstack((at(-20, 0), way))
+    length = np.linalg.norm(np.diff(points, axis=0), axis=1).sum()
+    # Taut round two corners at 1 m: two tangents, two arcs and a straight.
+    arm = math.hypot(15, 5)
+    arc = math.pi / 2 - math.acos(1 / arm) + math.atan2(5, 15)
+    taut = 2 * math.sqrt(arm**2 - 1) + 2 * arc + 10
+    assert taut <= length < taut + 0.5
+    assert not areas.clear(at(-20, 0), at(20, 0)[None])[0]
+
+
+def test_the_margin_holds_at_borders_and_for_legs():
+    areas = Areas(SQUARE, keep_outs=[BLOCK], margin=1.0)
+    places = np.array([(5.99, 0), (6.01, 0), (5.7, 5.7), (5.75, 5.75)])
+    assert areas.allowed(places).tolist() == [False, True, False, True]
+    assert areas.clear(at(6.01, -9), at(6.01, 9)[None]).tolist() == [True]
+    assert areas.clear(at(5.99, -9), at(6.01, 9)[None]).tolist() == [False]
+    assert not areas.off_course(at(5.6, -9), at(5.6, 9))
+    assert areas.off_course(at(5.4, -9), at(5.4, 9))
+
+
+def test_out_of_a_cup_the_way_leads_over_its_rim():
+    routes = Routes(Areas(SQUARE, keep_outs=[CUP], margin=0.5))
+    way = routes.route(at(0, 0), at(0, -20))
+    assert way[0][1] > 10 and abs(way[0][0]) < 9  # up and out first
+    assert routes.reachable(at(0, 0), at(0, -20)[None])[0]
+
+
+def test_a_start_in_a_keep_out_is_left_by_the_nearest_way_that_crosses_no_other():
+    areas = Areas(SQUARE, keep_outs=[BLOCK], margin=1.0)
+    way = Routes(areas).route(at(1, 4), at(0, -20))
+    np.testing.assert_allclose(way[0], (1, 6), atol=1e-5)
+    assert way[-1].tolist() == [0, -20] and len(way) > 2
+    thin = np.array([(-5, 6.5), (5, 6.5), (5, 7), (-5, 7)])
+    areas = Areas(SQUARE, keep_outs=[BLOCK, thin], margin=0.2)
+    np.testing.assert_allclose(areas.nearest(at(1, 4)), (1, 5.2), atol=1e-5)
+    areas = Areas(SQUARE, keep_outs=[BLOCK, thin - (0, 1.4)], margin=0.2)  # close to the block
+    assert areas.allowed(areas.nearest(at(1, 4))[None])[0]
+
+
+def test_what_a_polygon_leaves_out_is_not_entered():
+    bay = np.array([(-30, -30), (30, -30), (30, 30), (0, 0), (-30, 30)], dtype=float)
+    areas = Areas(SQUARE, polygon=bay, margin=1.0)
+    assert areas.allowed(np.array([(0, -5), (0, 5), (29.5, 0)])).tolist() == [True, False, False]
+    way = Routes(areas).route(at(-25, 20), at(25, 20))
+    assert len(way) > 1 and way[:, 1].min() < 0
+    assert areas.outside(at(0, -1)) == 0.0
+    assert areas.outside(at(0, 10)) == pytest.approx(math.hypot(5, 5))
+    assert areas.outside(at(0, -34)) == pytest.approx(4.0)
+
+
+def test_a_keep_out_across_the_workspace_cuts_it_in_two():
+    wall = np.array([(-1, -40), (1, -40), (1, 40), (-1, 40)], dtype=float)
+    routes = Routes(Areas(SQUARE, keep_outs=[wall], margin=1.0))
+    assert routes.route(at(-10, 0), at(10, 0)) is None
+    goals = np.array([(-20, 3), (20, 3), (0, 0)], dtype=float)
+    assert routes.reachable(at(-10, 0), goals).tolist() == [True, False, False]
+
+
+def test_the_sense_and_repeats_of_corners_do_not_matter():
+    closed = np.vstack((BLOCK, BLOCK[:1]))
+    for corners in (BLOCK, BLOCK[::-1], closed, np.repeat(BLOCK, 2, axis=0)):
+        areas = Areas(SQUARE, keep_outs=[corners])
+        assert areas.allowed(np.array([(0.0, 0.0), (7.0, 0.0)])).tolist() == [False, True]
+        assert len(areas.keep_outs[0]) == 4
+
+
+@pytest.mark.parametrize(
+    ("corners", "words"),
+    [
+        (BLOCK[:2], "at least 3 different corners, got 2"),
+        ([(0, 0), (1, 1), (2, 2)], "corners in a line"),
+        ([(0, 0), (4, 4), (4, 0), (0, 4)], "sides from corners 1 and 3 cross"),
+        ([(0, 0), (4, np.nan), (4, 0)], "corners x y in metres"),
+        ([(0, 0, 0), (4, 1, 0), (4, 0, 0)], "corners x y in metres"),
+        (np.random.default_rng(0).normal(size=(201, 2)), "at most 200 corners"),
+    ],
+)
+def test_what_is_no_polygon_is_refused_by_its_name(corners, words):
+    with pytest.raises(InputError, match=f"keep-out 2: .*{words}"):
+        Areas(SQUARE, keep_outs=[BLOCK, np.array(corners, dtype=float)])
+    assert len(ring(BLOCK, "fine")) == 4
+
+
+def test_a_workspace_that_is_covered_altogether_is_refused():
+    with pytest.raises(InputError, match="nothing of the workspace is left"):
+        Areas(SQUARE, keep_outs=[BLOCK * 7])
+    with pytest.raises(InputError, match="nothing of the workspace is left"):
+        Areas(SQUARE, polygon=BLOCK + 99)
+    with pytest.raises(InputError, match="margin"):
+        Areas(SQUARE, keep_outs=[BLOCK], margin=0.0)

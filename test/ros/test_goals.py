@@ -1,0 +1,238 @@
+"""Goals by an action: one at a time, cancelled to hold, sent again where they did not get through.
+
+No wheel of this package's tests holds an action's type, so that the server here is a plain object
+with the interface of ``rclpy.action.ActionClient``; futures are rclpy's own.
+"""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+pytest.importorskip("rclpy")
+
+from geometry_msgs.msg import PoseStamped
+from rclpy.task import Future
+
+from poam_ros.errors import InputError
+from poam_ros.ros import messages
+from poam_ros.ros.goals import RETRY_S, ActionGoals, open_goals
+from poam_ros.survey.refusals import Refusals
+
+SUCCEEDED, CANCELED, ABORTED = 4, 5, 6
+
+
+class Answer:
+    """The result of a goal."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+
+
+class Handle:
+    """A goal that a server has."""
+
+    def __init__(self, server: Server, goal: str, accepted: bool) -> None:
+        self.server, self.goal, self.accepted = server, goal, accepted
+        self.result = Future()
+
+    def get_result_async(self) -> Future:
+        return self.result
+
+    def cancel_goal_async(self) -> Future:
+        self.server.cancels.append(self.goal)
+        return Future()
+
+    def end(self, status: int) -> None:
+        self.result.set_result(Answer(status))
+
+
+class Server:
+    """Takes goals, and answers when a test says so."""
+
+    def __init__(self) -> None:
+        self.ready = True
+        self.sent: list[tuple[str, Future]] = []
+        self.handles: list[Handle] = []
+        self.cancels: list[str] = []
+
+    def server_is_ready(self) -> bool:
+        return self.ready
+
+    def send_goal_async(self, goal: str) -> Future:
+        self.sent.append((goal, Future()))
+        return self.sent[-1][1]
+
+    def answer(self, which: int = -1, accepted: bool = True) -> Handle:
+        goal, future = self.sent[which]
+        handle = Handle(self, goal, accepted)
+        self.handles.append(handle)
+        future.set_result(handle)
+        return handle
+
+
+class Scene:
+    """Goals, their server, a clock and what was refused."""
+
+    def __init__(self) -> None:
+        self.server, self.now = Server(), 0.0
+        self.refusals = Refusals(lambda text: None)
+        self.goals = ActionGoals(
+            self.server,
+            lambda pose: f"{pose.pose.position.x:g}",
+            self.refusals,
+            clock=lambda: self.now,
+        )
+
+    def go(self, x: float) -> None:
+        self.goals.go(pose(x))
+
+    @property
+    def sent(self) -> list[str]:
+        return [goal for goal, _ in self.server.sent]
+
+    def later(self, seconds: float = RETRY_S) -> None:
+        self.now += seconds
+        self.goals.look()
+
+
+def pose(x: float) -> PoseStamped:
+    return messages.write_pose((x, 0.0), 1, "map")
+
+
+def test_each_goal_is_sent_once_and_replaces_the_one_before():
+    scene = Scene()
+    scene.go(1)
+    first = scene.server.answer()
+    scene.goals.repeat(pose(1))
+    scene.later()
+    scene.go(2)
+    first.end(ABORTED)  # what a preempted goal ends with
+    scene.server.answer()
+    scene.later()
+    assert scene.sent == ["1", "2"] and not scene.server.cancels
+    assert not scene.refusals.counts
+
+
+def test_to_hold_cancels_until_the_goal_has_ended():
+    scene = Scene()
+    scene.go(1)
+    handle = scene.server.answer()
+    scene.goals.hold(pose(0))
+    assert scene.server.cancels == ["1"]
+    scene.later(1.0)  # the first may have been lost
+    assert scene.server.cancels == ["1", "1"]
+    handle.end(CANCELED)
+    scene.later()
+    assert scene.server.cancels == ["1", "1"] and scene.sent == ["1"]
+    assert not scene.refusals.counts
+
+
+def test_a_goal_that_is_accepted_after_the_hold_is_cancelled():
+    scene = Scene()
+    scene.go(1)
+    scene.goals.hold(pose(0))
+    assert not scene.server.cancels
+    scene.server.answer()
+    assert scene.server.cancels == ["1"]
+
+
+def test_after_a_hold_the_next_goal_goes_out_and_is_left_alone():
+    scene = Scene()
+    scene.go(1)
+    handle = scene.server.answer()
+    scene.goals.hold(pose(0))
+    scene.go(2)
+    handle.end(CANCELED)
+    scene.server.answer()
+    scene.later()
+    assert scene.sent == ["1", "2"] and scene.server.cancels == ["1"]
+
+
+def test_what_was_rejected_or_given_up_is_sent_again_in_a_while():
+    scene = Scene()
+    scene.go(1)
+    scene.server.answer().end(SUCCEEDED)
+    scene.go(2)
+    scene.server.answer(accepted=False)
+    scene.later(RETRY_S / 2)
+    assert scene.sent == ["1", "2"]
+    scene.later()
+    assert scene.sent == ["1", "2", "2"]
+    scene.server.answer().end(ABORTED)
+    scene.later()
+    assert scene.sent == ["1", "2", "2", "2"]
+    assert scene.refusals.counts == {"goal_rejected": 1, "goal_aborted": 1}
+
+
+def test_a_goal_that_should_have_been_replaced_ends_where_the_new_one_is_rejected():
+    scene = Scene()
+    scene.go(1)
+    scene.server.answer()
+    scene.go(2)
+    scene.server.answer(accepted=False)
+    assert scene.server.cancels == ["1"]
+
+
+def test_a_server_that_is_not_there_gets_the_goal_when_it_is():
+    scene = Scene()
+    scene.server.ready = False
+    scene.go(1)
+    scene.later()
+    scene.server.ready = True
+    scene.later()
+    assert scene.sent == ["1"]
+    assert scene.refusals.counts == {"action_missing": 2}
+    scene.server.ready = False
+    scene.go(2)
+    scene.goals.hold(pose(0))
+    scene.server.ready = True
+    scene.later()
+    assert scene.sent == ["1"]
+
+
+def test_an_action_without_nav2_msgs_ends_with_one_line_and_status_2(python, ros_env):
+    try:
+        import nav2_msgs.action  # noqa: F401
+    except ImportError:
+        pass
+    else:
+        pytest.skip("nav2_msgs is installed")
+    with pytest.raises(InputError, match="expected nav2_msgs to be installed for 'go'"):
+        open_goals(None, "go")
+    ended = subprocess.run(
+        [python, "-m", "poam_ros.ros.nodes.planner", "--ros-args", "-p", "goal_action:=go"],
+        env=ros_env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 2, ended.stderr
+    assert len(ended.stderr.strip().splitlines()) == 1 and "goal_action" in ended.stderr
+
+
+def test_nav2s_action_gets_the_pose(ros, eventually):
+    kind = pytest.importorskip("nav2_msgs.action").NavigateToPose
+    from rclpy.action import ActionServer
+    from rclpy.node import Node
+
+    from poam_ros.ros.nodes.planner import PlannerNode
+
+    heard = []
+
+    def execute(handle):
+        heard.append(handle.request.pose.pose.position.x)
+        handle.succeed()
+        return kind.Result()
+
+    def server():
+        node = Node("nav2")
+        node.action = ActionServer(node, kind, "navigate", execute)
+        return node
+
+    ros(server)
+    goals = open_goals(ros(PlannerNode), "navigate")
+    goals.go(pose(3.0))
+    eventually(lambda: goals.look() or heard == [3.0], timeout=30)
