@@ -176,6 +176,8 @@ def test_doubted_pings_are_shown_and_counted(pair, eventually):
     v = p.vehicle
     v.create_subscription(PointCloud2, "pings/held", v.got["pings/held"].append, LATCHED)
     v.drive(60)
+    # Topics keep no order among each other: the pilot's end must not overtake its pings.
+    eventually(lambda: p.gate.unjudged == 60)
     v.state.publish(String(data="exploring"))
     eventually(lambda: learned(p) == 60)
     for _ in range(20):
