@@ -5,7 +5,7 @@ import numpy as np
 from poam_ros.drivers.replay import replay
 from poam_ros.mapping import BathymetricMapper
 from poam_ros.samples import Samples
-from poam_ros.survey.events import Handled
+from poam_ros.survey.events import Handled, Judged
 from poam_ros.survey.session import Session
 
 
@@ -13,7 +13,12 @@ def fresh(session, mapper):
     """A session like this one before anything happened."""
     model = BathymetricMapper(mapper.workspace, mapper.settings, mapper.seed)
     return Session(
-        model, session.gate.settings, session.backlog.policy, session.grid, session.pilot.samples
+        model,
+        session.gate.settings,
+        session.backlog.policy,
+        session.grid,
+        session.pilot.samples,
+        screening=session.acceptance.settings,
     )
 
 
@@ -21,9 +26,12 @@ def check_replayed(record, session):
     """Replay the record of a session, and hold what comes of it against what came of that."""
     again = fresh(session, session.mapper)
     outcomes = list(replay(record, again))
-    for counter in ("received", "accepted", "pending", "rejected", "odometry_rejected"):
+    for counter in ("received", "accepted", "held", "pending", "rejected", "odometry_rejected"):
         assert getattr(again.gate, counter) == getattr(session.gate, counter), counter
-    accepted = Samples.joined([o.samples for o in outcomes if isinstance(o, Handled)])
+    accepted = Samples.joined(
+        [o.samples for o in outcomes if isinstance(o, Handled)]
+        + [o.accepted for o in outcomes if isinstance(o, Judged)]
+    )
     expected = session.everything()
     for name in ("number", "stamp_ns", "xy", "z", "noise_std", "range", "applied"):
         np.testing.assert_array_equal(getattr(accepted, name), getattr(expected, name))

@@ -12,19 +12,20 @@ from ..planning.planners import PLANNERS, planner_rows
 from ..ros.parameters import TERRAIN
 from ..settings import instance, rows
 from ..survey.batching import TimedBatches
+from ..survey.screening import ScreeningSettings
 from ..world.simulation import SONAR_NAMES, SonarSettings
 from .interrupts import at_once
 from .options import add_settings
 
 _TABLE = (
     TERRAIN, *rows(MissionSettings), *model_rows(), *rows(SonarSettings, SONAR_NAMES),
-    *rows(TimedBatches),
+    *rows(TimedBatches), *rows(ScreeningSettings),
 )  # fmt: skip
 _ROWS = {row.name: row for row in _TABLE}
 OPTIONS = (
     "terrain", "method", "kernel", "num_inducing", "neighbour_kernel", "planner", "pilot",
     "policy", "seed", "max_samples", "sonar_rate", "resolution", "batch_size", "batch_period",
-    "training_rate", "threads", "device",
+    "training_rate", "threads", "device", "screening", "false_echo",
 )  # fmt: skip
 
 
@@ -53,7 +54,10 @@ def run(args: argparse.Namespace) -> int:
     given = vars(args)
     model, sonar = ModelSettings.of(given), instance(SonarSettings, given, SONAR_NAMES)
     batches = instance(TimedBatches, given)
-    settings = instance(MissionSettings, given, model=model, sonar=sonar, batches=batches)
+    settings = instance(
+        MissionSettings, given, model=model, sonar=sonar, batches=batches,
+        screening=instance(ScreeningSettings, given),
+    )  # fmt: skip
     options = instance(PLANNERS[settings.planner].options, given)
     settings = replace(settings, planner_options=options)
     terrain = load_terrain(

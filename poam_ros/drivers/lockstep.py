@@ -72,6 +72,7 @@ class LockstepMission:
             GateSettings(workspace=workspace, range_time_offset=-settings.sonar.latency),
             WaypointBatches() if as_in_the_paper else settings.batches,
             grid=None if as_in_the_paper else map_grid(workspace, MAP_RESOLUTION),
+            screening=settings.screening,
         )
         self._choose = self._learn_and_plan if as_in_the_paper else self._plan_on_the_map
         self._goal: np.ndarray | None = None

@@ -12,6 +12,7 @@ from ..planning.pilots import PILOTS
 from ..planning.planners import PLANNERS
 from ..settings import check, setting
 from ..survey.batching import TimedBatches
+from ..survey.screening import ScreeningSettings
 from ..world.simulation import SonarSettings
 from ..world.terrain import WORKSPACE
 
@@ -62,6 +63,7 @@ class MissionSettings:
     model: ModelSettings = field(default_factory=ModelSettings)
     sonar: SonarSettings = field(default_factory=SonarSettings)
     batches: TimedBatches = field(default_factory=TimedBatches)
+    screening: ScreeningSettings = field(default_factory=ScreeningSettings)
 
     def __post_init__(self) -> None:
         check(self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from geometry_msgs.msg import Point
@@ -30,6 +30,12 @@ def write_cloud(
     values[..., 1] = grid.y[:, None]
     for index, layer in enumerate(layers.values(), start=2):
         values[..., index] = layer
+    return _cloud(values, names, stamp_ns, frame_id)
+
+
+def _cloud(values: np.ndarray, names: Sequence[str], stamp_ns: int, frame_id: str) -> PointCloud2:
+    """A cloud of values [rows, columns, fields]."""
+    rows, columns, _ = values.shape
     step = 4 * len(names)
     return PointCloud2(
         header=header(stamp_ns, frame_id),
@@ -46,6 +52,12 @@ def write_cloud(
         data=array.array("B", values.tobytes()),
         is_dense=bool(np.isfinite(values).all()),
     )
+
+
+def write_points(points: np.ndarray, stamp_ns: int, frame_id: str) -> PointCloud2:
+    """Points [N, 3] in no order, N = 0 included."""
+    values = np.ascontiguousarray(points, dtype="<f4")
+    return _cloud(values.reshape(1, -1, 3), ("x", "y", "z"), stamp_ns, frame_id)
 
 
 def read_cloud(message: PointCloud2) -> tuple[Grid, dict[str, np.ndarray]]:

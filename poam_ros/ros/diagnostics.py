@@ -138,12 +138,7 @@ CHECKS: tuple[Check, ...] = (
 
 def _pings(view: MapperView) -> dict[str, object]:
     gate, status = view.session.gate, view.session.status
-    values: dict[str, object] = {
-        "received": gate.received,
-        "accepted": gate.accepted,
-        "pending": gate.pending,
-        "rejected": sum(gate.rejected.values()),
-    }
+    values: dict[str, object] = dict(view.session.counts())
     for name, counts in (
         ("rejected", gate.rejected),
         ("odometry rejected", gate.odometry_rejected),

@@ -1,4 +1,5 @@
-"""The mapper's outgoing topics: full-precision map, pictures of it, its support points."""
+"""The mapper's outgoing topics: full-precision map, pictures of it, its support points, and what is
+not in it yet."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from visualization_msgs.msg import MarkerArray
 
 from ..geometry import Grid
 from ..maps import ElevationMap
-from .clouds import write_map_cloud, write_occupancy, write_support
+from ..samples import Samples
+from .clouds import write_map_cloud, write_occupancy, write_points, write_support
 from .qos import LATCHED
 
 LAYERS = ("mean", "variance", "lengthscale")
@@ -28,6 +30,7 @@ class MapTopics:
         self._pictures = {
             layer: node.create_publisher(OccupancyGrid, f"map/{layer}", LATCHED) for layer in LAYERS
         }
+        self._held = node.create_publisher(PointCloud2, "pings/held", LATCHED)
         self.bounds: dict[str, tuple[float, float]] = {}
 
     def publish_unknown(self, stamp_ns: int) -> None:
@@ -35,8 +38,14 @@ class MapTopics:
         self.bounds = {}
         nothing = write_support(np.empty((0, 2)), 0.0, 1.0, stamp_ns, self._frame_id)
         self._support.publish(nothing)
+        self.publish_held(Samples.empty(), stamp_ns)
         for publisher in self._pictures.values():
             publisher.publish(write_occupancy(self._grid, None, stamp_ns, self._frame_id)[0])
+
+    def publish_held(self, held: Samples, stamp_ns: int) -> None:
+        """Publish the pings that wait for confirmation, all of them."""
+        points = np.column_stack([held.xy, held.z])
+        self._held.publish(write_points(points, stamp_ns, self._frame_id))
 
     def publish(self, drawn: ElevationMap) -> None:
         """Publish a map on every topic, with its stamp."""

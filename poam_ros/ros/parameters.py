@@ -18,6 +18,7 @@ from ..survey.batching import TimedBatches
 from ..survey.effort import Effort
 from ..survey.gate import GateSettings
 from ..survey.mission_memory import MemorySettings
+from ..survey.screening import ScreeningSettings
 from ..survey.states import HOLD, ON_DONE
 from ..survey.watchdog import WatchSettings
 from ..world.simulation import SONAR_NAMES, SonarSettings
@@ -65,6 +66,7 @@ MAPPER: tuple[Setting, ...] = (
     *rows(TimedBatches),
     *rows(Effort),
     *rows(KeepingSettings),
+    *rows(ScreeningSettings),
     Setting(
         "pilot_samples",
         500,
@@ -219,11 +221,12 @@ NODES: dict[str, tuple[Setting, ...]] = {
 }
 
 #: What a vehicle's launch file and parameter file give, where it is not what the nodes have: the
-#: more accurate model and planner. The nodes' own defaults are those of the paper.
+#: more accurate model and planner, and no false echoes. The nodes' own defaults are the paper's.
 ON_ROBOT: dict[str, Value] = {
     "method": "nngp",
     "planner": "path-entropy",
     "training_duty": 0.05,
+    "screening": True,
 }
 
 

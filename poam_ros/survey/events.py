@@ -103,6 +103,16 @@ class Handled:
 
 
 @dataclass(frozen=True)
+class Judged:
+    """Placed pings were judged: which are accepted by that, which are in doubt altogether, and how
+    many were refused."""
+
+    accepted: Samples
+    held: Samples
+    refused: int
+
+
+@dataclass(frozen=True)
 class Learned:
     """A batch is in the model. ``targets``: mean (m) and variance (m^2) of all elevations so far,
     which MSLL compares with."""
@@ -148,4 +158,4 @@ class Trouble:
     fault: bool = True
 
 
-Outcome = Learned | Trained | Drawn | Cleared | Finished | Trouble
+Outcome = Judged | Learned | Trained | Drawn | Cleared | Finished | Trouble

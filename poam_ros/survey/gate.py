@@ -2,13 +2,14 @@
 
 A ping becomes a sample in two steps: its range is judged (REP-117), then it waits until odometry
 brackets its time of measurement, and is placed by interpolation. Every ping ends in exactly one of
-three heaps, so that always ``received = accepted + pending + sum of rejected``.
+four heaps, so that always ``received = accepted + held + pending + sum of rejected``.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter, deque
+from dataclasses import replace
 
 import numpy as np
 
@@ -35,10 +36,13 @@ class PingGate:
     ``full``: whether there is no room for what would be accepted.
     ``odd``: what was taken although something about it was not: odometry that jumped
     (``teleport``) or with an impossible covariance, a water level that cannot be one.
+    ``screened``: whether placed pings are judged before they are accepted (``acceptance``), which
+    counts here those that wait for it (``unjudged``) and those in doubt (``held``).
     """
 
     def __init__(self, settings: GateSettings) -> None:
-        self.settings = settings
+        self.settings, self.screened = settings, False
+        self.unjudged = self.held = 0
         self.buffer = OdometryBuffer()
         self.closed: str | None = None
         self.full = False
@@ -56,8 +60,8 @@ class PingGate:
 
     @property
     def pending(self) -> int:
-        """Pings that wait for odometry."""
-        return len(self._waiting)
+        """Pings that wait for odometry, or to be judged."""
+        return len(self._waiting) + self.unjudged
 
     @property
     def samples(self) -> int:
@@ -107,7 +111,8 @@ class PingGate:
         self._waiting.append((ping, now.steady_s))
 
     def take(self, now: Moment) -> Samples:
-        """The samples that can be placed by now, in the order of arrival."""
+        """The samples that can be placed by now, in the order of arrival; without numbers where
+        they are screened."""
         settings, newest = self.settings, self.buffer.newest_ns
         offset_ns = round(settings.range_time_offset * SECOND)
         if self._all_wait(None if newest is None else newest - offset_ns, now):
@@ -130,7 +135,27 @@ class PingGate:
                 rows.append((measured, row))
         self._waiting = still
         self._earliest = min((ping.stamp_ns for ping, _ in still), default=0)
-        return self._numbered(rows)
+        samples = _unnumbered(rows)
+        if not self.screened:
+            return self.accept(samples)
+        self.unjudged += len(samples)
+        return samples
+
+    def accept(self, samples: Samples) -> Samples:
+        """Count placed pings as accepted, and number them."""
+        numbers = np.arange(self.samples, self.samples + len(samples), dtype=np.int64)
+        self.accepted += len(samples)
+        return replace(samples, number=numbers)
+
+    def counts(self) -> dict[str, int]:
+        """How many pings are where; the first is the sum of the others."""
+        return {
+            "received": self.received,
+            "accepted": self.accepted,
+            "held": self.held,
+            "pending": self.pending,
+            "rejected": sum(self.rejected.values()),
+        }
 
     def finish(self) -> None:
         """The mission is done: what waits and what comes is rejected as ``after_mission``."""
@@ -160,17 +185,6 @@ class PingGate:
             return True
         ahead = newest_ns is None or self._earliest > newest_ns
         return ahead and now.steady_s - self._waiting[0][1] <= self.settings.odometry_wait
-
-    def _numbered(self, rows: list[Row]) -> Samples:
-        if not rows:
-            return Samples.empty()
-        stamps, values = zip(*rows, strict=True)
-        count, table = len(rows), np.array(values)
-        numbers = np.arange(self.samples, self.samples + count, dtype=np.int64)
-        self.accepted += count
-        stamp_ns = np.array(stamps, dtype=np.int64)
-        z, noise_std, distance = table[:, 2:5].T
-        return Samples(numbers, stamp_ns, table[:, :2], z, noise_std, distance, table[:, 5:])
 
     def _placed(
         self, ping: RawPing, stamp_ns: int, area: Extent | None, now: Moment
@@ -215,3 +229,13 @@ class PingGate:
         if self._waiting:
             self.rejected[reason] += len(self._waiting)
             self._waiting.clear()
+
+
+def _unnumbered(rows: list[Row]) -> Samples:
+    if not rows:
+        return Samples.empty()
+    stamps, values = zip(*rows, strict=True)
+    numbers, table = np.full(len(rows), -1, dtype=np.int64), np.array(values)
+    stamp_ns = np.array(stamps, dtype=np.int64)
+    z, noise_std, distance = table[:, 2:5].T
+    return Samples(numbers, stamp_ns, table[:, :2], z, noise_std, distance, table[:, 5:])

@@ -12,6 +12,7 @@ from .batching import TimedBatches
 from .effort import Effort
 from .events import SettingsChanged
 from .gate_settings import GateSettings
+from .screening import ScreeningSettings
 from .session import Session
 
 
@@ -43,4 +44,5 @@ def open_session(values: Mapping[str, Any]) -> Session:
         map_grid(workspace, values["resolution"]),
         values["pilot_samples"],
         instance(Effort, values),
+        screening=instance(ScreeningSettings, values),
     )

@@ -1,8 +1,7 @@
 """A survey's front end: events in; samples, maps and refusals out. One, for every driver.
 
-A vehicle's node, a mission in lock-step and the replay of a recording feed the same session, so a
-ping meets the same gate, the same batching and the same retry policy in each. It has no thread and
-no clock of its own: whoever drives it says what time it is.
+A vehicle's node, a mission in lock-step and a replay feed the same session: the same gate, screen,
+batching and retries. It has no thread and no clock: whoever drives it says what time it is.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from ..geometry import Grid
 from ..maps import ElevationMap
 from ..samples import Samples
 from . import events
+from .acceptance import Acceptance
 from .batching import Backlog, BatchPolicy
 from .chronicle import Chronicle
 from .effort import NO_EFFORT, Effort
@@ -23,17 +23,17 @@ from .events import Event, Handled, Note, Outcome
 from .gate import AFTER_MISSION, GateSettings, PingGate, RawPing
 from .keeping import Keeping
 from .learner import TRIES, Learner, Status
-from .log import Step
 from .odometry import VehicleState
 from .pilot_survey import PilotSurvey
 from .resuming import Resumption
+from .screening import ScreeningSettings
 from .spare_time import SpareTime
 from .states import DONE, PAUSED, STATES, WAITING
 
 if TYPE_CHECKING:
     from ..mapping import BathymetricMapper
 
-NOTHING = Handled()
+NOTHING, NO_SCREENING = Handled(), ScreeningSettings()
 
 
 class Session:
@@ -50,6 +50,7 @@ class Session:
         grid: of the maps; None: none are drawn.
         pilot_samples: as above.
         effort: how much the model trains.
+        screening: which pings are doubted.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Session:
         grid: Grid | None = None,
         pilot_samples: int = 500,
         effort: Effort = NO_EFFORT,
+        screening: ScreeningSettings = NO_SCREENING,
     ) -> None:
         self.mapper, self.grid = mapper, grid
         self.gate = PingGate(gate)
@@ -72,7 +74,8 @@ class Session:
         #: Trains on between batches, on the thread of ``work``.
         self.spare = SpareTime(self._learner, self.chronicle.record)
         self.backlog = Backlog(policy)  # accepted pings that wait for the model
-        self._lock = self.chronicle.lock  # of the backlog and of what is asked for
+        self.acceptance = Acceptance(self.gate, self.backlog, self.chronicle, screening)
+        self._lock = self.chronicle.lock  # of backlog, acceptance and what is asked for
         self._finishing = False
 
     @property
@@ -106,6 +109,11 @@ class Session:
         self.chronicle.resumption, self.pilot.anew = resumption or None, resumption.anew
         self.gate.renumber(len(resumption.data))
 
+    def counts(self) -> dict[str, int]:
+        """What became of all pings: received = accepted + held + pending + rejected."""
+        with self._lock:
+            return self.gate.counts()
+
     def handle(self, event: Event, now: Moment) -> Handled:
         """Take what happened; returns the samples that it made, and what is to be said of it."""
         if self.record is not None:
@@ -129,16 +137,15 @@ class Session:
                     return Handled(note=Note("states_gone", text))
             case events.Arrived():
                 with self._lock:
-                    self.backlog.arrive()
+                    self.acceptance.queue.arrive()
             case events.OdometryRefused(reason):
                 self.gate.odometry_rejected[reason] += 1
             case events.TimeSetBack():
                 self.gate.restart()
-                text = "the clock was set back: waiting for new odometry"
-                return Handled(note=Note("clock", text))
+                return Handled(note=Note("clock", "the clock was set back: waiting for odometry"))
             case events.SettingsChanged(gate, policy, pilot_samples, effort):
                 self.gate.settings, self.pilot.samples = gate, pilot_samples
-                self.backlog.policy = policy
+                self.acceptance.follow(policy)
                 self._learner.effort = effort
             case events.Reset():
                 self._ask_for_reset(now)
@@ -151,9 +158,9 @@ class Session:
                 return True
             if self._finishing:
                 return not self.keeping.waiting
-            if not self.mapper.initialised and not self.pilot.over(len(self.backlog)):
+            if not self.mapper.initialised and not self.pilot.over(self.acceptance.waiting):
                 return False
-            return self.backlog.closes(now.ros_ns)
+            return self.acceptance.closes(now.ros_ns)
 
     def work(self, now: Moment) -> Iterator[Outcome]:
         """Learn the batch that is due, draw the map, and yield what comes of each as it comes."""
@@ -164,15 +171,21 @@ class Session:
                 chronicle.resumption = None
             elif chronicle.resumption is None:
                 final, self._finishing = self._finishing, False
-                batch = self.backlog.take()
         if resetting:
             self._learner.reset()
+            self.acceptance.clear()
             yield events.Cleared()
             return
         if chronicle.resumption is not None:
             yield from chronicle.take_up(self._learner, self.backlog, now)
             return
-        for outcome in self._learn(batch, now, TRIES if final else 1):
+        yield from self.acceptance.judge(self._learner, now, final)
+        with self._lock:
+            batch = None if chronicle.resetting else self.acceptance.take()
+            if batch is None:  # what is believed is learned once it is kept
+                self._finishing |= final and not chronicle.resetting
+                return
+        for outcome in self.acceptance.learn(batch, self._learner, now, TRIES if final else 1):
             yield outcome
             if chronicle.resetting:
                 return
@@ -186,39 +199,18 @@ class Session:
         """Account for a failure of whoever takes what ``work`` yields."""
         return self._learner.failed(error, outcome).note
 
-    def _learn(self, batch: Samples, now: Moment, tries: int) -> Iterator[Outcome]:
-        """Try a batch; the mission's last one, with all that came since, a few times."""
-        while len(batch) and tries:
-            try:
-                outcome, keep = self._learner.learn(batch)
-            except BaseException:  # Ctrl-C: what was measured is never lost
-                with self._lock:
-                    self.backlog.put_back(batch, now.ros_ns, hold=True)
-                raise
-            if not keep:
-                report = getattr(outcome, "report", None)  # none of a batch that is given up
-                self.chronicle.record(Step.of(batch, report, now.ros_ns))
-            batch, tries = Samples.empty() if not keep else batch, tries - 1
-            with self._lock:
-                if not self.chronicle.resetting:
-                    self.backlog.put_back(batch, now.ros_ns, hold=True)
-                    batch = self.backlog.take() if keep and tries else Samples.empty()
-            yield outcome
-
     def _add_odometry(self, state: VehicleState) -> Handled:
         restarts = self.gate.buffer.restarts
         self.gate.add_odometry(state)
         if self.gate.buffer.restarts == restarts:
             return NOTHING
-        text = "odometry was set back in time: starting again with it"
-        return Handled(note=Note("odometry_set_back", text))
+        return Handled(note=Note("odometry_set_back", "odometry was set back: starting anew"))
 
     def _place(self, now: Moment) -> Handled:
-        """Make samples of the pings that can be placed by now, and take those that are kept."""
-        samples = self.keeping.keep(self.gate.take(now))
+        """Place the pings that can be by now; what counts as accepted by that."""
         with self._lock:
-            self.backlog.add(samples, now.ros_ns)
-        return Handled(samples)
+            samples = self.acceptance.add(self.gate.take(now), now.ros_ns)
+        return Handled(samples) if len(samples) else NOTHING
 
     def _follow(self, state: str, now: Moment) -> Handled:
         """Do as the mission's state asks."""
@@ -243,8 +235,8 @@ class Session:
     def _ask_for_reset(self, now: Moment) -> None:
         with self._lock:
             self.chronicle.resetting, self._finishing = True, False
-            self.backlog.clear()
+            self.acceptance.forget()
             self.keeping.reset(now.ros_ns)
-        self.gate.renumber()
+            self.gate.renumber()
         self.gate.reopen(AFTER_MISSION)
         self.pilot.reset()

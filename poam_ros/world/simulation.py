@@ -24,7 +24,7 @@ from .vehicle import DubinsVehicle, Pose
 if TYPE_CHECKING:
     from .terrain import Terrain
 
-FAULTS = ("dropout", "outlier", "nan", "inf")
+FAULTS = ("dropout", "outlier", "nan", "inf", "false_echo")
 #: What a setting of the sonar is called among parameters and options, where not by its own name.
 SONAR_NAMES = {"rate": "sonar_rate"}
 
@@ -58,6 +58,7 @@ class SonarSettings:
     outlier: float = _share("lies beyond max_range")
     nan: float = _share("is NaN (erroneous)")
     inf: float = _share("is +Inf or -Inf (no return, too close)")
+    false_echo: float = _share("is 1.5 to 3 times as long as it should be")
 
     def __post_init__(self) -> None:
         check(self)
@@ -213,7 +214,8 @@ class Simulation:
         # Two draws whatever happens, so that one fault's share does not move the others.
         which, how = self._faults.uniform(size=2)
         infinite = math.inf if how < 0.5 else -math.inf
-        spoiled = (None, self.max_range * (1.1 + how), math.nan, infinite)
+        echo = measured * (1.5 + 1.5 * how)
+        spoiled = (None, self.max_range * (1.1 + how), math.nan, infinite, echo)
         for name, value in zip(FAULTS, spoiled, strict=True):
             which -= getattr(self.settings, name)
             if which < 0:

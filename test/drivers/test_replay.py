@@ -10,11 +10,33 @@ from poam_ros.drivers.lockstep import LockstepMission
 from poam_ros.drivers.mission_settings import MissionSettings
 from poam_ros.gp.models import ModelSettings, SparseOptions
 from poam_ros.survey.events import Learned
+from poam_ros.survey.screening import ScreeningSettings
 from poam_ros.world.simulation import SonarSettings
 from poam_ros.world.terrain import load_terrain
 
 SMALL = ModelSettings(options=SparseOptions(num_inducing=60, steps=2, minibatch=32))
 FAULTY = SonarSettings(dropout=0.1, outlier=0.05, nan=0.04, inf=0.06, latency=0.5)
+
+
+ECHOES = SonarSettings(dropout=0.05, inf=0.05, false_echo=0.05, latency=0.5, max_range=800.0)
+
+
+def test_a_mission_whose_pings_are_screened():
+    settings = MissionSettings(
+        max_samples=400, policy="deployed", sonar=ECHOES, model=SMALL,
+        screening=ScreeningSettings(screening=True),
+    )  # fmt: skip
+    mission, record = LockstepMission(load_terrain("seamounts"), settings), []
+    mission.session.record = lambda now, event: record.append((now, event))
+    epochs = list(mission.epochs())
+    counts = mission.session.counts()
+    assert counts["accepted"] >= 400 and counts["held"] == 0 == counts["pending"]
+    assert counts["received"] == counts["accepted"] + counts["rejected"]
+    assert mission.session.gate.rejected["false_echo"] > 10
+    again, outcomes = check_replayed(record, mission.session)
+    learned = [o.report.samples for o in outcomes if isinstance(o, Learned)]
+    assert learned == [epoch.samples for epoch in epochs]
+    np.testing.assert_array_equal(again.mapper.z, mission.mapper.z)
 
 
 @pytest.mark.parametrize("policy", ["paper", "deployed"])

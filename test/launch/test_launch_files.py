@@ -147,7 +147,10 @@ def test_robot_topics_and_workspace():
     assert set(commands) == {"mapper", "planner"}
     assert "sonar/range:=/auv/sonar" in commands["mapper"]
     assert "goal_pose:=/auv/goal" in commands["planner"]
-    better = {"mapper": {"method": "nngp"}, "planner": {"planner": "path-entropy"}}
+    better = {
+        "mapper": {"method": "nngp", "screening": True},
+        "planner": {"planner": "path-entropy"},
+    }
     for node, command in commands.items():
         assert parameters(command) == {"workspace": [0.0, 12.0, -4.0, 4.5], **better[node]}
 

@@ -171,6 +171,30 @@ def test_every_rejected_ping_has_its_reason(pair, eventually):
     assert {"lost odom", "lost sonar/range", "pending", "backlog", "errors"} <= status.keys()
 
 
+def test_doubted_pings_are_shown_and_counted(pair, eventually):
+    p = pair(screening=True)
+    v = p.vehicle
+    v.create_subscription(PointCloud2, "pings/held", v.got["pings/held"].append, LATCHED)
+    v.drive(60)
+    # Topics keep no order among each other: the pilot's end must not overtake its pings.
+    eventually(lambda: p.gate.unjudged == 60)
+    v.state.publish(String(data="exploring"))
+    eventually(lambda: learned(p) == 60)
+    for _ in range(20):
+        v.drive(1)
+        v.ping(v.t, 3.0 * DEPTH)
+    eventually(lambda: p.session.counts()["received"] == 100)
+    eventually(lambda: v.got["map/samples"][-1].data > 60)
+    counts = p.session.counts()
+    assert counts["received"] == sum(counts.values()) - counts["received"]
+    held = eventually(lambda: v.got["pings/held"])[-1]
+    assert [field.name for field in held.fields] == ["x", "y", "z"]
+    eventually(lambda: v.got["status"] and {"held", "accepted"} <= v.got["status"][-1].keys())
+    v.state.publish(String(data="done"))
+    eventually(lambda: p.session.status.finished)
+    assert p.session.counts()["held"] == 0 and p.gate.rejected["false_echo"] > 0
+
+
 def test_parameters_place_the_pings_and_may_change(pair, eventually):
     p = pair(range_time_offset=-0.5, sonar_offset=[1.0, 0.0, -2.0])
     v = p.vehicle

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from poam_ros.clock import SECOND, Moment
+from poam_ros.errors import CholeskyError
 from poam_ros.geometry import Extent, map_grid
-from poam_ros.maps import ElevationMap, Enough, UpdateReport
+from poam_ros.maps import ElevationMap, Enough, Predicted, UpdateReport
 from poam_ros.samples import Samples
 from poam_ros.survey.batching import TimedBatches
 from poam_ros.survey.events import Tick
@@ -29,6 +30,7 @@ class Mapper:
         self.enough: list[Enough | None] = []
         self.during = lambda: None
         self.extra_jitter = 0.0
+        self.unpredictable = False
         self.reset()
 
     def reset(self) -> None:
@@ -60,6 +62,12 @@ class Mapper:
             raise self.failures.pop(0)
         self.steps.append(steps)
         return UpdateReport({}, steps=steps, samples=len(self.data))
+
+    def predict(self, xy) -> Predicted:
+        if self.unpredictable:
+            raise CholeskyError("no prediction")
+        nearest = ((xy[:, None] - self.data.xy) ** 2).sum(-1).argmin(1)
+        return Predicted(self.data.z[nearest], np.full(len(xy), 4.0))
 
     def map(self, grid, stamp_ns):
         flat = np.zeros(grid.shape)

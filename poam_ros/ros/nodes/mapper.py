@@ -39,7 +39,7 @@ from ..transforms import FrameChanger, Mounts
 
 # The model's thread and the callbacks share the interpreter. At Python's 5 ms a callback that
 # waits for its turn a few times takes longer than the sensors' period.
-SWITCH_INTERVAL_S = 5e-4
+SWITCH_INTERVAL_S, BACKWARDS = 5e-4, Duration(nanoseconds=-SECOND)
 
 
 class MapperNode(NodeShell):
@@ -112,11 +112,9 @@ class MapperNode(NodeShell):
         self._sensors.listen("sonar/range", Range, self._on_range)
         self.create_subscription(Float64, "water_level", self._on_level, SENSOR_READ)
         self._states = self.create_subscription(String, "mission/state", self._on_state, LATCHED)
-        backwards = JumpThreshold(
-            min_forward=None, min_backward=Duration(nanoseconds=-SECOND), on_clock_change=False
-        )
         jump = self.get_clock().create_jump_callback(
-            backwards, post_callback=self._on_time_set_back
+            JumpThreshold(min_forward=None, min_backward=BACKWARDS, on_clock_change=False),
+            post_callback=self._on_time_set_back,
         )
         self.held.callback(jump.unregister)
         self.create_service(Trigger, "~/reset", self._on_reset)
@@ -202,6 +200,10 @@ class MapperNode(NodeShell):
                     self._keep_results(outcome)
                 case events.Trouble(note, fault):
                     (self._faults if fault else self.refusals).add(*note)
+                case events.Judged(accepted, held):
+                    if len(accepted):
+                        self._publish_samples()
+                    self.topics.publish_held(held, self.now_ns)
                 case events.Learned() | events.Trained():
                     pass
         except Exception:

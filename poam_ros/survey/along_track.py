@@ -1,0 +1,96 @@
+"""What the pings along the track lead to expect of the next one. Ranges in metres."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+
+RECENT = 20  # believed pings that a new one is compared with
+AGREEING = 2  # of these, so that one false echo that was believed vouches for no other
+REACH = 2.0  # m: pings nearer than this, or than half as far as they are deep, are side by side
+NEXT = 5  # believed pings whose median is expected of the next one
+STEPS = 3.0  # scatters between two pings that are no jump
+ROUGH = 2.5  # scatters between two pings, in the mean of a run, that are no ground
+GRAIN = 0.01  # of a range: scatter that is always granted
+
+
+class Place(NamedTuple):
+    """Where a ping was taken, and its range."""
+
+    x: float
+    y: float
+    range: float
+
+    def beside(self, other: Place) -> bool:
+        """Whether they measured neighbouring ground."""
+        distance = math.hypot(self.x - other.x, self.y - other.y)
+        return distance <= reach(min(self.range, other.range))
+
+
+def reach(depth: float) -> float:
+    """How far neighbouring ground goes at a range."""
+    return max(REACH, depth / 2)
+
+
+def alike(one: float, other: float, ratio: float, room: float) -> bool:
+    """Whether two ranges differ by less than a ratio, or a length."""
+    low, high = sorted((one, other))
+    return high - low <= room or 0 < high <= ratio * low
+
+
+def roughness(ranges: np.ndarray) -> float:
+    """Mean step between ranges [N] one after the other."""
+    return float(np.abs(np.diff(ranges)).mean()) if len(ranges) > 1 else 0.0
+
+
+def smooth(ranges: np.ndarray, scatter: float) -> bool:
+    """Whether ranges [N] of a run go on as ground does that scatters so."""
+    grain = GRAIN * float(np.median(ranges))
+    return roughness(ranges) <= ROUGH * max(scatter, grain)
+
+
+class Track:
+    """The last pings that were believed, and the way that was made."""
+
+    def __init__(self) -> None:
+        self._believed: deque[Place] = deque(maxlen=RECENT)
+        self._last: Place | None = None
+        self._way = 0.0
+
+    def go(self, place: Place) -> float:
+        """The way made so far, in m, with the step to a place."""
+        if self._last is not None:
+            self._way += math.hypot(place.x - self._last.x, place.y - self._last.y)
+        self._last = place
+        return self._way
+
+    def add(self, place: Place) -> None:
+        """This one is believed."""
+        self._believed.append(place)
+
+    @property
+    def scatter(self) -> float:
+        """Median step between believed ranges one after the other, in m."""
+        ranges = [place.range for place in self._believed]
+        return float(np.median(np.abs(np.diff(ranges)))) if len(ranges) > 1 else 0.0
+
+    def room(self, ranges: np.ndarray) -> np.ndarray:
+        """Differences [N] that are no jump at ranges [N]."""
+        return STEPS * np.maximum(self.scatter, GRAIN * ranges)
+
+    def expected(self, place: Place) -> float:
+        """The range that believed pings beside a place lead to expect; NaN without any."""
+        near = self._near(place)[-NEXT:]
+        return float(np.median(near)) if near else math.nan
+
+    def agrees(self, place: Place, ratio: float) -> bool:
+        """Whether believed pings beside it measured about the same."""
+        near, room = self._near(place), STEPS * self.scatter
+        same = sum(alike(place.range, other, ratio, room) for other in near)
+        return same >= min(AGREEING, len(near)) > 0
+
+    def _near(self, place: Place) -> list[float]:
+        return [other.range for other in self._believed if other.beside(place)]

@@ -1,0 +1,250 @@
+"""How a ping comes to be doubted, and what confirms it. Metres everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..maps import Predicted
+from ..samples import Samples
+from ..settings import check, setting
+from .along_track import STEPS, Place, Track, alike, reach, smooth
+
+Predict = Callable[[np.ndarray], Predicted]
+"""Mean and variance of a ping at places [N, 2]."""
+
+MULTIPLE = 0.06  # how near to a multiple, relatively, a range is taken for one
+CONTRADICTED = 6.0  # deviations from the map beyond which a smooth multiple is not believed
+ALONE = 3.0  # the same, of pings that come after no others
+LONG = 5  # times ``confirm_pings``: a smooth multiple is believed before there is a map
+OTHERS = 3  # held pings of another pass that confirm one
+ANOTHER_PASS = 4.0  # times ``confirm_radius``: the way between two passes
+LEVELS = 4  # runs at most that doubted pings may go on with
+AHEAD = 11  # pings whose median the first one is held against
+
+
+@dataclass(frozen=True)
+class ScreeningSettings:
+    """Which pings are doubted, and what confirms them.
+
+    Raises:
+        InputError: a value is outside its range.
+    """
+
+    screening: bool = setting(
+        False, "Pings that contradict track and map are held until others confirm them"
+    )
+    echo_ratio: float = setting(
+        1.35,
+        "A ping is doubted whose range is this many times the expected one, or as small a part",
+        minimum=1.01,
+        maximum=10.0,
+    )
+    echo_deviations: float = setting(
+        2.0,
+        "Deviations from the map within which it vouches for a ping",
+        minimum=0.1,
+        maximum=100.0,
+    )
+    confirm_pings: int = setting(8, "Smooth doubted pings in a row that are ground", "", 2, 10_000)
+    confirm_radius: float = setting(
+        5.0, "Held pings of another pass this near confirm each other", "m", 0.0, 1e5
+    )
+    held_pings: int = setting(
+        1000, "Pings held at most; beyond that the oldest are refused", "", 0, 100_000
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass
+class Memory:
+    """What a judgement leaves to the next one.
+
+    Attributes:
+        held: what waits to be confirmed, in the order of arrival.
+        runs, expected, ways: of each held ping its run, the range that was expected instead (NaN
+            where there was none), and the way that the vehicle had made.
+        open: the runs that may go on, and where each is.
+        flanked: runs on whose both sides the ground was where it was expected.
+        begun: runs so far.
+    """
+
+    held: Samples = field(default_factory=Samples.empty)
+    runs: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
+    expected: np.ndarray = field(default_factory=lambda: np.empty(0))
+    ways: np.ndarray = field(default_factory=lambda: np.empty(0))
+    track: Track = field(default_factory=Track)
+    open: dict[int, Place] = field(default_factory=dict)
+    flanked: set[int] = field(default_factory=set)
+    begun: int = 0
+
+
+class Trial:
+    """One judgement; rows are those of ``pings``, the held ones first."""
+
+    def __init__(
+        self,
+        settings: ScreeningSettings,
+        memory: Memory,
+        fresh: Samples,
+        predict: Predict | None,
+    ) -> None:
+        self.settings, self.memory, self.track = settings, memory, memory.track
+        self.pings = Samples.joined([memory.held, fresh])
+        self.range = self.pings.range
+        count, before = len(self.pings), len(memory.held)
+        self.mean = self.std = None
+        if predict is not None and count:
+            predicted = predict(self.pings.xy)
+            self.mean, self.std = predicted.mean, np.sqrt(predicted.variance)
+        self.runs = np.concatenate([memory.runs, np.zeros(count - before, dtype=int)])
+        self.expected = np.concatenate([memory.expected, np.full(count - before, np.nan)])
+        self.ways = np.concatenate([memory.ways, np.zeros(count - before)])
+        self.believed, self.refused = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
+        self.seen = before  # rows judged at least once
+
+    @property
+    def held(self) -> np.ndarray:
+        return np.flatnonzero(~(self.believed | self.refused)[: self.seen])
+
+    def judge(self, row: int) -> None:
+        """One new ping: believed, or part of a run of doubted ones."""
+        place, memory, ratio = self._place(row), self.memory, self.settings.echo_ratio
+        self.ways[row] = self.track.go(place)
+        expected, agrees = self.track.expected(place), self.track.agrees(place, ratio)
+        room = STEPS * self.track.scatter
+        goes_on = [
+            run
+            for run, last in memory.open.items()
+            if last.beside(place) and alike(place.range, last.range, ratio, room)
+        ]
+        self.seen = row + 1
+        if agrees or self._vouched(row, place, expected):
+            # Where the map knows the ground that a run goes on to, the run was ground as well.
+            known = [] if agrees else goes_on
+            self._close(known, agrees, before=row)
+            self._believe(np.array([row]))
+            return
+        if not goes_on:
+            memory.begun += 1
+            if len(memory.open) == LEVELS:
+                del memory.open[min(memory.open)]
+        run = goes_on[-1] if goes_on else memory.begun
+        self.runs[row], self.expected[row] = run, expected
+        memory.open[run] = place
+
+    def leave(self) -> None:
+        """Remember what the next judgement needs."""
+        memory, rows = self.memory, self.held
+        memory.held, memory.runs = self.pings[rows], self.runs[rows]
+        memory.expected, memory.ways = self.expected[rows], self.ways[rows]
+        held = set(memory.runs.tolist())
+        memory.open = {run: last for run, last in memory.open.items() if run in held}
+        memory.flanked &= held
+
+    def review(self, final: bool) -> None:
+        """What later pings and a newer map say of those that are held."""
+        for run in np.unique(self.runs[self.held]):
+            rows = self._rows(run)
+            if self._is_ground(rows):
+                self._believe(rows)
+        rows = self.held
+        if len(rows):
+            self._believe(rows[self._mapped(rows) | self._confirmed(rows)])
+        rows = self.held
+        self.refused[rows if final else rows[: max(0, len(rows) - self.settings.held_pings)]] = True
+
+    def _vouched(self, row: int, place: Place, expected: float) -> bool:
+        """Whether the map, or else the pings to come, expect what the track does not."""
+        ratio = self.settings.echo_ratio
+        if self.mean is None:
+            if not np.isnan(expected):
+                return False
+            ahead = self.range[row : row + AHEAD]
+            return alike(place.range, float(np.median(ahead)), ratio, 0.0)
+        if np.isnan(expected):
+            mapped = place.range + self.pings.z[row] - self.mean[row]
+            return abs(self._score(row)) <= self.settings.echo_deviations or alike(
+                place.range, mapped, ratio, 0.0
+            )
+        return bool(self._mapped(np.array([row]), expected)[0])
+
+    def _score(self, rows: np.ndarray | int, z: np.ndarray | None = None) -> np.ndarray:
+        """Deviations from the map."""
+        z = self.pings.z[rows] if z is None else z
+        return (z - self.mean[rows]) / self.std[rows]
+
+    def _mapped(self, rows: np.ndarray, expected: float | None = None) -> np.ndarray:
+        """Whether the map has the pings, and not what the track expected there."""
+        if self.mean is None:
+            return np.zeros(len(rows), dtype=bool)
+        expected = self.expected[rows] if expected is None else expected
+        limit = self.settings.echo_deviations
+        other = self._score(rows, self.pings.z[rows] + self.range[rows] - expected)
+        return (np.abs(self._score(rows)) <= limit) & ~(np.abs(other) <= limit)
+
+    def _confirmed(self, rows: np.ndarray) -> np.ndarray:
+        """Whether held pings of another pass found the same, and more of them than did not."""
+        xy, z, way = self.pings.xy[rows], self.pings.z[rows], self.ways[rows]
+        radius = self.settings.confirm_radius
+        near = ((xy[:, None] - xy) ** 2).sum(-1) <= radius**2
+        near &= np.abs(way[:, None] - way) > ANOTHER_PASS * radius
+        room = self.track.room(self.range[rows])
+        same = near & (np.abs(z[:, None] - z) <= room[:, None])
+        return (same.sum(1) >= OTHERS) & (2 * same.sum(1) > near.sum(1))
+
+    def _close(self, known: list[int], back: bool, before: int) -> None:
+        """Runs have ended: they were ground, or too short ever to be confirmed."""
+        for run in self.memory.open:
+            rows = self._rows(run)
+            rows = rows[rows < before]
+            if not len(rows):
+                continue
+            if back and self.range[rows[0]] > self.expected[rows[0]]:
+                self.memory.flanked.add(run)
+            if run in known or self._is_ground(rows):
+                self._believe(rows)
+            elif len(rows) < self.settings.confirm_pings:
+                self.refused[rows] = True
+        self.memory.open.clear()
+
+    def _rows(self, run: int) -> np.ndarray:
+        held = self.held
+        return held[self.runs[held] == run]
+
+    def _is_ground(self, rows: np.ndarray) -> bool:
+        """Whether a run of doubted pings goes on as ground does, for as long as an echo would not,
+        and is no multiple of the depth."""
+        ranges, expected = self.range[rows], float(self.expected[rows[0]])
+        least, mapped = self.settings.confirm_pings, self.mean is not None
+        if len(rows) < least or not smooth(ranges, self.track.scatter):
+            return False
+        ratio = float(np.median(ranges)) / expected
+        if ratio < 1:  # no echo comes so early; and a shoal is not to be missed
+            return True
+        if self.runs[rows[0]] in self.memory.flanked:
+            return False
+        if self.ways[rows[-1]] - self.ways[rows[0]] < reach(expected):
+            return False
+        alone = bool(np.isnan(expected))  # nothing but the map speaks against it
+        limit = ALONE if alone else CONTRADICTED
+        if mapped and np.median(np.abs(self._score(rows))) <= limit:
+            return True
+        if alone:
+            return not mapped
+        times = round(ratio)
+        if times < 2 or abs(ratio / times - 1) > MULTIPLE:
+            return True
+        return not mapped and len(rows) >= LONG * least
+
+    def _believe(self, rows: np.ndarray) -> None:
+        self.believed[rows] = True
+        for row in rows:
+            self.track.add(self._place(row))
+
+    def _place(self, row: int) -> Place:
+        return Place(*self.pings.xy[row].tolist(), float(self.range[row]))

@@ -1,0 +1,67 @@
+"""False echoes: which placed pings are believed, which are held until others confirm them.
+
+A false echo comes late (it went to and fro twice, or by a detour) or early (fish, bubbles): its
+range is another than what the pings beside it measured, by a ratio. So are the first pings beyond
+a cliff. They differ in what comes next: ground goes on smoothly, an echo jumps back or jitters.
+
+The same pings and the same predictions are judged the same. Metres everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..samples import Samples
+from .doubts import Memory, Predict, ScreeningSettings, Trial
+
+__all__ = ["FALSE_ECHO", "Judgement", "Screen", "ScreeningSettings"]
+
+#: Why pings are refused that nothing confirms.
+FALSE_ECHO = "false_echo"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What became of the pings: those believed, in the order of arrival, and how many were refused;
+    ``held``: those that wait."""
+
+    accepted: Samples
+    refused: int
+    held: Samples
+
+
+class Screen:
+    """Judges placed pings, batch after batch, and holds those that it doubts."""
+
+    def __init__(self, settings: ScreeningSettings) -> None:
+        self.settings = settings
+        self.clear()
+
+    @property
+    def held(self) -> Samples:
+        """What waits to be confirmed, in the order of arrival."""
+        return self._memory.held
+
+    def clear(self) -> None:
+        """Forget the track and what is held."""
+        self._memory = Memory()
+
+    def judge(self, fresh: Samples, predict: Predict | None, final: bool = False) -> Judgement:
+        """Judge new pings, and those held so far again.
+
+        Args:
+            fresh: placed pings with their ranges, in the order of arrival.
+            predict: what the map expects; None where there is none yet. May raise; then nothing
+                was judged.
+            final: nothing comes after this: what nothing has confirmed is refused.
+        """
+        memory = self._memory
+        trial = Trial(self.settings, memory, fresh, predict)
+        for row in range(len(memory.held), len(trial.pings)):
+            trial.judge(row)
+        trial.review(final)
+        trial.leave()
+        accepted = trial.pings[np.flatnonzero(trial.believed)]
+        return Judgement(accepted, int(trial.refused.sum()), memory.held)
