@@ -13,7 +13,7 @@ def fresh(session, mapper):
     """A session like this one before anything happened."""
     model = BathymetricMapper(mapper.workspace, mapper.settings, mapper.seed)
     return Session(
-        model, session.gate.settings, session.backlog.policy, session.grid, session.pilot_samples
+        model, session.gate.settings, session.backlog.policy, session.grid, session.pilot.samples
     )
 
 

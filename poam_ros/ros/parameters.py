@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..drivers.keeping_settings import KeepingSettings
 from ..drivers.mission_settings import MissionSettings
 from ..errors import InputError
 from ..geometry import Extent
@@ -12,9 +13,11 @@ from ..planning.area_settings import AreaSettings
 from ..planning.arrival import CAPTURE_RADIUS
 from ..planning.pilots import PILOTS
 from ..planning.planners import planner_rows
-from ..settings import Setting, rows
+from ..settings import Setting, Value, rows
 from ..survey.batching import TimedBatches
+from ..survey.effort import Effort
 from ..survey.gate import GateSettings
+from ..survey.mission_memory import MemorySettings
 from ..survey.states import HOLD, ON_DONE
 from ..survey.watchdog import WatchSettings
 from ..world.simulation import SONAR_NAMES, SonarSettings
@@ -36,6 +39,11 @@ WORKSPACE = Setting(
     check=Extent.of,
 )
 OUTPUT = Setting("output", "", "Folder for the results when the mission is done; empty: none")
+MANAGED = Setting(
+    "managed",
+    False,
+    "Wait to be configured and activated from outside, by the standard lifecycle services",
+)
 TERRAIN = Setting(
     "terrain",
     "jacksboro",
@@ -48,12 +56,15 @@ MAPPER: tuple[Setting, ...] = (
     SEED,
     WORKSPACE,
     FRAME,
+    MANAGED,
     OUTPUT,
     Setting(
         "resolution", 1.0, "Cell size of the published maps", "m", minimum=0.01, maximum=1000.0
     ),
     *rows(GateSettings),
     *rows(TimedBatches),
+    *rows(Effort),
+    *rows(KeepingSettings),
     Setting(
         "pilot_samples",
         500,
@@ -71,6 +82,7 @@ PLANNER: tuple[Setting, ...] = (
     WORKSPACE,
     *rows(AreaSettings),
     FRAME,
+    MANAGED,
     Setting("autostart", False, "Start with the first odometry, without ~/start"),
     Setting(
         "max_samples",
@@ -109,6 +121,7 @@ PLANNER: tuple[Setting, ...] = (
         "Name of a nav2_msgs/NavigateToPose action that goals go to; empty: the topic goal_pose",
     ),
     *rows(WatchSettings),
+    *rows(MemorySettings),
     Setting("goal_radius", 0.1, "A goal this near is reached", "m", 1e-3, 1e3, mutable=True),
     Setting(
         "capture_radius",
@@ -151,6 +164,7 @@ SIMULATOR: tuple[Setting, ...] = (
     WORKSPACE,
     SEED,
     FRAME,
+    MANAGED,
     Setting(
         "speed",
         1.0,
@@ -185,6 +199,7 @@ SIMULATOR: tuple[Setting, ...] = (
 MONITOR: tuple[Setting, ...] = (
     WORKSPACE,
     OUTPUT,
+    MANAGED,
     Setting("keep", False, "Stay up when the mission is done"),
     Setting(
         "linger",
@@ -205,7 +220,11 @@ NODES: dict[str, tuple[Setting, ...]] = {
 
 #: What a vehicle's launch file and parameter file give, where it is not what the nodes have: the
 #: more accurate model and planner. The nodes' own defaults are those of the paper.
-ON_ROBOT: dict[str, str] = {"method": "nngp", "planner": "path-entropy"}
+ON_ROBOT: dict[str, Value] = {
+    "method": "nngp",
+    "planner": "path-entropy",
+    "training_duty": 0.05,
+}
 
 
 def robot_tables() -> dict[str, tuple[Setting, ...]]:

@@ -7,24 +7,28 @@ no clock of its own: whoever drives it says what time it is.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from ..clock import Moment
 from ..errors import shown
-from ..geometry import Extent, Grid, map_grid
-from ..gp.models import ModelSettings
+from ..geometry import Grid
 from ..maps import ElevationMap
 from ..samples import Samples
-from ..settings import instance
 from . import events
-from .batching import Backlog, BatchPolicy, TimedBatches
+from .batching import Backlog, BatchPolicy
+from .chronicle import Chronicle
+from .effort import NO_EFFORT, Effort
 from .events import Event, Handled, Note, Outcome
 from .gate import AFTER_MISSION, GateSettings, PingGate, RawPing
+from .keeping import Keeping
 from .learner import TRIES, Learner, Status
+from .log import Step
 from .odometry import VehicleState
-from .states import DONE, EXPLORING, PAUSED, PILOT, STATES, WAITING
+from .pilot_survey import PilotSurvey
+from .resuming import Resumption
+from .spare_time import SpareTime
+from .states import DONE, PAUSED, STATES, WAITING
 
 if TYPE_CHECKING:
     from ..mapping import BathymetricMapper
@@ -45,6 +49,7 @@ class Session:
         policy: when a batch closes; may be replaced at any time.
         grid: of the maps; None: none are drawn.
         pilot_samples: as above.
+        effort: how much the model trains.
     """
 
     def __init__(
@@ -54,24 +59,31 @@ class Session:
         policy: BatchPolicy,
         grid: Grid | None = None,
         pilot_samples: int = 500,
+        effort: Effort = NO_EFFORT,
     ) -> None:
         self.mapper, self.grid = mapper, grid
         self.gate = PingGate(gate)
-        self.pilot_samples = pilot_samples
-        self.mission_state: str | None = None
+        self.pilot = PilotSurvey(pilot_samples)
         #: Called with every event before it is handled; what it keeps can be replayed.
         self.record: Callable[[Moment, Event], object] | None = None
-        self._learner = Learner(mapper, grid)
+        self.chronicle = Chronicle()
+        self.keeping = self.chronicle.keeping
+        self._learner = Learner(mapper, grid, effort)
+        #: Trains on between batches, on the thread of ``work``.
+        self.spare = SpareTime(self._learner, self.chronicle.record)
         self.backlog = Backlog(policy)  # accepted pings that wait for the model
-        self._lock = threading.Lock()  # of the backlog and of what is asked for
-        self._awaited = False  # somebody announces the mission's states
-        self._anew = False  # reset, and the end of its pilot survey will not be announced
-        self._finishing = self._resetting = False
+        self._lock = self.chronicle.lock  # of the backlog and of what is asked for
+        self._finishing = False
 
     @property
     def samples(self) -> int:
-        """Accepted pings since the beginning, or the last reset."""
-        return self.gate.samples
+        """Accepted pings since the beginning, or the last reset, that are kept."""
+        return self.gate.samples - self.keeping.waiting
+
+    @property
+    def mission_state(self) -> str | None:
+        """As it was announced last; None before."""
+        return self.pilot.state
 
     @property
     def status(self) -> Status:
@@ -85,7 +97,14 @@ class Session:
 
     def everything(self) -> Samples:
         """All accepted samples: the model's, then what waits for it. Not while ``work`` runs."""
-        return Samples.joined([self.mapper.data, self.backlog.samples])
+        known = self.chronicle.resumption or self.mapper
+        return Samples.joined([known.data, self.backlog.samples, self.keeping.rest()])
+
+    def go_on(self, keeping: Keeping, resumption: Resumption) -> None:
+        """Keep what happens, and take up first what was kept; before the first event."""
+        self.keeping = self.chronicle.keeping = keeping
+        self.chronicle.resumption, self.pilot.anew = resumption or None, resumption.anew
+        self.gate.renumber(len(resumption.data))
 
     def handle(self, event: Event, now: Moment) -> Handled:
         """Take what happened; returns the samples that it made, and what is to be said of it."""
@@ -94,14 +113,17 @@ class Session:
         match event:
             case VehicleState():
                 return self._add_odometry(event)
+            case RawPing() if self.keeping.full:
+                self.gate.received += 1
+                self.gate.rejected["log_full"] += 1  # the disk does not come after them
             case RawPing() | events.Mount() | events.WaterLevel():
-                self.gate.hear(event, now)
+                self.gate.hear(event, now, self.backlog.full)
             case events.Tick():
                 return self._place(now)
             case events.MissionState(name):
                 return self._follow(name, now)
             case events.StatesAwaited(awaited):
-                self._awaited = awaited
+                self.pilot.awaited = awaited
                 if not awaited and (lifted := self.gate.reopen(PAUSED, WAITING)):
                     text = f"mission/state has no publisher any more: no longer {lifted}"
                     return Handled(note=Note("states_gone", text))
@@ -114,41 +136,51 @@ class Session:
                 self.gate.restart()
                 text = "the clock was set back: waiting for new odometry"
                 return Handled(note=Note("clock", text))
-            case events.SettingsChanged(gate, policy, pilot_samples):
-                self.gate.settings, self.pilot_samples = gate, pilot_samples
+            case events.SettingsChanged(gate, policy, pilot_samples, effort):
+                self.gate.settings, self.pilot.samples = gate, pilot_samples
                 self.backlog.policy = policy
+                self._learner.effort = effort
             case events.Reset():
-                self._ask_for_reset()
+                self._ask_for_reset(now)
         return NOTHING
 
     def due(self, now: Moment) -> bool:
         """Whether there is work for the model now."""
         with self._lock:
-            if self._finishing or self._resetting:
+            if self.chronicle.resetting or self.chronicle.resumption is not None:
                 return True
-            if not self.mapper.initialised and not self._may_start():
+            if self._finishing:
+                return not self.keeping.waiting
+            if not self.mapper.initialised and not self.pilot.over(len(self.backlog)):
                 return False
             return self.backlog.closes(now.ros_ns)
 
     def work(self, now: Moment) -> Iterator[Outcome]:
         """Learn the batch that is due, draw the map, and yield what comes of each as it comes."""
+        chronicle = self.chronicle
         with self._lock:
-            resetting, self._resetting = self._resetting, False
-            if not resetting:
+            resetting, chronicle.resetting = chronicle.resetting, False
+            if resetting:  # what was asked for and queued after it is the new map's: it stays
+                chronicle.resumption = None
+            elif chronicle.resumption is None:
                 final, self._finishing = self._finishing, False
                 batch = self.backlog.take()
-        if resetting:  # what was asked for and queued after it is the new map's: it stays
+        if resetting:
             self._learner.reset()
             yield events.Cleared()
             return
+        if chronicle.resumption is not None:
+            yield from chronicle.take_up(self._learner, self.backlog, now)
+            return
         for outcome in self._learn(batch, now, TRIES if final else 1):
             yield outcome
-            if self._resetting:
+            if chronicle.resetting:
                 return
         yield from self._learner.draw(now.ros_ns)
-        if final and not self._resetting:
+        if final and not chronicle.resetting:
             yield events.Finished(self._learner.map, self.mapper.data)
             self.status.finished = True
+        yield from chronicle.keep_model(self._learner, now)
 
     def failed(self, error: Exception, outcome: str) -> Note:
         """Account for a failure of whoever takes what ``work`` yields."""
@@ -163,21 +195,15 @@ class Session:
                 with self._lock:
                     self.backlog.put_back(batch, now.ros_ns, hold=True)
                 raise
+            if not keep:
+                report = getattr(outcome, "report", None)  # none of a batch that is given up
+                self.chronicle.record(Step.of(batch, report, now.ros_ns))
             batch, tries = Samples.empty() if not keep else batch, tries - 1
             with self._lock:
-                if not self._resetting:
+                if not self.chronicle.resetting:
                     self.backlog.put_back(batch, now.ros_ns, hold=True)
                     batch = self.backlog.take() if keep and tries else Samples.empty()
             yield outcome
-
-    def _may_start(self) -> bool:
-        """Whether the pilot survey is over."""
-        enough = len(self.backlog) >= self.pilot_samples
-        if self._anew:  # after a reset in mid-mission nobody announces a pilot survey
-            return enough
-        if self.mission_state in (EXPLORING, DONE):
-            return True
-        return enough and not self._awaited
 
     def _add_odometry(self, state: VehicleState) -> Handled:
         restarts = self.gate.buffer.restarts
@@ -188,10 +214,8 @@ class Session:
         return Handled(note=Note("odometry_set_back", text))
 
     def _place(self, now: Moment) -> Handled:
-        """Make samples of the pings that can be placed by now."""
-        samples = self.gate.take(now)
-        if not len(samples):
-            return NOTHING
+        """Make samples of the pings that can be placed by now, and take those that are kept."""
+        samples = self.keeping.keep(self.gate.take(now))
         with self._lock:
             self.backlog.add(samples, now.ros_ns)
         return Handled(samples)
@@ -201,9 +225,8 @@ class Session:
         if state not in STATES:
             text = f"mission/state: expected one of {', '.join(STATES)}, got '{shown(state)}'"
             return Handled(note=Note("unknown_state", text))
-        previous, self.mission_state = self.mission_state, state
-        self._awaited = True
-        self._anew = self._anew and state not in (PILOT, DONE)
+        previous = self.pilot.state
+        self.pilot.follow(state)
         if state == DONE and previous != DONE:
             handled = self._place(now)
             self.gate.finish()
@@ -217,34 +240,11 @@ class Session:
             self.status.finished = False
         return NOTHING
 
-    def _ask_for_reset(self) -> None:
+    def _ask_for_reset(self, now: Moment) -> None:
         with self._lock:
-            self._resetting, self._finishing = True, False
+            self.chronicle.resetting, self._finishing = True, False
             self.backlog.clear()
+            self.keeping.reset(now.ros_ns)
         self.gate.renumber()
         self.gate.reopen(AFTER_MISSION)
-        self._anew = self.mission_state != PILOT
-
-
-def gate_settings(values: Mapping[str, Any]) -> GateSettings:
-    """How pings are placed; ``values`` by the settings' names."""
-    return instance(GateSettings, values, workspace=Extent.of(values["workspace"]))
-
-
-def open_session(values: Mapping[str, Any]) -> Session:
-    """A session with its model from flat settings, as a node's parameters give them.
-
-    Raises:
-        InputError: a value is wrong.
-    """
-    # Here, because it loads torch: whoever opens a session may have something to do before.
-    from ..mapping import BathymetricMapper
-
-    workspace = Extent.of(values["workspace"])
-    return Session(
-        BathymetricMapper(workspace, ModelSettings.of(values), values["seed"]),
-        gate_settings(values),
-        instance(TimedBatches, values),
-        map_grid(workspace, values["resolution"]),
-        values["pilot_samples"],
-    )
+        self.pilot.reset()

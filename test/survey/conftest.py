@@ -7,7 +7,7 @@ import pytest
 
 from poam_ros.clock import SECOND, Moment
 from poam_ros.geometry import Extent, map_grid
-from poam_ros.maps import ElevationMap, UpdateReport
+from poam_ros.maps import ElevationMap, Enough, UpdateReport
 from poam_ros.samples import Samples
 from poam_ros.survey.batching import TimedBatches
 from poam_ros.survey.events import Tick
@@ -25,6 +25,8 @@ class Mapper:
     def __init__(self) -> None:
         self.failures: list[Exception] = []
         self.batches: list[int] = []
+        self.steps: list[int] = []  # of training between batches
+        self.enough: list[Enough | None] = []
         self.during = lambda: None
         self.extra_jitter = 0.0
         self.reset()
@@ -44,13 +46,20 @@ class Mapper:
     def z(self) -> np.ndarray:
         return self.data.z
 
-    def learn(self, batch: Samples) -> UpdateReport:
+    def learn(self, batch: Samples, enough: Enough | None = None) -> UpdateReport:
         self.batches.append(len(batch))
+        self.enough.append(enough)
         self.during()
         if self.failures:
             raise self.failures.pop(0)
         self.data = Samples.joined([self.data, batch])
         return UpdateReport({}, samples=len(self.data), batch=len(batch))
+
+    def train(self, steps: int) -> UpdateReport:
+        if self.failures:
+            raise self.failures.pop(0)
+        self.steps.append(steps)
+        return UpdateReport({}, steps=steps, samples=len(self.data))
 
     def map(self, grid, stamp_ns):
         flat = np.zeros(grid.shape)
