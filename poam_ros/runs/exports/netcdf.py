@@ -57,10 +57,8 @@ def _layers(chart: Chart) -> dict[str, tuple[np.ndarray, str, dict[str, Any]]]:
     metres = {"_FillValue": nan, "units": "m"}
     density = np.where(np.isfinite(chart.density), chart.density, _NOTHING)
     tvu = np.where(np.isfinite(chart.tvu), chart.tvu, _NOTHING)
-    title = {
-        "standard_name": standard, "long_name": f"{chart.height_name} of the ground",
-        "positive": "down" if chart.settings.depth else "up",
-    }  # fmt: skip
+    way = "down" if chart.settings.depth else "up"
+    title = {"standard_name": standard, "long_name": f"{chart.height_name}, positive {way}"}
     return {
         chart.height_name: (chart.height, "f4", {**metres, **title}),
         "uncertainty": (chart.uncertainty, "f4", {**metres, "long_name": "uncertainty (95 %)"}),

@@ -72,7 +72,7 @@ def test_geotiff(run, drawn, tmp_path, settings, compound):
 
 
 def test_geotiff_of_depths(run, drawn, tmp_path):
-    rasterio, warp = pytest.importorskip("rasterio"), pytest.importorskip("rasterio.warp")
+    rasterio = pytest.importorskip("rasterio")
     settings = ExportSettings(ORIGIN, vertical_datum=5831, depth=True, water_level=1.5)
     (path,) = export(run, tmp_path / "map.tif", settings)
     with rasterio.open(path) as file:
@@ -82,7 +82,7 @@ def test_geotiff_of_depths(run, drawn, tmp_path):
 
 
 def test_a_turned_map_is_north_up(run, drawn, tmp_path):
-    rasterio, warp = pytest.importorskip("rasterio"), pytest.importorskip("rasterio.warp")
+    rasterio = pytest.importorskip("rasterio")
     (path,) = export(run, tmp_path / "map.tif", TURNED)
     angle = np.radians(30.0)
     x, y = np.array([-4.0, 20, 20, -4]), np.array([-2.0, -2, 10, 10])
