@@ -11,21 +11,19 @@ from ..settings import rows
 from .options import add_settings
 
 _ORIGIN = "of the map's (0, 0), in degrees, WGS 84 (default: what the run recorded, or nowhere)"
-#: Absent if not given, as settings are.
-_LEFT_OUT = {"default": argparse.SUPPRESS}
 _UTM = "in the origin's UTM zone (default: a transverse Mercator around the origin)"
 _DATUM = "what the map's zero is: 5703 (NAVD88 height), 3855 (EGM2008 height), ..."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
+    add, absent = parser.add_argument, argparse.SUPPRESS  # as settings that are not given
     endings = ", ".join(f"{ending} ({row.summary})" for ending, row in FORMATS.items())
     add("run", type=Path, metavar="RUN", help="folder of a run: map.npz, samples.csv, config.yaml")
     add("--to", type=Path, required=True, metavar="FILE", help=f"by its ending: {endings}")
-    add("--origin", nargs=2, type=float, metavar=("LAT", "LON"), **_LEFT_OUT, help=_ORIGIN)
+    add("--origin", nargs=2, type=float, metavar=("LAT", "LON"), default=absent, help=_ORIGIN)
     add_settings(parser, rows(ExportSettings))
     add("--utm", action="store_true", help=_UTM)
-    add("--vertical-datum", type=int, metavar="EPSG", **_LEFT_OUT, help=_DATUM)
+    add("--vertical-datum", type=int, metavar="EPSG", default=absent, help=_DATUM)
     add("--depth", action="store_true", help="depths under the water's level, not elevations")
 
 

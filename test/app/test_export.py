@@ -66,9 +66,10 @@ def test_a_run_s_own_place_and_level_are_used(run):
     files.write_config(run / "config.yaml", {"nodes": nodes})
     found = settings_for(run, to, {})
     assert (found.origin, found.heading, found.water_level) == ((60.0, 25.0), 90.0, 2.0)
-    nodes["planner"]["origin"] = [0.0, 0.0]  # not set
-    files.write_config(run / "config.yaml", {"nodes": nodes})
-    assert settings_for(run, to, {}).origin is None
+    for nothing in ([0.0, 0.0], [60.0], ["here", 1.0], "Helsinki", None):  # zeros: not set
+        nodes["planner"]["origin"] = nothing
+        files.write_config(run / "config.yaml", {"nodes": nodes})
+        assert settings_for(run, to, {}).origin is None
 
 
 @pytest.mark.parametrize(

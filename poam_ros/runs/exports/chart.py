@@ -23,6 +23,8 @@ from .recorded import read_config
 
 #: ns; later stamps are times of day (since 1970), others are of a clock that began with the run.
 _THIS_CENTURY = 10**18
+#: Of a turned map that are interpolated at a time.
+_ROWS = 128
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class ExportSettings:
     vertical_datum: int | None = None
     depth: bool = False
     water_level: float = setting(
-        0.0, "Level of the water over the map's zero, for depths and TVU", "m",
+        0.0, "The water's level over the map's zero, in the place of a recorded one", "m",
         minimum=-1e5, maximum=1e5,
     )  # fmt: skip
     clearance: float = setting(
@@ -176,11 +178,15 @@ def _north_up(drawn: ElevationMap, place: Place | None) -> tuple[Grid, np.ndarra
     outline = place.outwards(np.concatenate(sides))
     (west, south), (east, north) = outline.min(0), outline.max(0)
     grid = Grid.cells(Extent(west, east, south, north), size)
-    own = place.inwards(grid.points)
-    inside = borders.contains(own, slack=1e-6 * size).reshape(grid.shape)
-    layers = (drawn.grid.interpolate(layer, own).reshape(grid.shape) for layer in (mean, deviation))
-    mean, deviation = (np.where(inside, layer, np.nan) for layer in layers)
-    return grid, mean, deviation
+    layers = [np.full(grid.shape, np.nan) for _ in range(2)]
+    for begin in range(0, grid.shape[0], _ROWS):
+        part = Grid(grid.x, grid.y[begin : begin + _ROWS])
+        own = place.inwards(part.points)
+        inside = borders.contains(own, slack=1e-6 * size)
+        for layer, values in zip(layers, (mean, deviation), strict=True):
+            found = np.where(inside, drawn.grid.interpolate(values, own), np.nan)
+            layer[begin : begin + _ROWS] = found.reshape(part.shape)
+    return grid, layers[0], layers[1]
 
 
 def _counted(grid: Grid, track: np.ndarray) -> np.ndarray:

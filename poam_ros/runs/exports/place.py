@@ -128,7 +128,7 @@ class Place:
 
 def _sine_cosine(degrees: float) -> tuple[float, float]:
     """Exact for quarter turns: a map that is turned by one keeps its cells."""
-    quarters = {0: (0.0, 1.0), 90: (1.0, 0.0), 180: (0.0, -1.0), 270: (-1.0, 0.0)}
+    quarters = {0.0: (0.0, 1.0), 90.0: (1.0, 0.0), 180.0: (0.0, -1.0), 270.0: (-1.0, 0.0)}
     angle = np.radians(degrees)
     return quarters.get(degrees % 360, (float(np.sin(angle)), float(np.cos(angle))))
 

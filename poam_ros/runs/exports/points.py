@@ -60,7 +60,7 @@ def _triangles(known: np.ndarray) -> np.ndarray:
     Args:
         known: which cells [rows, columns] have a vertex; vertices count them row by row.
     """
-    number = np.cumsum(known).reshape(known.shape) - 1
+    number = np.cumsum(known, dtype=np.int32).reshape(known.shape) - 1
     whole = known[:-1, :-1] & known[:-1, 1:] & known[1:, :-1] & known[1:, 1:]
     low_left, low_right = number[:-1, :-1][whole], number[:-1, 1:][whole]
     up_left, up_right = number[1:, :-1][whole], number[1:, 1:][whole]

@@ -30,8 +30,9 @@ def geotiff(chart: Chart, name: str) -> dict[str, bytes]:
     with needing(name, "rasterio"):
         import rasterio
     with rasterio.MemoryFile() as file:
-        options = {**_raster(chart), "compress": "deflate", "predictor": 3, "nodata": np.nan}
-        with file.open(driver="GTiff", count=len(layers), **options) as raster:
+        packed = {"compress": "deflate", "predictor": 3, "interleave": "band"}
+        options = {**_raster(chart), **packed, "nodata": np.nan, "count": len(layers)}
+        with file.open(driver="GTiff", **options) as raster:
             for number, layer in enumerate(layers, start=1):
                 raster.write(_north_first(layer), number)
                 raster.set_band_description(number, names[number - 1])

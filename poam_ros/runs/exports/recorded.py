@@ -37,15 +37,13 @@ def recorded(folder: Path) -> dict[str, Any]:
     config = _mapping(read_config(folder / "config.yaml"))
     nodes = _mapping(config.get("nodes"))
     places, levels = (config | _mapping(nodes.get(name)) for name in ("planner", "mapper"))
-    origin, level = places.get("origin"), levels.get("water_level")
-    found: dict[str, Any] = {} if not _number(level) else {"water_level": float(level)}
+    origin, level = places.get("origin"), _number(levels.get("water_level"))
+    found: dict[str, Any] = {} if level is None else {"water_level": level}
     # A planner's origin of 0, 0 is its default: it was not said.
-    if isinstance(origin, list) and len(origin) == 2 and all(map(_number, origin)) and any(origin):
-        heading = places.get("heading")
-        found |= {
-            "origin": (float(origin[0]), float(origin[1])),
-            "heading": float(heading) if _number(heading) else 0.0,
-        }
+    if isinstance(origin, list) and any(origin):
+        place = tuple(map(_number, origin))
+        if len(place) == 2 and None not in place:
+            found |= {"origin": place, "heading": _number(places.get("heading")) or 0.0}
     return found
 
 
@@ -53,5 +51,6 @@ def _mapping(value: Any) -> dict[str, Any]:
     return dict(value) if isinstance(value, Mapping) else {}
 
 
-def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def _number(value: Any) -> float | None:
+    known = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if known else None
