@@ -214,7 +214,7 @@ def _provenance(
         "water_level": level,
         "origin": "not given: the map's own frame"
         if place is None
-        else f"{place.latitude:.9g} {place.longitude:.9g} (WGS 84), heading {place.heading:g}",
+        else f"{place.latitude:.12g} {place.longitude:.12g} (WGS 84), heading {place.heading:g}",
         "uncertainty": "predictive, of a Gaussian process, with its noise: 95 % is 1.96 sigma; "
         "not an estimate from repeated soundings",
         "density": "pings per cell; cells with 0 are interpolated",

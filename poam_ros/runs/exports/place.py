@@ -91,7 +91,7 @@ class Place:
     @property
     def around(self) -> Mercator:
         """The projection around the origin."""
-        name = f"poam_ros map at {self.latitude:.9g} {self.longitude:.9g}"
+        name = f"poam_ros map at {self.latitude:.12g} {self.longitude:.12g}"
         return Mercator(name, float(self.latitude), float(self.longitude))
 
     @property
