@@ -26,7 +26,12 @@ ROS = [
     "ros-std-msgs==5.3.*", "ros-std-srvs==5.3.*", "ros-visualization-msgs==5.3.*",
 ]  # fmt: skip
 BENCHMARK = ["distributed>=2023.1", *SIM]
-TEST = ["hypothesis>=6.80", "pytest>=7.4"]
+# rasterio writes GeoTIFF and BAG and projects, matplotlib draws the picture and the page.
+GEO = ["rasterio>=1.3", "matplotlib>=3.7"]
+# Besides pytest, what reads exports back. plyfile 1.1.4 would bring NumPy 2 to a ROS of NumPy 1.
+TEST = [
+    "hypothesis>=6.80", "pytest>=7.4", "h5py>=3.8", "netCDF4>=1.6", "plyfile>=1.0,<1.1.4",
+]  # fmt: skip
 DEV = ["ruff>=0.15", "mypy>=1.11", "colcon-common-extensions>=0.3", "catkin-pkg>=1.0"]
 
 # Plain C that is called through ctypes. Optional: without a compiler torch does the same, slower.
@@ -65,6 +70,7 @@ setup(
     extras_require={
         "sim": SIM,
         "benchmark": BENCHMARK,
+        "geo": GEO,
         "geotiff": ["rasterio>=1.3"],
         "download": ["pooch>=1.7"],
         "ros": ROS,

@@ -22,6 +22,7 @@ COMMANDS = {
     "run": "one mission in lock-step, without ROS (Algorithm 1 of the paper)",
     "benchmark": "missions side by side: environments x methods x seeds x pilots x planners",
     "report": "tables and figures of a benchmark, from its CSV",
+    "export": "a run's map as GeoTIFF, BAG, NetCDF, CSV, PLY, Nav2 map, PNG or HTML",
     "profile": "time one update and one prediction, part by part",
     "doctor": "what is wrong with the running graph and with this machine, in words",
 }

@@ -231,13 +231,13 @@ def test_an_update_that_ends_after_a_reset_is_in_neither_log(kept, tmp_path, mon
         return learn(*given)
 
     monkeypatch.setattr(s.session.mapper, "learn", reset_meanwhile)
-    updates = "SELECT * FROM updates WHERE kind = 'update'"
-    steps = rows(tmp_path / "m", updates)
+    known = len(s.session.mapper.data)
     s.drive(20)
     s.work()
     s.close()
     assert rows(tmp_path / "m" / "reset-001", "SELECT * FROM updates") == []
-    assert rows(tmp_path / "m", updates) == steps
+    [[last]] = rows(tmp_path / "m", "SELECT max(last) FROM updates WHERE kind = 'update'")
+    assert last < known
 
 
 def test_what_comes_while_the_log_is_repeated_waits_its_turn(kept, tmp_path):
