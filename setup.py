@@ -59,6 +59,7 @@ setup(
     url="https://arxiv.org/abs/2406.03669",  # the paper: the package has no public home yet
     keywords=["ROS 2", "Gaussian process", "bathymetry", "informative planning"],
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
+    package_data={NAME: ["py.typed"]},
     python_requires=">=3.10",
     install_requires=REQUIRED,
     ext_modules=NATIVE,
