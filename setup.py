@@ -67,6 +67,7 @@ setup(
         "sim": SIM,
         "benchmark": BENCHMARK,
         "geotiff": ["rasterio>=1.3"],
+        "bags": ["rosbags>=0.10", "mcap>=1.1"],
         "download": ["pooch>=1.7"],
         "ros": ROS,
         "test": TEST,

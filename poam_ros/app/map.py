@@ -3,93 +3,30 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..drivers.sounding_settings import SoundingMapSettings
 from ..errors import InputError
 from ..geometry import Extent
-from ..gp.models import ModelSettings, model_rows
+from ..gp.models import ModelSettings
+from ..ros.bag_settings import BagSettings
 from ..ros.parameters import ON_ROBOT
-from ..settings import Setting, instance, rows
+from ..settings import instance
+from ..survey.gate_settings import GateSettings
 from ..survey.screening import ScreeningSettings
 from .interrupts import at_once
-from .options import add_settings
+from .map_options import add_arguments as add_arguments
 
 if TYPE_CHECKING:
     from ..drivers.soundings import Soundings
 
-MODEL = tuple(
-    replace(row, default=ON_ROBOT[row.name]) if row.name in ON_ROBOT else row
-    for row in model_rows()
-)
-SCREENING = tuple(row for row in rows(ScreeningSettings) if row.name != "screening")
-RESOLUTION = Setting("resolution", 1.0, "Cell size", "m", minimum=1e-3, maximum=1e6)
-MARGIN = Setting("margin", 1.0, "Room round the soundings", "m", minimum=0.0, maximum=1e6)
-FRACTION = Setting("hold_out", 0.1, "Share", minimum=1e-6, maximum=1 - 1e-6)
 FLATTERS = (
     "note: soundings were held out one by one, and their neighbours on the track were not: this "
     "flatters the map. Give --by COLUMN with a column of survey lines to hold out whole lines."
 )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("log", type=Path, metavar="LOG",
-        help="CSV file with columns x,y,z (m) or latitude,longitude,depth")  # fmt: skip
-    add("--output", type=Path, metavar="DIR", help="folder of results (default: runs/map-LOG)")
-    add("--columns", nargs="+", default=[], metavar="MEANING=NAME",
-        help="other names of columns, as in latitude=LAT longitude=LON depth=D; "
-        "meanings: x, y or latitude, longitude; z (up) or depth (down)")  # fmt: skip
-    add(
-        "--workspace",
-        nargs=4,
-        type=float,
-        metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
-        help="rectangle of the map in m; soundings outside are left out (default: their own box)",
-    )
-    add("--margin", type=_checked(MARGIN), metavar="M",
-        help="room round that box in m (default: a hundredth of its longer side)")  # fmt: skip
-    add("--resolution", type=_checked(RESOLUTION), metavar="M",
-        help="cell size in m (default: about 256 cells along the longer side)")  # fmt: skip
-    add_settings(parser, rows(SoundingMapSettings))
-    _add_validation(parser.add_argument_group("validation"))
-    group = parser.add_argument_group("false echoes")
-    group.add_argument("--no-screening", dest="screening", action="store_false",
-        help="believe every sounding")  # fmt: skip
-    add_settings(group, SCREENING)
-    add_settings(parser.add_argument_group("the model and its options"), MODEL)
-
-
-def _add_validation(group: Any) -> None:
-    add = group.add_argument
-    kind = group.add_mutually_exclusive_group()
-    kind.add_argument("--hold-out", type=_checked(FRACTION), metavar="F",
-        help="keep this share of the soundings out of the map, and compare")  # fmt: skip
-    kind.add_argument("--folds", type=int, metavar="K",
-        help="hold out every sounding once, in K maps more")  # fmt: skip
-    add("--by", metavar="COLUMN", help="hold out whole groups: survey lines (recommended)")
-    add(
-        "--workers",
-        type=int,
-        default=1,
-        metavar="N",
-        help="folds side by side, in so many processes (default: in turn; needs dask)",
-    )
-    add("--scheduler", metavar="ADDRESS", help="or on a dask scheduler, as tcp://10.0.0.5:8786")
-
-
-def _checked(row: Setting) -> Any:
-    def read(text: str) -> Any:
-        try:
-            return row.read(text)
-        except InputError as error:
-            raise argparse.ArgumentTypeError(str(error).removeprefix(f"{row.name}: ")) from None
-
-    return read
 
 
 def run(args: argparse.Namespace) -> int:
@@ -99,14 +36,8 @@ def run(args: argparse.Namespace) -> int:
     model = ModelSettings.of({"method": ON_ROBOT["method"], **given})
     screening = instance(ScreeningSettings, given)
     settings = instance(SoundingMapSettings, given, model=model, screening=screening)
-    with at_once("poam map"):
-        from ..drivers.sounding_columns import read_mapping
-        from ..drivers.soundings import read_soundings
-
-        soundings = read_soundings(
-            args.log, read_mapping(args.columns), args.by, settings.water_level
-        )
-    workspace = soundings.workspace(args.margin)
+    soundings = _read(args, settings)
+    workspace = soundings.workspace(args.room)
     if args.workspace:
         workspace = Extent.of(args.workspace)
         soundings = soundings.within(workspace)
@@ -128,7 +59,7 @@ def _check(args: argparse.Namespace) -> None:
     """
     if args.by and not (args.hold_out or args.folds):
         raise InputError("--by: expected --hold-out or --folds with it")
-    if args.workspace and args.margin is not None:
+    if args.workspace and args.room is not None:
         raise InputError("--margin: expected no --workspace with it")
     if args.folds is not None and args.folds < 2:
         raise InputError(f"--folds: expected at least 2, got {args.folds}")
@@ -136,6 +67,29 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError(f"--workers: expected at least 1, got {args.workers}")
     if (args.workers > 1 or args.scheduler) and not args.folds:
         raise InputError("--workers, --scheduler: expected --folds with them")
+
+
+def _read(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundings:
+    """The log's soundings, whatever it is."""
+    with at_once("poam map"):
+        from ..drivers.sounding_columns import read_mapping
+        from ..drivers.soundings import read_soundings
+        from ..ros.bag_files import is_bag
+
+        if not is_bag(args.log):
+            mapping = read_mapping(args.columns)
+            return read_soundings(args.log, mapping, args.by, settings.water_level)
+        from ..ros.bags import read_bag
+    if args.by or args.columns:
+        raise InputError(f"--by, --columns: expected a table of soundings, got {args.log}")
+    given = vars(args)
+    workspace = Extent.of(args.workspace) if args.workspace else None
+    gate = instance(GateSettings, given, workspace=workspace)
+    soundings, reach = read_bag(args.log, instance(BagSettings, given), gate)
+    for name, reason in reach.torn.items():
+        print(f"{name} ends before its end ({reason}): what stands before was read")
+    print(f"{100 * reach.share:.0f} % of {reach.size / 1e6:.1f} MB could be read")
+    return soundings
 
 
 def _say(soundings: Soundings) -> None:

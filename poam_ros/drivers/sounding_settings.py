@@ -5,15 +5,20 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from ..gp.models import ModelSettings
 from ..samples import Samples
 from ..settings import check, setting
+from ..survey.along_track import REACH
 from ..survey.screening import ScreeningSettings
 
 log = logging.getLogger(__name__)
 
 #: Soundings of a batch, and how many batches a long record is cut into.
 SMALL, MOST = 60, 1000
+#: Share of soundings beside the one before from which a record is taken for a track.
+TRACK = 0.5
 
 
 @dataclass(frozen=True)
@@ -48,13 +53,27 @@ class SoundingMapSettings:
         return [slice(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
 
     def screened(self, samples: Samples, say: bool = True) -> SoundingMapSettings:
-        """Without screening where ranges are not known: of soundings above the water."""
-        dry = int((samples.range <= 0).sum())
-        if not (self.screening.screening and dry):
+        """Without screening where it cannot tell: soundings above the water, whose ranges are not
+        known, or a record that is no track, in which there is nothing beside a sounding."""
+        reason = _against_screening(samples, self.water_level)
+        if not (self.screening.screening and reason):
             return self
         if say:
-            log.warning(
-                "no screening: %d of %d soundings are not below the water's surface, at %g m "
-                "(water_level)", dry, len(samples), self.water_level,
-            )  # fmt: skip
+            log.warning("no screening: %s", reason)
         return replace(self, screening=replace(self.screening, screening=False))
+
+
+def _against_screening(samples: Samples, water_level: float) -> str:
+    """Why these cannot be screened; empty where they can."""
+    dry = int((samples.range <= 0).sum())
+    if dry:
+        return (
+            f"{dry} of {len(samples)} soundings are not below the water's surface at "
+            f"{water_level:g} m (water_level)"
+        )
+    steps = np.hypot(*np.diff(samples.xy, axis=0).T)
+    depths = np.minimum(samples.range[1:], samples.range[:-1])
+    beside = float((steps <= np.maximum(REACH, depths / 2)).mean()) if len(steps) else 1.0
+    if beside < TRACK:
+        return f"only {100 * beside:.0f} % of the soundings lie beside the one before"
+    return ""

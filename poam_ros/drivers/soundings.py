@@ -6,7 +6,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
@@ -37,6 +37,7 @@ class Soundings:
         refused: rows that are no soundings, by reason.
         columns: what was read.
         projection: by which degrees became metres; None where they were metres.
+        ranges: what the sonar measured [N], in m; None where only elevations are known.
     """
 
     row: np.ndarray
@@ -47,13 +48,14 @@ class Soundings:
     refused: Counter[str]
     columns: Columns
     projection: LocalProjection | None = None
+    ranges: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.row)
 
     def __getitem__(self, index: np.ndarray) -> Soundings:
-        parts = (a[index] for a in (self.row, self.xy, self.z, self.group))
-        return Soundings(*parts, self.names, self.refused, self.columns, self.projection)
+        names = ("row", "xy", "z", "group", *(("ranges",) if self.ranges is not None else ()))
+        return replace(self, **{name: getattr(self, name)[index] for name in names})
 
     def workspace(self, margin: float | None = None) -> Extent:
         """Their own box with a margin in m; None: a hundredth of the longer side, at least 1 m."""
@@ -66,19 +68,16 @@ class Soundings:
     def within(self, workspace: Extent) -> Soundings:
         """Those inside; the others are refused as ``outside_workspace``."""
         inside = workspace.contains(self.xy)
-        kept = self[np.flatnonzero(inside)]
         outside = Counter(outside_workspace=int((~inside).sum()))
-        return Soundings(
-            kept.row, kept.xy, kept.z, kept.group, self.names, +(self.refused + outside),
-            self.columns, self.projection,
-        )  # fmt: skip
+        return replace(self[np.flatnonzero(inside)], refused=+(self.refused + outside))
 
     def samples(self, water_level: float) -> Samples:
-        """The same as samples, numbered by row; ranges are those from the water's surface, in m."""
-        bare = Samples.of(self.xy, self.z)
-        return Samples(
-            self.row, bare.stamp_ns, bare.xy, bare.z, bare.noise_std, water_level - self.z
-        )
+        """The same as samples, numbered by row; where ranges are not known they are those from the
+        water's surface, in m."""
+        bare, ranges = Samples.of(self.xy, self.z), self.ranges
+        if ranges is None:
+            ranges = water_level - self.z
+        return Samples(self.row, bare.stamp_ns, bare.xy, bare.z, bare.noise_std, ranges)
 
 
 @dataclass

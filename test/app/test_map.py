@@ -79,6 +79,22 @@ def test_a_log_that_is_not_there_is_said(tmp_path, capsys):
     assert "none.csv: cannot be read (No such file or directory)" in line
 
 
+def test_a_torn_recording_is_mapped_as_far_as_it_goes(tmp_path, capsys):
+    pytest.importorskip("rosbags", reason="recordings need the extra `bags`")
+    pytest.importorskip("mcap", reason="recordings need the extra `bags`")
+    from ros_bag import write_bag
+
+    folder = write_bag(tmp_path / "dive", "mcap", seconds=1200)
+    (file,) = folder.glob("*.mcap")
+    data = file.read_bytes()
+    file.write_bytes(data[: len(data) // 2])
+    options = ["--output", str(tmp_path / "out"), "--first-batch", "200", "--batch-size", "500"]
+    assert main(["map", str(file), *options, *QUICK[2:]]) == 0
+    said = capsys.readouterr().out
+    assert "dive.mcap ends before its end" in said and "MB could be read" in said
+    assert len(read_table(tmp_path / "out" / "samples.csv", ("x", "y", "z"))["x"]) > 100
+
+
 @pytest.mark.slow
 def test_a_lake_as_it_was_recorded(tmp_path, capsys):
     """Real lines in degrees and depths: the first of them, quickly."""

@@ -158,6 +158,13 @@ def test_folds_side_by_side_are_those_in_turn(survey):
     np.testing.assert_array_equal(beside.fold, turn.fold)
 
 
+def test_a_record_that_is_no_track_is_not_screened(survey, caplog):
+    shuffled = survey[np.random.default_rng(0).permutation(len(survey))]
+    with caplog.at_level(logging.WARNING):
+        settings = quick().screened(shuffled.samples(0.0))
+    assert not settings.screening.screening and "lie beside the one before" in caplog.text
+
+
 @pytest.mark.parametrize(("side", "cell"), [(256, 1), (1300, 10), (100, 0.5), (990_000, 5000)])
 def test_cells_are_round(side, cell):
     assert cell_size(Extent(0, side, 0, side / 2)) == pytest.approx(cell)

@@ -1,0 +1,72 @@
+"""Recordings as `ros2 bag record` writes them, of a vehicle over the ground of `soundings.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from soundings import ground
+
+SECOND = 1_000_000_000
+START = 1_700_000_000 * SECOND
+
+
+def write_bag(folder: Path, storage: str, seconds: int = 60, topics: tuple[str, str] = ()) -> Path:
+    """A bag folder: odometry at 5 Hz and pings at 2 Hz from a vehicle at 1 m/s, 1 m deep.
+
+    ``storage``: mcap or sqlite3.
+    """
+    from rosbags.rosbag2 import StoragePlugin, Writer
+    from rosbags.typesys import Stores, get_typestore
+
+    store = get_typestore(Stores.ROS2_JAZZY)
+    names = topics or ("/odom", "/sonar/range")
+    plugin = {"mcap": StoragePlugin.MCAP, "sqlite3": StoragePlugin.SQLITE3}[storage]
+    kinds = ("nav_msgs/msg/Odometry", "sensor_msgs/msg/Range")
+    with Writer(folder, version=9, storage_plugin=plugin) as writer:
+        links = [
+            writer.add_connection(name, kind, typestore=store)
+            for name, kind in zip(names, kinds, strict=True)
+        ]
+        for tick in range(10 * seconds + 1):
+            time_ns = START + tick * SECOND // 10
+            x, y = place(tick / 10)
+            if tick % 2 == 0:
+                data = store.serialize_cdr(_odometry(store, time_ns, x, y), kinds[0])
+                writer.write(links[0], time_ns, data)
+            if tick % 5 == 0:
+                measured = float(-1.0 - ground(np.array(x), np.array(y)))
+                data = store.serialize_cdr(_range(store, time_ns, measured), kinds[1])
+                writer.write(links[1], time_ns, data)
+    return folder
+
+
+def place(seconds: float) -> tuple[float, float]:
+    """Where the vehicle is."""
+    return seconds, 5.0
+
+
+def _header(store: Any, time_ns: int, frame: str) -> Any:
+    stamp = store.types["builtin_interfaces/msg/Time"](time_ns // SECOND, time_ns % SECOND)
+    return store.types["std_msgs/msg/Header"](stamp=stamp, frame_id=frame)
+
+
+def _odometry(store: Any, time_ns: int, x: float, y: float) -> Any:
+    kinds = store.types
+    point, vector = kinds["geometry_msgs/msg/Point"], kinds["geometry_msgs/msg/Vector3"]
+    attitude = kinds["geometry_msgs/msg/Quaternion"](0.0, 0.0, 0.0, 1.0)
+    pose = kinds["geometry_msgs/msg/Pose"](point(x, y, -1.0), attitude)
+    twist = kinds["geometry_msgs/msg/Twist"](vector(1.0, 0.0, 0.0), vector(0.0, 0.0, 0.0))
+    unknown = np.zeros(36)
+    return kinds["nav_msgs/msg/Odometry"](
+        _header(store, time_ns, "map"),
+        "base_link",
+        kinds["geometry_msgs/msg/PoseWithCovariance"](pose, unknown),
+        kinds["geometry_msgs/msg/TwistWithCovariance"](twist, unknown),
+    )
+
+
+def _range(store: Any, time_ns: int, measured: float) -> Any:
+    header = _header(store, time_ns, "sonar_link")
+    return store.types["sensor_msgs/msg/Range"](header, 0, 0.05, 0.5, 100.0, measured, 0.0)
