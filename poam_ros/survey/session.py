@@ -1,8 +1,7 @@
 """A survey's front end: events in; samples, maps and refusals out. One, for every driver.
 
-A vehicle's node, a mission in lock-step and the replay of a recording feed the same session, so a
-ping meets the same gate, the same batching and the same retry policy in each. It has no thread and
-no clock of its own: whoever drives it says what time it is.
+A vehicle's node, a mission in lock-step and a replay feed the same session: the same gate, screen,
+batching and retries. It has no thread and no clock: whoever drives it says what time it is.
 """
 
 from __future__ import annotations
@@ -120,8 +119,7 @@ class Session:
                 self.gate.odometry_rejected[reason] += 1
             case events.TimeSetBack():
                 self.gate.restart()
-                text = "the clock was set back: waiting for new odometry"
-                return Handled(note=Note("clock", text))
+                return Handled(note=Note("clock", "the clock was set back: waiting for odometry"))
             case events.SettingsChanged(gate, policy, pilot_samples):
                 self.gate.settings, self.pilot_samples = gate, pilot_samples
                 self.backlog.policy = self.acceptance.queue.policy = policy
@@ -153,7 +151,7 @@ class Session:
         if self.acceptance.on:
             yield from self._judge(batch, now, final)
             with self._lock:
-                batch = Samples.empty() if self._resetting else self.backlog.take()
+                batch = self.backlog.take()
         for outcome in self._learn(batch, now, TRIES if final else 1):
             yield outcome
             if self._resetting:
@@ -168,7 +166,7 @@ class Session:
         return self._learner.failed(error, outcome).note
 
     def _judge(self, fresh: Samples, now: Moment, final: bool) -> Iterator[Outcome]:
-        """Have placed pings judged: those that are believed are in the backlog then."""
+        """Have placed pings judged: those that are believed go into the backlog."""
         try:
             file, trouble = self.acceptance.judge(fresh, self.mapper, final)
         except BaseException:  # Ctrl-C: what was measured is never lost
@@ -177,10 +175,10 @@ class Session:
                     self.acceptance.queue.put_back(fresh, now.ros_ns, hold=True)
             raise
         with self._lock:
-            judged = [] if self._resetting else [file(now.ros_ns)]
+            outcomes = [] if self._resetting else [file(now.ros_ns)]
         if trouble is not None:
-            yield self._learner.failed(trouble, "pings are judged without the map")
-        yield from judged
+            outcomes.insert(0, self._learner.failed(trouble, "pings are judged without the map"))
+        yield from outcomes
 
     def _learn(self, batch: Samples, now: Moment, tries: int) -> Iterator[Outcome]:
         """Try a batch; the mission's last one, with all that came since, a few times."""
@@ -212,8 +210,7 @@ class Session:
         self.gate.add_odometry(state)
         if self.gate.buffer.restarts == restarts:
             return NOTHING
-        text = "odometry was set back in time: starting again with it"
-        return Handled(note=Note("odometry_set_back", text))
+        return Handled(note=Note("odometry_set_back", "odometry was set back: starting anew"))
 
     def _place(self, now: Moment) -> Handled:
         """Make samples of the pings that can be placed by now."""
