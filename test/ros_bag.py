@@ -8,6 +8,10 @@ from typing import Any
 import numpy as np
 from soundings import ground
 
+from poam_ros.survey.events import MissionState
+from poam_ros.survey.odometry import VehicleState
+from poam_ros.survey.ranges import RawPing
+
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND
 
@@ -40,6 +44,49 @@ def write_bag(folder: Path, storage: str, seconds: int = 60, topics: tuple[str, 
                 data = store.serialize_cdr(_range(store, time_ns, measured), kinds[1])
                 writer.write(links[1], time_ns, data)
     return folder
+
+
+def write_events(folder: Path, record: list) -> Path:
+    """A bag of what a session was told: [(Moment, event)]; ticks and the like leave no message."""
+    from rosbags.rosbag2 import StoragePlugin, Writer
+    from rosbags.typesys import Stores, get_typestore
+
+    store = get_typestore(Stores.ROS2_JAZZY)
+    kinds = {
+        VehicleState: ("/odom", "nav_msgs/msg/Odometry", _odometry_of),
+        RawPing: ("/sonar/range", "sensor_msgs/msg/Range", _range_of),
+        MissionState: ("/mission/state", "std_msgs/msg/String", _state_of),
+    }
+    with Writer(folder, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
+        links = {
+            event: writer.add_connection(topic, kind, typestore=store)
+            for event, (topic, kind, _) in kinds.items()
+        }
+        for now, event in record:
+            if type(event) in kinds:
+                _, kind, write = kinds[type(event)]
+                data = store.serialize_cdr(write(store, event), kind)
+                writer.write(links[type(event)], now.ros_ns, data)
+    return folder
+
+
+def _odometry_of(store: Any, state: VehicleState) -> Any:
+    message = _odometry(store, state.stamp_ns, *state.position[:2])
+    pose = message.pose.pose
+    pose.position.z = state.position[2]
+    q = pose.orientation
+    q.x, q.y, q.z, q.w = map(float, state.quaternion)
+    return message
+
+
+def _range_of(store: Any, ping: RawPing) -> Any:
+    message = _range(store, ping.stamp_ns, ping.range)
+    message.min_range, message.max_range = ping.min_range, ping.max_range
+    return message
+
+
+def _state_of(store: Any, state: MissionState) -> Any:
+    return store.types["std_msgs/msg/String"](state.name)
 
 
 def place(seconds: float) -> tuple[float, float]:

@@ -8,13 +8,18 @@ import pytest
 pytest.importorskip("rosbags", reason="recordings need the extra `bags`")
 pytest.importorskip("mcap", reason="recordings need the extra `bags`")
 
-from ros_bag import place, write_bag
+from ros_bag import place, write_bag, write_events
 from soundings import ground
 
+from poam_ros.drivers.lockstep import LockstepMission
+from poam_ros.drivers.mission_settings import MissionSettings
 from poam_ros.errors import InputError
 from poam_ros.geometry import Extent
+from poam_ros.gp.models import ModelSettings, SparseOptions
 from poam_ros.ros.bags import BagSettings, read_bag
 from poam_ros.survey.gate import GateSettings
+from poam_ros.world.simulation import SonarSettings
+from poam_ros.world.terrain import load_terrain
 
 FILES = {"mcap": ".mcap", "sqlite3": ".db3"}
 
@@ -90,3 +95,21 @@ def test_what_is_no_recording_is_said(tmp_path):
         (tmp_path / name).write_bytes(b"nothing of the kind, but long enough to be looked at")
         with pytest.raises(InputError, match=words):
             read_bag(tmp_path / name, BagSettings(), GateSettings())
+
+
+def test_a_recorded_mission_gives_the_samples_that_it_took(tmp_path):
+    """The same pings, the same refusals; to the float32 of the message, which ranges come in."""
+    model = ModelSettings(options=SparseOptions(num_inducing=40, steps=1, minibatch=16))
+    sonar = SonarSettings(dropout=0.1, outlier=0.05, nan=0.04, inf=0.06, latency=0.5)
+    settings = MissionSettings(max_samples=300, policy="deployed", sonar=sonar, model=model)
+    mission, record = LockstepMission(load_terrain("seamounts"), settings), []
+    mission.session.record = lambda now, event: record.append((now, event))
+    list(mission.epochs())
+    gate = mission.session.gate
+    folder = write_events(tmp_path / "mission", record)
+    found, _ = read_bag(folder, BagSettings(), gate.settings)
+    lived = mission.session.everything()
+    assert len(found) == len(lived) == 300
+    np.testing.assert_allclose(found.xy, lived.xy, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.z, lived.z, rtol=0, atol=1e-4)
+    assert found.refused == gate.rejected and sum(gate.rejected.values()) > 20
