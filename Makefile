@@ -2,6 +2,7 @@
 # make sim     an AUV maps a real terrain, some minutes; figures at the end
 # make benchmark  missions side by side, tables and figures; again: goes on where it was interrupted
 # make test    lint and the whole test suite
+# make soak    what takes long: 50,000 pings over topics, 100,000 odd events, nodes that are killed
 # make build   colcon build into install/
 # make clean   what was built or installed here; runs/ stays
 #
@@ -13,6 +14,7 @@
 # SIM_ARGS     further options of `poam sim`, as in make sim SIM_ARGS="--seed 3 --speed 5"
 # CONFIG       of make benchmark: smoke (minutes), paper, ablation, robustness, or a YAML file
 # OUTPUT       its folder of results
+# SOAK_ARGS    further options of pytest in make soak, as in SOAK_ARGS="-k fuzz"
 # BENCHMARK_ARGS  further options of `poam benchmark`, as in BENCHMARK_ARGS="--terrains DIR"
 
 PYTHON ?= python3
@@ -23,6 +25,7 @@ SIM_ARGS ?=
 CONFIG ?= smoke
 OUTPUT ?= runs/benchmark-$(basename $(notdir $(CONFIG)))
 BENCHMARK_ARGS ?=
+SOAK_ARGS ?=
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -41,7 +44,7 @@ EXTRAS := sim,benchmark,geotiff,bags,download,test,dev,ros
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sim benchmark test lint build clean
+.PHONY: help setup sim benchmark test soak lint build clean
 
 help:
 	@sed -n '/^$$/q;s/^# \{0,1\}//p' Makefile
@@ -68,6 +71,9 @@ benchmark: setup
 
 test: lint
 	$(BIN)/python -m pytest
+
+soak: setup
+	$(BIN)/python -m pytest -m soak -s $(SOAK_ARGS)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -21,12 +21,17 @@ SIM = ["matplotlib>=3.7", "rich>=13.0"]
 # The wheels of ROS 2 Jazzy on PyPI. A machine with ROS 2 installed must not ask for this extra.
 ROS = [
     "ros-rclpy[fastrtps]==7.1.*", "ros-builtin-interfaces==2.0.*", "ros-diagnostic-msgs==5.3.*",
-    "ros-geometry-msgs==5.3.*", "ros-nav-msgs==5.3.*", "ros-rcl-interfaces==2.0.*",
-    "ros-rosgraph-msgs==2.0.*", "ros-sensor-msgs==5.3.*", "ros-std-msgs==5.3.*",
-    "ros-std-srvs==5.3.*", "ros-visualization-msgs==5.3.*",
+    "ros-geometry-msgs==5.3.*", "ros-lifecycle-msgs==2.0.*", "ros-nav-msgs==5.3.*",
+    "ros-rcl-interfaces==2.0.*", "ros-rosgraph-msgs==2.0.*", "ros-sensor-msgs==5.3.*",
+    "ros-std-msgs==5.3.*", "ros-std-srvs==5.3.*", "ros-visualization-msgs==5.3.*",
 ]  # fmt: skip
 BENCHMARK = ["distributed>=2023.1", *SIM]
-TEST = ["pytest>=7.4"]
+# rasterio writes GeoTIFF and BAG and projects, matplotlib draws the picture and the page.
+GEO = ["rasterio>=1.3", "matplotlib>=3.7"]
+# Besides pytest, what reads exports back. plyfile 1.1.4 would bring NumPy 2 to a ROS of NumPy 1.
+TEST = [
+    "hypothesis>=6.80", "pytest>=7.4", "h5py>=3.8", "netCDF4>=1.6", "plyfile>=1.0,<1.1.4",
+]  # fmt: skip
 DEV = ["ruff>=0.15", "mypy>=1.11", "colcon-common-extensions>=0.3", "catkin-pkg>=1.0"]
 
 # Plain C that is called through ctypes. Optional: without a compiler torch does the same, slower.
@@ -66,6 +71,7 @@ setup(
     extras_require={
         "sim": SIM,
         "benchmark": BENCHMARK,
+        "geo": GEO,
         "geotiff": ["rasterio>=1.3"],
         "bags": ["rosbags>=0.10", "mcap>=1.1"],
         "download": ["pooch>=1.7"],
@@ -78,11 +84,12 @@ setup(
         (f"share/{NAME}", ["package.xml"]),
         (f"share/{NAME}/launch", sorted(glob("launch/*.launch.py"))),
         (f"share/{NAME}/config", sorted(glob("config/*.*"))),
+        (f"share/{NAME}/config/security", sorted(glob("config/security/*.xml"))),
         (f"share/{NAME}/config/presets", sorted(glob("config/presets/*.yaml"))),
     ],
     entry_points={
         "console_scripts": [
-            *(f"{node} = {NAME}.ros.nodes.{node}:main" for node in NODES),
+            *(f"{node} = {NAME}.ros.nodes.{node}:main" for node in (*NODES, "bring_up")),
             f"poam = {NAME}.app.cli:main",
         ],
     },

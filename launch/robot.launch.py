@@ -5,7 +5,8 @@
     ros2 service call /planner/start std_srvs/srv/Trigger
 
 Nothing moves before the second. The nodes stay up when the mission is done, so that the latched
-maps remain.
+maps remain. With mission_dir:=DIR the mission is kept there, and a node that dies is started again
+and goes on; the planner is paused then until /planner/resume, unless autoresume:=true.
 """
 
 from launch import LaunchContext, LaunchDescription
@@ -33,14 +34,19 @@ def generate_launch_description() -> LaunchDescription:
         file = str(arguments.value(context, "params_file"))
         robot.require_workspace(arguments.given("workspace"), file)
         remappings = [(row.default, arguments.value(context, name)) for name, row in TOPICS.items()]
-        return [
+        namespace = arguments.namespace(context)
+        started: list[Action] = [
             required_node(
                 name,
-                namespace=arguments.namespace(context),
+                respawn=bool(arguments.value(context, "mission_dir")),
+                namespace=namespace,
                 parameters=[robot.defaults(name), *arguments.parameters(context, name)],
                 remappings=remappings,
             )
             for name in robot.NODES
         ]
+        if arguments.value(context, "managed"):
+            started.append(required_node("bring_up", namespace=namespace, arguments=[*robot.NODES]))
+        return started
 
     return arguments.description(nodes)

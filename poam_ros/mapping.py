@@ -14,7 +14,7 @@ from .geometry import Extent, Grid
 from .gp.data import WEIGHTLESS, Dataset, Prediction
 from .gp.interface import ModelState, OnlineModel
 from .gp.models import MODELS, ModelSettings, takes_noise
-from .maps import ElevationMap, Predicted, UpdateReport
+from .maps import ElevationMap, Enough, Predicted, UpdateReport
 from .samples import Samples, SampleStore
 
 __all__ = ["BathymetricMapper", "MapperState", "ModelSettings"]
@@ -114,9 +114,11 @@ class BathymetricMapper:
         first = int(self.data.number[-1]) + 1 if self.initialised else 0
         return self.learn(Samples.of(xy, z, first, noise_std))
 
-    def learn(self, samples: Samples) -> UpdateReport:
-        """Learn from new samples. A deviation of a ping's own is noise on top of the learned one;
-        a model that cannot take it is not given it, which is said once.
+    def learn(self, samples: Samples, enough: Enough | None = None) -> UpdateReport:
+        """Learn from new samples; ``enough`` may end the training early.
+
+        A deviation of a ping's own is noise on top of the learned one; a model that cannot take it
+        is not given it, which is said once.
 
         Raises:
             InputError: values that are not finite, a deviation that is not positive, no data, or a
@@ -132,7 +134,7 @@ class BathymetricMapper:
         noise = self._own_noise(samples, deviation)
         self._store.append(samples)
         try:
-            report = self._model.update(Dataset(self._to_scaled(samples.xy), y, noise))
+            report = self._model.update(Dataset(self._to_scaled(samples.xy), y, noise), enough)
         except BaseException:
             self._store = SampleStore(before)
             raise

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from .geometry import Grid
+
+#: Whether the training of an update shall end, by the steps that it has taken so far.
+Enough = Callable[[int], bool]
 
 
 @dataclass(frozen=True)

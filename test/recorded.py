@@ -17,7 +17,7 @@ def fresh(session, mapper):
         session.gate.settings,
         session.backlog.policy,
         session.grid,
-        session.pilot_samples,
+        session.pilot.samples,
         screening=session.acceptance.settings,
     )
 

@@ -55,9 +55,9 @@ EXTRAS = {
 #: What runs where there is neither torch nor ROS 2 nor an extra.
 LIGHT = (
     *CONTRACTS, "planning", "world", "survey", "runs", "experiments.report", "app.cli", "app.sim",
-    "app.run", "app.map", "app.benchmark", "app.report", "app.profile", "app.graph",
-    "ros.parameters", "ros.bag_settings", "ros.reading",
-    "drivers.soundings", "experiments.description", *TABLES_WITHOUT_TORCH,
+    "app.run", "app.map", "app.benchmark", "app.report", "app.profile", "app.doctor", "app.export",
+    "app.graph", "ros.parameters", "ros.bag_settings", "ros.reading", "drivers.soundings",
+    "experiments.description", *TABLES_WITHOUT_TORCH,
 )  # fmt: skip
 #: What comes up without torch: the nodes load it when their parameters are known to be right.
 WITHOUT_TORCH = (*LIGHT, "ros", "app.launching")

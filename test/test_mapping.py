@@ -204,7 +204,7 @@ class Fails(Exception):
 
 @pytest.mark.parametrize("first", [True, False])
 def test_after_any_failure_it_stands_as_before(first, monkeypatch):
-    def failing(self, new):
+    def failing(self, new, enough=None):
         raise Fails
 
     mapper, twin = BathymetricMapper(WORKSPACE, SMALL), BathymetricMapper(WORKSPACE, SMALL)

@@ -30,7 +30,7 @@ class Toy:
         self.data = Dataset(torch.empty(0, 2).double(), torch.empty(0).double())
         self.support = torch.empty(0, 2).double()
 
-    def update(self, new):
+    def update(self, new, enough=None):
         X, y = torch.cat([self.data.X, new.X]), torch.cat([self.data.y, new.y])
         self.data = Dataset(X, y)
         return UpdateReport({"keeping": 1e-6}, noise_std=0.5)

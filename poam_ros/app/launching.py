@@ -20,7 +20,7 @@ from ..errors import InputError
 from ..ros.parameters import NODES
 from ..settings import Setting, Value
 
-PATHS = ("output", "params_file", "terrain")
+PATHS = ("output", "params_file", "terrain", "mission_dir")
 
 
 class Arguments:
@@ -95,11 +95,22 @@ class Arguments:
         self._given -= {name for name in self._required if not known.get(name, "").strip()}
 
 
-def required_node(name: str, **arguments: Any) -> Node:
-    """A node of this package whose end is the end of the launch; a failure fails the launch."""
+#: s before a node that died is started again: as long as its lock and its topics need to go.
+RESPAWN_DELAY = 2.0
+#: Exit status of a node whose arguments are wrong; the next one would end the same way.
+WRONG_ARGUMENTS = 2
+
+
+def required_node(name: str, respawn: bool = False, **arguments: Any) -> Node:
+    """A node of this package whose end is the end of the launch; a failure fails the launch.
+
+    With ``respawn`` one that crashes or is killed is started again instead.
+    """
 
     def ended(event: ProcessExited, context: LaunchContext) -> Action | None:
         if context.is_shutdown:
+            return None
+        if respawn and event.returncode not in (0, WRONG_ARGUMENTS):
             return None
         if event.returncode:
             raise RuntimeError(f"{name} ended with exit status {event.returncode}")
@@ -114,6 +125,8 @@ def required_node(name: str, **arguments: Any) -> Node:
         # An update of the model that is under way may finish.
         sigterm_timeout="10",
         on_exit=ended,
+        respawn=respawn,
+        respawn_delay=RESPAWN_DELAY,
         **arguments,
     )
 

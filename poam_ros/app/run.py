@@ -25,7 +25,7 @@ _ROWS = {row.name: row for row in _TABLE}
 OPTIONS = (
     "terrain", "method", "kernel", "num_inducing", "neighbour_kernel", "planner", "pilot",
     "policy", "seed", "max_samples", "sonar_rate", "resolution", "batch_size", "batch_period",
-    "threads", "device", "screening", "false_echo",
+    "training_rate", "threads", "device", "screening", "false_echo",
 )  # fmt: skip
 
 

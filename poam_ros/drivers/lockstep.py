@@ -24,7 +24,7 @@ from ..planning.views import GridView, ModelView
 from ..runs.folder import EpochRecord
 from ..runs.metrics import evaluate
 from ..survey.batching import WaypointBatches
-from ..survey.events import Arrived, Event, Learned, MissionState, Tick, Trouble
+from ..survey.events import Arrived, Event, Learned, MissionState, Outcome, Tick, Trouble
 from ..survey.gate import GateSettings, RawPing
 from ..survey.mission import Mission
 from ..survey.odometry import VehicleState
@@ -80,6 +80,7 @@ class LockstepMission:
         self._evaluation = Grid.nodes(workspace, EVALUATION_POINTS, EVALUATION_POINTS)
         self._truth = terrain.elevation_at(self._evaluation.points)
         self._records: list[EpochRecord] = []
+        self._trained_s = 0.0  # until when the model has used the time between batches
 
     def epochs(self) -> Iterator[EpochRecord]:
         """Run the mission; one record per batch that the model learned, the pilot survey's first.
@@ -210,11 +211,19 @@ class LockstepMission:
         """Hand the session what happened, and wait until the model has learned what is due."""
         self.session.handle(event, self._now)
         while self.session.due(self._now):
-            for outcome in self.session.work(self._now):
+            for outcome in (*self._train_on(), *self.session.work(self._now)):
                 if isinstance(outcome, Learned):
                     self._records.append(self._score(outcome))
                 elif isinstance(outcome, Trouble):
                     log.warning("%s", outcome.note.text)
+
+    def _train_on(self) -> Iterator[Outcome]:
+        """The training that there was time for since the batch before."""
+        now_s = self._now.steady_s
+        steps = int((now_s - self._trained_s) * self.settings.training_rate)
+        self._trained_s = now_s
+        if steps and self.mapper.initialised:
+            yield self.session.spare.train(steps)
 
     @property
     def _now(self) -> Moment:

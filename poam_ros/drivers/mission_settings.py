@@ -48,6 +48,13 @@ class MissionSettings:
     resolution: float = setting(
         0.5, "Cell size of the final map", "m", minimum=0.01, maximum=1000.0
     )
+    training_rate: float = setting(
+        0.0,
+        "Training steps per second of travel, taken before the next batch is learned",
+        "1/s",
+        minimum=0.0,
+        maximum=1e4,
+    )
     planner_noise: bool = setting(
         True, "The planner's entropy is that of a ping, not of the ground alone"
     )

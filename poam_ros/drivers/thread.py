@@ -71,11 +71,16 @@ class SurveyThread:
     def _turn(self) -> None:
         """Wait for something to do, and do it."""
         with self._changed:
+            work = self._session.work
             while not (self._stopping or self._session.due(self._now())):
-                self._changed.wait(LOOK_S)
+                rest = self._session.spare.rest(self._now())
+                if rest <= 0:
+                    work = self._session.spare.use
+                    break
+                self._changed.wait(min(rest, LOOK_S))
         if self._stopping:
             return
-        for outcome in self._session.work(self._now()):
+        for outcome in work(self._now()):
             if self._stopping:
                 return
             try:

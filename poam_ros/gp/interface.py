@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from torch import Tensor
 
-from ..maps import UpdateReport
+from ..maps import Enough, UpdateReport
 from .data import Dataset, Prediction
 
 
@@ -41,8 +41,11 @@ class OnlineModel(Protocol):
     def extra_jitter(self) -> float:
         """Largest jitter beyond the set one since the last update began."""
 
-    def update(self, new: Dataset) -> UpdateReport:
+    def update(self, new: Dataset, enough: Enough | None = None) -> UpdateReport:
         """Learn from new data (``samples``, ``batch`` and ``update_s`` are left to the caller).
+
+        ``enough`` may end the training early, and nothing else: the same number of steps from the
+        same state is the same update. A training that does not count steps is not ended.
 
         Raises:
             ValueError: the data have noise of their own, and the model's row says it takes none.
@@ -74,3 +77,11 @@ class OnlineModel(Protocol):
 
     def restore(self, state: ModelState) -> None:
         """Go on from a state of a model that was built alike, bit for bit."""
+
+
+def until(steps: int, enough: Enough | None) -> Iterator[int]:
+    """Counts training steps: so many, or until there are enough of them."""
+    for taken in range(steps):
+        if enough is not None and enough(taken):
+            return
+        yield taken

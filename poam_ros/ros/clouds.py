@@ -11,7 +11,7 @@ from nav_msgs.msg import OccupancyGrid
 from sensor_msgs.msg import PointCloud2, PointField
 from visualization_msgs.msg import Marker, MarkerArray
 
-from ..errors import InputError
+from ..errors import InputError, shown
 from ..geometry import Grid
 from ..maps import ElevationMap
 from .messages import header, stamp_to_ns
@@ -71,7 +71,8 @@ def read_cloud(message: PointCloud2) -> tuple[Grid, dict[str, np.ndarray]]:
     rows, columns = message.height, message.width
     if not {"x", "y", "z"} <= set(names) or rows * columns == 0:
         raise InputError(
-            f"cloud: expected points with FLOAT32 x, y, z; got {rows} x {columns} with {names}"
+            f"cloud: expected points with FLOAT32 x, y, z; got {rows} x {columns} with "
+            f"{shown(str(names))}"
         )
     if len(message.data) < rows * message.row_step or message.row_step < columns * (
         message.point_step
@@ -79,6 +80,8 @@ def read_cloud(message: PointCloud2) -> tuple[Grid, dict[str, np.ndarray]]:
         raise InputError(
             f"cloud: expected {rows} rows of {message.row_step} bytes, got {len(message.data)}"
         )
+    if any(f.offset + 4 > message.point_step for f in wanted):
+        raise InputError(f"cloud: expected fields within {message.point_step} bytes of a point")
     raw = np.frombuffer(message.data, dtype=np.uint8)[: rows * message.row_step]
     points = raw.reshape(rows, message.row_step)[:, : columns * message.point_step]
     points = points.reshape(rows, columns, message.point_step)
@@ -90,7 +93,10 @@ def read_cloud(message: PointCloud2) -> tuple[Grid, dict[str, np.ndarray]]:
         for f in wanted
     }
     x, y = layers.pop("x"), layers.pop("y")
-    if (x != x[:1]).any() or (y != y[:, :1]).any():
+    regular = (x == x[:1]).all() and (y == y[:, :1]).all()
+    if not (regular and np.isfinite(x).all() and np.isfinite(y).all()) or (
+        (np.diff(x[0]) <= 0).any() or (np.diff(y[:, 0]) <= 0).any()
+    ):
         raise InputError("cloud: expected a regular grid, row-major from the lower left")
     return Grid(x[0], y[:, 0]), layers
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..drivers.keeping_settings import KeepingSettings
 from ..drivers.mission_settings import MissionSettings
 from ..errors import InputError
 from ..geometry import Extent
@@ -14,7 +15,9 @@ from ..planning.pilots import PILOTS
 from ..planning.planners import planner_rows
 from ..settings import Setting, Value, rows
 from ..survey.batching import TimedBatches
+from ..survey.effort import Effort
 from ..survey.gate import GateSettings
+from ..survey.mission_memory import MemorySettings
 from ..survey.screening import ScreeningSettings
 from ..survey.states import HOLD, ON_DONE
 from ..survey.watchdog import WatchSettings
@@ -37,6 +40,11 @@ WORKSPACE = Setting(
     check=Extent.of,
 )
 OUTPUT = Setting("output", "", "Folder for the results when the mission is done; empty: none")
+MANAGED = Setting(
+    "managed",
+    False,
+    "Wait to be configured and activated from outside, by the standard lifecycle services",
+)
 TERRAIN = Setting(
     "terrain",
     "jacksboro",
@@ -49,12 +57,15 @@ MAPPER: tuple[Setting, ...] = (
     SEED,
     WORKSPACE,
     FRAME,
+    MANAGED,
     OUTPUT,
     Setting(
         "resolution", 1.0, "Cell size of the published maps", "m", minimum=0.01, maximum=1000.0
     ),
     *rows(GateSettings),
     *rows(TimedBatches),
+    *rows(Effort),
+    *rows(KeepingSettings),
     *rows(ScreeningSettings),
     Setting(
         "pilot_samples",
@@ -73,6 +84,7 @@ PLANNER: tuple[Setting, ...] = (
     WORKSPACE,
     *rows(AreaSettings),
     FRAME,
+    MANAGED,
     Setting("autostart", False, "Start with the first odometry, without ~/start"),
     Setting(
         "max_samples",
@@ -111,6 +123,7 @@ PLANNER: tuple[Setting, ...] = (
         "Name of a nav2_msgs/NavigateToPose action that goals go to; empty: the topic goal_pose",
     ),
     *rows(WatchSettings),
+    *rows(MemorySettings),
     Setting("goal_radius", 0.1, "A goal this near is reached", "m", 1e-3, 1e3, mutable=True),
     Setting(
         "capture_radius",
@@ -153,6 +166,7 @@ SIMULATOR: tuple[Setting, ...] = (
     WORKSPACE,
     SEED,
     FRAME,
+    MANAGED,
     Setting(
         "speed",
         1.0,
@@ -187,6 +201,7 @@ SIMULATOR: tuple[Setting, ...] = (
 MONITOR: tuple[Setting, ...] = (
     WORKSPACE,
     OUTPUT,
+    MANAGED,
     Setting("keep", False, "Stay up when the mission is done"),
     Setting(
         "linger",
@@ -207,7 +222,12 @@ NODES: dict[str, tuple[Setting, ...]] = {
 
 #: What a vehicle's launch file and parameter file give, where it is not what the nodes have: the
 #: more accurate model and planner, and no false echoes. The nodes' own defaults are the paper's.
-ON_ROBOT: dict[str, Value] = {"method": "nngp", "planner": "path-entropy", "screening": True}
+ON_ROBOT: dict[str, Value] = {
+    "method": "nngp",
+    "planner": "path-entropy",
+    "training_duty": 0.05,
+    "screening": True,
+}
 
 
 def robot_tables() -> dict[str, tuple[Setting, ...]]:

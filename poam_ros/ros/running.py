@@ -32,7 +32,7 @@ BREATH_S = 0.004  # a few callbacks wait at a time, so that none waits for 20 ms
 def run_node(factory: Callable[[], Node], args: Sequence[str] | None = None) -> int:
     """Run one node until it is stopped; return the exit status.
 
-    A ``NodeShell`` is configured and activated first.
+    A ``NodeShell`` comes up first, unless it is managed.
 
     0: stopped by Ctrl-C, SIGTERM, its context's shutdown or because it ``ended``. 2: arguments, a
     file or a parameter are wrong (one line on stderr). 1: it failed otherwise (traceback on
@@ -52,8 +52,7 @@ def run_node(factory: Callable[[], Node], args: Sequence[str] | None = None) -> 
         try:
             node = factory()
             if isinstance(node, NodeShell):
-                node.configure()
-                node.activate()
+                node.come_up()
             # What is loaded by now stays: a full collection that walks through it (torch above all)
             # holds every callback up for a quarter of a second.
             gc.freeze()

@@ -35,11 +35,13 @@ def _owned(kind: str) -> Callable[..., Any]:
 class NodeShell(Node):
     """A node that goes round configure, activate, deactivate, cleanup as often as one likes.
 
-    Construction declares parameters, and nothing else. A subclass makes what talks in ``configure``
-    and what acts (timers, threads) in ``activate``; both begin with ``super()``'s. Publishers,
-    subscriptions, services, clients and timers made through the node, by whomever, are destroyed
-    in reverse order: what is made while the node is active in ``deactivate``, what is made while it
-    is configured in ``cleanup``. ``held`` takes what else is to be undone then.
+    Construction declares parameters, and nothing else; where the parameter ``managed`` is true, it
+    offers the standard lifecycle services too, and others bring the node up. A subclass makes what
+    talks in ``configure`` and what acts (timers, threads) in ``activate``; both begin with
+    ``super()``'s. Publishers, subscriptions, services, clients and timers made through the node, by
+    whomever, are destroyed in reverse order: what is made while the node is active in
+    ``deactivate``, what is made while it is configured in ``cleanup``. ``held`` takes what else is
+    to be undone then.
 
     Args:
         name: of the node.
@@ -66,6 +68,16 @@ class NodeShell(Node):
         self.steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.refusals = Refusals(self.get_logger().warning)
         self.values = declare(self, table, self._parameters_changed)
+        if getattr(self.values, "managed", False):
+            from .lifecycle import Lifecycle  # here: lifecycle_msgs, for those who ask for it
+
+            self._lifecycle = Lifecycle(self)
+
+    def come_up(self) -> None:
+        """Configure and activate, unless that is for others to ask for."""
+        if not getattr(self.values, "managed", False):
+            self.configure()
+            self.activate()
 
     def configure(self) -> None:
         """Make what talks."""
@@ -79,23 +91,31 @@ class NodeShell(Node):
 
     def deactivate(self) -> None:
         """Stop acting; what talks stays."""
-        self._started.close()
-        self.active = False
+        try:
+            self._started.close()
+        finally:
+            self.active = False
 
     def cleanup(self) -> None:
         """Take down what talks, also after a ``configure`` that failed; then as constructed."""
-        self._opened.close()
-        self.configured = False
+        try:
+            self._opened.close()
+        finally:
+            self.configured = False
 
     def changed(self, names: frozenset[str]) -> None:
         """Parameters with these names have new values; called while the node is configured."""
 
-    def destroy_node(self) -> None:
-        """Take everything down, however far it came up."""
+    def take_down(self) -> None:
+        """Deactivate and clean up, however far it came up."""
         if self.active:
             self.deactivate()
         if self.configured:
             self.cleanup()
+
+    def destroy_node(self) -> None:
+        """Take everything down first."""
+        self.take_down()
         super().destroy_node()
 
     @property

@@ -1,39 +1,53 @@
-"""What lies between a ping that is placed and one that is accepted: nothing, or the screen."""
+"""Between a placed ping and one that the model may learn: the screen, and the disk."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..clock import Moment
 from ..samples import Samples
-from .batching import Backlog
-from .events import Judged
+from .batching import Backlog, BatchPolicy
+from .chronicle import Chronicle
+from .events import Judged, Outcome
 from .gate import PingGate
+from .log import Step
 from .screening import FALSE_ECHO, Screen, ScreeningSettings
 
 if TYPE_CHECKING:
-    from ..mapping import BathymetricMapper
+    from .learner import Learner
 
 #: Why pings are refused that waited to be judged, or were held, when all was to be forgotten.
 RESET = "reset"
 
 
 class Acceptance:
-    """Placed pings in; numbered ones into the backlog, at once or when the screen believes them.
+    """Placed pings in; accepted ones, numbered and kept, into the backlog.
 
-    Its caller has the lock of the backlog, but for ``judge``, which takes its time.
+    Without a screen all are accepted at once. With one they wait in a queue of its own; when that
+    closes, they are judged, and what is believed is the model's next batch, as soon as it is kept.
+
+    Its caller has the chronicle's lock, but for ``judge``, which takes its time.
 
     Attributes:
         queue: where new pings wait and close batches: the backlog, or the judgement's own.
         held: placed pings that are in doubt.
     """
 
-    def __init__(self, gate: PingGate, backlog: Backlog, settings: ScreeningSettings) -> None:
-        self._gate, self._backlog, self.settings = gate, backlog, settings
+    def __init__(
+        self,
+        gate: PingGate,
+        backlog: Backlog,
+        chronicle: Chronicle,
+        settings: ScreeningSettings,
+    ) -> None:
+        self._gate, self._backlog, self._chronicle = gate, backlog, chronicle
+        self.settings = settings
         self._screen = Screen(settings) if settings.screening else None
         gate.screened = settings.screening
         self.queue = Backlog(backlog.policy) if settings.screening else backlog
         self.held = Samples.empty()
+        self._believed = False  # of the last judgement: something that the model has not seen
 
     @property
     def on(self) -> bool:
@@ -45,35 +59,80 @@ class Acceptance:
         """Pings that wait for the model, judged or not."""
         return len(self._backlog) + (len(self.queue) if self.on else 0)
 
-    def add(self, placed: Samples, now_ns: int) -> Samples:
-        """Queue what the gate has placed; returns what is accepted by that."""
-        self.queue.add(placed, now_ns)
-        return Samples.empty() if self.on else placed
+    def follow(self, policy: BatchPolicy) -> None:
+        """From now on batches close by this."""
+        self._backlog.policy = self.queue.policy = policy
 
-    def judge(
-        self, fresh: Samples, mapper: BathymetricMapper, final: bool
-    ) -> tuple[Callable[[int], Judged], Exception | None]:
-        """Judge pings of the queue: what files them, to be called with the time; and the model's
-        failure, where its map could not be asked."""
-        screen, trouble = self._screen, None
-        assert screen is not None
+    def add(self, placed: Samples, now_ns: int) -> Samples:
+        """Queue what the gate has placed; returns what counts as accepted by now."""
+        if self.on:
+            self.queue.add(placed, now_ns)
+            placed = Samples.empty()
+        return self._keep(placed, now_ns)
+
+    def closes(self, now_ns: int) -> bool:
+        """Whether there is a batch, to be judged or to be learned."""
+        return self.queue.closes(now_ns) or (self._believed and not self._unkept)
+
+    def take(self) -> Samples | None:
+        """The batch to be learned; None while some of it is not kept."""
+        if self.on and self._unkept:
+            return None
+        self._believed = False
+        return self._backlog.take()
+
+    def judge(self, learner: Learner, now: Moment, final: bool) -> Iterator[Outcome]:
+        """Judge what waits for it; what is believed goes its way to the model."""
+        screen, chronicle, mapper = self._screen, self._chronicle, learner.mapper
+        if screen is None:
+            return
+        with chronicle.lock:
+            fresh = self.queue.take()
+        if not len(fresh) and not (final and len(self.held)):
+            return
         predict = mapper.predict if mapper.initialised else None
         try:
-            judgement = screen.judge(fresh, predict, final)
-        except Exception as error:
-            trouble, judgement = error, screen.judge(fresh, None, final)
-
-        def file(now_ns: int) -> Judged:
-            gate = self._gate
+            try:
+                judgement = screen.judge(fresh, predict, final)
+            except Exception as error:
+                yield learner.failed(error, "pings are judged without the map")
+                judgement = screen.judge(fresh, None, final)
+        except BaseException:  # Ctrl-C: what was measured is never lost
+            with chronicle.lock:
+                if not chronicle.resetting:
+                    self.queue.put_back(fresh, now.ros_ns, hold=True)
+            raise
+        gate = self._gate
+        with chronicle.lock:
+            if chronicle.resetting:  # it was counted as forgotten
+                return
             gate.unjudged -= len(fresh)
             gate.held, self.held = len(judgement.held), judgement.held
             if judgement.refused:
                 gate.rejected[FALSE_ECHO] += judgement.refused
-            accepted = gate.accept(judgement.accepted)
-            self._backlog.add(accepted, now_ns)
-            return Judged(accepted, judgement.held, judgement.refused)
+            self._believed |= len(judgement.accepted) > 0
+            accepted = self._keep(gate.accept(judgement.accepted), now.ros_ns)
+        yield Judged(accepted, judgement.held, judgement.refused)
 
-        return file, trouble
+    def learn(self, batch: Samples, learner: Learner, now: Moment, tries: int) -> Iterator[Outcome]:
+        """Try a batch; the mission's last one, with all that came since, a few times."""
+        backlog, chronicle = self._backlog, self._chronicle
+        while len(batch) and tries:
+            try:
+                outcome, keep = learner.learn(batch)
+            except BaseException:  # Ctrl-C: what was measured is never lost
+                with chronicle.lock:
+                    backlog.put_back(batch, now.ros_ns, hold=True)
+                raise
+            if not keep:
+                report = getattr(outcome, "report", None)  # none of a batch that is given up
+                chronicle.record(Step.of(batch, report, now.ros_ns))
+            batch, tries = Samples.empty() if not keep else batch, tries - 1
+            with chronicle.lock:
+                if not chronicle.resetting:
+                    backlog.put_back(batch, now.ros_ns, hold=True)
+                    batch = backlog.take() if keep and tries else Samples.empty()
+            yield outcome
 
     def forget(self) -> None:
         """All that waits to be judged or is held belongs to a mission that is over."""
@@ -81,10 +140,21 @@ class Acceptance:
         if forgotten := gate.unjudged + gate.held:
             gate.rejected[RESET] += forgotten
         gate.unjudged = gate.held = 0
-        self.held = Samples.empty()
+        self.held, self._believed = Samples.empty(), False
         self.queue.clear()
+        self._backlog.clear()
 
     def clear(self) -> None:
         """Begin anew, on the thread that judges."""
         if self._screen is not None:
             self._screen.clear()
+
+    @property
+    def _unkept(self) -> int:
+        return self._chronicle.keeping.waiting
+
+    def _keep(self, accepted: Samples, now_ns: int) -> Samples:
+        """Have numbered pings kept; what is by now, these or earlier ones, waits for the model."""
+        kept = self._chronicle.keeping.keep(accepted)
+        self._backlog.add(kept, now_ns)
+        return kept

@@ -61,10 +61,15 @@ class Backlog:
     """Accepted samples that wait for the model, in order.
 
     Those of a batch that failed are *held*: they go into the next batch, but do not close one.
+
+    Args:
+        policy: when a batch closes.
+        capacity: samples from which on it is ``full``: whoever adds should add no more. It drops
+            nothing by itself.
     """
 
-    def __init__(self, policy: BatchPolicy) -> None:
-        self.policy = policy
+    def __init__(self, policy: BatchPolicy, capacity: int = 1_000_000) -> None:
+        self.policy, self.capacity = policy, capacity
         self._parts: list[Samples] = []
         self._held = 0
         self._oldest_ns: int | None = None
@@ -78,10 +83,18 @@ class Backlog:
         """All that waits."""
         return Samples.joined(self._parts)
 
+    @property
+    def full(self) -> bool:
+        """Whether no more should be accepted."""
+        return len(self) >= self.capacity
+
     def add(self, samples: Samples, now_ns: int) -> None:
         """Queue new samples."""
         if len(samples):
             self._parts.append(samples)
+            # A few parts, each longer than the next, however long the model takes.
+            while len(self._parts) > 1 and len(self._parts[-1]) >= len(self._parts[-2]):
+                self._parts[-2:] = [Samples.joined(self._parts[-2:])]
             if self._oldest_ns is None:
                 self._oldest_ns = now_ns
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ..maps import ElevationMap, UpdateReport
 from ..samples import Samples
 from .batching import BatchPolicy
+from .effort import NO_EFFORT, Effort
 from .gate_settings import GateSettings
 from .odometry import VehicleState
 from .placing import Mount
@@ -57,11 +58,12 @@ class TimeSetBack:
 
 @dataclass(frozen=True)
 class SettingsChanged:
-    """From now on pings are placed, batches closed and pilot surveys ended by these."""
+    """From now on pings are placed, batches closed, pilot surveys ended and models trained so."""
 
     gate: GateSettings
     policy: BatchPolicy
     pilot_samples: int
+    effort: Effort = NO_EFFORT
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,13 @@ class Learned:
 
 
 @dataclass(frozen=True)
+class Trained:
+    """The model has trained on the data that it has."""
+
+    report: UpdateReport
+
+
+@dataclass(frozen=True)
 class Drawn:
     """There is a new map; ``predict_s``: the wall time it took, in s."""
 
@@ -149,4 +158,4 @@ class Trouble:
     fault: bool = True
 
 
-Outcome = Judged | Learned | Drawn | Cleared | Finished | Trouble
+Outcome = Judged | Learned | Trained | Drawn | Cleared | Finished | Trouble

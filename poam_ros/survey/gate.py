@@ -22,8 +22,9 @@ from .placing import MAX_ELEVATION, Mount, mount_of, noise_of, place
 from .ranges import FRAMES, RangeJudge, RawPing
 from .water import Water, WaterLevel
 
-#: The reason by which pings are refused once the mission is done.
-AFTER_MISSION = "after_mission"
+#: The reasons by which pings are refused once the mission is done, and while the model, which all
+#: that was accepted waits for, is so far behind that no more may wait.
+AFTER_MISSION, OVERLOAD = "after_mission", "overload"
 #: A placed ping: time of measurement; x, y, z, noise, range and what was applied to it, flat.
 Row = tuple[int, tuple[float, ...]]
 
@@ -32,6 +33,7 @@ class PingGate:
     """Takes pings and odometry in any interleaving and hands back placed samples, in order.
 
     ``closed``: the reason by which every ping is refused on arrival, None while pings are taken.
+    ``full``: whether there is no room for what would be accepted.
     ``odd``: what was taken although something about it was not: odometry that jumped
     (``teleport``) or with an impossible covariance, a water level that cannot be one.
     ``screened``: whether placed pings are judged before they are accepted (``acceptance``), which
@@ -43,6 +45,7 @@ class PingGate:
         self.unjudged = self.held = 0
         self.buffer = OdometryBuffer()
         self.closed: str | None = None
+        self.full = False
         self.received = 0
         self.accepted = 0
         self.rejected: Counter[str] = Counter()
@@ -79,8 +82,9 @@ class PingGate:
             self._reject_waiting("no_odometry")
         return reason
 
-    def hear(self, event: RawPing | Mount | WaterLevel, now: Moment) -> None:
-        """Take a ping, how a sonar is mounted, or the water's level."""
+    def hear(self, event: RawPing | Mount | WaterLevel, now: Moment, full: bool = False) -> None:
+        """Take a ping, how a sonar is mounted, or the water's level; ``full`` as of the class."""
+        self.full = full
         match event:
             case RawPing():
                 self.add_ping(event, now)
@@ -94,6 +98,8 @@ class PingGate:
         """Take one ping: it is rejected at once, or waits for `take`."""
         self.received += 1
         reason = self.closed or self._judge.fault_of(ping, self.settings)
+        if reason is None and self.full:
+            reason = OVERLOAD
         if reason is not None:
             self.rejected[reason] += 1
             return
@@ -163,9 +169,9 @@ class PingGate:
         closed, self.closed = self.closed, None
         return closed
 
-    def renumber(self) -> None:
-        """The next sample is number 0."""
-        self._first = self.accepted
+    def renumber(self, number: int = 0) -> None:
+        """The next sample has this number."""
+        self._first = self.accepted - number
 
     def restart(self) -> None:
         """Time was set back: odometry and waiting pings belong to another time."""

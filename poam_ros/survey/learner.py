@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -15,7 +15,11 @@ from ..errors import CholeskyError, InputError
 from ..geometry import Grid
 from ..maps import ElevationMap, UpdateReport
 from ..samples import Samples
-from .events import Drawn, Learned, Note, Outcome, Trouble
+from .checkpoint import Checkpoint
+from .effort import NO_EFFORT, Effort
+from .events import Drawn, Learned, Note, Outcome, Trained, Trouble
+from .log import DROP, TRAIN, UPDATE, Step
+from .times import Times
 
 if TYPE_CHECKING:
     from ..mapping import BathymetricMapper
@@ -32,10 +36,12 @@ class Status:
 
     updates: int = 0
     samples: int = 0
+    trained: int = 0  # steps between updates
     predict_s: float = float("nan")
     map_stamp_ns: int | None = None
     report: UpdateReport | None = None
     failing: str = ""
+    times: Times = field(default_factory=Times)  # of an update and its map, publication included
     finished: bool = False  # the mission's last batch is dealt with, and what came of it is taken
     errors: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
@@ -47,19 +53,25 @@ class Learner:
     Args:
         mapper: the model, in metres.
         grid: of the maps; None: none are drawn.
+        effort: how much an update trains; may be replaced at any time.
     """
 
-    def __init__(self, mapper: BathymetricMapper, grid: Grid | None) -> None:
-        self.mapper, self.grid = mapper, grid
+    def __init__(
+        self, mapper: BathymetricMapper, grid: Grid | None, effort: Effort = NO_EFFORT
+    ) -> None:
+        self.mapper, self.grid, self.effort = mapper, grid, effort
         self.status = Status()
         self.map: ElevationMap | None = None
         self._learned: Learned | None = None
         self._tries = 0
+        self._retrained = False  # since the last map
+        self._began = float("nan")  # of the update that is not in a map yet
 
     def reset(self) -> None:
         """Forget model, data and map."""
         self.mapper.reset()
         self.status, self.map, self._learned, self._tries = Status(), None, None, 0
+        self._retrained = False
 
     def learn(self, batch: Samples) -> tuple[Outcome, bool]:
         """Update the model with a batch: what came of it, and whether the batch is to be kept."""
@@ -69,27 +81,84 @@ class Learner:
                 f"scale by (at least {LEAST_PILOT} are needed); waiting for more"
             )
             return Trouble(Note("first_batch", text), fault=False), True
+        self._began = perf_counter()
         try:
-            report = self.mapper.learn(batch)
+            report = self.mapper.learn(batch, self.effort.enough())
         except CholeskyError as error:
             outcome = f"its {len(batch)} pings are kept for the next batch"
             return self.failed(error, outcome), True
         except Exception as error:
             return self._give_up_or_keep(error, batch)
+        return self._took(report), False
+
+    def repeat(self, step: Step, batch: Samples) -> Outcome | None:
+        """Do again what a log says, with as many training steps.
+
+        Raises:
+            Exception: whatever the model raises; the learner stands as before then.
+        """
+        if step.kind == UPDATE:
+            return self._took(self.mapper.learn(batch, lambda taken: taken >= step.steps))
+        if step.kind == TRAIN:
+            for _ in range(step.times):
+                self.mapper.train(step.steps)
+        self._account(step)
+        return None
+
+    def go_on_from(self, checkpoint: Checkpoint, data: Samples, steps: Sequence[Step]) -> None:
+        """Take up a model's state after these steps of a log, with these pings in it.
+
+        Raises:
+            InputError: it is another model's. The learner is to be reset then.
+        """
+        checkpoint.restore(self.mapper, data)
+        self.status.samples = len(data)
+        self.status.updates = sum(step.kind == UPDATE for step in steps)
+        for step in steps:
+            self._account(step)
+        if len(data):
+            targets = float(data.z.mean()), float(data.z.var())
+            self._learned = Learned(UpdateReport({}, samples=len(data)), targets)
+
+    def _account(self, step: Step) -> None:
+        """Count a step of a log that was no update."""
+        if step.kind == TRAIN:
+            self.status.trained += step.steps * step.times
+        elif step.kind == DROP:
+            self.status.dropped["before the restart"] += step.last - step.first + 1
+
+    def _took(self, report: UpdateReport) -> Learned:
+        """A batch is in the model."""
         self._tries = 0
         z, status = self.mapper.z, self.status
         status.report, status.failing = report, ""
         status.updates, status.samples = status.updates + 1, report.samples
         self._learned = Learned(report, (float(z.mean()), float(z.var())))
-        return self._learned, False
+        return self._learned
+
+    def train(self, steps: int) -> Outcome:
+        """Train on the data there are."""
+        self._began = float("nan")
+        try:
+            report = self.mapper.train(steps)
+        except Exception as error:
+            return self.failed(error, "the map stays as it is")
+        self.status.trained += report.steps
+        self._retrained = self._retrained or report.steps > 0
+        return Trained(report)
 
     def draw(self, stamp_ns: int) -> Iterator[Outcome]:
-        """Predict the map, where there is a model that has changed since the last one."""
+        """Predict the map, where there is a model that has changed since the last one.
+
+        Where training alone has changed it, its stamp stays: it holds no newer pings.
+        """
         latest = self.map
         if self.grid is None or not self.mapper.initialised:
             return
         if latest is not None and latest.samples == self.mapper.samples:
-            return
+            if not self._retrained:
+                return
+            stamp_ns = latest.stamp_ns
         try:
             start = perf_counter()
             drawn = self.mapper.map(self.grid, stamp_ns)
@@ -97,8 +166,12 @@ class Learner:
         except Exception as error:
             yield self.failed(error, f"no map\n{traceback.format_exc()}")
             return
+        self._retrained = False
         yield Drawn(drawn, self._learned, self.status.predict_s)
         self.map, self.status.map_stamp_ns = drawn, stamp_ns
+        if self._began == self._began:  # of an update, not of training alone or a restart
+            self.status.times.add(perf_counter() - self._began)  # whoever took it has published it
+        self._began = float("nan")
 
     def failed(self, error: Exception, outcome: str) -> Trouble:
         """Keep account of a failure, and say it."""

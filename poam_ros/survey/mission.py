@@ -75,7 +75,7 @@ class Mission:
         self.track = Track(workspace)
         self.legs = Itinerary(Routes(areas or Areas(workspace)), arrival)
         self._choose: Choose | None = None
-        self._resumed = PILOT  # what a pause came from
+        self.under_way = PILOT  # what a pause came from
         self._homing = False
         self._pilot = pilot
         self.legs.add(pilot)
@@ -192,16 +192,16 @@ class Mission:
             return True, "paused already; now it does not go on by itself"
         if self.state not in (PILOT, EXPLORING):
             return False, f"the mission is {self.state}" + " already" * (self.state == PAUSED)
-        self._resumed, self.state, self.reason = self.state, PAUSED, reason
+        self.under_way, self.state, self.reason = self.state, PAUSED, reason
         self.paused_by = by
         self._stay()
-        return True, f"paused while {self._resumed}"
+        return True, f"paused while {self.under_way}"
 
     def resume(self, reason: str = "asked for") -> tuple[bool, str]:
         """Go on where the pause came; whether that was possible, and an answer in words."""
         if self.state != PAUSED:
             return False, f"the mission is not paused, but {self.state}"
-        self.state, self.reason, self.paused_by = self._resumed, f"resumed: {reason}", None
+        self.state, self.reason, self.paused_by = self.under_way, f"resumed: {reason}", None
         self.legs.set_out(self.position)
         return True, f"{self.state} again"
 

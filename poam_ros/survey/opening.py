@@ -9,7 +9,9 @@ from ..geometry import Extent, map_grid
 from ..gp.models import ModelSettings
 from ..settings import instance
 from .batching import TimedBatches
-from .gate import GateSettings
+from .effort import Effort
+from .events import SettingsChanged
+from .gate_settings import GateSettings
 from .screening import ScreeningSettings
 from .session import Session
 
@@ -17,6 +19,12 @@ from .session import Session
 def gate_settings(values: Mapping[str, Any]) -> GateSettings:
     """How pings are placed; ``values`` by the settings' names."""
     return instance(GateSettings, values, workspace=Extent.of(values["workspace"]))
+
+
+def settings_changed(values: Mapping[str, Any]) -> SettingsChanged:
+    """The event of new values of what may change while a survey runs."""
+    batches, effort = instance(TimedBatches, values), instance(Effort, values)
+    return SettingsChanged(gate_settings(values), batches, values["pilot_samples"], effort)
 
 
 def open_session(values: Mapping[str, Any]) -> Session:
@@ -35,5 +43,6 @@ def open_session(values: Mapping[str, Any]) -> Session:
         instance(TimedBatches, values),
         map_grid(workspace, values["resolution"]),
         values["pilot_samples"],
+        instance(Effort, values),
         screening=instance(ScreeningSettings, values),
     )

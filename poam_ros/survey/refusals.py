@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 
 PERIOD = 10.0  # s of wall time between two warnings for the same reason
+LINES, LINE = 60, 400  # of a warning at most, and characters of each: a traceback fits, a flood not
 
 
 class Refusals:
@@ -36,4 +37,5 @@ class Refusals:
         if now - when >= PERIOD:
             self._said[reason] = now, count
             more = count - said - 1
-            self._warn(f"{text} (and {more} more like it)" if more else text)
+            lines = [line[:LINE] for line in text.split("\n", LINES)[:LINES]]
+            self._warn("\n".join(lines) + (f" (and {more} more like it)" if more else ""))

@@ -6,7 +6,6 @@ batching and retries. It has no thread and no clock: whoever drives it says what
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -18,12 +17,18 @@ from ..samples import Samples
 from . import events
 from .acceptance import Acceptance
 from .batching import Backlog, BatchPolicy
+from .chronicle import Chronicle
+from .effort import NO_EFFORT, Effort
 from .events import Event, Handled, Note, Outcome
 from .gate import AFTER_MISSION, GateSettings, PingGate, RawPing
+from .keeping import Keeping
 from .learner import TRIES, Learner, Status
 from .odometry import VehicleState
+from .pilot_survey import PilotSurvey
+from .resuming import Resumption
 from .screening import ScreeningSettings
-from .states import DONE, EXPLORING, PAUSED, PILOT, STATES, WAITING
+from .spare_time import SpareTime
+from .states import DONE, PAUSED, STATES, WAITING
 
 if TYPE_CHECKING:
     from ..mapping import BathymetricMapper
@@ -44,6 +49,7 @@ class Session:
         policy: when a batch closes; may be replaced at any time.
         grid: of the maps; None: none are drawn.
         pilot_samples: as above.
+        effort: how much the model trains.
         screening: which pings are doubted.
     """
 
@@ -54,26 +60,33 @@ class Session:
         policy: BatchPolicy,
         grid: Grid | None = None,
         pilot_samples: int = 500,
+        effort: Effort = NO_EFFORT,
         screening: ScreeningSettings = NO_SCREENING,
     ) -> None:
         self.mapper, self.grid = mapper, grid
         self.gate = PingGate(gate)
-        self.pilot_samples = pilot_samples
-        self.mission_state: str | None = None
+        self.pilot = PilotSurvey(pilot_samples)
         #: Called with every event before it is handled; what it keeps can be replayed.
         self.record: Callable[[Moment, Event], object] | None = None
-        self._learner = Learner(mapper, grid)
+        self.chronicle = Chronicle()
+        self.keeping = self.chronicle.keeping
+        self._learner = Learner(mapper, grid, effort)
+        #: Trains on between batches, on the thread of ``work``.
+        self.spare = SpareTime(self._learner, self.chronicle.record)
         self.backlog = Backlog(policy)  # accepted pings that wait for the model
-        self.acceptance = Acceptance(self.gate, self.backlog, screening)
-        self._lock = threading.Lock()  # of backlog, acceptance and what is asked for
-        self._awaited = False  # somebody announces the mission's states
-        self._anew = False  # reset, and the end of its pilot survey will not be announced
-        self._finishing = self._resetting = False
+        self.acceptance = Acceptance(self.gate, self.backlog, self.chronicle, screening)
+        self._lock = self.chronicle.lock  # of backlog, acceptance and what is asked for
+        self._finishing = False
 
     @property
     def samples(self) -> int:
-        """Accepted pings since the beginning, or the last reset."""
-        return self.gate.samples
+        """Accepted pings since the beginning, or the last reset, that are kept."""
+        return self.gate.samples - self.keeping.waiting
+
+    @property
+    def mission_state(self) -> str | None:
+        """As it was announced last; None before."""
+        return self.pilot.state
 
     @property
     def status(self) -> Status:
@@ -87,7 +100,14 @@ class Session:
 
     def everything(self) -> Samples:
         """All accepted samples: the model's, then what waits for it. Not while ``work`` runs."""
-        return Samples.joined([self.mapper.data, self.backlog.samples])
+        known = self.chronicle.resumption or self.mapper
+        return Samples.joined([known.data, self.backlog.samples, self.keeping.rest()])
+
+    def go_on(self, keeping: Keeping, resumption: Resumption) -> None:
+        """Keep what happens, and take up first what was kept; before the first event."""
+        self.keeping = self.chronicle.keeping = keeping
+        self.chronicle.resumption, self.pilot.anew = resumption or None, resumption.anew
+        self.gate.renumber(len(resumption.data))
 
     def counts(self) -> dict[str, int]:
         """What became of all pings: received = accepted + held + pending + rejected."""
@@ -101,14 +121,17 @@ class Session:
         match event:
             case VehicleState():
                 return self._add_odometry(event)
+            case RawPing() if self.keeping.full:
+                self.gate.received += 1
+                self.gate.rejected["log_full"] += 1  # the disk does not come after them
             case RawPing() | events.Mount() | events.WaterLevel():
-                self.gate.hear(event, now)
+                self.gate.hear(event, now, self.backlog.full)
             case events.Tick():
                 return self._place(now)
             case events.MissionState(name):
                 return self._follow(name, now)
             case events.StatesAwaited(awaited):
-                self._awaited = awaited
+                self.pilot.awaited = awaited
                 if not awaited and (lifted := self.gate.reopen(PAUSED, WAITING)):
                     text = f"mission/state has no publisher any more: no longer {lifted}"
                     return Handled(note=Note("states_gone", text))
@@ -120,90 +143,61 @@ class Session:
             case events.TimeSetBack():
                 self.gate.restart()
                 return Handled(note=Note("clock", "the clock was set back: waiting for odometry"))
-            case events.SettingsChanged(gate, policy, pilot_samples):
-                self.gate.settings, self.pilot_samples = gate, pilot_samples
-                self.backlog.policy = self.acceptance.queue.policy = policy
+            case events.SettingsChanged(gate, policy, pilot_samples, effort):
+                self.gate.settings, self.pilot.samples = gate, pilot_samples
+                self.acceptance.follow(policy)
+                self._learner.effort = effort
             case events.Reset():
-                self._ask_for_reset()
+                self._ask_for_reset(now)
         return NOTHING
 
     def due(self, now: Moment) -> bool:
         """Whether there is work for the model now."""
         with self._lock:
-            if self._finishing or self._resetting:
+            if self.chronicle.resetting or self.chronicle.resumption is not None:
                 return True
-            if not self.mapper.initialised and not self._may_start():
+            if self._finishing:
+                return not self.keeping.waiting
+            if not self.mapper.initialised and not self.pilot.over(self.acceptance.waiting):
                 return False
-            return self.acceptance.queue.closes(now.ros_ns)
+            return self.acceptance.closes(now.ros_ns)
 
     def work(self, now: Moment) -> Iterator[Outcome]:
         """Learn the batch that is due, draw the map, and yield what comes of each as it comes."""
+        chronicle = self.chronicle
         with self._lock:
-            resetting, self._resetting = self._resetting, False
-            if not resetting:
+            resetting, chronicle.resetting = chronicle.resetting, False
+            if resetting:  # what was asked for and queued after it is the new map's: it stays
+                chronicle.resumption = None
+            elif chronicle.resumption is None:
                 final, self._finishing = self._finishing, False
-                batch = self.acceptance.queue.take()
-        if resetting:  # what was asked for and queued after it is the new map's: it stays
+        if resetting:
             self._learner.reset()
             self.acceptance.clear()
             yield events.Cleared()
             return
-        if self.acceptance.on:
-            yield from self._judge(batch, now, final)
-            with self._lock:
-                batch = self.backlog.take()
-        for outcome in self._learn(batch, now, TRIES if final else 1):
+        if chronicle.resumption is not None:
+            yield from chronicle.take_up(self._learner, self.backlog, now)
+            return
+        yield from self.acceptance.judge(self._learner, now, final)
+        with self._lock:
+            batch = None if chronicle.resetting else self.acceptance.take()
+            if batch is None:  # what is believed is learned once it is kept
+                self._finishing |= final and not chronicle.resetting
+                return
+        for outcome in self.acceptance.learn(batch, self._learner, now, TRIES if final else 1):
             yield outcome
-            if self._resetting:
+            if chronicle.resetting:
                 return
         yield from self._learner.draw(now.ros_ns)
-        if final and not self._resetting:
+        if final and not chronicle.resetting:
             yield events.Finished(self._learner.map, self.mapper.data)
             self.status.finished = True
+        yield from chronicle.keep_model(self._learner, now)
 
     def failed(self, error: Exception, outcome: str) -> Note:
         """Account for a failure of whoever takes what ``work`` yields."""
         return self._learner.failed(error, outcome).note
-
-    def _judge(self, fresh: Samples, now: Moment, final: bool) -> Iterator[Outcome]:
-        """Have placed pings judged: those that are believed go into the backlog."""
-        try:
-            file, trouble = self.acceptance.judge(fresh, self.mapper, final)
-        except BaseException:  # Ctrl-C: what was measured is never lost
-            with self._lock:
-                if not self._resetting:
-                    self.acceptance.queue.put_back(fresh, now.ros_ns, hold=True)
-            raise
-        with self._lock:
-            outcomes = [] if self._resetting else [file(now.ros_ns)]
-        if trouble is not None:
-            outcomes.insert(0, self._learner.failed(trouble, "pings are judged without the map"))
-        yield from outcomes
-
-    def _learn(self, batch: Samples, now: Moment, tries: int) -> Iterator[Outcome]:
-        """Try a batch; the mission's last one, with all that came since, a few times."""
-        while len(batch) and tries:
-            try:
-                outcome, keep = self._learner.learn(batch)
-            except BaseException:  # Ctrl-C: what was measured is never lost
-                with self._lock:
-                    self.backlog.put_back(batch, now.ros_ns, hold=True)
-                raise
-            batch, tries = Samples.empty() if not keep else batch, tries - 1
-            with self._lock:
-                if not self._resetting:
-                    self.backlog.put_back(batch, now.ros_ns, hold=True)
-                    batch = self.backlog.take() if keep and tries else Samples.empty()
-            yield outcome
-
-    def _may_start(self) -> bool:
-        """Whether the pilot survey is over."""
-        enough = self.acceptance.waiting >= self.pilot_samples
-        if self._anew:  # after a reset in mid-mission nobody announces a pilot survey
-            return enough
-        if self.mission_state in (EXPLORING, DONE):
-            return True
-        return enough and not self._awaited
 
     def _add_odometry(self, state: VehicleState) -> Handled:
         restarts = self.gate.buffer.restarts
@@ -213,7 +207,7 @@ class Session:
         return Handled(note=Note("odometry_set_back", "odometry was set back: starting anew"))
 
     def _place(self, now: Moment) -> Handled:
-        """Make samples of the pings that can be placed by now."""
+        """Place the pings that can be by now; what counts as accepted by that."""
         with self._lock:
             samples = self.acceptance.add(self.gate.take(now), now.ros_ns)
         return Handled(samples) if len(samples) else NOTHING
@@ -223,9 +217,8 @@ class Session:
         if state not in STATES:
             text = f"mission/state: expected one of {', '.join(STATES)}, got '{shown(state)}'"
             return Handled(note=Note("unknown_state", text))
-        previous, self.mission_state = self.mission_state, state
-        self._awaited = True
-        self._anew = self._anew and state not in (PILOT, DONE)
+        previous = self.pilot.state
+        self.pilot.follow(state)
         if state == DONE and previous != DONE:
             handled = self._place(now)
             self.gate.finish()
@@ -239,11 +232,11 @@ class Session:
             self.status.finished = False
         return NOTHING
 
-    def _ask_for_reset(self) -> None:
+    def _ask_for_reset(self, now: Moment) -> None:
         with self._lock:
-            self._resetting, self._finishing = True, False
-            self.backlog.clear()
+            self.chronicle.resetting, self._finishing = True, False
             self.acceptance.forget()
+            self.keeping.reset(now.ros_ns)
             self.gate.renumber()
         self.gate.reopen(AFTER_MISSION)
-        self._anew = self.mission_state != PILOT
+        self.pilot.reset()

@@ -52,6 +52,20 @@ class Track:
             square = np.floor((position - self._lower) / self._square).astype(int)
             self._visited.setdefault(tuple(square.tolist()), places[-1])
 
+    def memento(self) -> dict[str, object]:
+        """What ``restore`` takes, as plain values."""
+        visited = [[*square, *place] for square, place in self._visited.items()]
+        return {"newest": list(self._newest), "visited": visited, "length": self.length}
+
+    def restore(self, newest: list[list[float]], visited: list[list[float]], length: float) -> None:
+        """Go on from a track of the same workspace."""
+        for time_s, x, y in newest:
+            self._newest.append((time_s, x, y))
+        for row, column, *place in visited:
+            time_s, x, y = place
+            self._visited[int(row), int(column)] = time_s, x, y
+        self.length = float(length)
+
     def since(self, time_s: float) -> np.ndarray:
         """The newest places after a time in s, newest last [K, 2]."""
         later = [place[1:] for place in self._newest if place[0] > time_s]

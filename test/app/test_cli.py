@@ -68,7 +68,8 @@ def options_of(command) -> dict[str, argparse.Action]:
 PROMISED = (
     "--terrain --elevation-range --preparation --kernel --method --planner "
     "--planner-without-noise --pilot --policy --seed --max-samples --sonar-rate --num-inducing "
-    "--batch-size --batch-period --resolution --threads --device --output"
+    "--batch-size --batch-period --resolution --threads --device --output --neighbour-kernel "
+    "--training-rate --screening --false-echo"
 )
 
 
@@ -128,7 +129,9 @@ def test_options_make_the_mission_s_settings(monkeypatch, tmp_path):
     default, changed = (settings for _, settings, _ in taken)
     assert default == MissionSettings()
     model = ModelSettings("ovc", SparseOptions(kernel="rbf", num_inducing=40), threads=2)
-    mission = MissionSettings("random", "lawnmower", "deployed", 7, 900, 2.0, False, model=model)
+    mission = MissionSettings(
+        "random", "lawnmower", "deployed", 7, 900, 2.0, model=model, planner_noise=False
+    )
     assert changed == replace(mission, sonar=replace(mission.sonar, rate=2.5))
     assert [str(folder) for _, _, folder in taken] == [
         "runs/seamounts-poam-0", "runs/seamounts-ovc-7",
@@ -204,5 +207,5 @@ def test_ctrl_c_while_a_command_loads_is_one_line_and_status_130(module, ros_env
 def test_settings_of_a_mission_all_have_a_row():
     """So that a new one becomes an option, a sweep's key and a line of config.yaml by itself."""
     declared = {row.name for row in rows(MissionSettings)}
-    parts = {"workspace", "model", "sonar", "batches", "planner_options"}
+    parts = {"workspace", "model", "sonar", "batches", "planner_options", "screening"}
     assert vars(MissionSettings()).keys() - declared == parts

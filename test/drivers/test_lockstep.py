@@ -12,6 +12,7 @@ pytest.importorskip("matplotlib", reason="the built-in real terrain comes with m
 from matplotlib.image import imread
 from toy import Toy, ToyOptions
 
+from poam_ros.clock import SECOND
 from poam_ros.drivers.lockstep import LockstepMission
 from poam_ros.drivers.mission_settings import MISSION_PILOTS, RANDOM_SAMPLES, MissionSettings
 from poam_ros.drivers.missions import run_mission
@@ -208,7 +209,7 @@ def test_a_sonar_that_hears_nothing_ends_in_words(policy, tmp_path):
 @pytest.mark.parametrize("policy", ["paper", "deployed"])
 def test_a_model_that_fails_is_no_fault_of_the_sonar(policy, tmp_path, monkeypatch):
     class Failing(Toy):
-        def update(self, new):
+        def update(self, new, enough=None):
             raise CholeskyError("indefinite up to 1e-2")
 
     monkeypatch.setitem(MODELS, "failing", Model(Failing, ToyOptions))
@@ -227,3 +228,17 @@ def test_as_deployed_batches_close_by_number_and_the_planner_has_the_map(tmp_pat
     assert set(batches[:-1]) == {20} and len(batches) > 10
     again = run_mission(load_terrain("jacksboro"), settings, tmp_path)
     assert [r.metrics for r in again] == [r.metrics for r in records]
+
+
+def test_training_between_batches_goes_by_mission_time(tmp_path):
+    """So many steps a second of travel, whatever the machine: the same mission again."""
+    settings = MissionSettings(max_samples=640, model=SMALL, training_rate=2.0)
+    runs = [LockstepMission(load_terrain("seamounts"), settings) for _ in range(2)]
+    one, other = ([record.metrics for record in run.epochs()] for run in runs)
+    assert one == other
+    status = runs[0].session.status
+    since_first = runs[0].simulation.time_ns / SECOND - runs[0].mapper.data.stamp_ns[0] / SECOND
+    assert 0 < status.trained <= 2.0 * since_first
+    without = LockstepMission(load_terrain("seamounts"), replace(settings, training_rate=0.0))
+    assert [record.metrics for record in without.epochs()] != one
+    assert without.session.status.trained == 0

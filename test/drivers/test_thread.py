@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
+from types import SimpleNamespace
 
 import pytest
 
 from poam_ros.clock import Moment
 from poam_ros.drivers.thread import SurveyThread
 from poam_ros.maps import UpdateReport
-from poam_ros.survey.events import Learned, Note, Trouble
+from poam_ros.survey.events import Learned, Note, Trained, Trouble
 
 LEARNED = Learned(UpdateReport({}), (0.0, 1.0))
 PATIENCE = 30.0  # s, for a machine that is busy with something else
@@ -21,6 +23,7 @@ class Session:
 
     def __init__(self) -> None:
         self.given: queue.SimpleQueue = queue.SimpleQueue()
+        self.spare = SimpleNamespace(rest=lambda now: math.inf)
 
     def due(self, now):
         return not self.given.empty()
@@ -85,6 +88,18 @@ def test_outlives_whoever_takes_it_and_goes_on_with_the_rest():
     assert taken.get(timeout=PATIENCE) is taken.get(timeout=PATIENCE) is LEARNED
     assert [trouble.note.reason for trouble in troubles] == ["RuntimeError"]
     assert thread.stop(PATIENCE)
+
+
+def test_spare_time_is_used_until_something_is_due(driven):
+    session, _, taken = driven
+    trained = Trained(UpdateReport({}, steps=1))
+    session.spare.use = lambda now: iter([trained])
+    session.spare.rest = lambda now: 0.0
+    assert taken.get(timeout=PATIENCE) is taken.get(timeout=PATIENCE) is trained
+    session.given.put([LEARNED])
+    while taken.get(timeout=PATIENCE) is not LEARNED:
+        pass
+    session.spare.rest = lambda now: math.inf
 
 
 def test_stops_in_the_middle_of_the_work():

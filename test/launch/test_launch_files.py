@@ -41,6 +41,7 @@ ROBOT = {
     "params_file": "",
     "namespace": "",
     "use_sim_time": "false",
+    "managed": "false",
 }
 
 
@@ -166,6 +167,13 @@ def test_a_robots_file_beats_its_defaults_and_may_name_the_workspace(tmp_path):
     assert parameters(commands["planner"])["planner"] == "path-entropy"
 
 
+def test_managed_nodes_are_brought_up_in_order():
+    commands = nodes("robot", managed="true", namespace="auv", workspace="0 12 -4 4.5")
+    assert set(commands) == {"mapper", "planner", "bring_up"}
+    assert commands["bring_up"][1:3] == ["mapper", "planner"]
+    assert all(parameters(commands[name])["managed"] for name in ("mapper", "planner"))
+
+
 @pytest.mark.parametrize(
     ("name", "given", "words"),
     [
@@ -202,3 +210,26 @@ def test_rviz_layout_asks_for_what_the_nodes_offer():
     assert {"plan", "goal_pose", "odom", "sonar/range"} <= set(by_name)
     maps = [d for d in manager["Displays"] if d["Class"] == "rviz_default_plugins/Map"]
     assert {display["Color Scheme"] for display in maps} == {"map"}
+
+
+@pytest.mark.parametrize(("given", "again"), [({}, False), ({"mission_dir": "kept"}, True)])
+def test_a_vehicles_node_that_dies_is_started_again_where_the_mission_is_kept(given, again):
+    description = load("robot")
+    from launch import LaunchContext
+    from launch.events.process import ProcessExited
+
+    context = LaunchContext()
+    context.launch_configurations.update({"workspace": "0 9 0 9", **given})
+    started = [e for entity in description.entities for e in entity.visit(context) or []]
+    assert len(started) == 2
+    for node in started:
+        died = ProcessExited(
+            action=node, name="n", cmd=[], cwd=None, env=None, pid=1, returncode=-9
+        )
+        handler = node._ExecuteLocal__on_exit
+        if again:
+            assert handler(died, context) is None
+        else:
+            with pytest.raises(RuntimeError, match="exit status -9"):
+                handler(died, context)
+        assert node._ExecuteLocal__respawn is again

@@ -211,7 +211,7 @@ def test_parameters_place_the_pings_and_may_change(pair, eventually):
     changed = p.mapper.set_parameters([Parameter(n, value=value) for n, value in new.items()])
     assert all(result.successful for result in changed)
     assert p.gate.settings.range_time_offset == 0.0
-    assert (p.session.backlog.policy.batch_size, p.session.pilot_samples) == (7, 9)
+    assert (p.session.backlog.policy.batch_size, p.session.pilot.samples) == (7, 9)
 
 
 def test_mission_from_pilot_to_done(pair, eventually, tmp_path, ros):
@@ -286,12 +286,12 @@ def fickle(monkeypatch):
     state.go.set()
 
     class Fickle(Toy):
-        def update(self, new):
+        def update(self, new, enough=None):
             state.busy.set()
             assert state.go.wait(60)
             if state.failures:
                 raise state.failures.pop(0)
-            return super().update(new)
+            return super().update(new, enough)
 
     monkeypatch.setitem(MODELS, "fickle", Model(Fickle, ToyOptions))
     yield state

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pathlib
 import re
 import subprocess
 import time
 
 import numpy as np
 import pytest
+import yaml
 
 pytest.importorskip("rclpy")
 
@@ -236,6 +238,7 @@ def test_diagnostics_say_how_the_mission_stands(ring, eventually):
         "refused_map_frame": "0",
         "refused_map_unreadable": "0",
         "refused_map_unusable": "0",
+        "disk": "ok",
     }
 
 
@@ -442,6 +445,26 @@ def test_without_a_period_each_goal_goes_out_once(guided, eventually):
     eventually(lambda: len(vehicle.goals) == 2)
     time.sleep(2.5)
     assert vehicle.goals == [[10, -5], [-10, -5]]
+
+
+@pytest.mark.parametrize("preset", ["nav2", "guided"])
+def test_presets_drive_such_a_vehicle_and_hold_it(guided, eventually, preset):
+    folder = pathlib.Path(__file__).resolve().parents[2] / "config" / "presets"
+    path = folder / f"{preset}.yaml"
+    values = yaml.safe_load(path.read_text())["/**/planner"]["ros__parameters"]
+    values.pop("goal_action", None)  # by topic: no registry has nav2_msgs
+    _, vehicle = guided(**values)
+    assert call(vehicle, eventually, "start").success
+    eventually(lambda: vehicle.goals and vehicle.goals[-1] == [-10, -5])
+    time.sleep(2.5)
+    # Every goal once for Nav2; again every second for GUIDED, which may have missed one.
+    assert (len(vehicle.goals) == 2) == (preset == "nav2")
+    before = len(vehicle.goals)
+    assert call(vehicle, eventually, "stop").success
+    eventually(lambda: vehicle.states[-1] == "waiting")
+    time.sleep(2.0)
+    assert before < len(vehicle.goals) <= before + 2  # one may have been under way
+    assert np.linalg.norm(np.subtract(vehicle.goals[-1], vehicle.place)) < 1e-6
 
 
 def test_silence_pauses_and_what_comes_back_resumes(guided, eventually):

@@ -8,7 +8,7 @@ import pytest
 from poam_ros.clock import SECOND, Moment
 from poam_ros.errors import CholeskyError
 from poam_ros.geometry import Extent, map_grid
-from poam_ros.maps import ElevationMap, Predicted, UpdateReport
+from poam_ros.maps import ElevationMap, Enough, Predicted, UpdateReport
 from poam_ros.samples import Samples
 from poam_ros.survey.batching import TimedBatches
 from poam_ros.survey.events import Tick
@@ -26,6 +26,8 @@ class Mapper:
     def __init__(self) -> None:
         self.failures: list[Exception] = []
         self.batches: list[int] = []
+        self.steps: list[int] = []  # of training between batches
+        self.enough: list[Enough | None] = []
         self.during = lambda: None
         self.extra_jitter = 0.0
         self.unpredictable = False
@@ -46,13 +48,20 @@ class Mapper:
     def z(self) -> np.ndarray:
         return self.data.z
 
-    def learn(self, batch: Samples) -> UpdateReport:
+    def learn(self, batch: Samples, enough: Enough | None = None) -> UpdateReport:
         self.batches.append(len(batch))
+        self.enough.append(enough)
         self.during()
         if self.failures:
             raise self.failures.pop(0)
         self.data = Samples.joined([self.data, batch])
         return UpdateReport({}, samples=len(self.data), batch=len(batch))
+
+    def train(self, steps: int) -> UpdateReport:
+        if self.failures:
+            raise self.failures.pop(0)
+        self.steps.append(steps)
+        return UpdateReport({}, steps=steps, samples=len(self.data))
 
     def predict(self, xy) -> Predicted:
         if self.unpredictable:

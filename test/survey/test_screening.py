@@ -189,6 +189,7 @@ def test_a_setting_out_of_range_is_refused():
         ScreeningSettings(echo_ratio=1.0)
 
 
+@pytest.mark.soak
 def test_a_recorded_lake():
     """Metzabok: 596 false echoes below 32 m in a lake of 29 m."""
     if not SOUNDINGS.is_file():

@@ -371,7 +371,7 @@ def test_new_settings_place_the_pings_that_wait(survey):
     policy = TimedBatches(batch_size=3)
     s.handle(SettingsChanged(GateSettings(range_time_offset=-0.5), policy, 7))
     s.handle(Tick())
-    assert s.session.backlog.policy is policy and s.session.pilot_samples == 7
+    assert s.session.backlog.policy is policy and s.session.pilot.samples == 7
     assert s.samples[-1].stamp_ns.tolist() == [s.now.ros_ns - SECOND // 2]
 
 

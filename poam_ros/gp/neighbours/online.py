@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...maps import UpdateReport
+from ...maps import Enough, UpdateReport
 from ..data import Dataset, Prediction
-from ..interface import ModelState
+from ..interface import ModelState, until
 from ..kernels.attentive import grid_points
 from .attentive import first_logits
 from .conditional import condition
@@ -65,7 +65,7 @@ class NeighbourGP:
         """Sites that searches for neighbours have looked at so far."""
         return self._store.looked_at
 
-    def update(self, new: Dataset) -> UpdateReport:
+    def update(self, new: Dataset, enough: Enough | None = None) -> UpdateReport:
         """Learn from new data. See ``OnlineModel``."""
         before, count, start = self._learned, len(self.data), perf_counter()
         generator = self._trainer.generator.get_state()
@@ -73,8 +73,7 @@ class NeighbourGP:
         try:
             self._store.append(_dataset(new.X, new.y, new.noise))
             stored = perf_counter()
-            steps = self._steps(first=count == 0)
-            loss = self._train(steps)
+            steps, loss = self._train(self._steps(first=count == 0), enough)
         except BaseException:
             self._learned, self._kernel = before, None
             self._trainer.generator.set_state(generator)
@@ -88,7 +87,7 @@ class NeighbourGP:
         before, generator = self._learned, self._trainer.generator.get_state()
         start = perf_counter()
         try:
-            loss = self._train(steps if len(self._store) else 0)
+            steps, loss = self._train(steps if len(self._store) else 0)
         except BaseException:
             self._learned, self._kernel = before, None
             self._trainer.generator.set_state(generator)
@@ -103,15 +102,15 @@ class NeighbourGP:
         return options.early_steps if early else options.update_steps
 
     @torch.no_grad()
-    def _train(self, steps: int) -> float:
-        """The mean loss of the steps; NaN without any."""
+    def _train(self, steps: int, enough: Enough | None = None) -> tuple[int, float]:
+        """The steps taken, and their mean loss; NaN without any."""
         losses = []
-        for _ in range(steps):
+        for _ in until(steps, enough):
             self._learned, loss, jitter = self._trainer.step(self._learned, self._store)
             self.extra_jitter = max(self.extra_jitter, jitter)
             losses.append(loss)
         self._kernel = None
-        return sum(losses) / len(losses) if losses else float("nan")
+        return len(losses), sum(losses) / len(losses) if losses else float("nan")
 
     def _report(self, seconds: Mapping[str, float], steps: int, loss: float) -> UpdateReport:
         return UpdateReport(

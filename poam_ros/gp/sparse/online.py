@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...maps import UpdateReport
+from ...maps import Enough, UpdateReport
 from ..data import Dataset, DataStore, Prediction
 from ..interface import ModelState
 from ..kernels.others import KERNELS
@@ -95,8 +95,9 @@ class OnlineSparseGP:
         """The kernel's lengthscale at X [N, D], [N]."""
         return {"lengthscale": self.model.kernel.lengthscale_at(X)}
 
-    def update(self, new: Dataset) -> UpdateReport:
-        """One epoch: choose Z, update q(u), then a few steps on the hyperparameters.
+    def update(self, new: Dataset, enough: Enough | None = None) -> UpdateReport:
+        """One epoch: choose Z, update q(u), then a few steps on the hyperparameters, until there
+        are ``enough``.
 
         Raises:
             ValueError: the data have noise of their own, and the method cannot take it.
@@ -111,7 +112,7 @@ class OnlineSparseGP:
         before = self.state()
         self.model.extra_jitter = 0.0
         try:
-            return self._update(new)
+            return self._update(new, enough)
         except BaseException:
             self.restore(before)
             raise
@@ -139,7 +140,7 @@ class OnlineSparseGP:
             {"variational": perf_counter() - trained, "training": trained - start}, losses
         )
 
-    def _update(self, new: Dataset) -> UpdateReport:
+    def _update(self, new: Dataset, enough: Enough | None) -> UpdateReport:
         start = perf_counter()
         self._store.append(new)
         with torch.no_grad():
@@ -150,14 +151,14 @@ class OnlineSparseGP:
         selected = perf_counter()
         if self.recipe.train_first:
             self.model.Z = chosen.Z
-            losses = self._m_step(self._context, self.options.steps)
+            losses = self._m_step(self._context, self.options.steps, enough)
             trained = perf_counter()
             self._e_step(self._context)
             parts = (selected - start, perf_counter() - trained, trained - selected)
         else:
             self._condition(Evidence(self.epoch, chosen, new, self.data))
             updated = perf_counter()
-            losses = self._m_step(self._context, self.options.steps)
+            losses = self._m_step(self._context, self.options.steps, enough)
             parts = (selected - start, updated - selected, perf_counter() - updated)
         return self._report(
             dict(zip(("inducing", "variational", "training"), parts, strict=True)), losses
@@ -179,13 +180,13 @@ class OnlineSparseGP:
             self.epoch, q = self.recipe.update(self.model, evidence)
         self.model.condition(self.epoch.Z, q)
 
-    def _m_step(self, context: Context, steps: int) -> list[float]:
+    def _m_step(self, context: Context, steps: int, enough: Enough | None = None) -> list[float]:
         """The M-step; returns the losses."""
         if self._learned is None:
             self._learned = Learned.of(self.model, self.recipe.learns, self.options.learning_rate)
         minibatch, generator = self.options.minibatch, self._generators["minibatches"]
         step = MStep(self.model, context, self.data, self._learned, minibatch, generator)
-        losses = self.recipe.train(step, self.recipe.objective, self._optimizer, steps)
+        losses = self.recipe.train(step, self.recipe.objective, self._optimizer, steps, enough)
         self._learned.hand_over(self.model)
         return losses
 

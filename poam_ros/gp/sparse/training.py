@@ -10,6 +10,8 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from ...errors import CholeskyError
+from ...maps import Enough
+from ..interface import until
 from ..linalg.factors import add_jitter
 from .bounds import OldData, PseudoData, marginal_likelihood_loss, online_elbo_loss
 from .mstep import MStep
@@ -21,7 +23,7 @@ from .weights import shrunk
 CONVERGED = 1e-5
 
 Objective = Callable[[MStep], Tensor]
-Train = Callable[[MStep, Objective, torch.optim.Optimizer, int], list[float]]
+Train = Callable[[MStep, Objective, torch.optim.Optimizer, int, "Enough | None"], list[float]]
 
 
 def minibatch_elbo(step: MStep) -> Tensor:
@@ -72,16 +74,20 @@ def marginal_likelihood(step: MStep) -> Tensor:
 
 
 def adam(
-    step: MStep, objective: Objective, optimizer: torch.optim.Optimizer, steps: int
+    step: MStep,
+    objective: Objective,
+    optimizer: torch.optim.Optimizer,
+    steps: int,
+    enough: Enough | None = None,
 ) -> list[float]:
-    """Some steps of Adam; returns the losses.
+    """Some steps of Adam, until there are ``enough``; returns the losses.
 
     Raises:
         CholeskyError: if a matrix is beyond repair.
     """
     optimizers = [o for o in (optimizer, step.learned.optimizer) if o is not None]
     losses = []
-    for _ in range(steps):
+    for _ in until(steps, enough):
         loss = objective(step)
         for each in optimizers:
             each.zero_grad(set_to_none=True)
@@ -93,9 +99,13 @@ def adam(
 
 
 def lbfgs(
-    step: MStep, objective: Objective, optimizer: torch.optim.Optimizer, steps: int
+    step: MStep,
+    objective: Objective,
+    optimizer: torch.optim.Optimizer,
+    steps: int,
+    enough: Enough | None = None,
 ) -> list[float]:
-    """L-BFGS-B until convergence; ``steps`` = 0 leaves everything as it is.
+    """L-BFGS-B until convergence, whatever is ``enough``; ``steps`` = 0 leaves everything as it is.
 
     Where a line search goes so far that a matrix breaks, the loss counts as infinite.
 

@@ -16,18 +16,18 @@ from std_msgs.msg import Float64, Float64MultiArray, String, UInt64
 from std_srvs.srv import Trigger
 
 from ...clock import SECOND, Moment
+from ...drivers.keeping import open_mission
 from ...drivers.thread import SurveyThread
+from ...errors import InputError
 from ...gp.models import MODELS
 from ...process import prepare
 from ...runs.results import Results
-from ...settings import instance
 from ...survey import events
-from ...survey.batching import TimedBatches
-from ...survey.opening import gate_settings, open_session
+from ...survey.opening import settings_changed
 from ...survey.refusals import Refusals
 from ...survey.session import Session
 from ...survey.water import level_fault
-from ..diagnostics import map_report, mapper_status
+from ..diagnostics import MapperView, map_report, mapper_status
 from ..map_topics import MapTopics
 from ..messages import bare_frame, read_odometry, read_range, write_report
 from ..parameters import MAPPER
@@ -39,7 +39,7 @@ from ..transforms import FrameChanger, Mounts
 
 # The model's thread and the callbacks share the interpreter. At Python's 5 ms a callback that
 # waits for its turn a few times takes longer than the sensors' period.
-SWITCH_INTERVAL_S = 5e-4
+SWITCH_INTERVAL_S, BACKWARDS = 5e-4, Duration(nanoseconds=-SECOND)
 
 
 class MapperNode(NodeShell):
@@ -64,12 +64,15 @@ class MapperNode(NodeShell):
         self._frames = FrameChanger(self, self.frame_id)
         self._mounts = Mounts(self._frames, values.base_frame, self.refusals.add)
         self.held.callback(self._frames.close)
-        self._results = Results(values.output)
+        Results(values.output)  # refuses a folder that cannot be written
         if not MODELS[values.method].bounded_time:
             self.get_logger().warning(
                 f"method {values.method}: an update's time has no bound; for comparisons only"
             )
-        self.session = open_session(vars(values))
+        self.session, leave = open_mission(vars(values))
+        self.held.callback(leave)
+        if samples := self.session.samples:
+            self.get_logger().info(f"going on after {samples} pings kept in {values.mission_dir}")
         self.topics = MapTopics(self, self.frame_id, self.session.grid)
         self._samples = self.create_publisher(UInt64, "map/samples", LATCHED)
         self._reports = self.create_publisher(Float64MultiArray, "map/report", KEPT)
@@ -79,6 +82,8 @@ class MapperNode(NodeShell):
     def activate(self) -> None:
         """Listen, and start the model's thread."""
         super().activate()
+        if "thread" in self.__dict__ and self.thread.alive:  # deactivated in a long update
+            raise InputError("the model is still busy with its last update: activate it later")
         self.thread = SurveyThread(self.session, self._now, self._take)
         self.held.callback(self.thread.stop)
         self._listen()
@@ -92,29 +97,24 @@ class MapperNode(NodeShell):
         session = self.__dict__.pop("session", None)  # none where it could not be made
         if session is not None and not session.status.finished:
             try:
-                self._wrote(self._results.keep_remains(session.map, session.everything()))
-            except OSError as error:
-                self.get_logger().error(
-                    f"output: cannot write to {self.values.output} ({error.strerror})"
-                )
+                results = self._results(session)
+                self._wrote(results, results.keep_remains(session.map, session.everything()))
+            except (OSError, InputError) as error:
+                self.get_logger().error(f"output: what there is cannot be written ({error})")
         super().cleanup()
 
     def changed(self, names: frozenset[str]) -> None:
-        """Batches close, and pings are placed, by the new values."""
-        values = vars(self.values)
-        batches = instance(TimedBatches, values)
-        self._hear(events.SettingsChanged(gate_settings(values), batches, values["pilot_samples"]))
+        """Batches close, pings are placed and the model is trained by the new values."""
+        self._hear(settings_changed(vars(self.values)))
 
     def _listen(self) -> None:
         self._sensors.listen("odom", Odometry, self._on_odometry)
         self._sensors.listen("sonar/range", Range, self._on_range)
         self.create_subscription(Float64, "water_level", self._on_level, SENSOR_READ)
         self._states = self.create_subscription(String, "mission/state", self._on_state, LATCHED)
-        backwards = JumpThreshold(
-            min_forward=None, min_backward=Duration(nanoseconds=-SECOND), on_clock_change=False
-        )
         jump = self.get_clock().create_jump_callback(
-            backwards, post_callback=self._on_time_set_back
+            JumpThreshold(min_forward=None, min_backward=BACKWARDS, on_clock_change=False),
+            post_callback=self._on_time_set_back,
         )
         self.held.callback(jump.unregister)
         self.create_service(Trigger, "~/reset", self._on_reset)
@@ -175,9 +175,11 @@ class MapperNode(NodeShell):
             awaited = self.count_publishers(self._states.topic_name) > 0
             self._hear(events.StatesAwaited(awaited))
         self._hear(events.Tick())
-        lost, bounds = (self._sensors.lost, self._sensors.lost_lately), self.topics.bounds
-        status = mapper_status(self.session, self._now(), self.thread.alive, *lost, bounds)
-        self.report(*status)
+        if failing := self.session.keeping.failing:
+            self._faults.add("disk", f"nothing is kept at present: {failing}")
+        lost = self._sensors.lost, self._sensors.lost_lately
+        view = (self.session, self._now(), self.thread.alive, *lost, self.topics.bounds)
+        self.report(*mapper_status(MapperView(*view)))
         self._sensors.lost_lately = 0
 
     def _publish_samples(self) -> None:
@@ -202,7 +204,7 @@ class MapperNode(NodeShell):
                     if len(accepted):
                         self._publish_samples()
                     self.topics.publish_held(held, self.now_ns)
-                case events.Learned():
+                case events.Learned() | events.Trained():
                     pass
         except Exception:
             if self.context.ok():
@@ -219,12 +221,17 @@ class MapperNode(NodeShell):
                 self.get_logger().error("the mission is done, and there is no map: too few pings")
             return
         self.get_logger().info(f"the mission is done: {len(finished.samples)} samples in the map")
-        self._wrote(self._results.keep(finished.map, finished.samples))
+        results = self._results(self.session)
+        self._wrote(results, results.keep(finished.map, finished.samples))
         self._reports.publish(write_report(replace(map_report(self._last), finished=True)))
 
-    def _wrote(self, names: list[str]) -> None:
+    def _results(self, session: Session) -> Results:
+        """The folder of the results: the one given or, without one, the mission's."""
+        return Results(self.values.output or str(session.keeping.folder or ""))
+
+    def _wrote(self, results: Results, names: list[str]) -> None:
         if names:
-            self.get_logger().info(f"wrote {' and '.join(names)} in {self.values.output}")
+            self.get_logger().info(f"wrote {' and '.join(names)} in {results.folder}")
 
 
 def main(args: Sequence[str] | None = None) -> int:

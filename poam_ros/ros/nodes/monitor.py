@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 import time
@@ -138,7 +139,8 @@ class MonitorNode(NodeShell):
                 self.progress.problems[node] = status.message
             if node == "simulator":
                 values = {item.key: item.value for item in status.values}
-                self.progress.speed = float(values.get("achieved_speed", "nan"))
+                with contextlib.suppress(ValueError):  # whoever else uses this name
+                    self.progress.speed = float(values.get("achieved_speed", "nan"))
 
     def _ask_parameters(self, node: str) -> None:
         """Ask a node for everything it was given, for config.yaml, until it answers.

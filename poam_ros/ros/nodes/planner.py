@@ -18,7 +18,7 @@ from std_msgs.msg import UInt64
 from std_srvs.srv import Trigger
 
 from ...clock import SECOND
-from ...errors import InputError
+from ...errors import InputError, shown
 from ...geometry import Extent, is_place
 from ...maps import ElevationMap
 from ...planning.area_settings import AreaSettings
@@ -27,6 +27,7 @@ from ...planning.planners import PLANNERS
 from ...planning.views import GridView
 from ...settings import instance
 from ...survey.mission import Mission
+from ...survey.mission_memory import MemorySettings, MissionMemory
 from ...survey.states import DONE, PAUSED
 from ...survey.watchdog import MAP, SONAR, Watchdog, WatchSettings
 from .. import clouds, messages, qos
@@ -79,6 +80,10 @@ class PlannerNode(NodeShell):
             autostart=p.autostart,
             on_done=p.on_done,
         )
+        self._memory = MissionMemory(instance(MemorySettings, vars(p)))
+        self.held.callback(self._memory.close)
+        if found := self._memory.take_up(self.mission):
+            self.get_logger().warning(found)
         self.watchdog = Watchdog(instance(WatchSettings, vars(p)), areas)
         self.latest_map: ElevationMap | None = None
         self._frames = FrameChanger(self, p.frame_id)
@@ -152,7 +157,7 @@ class PlannerNode(NodeShell):
     def _on_map(self, message: PointCloud2) -> None:
         frame, expected = messages.bare_frame(message.header.frame_id), self.values.frame_id
         if frame != expected:
-            self.refusals.add("map_frame", f"map/points: expected {expected}, got {frame}")
+            self.refusals.add("map_frame", f"map/points: expected {expected}, got '{shown(frame)}'")
             return
         try:
             self.latest_map = clouds.read_map_cloud(message)
@@ -195,7 +200,10 @@ class PlannerNode(NodeShell):
 
     def _announce(self) -> None:
         if self.active:
+            self._memory.keep(self.mission, time.monotonic())
             self._topics.announce()
+            if self._memory.failing:
+                self.refusals.add("disk", self._memory.failing)
 
     def _answer(
         self, service: str, _: Trigger.Request, response: Trigger.Response
@@ -225,7 +233,9 @@ class PlannerNode(NodeShell):
         values = mission.facts()
         for reason in ODOMETRY_REFUSALS + MAP_REFUSALS:
             values[f"refused_{reason}"] = self.refusals.counts[reason]
-        level = DiagnosticStatus.WARN if silent and mission.state != DONE else DiagnosticStatus.OK
+        values["disk"] = self._memory.failing or "ok"
+        wrong = (silent and mission.state != DONE) or self._memory.failing
+        level = DiagnosticStatus.WARN if wrong else DiagnosticStatus.OK
         self.report(level, text, values)
 
 

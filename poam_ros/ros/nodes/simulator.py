@@ -14,7 +14,7 @@ from rcl_interfaces.msg import SetParametersResult
 from std_srvs.srv import Trigger
 
 from ...clock import SECOND
-from ...errors import InputError
+from ...errors import InputError, shown
 from ...geometry import Extent
 from ...planning.pilots import start_pose
 from ...settings import instance
@@ -163,7 +163,7 @@ class SimulatorNode(NodeShell):
         stamp_ns = messages.stamp_to_ns(message.header.stamp)
         age = (self.now_ns - stamp_ns) / SECOND if stamp_ns else 0.0  # no stamp: now
         if frame != p.frame_id:
-            text = f"goal refused: expected frame {p.frame_id!r}, got {frame!r}"
+            text = f"goal refused: expected frame {p.frame_id!r}, got '{shown(frame)}'"
             self.refusals.add("frame", text)
         elif not np.all(np.isfinite(goal)):
             text = f"goal refused: expected finite x and y, got {goal.tolist()}"

@@ -1,5 +1,7 @@
 """The nearest-neighbour model as a map model: learning, state, rollback, constant work."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from problems import scattered
@@ -56,6 +58,15 @@ def test_a_report_says_what_was_done():
     assert len(model.data) == 55
     assert report.noise_std > 0
     assert report.support == len(model.support) == 0
+
+
+def test_an_update_that_has_enough_is_one_of_so_many_steps():
+    early, short = built(), built(options=replace(SHORT, first_steps=4, early_steps=2))
+    for count, steps, seed in ((50, 4, 1), (9, 2, 2)):
+        report = early.update(ground(count, seed), lambda taken, steps=steps: taken >= steps)
+        short.update(ground(count, seed))
+        assert report.steps == steps
+    same(early, short)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 10, 23, 24, 25])

@@ -76,6 +76,17 @@ def test_training_without_data_learns_and_keeps_data_and_counts(method):
     assert torch.equal(online.model.q.root, root) != follows
 
 
+@pytest.mark.parametrize("method", [m for m in METHODS if METHODS[m].train == "adam"])
+def test_an_update_that_has_enough_is_one_of_so_many_steps(method):
+    early, short = (make_online(24, method=method, steps=s, minibatch=32) for s in (9, 3))
+    for seed in (0, 1):
+        assert early.update(scattered(40, seed), lambda taken: taken >= 3).steps == 3
+        short.update(scattered(40, seed))
+    assert torch.equal(early.predict(XS).mean, short.predict(XS).mean)
+    assert early.update(scattered(5, 2), lambda taken: True).steps == 0
+    assert len(early.data) == 85
+
+
 @pytest.mark.parametrize("method", ["sgpr", "gpr"])
 def test_after_training_q_is_the_optimal_one_of_the_hyperparameters(method):
     online = make_online(24, method=method, steps=2, noise=0.5)

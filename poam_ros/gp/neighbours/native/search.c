@@ -16,6 +16,7 @@
 #define BINS 128     /* of squared distances: about as many as are wanted of them */
 #define WARMED 3     /* cells about a query that are asked for before its turn */
 #define LINE 64      /* bytes of a cache line */
+#define CACHED 4096  /* so many buckets are in a near cache anyway */
 #define INLINE static inline __attribute__((always_inline))
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
 #define CLONED __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -340,7 +341,7 @@ INLINE void deal(const Candidate *sorted, int64_t count, int64_t k, int64_t *cho
         chosen[dealt++] = -1;
 }
 
-/* Ask for what a query is going to look at: at 100,000 sites most of it is not in a near cache. */
+/* Ask for what a query is going to look at: of many sites most of it is not in a near cache. */
 INLINE void warm(const Grid *grid, const int32_t *head, int64_t cells, const double *x)
 {
     const int64_t column = cell_of(cells, x[0]), row = cell_of(cells, x[1]);
@@ -366,7 +367,7 @@ CLONED void search_spread(Grid *grid, const double *x, const double *beyond, int
     const double scale = (double)((int64_t)1 << 2 * level) * 0x1p-32;
     const int64_t cells = cells_at(grid, level);
     for (int64_t i = 0; i < n; i++) {
-        if (i + 1 < n)
+        if (i + 1 < n && grid->used > CACHED)
             warm(grid, head, cells, x + 2 * (i + 1));
         Query query = {x[2 * i], x[2 * i + 1], start, share, scale, part, cells,
                        head, beyond ? beyond[i] : -1.0, 0, 1.0 / 0.0, found};

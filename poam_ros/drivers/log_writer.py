@@ -1,0 +1,249 @@
+"""The thread that brings a survey to the disk, beside the callbacks and the model's thread."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..clock import Moment
+from ..samples import Samples
+from ..survey.checkpoint import write_checkpoint
+from ..survey.log import TRAIN, Step
+from ..survey.mission_folder import MissionFolder
+
+if TYPE_CHECKING:
+    from ..mapping import BathymetricMapper
+
+GATHER_S = 0.1  # what comes within it is one transaction
+RETRY_S = 5.0  # after a failure of the disk
+WAIT_S = 5.0  # of the model for the disk, once a checkpoint
+SHARE = 0.05  # of the time, at most, goes into checkpoints
+LIMIT = 10_000  # pings that wait for the disk before more are refused
+PATIENCE = 100_000  # pings and steps that wait while the disk fails, before they are given up
+GAVE_UP = "the disk failed for too long: the log ended then, and begins again with a reset"
+
+
+@dataclass
+class Mark:
+    """A place in the record; ``steps``: how many the log of ``folder`` holds there."""
+
+    steady_s: float
+    reached: threading.Event = field(default_factory=threading.Event)
+    folder: Path | None = None
+    steps: int = 0
+
+
+class _Reset(NamedTuple):
+    stamp_ns: int
+
+
+class _Forget(NamedTuple):
+    steps: int
+
+
+@dataclass
+class _Taken:
+    """Pings that were accepted; ``counts``: whether they may be returned."""
+
+    samples: Samples
+    counts: bool = False
+
+
+_Entry = _Taken | Step | Mark | _Reset | _Forget
+
+
+class LogWriter:
+    """Keeps a survey in a mission's folder: see ``survey.keeping.Keeping``.
+
+    While the disk fails, pings count without it; what should be there is tried again.
+
+    Args:
+        folder: this owns it.
+        steps: how many its log holds.
+        period: s between two checkpoints, at least.
+    """
+
+    def __init__(self, folder: MissionFolder, steps: int, period: float) -> None:
+        self.failing, self.lost = "", 0
+        self._folder, self._steps, self._period = folder, steps, period
+        self._changed = threading.Condition()
+        self._queue: list[_Entry] = []
+        self._unreturned: deque[_Taken] = deque()
+        self._waiting = 0  # pings of these
+        self._unwritten = 0  # pings in the queue, or on the way to the disk
+        self._closing = self._hurried = self._gap = False
+        self._next_checkpoint = -float("inf")
+        self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Pings that were taken and not returned yet."""
+        return self._waiting
+
+    @property
+    def folder(self) -> Path:
+        """See ``Keeping``."""
+        return self._folder.current
+
+    @property
+    def full(self) -> bool:
+        """Whether the disk does not come after the pings."""
+        return self._unwritten >= LIMIT and not self.failing
+
+    def keep(self, samples: Samples) -> Samples:
+        """Take accepted samples; returns those that are on the disk by now, in order."""
+        with self._changed:
+            if len(samples):
+                taken = _Taken(samples)
+                self._queue.append(taken)
+                self._unreturned.append(taken)
+                self._waiting += len(samples)
+                self._unwritten += len(samples)
+                self._changed.notify_all()
+            kept = []
+            while self._unreturned and self._unreturned[0].counts:
+                kept.append(self._unreturned.popleft().samples)
+            self._waiting -= sum(map(len, kept))
+        return Samples.joined(kept)
+
+    def rest(self) -> Samples:
+        """Those that are not."""
+        with self._changed:
+            return Samples.joined([taken.samples for taken in self._unreturned])
+
+    def record(self, step: Step) -> None:
+        """Write what the model did; slices of training that are alike are one row."""
+        with self._changed:
+            last = self._queue[-1] if self._queue else None
+            alike = isinstance(last, Step) and replace(last, times=step.times) == step
+            if step.kind == TRAIN and alike:
+                self._queue[-1] = replace(last, times=last.times + step.times)
+            else:
+                self._queue.append(step)
+            self._changed.notify_all()
+
+    def reset(self, stamp_ns: int) -> None:
+        """Go on in a new folder; what waits is written into the old one, and not returned."""
+        with self._changed:
+            self._queue.append(_Reset(stamp_ns))
+            self._unreturned.clear()
+            self._waiting = 0
+            self._changed.notify_all()
+
+    def forget(self, steps: int) -> None:
+        """Only so many steps of the log could be repeated: the others are taken out of it."""
+        with self._changed:
+            self._queue.append(_Forget(steps))
+            self._changed.notify_all()
+
+    def mark(self, now: Moment) -> Mark | None:
+        """The place that the record has come to; None while no checkpoint is due."""
+        if self.failing or now.steady_s < self._next_checkpoint:
+            return None
+        mark = Mark(now.steady_s)
+        with self._changed:
+            self._queue.append(mark)
+            self._hurried = True
+            self._changed.notify_all()
+        return mark
+
+    def checkpoint(self, mark: Mark, mapper: BathymetricMapper) -> str:
+        """Keep the model's state once all before the mark is in the log; else in words why not."""
+        if not mark.reached.wait(WAIT_S) or mark.folder is None:
+            return self.failing or "the disk is slow: no checkpoint"
+        start = perf_counter()
+        try:
+            write_checkpoint(mark.folder, mapper, mark.steps)
+        except OSError as error:
+            return f"no checkpoint in {mark.folder} ({error.strerror})"
+        finally:
+            rest = max(self._period, (perf_counter() - start) / SHARE)
+            self._next_checkpoint = mark.steady_s + rest
+        return ""
+
+    def close(self, timeout: float = 10.0) -> bool:
+        """Write what is left, and leave the folder; whether that was done in time (s)."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join(timeout)
+        done = not self._thread.is_alive()
+        if done:
+            self._folder.close()
+        return done and not self.failing
+
+    def _run(self) -> None:
+        entries: deque[_Entry] = deque()
+        retry_at = 0.0
+        while not (self._closing and (self.failing or not (entries or self._queue))):
+            with self._changed:
+                waits = RETRY_S if entries else None
+                self._changed.wait_for(lambda: self._queue or self._closing, waits)
+                self._changed.wait_for(lambda: self._hurried or self._closing, GATHER_S)
+                entries.extend(self._queue)
+                self._queue.clear()
+                self._hurried = False
+            if self.failing and not self._closing and time.monotonic() < retry_at:
+                self._go_without(entries)
+                continue
+            try:
+                while entries:
+                    self._write(entries)
+                self.failing = GAVE_UP if self._gap else ""
+            except Exception as error:  # whatever it is, pings go on to count
+                self.failing = f"{self._folder.current}: {error}"
+                retry_at = time.monotonic() + RETRY_S
+                self._go_without(entries)
+
+    def _write(self, entries: deque[_Entry]) -> None:
+        """Write the first entries, those that go into one transaction, and remove them."""
+        first = entries[0]
+        if isinstance(first, (_Taken, Step)):
+            rows = list(takewhile(lambda entry: isinstance(entry, (_Taken, Step)), entries))
+            self._write_rows(rows)
+            for _ in rows[1:]:
+                entries.popleft()
+        elif isinstance(first, _Reset):
+            self._folder.reset(first.stamp_ns)
+            self._steps, self._gap = 0, False
+        elif isinstance(first, _Forget):
+            self._folder.log.forget(first.steps)
+            self._steps = first.steps
+        else:
+            if not self._gap:
+                first.folder, first.steps = self._folder.current, self._steps
+            first.reached.set()
+        entries.popleft()
+
+    def _write_rows(self, rows: list[_Entry]) -> None:
+        """Write pings and steps."""
+        taken = [row for row in rows if isinstance(row, _Taken)]
+        steps = [row for row in rows if isinstance(row, Step)]
+        pings = sum(len(t.samples) for t in taken)
+        if self._gap:  # a log with a hole in it would be worth nothing
+            self.lost += pings + len(steps)
+        else:
+            self._folder.log.append([t.samples for t in taken], steps, self._steps)
+            self._steps += len(steps)
+        for each in taken:
+            each.counts = True
+        with self._changed:
+            self._unwritten -= pings
+
+    def _go_without(self, entries: deque[_Entry]) -> None:
+        """The disk fails: pings count all the same, and what waits for it is bounded."""
+        for mark in [entry for entry in entries if isinstance(entry, Mark)]:
+            entries.remove(mark)
+            mark.reached.set()
+        for entry in entries:
+            if isinstance(entry, _Taken):
+                entry.counts = True
+        if self._unwritten + len(entries) > PATIENCE:
+            self._gap = True

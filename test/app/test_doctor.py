@@ -1,0 +1,105 @@
+"""`poam doctor`: numbers into words, and the exit status."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from poam_ros.app.cli import main
+from poam_ros.app.graph_findings import ERROR, OK, WARN, Heard, any_problem, graph_findings
+from poam_ros.app.machine import machine_findings, middleware_findings
+
+GOOD = {"received": "1000", "accepted": "990", "rejected": "10", "rejected nan": "10",
+        "lost odom": "0", "samples": "980", "cycle_p99_s": "0.4"}  # fmt: skip
+
+
+def mapper(level=OK, text="mapping", age=0.1, **values):
+    return Heard(level, text, {**GOOD, **values}, age)
+
+
+def words(**heard):
+    return [str(finding) for finding in graph_findings(heard)]
+
+
+def test_a_healthy_graph_is_said_to_be_one():
+    heard = {"mapper": mapper(), "planner": Heard(OK, "exploring", {"goals_timed_out": "0"}, 0.2)}
+    assert not any_problem(graph_findings(heard))
+    assert any("980 samples" in line for line in words(**heard))
+
+
+@pytest.mark.parametrize(
+    ("heard", "said"),
+    [
+        (mapper(WARN, "pings come, but no odometry"), "odom_topic"),
+        (mapper(ERROR, "CholeskyError: not positive"), "log of mapper"),
+        (mapper(**{"rejected no_odometry": "400"}), "range_time_offset"),
+        (mapper(**{"lost sonar/range": "200"}), "rmem_max"),
+        (mapper(age=None), "/clock"),
+    ],
+)
+def test_what_is_wrong_comes_with_what_to_do(heard, said):
+    found = [f for f in graph_findings({"mapper": heard}) if f.problem]
+    assert any(said in f.todo for f in found)
+
+
+def test_clocks_that_differ_between_nodes_are_a_problem():
+    heard = {"mapper": mapper(), "planner": Heard(OK, "pilot", {}, 3600.0)}
+    assert any("use_sim_time" in line for line in words(**heard) if line.startswith("PROBLEM"))
+    heard = {"mapper": mapper(age=1e9), "planner": Heard(OK, "pilot", {}, 1e9 + 1)}
+    assert not any_problem(graph_findings(heard))  # a simulation
+
+
+def test_somebody_else_s_odd_values_do_no_harm():
+    assert words(mapper=mapper(received="many", samples="\u00e4"))
+
+
+def test_a_disk_that_cannot_be_written_or_is_full(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    assert any(f.problem and "written" in f.what for f in machine_findings(tmp_path / "file" / "x"))
+    assert not any("written" in f.what for f in machine_findings(tmp_path / "new" / "folder"))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 2**20}))
+    assert any("1 MiB left" in f.what for f in machine_findings(tmp_path) if f.problem)
+    assert any("/dev/shm" in f.what for f in middleware_findings() if f.problem)
+
+
+def test_settings_of_the_environment_that_hurt(monkeypatch):
+    monkeypatch.setenv("POAM_NATIVE", "0")
+    monkeypatch.setenv("OMP_NUM_THREADS", "4096")
+    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "OFF")
+    found = [f.what for f in [*machine_findings(None), *middleware_findings()] if f.problem]
+    for name in ("POAM_NATIVE", "OMP_NUM_THREADS", "ROS_AUTOMATIC_DISCOVERY_RANGE"):
+        assert any(name in what for what in found)
+
+
+def test_without_ros_it_says_so(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
+    status = main(["doctor", "--mission-dir", str(tmp_path)])
+    out = capsys.readouterr().out
+    assert "rclpy" in out and status == ("PROBLEM" in out)
+    assert out.splitlines()[-1] == "healthy" or status == 1
+
+
+def test_a_wrong_number_is_one_line_and_status_2(capsys):
+    assert main(["doctor", "--seconds", "nan"]) == 2
+    assert "--seconds" in capsys.readouterr().err
+
+
+@pytest.mark.ros
+def test_it_hears_a_live_node(python, ros_env, capsys):
+    pytest.importorskip("rclpy")
+    node = subprocess.Popen(
+        [python, "-m", "poam_ros.ros.nodes.planner", "--ros-args", "-r", "__ns:=/boat"],
+        env=ros_env,
+    )
+    try:
+        for _ in range(10):
+            main(["doctor", "--seconds", "4"])
+            out = capsys.readouterr().out
+            if "boat/planner" in out:
+                break
+    finally:
+        node.terminate()
+        node.wait(30)
+    assert "boat/planner: waiting" in out or "boat/planner: no odometry" in out

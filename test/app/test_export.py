@@ -1,0 +1,93 @@
+"""`poam export`: the examples of its page run, a run's own place is used, what is wrong is said."""
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from poam_ros.app.cli import main
+from poam_ros.geometry import Extent, Grid
+from poam_ros.maps import ElevationMap
+from poam_ros.runs import folder as files
+from poam_ros.runs.exports.formats import FORMATS, settings_for
+
+PAGE = Path(__file__).parents[2] / "docs" / "export.md"
+LINES = re.findall(r"^poam export .*$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """A folder runs/lake, from where the commands of the page are given."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "runs" / "lake"
+    folder.mkdir(parents=True)
+    grid = Grid.cells(Extent(0, 30, 0, 20), 1.0)
+    mean = (-8.0 + 0.3 * grid.points[:, 0] - 0.1 * grid.points[:, 1]).reshape(grid.shape)
+    files.write_map(folder / "map.npz", ElevationMap(grid, mean, np.full_like(mean, 0.04)))
+    files.write_samples(folder / "samples.csv", grid.points[::7], mean.ravel()[::7])
+    files.write_config(folder / "config.yaml", {"seed": 1})
+    return folder
+
+
+def test_the_page_has_an_example_of_every_format():
+    assert {Path(shlex.split(line)[4]).suffix for line in LINES} == set(FORMATS)
+    page = PAGE.read_text(encoding="utf-8")
+    assert all(f"| `{ending}` |" in page for ending in FORMATS)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_examples_of_the_page_run(line, run, tmp_path, capsys):
+    words = shlex.split(line)
+    target = Path(words[4])
+    if "--origin" in words or target.suffix in (".tif", ".bag"):
+        pytest.importorskip("rasterio")
+    if target.suffix in (".png", ".html"):
+        pytest.importorskip("matplotlib")
+    assert main(words[1:]) == 0
+    said = capsys.readouterr().out.split()
+    assert said[-1] == str(target) and all((tmp_path / name).stat().st_size for name in said)
+
+
+def test_a_run_s_own_place_and_level_are_used(run):
+    """As mapped logs and planners record them, and as they are overruled."""
+    to = Path("lake.tif")
+    assert settings_for(run, to, {}).origin is None
+    config = {"origin": [60.0, 25.0], "heading": 12.0, "water_level": 1.5}
+    files.write_config(run / "config.yaml", config)
+    found = settings_for(run, to, {"depth": True})
+    assert (found.origin, found.heading, found.water_level) == ((60.0, 25.0), 12.0, 1.5)
+    found = settings_for(run, to, {"origin": (1.0, 2.0), "water_level": 0.0})
+    assert (found.origin, found.heading, found.water_level) == ((1.0, 2.0), 0.0, 0.0)
+    found = settings_for(run, Path("lake.yaml"), {})
+    assert (found.origin, found.heading, found.water_level) == (None, 0.0, 1.5)
+    nodes = {"planner": {"origin": [60.0, 25.0], "heading": 90.0}, "mapper": {"water_level": 2.0}}
+    files.write_config(run / "config.yaml", {"nodes": nodes})
+    found = settings_for(run, to, {})
+    assert (found.origin, found.heading, found.water_level) == ((60.0, 25.0), 90.0, 2.0)
+    for nothing in ([0.0, 0.0], [60.0], ["here", 1.0], "Helsinki", None):  # zeros: not set
+        nodes["planner"]["origin"] = nothing
+        files.write_config(run / "config.yaml", {"nodes": nodes})
+        assert settings_for(run, to, {}).origin is None
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--to", "lake.xyz"], "to: expected a file that ends with .tif, .bag"),
+        (["--to", "lake.bag"], "expected --origin LAT LON"),
+        (["--to", "lake.csv", "--heading", "30"], "heading: expected --origin LAT LON"),
+        (["--to", "lake.csv", "--origin", "91", "0"], "origin: expected a latitude"),
+        (["--to", "/proc/nothing/lake.csv"], "cannot write to /proc/nothing"),
+    ],
+)
+def test_wrong_input_is_one_line_and_status_2(options, words, run, capsys):
+    assert main(["export", str(run), *options]) == 2
+    error = capsys.readouterr().err
+    assert words in error and error.count("\n") == 1
+
+
+def test_a_folder_without_a_map_is_named(tmp_path, capsys):
+    assert main(["export", str(tmp_path), "--to", str(tmp_path / "map.csv")]) == 2
+    assert str(tmp_path / "map.npz") in capsys.readouterr().err

@@ -1,0 +1,64 @@
+"""A survey that is killed at random moments, and started again each time: nothing is lost.
+
+The same over real topics, fifty times: test/ros/test_killed_nodes.py.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from kept import rebuilt, rows
+
+KILLS = 3
+#: Stamps that go by while it is dead: more than it may have heard after it said the last.
+GAP = 1000
+
+
+def survey(folder, begin, end, python, ros_env, request, kill_after=None):
+    """One life: what it said others may rely on, and the last stamp that it heard."""
+    script = request.config.rootpath / "test" / "kept.py"
+    arguments = [python, str(script), str(folder), str(begin), str(end)]
+    life = subprocess.Popen(arguments, env=ros_env, stdout=subprocess.PIPE, text=True)
+    began = life.stdout.readline()  # it has opened the folder
+    assert began.startswith("began"), began
+    if kill_after is not None:
+        time.sleep(kill_after)
+        life.send_signal(signal.SIGKILL)
+    said, _ = life.communicate(timeout=300)
+    assert kill_after is not None or life.returncode == 0
+    counts = [int(began.split()[1])]
+    stamp = begin
+    for count, at in (line.split() for line in said.splitlines()):
+        counts, stamp = [*counts, int(count)], int(at)
+    return counts, stamp
+
+
+def test_killed_again_and_again_it_loses_no_ping_that_counted(tmp_path, python, ros_env, request):
+    seed = random.randrange(10**6)
+    draw = random.Random(seed)
+    told, stamp = [0], 0
+    for _ in range(KILLS):
+        counts, stamp = survey(
+            tmp_path, stamp, 10**6, python, ros_env, request, draw.uniform(0.05, 2.5)
+        )
+        assert counts[0] >= told[-1], (seed, "map/samples has fallen")
+        assert counts == sorted(counts), seed
+        told, stamp = counts, stamp + GAP
+        assert len(rows(tmp_path)) >= told[-1], seed
+    counts, stamp = survey(tmp_path, stamp, stamp + 120, python, ros_env, request)
+    assert counts[0] >= told[-1], seed
+    found = rows(tmp_path)
+    assert [row[0] for row in found] == list(range(len(found))), seed
+    assert len(found) == counts[-1] >= 120
+    assert (np.diff([row[1] for row in found]) > 0).all(), (seed, "a ping is there twice")
+    (whole, count), (alone, _) = rebuilt(tmp_path)
+    np.testing.assert_allclose(whole, alone, rtol=0, atol=1e-6, err_msg=str(seed))
+    assert count > 0

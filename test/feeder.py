@@ -1,0 +1,89 @@
+"""A vehicle made of publishers, for tests that feed a mapper many pings or bring it up and down."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray
+from heard import status_values
+from nav_msgs.msg import Odometry
+from rclpy.node import Node
+from sensor_msgs.msg import Range
+from std_msgs.msg import Float64MultiArray, String
+
+from poam_ros.clock import SECOND
+from poam_ros.ros.messages import read_report, write_odometry, write_range
+from poam_ros.ros.qos import KEPT, LATCHED, SENSOR_PUBLISH
+from poam_ros.survey.gate import RawPing
+from poam_ros.survey.odometry import VehicleState
+
+DEPTH = 100.0
+QUIET = 1.5  # s of wall time after which nothing that was sent is still on its way
+
+
+class Feeder(Node):
+    """Drives an endless curve of ``reach`` metres, 10 pings a second of stamped time.
+
+    Attributes:
+        reports: of every map.
+        status: the mapper's newest diagnostics.
+        sent, lost: pings; the transport is allowed to lose some, and a busy machine does.
+    """
+
+    def __init__(self, reach: float = 25.0):
+        super().__init__("feeder")
+        self._reach = reach
+        self._odom = self.create_publisher(Odometry, "odom", SENSOR_PUBLISH)
+        self._range = self.create_publisher(Range, "sonar/range", SENSOR_PUBLISH)
+        self._state = self.create_publisher(String, "mission/state", LATCHED)
+        self.create_subscription(Float64MultiArray, "map/report", self._keep_report, KEPT)
+        self.create_subscription(DiagnosticArray, "/diagnostics", self._keep_status, 10)
+        self.reports, self.status, self.sent, self.lost = [], {}, 0, 0
+        self._rng, self._when = np.random.default_rng(0), time.monotonic()
+
+    def connected(self):
+        return self._odom.get_subscription_count() and self._range.get_subscription_count()
+
+    def say(self, state):
+        self._state.publish(String(data=state))
+
+    def _keep_report(self, message):
+        self.reports.append(read_report(message))
+
+    def _keep_status(self, message):
+        self.status = status_values(message, "mapper") or self.status
+        if self.status and time.monotonic() - self._when > QUIET:
+            self.lost = self.sent - int(self.status["received"])
+
+    @property
+    def mapped(self):
+        """Pings in the latest map."""
+        return self.reports[-1].samples if self.reports else 0
+
+    def drive(self, count):
+        """So many pings, each between two states."""
+        if not self.sent:
+            self.locate(0)
+        for _ in range(count):
+            self.sent += 1
+            stamp = self.sent * SECOND // 10
+            self.locate(stamp)
+            self._range.publish(write_range(self._ping(stamp - SECOND // 20)))
+            time.sleep(0.001)
+        self._when = time.monotonic()
+
+    def locate(self, stamp):
+        """Where the vehicle is at a stamp."""
+        self._odom.publish(write_odometry(VehicleState(stamp, (*self._place(stamp), DEPTH))))
+
+    def _place(self, stamp):
+        s = stamp / SECOND
+        x, y = math.sin(0.0213 * s * 60 / self._reach), math.sin(0.01319 * s * 60 / self._reach)
+        return self._reach * x, self._reach * y
+
+    def _ping(self, stamp):
+        x, y = self._place(stamp)
+        ground = 20 + 8 * math.sin(x / 9) * math.cos(y / 7) + 3 * math.sin(x * y / 90)
+        return RawPing(stamp, DEPTH - ground + self._rng.normal(0, 0.2), 1.0, 1000.0)

@@ -1,0 +1,140 @@
+"""A survey that is kept in a folder, and one that a process of its own runs until it is killed."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+
+from poam_ros.clock import SECOND, Moment
+from poam_ros.drivers.keeping import open_mission
+from poam_ros.drivers.thread import SurveyThread
+from poam_ros.ros.parameters import MAPPER
+from poam_ros.survey.events import MissionState, Tick
+from poam_ros.survey.gate import RawPing
+from poam_ros.survey.odometry import VehicleState
+
+SMALL = {
+    "method": "nngp", "hidden": 8, "lattice": 8, "first_steps": 20, "left_out": 16,
+    "resolution": 6.0, "batch_size": 20, "batch_period": 3600.0, "pilot_samples": 40,
+    "checkpoint_period": 0.1,
+}  # fmt: skip
+POAM = {"method": "poam", "num_inducing": 40, "steps": 2, "minibatch": 32}
+DEPTH = 100.0
+
+
+def settings(folder, **changed):
+    """All settings of a mapper, as its parameters have them."""
+    defaults = {row.name: row.default for row in MAPPER}
+    return {**defaults, **SMALL, "mission_dir": str(folder), **changed}
+
+
+class Kept:
+    """A session in a folder, fed by hand: 10 Hz odometry, a ping with each; its model's turn comes
+    when ``work`` is called."""
+
+    def __init__(self, folder, begin=0, **changed):
+        self.session, self.close = open_mission(settings(folder, **changed))
+        self.stamp = begin
+        self.outcomes = []
+
+    @property
+    def now(self):
+        return Moment(self.stamp * SECOND // 10, time.monotonic())
+
+    def place(self, stamp):
+        s = stamp / 10
+        return 25 * np.sin(0.7 * s), 25 * np.sin(0.43 * s + 0.4), DEPTH
+
+    def ping(self):
+        """Odometry and a ping at the next stamp; the ground is rough."""
+        self.stamp += 1
+        ns, (x, y, z) = self.stamp * SECOND // 10, self.place(self.stamp)
+        ground = 20 + 10 * np.sin(x / 8) * np.cos(y / 6) + np.sin(self.stamp**2 % 97)
+        self.session.handle(VehicleState(ns, (x, y, z)), self.now)
+        self.session.handle(RawPing(ns, z - ground, 1.0, 1000.0), self.now)
+        self.session.handle(Tick(), self.now)
+
+    def drive(self, pings):
+        for _ in range(pings):
+            self.ping()
+        self.settle()
+
+    def settle(self, timeout=20.0):
+        """Until every accepted ping is kept, and counts."""
+        end = time.monotonic() + timeout
+        while self.session.samples < self.session.gate.samples:
+            assert time.monotonic() < end, "nothing comes back from the disk"
+            time.sleep(0.01)
+            self.session.handle(Tick(), self.now)
+
+    def work(self):
+        while self.session.due(self.now):
+            self.outcomes += self.session.work(self.now)
+        return self
+
+    def mapped(self, steps=6, pings=20):
+        """A pilot survey and some batches, with training between them."""
+        self.drive(40)
+        self.work()
+        for step in range(steps):
+            self.drive(pings + step)
+            self.session.spare.train(2)
+            self.session.spare.train(2)
+            self.work()
+        return self
+
+    @property
+    def map(self):
+        at = np.random.default_rng(0).uniform(-30, 30, (200, 2))
+        predicted = self.session.mapper.predict(at)
+        return np.stack((predicted.mean, predicted.variance))
+
+
+def rows(folder, query="SELECT * FROM pings ORDER BY number"):
+    """What a log says, read by another connection."""
+    with closing(sqlite3.connect(Path(folder) / "pings.sqlite")) as db:
+        return db.execute(query).fetchall()
+
+
+def rebuilt(folder, **changed):
+    """The map of a folder's log alone, without its checkpoint, and the one it goes on with."""
+    maps = []
+    for _ in range(2):
+        again = Kept(folder, **changed).work()
+        maps.append((again.map, again.session.mapper.samples))
+        again.close()
+        (Path(folder) / "checkpoint.npz").unlink(missing_ok=True)
+    return maps
+
+
+def main(folder, begin, end):
+    """Survey in real time until the end or SIGKILL; says every count that others may rely on."""
+    kept = Kept(folder, begin=int(begin), training_duty=0.3)
+    session = kept.session
+    thread = SurveyThread(session, lambda: kept.now, lambda outcome: None)
+    thread.start()
+    session.handle(MissionState("exploring"), kept.now)
+    told = session.samples
+    sys.stdout.write(f"began {told}\n")
+    while kept.stamp < int(end):
+        kept.ping()
+        if session.samples != told:
+            told = session.samples
+            sys.stdout.write(f"{told} {kept.stamp}\n")
+            sys.stdout.flush()
+        time.sleep(0.003)
+    kept.settle()
+    while session.due(kept.now):
+        time.sleep(0.05)
+    assert thread.stop(60)
+    kept.close()
+    sys.stdout.write(f"{session.samples} {kept.stamp}\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,201 @@
+"""What nobody should send to a node, sent: messages, parameters, calls at the wrong time."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+pytest.importorskip("torch")
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from feeder import Feeder
+from geometry_msgs.msg import PoseStamped
+from nav_msgs.msg import Odometry
+from rcl_interfaces.srv import SetParameters
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from sensor_msgs.msg import PointCloud2, PointField, Range
+from std_msgs.msg import Float64MultiArray, String, UInt64
+from std_srvs.srv import Trigger
+
+from poam_ros.geometry import Grid
+from poam_ros.maps import ElevationMap
+from poam_ros.ros.clouds import write_map_cloud
+from poam_ros.ros.messages import write_odometry
+from poam_ros.ros.nodes.mapper import MapperNode
+from poam_ros.ros.nodes.monitor import MonitorNode
+from poam_ros.ros.nodes.planner import PlannerNode
+from poam_ros.ros.nodes.simulator import SimulatorNode
+from poam_ros.ros.parameters import NODES
+from poam_ros.ros.qos import GOAL, KEPT, LATCHED, SENSOR_PUBLISH
+from poam_ros.survey.odometry import VehicleState
+from poam_ros.survey.states import STATES
+
+pytestmark = pytest.mark.ros
+
+KINDS = {
+    "mapper": MapperNode, "planner": PlannerNode, "simulator": SimulatorNode,
+    "monitor": MonitorNode,
+}  # fmt: skip
+ODD_NUMBERS = (math.nan, math.inf, -math.inf, 0.0, -1.0, 1e308, 5e-324)
+ODD_TEXTS = ("", "map", "/map", "Ünterwasser", "\u6df1\u5ea6", "x" * 20_000, "a\n[FATAL] b")
+WRONG_VALUES = (
+    True, -1, 0, 2**62, -(2**62), math.nan, math.inf, -1e300, "", "\u6df1" * 3000, [], [True],
+    [1, 2], [math.nan] * 4, ["a"] * 4, [b"\x00"],
+)  # fmt: skip
+ROUNDS = 25
+
+
+def fill(message, rng):
+    """Odd values in every field, whatever the message."""
+    for name, kind in message.get_fields_and_field_types().items():
+        value = getattr(message, name)
+        if hasattr(value, "get_fields_and_field_types"):
+            fill(value, rng)
+        elif kind in ("double", "float"):
+            number = ODD_NUMBERS[rng.integers(len(ODD_NUMBERS))]
+            fits = kind == "double" or not 1e38 < abs(number) < math.inf
+            setattr(message, name, number if fits else 3e38)
+        elif kind == "string":
+            setattr(message, name, ODD_TEXTS[rng.integers(len(ODD_TEXTS))])
+        elif kind == "int32":
+            setattr(message, name, int(rng.choice([0, 1, -1, -(2**31), 2**31 - 1])))
+        elif kind in ("uint32", "uint8", "uint64"):
+            bits = int(kind[4:])
+            setattr(message, name, int(rng.choice([0, 1, 2**31 - 1])) % 2**bits)
+        elif kind == "double[36]":
+            setattr(message, name, rng.choice(ODD_NUMBERS, 36))
+    return message
+
+
+def odd_cloud(rng):
+    """A cloud whose header does not fit its data."""
+    cloud = fill(PointCloud2(), rng)
+    cloud.fields = [
+        PointField(name=n, offset=int(rng.choice([0, 4, 8, 2**31])), datatype=7, count=1)
+        for n in ("x", "y", "z", "variance")
+    ]
+    cloud.height, cloud.width = int(rng.integers(0, 3)), int(rng.integers(0, 5))
+    cloud.point_step, cloud.row_step = int(rng.choice([0, 12, 16])), int(rng.choice([0, 16, 64]))
+    cloud.data = rng.bytes(int(rng.choice([0, 1, 64, 500])))
+    cloud.header.frame_id = "map"
+    return cloud
+
+
+def odd_map(rng):
+    """A map as it should be, of odd numbers."""
+    rows, columns = rng.integers(1, 4, 2)
+    grid = Grid(rng.uniform(-40, 20) + np.arange(columns), np.sort(rng.uniform(-30, 30, rows)))
+    numbers = [*ODD_NUMBERS, 1.0, 2.0, 3.0]
+    values = [rng.choice(numbers, (rows, columns)) for _ in range(3)]
+    with np.errstate(over="ignore"):
+        drawn = ElevationMap(grid, *values[:2], {"lengthscale": values[2]}, stamp_ns=1)
+        return write_map_cloud(drawn, "map")
+
+
+class Stranger(Node):
+    """Sends what comes to mind."""
+
+    def __init__(self):
+        super().__init__("stranger")
+        self.topics = {
+            "odom": (Odometry, SENSOR_PUBLISH), "sonar/range": (Range, SENSOR_PUBLISH),
+            "mission/state": (String, LATCHED), "map/points": (PointCloud2, LATCHED),
+            "map/samples": (UInt64, LATCHED), "goal_pose": (PoseStamped, GOAL),
+            "map/report": (Float64MultiArray, KEPT), "terrain": (PointCloud2, LATCHED),
+        }  # fmt: skip
+        self.out = {t: self.create_publisher(k, t, q) for t, (k, q) in self.topics.items()}
+        self.diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
+        self.said = []
+        self.create_subscription(DiagnosticArray, "/diagnostics", self._hear, 10)
+
+    def _hear(self, message):
+        self.said += [status.name for status in message.status]
+
+    def talk(self, rng):
+        for topic, (kind, _) in self.topics.items():
+            cloud = (odd_cloud, odd_map)[rng.integers(2)]
+            self.out[topic].publish(cloud(rng) if kind is PointCloud2 else fill(kind(), rng))
+        place = tuple(rng.uniform(-30, 30, 3))
+        self.out["odom"].publish(write_odometry(VehicleState(rng.integers(2**60), place)))
+        self.out["mission/state"].publish(String(data=STATES[rng.integers(len(STATES))]))
+        values = [KeyValue(key="achieved_speed", value="fast")]
+        status = [DiagnosticStatus(name="simulator", message="x" * 1000, values=values)]
+        self.diagnostics.publish(DiagnosticArray(status=status))
+
+
+def alive(node, stranger, eventually):
+    """The node still says something of itself, or at least spins (the monitor says nothing)."""
+    turned = []
+    timer = node.create_timer(0.01, lambda: turned.append(True), clock=node.steady)
+    eventually(lambda: turned, what="the node spins no more")
+    timer.cancel()
+    if node.get_name() != "monitor":
+        stranger.said.clear()
+        eventually(lambda: node.get_name() in stranger.said, what="no diagnostics any more")
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_odd_messages_are_survived_and_said_in_short(name, ros, eventually, capfd):
+    node, stranger = ros(KINDS[name]), ros(Stranger)
+    rng = np.random.default_rng(0)
+    eventually(lambda: any(p.get_subscription_count() for p in stranger.out.values()))
+    for _ in range(ROUNDS):
+        stranger.talk(rng)
+    alive(node, stranger, eventually)
+    if name == "mapper":
+        gate = node.session.gate
+        eventually(lambda: gate.received > 0)
+        assert gate.received == gate.accepted + gate.pending + gate.rejected.total()
+    log = capfd.readouterr().err.splitlines()
+    assert len(log) < 200 and max(map(len, log), default=0) < 1000
+    assert not any(line.startswith("[FATAL]") for line in log)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_parameters_of_every_wrong_kind_are_refused_or_converted(name, ros, eventually):
+    node, stranger = ros(KINDS[name]), ros(Stranger)
+    before = {row.name: node.get_parameter(row.name).value for row in NODES[name]}
+    client = stranger.create_client(SetParameters, f"{name}/set_parameters")
+    eventually(client.service_is_ready)
+    for wrong in WRONG_VALUES:
+        parameters = [Parameter(row.name, value=wrong) for row in NODES[name]]
+        request = SetParameters.Request(parameters=[p.to_parameter_msg() for p in parameters])
+        future = client.call_async(request)
+        eventually(future.done, timeout=60)
+        for row, result in zip(NODES[name], future.result().results, strict=True):
+            if result.successful:  # a value that the table allows
+                row.convert(wrong)
+                before[row.name] = wrong
+            else:
+                assert result.reason and len(result.reason) < 10_000
+                value = node.get_parameter(row.name).value
+                assert (
+                    list(value) == list(before[row.name])
+                    if hasattr(value, "typecode")
+                    else value == before[row.name]
+                )
+    alive(node, stranger, eventually)
+
+
+def test_services_at_the_wrong_time(ros, eventually):
+    mapper, planner, vehicle = ros(MapperNode), ros(PlannerNode), ros(Feeder)
+    eventually(vehicle.connected)
+    names = ("mapper/reset", "planner/resume", "planner/pause", "planner/pause", "planner/resume")
+    clients = {name: vehicle.create_client(Trigger, name) for name in {*names}}
+    for step in range(3):
+        for name in names:
+            eventually(clients[name].service_is_ready)
+            future = clients[name].call_async(Trigger.Request())
+            eventually(future.done)
+            assert future.result().message
+        vehicle.drive(5)
+        vehicle.say(("done", "pilot", "nonsense")[step])
+    stranger = ros(Stranger)
+    alive(mapper, stranger, eventually)
+    alive(planner, stranger, eventually)
+    gate = mapper.session.gate
+    assert gate.received == gate.accepted + gate.pending + gate.rejected.total()

@@ -1,0 +1,84 @@
+"""A session's state as a level, a text and numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+
+from diagnostic_msgs.msg import DiagnosticStatus
+from survey.conftest import Survey
+
+from poam_ros.maps import ElevationMap
+from poam_ros.ros.diagnostics import MapperView, mapper_status
+from poam_ros.survey.events import MissionState
+
+OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
+
+
+def look(s, alive=True, lost=0):
+    session = s.session
+    bounds = {"mean": (1.0, 2.0)}
+    return mapper_status(MapperView(session, s.now, alive, Counter(odom=lost), lost, bounds))
+
+
+@pytest.fixture
+def mapped(monkeypatch):
+    """A survey with a map whose lengthscales are known."""
+    s = Survey(pilot_samples=10)
+
+    def draw(grid, stamp_ns):
+        flat = np.ones(grid.shape)
+        fields = {"lengthscale": flat * np.linspace(2, 7, grid.shape[1])}
+        return ElevationMap(grid, flat, flat, fields, samples=s.mapper.samples, stamp_ns=stamp_ns)
+
+    monkeypatch.setattr(s.mapper, "map", draw)
+    s.handle(MissionState("exploring"))
+    s.drive(30, distance=None)
+    s.work()
+    return s
+
+
+def test_numbers_of_a_running_survey(mapped):
+    mapped.ping(float("nan"))
+    mapped.wait(2.0)
+    level, text, values = look(mapped)
+    assert (level, text) == (OK, "mapping")
+    assert values["received"] == 31 and values["rejected nan"] == 1
+    assert (values["lengthscale_min"], values["lengthscale_max"]) == (2.0, 7.0)
+    assert values["map_age_s"] == pytest.approx(2.0)
+    assert 0 < values["cycle_p50_s"] <= values["cycle_p99_s"]
+    assert values["cycle_s"] > 0 and values["backlog"] == 0
+    assert values["map/mean at 100"] == 2.0
+
+
+def test_the_worst_is_said(mapped):
+    assert look(mapped, lost=3)[:2] == (WARN, "3 messages were lost on the way just now")
+    mapped.session.status.dropped["ValueError"] = 5
+    assert look(mapped, lost=3)[1].startswith("5 accepted pings")
+    mapped.session.status.failing = "CholeskyError: no"
+    assert look(mapped)[:2] == (ERROR, "CholeskyError: no")
+    assert look(mapped, alive=False)[1] == "the model's thread has ended"
+
+
+def test_updates_that_take_long_are_said(mapped):
+    for _ in range(100):
+        mapped.session.status.times.add(2.5)
+    assert look(mapped)[0] == WARN and "2.5 s" in look(mapped)[1]
+
+
+def test_a_model_that_cannot_keep_up_refuses_pings_and_says_so():
+    s = Survey(pilot_samples=10)
+    s.session.backlog.capacity = 25
+    s.drive(40)
+    gate = s.session.gate
+    assert len(s.session.backlog) == 25 and gate.rejected == {"overload": 15}
+    assert look(s)[0] == ERROR and "cannot keep up" in look(s)[1]
+    s.work()
+    s.drive(3)
+    assert gate.accepted == 28
+    assert look(s)[0] == WARN and "15 pings were refused" in look(s)[1]
+    assert gate.received == gate.accepted + gate.pending + gate.rejected.total()

@@ -1,0 +1,231 @@
+"""A mapper that is killed in the middle of a survey over real topics, and started again each time.
+
+``make soak`` kills it fifty times, the suite twice.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+pytest.importorskip("torch")
+
+from geometry_msgs.msg import PoseStamped
+from kept import SMALL, rebuilt, rows
+from nav_msgs.msg import Odometry
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from sensor_msgs.msg import Range
+from std_msgs.msg import String, UInt64
+from std_srvs.srv import Trigger
+
+from poam_ros.clock import SECOND
+from poam_ros.ros.messages import write_odometry, write_range
+from poam_ros.ros.nodes.mapper import MapperNode
+from poam_ros.ros.nodes.planner import PlannerNode
+from poam_ros.ros.nodes.simulator import SimulatorNode
+from poam_ros.ros.qos import LATCHED, SENSOR_PUBLISH
+from poam_ros.survey.gate import RawPing
+from poam_ros.survey.odometry import VehicleState
+
+pytestmark = pytest.mark.ros
+
+PINGS = int(os.environ.get("POAM_SOAK_KILL_PINGS", "2000"))
+KILLS = int(os.environ.get("POAM_SOAK_KILLS", "50"))
+DEPTH, RATE = 100.0, 80.0  # m, pings a second of wall time
+
+
+class Vehicle(Node):
+    """A vehicle that never stops: 10 Hz odometry and pings by its stamps, faster by the clock."""
+
+    def __init__(self):
+        super().__init__("vehicle")
+        self.odom = self.create_publisher(Odometry, "odom", SENSOR_PUBLISH)
+        self.range = self.create_publisher(Range, "sonar/range", SENSOR_PUBLISH)
+        self.state = self.create_publisher(String, "mission/state", LATCHED)
+        self.counts = []
+        self.create_subscription(UInt64, "map/samples", self._count, LATCHED)
+        self.stamp, self.stopped = 0, threading.Event()
+        self.state.publish(String(data="exploring"))
+        self.driver = threading.Thread(target=self._drive, daemon=True)
+        self.driver.start()
+
+    def _count(self, message):
+        self.counts.append(message.data)
+
+    def _drive(self):
+        while not self.stopped.wait(1 / RATE):
+            self.stamp += 1
+            ns, s = self.stamp * SECOND // 10, self.stamp / 10
+            x, y = 25 * math.sin(0.7 * s), 25 * math.sin(0.43 * s + 0.4)
+            distance = DEPTH - 20 - 10 * math.sin(x / 8) * math.cos(y / 6)
+            self.odom.publish(write_odometry(VehicleState(ns, (x, y, DEPTH))))
+            self.range.publish(write_range(RawPing(ns, distance, 1.0, 1000.0)))
+
+
+@pytest.fixture
+def life(python, ros_env, tmp_path):
+    """`life()`: a mapper of the same mission in a process of its own."""
+    values = {**SMALL, "mission_dir": str(tmp_path / "m"), "training_duty": 0.2}
+    given = [p for name, value in values.items() for p in ("-p", f"{name}:={value}")]
+    command = [python, "-m", "poam_ros.ros.nodes.mapper", "--ros-args", *given]
+    begun = []
+
+    def begin():
+        log = (tmp_path / "mapper.log").open("a")
+        begun.append(subprocess.Popen(command, env=ros_env, stdout=log, stderr=log))
+        return begun[-1]
+
+    yield begin
+    for process in begun:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def survive(kills, pings, life, vehicle, eventually, folder):
+    """Kill so often at random moments; then let it go on until there are so many pings."""
+    seed = random.randrange(10**6)
+    draw = random.Random(seed)
+    for _ in range(kills):
+        mapper, heard = life(), len(vehicle.counts)
+        if draw.random() < 0.8:  # else somewhere on its way up
+            eventually(lambda n=heard: len(vehicle.counts) > n, timeout=120, what="not up")
+        time.sleep(draw.uniform(0.0, 1.5))
+        mapper.send_signal(signal.SIGKILL)
+        mapper.wait(30)
+        told = max(vehicle.counts, default=0)
+        if (folder / "pings.sqlite").exists() and told:
+            assert len(rows(folder)) >= told, seed
+    mapper = life()
+    eventually(lambda: vehicle.counts and vehicle.counts[-1] >= pings, timeout=600)
+    vehicle.stopped.set()
+    vehicle.driver.join(10)
+    mapper.send_signal(signal.SIGINT)
+    assert mapper.wait(60) == 0
+    assert vehicle.counts == sorted(vehicle.counts), (seed, "map/samples has fallen")
+    found = rows(folder)
+    assert [row[0] for row in found] == list(range(len(found))), seed
+    assert (np.diff([row[1] for row in found]) > 0).all(), (seed, "a ping is there twice")
+    assert len(found) >= vehicle.counts[-1] >= pings, seed
+    copy = shutil.copytree(folder, folder.parent / "copy")
+    (whole, count), (alone, _) = rebuilt(copy, training_duty=0.2)
+    np.testing.assert_allclose(whole, alone, rtol=0, atol=1e-6, err_msg=str(seed))
+    return {"pings": len(found), "in the map": count, "worst": abs(whole - alone).max()}
+
+
+def test_a_mapper_that_is_killed_goes_on_by_itself(ros, life, eventually, tmp_path):
+    survive(2, 150, life, ros(Vehicle), eventually, tmp_path / "m")
+
+
+EVERY = {"use_sim_time": True, "workspace": [-8.0, 8.0, -8.0, 8.0]}
+SIMULATOR = {"terrain": "seamounts", "speed": 10.0, "wait_for_mission": True}
+MAPPER = {**SMALL, "batch_size": 20, "pilot_samples": 500}
+
+
+def explore(kills, samples, ros, python, ros_env, eventually, folder):
+    """A mission whose planner is killed so often; all its states, as they were announced."""
+
+    def start(kind, **values):
+        overrides = [Parameter(n, value=v) for n, v in {**EVERY, **values}.items()]
+        return ros(kind, parameter_overrides=overrides)
+
+    values = {
+        **EVERY, "pilot": "lawnmower", "max_samples": samples, "autostart": True,
+        "autoresume": True, "mission_dir": str(folder),
+    }  # fmt: skip
+    given = [p for name, value in values.items() for p in ("-p", f"{name}:={value}")]
+    command = [python, "-m", "poam_ros.ros.nodes.planner", "--ros-args", *given]
+    mapper = start(MapperNode, **MAPPER)
+    start(SimulatorNode, **SIMULATOR)
+    draw, progress = random.Random(kills), []
+    for _ in range(kills):
+        planner, before = subprocess.Popen(command, env=ros_env), mapper.session.samples
+        eventually(lambda n=before: mapper.session.samples > n, timeout=120, what="no progress")
+        time.sleep(draw.uniform(0.0, 0.5))
+        planner.send_signal(signal.SIGKILL)
+        planner.wait(30)
+        kept = json.loads((folder / "mission.json").read_text())
+        assert kept["state"] in ("pilot", "exploring")
+        stands = [kept["arrivals"].get("reached", 0), kept["samples"], -len(kept["goals"])]
+        progress.append(stands if kept["state"] == "pilot" else stands[:2])
+    planner = subprocess.Popen(command, env=ros_env)
+    eventually(lambda: mapper.session.status.finished, timeout=300, what="it does not go on")
+    planner.send_signal(signal.SIGINT)
+    assert planner.wait(60) == 0
+    kept = json.loads((folder / "mission.json").read_text())
+    assert kept["state"] == "done" and kept["began"] > 0
+    assert samples <= mapper.session.samples < samples + 50
+    reached = kept["arrivals"].get("reached", 0)
+    assert progress == sorted(progress) and reached >= 2  # it never begins again
+    return {"samples": mapper.session.samples, "goals": reached, "kills": kills}
+
+
+def test_a_planner_that_is_killed_goes_on(ros, python, ros_env, eventually, tmp_path):
+    explore(2, 250, ros, python, ros_env, eventually, tmp_path)
+
+
+class Listener(Node):
+    """What the planner says, and a vehicle that stands at a place."""
+
+    def __init__(self):
+        super().__init__("listener")
+        self.heard, self.goals = {}, []
+        for topic in ("mission/state", "mission/reason"):
+            keep = partial(self.heard.__setitem__, topic)
+            self.create_subscription(String, topic, lambda m, keep=keep: keep(m.data), LATCHED)
+        self.create_subscription(PoseStamped, "goal_pose", self._keep_goal, 10)
+        self.odom = self.create_publisher(Odometry, "odom", SENSOR_PUBLISH)
+        self.create_timer(0.1, self._locate)
+        self.resume = self.create_client(Trigger, "planner/resume")
+
+    def _keep_goal(self, message):
+        self.goals.append((message.pose.position.x, message.pose.position.y))
+
+    def _locate(self):
+        now = self.get_clock().now().nanoseconds
+        self.odom.publish(write_odometry(VehicleState(now, (3.0, 4.0, 0.0))))
+
+
+def test_a_planner_that_is_restarted_waits_for_a_person(ros, eventually, tmp_path):
+    values = {"pilot": "lawnmower", "autostart": True, "mission_dir": str(tmp_path)}
+    overrides = [Parameter(n, value=v) for n, v in {**EVERY, **values}.items()]
+    overrides = [p for p in overrides if p.name != "use_sim_time"]
+    listener, planner = ros(Listener), ros(PlannerNode, parameter_overrides=overrides)
+    eventually(lambda: listener.goals, what="no goal")
+    first = listener.goals[-1]
+    planner.deactivate()
+    planner.cleanup()
+    listener.heard.clear()
+    planner.configure()
+    listener.goals.clear()
+    planner.activate()
+    eventually(lambda: listener.heard.get("mission/state") == "paused")
+    assert listener.heard["mission/reason"] == "the planner was restarted while pilot"
+    eventually(lambda: listener.goals, what="it is not told to stay")
+    assert set(listener.goals) == {(3.0, 4.0)}
+    assert listener.resume.wait_for_service(10)
+    assert listener.resume.call(Trigger.Request()).success
+    eventually(lambda: listener.goals[-1] == first, what="it does not go on")
+
+
+@pytest.mark.soak
+def test_a_planner_that_is_killed_twenty_times(ros, python, ros_env, eventually, tmp_path):
+    print(explore(20, 1000, ros, python, ros_env, eventually, tmp_path))
+
+
+@pytest.mark.soak
+def test_a_mapper_that_is_killed_fifty_times(ros, life, eventually, tmp_path):
+    print(survive(KILLS, PINGS, life, ros(Vehicle), eventually, tmp_path / "m"))

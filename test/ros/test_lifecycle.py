@@ -1,0 +1,189 @@
+"""Managed nodes over the standard services, on real rclpy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytest.importorskip("rclpy")
+pytest.importorskip("torch")
+
+from feeder import Feeder
+from lifecycle_msgs.msg import Transition, TransitionEvent
+from lifecycle_msgs.srv import ChangeState, GetAvailableTransitions, GetState
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+
+from poam_ros.errors import InputError
+from poam_ros.ros.nodes.bring_up import BringUp
+from poam_ros.ros.nodes.mapper import MapperNode
+from poam_ros.ros.nodes.monitor import MonitorNode
+from poam_ros.ros.nodes.planner import PlannerNode
+from poam_ros.ros.nodes.simulator import SimulatorNode
+
+pytestmark = pytest.mark.ros
+SMALL = {
+    "num_inducing": 40, "steps": 2, "minibatch": 32, "resolution": 5.0, "batch_size": 20,
+    "batch_period": 3600.0,
+}  # fmt: skip
+NODES = {
+    "mapper": MapperNode, "planner": PlannerNode, "simulator": SimulatorNode,
+    "monitor": MonitorNode,
+}  # fmt: skip
+
+
+class Operator(Node):
+    """Changes a node's state as `ros2 lifecycle` does, and hears what it says of it."""
+
+    def __init__(self, name, eventually):
+        super().__init__("operator")
+        self.name, self._eventually = name, eventually
+        self.services_of = {
+            kind: self.create_client(kind, f"{name}/{service}")
+            for kind, service in (
+                (ChangeState, "change_state"), (GetState, "get_state"),
+                (GetAvailableTransitions, "get_available_transitions"),
+            )
+        }  # fmt: skip
+        self.events = []
+        self.create_subscription(TransitionEvent, f"{name}/transition_event", self._hear, 10)
+
+    def _hear(self, event):
+        self.events.append((event.start_state.label, event.goal_state.label))
+
+    def ask(self, kind, **fields):
+        client = self.services_of[kind]
+        self._eventually(client.service_is_ready)
+        future = client.call_async(kind.Request(**fields))
+        self._eventually(future.done, timeout=60)
+        return future.result()
+
+    def change(self, number=0, label=""):
+        transition = Transition(id=number, label=label)
+        return self.ask(ChangeState, transition=transition).success
+
+    @property
+    def state(self):
+        return self.ask(GetState).current_state.label
+
+
+def overrides(**values):
+    given = {**SMALL, "managed": True, **values}
+    return {"parameter_overrides": [Parameter(name, value=v) for name, v in given.items()]}
+
+
+@pytest.fixture
+def operator(ros, eventually):
+    """`operator(name, **options)`: a managed node that came up as its main does, and its ruler."""
+
+    def make(name, kind=None, **options):
+        node = ros(kind or NODES[name], up=False, **options)
+        node.come_up()
+        return node, ros(lambda: Operator(name, eventually))
+
+    return make
+
+
+def test_a_mapper_goes_round_its_states_over_services(operator, ros, eventually):
+    mapper, operator = operator("mapper", **overrides())
+    vehicle = ros(Feeder)
+    assert operator.state == "unconfigured" and not mapper.configured
+    assert operator.change(label="configure") and operator.state == "inactive"
+    assert not vehicle.connected()
+    assert operator.change(Transition.TRANSITION_ACTIVATE) and operator.state == "active"
+    eventually(vehicle.connected)
+    vehicle.say("exploring")
+    eventually(lambda: mapper.session.mission_state == "exploring")
+    vehicle.drive(25)
+    eventually(lambda: mapper.session.status.samples >= 20)
+
+    assert operator.change(Transition.TRANSITION_DEACTIVATE) and operator.state == "inactive"
+    kept, heard = mapper.session, len(vehicle.reports)
+    vehicle.drive(25)  # to nobody
+    eventually(lambda: not vehicle.connected())
+    assert kept.samples == 25 and len(vehicle.reports) == heard
+    assert operator.change(Transition.TRANSITION_ACTIVATE)
+    assert mapper.session is kept and kept.status.samples >= 20
+    eventually(vehicle.connected)
+    vehicle.drive(25)
+    eventually(lambda: kept.status.samples >= 40)
+
+    assert operator.change(Transition.TRANSITION_DEACTIVATE)
+    assert operator.change(Transition.TRANSITION_CLEANUP) and operator.state == "unconfigured"
+    assert operator.change(Transition.TRANSITION_CONFIGURE)
+    assert mapper.session is not kept and mapper.session.status.samples == 0
+    assert operator.change(label="shutdown") and operator.state == "finalized"
+    assert not operator.change(label="configure")
+    ways = [pair for pair in operator.events if pair[1] in ("inactive", "active")]
+    assert ways[:2] == [("configuring", "inactive"), ("activating", "active")]
+
+
+@pytest.mark.parametrize("name", ["planner", "simulator", "monitor"])
+def test_every_node_can_be_managed_and_survives_odd_requests(operator, name):
+    node, operator = operator(
+        name, parameter_overrides=[Parameter("managed", value=True)]
+    )  # fmt: skip
+    for number, label in ((3, ""), (0, ""), (99, ""), (0, "nonsense"), (0, "\u00e4" * 5000)):
+        assert not operator.change(number, label)
+    assert operator.state == "unconfigured"
+    for _ in range(2):
+        assert operator.change(1) and operator.change(3) and node.active
+        assert not operator.change(1) and not operator.change(2)
+        assert operator.change(4) and operator.change(2) and not node.configured
+    offered = operator.ask(GetAvailableTransitions).available_transitions
+    assert [way.transition.label for way in offered] == ["configure", "shutdown"]
+
+
+def test_a_step_that_fails_leads_back(operator):
+    class Fragile(PlannerNode):
+        broken = "configure"
+
+        def configure(self):
+            super().configure()
+            if self.broken == "configure":
+                raise InputError("a wrong value")
+
+        def activate(self):
+            super().activate()
+            if self.broken == "activate":
+                raise RuntimeError("no such luck")
+
+    options = {"parameter_overrides": [Parameter("managed", value=True)]}
+    node, operator = operator("planner", Fragile, **options)
+    assert not operator.change(label="configure") and operator.state == "unconfigured"
+    node.broken = "activate"
+    assert operator.change(label="configure")
+    assert not operator.change(label="activate") and operator.state == "inactive"
+    node.broken = ""
+    assert operator.change(label="activate") and operator.state == "active"
+
+
+def test_nodes_are_brought_up_in_order_and_again_when_started_anew(ros, eventually, ros_env):
+    """The second waits for the first; what an operator takes down stays down."""
+    command = [sys.executable, "-m", "poam_ros.ros.nodes.planner", "--ros-args"]
+    command += ["-p", "managed:=true"]
+    ros(lambda: BringUp(["planner", "monitor"]))
+    managed = {"parameter_overrides": [Parameter("managed", value=True)]}
+    monitor = ros(MonitorNode, up=False, **managed)
+    ruler = ros(lambda: Operator("planner", eventually))
+    time.sleep(2.5)  # some looks
+    assert not monitor.configured
+    planner = subprocess.Popen(command, env=ros_env)
+    try:
+        eventually(lambda: monitor.active, timeout=120)
+        assert ruler.state == "active"
+        assert ruler.change(label="deactivate")
+        time.sleep(2.5)
+        assert ruler.state == "inactive"
+        planner.kill()
+        planner.wait()
+        planner = subprocess.Popen(command, env=ros_env)
+        before = len(ruler.events)
+        eventually(lambda: ("activating", "active") in ruler.events[before:], timeout=120)
+        assert monitor.active
+    finally:
+        planner.kill()
+        planner.wait()

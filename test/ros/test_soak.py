@@ -1,0 +1,123 @@
+"""A long survey over real topics, in accelerated time: what it costs after 50,000 pings.
+
+``POAM_SOAK_PINGS`` makes it shorter or longer; the figures go to ``POAM_SOAK_OUTPUT`` as CSV.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+pytest.importorskip("torch")
+
+from feeder import Feeder
+
+pytestmark = [pytest.mark.ros, pytest.mark.soak]
+
+PINGS = int(os.environ.get("POAM_SOAK_PINGS", "50000"))
+EARLY = PINGS // 10  # 5,000 of 50,000: by then everything is loaded, and its work has settled
+PILOT = 500
+BURST = 20  # pings that are sent before the model must have caught up
+PATIENCE = 120.0  # s of wall time for the next map
+WINDOWS = 18
+# Bytes that a ping is worth, counted over all arrays of a mapper of 50,000: its row of Samples, the
+# sites, fields and index of its model, and the room of arrays that double when they are full.
+OWN = 640
+PARAMETERS = {
+    "method": "nngp", "batch_size": BURST, "batch_period": 3600.0, "pilot_samples": PILOT,
+    "workspace": [-60.0, 60.0, -60.0, 60.0], "resolution": 2.0,
+}  # fmt: skip
+
+
+def resident_mb(pid: int) -> float:
+    """Resident memory of a process."""
+    text = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    return int(text.split("VmRSS:")[1].split()[0]) / 1024
+
+
+@pytest.fixture
+def mapper(python, ros_env, tmp_path):
+    """A mapper in a process of its own."""
+    given = [p for name, value in PARAMETERS.items() for p in ("-p", f"{name}:={value}")]
+    command = [python, "-m", "poam_ros.ros.nodes.mapper", "--ros-args", *given]
+    with (tmp_path / "mapper.log").open("w") as log:
+        process = subprocess.Popen(command, env=ros_env, stdout=log, stderr=log)
+        yield process
+    process.terminate()
+    assert process.wait(60) == 0
+
+
+def survey(feeder, process, eventually):
+    """Feed until all pings are in the map; resident memory (MB), by pings in the map."""
+    eventually(feeder.connected, timeout=60)
+    memory, said = {}, time.monotonic()
+    feeder.drive(PILOT + 1)
+    while feeder.mapped < PINGS:
+        before = feeder.mapped
+        eventually(
+            lambda: feeder.mapped >= feeder.sent - feeder.lost - BURST, PATIENCE, "no new map"
+        )
+        if feeder.mapped // 1000 > before // 1000 or not memory:
+            memory[feeder.mapped] = resident_mb(process.pid)
+        if time.monotonic() - said > 30:
+            said = time.monotonic()
+            print(f"{feeder.mapped} pings, {resident_mb(process.pid):.0f} MB", flush=True)
+        feeder.drive(BURST)
+    eventually(lambda: float(feeder.status.get("samples", 0)) >= PINGS)
+    memory[feeder.mapped] = resident_mb(process.pid)
+    return memory
+
+
+def windows(feeder):
+    """Lower quartile of the update's time (s) in equal shares of the updates, after the early ones.
+
+    The lower quartile: what else runs on the machine makes some updates longer, none shorter.
+    """
+    pairs = np.array([(r.samples, r.update_s) for r in feeder.reports if r.samples > EARLY])
+    parts = np.array_split(pairs, WINDOWS)
+    middles = np.array([part[:, 0].mean() for part in parts])
+    return middles, np.array([np.quantile(part[:, 1], 0.25) for part in parts])
+
+
+def test_a_long_survey_costs_what_a_short_one_does(ros, eventually, mapper):
+    feeder = ros(lambda: Feeder(58.0))
+    memory = survey(feeder, mapper, eventually)
+    middles, update_s = windows(feeder)
+    slope = np.polyfit(middles, update_s, 1)[0] * 10_000 / update_s.mean()
+    early = next(mb for pings, mb in memory.items() if pings >= EARLY)
+    last = list(memory.values())[-1]
+    own = (PINGS - EARLY) * OWN / 2**20
+    keep(feeder, memory)
+    print(
+        f"{PINGS} pings: {early:.0f} MB after {EARLY}, {last:.0f} MB at the end, of which samples "
+        f"{own:.1f} MB; update {1e3 * update_s[0]:.0f} to {1e3 * update_s[-1]:.0f} ms, "
+        f"{100 * slope:+.2f} % per 10,000; {feeder.lost} of {feeder.sent} lost on the way"
+    )
+    status = {name: int(float(feeder.status[name])) for name in ("received", "accepted", "pending")}
+    rejected = int(float(feeder.status["rejected"]))
+    assert status["received"] == status["accepted"] + status["pending"] + rejected
+    assert status["accepted"] >= PINGS and rejected == 0
+    assert last - own < 1.1 * early
+    assert slope < 0.05
+
+
+def keep(feeder, memory):
+    """The figures, for whoever wants to draw them."""
+    folder = os.environ.get("POAM_SOAK_OUTPUT")
+    if not folder:
+        return
+    tables = {
+        "updates": [("samples", "update_s", "predict_s")]
+        + [(r.samples, r.update_s, r.predict_s) for r in feeder.reports],
+        "memory": [("samples", "resident_mb"), *memory.items()],
+    }
+    for name, table in tables.items():
+        with (Path(folder) / f"soak_{name}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows(table)

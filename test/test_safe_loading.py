@@ -1,0 +1,112 @@
+"""What is read from files or heard cannot run code, name a file, or fill the memory."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "poam_ros").rglob("*.py")) + sorted((ROOT / "launch").glob("*.py"))
+#: Modules that make objects, code or processes of bytes.
+UNSAFE_MODULES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "marshal",
+                  "shelve"}  # fmt: skip
+UNSAFE_CALLS = {"eval", "exec", "compile", "torch.load", "torch.save", "os.system", "yaml.load",
+                "yaml.unsafe_load", "yaml.full_load", "numpy.fromregex"}  # fmt: skip
+#: yaml.load with a loader of our own, which is yaml's safe one and refuses doubled keys.
+ALLOWED = {("experiments/sweep_file.py", "yaml.load")}
+#: Last parts of the names of calls that open, make or remove what a path names.
+OPENERS = {
+    "open", "Path", "load", "loadtxt", "fromfile", "read_text", "read_bytes", "write_text",
+    "write_bytes", "mkdir", "unlink", "connect", "rename", "savez", "save",
+}  # fmt: skip
+FILES = {"pathlib", "os", "io", "shutil", "sqlite3", "tempfile", "glob"}
+#: Modules that make values of messages: nothing in them may touch the file system at all.
+READERS = ("messages.py", "clouds.py", "transforms.py", "qos.py", "map_topics.py")
+
+
+def calls(tree):
+    """(dotted name, call) of every call."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func), node
+
+
+def parse(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_nothing_that_is_loaded_can_run_code(path):
+    tree, wrong = parse(path), []
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        wrong += [name for name in names if name.split(".")[0] in UNSAFE_MODULES]
+    for name, call in calls(tree):
+        inside = path.parts[-2] + "/" + path.name
+        if name in UNSAFE_CALLS and (inside, name) not in ALLOWED:
+            wrong.append(name)
+        for keyword in call.keywords:
+            false = isinstance(keyword.value, ast.Constant) and keyword.value.value is False
+            if keyword.arg == "allow_pickle" and not false:
+                wrong.append("allow_pickle")
+            if keyword.arg == "shell" and not false:
+                wrong.append("a shell")
+    assert not wrong
+
+
+def test_the_sweep_s_loader_makes_plain_values_only():
+    import yaml
+
+    from poam_ros.experiments import sweep_file
+
+    assert issubclass(sweep_file._Loader, yaml.SafeLoader)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_what_reads_messages_opens_nothing(name):
+    tree = parse(ROOT / "poam_ros/ros" / name)
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import)
+                for alias in node.names}  # fmt: skip
+    imported |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not imported & FILES
+    assert "open" not in {called for called, _ in calls(tree)}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "poam_ros/ros/nodes").glob("*.py")), ids=str)
+def test_no_callback_makes_a_path_of_a_message(path):
+    """In a function that is given a message or a request, nothing is opened with it in hand."""
+    wrong = []
+    for function in ast.walk(parse(path)):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        given = {argument.arg for argument in function.args.args} & {"message", "request"}
+        for name, call in calls(function):
+            if name.split(".")[-1] in OPENERS:
+                words = {n.id for n in ast.walk(call) if isinstance(n, ast.Name)}
+                wrong += [f"{function.name}: {ast.unparse(call)}"] if words & given else []
+    assert not wrong
+
+
+#: Queues that a length does not bound by itself, and what does.
+BOUNDED = {
+    "drivers/log_writer.py": "LIMIT, counted as log_full; PATIENCE while the disk fails",
+    "survey/gate.py": "capacity, counted as no_odometry",
+    "survey/itinerary.py": "a planner's path, refilled when empty",
+    "world/simulation.py": "pings under way, at most a few travel times",
+}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_queue_has_a_bound(path):
+    for name, call in calls(parse(path)):
+        if name.split(".")[-1] not in ("deque", "Queue", "SimpleQueue", "LifoQueue"):
+            continue
+        bound = {keyword.arg for keyword in call.keywords} & {"maxlen", "maxsize"}
+        known = "/".join(path.parts[-2:]) in BOUNDED
+        assert bound or call.args[1:] or known, f"{ast.unparse(call)} grows without end"
