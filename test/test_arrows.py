@@ -56,7 +56,8 @@ EXTRAS = {
 LIGHT = (
     *CONTRACTS, "planning", "world", "survey", "runs", "experiments.report", "app.cli", "app.sim",
     "app.run", "app.map", "app.benchmark", "app.report", "app.profile", "app.doctor", "app.export",
-    "app.graph", "ros.parameters", "ros.bag_settings", "ros.reading", "drivers.soundings",
+    "app.graph", "ros.parameters", "ros.bag_settings", "ros.bag_files", "ros.bags",
+    "ros.reading", "drivers.soundings",
     "experiments.description", *TABLES_WITHOUT_TORCH,
 )  # fmt: skip
 #: What comes up without torch: the nodes load it when their parameters are known to be right.

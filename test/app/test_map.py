@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,14 @@ def test_a_torn_recording_is_mapped_as_far_as_it_goes(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "dive.mcap ends before its end" in said and "MB could be read" in said
     assert len(read_table(tmp_path / "out" / "samples.csv", ("x", "y", "z"))["x"]) > 100
+
+
+def test_recordings_without_their_libraries_are_said(tmp_path, capsys, monkeypatch):
+    for name in ("rosbags", "rosbags.typesys", "mcap", "mcap.reader", "mcap.exceptions"):
+        monkeypatch.setitem(sys.modules, name, None)
+    (tmp_path / "dive.mcap").write_bytes(b"anything")
+    line = refused(["map", str(tmp_path / "dive.mcap")], capsys)
+    assert "pip install 'poam_ros[bags]'" in line
 
 
 @pytest.mark.slow
