@@ -64,6 +64,7 @@ setup(
     url="https://arxiv.org/abs/2406.03669",  # the paper: the package has no public home yet
     keywords=["ROS 2", "Gaussian process", "bathymetry", "informative planning"],
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
+    package_data={NAME: ["py.typed"]},
     python_requires=">=3.10",
     install_requires=REQUIRED,
     ext_modules=NATIVE,
@@ -72,6 +73,7 @@ setup(
         "benchmark": BENCHMARK,
         "geo": GEO,
         "geotiff": ["rasterio>=1.3"],
+        "bags": ["rosbags>=0.10", "mcap>=1.1"],
         "download": ["pooch>=1.7"],
         "ros": ROS,
         "test": TEST,

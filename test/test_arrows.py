@@ -48,13 +48,17 @@ ROS_SUFFIXES = ("_msgs", "_srvs", "_interfaces")
 ROS = {"rclpy", "rosidl_runtime_py", "tf2_ros", "tf2_py"}
 LAUNCH_TOOLS = {"launch", "launch_ros"}
 #: What an extra brings: loaded by the function that needs it, so that the rest runs without.
-EXTRAS = {"matplotlib", "PIL", "rich", "dask", "distributed", "rasterio", "pooch"}
+EXTRAS = {
+    "matplotlib", "PIL", "rich", "dask", "distributed", "rasterio", "pooch", "rosbags", "mcap",
+}  # fmt: skip
 
 #: What runs where there is neither torch nor ROS 2 nor an extra.
 LIGHT = (
     *CONTRACTS, "planning", "world", "survey", "runs", "experiments.report", "app.cli", "app.sim",
-    "app.run", "app.benchmark", "app.report", "app.profile", "app.doctor", "app.export",
-    "app.graph", "ros.parameters", "experiments.description", *TABLES_WITHOUT_TORCH,
+    "app.run", "app.map", "app.benchmark", "app.report", "app.profile", "app.doctor", "app.export",
+    "app.graph", "ros.parameters", "ros.bag_settings", "ros.bag_files", "ros.bags",
+    "ros.reading", "drivers.soundings",
+    "experiments.description", *TABLES_WITHOUT_TORCH,
 )  # fmt: skip
 #: What comes up without torch: the nodes load it when their parameters are known to be right.
 WITHOUT_TORCH = (*LIGHT, "ros", "app.launching")

@@ -20,6 +20,7 @@ from .options import Parser
 COMMANDS = {
     "sim": "the whole ROS 2 graph: simulator, mapper, planner, with live progress",
     "run": "one mission in lock-step, without ROS (Algorithm 1 of the paper)",
+    "map": "a recorded log becomes a map, validated on soundings held out",
     "benchmark": "missions side by side: environments x methods x seeds x pilots x planners",
     "report": "tables and figures of a benchmark, from its CSV",
     "export": "a run's map as GeoTIFF, BAG, NetCDF, CSV, PLY, Nav2 map, PNG or HTML",

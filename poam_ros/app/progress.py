@@ -58,6 +58,28 @@ def mission_progress(max_samples: int) -> Iterator[Callable[[EpochRecord], None]
         yield update
 
 
+@contextmanager
+def work_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A function to call with how much of a total is done: a live bar on a terminal, else a line
+    for every quarter."""
+    rich = _live()
+    if rich is None:
+        due = quarter = max(1, total // 4)
+
+        def report(done: int) -> None:
+            nonlocal due
+            if done >= due:
+                due = (done // quarter + 1) * quarter
+                _say(f"{what}: {100 * done // max(1, total)} %")
+
+        yield report
+        return
+    columns = rich.TextColumn("{task.description}"), rich.BarColumn(), rich.TimeRemainingColumn()
+    with rich.Progress(*columns) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda done: progress.update(task, completed=done)
+
+
 def _scores(record: EpochRecord) -> str:
     return (
         f"SMSE {record.metrics.smse:.4f}  MSLL {record.metrics.msll:+.3f}  "

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-import re
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
@@ -17,13 +14,9 @@ from ..drivers.lockstep import LockstepMission
 from ..errors import InputError, PoamError
 from ..world.terrain import Terrain
 from .archive import Archive, locked
+from .cluster import cluster
 from .configuration import Run, SweepSettings, load_environments
 from .tasks import Outcome, run_task
-
-#: One thread each, whatever the linear algebra would take by itself.
-ENVIRONMENT = {
-    f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB")
-}
 
 
 @dataclass
@@ -98,7 +91,8 @@ def run_sweep(
         for row in finished.values():
             status.walls.setdefault(row["method"], []).append(float(row["wall_s"]))
         if waiting:
-            with _client(settings, workers, len(waiting), scheduler) as client:
+            threads = settings.runs()[0].mission.model.threads
+            with cluster(len(waiting), threads, workers, scheduler) as client:
                 _work(client, archive, loaded, status, on_run)
     return status
 
@@ -173,43 +167,3 @@ def _outcome(future: Any) -> Outcome:
         return future.result()
     # Not the run itself: a worker that died under it, or that lacks this package.
     return Outcome(failure="".join(traceback.format_exception(error)))
-
-
-@contextmanager
-def _client(
-    settings: SweepSettings, workers: int | None, tasks: int, scheduler: str | None
-) -> Iterator[Any]:
-    """A client of the scheduler, or of workers on this machine that are started for it."""
-    try:
-        from dask.system import CPU_COUNT
-        from distributed import Client, LocalCluster
-    except ImportError:
-        raise InputError(
-            "a sweep needs dask.distributed (pip install 'poam_ros[benchmark]')"
-        ) from None
-    # It logs every connection, through the root logger's handlers where there are any.
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    if scheduler is not None:
-        if not re.fullmatch(r"(\w+://)?[^/]+:\d+", scheduler):
-            raise InputError(
-                f"scheduler: expected an address such as tcp://10.0.0.5:8786, got {scheduler!r}"
-            )
-        try:
-            client = Client(scheduler, timeout=10, set_as_default=False)
-        except (OSError, ValueError, RuntimeError) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise InputError(f"scheduler {scheduler}: cannot be reached ({reason})") from None
-        with client:
-            yield client
-        return
-    workers = workers or max(1, CPU_COUNT // settings.runs()[0].mission.model.threads)
-    cluster = LocalCluster(
-        n_workers=min(workers, tasks),
-        threads_per_worker=1,
-        memory_limit=0,  # a run needs what it needs; killing it would not help
-        dashboard_address="127.0.0.1:0",  # any free port
-        silence_logs=logging.CRITICAL,
-        env=ENVIRONMENT,
-    )
-    with cluster, Client(cluster, set_as_default=False) as client:
-        yield client

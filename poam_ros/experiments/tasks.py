@@ -9,9 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 
+import numpy as np
+
 from ..drivers.missions import run_mission
+from ..drivers.sounding_settings import SoundingMapSettings
+from ..drivers.soundings import Soundings
+from ..drivers.validation import validate_fold
+from ..geometry import Extent
 from ..process import prepare
 from ..runs.folder import read_map, write_map_tables
+from ..runs.held_out import HeldOut
 from ..world.terrain import Terrain
 from .configuration import Run
 
@@ -47,3 +54,15 @@ def run_task(terrain: Terrain, run: Run) -> Outcome:
         return Outcome(files, records[-1].samples, wall_s)
     except Exception:  # one run must not end the others
         return Outcome(failure=traceback.format_exc())
+
+
+def fold_task(
+    soundings: Soundings,
+    held: np.ndarray,
+    fold: int,
+    workspace: Extent,
+    settings: SoundingMapSettings,
+) -> HeldOut:
+    """One fold of a validation on a worker; the arguments are those of ``validate_fold``."""
+    prepare(settings.model.threads)
+    return validate_fold(soundings, held, fold, workspace, settings)

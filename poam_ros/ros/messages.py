@@ -1,4 +1,6 @@
-"""Messages to arrays and back. Pure functions; no node, no topic, no state."""
+"""Messages to arrays and back. Pure functions; no node, no topic, no state.
+
+Those that read what a bag may hold as well are in ``reading.py``, which needs no ROS."""
 
 from __future__ import annotations
 
@@ -20,15 +22,13 @@ from ..errors import InputError
 from ..runs.scoring import MapReport
 from ..survey.gate import RawPing
 from ..survey.odometry import VehicleState, largest_std
+from .reading import DIAGONAL, bare_frame
+from .reading import LONGEST_FRAME as LONGEST_FRAME
+from .reading import read_odometry as read_odometry
+from .reading import read_range as read_range
+from .reading import stamp_to_ns as stamp_to_ns
 
-LONGEST_FRAME = 255  # characters
-DIAGONAL = [0, 7, 14]  # variances of x, y, z in a covariance [36]
 REPORT_LABELS = ("stamp_sec", "stamp_nanosec", *(f.name for f in fields(MapReport)[1:]))
-
-
-def stamp_to_ns(stamp: Time) -> int:
-    """A message's stamp in nanoseconds."""
-    return stamp.sec * SECOND + stamp.nanosec
 
 
 def ns_to_stamp(stamp_ns: int) -> Time:
@@ -39,12 +39,6 @@ def ns_to_stamp(stamp_ns: int) -> Time:
 def header(stamp_ns: int, frame_id: str) -> Header:
     """A header; frame ids carry no leading slash."""
     return Header(stamp=ns_to_stamp(stamp_ns), frame_id=bare_frame(frame_id))
-
-
-def bare_frame(frame_id: str) -> str:
-    """A frame id without the leading slash of old days, so that it compares; and cut, since
-    thousands of messages are kept, and nobody bounds what a header holds."""
-    return frame_id.lstrip("/")[:LONGEST_FRAME]
 
 
 def yaw_to_quaternion(yaw: float) -> tuple[float, float, float, float]:
@@ -63,17 +57,6 @@ def write_odometry(state: VehicleState) -> Odometry:
     return message
 
 
-def read_odometry(message: Odometry) -> VehicleState:
-    """The message as a state; whether its attitude is one is for the buffer to judge."""
-    pose, twist = message.pose.pose, message.twist.twist
-    p, q, stamp_ns = pose.position, pose.orientation, stamp_to_ns(message.header.stamp)
-    place, attitude, frame_id = (p.x, p.y, p.z), (q.x, q.y, q.z, q.w), message.header.frame_id
-    speeds = twist.linear.x, twist.angular.z
-    vx, vy, vz = message.pose.covariance[DIAGONAL].tolist()
-    frames = bare_frame(frame_id), bare_frame(message.child_frame_id)
-    return VehicleState(stamp_ns, place, attitude, *speeds, frames[0], (vx, vy, vz), frames[1])
-
-
 def position_std(message: Odometry) -> float:
     """The largest standard deviation of a position in the plane, in m; 0 where it is unknown."""
     covariance = message.pose.covariance
@@ -90,19 +73,6 @@ def write_range(ping: RawPing, frame_id: str = "sonar_link", field_of_view: floa
         max_range=float(ping.max_range),
         range=float(ping.range),
         variance=float(ping.variance),
-    )
-
-
-def read_range(message: Range) -> RawPing:
-    """The message as a ping."""
-    return RawPing(
-        stamp_to_ns(message.header.stamp),
-        message.range,
-        message.min_range,
-        message.max_range,
-        bare_frame(message.header.frame_id),
-        message.field_of_view,
-        message.variance,
     )
 
 

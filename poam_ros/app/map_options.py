@@ -1,0 +1,92 @@
+"""The options of `poam map`."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..drivers.sounding_settings import SoundingMapSettings
+from ..errors import InputError
+from ..gp.models import model_rows
+from ..ros.bag_settings import BagSettings
+from ..ros.parameters import ON_ROBOT
+from ..settings import Setting, rows
+from ..survey.gate_settings import GateSettings
+from ..survey.screening import ScreeningSettings
+from .options import add_settings
+
+MODEL = tuple(
+    replace(row, default=ON_ROBOT[row.name]) if row.name in ON_ROBOT else row
+    for row in model_rows()
+)
+SCREENING = tuple(row for row in rows(ScreeningSettings) if row.name != "screening")
+RESOLUTION = Setting("resolution", 1.0, "Cell size", "m", minimum=1e-3, maximum=1e6)
+MARGIN = Setting("margin", 1.0, "Room round the soundings", "m", minimum=0.0, maximum=1e6)
+FRACTION = Setting("hold_out", 0.1, "Share", minimum=1e-6, maximum=1 - 1e-6)
+#: What the front end of a recording may be told; the first is the workspace's own here, frames
+#: are tf2's, and the water's level is every log's.
+GATE = tuple(
+    row for row in rows(GateSettings) if row.name not in ("margin", "base_frame", "water_level")
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("log", type=Path, metavar="LOG",
+        help="CSV file with columns x,y,z (m) or latitude,longitude,depth; or a rosbag2 recording: "
+        "its folder, .mcap or .db3 (extra `bags`)")  # fmt: skip
+    add("--output", type=Path, metavar="DIR", help="folder of results (default: runs/map-LOG)")
+    add("--columns", nargs="+", default=[], metavar="MEANING=NAME",
+        help="other names of columns, as in latitude=LAT longitude=LON depth=D; "
+        "meanings: x, y or latitude, longitude; z (up) or depth (down)")  # fmt: skip
+    add(
+        "--workspace",
+        nargs=4,
+        type=float,
+        metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
+        help="rectangle of the map in m; soundings outside are left out (default: their own box)",
+    )
+    add("--margin", dest="room", type=_checked(MARGIN), metavar="M",
+        help="room round that box in m (default: a hundredth of its longer side)")  # fmt: skip
+    add("--resolution", type=_checked(RESOLUTION), metavar="M",
+        help="cell size in m (default: about 256 cells along the longer side)")  # fmt: skip
+    add_settings(parser, rows(SoundingMapSettings))
+    _add_validation(parser.add_argument_group("validation"))
+    group = parser.add_argument_group("recordings")
+    add_settings(group, rows(BagSettings))
+    add_settings(group, GATE)
+    group = parser.add_argument_group("false echoes")
+    group.add_argument("--no-screening", dest="screening", action="store_false",
+        help="believe every sounding")  # fmt: skip
+    add_settings(group, SCREENING)
+    add_settings(parser.add_argument_group("the model and its options"), MODEL)
+
+
+def _add_validation(group: Any) -> None:
+    add = group.add_argument
+    kind = group.add_mutually_exclusive_group()
+    kind.add_argument("--hold-out", type=_checked(FRACTION), metavar="F",
+        help="keep this share of the soundings out of the map, and compare")  # fmt: skip
+    kind.add_argument("--folds", type=int, metavar="K",
+        help="hold out every sounding once, in K maps more")  # fmt: skip
+    add("--by", metavar="COLUMN", help="hold out whole groups: survey lines (recommended)")
+    add(
+        "--workers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="folds side by side, in so many processes (default: in turn; needs dask)",
+    )
+    add("--scheduler", metavar="ADDRESS", help="or on a dask scheduler, as tcp://10.0.0.5:8786")
+
+
+def _checked(row: Setting) -> Any:
+    def read(text: str) -> Any:
+        try:
+            return row.read(text)
+        except InputError as error:
+            raise argparse.ArgumentTypeError(str(error).removeprefix(f"{row.name}: ")) from None
+
+    return read

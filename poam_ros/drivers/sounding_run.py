@@ -1,0 +1,109 @@
+"""A map of a record and the folder that it leaves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import __version__
+from ..geometry import Extent, Grid
+from ..runs.folder import make_folder, write_config, write_map, write_samples
+from ..runs.held_out import HeldOut
+from .sounding_map import draw, learn
+from .sounding_settings import SoundingMapSettings
+from .soundings import Soundings
+from .validation import validate
+
+#: Cells along a map's longer side, about, where nobody says how large they are.
+CELLS = 256
+#: What an earlier run may have left in a folder, which is not this one's.
+OLD = ("validation.json", "held_out.csv", "validation.png", "maps.png", "map.npz", "samples.csv")
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """What became of a record: soundings in the map, those refused as false echoes, and those held
+    out, where some were."""
+
+    samples: int
+    false_echoes: int
+    held_out: HeldOut | None
+
+
+def cell_size(workspace: Extent) -> float:
+    """1, 2 or 5 times a power of ten, in m, for about ``CELLS`` cells along the longer side."""
+    wanted = float(workspace.size.max()) / CELLS
+    power = 10.0 ** math.floor(math.log10(wanted))
+    return power * next(step for step in (1, 2, 5, 10) if step * power >= wanted * (1 - 1e-9))
+
+
+def map_soundings(
+    log: Path,
+    soundings: Soundings,
+    grid: Grid,
+    workspace: Extent,
+    settings: SoundingMapSettings,
+    folder: Path,
+    held: np.ndarray | None = None,
+    on_progress: Callable[[int], None] = lambda done: None,
+) -> Mapped:
+    """Map soundings and write the folder: config.yaml, samples.csv, map.npz.
+
+    Args:
+        log: the file that they are from, for the record.
+        soundings: to be mapped, in order.
+        grid: of the map.
+        workspace: of the model.
+        settings: of the map.
+        folder: of the results, new or another run's, whose files of these names are replaced.
+        held: those that are kept out of the map, and predicted by it [N], boolean.
+        on_progress: called with the soundings that are learned, then with those and the cells.
+
+    Raises:
+        InputError: no map can be made, or the folder cannot be written.
+        PoamError: the model fails for good.
+    """
+    make_folder(folder)
+    for name in OLD:
+        (folder / name).unlink(missing_ok=True)
+    taken = soundings if held is None else soundings[np.flatnonzero(~held)]
+    samples = taken.samples(settings.water_level)
+    mapper, echoes = learn(samples, workspace, settings, on_progress)
+    write_samples(folder / "samples.csv", mapper.xy, mapper.z)
+    drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells))
+    write_map(folder / "map.npz", drawn)
+    config = describe(log, soundings, grid, workspace, settings.screened(samples, say=False))
+    config["samples"] = {"mapped": mapper.samples, "false_echoes": echoes, **soundings.refused}
+    write_config(folder / "config.yaml", config)
+    checked = None if held is None else validate(mapper, soundings[np.flatnonzero(held)])
+    return Mapped(mapper.samples, echoes, checked)
+
+
+def describe(
+    log: Path,
+    soundings: Soundings,
+    grid: Grid,
+    workspace: Extent,
+    settings: SoundingMapSettings,
+) -> dict[str, Any]:
+    """Everything resolved, as plain values for config.yaml."""
+    georeference: dict[str, Any] = {}
+    if (projection := soundings.projection) is not None:
+        # Spelt as the areas' settings spell where (0, 0) lies and where +y points.
+        place = [projection.latitude, projection.longitude]
+        georeference = {"origin": place, "heading": 0.0, "crs": projection.crs}
+    return {
+        "version": __version__,
+        "log": str(log.resolve()),
+        "columns": asdict(soundings.columns),
+        **georeference,
+        "workspace": list(workspace.bounds),
+        "resolution": float(grid.x[1] - grid.x[0]),
+        **asdict(settings),
+        "model": settings.model.flat,
+    }

@@ -1,0 +1,152 @@
+"""A rosbag2 recording through the live mapper's front end, in event time: soundings. No ROS 2."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..clock import SECOND, Moment
+from ..drivers.sounding_columns import Columns
+from ..drivers.soundings import Soundings
+from ..errors import InputError
+from ..geometry import Extent
+from ..samples import Samples
+from ..survey.batching import TimedBatches
+from ..survey.events import Event, MissionState, OdometryRefused, Tick
+from ..survey.gate import GateSettings
+from ..survey.session import Session
+from ..survey.water import WaterLevel
+from .bag_files import RawMessage, Reach, bag_messages
+from .bag_settings import LEVEL, ODOMETRY, RANGE, BagSettings
+from .reading import read_odometry, read_range
+
+FRAME = "frame"
+
+
+class Decoder:
+    """CDR bytes to messages, by the definitions in the recording first, else by those of Jazzy."""
+
+    def __init__(self) -> None:
+        try:
+            from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+        except ImportError:
+            raise InputError(
+                "recordings need rosbags and mcap (pip install 'poam_ros[bags]')"
+            ) from None
+        self._jazzy = get_typestore(Stores.ROS2_JAZZY)
+        self._empty: Callable[[], Any] = lambda: get_typestore(Stores.EMPTY)
+        self._parse = get_types_from_msg
+        self._stores: dict[tuple[str, str], Any] = {}
+
+    def decode(self, raw: RawMessage) -> Any:
+        """The message; raises whatever its bytes make the library raise."""
+        key = raw.kind, raw.definition
+        if key not in self._stores:
+            self._stores[key] = self._store(raw)
+        return self._stores[key].deserialize_cdr(raw.data, raw.kind)
+
+    def _store(self, raw: RawMessage) -> Any:
+        if not raw.definition:
+            return self._jazzy
+        store = self._empty()
+        try:
+            store.register(self._parse(raw.definition, raw.kind))
+        except Exception:  # one that the parser does not know
+            return self._jazzy
+        return store
+
+
+def read_bag(path: Path, settings: BagSettings, gate: GateSettings) -> tuple[Soundings, Reach]:
+    """Place the pings of a recording: the same session takes the same events in the same order.
+
+    Args:
+        path: a rosbag2 folder, .mcap or .db3.
+        settings: which topics, and how much.
+        gate: how pings are placed; without a workspace they are taken from everywhere.
+
+    Returns:
+        The accepted pings, numbered in the order of acceptance, and how far the recording could
+        be read.
+
+    Raises:
+        InputError: nothing can be read, a topic has another type, or no ping is accepted.
+    """
+    # Here, because it loads torch. The session places pings; this model is never given any.
+    from ..mapping import BathymetricMapper
+
+    reach, mapper = Reach(), BathymetricMapper(gate.workspace or Extent(0, 1, 0, 1))
+    session = Session(mapper, gate, TimedBatches())
+    events = _Events(path, settings, reach)
+    parts, now = [], None
+    for now, event in events:
+        for each in (event, Tick()):
+            parts.append(session.handle(each, now).samples)
+    if now is not None:  # those that waited for odometry that never came
+        patience = 2 * gate.odometry_wait
+        late = Moment(now.ros_ns, now.steady_s + patience)
+        parts.append(session.handle(Tick(), late).samples)
+    samples = Samples.joined([part for part in parts if len(part)])
+    refused = +(session.gate.rejected + events.refused)
+    if not len(samples):
+        reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items())
+        heard = ", ".join(f"{n} on {topic}" for topic, n in events.heard.items())
+        raise InputError(
+            f"{path}: expected pings with odometry, got none accepted (messages: "
+            f"{heard or 'none on these topics'}; refused: {reasons or 'none'})"
+        )
+    columns = Columns(settings.odom_topic, settings.range_topic, "z", False, False)
+    rows = np.arange(len(samples))
+    return Soundings(
+        rows, samples.xy, samples.z, rows, (), refused, columns, ranges=samples.range
+    ), reach  # fmt: skip
+
+
+class _Events:
+    """What a recording says, as the session's events, in the order of recording."""
+
+    def __init__(self, path: Path, settings: BagSettings, reach: Reach) -> None:
+        self._path, self._settings, self._reach = path, settings, reach
+        self._decoder = Decoder()
+        self._frame: str | None = None
+        self.heard: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+
+    def __iter__(self) -> Iterator[tuple[Moment, Event]]:
+        kinds, first = self._settings.topics, None
+        for raw in bag_messages(self._path, frozenset(kinds), self._reach):
+            self.heard[raw.topic] += 1
+            if raw.kind != kinds[raw.topic]:
+                raise InputError(
+                    f"{self._path}: expected {kinds[raw.topic]} on {raw.topic}, got {raw.kind}"
+                )
+            first = raw.time_ns if first is None else first
+            since = (raw.time_ns - first) / SECOND
+            if since < self._settings.start or 0 < self._settings.stop < since:
+                continue
+            event = self._event(raw)
+            if event is not None:
+                yield Moment(raw.time_ns, raw.time_ns / SECOND), event
+
+    def _event(self, raw: RawMessage) -> Event | None:
+        try:
+            message = self._decoder.decode(raw)
+            if raw.kind == ODOMETRY:
+                return self._framed(message)
+            if raw.kind == RANGE:
+                return read_range(message)
+            if raw.kind == LEVEL:
+                return WaterLevel(message.data)
+        except Exception:  # bytes that are no such message
+            self.refused["unreadable_message"] += 1
+            return None
+        return MissionState(message.data)
+
+    def _framed(self, message: Any) -> Event:
+        """Odometry in the frame of the first; another one is refused, as without tf2."""
+        state = read_odometry(message)
+        self._frame = self._frame or state.frame_id
+        return state if state.frame_id == self._frame else OdometryRefused(FRAME)

@@ -1,0 +1,120 @@
+"""`poam map` as people call it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from soundings import write_survey
+
+from poam_ros.app.cli import main
+from poam_ros.runs.folder import read_table
+
+QUICK = ["--first-batch", "100", "--first-steps", "40", "--early-steps", "2", "--hidden", "8"]
+REAL = Path(__file__).resolve().parents[3] / "shared" / "soundings" / "metzabok.csv"
+
+
+@pytest.fixture
+def log(tmp_path):
+    return write_survey(tmp_path / "log.csv")
+
+
+def refused(arguments, capsys):
+    """The one line of an exit with status 2."""
+    try:
+        status = main(arguments)
+    except SystemExit as ended:
+        status = ended.code
+    error = capsys.readouterr().err
+    assert status == 2 and error.count("\n") == 1
+    return error
+
+
+def test_a_line_is_held_out(log, tmp_path, capsys):
+    out = tmp_path / "out"
+    by = ["--hold-out", "0.15", "--by", "line", "--resolution", "4"]
+    assert main(["map", str(log), "--output", str(out), *by, *QUICK]) == 0
+    said = capsys.readouterr().out
+    assert "240 soundings on 58.5 x 40 m in 6 groups" in said and "40 soundings held out" in said
+    assert "flatters" not in said
+    scores = json.loads((out / "validation.json").read_text())
+    assert scores["count"] == 40 and 0 < scores["rmse"] < 3
+    held = read_table(out / "held_out.csv", ("row", "z"))
+    assert len(set(held["row"] // 40)) == 1  # a whole line
+
+
+def test_one_by_one_is_said_to_flatter(log, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "out"
+    assert main(["map", str(log), "--output", str(out), "--hold-out", "0.1", *QUICK]) == 0
+    said = capsys.readouterr().out
+    assert "this flatters the map. Give --by COLUMN" in said
+    for name in ("maps.png", "validation.png"):
+        assert (out / name).stat().st_size > 10_000 and f"figure:  {out / name}" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--by", "line"], "--by: expected --hold-out or --folds with it"),
+        (["--folds", "1"], "--folds: expected at least 2, got 1"),
+        (["--folds", "7", "--by", "line"], "folds: expected 2 to 6 (as many as groups), got 7"),
+        (["--hold-out", "1.5"], "--hold-out: expected a number from 1e-06 to 0.999999, got 1.5"),
+        (["--hold-out", "0.1", "--folds", "3"], "not allowed with argument"),
+        (["--workers", "2"], "--workers, --scheduler: expected --folds with them"),
+        (["--workspace", "0", "1", "500", "600"], "expected one with soundings of"),
+        (["--columns", "z=height"], "expected a column 'height', got x,y,z,line"),
+        (["--method", "kriging"], "--method: expected one of poam"),
+    ],
+)
+def test_what_is_wrong_is_one_line(log, tmp_path, options, words, capsys):
+    line = refused(["map", str(log), "--output", str(tmp_path / "out"), *options], capsys)
+    assert line.startswith("poam map: ") and words in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_log_that_is_not_there_is_said(tmp_path, capsys):
+    line = refused(["map", str(tmp_path / "none.csv")], capsys)
+    assert "none.csv: cannot be read (No such file or directory)" in line
+
+
+def test_a_torn_recording_is_mapped_as_far_as_it_goes(tmp_path, capsys):
+    pytest.importorskip("rosbags", reason="recordings need the extra `bags`")
+    pytest.importorskip("mcap", reason="recordings need the extra `bags`")
+    from ros_bag import write_bag
+
+    folder = write_bag(tmp_path / "dive", "mcap", seconds=1200)
+    (file,) = folder.glob("*.mcap")
+    data = file.read_bytes()
+    file.write_bytes(data[: len(data) // 2])
+    options = ["--output", str(tmp_path / "out"), "--first-batch", "200", "--batch-size", "500"]
+    assert main(["map", str(file), *options, *QUICK[2:]]) == 0
+    said = capsys.readouterr().out
+    assert "dive.mcap ends before its end" in said and "MB could be read" in said
+    assert len(read_table(tmp_path / "out" / "samples.csv", ("x", "y", "z"))["x"]) > 100
+
+
+def test_recordings_without_their_libraries_are_said(tmp_path, capsys, monkeypatch):
+    for name in ("rosbags", "rosbags.typesys", "mcap", "mcap.reader", "mcap.exceptions"):
+        monkeypatch.setitem(sys.modules, name, None)
+    (tmp_path / "dive.mcap").write_bytes(b"anything")
+    line = refused(["map", str(tmp_path / "dive.mcap")], capsys)
+    assert "pip install 'poam_ros[bags]'" in line
+
+
+@pytest.mark.slow
+def test_a_lake_as_it_was_recorded(tmp_path, capsys):
+    """Real lines in degrees and depths: the first of them, quickly."""
+    if not REAL.exists():
+        pytest.skip(f"no {REAL}")
+    lines = REAL.read_text(encoding="utf-8").splitlines()[:1200]
+    (tmp_path / "lake.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    options = ["--columns", "latitude=latitude", "--hold-out", "0.2", "--by", "line"]
+    out = tmp_path / "out"
+    quick = ["--first-steps", "60", "--early-steps", "2", "--resolution", "20"]
+    assert main(["map", str(tmp_path / "lake.csv"), "--output", str(out), *options, *quick]) == 0
+    scores = json.loads((out / "validation.json").read_text())
+    assert scores["count"] >= 0.2 * 1199 and scores["rmse"] < 12
+    assert "crs: +proj=tmerc +lat_0=17.13" in (out / "config.yaml").read_text()

@@ -1,0 +1,119 @@
+"""Recordings as `ros2 bag record` writes them, of a vehicle over the ground of `soundings.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from soundings import ground
+
+from poam_ros.survey.events import MissionState
+from poam_ros.survey.odometry import VehicleState
+from poam_ros.survey.ranges import RawPing
+
+SECOND = 1_000_000_000
+START = 1_700_000_000 * SECOND
+
+
+def write_bag(folder: Path, storage: str, seconds: int = 60, topics: tuple[str, str] = ()) -> Path:
+    """A bag folder: odometry at 5 Hz and pings at 2 Hz from a vehicle at 1 m/s, 1 m deep.
+
+    ``storage``: mcap or sqlite3.
+    """
+    from rosbags.rosbag2 import StoragePlugin, Writer
+    from rosbags.typesys import Stores, get_typestore
+
+    store = get_typestore(Stores.ROS2_JAZZY)
+    names = topics or ("/odom", "/sonar/range")
+    plugin = {"mcap": StoragePlugin.MCAP, "sqlite3": StoragePlugin.SQLITE3}[storage]
+    kinds = ("nav_msgs/msg/Odometry", "sensor_msgs/msg/Range")
+    with Writer(folder, version=9, storage_plugin=plugin) as writer:
+        links = [
+            writer.add_connection(name, kind, typestore=store)
+            for name, kind in zip(names, kinds, strict=True)
+        ]
+        for tick in range(10 * seconds + 1):
+            time_ns = START + tick * SECOND // 10
+            x, y = place(tick / 10)
+            if tick % 2 == 0:
+                data = store.serialize_cdr(_odometry(store, time_ns, x, y), kinds[0])
+                writer.write(links[0], time_ns, data)
+            if tick % 5 == 0:
+                measured = float(-1.0 - ground(np.array(x), np.array(y)))
+                data = store.serialize_cdr(_range(store, time_ns, measured), kinds[1])
+                writer.write(links[1], time_ns, data)
+    return folder
+
+
+def write_events(folder: Path, record: list) -> Path:
+    """A bag of what a session was told: [(Moment, event)]; ticks and the like leave no message."""
+    from rosbags.rosbag2 import StoragePlugin, Writer
+    from rosbags.typesys import Stores, get_typestore
+
+    store = get_typestore(Stores.ROS2_JAZZY)
+    kinds = {
+        VehicleState: ("/odom", "nav_msgs/msg/Odometry", _odometry_of),
+        RawPing: ("/sonar/range", "sensor_msgs/msg/Range", _range_of),
+        MissionState: ("/mission/state", "std_msgs/msg/String", _state_of),
+    }
+    with Writer(folder, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
+        links = {
+            event: writer.add_connection(topic, kind, typestore=store)
+            for event, (topic, kind, _) in kinds.items()
+        }
+        for now, event in record:
+            if type(event) in kinds:
+                _, kind, write = kinds[type(event)]
+                data = store.serialize_cdr(write(store, event), kind)
+                writer.write(links[type(event)], now.ros_ns, data)
+    return folder
+
+
+def _odometry_of(store: Any, state: VehicleState) -> Any:
+    message = _odometry(store, state.stamp_ns, *state.position[:2])
+    pose = message.pose.pose
+    pose.position.z = state.position[2]
+    q = pose.orientation
+    q.x, q.y, q.z, q.w = map(float, state.quaternion)
+    return message
+
+
+def _range_of(store: Any, ping: RawPing) -> Any:
+    message = _range(store, ping.stamp_ns, ping.range)
+    message.min_range, message.max_range = ping.min_range, ping.max_range
+    return message
+
+
+def _state_of(store: Any, state: MissionState) -> Any:
+    return store.types["std_msgs/msg/String"](state.name)
+
+
+def place(seconds: float) -> tuple[float, float]:
+    """Where the vehicle is."""
+    return seconds, 5.0
+
+
+def _header(store: Any, time_ns: int, frame: str) -> Any:
+    stamp = store.types["builtin_interfaces/msg/Time"](time_ns // SECOND, time_ns % SECOND)
+    return store.types["std_msgs/msg/Header"](stamp=stamp, frame_id=frame)
+
+
+def _odometry(store: Any, time_ns: int, x: float, y: float) -> Any:
+    kinds = store.types
+    point, vector = kinds["geometry_msgs/msg/Point"], kinds["geometry_msgs/msg/Vector3"]
+    attitude = kinds["geometry_msgs/msg/Quaternion"](0.0, 0.0, 0.0, 1.0)
+    pose = kinds["geometry_msgs/msg/Pose"](point(x, y, -1.0), attitude)
+    twist = kinds["geometry_msgs/msg/Twist"](vector(1.0, 0.0, 0.0), vector(0.0, 0.0, 0.0))
+    unknown = np.zeros(36)
+    return kinds["nav_msgs/msg/Odometry"](
+        _header(store, time_ns, "map"),
+        "base_link",
+        kinds["geometry_msgs/msg/PoseWithCovariance"](pose, unknown),
+        kinds["geometry_msgs/msg/TwistWithCovariance"](twist, unknown),
+    )
+
+
+def _range(store: Any, time_ns: int, measured: float) -> Any:
+    header = _header(store, time_ns, "sonar_link")
+    return store.types["sensor_msgs/msg/Range"](header, 0, 0.05, 0.5, 100.0, measured, 0.0)
