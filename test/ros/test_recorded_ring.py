@@ -22,7 +22,7 @@ SIMULATOR = {
     "dropout": 0.1, "outlier": 0.05, "nan": 0.05, "inf": 0.05,
 }  # fmt: skip
 MAPPER = {"num_inducing": 40, "steps": 2, "minibatch": 32, "range_time_offset": -0.3}
-PLANNER = {"pilot": "lawnmower", "max_samples": 250}
+PLANNER = {"pilot": "lawnmower", "max_samples": 250, "autostart": True}
 
 
 def test_a_ring_mission_replays_to_the_same_refusals_and_samples(ros, eventually):
