@@ -10,7 +10,8 @@ from poam_ros.ros.parameters import NODES
 
 
 def test_a_vehicle_gets_the_more_accurate_pair_and_waits_for_its_start():
-    assert robot.defaults("mapper") == {"method": "nngp"}
+    mapper = {"method": "nngp", "screening": True, "training_duty": 0.05}
+    assert robot.defaults("mapper") == mapper
     assert robot.defaults("planner") == {"planner": "path-entropy"}
     assert robot.ROWS["method"].default == "nngp"
     assert robot.ROWS["autostart"].default is False

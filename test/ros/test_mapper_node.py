@@ -175,16 +175,16 @@ def test_doubted_pings_are_shown_and_counted(pair, eventually):
     p = pair(screening=True)
     v = p.vehicle
     v.create_subscription(PointCloud2, "pings/held", v.got["pings/held"].append, LATCHED)
-    v.drive(60)
+    v.drive(50)  # fewer than pilot_samples: only the pilot's end closes them
     # Topics keep no order among each other: the pilot's end must not overtake its pings.
-    eventually(lambda: p.gate.unjudged == 60)
+    eventually(lambda: p.gate.unjudged == 50)
     v.state.publish(String(data="exploring"))
-    eventually(lambda: learned(p) == 60)
+    eventually(lambda: learned(p) == 50)
     for _ in range(20):
         v.drive(1)
         v.ping(v.t, 3.0 * DEPTH)
-    eventually(lambda: p.session.counts()["received"] == 100)
-    eventually(lambda: v.got["map/samples"][-1].data > 60)
+    eventually(lambda: p.session.counts()["received"] == 90)
+    eventually(lambda: v.got["map/samples"][-1].data > 50)
     counts = p.session.counts()
     assert counts["received"] == sum(counts.values()) - counts["received"]
     held = eventually(lambda: v.got["pings/held"])[-1]

@@ -101,7 +101,9 @@ class Counting(AttentiveKernel):
 
 def with_more_data(state, more):
     """The state of a model that holds more data, all else being the same."""
-    data = {name: torch.cat([t, getattr(more, name)]) for name, t in state.tree["data"].items()}
+    known = {name: t for name, t in state.tree["data"].items() if t is not None}
+    data = {name: torch.cat([t, getattr(more, name)]) for name, t in known.items()}
+    data = {**state.tree["data"], **data}
     return ModelState({**state.tree, "data": data})
 
 
@@ -130,7 +132,7 @@ def _tensors(value):
             yield from _tensors(getattr(value, name))
 
 
-def two_evaluations(step, objective, optimizer, steps):
+def two_evaluations(step, objective, optimizer, steps, enough):
     """In L-BFGS-B's place: how many it takes is the data's affair, what each costs is not."""
     return [objective(step).item() for _ in range(2)]
 
