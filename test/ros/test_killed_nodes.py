@@ -109,8 +109,9 @@ def survive(kills, pings, life, vehicle, eventually, folder):
         told = max(vehicle.counts, default=0)
         if (folder / "pings.sqlite").exists() and told:
             assert len(rows(folder)) >= told, seed
-    mapper = life()
-    eventually(lambda: vehicle.counts and vehicle.counts[-1] >= pings, timeout=600)
+    mapper, heard = life(), len(vehicle.counts)
+    # Of this life: one that is still on its way up does not know of Ctrl-C.
+    eventually(lambda: vehicle.counts[heard:] and vehicle.counts[-1] >= pings, timeout=600)
     vehicle.stopped.set()
     vehicle.driver.join(10)
     mapper.send_signal(signal.SIGINT)
