@@ -148,7 +148,7 @@ def test_robot_topics_and_workspace():
     assert "sonar/range:=/auv/sonar" in commands["mapper"]
     assert "goal_pose:=/auv/goal" in commands["planner"]
     better = {
-        "mapper": {"method": "nngp", "screening": True},
+        "mapper": {"method": "nngp", "screening": True, "training_duty": 0.05},
         "planner": {"planner": "path-entropy"},
     }
     for node, command in commands.items():
