@@ -97,6 +97,38 @@ def test_the_last_batch_waits_for_what_is_on_its_way_to_the_disk(kept):
     assert s.session.status.finished and s.session.mapper.samples == 27
 
 
+def test_what_the_screen_believes_is_kept_before_it_counts_or_is_learned(kept, tmp_path):
+    s = kept(screening=True)
+
+    def turn():
+        s.work()  # judged
+        assert s.session.mapper.samples <= len(rows(tmp_path / "m"))
+        s.settle()  # kept
+        s.work()  # learned
+
+    s.drive(60)
+    assert s.session.samples == 0 and rows(tmp_path / "m") == []
+    turn()
+    for _ in range(5):
+        s.drive(20)
+        turn()
+    counts = s.session.counts()
+    accepted = counts["accepted"]
+    assert counts["received"] == 160 == sum(counts.values()) - counts["received"]
+    assert 100 < accepted == s.session.samples == s.session.mapper.samples
+    assert [row[0] for row in rows(tmp_path / "m")] == list(range(accepted))
+    crashed(s, tmp_path / "crashed")
+    again = kept("crashed", screening=True).work()
+    assert again.session.samples == accepted
+    np.testing.assert_allclose(again.map, s.map, rtol=0, atol=1e-6)
+    s.drive(9)
+    s.session.handle(MissionState("done"), s.now)
+    turn()
+    counts = s.session.counts()
+    assert s.session.status.finished and counts["held"] == counts["pending"] == 0
+    assert counts["accepted"] == s.session.mapper.samples == len(rows(tmp_path / "m"))
+
+
 @pytest.mark.parametrize("model", [{}, POAM], ids=["nngp", "poam"])
 def test_a_restart_goes_on_with_the_same_map(kept, tmp_path, model):
     s = kept(**model).mapped()
