@@ -100,7 +100,7 @@ def _no_level(view: MapperView) -> tuple[bytes, str] | None:
 
 
 def _overloaded(view: MapperView) -> tuple[bytes, str] | None:
-    if view.session.backlog.full:
+    if view.session.acceptance.full:
         return ERROR, "the model cannot keep up: pings are refused until it has"
     refused = view.session.gate.rejected[OVERLOAD]
     return (WARN, f"{refused} pings were refused while the model was behind") if refused else None

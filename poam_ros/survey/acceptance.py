@@ -59,6 +59,11 @@ class Acceptance:
         """Pings that wait for the model, judged or not."""
         return len(self._backlog) + (len(self.queue) if self.on else 0)
 
+    @property
+    def full(self) -> bool:
+        """Whether no more should be taken: the model, or the judgement, is that far behind."""
+        return self._backlog.full or self.queue.full
+
     def follow(self, policy: BatchPolicy) -> None:
         """From now on batches close by this."""
         self._backlog.policy = self.queue.policy = policy

@@ -69,7 +69,6 @@ class Session:
         #: Called with every event before it is handled; what it keeps can be replayed.
         self.record: Callable[[Moment, Event], object] | None = None
         self.chronicle = Chronicle()
-        self.keeping = self.chronicle.keeping
         self._learner = Learner(mapper, grid, effort)
         #: Trains on between batches, on the thread of ``work``.
         self.spare = SpareTime(self._learner, self.chronicle.record)
@@ -77,6 +76,11 @@ class Session:
         self.acceptance = Acceptance(self.gate, self.backlog, self.chronicle, screening)
         self._lock = self.chronicle.lock  # of backlog, acceptance and what is asked for
         self._finishing = False
+
+    @property
+    def keeping(self) -> Keeping:
+        """Who keeps what is to outlive the process."""
+        return self.chronicle.keeping
 
     @property
     def samples(self) -> int:
@@ -105,7 +109,7 @@ class Session:
 
     def go_on(self, keeping: Keeping, resumption: Resumption) -> None:
         """Keep what happens, and take up first what was kept; before the first event."""
-        self.keeping = self.chronicle.keeping = keeping
+        self.chronicle.keeping = keeping
         self.chronicle.resumption, self.pilot.anew = resumption or None, resumption.anew
         self.gate.renumber(len(resumption.data))
 
@@ -125,7 +129,7 @@ class Session:
                 self.gate.received += 1
                 self.gate.rejected["log_full"] += 1  # the disk does not come after them
             case RawPing() | events.Mount() | events.WaterLevel():
-                self.gate.hear(event, now, self.backlog.full)
+                self.gate.hear(event, now, self.acceptance.full)
             case events.Tick():
                 return self._place(now)
             case events.MissionState(name):

@@ -146,3 +146,10 @@ def test_no_ping_is_ever_lost_or_counted_twice(survey, seed):
         assert len(s.session.acceptance.held) == total(s)["held"] <= settings.held_pings
         everything = s.session.everything().number
         assert everything.tolist() == list(range(s.session.samples))
+
+
+def test_a_judgement_that_is_far_behind_takes_no_more(survey):
+    s = survey(pilot_samples=1000, screening=ON)
+    s.session.acceptance.queue.capacity = 25
+    s.drive(40)
+    assert s.session.gate.rejected == {"overload": 15} and total(s)["pending"] == 25
