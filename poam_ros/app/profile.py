@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 from ..errors import InputError
 from .interrupts import at_once
@@ -21,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = _HelpFormatter
     add = parser.add_argument
     add("--method", default="poam", help="map model, as of poam run")
-    add("--samples", type=int, nargs="+", default=[2000], metavar="N",
-        help="pings in the map before (several: one after another)")  # fmt: skip
+    add("--samples", type=int, nargs="+", metavar="N",
+        help="pings in the map before (one after another); 2000, with --nodes 0")  # fmt: skip
     add("--inducing", type=int, nargs="+", default=[500], metavar="N",
         help="largest number of inducing points, also of the reference")  # fmt: skip
     add("--batch", type=int, default=22, help="new pings in an update")
@@ -36,6 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--plot", type=Path, metavar="FILE", help="draw the cases (needs matplotlib)")
     add("--nodes", type=float, metavar="SECONDS",
         help="latencies of mapper and planner over real topics instead (needs ROS 2)")  # fmt: skip
+    add("--update-budget", type=float, default=0.0, metavar="SECONDS",
+        help="with --nodes: the mapper's update_budget")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     options = {name: getattr(args, name) for name in names}
     cases = [
         ProfileSettings(samples=n, inducing=m, grid=g, **options)
-        for n in args.samples
+        for n in args.samples or [2000]
         for m in args.inducing
         for g in args.grid
     ]
@@ -74,14 +77,19 @@ def _profile_nodes(args: argparse.Namespace) -> int:
         raise InputError(f"--nodes: expected ROS 2 (rclpy), which is not there ({error})") from None
     if not args.nodes > 0:
         raise InputError(f"--nodes: expected a positive number of seconds, got {args.nodes:g}")
-    result = measure(args.nodes)
-    if args.json:
-        print(json.dumps(result))
-        return 0
-    print(f"ms over {args.nodes:g} s: median, p99, worst")
+    for samples in args.samples or [0]:
+        result = measure(args.nodes, args.method, samples, args.update_budget)
+        print(json.dumps(result) if args.json else _latencies(result), flush=True)
+    return 0
+
+
+def _latencies(result: dict[str, Any]) -> str:
+    """What was measured of the nodes, for people, in ms."""
+    head = "{method}, {samples} pings before; ms over {seconds:g} s: median, p99, worst"
+    lines = [head.format(**result)]
     for name, spread in result.items():
         if isinstance(spread, dict) and spread["count"]:
             values = (1e3 * spread[f"{part}_s"] for part in ("median", "p99", "worst"))
             text = "".join(f"{value:9.1f}" for value in values)
-            print(f"{name:16s}{text}   of {spread['count']}")
-    return 0
+            lines.append(f"{name:16s}{text}   of {spread['count']}")
+    return "\n".join(lines)

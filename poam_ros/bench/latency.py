@@ -1,7 +1,8 @@
 """How long messages wait: a vehicle made of publishers before a real mapper and planner.
 
 Run by ``poam profile --nodes``. Three processes, real time, the nodes as on a vehicle; only that
-the mapper notes when its odometry callback is called.
+the mapper notes when its odometry callback is called. A mapper that is to have many pings from the
+beginning is given a mission's folder with them, and goes on from there.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import tempfile
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,38 +31,22 @@ from sensor_msgs.msg import PointCloud2, Range
 from ..errors import PoamError
 from ..planning.pilots import start_pose
 from ..ros import messages, qos
-from ..ros.nodes.mapper import SWITCH_INTERVAL_S, MapperNode
-from ..ros.running import run_node
-from ..survey.events import Drawn
+from ..ros.parameters import MAPPER
+from ..samples import Samples
 from ..survey.gate import RawPing
+from ..survey.log import UPDATE, Step
+from ..survey.mission_folder import MissionFolder, identity
 from ..survey.odometry import VehicleState
 from ..world.terrain import WORKSPACE, load_terrain
+from .timed_mapper import NOTES
 
 ODOMETRY_HZ, PINGS_EVERY = 100, 10  # a ping with every tenth odometry
 SPEED = 10.0  # m/s: the pilot survey takes half a minute
 GOAL_RADIUS = 0.1  # m, the planner's default
 PATIENCE = 120.0  # s for the first map
-
-
-class TimedMapper(MapperNode):
-    """Notes how old every odometry message is when its callback begins (s)."""
-
-    def __init__(self, **options: Any) -> None:
-        self.delays: list[float] = []
-        self.drawn: list[dict[str, float]] = []
-        super().__init__(**options)
-
-    def _on_odometry(self, message: Odometry) -> None:
-        self.delays.append((time.time_ns() - messages.stamp_to_ns(message.header.stamp)) * 1e-9)
-        super()._on_odometry(message)
-
-    def _publish_map(self, drawn: Drawn) -> None:
-        start = time.perf_counter()
-        super()._publish_map(drawn)
-        publish_s = time.perf_counter() - start
-        assert drawn.learned is not None
-        walls = {"predict_s": drawn.predict_s, "update_s": drawn.learned.report.update_s}
-        self.drawn.append({"publish_s": publish_s, **walls, "odometry": len(self.delays)})
+FILLING = 1000  # pings in a batch of those that a mapper has from the beginning
+FILLING_STEPS = 10  # training steps with each of these batches
+FIRST_PATIENCE = 0.02  # s for each of these pings
 
 
 class Vehicle(Node):
@@ -118,12 +103,28 @@ class Vehicle(Node):
             self.maps.append((time.time_ns() - self.pings[last]) * 1e-9)
 
 
-def measure(seconds: float = 60.0, resolution: float = 0.5) -> dict[str, Any]:
+def measure(
+    seconds: float = 60.0,
+    method: str = "poam",
+    samples: int = 0,
+    budget: float = 0.0,
+    resolution: float = 0.5,
+) -> dict[str, Any]:
     """Latencies (s) over ``seconds`` after the first map, maps of 60 m / ``resolution`` a side.
+
+    ``all`` is update, map and publication together, ``all_cpu`` the CPU time of their thread.
+
+    Args:
+        seconds: as above.
+        method: of the mapper.
+        samples: pings that are in its model from the beginning.
+        budget: its ``update_budget``, in s.
+        resolution: of its maps, in m.
 
     Raises:
         PoamError: if no map comes.
     """
+    settings = {"method": method, "resolution": resolution, "update_budget": budget}
     rclpy.init()
     vehicle, executor = Vehicle(), SingleThreadedExecutor()
     executor.add_node(vehicle)
@@ -131,9 +132,11 @@ def measure(seconds: float = 60.0, resolution: float = 0.5) -> dict[str, Any]:
     thread.start()
     with tempfile.TemporaryDirectory() as folder:
         noted = Path(folder) / "mapper.json"
-        children = _start(noted, resolution)
+        if samples:
+            settings["mission_dir"] = _filled(Path(folder) / "mission", settings, samples)
+        children = _start(noted, settings)
         try:
-            _drive(vehicle, children, seconds)
+            _drive(vehicle, children, seconds, PATIENCE + FIRST_PATIENCE * samples)
         finally:
             for child in children:
                 child.send_signal(signal.SIGINT)
@@ -148,22 +151,40 @@ def measure(seconds: float = 60.0, resolution: float = 0.5) -> dict[str, Any]:
     later = mapper["drawn"][1:]
     return {
         "seconds": seconds,
+        "method": method,
+        "samples": samples,
         "odometry": _spread(delays[first:]),
         "ping_to_map": _spread(vehicle.maps[1:]),
         "arrival_to_goal": _spread(vehicle.goals),
         **{
             name.removesuffix("_s"): _spread([drawn[name] for drawn in later])
-            for name in ("update_s", "predict_s", "publish_s")
+            for name in ("update_s", "predict_s", "publish_s", "all_s", "all_cpu_s")
         },
     }
 
 
-def _start(noted: Path, resolution: float) -> list[subprocess.Popen[bytes]]:
+def _filled(folder: Path, settings: Mapping[str, Any], samples: int) -> str:
+    """A mission's folder with so many pings, all of them learned."""
+    values = {**{row.name: row.default for row in MAPPER}, **settings}
+    rng, terrain = np.random.default_rng(1), load_terrain("seamounts")
+    xy = rng.uniform(*np.array(WORKSPACE.bounds).reshape(2, 2).T, (samples, 2))
+    pings = Samples.of(xy, terrain.elevation_at(xy) + rng.normal(size=samples))
+    firsts = range(0, samples, FILLING)
+    steps = [Step(UPDATE, i, min(i + FILLING, samples) - 1, FILLING_STEPS) for i in firsts]
+    mission = MissionFolder(folder, identity(values))
+    try:
+        mission.log.append([pings], steps, 0)
+    finally:
+        mission.close()
+    return str(folder)
+
+
+def _start(noted: Path, settings: Mapping[str, Any]) -> list[subprocess.Popen[bytes]]:
     python = [sys.executable, "-m"]
-    mapper = ["-p", f"resolution:={resolution}"]
+    mapper = [part for name, value in settings.items() for part in ("-p", f"{name}:={value}")]
     planner = ["-p", f"max_speed:={SPEED}", "-p", "pilot:=lawnmower", "-p", "autostart:=true"]
     planner += ["-p", "max_samples:=1000000"]
-    environment = {**os.environ, "POAM_LATENCY_FILE": str(noted)}
+    environment = {**os.environ, NOTES: str(noted)}
     return [
         subprocess.Popen(
             [*python, f"poam_ros.{module}", "--ros-args", *arguments],
@@ -171,19 +192,25 @@ def _start(noted: Path, resolution: float) -> list[subprocess.Popen[bytes]]:
             stdout=subprocess.DEVNULL,
             start_new_session=True,
         )
-        for module, arguments in (("bench.latency", mapper), ("ros.nodes.planner", planner))
+        for module, arguments in (("bench.timed_mapper", mapper), ("ros.nodes.planner", planner))
     ]
 
 
-def _drive(vehicle: Vehicle, children: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
+def _drive(
+    vehicle: Vehicle,
+    children: Sequence[subprocess.Popen[bytes]],
+    seconds: float,
+    patience: float,
+) -> None:
+    """Drive for so many s after the first map, which has to come within ``patience``."""
     period, due = 1 / ODOMETRY_HZ, time.monotonic()
-    give_up, end = due + PATIENCE, None
+    give_up, end = due + patience, None
     while end is None or time.monotonic() < end:
         vehicle.tick()
         if end is None and vehicle.maps:
             end = time.monotonic() + seconds
         if (end is None and time.monotonic() > give_up) or any(c.poll() for c in children):
-            raise PoamError(f"no map within {PATIENCE:g} s, or a node has failed")
+            raise PoamError(f"no map within {patience:g} s, or a node has failed")
         due = max(due + period, time.monotonic() - period)
         time.sleep(max(0.0, due - time.monotonic()))
 
@@ -193,23 +220,3 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
         return {"count": 0}
     median, p99, worst = np.quantile(values, (0.5, 0.99, 1.0)).tolist()
     return {"count": len(values), "median_s": median, "p99_s": p99, "worst_s": worst}
-
-
-def main(args: Sequence[str] | None = None) -> int:
-    """Run the mapper that takes notes; return its exit status."""
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    made: list[TimedMapper] = []
-
-    def make() -> TimedMapper:
-        made.append(TimedMapper())
-        return made[0]
-
-    status = run_node(make, args)
-    if made:
-        notes = {"delays": made[0].delays, "drawn": made[0].drawn}
-        Path(os.environ["POAM_LATENCY_FILE"]).write_text(json.dumps(notes))
-    return status
-
-
-if __name__ == "__main__":
-    sys.exit(main())
