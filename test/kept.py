@@ -50,13 +50,17 @@ class Kept:
         s = stamp / 10
         return 25 * np.sin(0.7 * s), 25 * np.sin(0.43 * s + 0.4), DEPTH
 
+    def heard(self, distance):
+        """What the sonar says of it."""
+        return distance
+
     def ping(self):
         """Odometry and a ping at the next stamp; the ground is rough."""
         self.stamp += 1
         ns, (x, y, z) = self.stamp * SECOND // 10, self.place(self.stamp)
         ground = 20 + 10 * np.sin(x / 8) * np.cos(y / 6) + np.sin(self.stamp**2 % 97)
         self.session.handle(VehicleState(ns, (x, y, z)), self.now)
-        self.session.handle(RawPing(ns, z - ground, 1.0, 1000.0), self.now)
+        self.session.handle(RawPing(ns, self.heard(z - ground), 1.0, 1000.0), self.now)
         self.session.handle(Tick(), self.now)
 
     def drive(self, pings):

@@ -232,10 +232,11 @@ def test_torch_stays_with_the_model():
 
 def test_ros_stays_in_its_room():
     """And what starts it: the command loads it when it starts the ring, the latency bench is it."""
+    bench = "bench.latency", "bench.timed_mapper"
     wrong = [
         a
         for a in foreign(ROS, ROS_SUFFIXES)
-        if not within(a.source, "ros", "bench.latency") and (a.runs or not within(a.source, "app"))
+        if not within(a.source, "ros", *bench) and (a.runs or not within(a.source, "app"))
     ]
     assert not wrong, f"ROS 2 outside poam_ros/ros: {listed(wrong)}"
     tools = [a for a in foreign(LAUNCH_TOOLS) if not within(a.source, "launch", "app.launching")]

@@ -5,17 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ..clock import Moment
 from ..samples import Samples
 from ..survey.checkpoint import write_checkpoint
-from ..survey.log import TRAIN, Step
+from ..survey.log import TRAIN, Doubts, Step
 from ..survey.mission_folder import MissionFolder
+from .log_entries import Entry, Forget, Mark, Placed, Reset, Taken
 
 if TYPE_CHECKING:
     from ..mapping import BathymetricMapper
@@ -27,35 +28,6 @@ SHARE = 0.05  # of the time, at most, goes into checkpoints
 LIMIT = 10_000  # pings that wait for the disk before more are refused
 PATIENCE = 100_000  # pings and steps that wait while the disk fails, before they are given up
 GAVE_UP = "the disk failed for too long: the log ended then, and begins again with a reset"
-
-
-@dataclass
-class Mark:
-    """A place in the record; ``steps``: how many the log of ``folder`` holds there."""
-
-    steady_s: float
-    reached: threading.Event = field(default_factory=threading.Event)
-    folder: Path | None = None
-    steps: int = 0
-
-
-class _Reset(NamedTuple):
-    stamp_ns: int
-
-
-class _Forget(NamedTuple):
-    steps: int
-
-
-@dataclass
-class _Taken:
-    """Pings that were accepted; ``counts``: whether they may be returned."""
-
-    samples: Samples
-    counts: bool = False
-
-
-_Entry = _Taken | Step | Mark | _Reset | _Forget
 
 
 class LogWriter:
@@ -73,8 +45,9 @@ class LogWriter:
         self.failing, self.lost = "", 0
         self._folder, self._steps, self._period = folder, steps, period
         self._changed = threading.Condition()
-        self._queue: list[_Entry] = []
-        self._unreturned: deque[_Taken] = deque()
+        self._queue: list[Entry] = []
+        self._doubts: Doubts | None = None  # newer than what the thread knows of
+        self._unreturned: deque[Taken] = deque()
         self._waiting = 0  # pings of these
         self._unwritten = 0  # pings in the queue, or on the way to the disk
         self._closing = self._hurried = self._gap = False
@@ -97,15 +70,24 @@ class LogWriter:
         """Whether the disk does not come after the pings."""
         return self._unwritten >= LIMIT and not self.failing
 
-    def keep(self, samples: Samples) -> Samples:
+    def wait(self, placed: Samples) -> None:
+        """Write down that these wait to be judged."""
+        with self._changed:
+            self._queue.append(Placed(placed))
+            self._unwritten += len(placed)
+            self._changed.notify_all()
+
+    def keep(self, samples: Samples, doubts: Doubts | None = None) -> Samples:
         """Take accepted samples; returns those that are on the disk by now, in order."""
         with self._changed:
             if len(samples):
-                taken = _Taken(samples)
+                taken = Taken(samples)
                 self._queue.append(taken)
                 self._unreturned.append(taken)
                 self._waiting += len(samples)
                 self._unwritten += len(samples)
+            self._doubts = doubts or self._doubts
+            if self._news:
                 self._changed.notify_all()
             kept = []
             while self._unreturned and self._unreturned[0].counts:
@@ -132,7 +114,8 @@ class LogWriter:
     def reset(self, stamp_ns: int) -> None:
         """Go on in a new folder; what waits is written into the old one, and not returned."""
         with self._changed:
-            self._queue.append(_Reset(stamp_ns))
+            self._queue.append(Reset(stamp_ns))
+            self._doubts = Doubts()
             self._unreturned.clear()
             self._waiting = 0
             self._changed.notify_all()
@@ -140,7 +123,7 @@ class LogWriter:
     def forget(self, steps: int) -> None:
         """Only so many steps of the log could be repeated: the others are taken out of it."""
         with self._changed:
-            self._queue.append(_Forget(steps))
+            self._queue.append(Forget(steps))
             self._changed.notify_all()
 
     def mark(self, now: Moment) -> Mark | None:
@@ -180,70 +163,84 @@ class LogWriter:
         return done and not self.failing
 
     def _run(self) -> None:
-        entries: deque[_Entry] = deque()
+        entries: deque[Entry] = deque()
+        doubts: Doubts | None = None  # left by all of these
         retry_at = 0.0
-        while not (self._closing and (self.failing or not (entries or self._queue))):
+        while not (self._closing and (self.failing or not (entries or doubts or self._news))):
             with self._changed:
-                waits = RETRY_S if entries else None
-                self._changed.wait_for(lambda: self._queue or self._closing, waits)
+                waits = RETRY_S if entries or doubts else None
+                self._changed.wait_for(lambda: self._news or self._closing, waits)
                 self._changed.wait_for(lambda: self._hurried or self._closing, GATHER_S)
                 entries.extend(self._queue)
                 self._queue.clear()
+                doubts, self._doubts = self._doubts or doubts, None
                 self._hurried = False
             if self.failing and not self._closing and time.monotonic() < retry_at:
                 self._go_without(entries)
                 continue
             try:
-                while entries:
-                    self._write(entries)
+                while entries or doubts:
+                    doubts = self._write(entries, doubts)
                 self.failing = GAVE_UP if self._gap else ""
             except Exception as error:  # whatever it is, pings go on to count
                 self.failing = f"{self._folder.current}: {error}"
                 retry_at = time.monotonic() + RETRY_S
                 self._go_without(entries)
 
-    def _write(self, entries: deque[_Entry]) -> None:
-        """Write the first entries, those that go into one transaction, and remove them."""
-        first = entries[0]
-        if isinstance(first, (_Taken, Step)):
-            rows = list(takewhile(lambda entry: isinstance(entry, (_Taken, Step)), entries))
-            self._write_rows(rows)
-            for _ in rows[1:]:
-                entries.popleft()
-        elif isinstance(first, _Reset):
+    @property
+    def _news(self) -> bool:
+        return bool(self._queue) or self._doubts is not None
+
+    def _write(self, entries: deque[Entry], doubts: Doubts | None) -> Doubts | None:
+        """Write the first entries, those that go into one transaction, and remove them; the doubts
+        with the last. Returns what is left of these."""
+        first = entries[0] if entries else None
+        if isinstance(first, Reset):
             self._folder.reset(first.stamp_ns)
             self._steps, self._gap = 0, False
-        elif isinstance(first, _Forget):
+        elif isinstance(first, Forget):
             self._folder.log.forget(first.steps)
             self._steps = first.steps
         else:
-            if not self._gap:
-                first.folder, first.steps = self._folder.current, self._steps
-            first.reached.set()
+            rows = list(takewhile(lambda entry: not isinstance(entry, (Reset, Forget)), entries))
+            last = len(rows) == len(entries)
+            self._write_rows(rows, doubts if last else None)
+            for _ in rows:
+                entries.popleft()
+            return None if last else doubts
         entries.popleft()
+        return doubts
 
-    def _write_rows(self, rows: list[_Entry]) -> None:
+    def _write_rows(self, rows: list[Entry], doubts: Doubts | None) -> None:
         """Write pings and steps."""
-        taken = [row for row in rows if isinstance(row, _Taken)]
+        taken = [row for row in rows if isinstance(row, Taken)]
+        placed = [row.samples for row in rows if isinstance(row, Placed)]
         steps = [row for row in rows if isinstance(row, Step)]
         pings = sum(len(t.samples) for t in taken)
         if self._gap:  # a log with a hole in it would be worth nothing
             self.lost += pings + len(steps)
-        else:
-            self._folder.log.append([t.samples for t in taken], steps, self._steps)
-            self._steps += len(steps)
-        for each in taken:
-            each.counts = True
+        elif taken or placed or steps or doubts:
+            accepted = [t.samples for t in taken]
+            self._folder.log.append(accepted, steps, self._steps, placed, doubts)
+        for row in rows:
+            if isinstance(row, Taken):
+                row.counts = True
+            elif isinstance(row, Step):
+                self._steps += not self._gap
+            elif isinstance(row, Mark):
+                if not self._gap:
+                    row.folder, row.steps = self._folder.current, self._steps
+                row.reached.set()
         with self._changed:
-            self._unwritten -= pings
+            self._unwritten -= pings + sum(map(len, placed))
 
-    def _go_without(self, entries: deque[_Entry]) -> None:
+    def _go_without(self, entries: deque[Entry]) -> None:
         """The disk fails: pings count all the same, and what waits for it is bounded."""
         for mark in [entry for entry in entries if isinstance(entry, Mark)]:
             entries.remove(mark)
             mark.reached.set()
         for entry in entries:
-            if isinstance(entry, _Taken):
+            if isinstance(entry, Taken):
                 entry.counts = True
         if self._unwritten + len(entries) > PATIENCE:
             self._gap = True

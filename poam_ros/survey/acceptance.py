@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..clock import Moment
+from ..errors import InputError
 from ..samples import Samples
 from .batching import Backlog, BatchPolicy
 from .chronicle import Chronicle
-from .events import Judged, Outcome
+from .events import Judged, Note, Outcome, Trouble
 from .gate import PingGate
-from .log import Step
+from .log import Doubts, Step
+from .resuming import Resumption
 from .screening import FALSE_ECHO, Screen, ScreeningSettings
 
 if TYPE_CHECKING:
@@ -48,6 +53,8 @@ class Acceptance:
         self.queue = Backlog(backlog.policy) if settings.screening else backlog
         self.held = Samples.empty()
         self._believed = False  # of the last judgement: something that the model has not seen
+        self._placed = self._judged = 0  # pings, since the beginning or a reset
+        self._trouble = ""  # with what was remembered before a restart
 
     @property
     def on(self) -> bool:
@@ -70,14 +77,40 @@ class Acceptance:
 
     def add(self, placed: Samples, now_ns: int) -> Samples:
         """Queue what the gate has placed; returns what counts as accepted by now."""
-        if self.on:
+        if self.on and len(placed):
+            first, self._placed = self._placed, self._placed + len(placed)
+            placed = replace(placed, number=np.arange(first, self._placed, dtype=np.int64))
+            self._chronicle.keeping.wait(placed)
             self.queue.add(placed, now_ns)
-            placed = Samples.empty()
-        return self._keep(placed, now_ns)
+        return self._keep(Samples.empty() if self.on else placed, now_ns)
+
+    def go_on(self, resumption: Resumption) -> None:
+        """Take up what waited to be judged, or was held, before a restart.
+
+        Without a screen it stays where it is kept, until there is one again.
+        """
+        if self._screen is None:
+            return
+        doubts, waiting = resumption.doubts, resumption.waiting
+        held, self._judged = doubts.held, doubts.judged
+        self._placed = int(waiting.number[-1]) + 1 if len(waiting) else doubts.judged
+        try:
+            if doubts.memory or len(held):
+                self._screen.recall(held, doubts.memory)
+        except InputError as error:
+            self._trouble = f"{error}: {len(held)} held pings are judged anew"
+            waiting, held = Samples.joined([held, waiting]), Samples.empty()
+        self._gate.put_back(len(waiting), len(held))
+        self.held = held
+        self.queue.add(waiting, None)
+        # As if there had been no restart: what was believed is learned before more is judged.
+        self._believed = len(resumption.rest) > 0
 
     def closes(self, now_ns: int) -> bool:
         """Whether there is a batch, to be judged or to be learned."""
-        return self.queue.closes(now_ns) or (self._believed and not self._unkept)
+        if self._believed:
+            return not self._unkept
+        return self.queue.closes(now_ns)
 
     def take(self) -> Samples | None:
         """The batch to be learned; None while some of it is not kept."""
@@ -87,10 +120,14 @@ class Acceptance:
         return self._backlog.take()
 
     def judge(self, learner: Learner, now: Moment, final: bool) -> Iterator[Outcome]:
-        """Judge what waits for it; what is believed goes its way to the model."""
+        """Judge what waits for it; what is believed goes its way to the model, and is learned
+        before more is judged: a judgement depends on nothing but the pings before it."""
         screen, chronicle, mapper = self._screen, self._chronicle, learner.mapper
-        if screen is None:
+        if screen is None or (self._believed and not final):
             return
+        if self._trouble:
+            text, self._trouble = self._trouble, ""
+            yield Trouble(Note("screen", text), fault=False)
         with chronicle.lock:
             fresh = self.queue.take()
         if not len(fresh) and not (final and len(self.held)):
@@ -116,7 +153,8 @@ class Acceptance:
             if judgement.refused:
                 gate.rejected[FALSE_ECHO] += judgement.refused
             self._believed |= len(judgement.accepted) > 0
-            accepted = self._keep(gate.accept(judgement.accepted), now.ros_ns)
+            judged = gate.accept(judgement.accepted)
+            accepted = self._keep(judged, now.ros_ns, self._doubts(fresh, judgement.held))
         yield Judged(accepted, judgement.held, judgement.refused)
 
     def learn(self, batch: Samples, learner: Learner, now: Moment, tries: int) -> Iterator[Outcome]:
@@ -146,6 +184,8 @@ class Acceptance:
             gate.rejected[RESET] += forgotten
         gate.unjudged = gate.held = 0
         self.held, self._believed = Samples.empty(), False
+        self._placed = self._judged = 0
+        self._trouble = ""
         self.queue.clear()
         self._backlog.clear()
 
@@ -158,8 +198,14 @@ class Acceptance:
     def _unkept(self) -> int:
         return self._chronicle.keeping.waiting
 
-    def _keep(self, accepted: Samples, now_ns: int) -> Samples:
+    def _doubts(self, fresh: Samples, held: Samples) -> Doubts:
+        """What the judgement of these pings leaves to the next one."""
+        assert self._screen is not None
+        self._judged = int(fresh.number[-1]) + 1 if len(fresh) else self._judged
+        return Doubts(self._judged, held, self._screen.remembered())
+
+    def _keep(self, accepted: Samples, now_ns: int, doubts: Doubts | None = None) -> Samples:
         """Have numbered pings kept; what is by now, these or earlier ones, waits for the model."""
-        kept = self._chronicle.keeping.keep(accepted)
+        kept = self._chronicle.keeping.keep(accepted, doubts)
         self._backlog.add(kept, now_ns)
         return kept

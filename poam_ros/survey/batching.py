@@ -88,8 +88,8 @@ class Backlog:
         """Whether no more should be accepted."""
         return len(self) >= self.capacity
 
-    def add(self, samples: Samples, now_ns: int) -> None:
-        """Queue new samples."""
+    def add(self, samples: Samples, now_ns: int | None) -> None:
+        """Queue new samples; their age counts from now, or from the next look without it."""
         if len(samples):
             self._parts.append(samples)
             # A few parts, each longer than the next, however long the model takes.

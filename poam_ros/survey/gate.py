@@ -169,6 +169,12 @@ class PingGate:
         closed, self.closed = self.closed, None
         return closed
 
+    def put_back(self, unjudged: int, held: int) -> None:
+        """So many pings were received before a restart, and are judged, or judged again, now."""
+        self.received += unjudged + held
+        self.unjudged += unjudged
+        self.held += held
+
     def renumber(self, number: int = 0) -> None:
         """The next sample has this number."""
         self._first = self.accepted - number

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..clock import Moment
 from ..samples import Samples
-from .log import Step
+from .log import Doubts, Step
 
 if TYPE_CHECKING:
     from ..mapping import BathymetricMapper
@@ -36,8 +36,15 @@ class Keeping(Protocol):
     @property
     def full(self) -> bool: ...
 
-    def keep(self, samples: Samples) -> Samples:
-        """Take accepted samples; returns those that are kept by now, in order."""
+    def wait(self, placed: Samples) -> None:
+        """These wait to be judged, numbered as they were placed."""
+
+    def keep(self, samples: Samples, doubts: Doubts | None = None) -> Samples:
+        """Take accepted samples; returns those that are kept by now, in order.
+
+        ``doubts``: what is left by the judgement that they were accepted by. It is kept with them,
+        all or nothing.
+        """
 
     def rest(self) -> Samples:
         """Those that wait."""
@@ -60,7 +67,10 @@ class NothingKept:
 
     failing, lost, waiting, full, folder = "", 0, 0, False, None
 
-    def keep(self, samples: Samples) -> Samples:
+    def wait(self, placed: Samples) -> None:
+        """Nothing to do."""
+
+    def keep(self, samples: Samples, doubts: Doubts | None = None) -> Samples:
         """Take them, and give them back."""
         return samples
 

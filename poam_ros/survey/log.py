@@ -1,4 +1,5 @@
-"""The log of a mission: every accepted ping, and what the model did with them, in one SQLite file.
+"""The log of a mission: every accepted ping, what the model did with them, and the pings that are
+not accepted yet (they wait to be judged, or are in doubt), in one SQLite file.
 
 From it alone the map can be made again: a row of ``updates`` says which pings a batch held and how
 many training steps were taken. A transaction that was committed outlives the process (kill -9) and
@@ -9,9 +10,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing, suppress
-from dataclasses import astuple, dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +20,9 @@ import numpy as np
 
 from ..errors import InputError
 from ..maps import UpdateReport
-from ..samples import APPLIED, Samples
+from ..samples import Samples
+from .log_file import SCHEMA, Transaction, insert, insert_pings, lay_out, layout_of, read_pings
 
-#: Of the tables below; a file of another one is not touched.
-SCHEMA = 1
-#: In the file's header, so that a foreign database is not taken for a log: "POAM".
-APPLICATION = 0x504F414D
-#: Columns of ``pings`` after the first five: NULL where nobody knows.
-KNOWN = ("noise_std", "range", *APPLIED)
-TABLES = f"""
-CREATE TABLE mission (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE pings (number INTEGER PRIMARY KEY, stamp_ns INTEGER NOT NULL,
-    x REAL NOT NULL, y REAL NOT NULL, z REAL NOT NULL, {" REAL, ".join(KNOWN)} REAL);
-CREATE TABLE updates (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, first INTEGER NOT NULL,
-    last INTEGER NOT NULL, steps INTEGER NOT NULL, times INTEGER NOT NULL,
-    stamp_ns INTEGER NOT NULL);
-CREATE TABLE resets (stamp_ns INTEGER NOT NULL, folder TEXT NOT NULL);
-"""
 #: What may become of pings: learned, or given up; or the model trained without new ones.
 UPDATE, DROP, TRAIN = "update", "drop", "train"
 
@@ -69,11 +56,29 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Doubts:
+    """What a judgement leaves to the next one; pings are numbered here as they were placed.
+
+    Attributes:
+        judged: the first so many placed pings were judged.
+        held: those of them that are in doubt.
+        memory: what else the screen remembers, as text (``remembering``); empty where nothing.
+    """
+
+    judged: int = 0
+    held: Samples = field(default_factory=Samples.empty)
+    memory: str = ""
+
+
+@dataclass(frozen=True)
 class Logged:
-    """What a log holds. Steps are counted from 1: so many are done after the last of them."""
+    """What a log holds. Steps are counted from 1: so many are done after the last of them.
+    ``waiting``: pings that wait to be judged, numbered as in ``doubts``."""
 
     samples: Samples
     steps: tuple[Step, ...]
+    doubts: Doubts = field(default_factory=Doubts)
+    waiting: Samples = field(default_factory=Samples.empty)
 
 
 class MissionLog:
@@ -93,11 +98,11 @@ class MissionLog:
     def __init__(self, path: Path, facts: Mapping[str, Any]) -> None:
         self.path = path
         try:
-            new = not path.exists() or _examine(path)
+            self._layout = layout_of(path)
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
-            if new:
+            if not self._layout:
                 self._create(facts)
             self.facts = {n: json.loads(v) for n, v in self._all("SELECT name, value FROM mission")}
         except (sqlite3.Error, OSError, ValueError) as error:
@@ -107,22 +112,57 @@ class MissionLog:
                 f"{path}: expected a log of this package in a folder that can be written ({error})"
             ) from None
 
-    def append(self, samples: Sequence[Samples], steps: Sequence[Step], done: int) -> None:
-        """Commit pings and steps, of which ``done`` came before, or nothing of them. What is there
-        already, by its number, stays: a commit that failed may have reached the disk all the same.
+    def upgrade(self) -> None:
+        """Add the tables that a log of the version before lacks; it was only looked at so far.
+
+        Raises:
+            InputError: it cannot be written.
+        """
+        if self._layout == SCHEMA:
+            return
+        try:
+            with Transaction(self._db):
+                lay_out(self._db, self._layout)
+        except sqlite3.Error as error:
+            self.close()
+            told = "expected a log of this version, or one that can be brought to it"
+            raise InputError(f"{self.path}: {told} ({error})") from None
+        self._layout = SCHEMA
+
+    def append(
+        self,
+        samples: Sequence[Samples],
+        steps: Sequence[Step],
+        done: int,
+        waiting: Sequence[Samples] = (),
+        doubts: Doubts | None = None,
+    ) -> None:
+        """Commit all of this or nothing. What is there already, by its number, stays: a commit
+        that failed may have reached the disk all the same.
+
+        Args:
+            samples: accepted pings.
+            steps: what the model did.
+            done: so many steps came before.
+            waiting: pings that wait to be judged.
+            doubts: what is left by the last judgement; None: as before.
 
         Raises:
             sqlite3.Error: the disk is full, or fails.
         """
         rows = [(done + i, *astuple(step)) for i, step in enumerate(steps, start=1)]
-        with _transaction(self._db):
+        with Transaction(self._db):
             for part in samples:
-                self._insert("pings", _rows(part), 5 + len(KNOWN))
-            self._insert("updates", rows, 7)
+                insert_pings(self._db, "pings", part)
+            insert(self._db, "updates", rows, 7)
+            for part in waiting:
+                insert_pings(self._db, "waiting", part)
+            if doubts is not None:
+                self._doubt(doubts)
 
     def forget(self, done: int) -> None:
         """Only the first ``done`` steps are what happened: the others could not be repeated."""
-        with _transaction(self._db):
+        with Transaction(self._db):
             self._db.execute("DELETE FROM updates WHERE id > ?", (done,))
 
     def load(self) -> Logged:
@@ -131,21 +171,26 @@ class MissionLog:
         Raises:
             InputError: rows are missing, or refer to pings that are not there.
         """
-        pings = self._all("SELECT * FROM pings ORDER BY number")
+        samples = read_pings(self._db, "pings")
         steps = self._all("SELECT * FROM updates ORDER BY id")
-        samples = _samples(pings)
         last = max((row[3] for row in steps), default=-1)
         whole = [row[0] for row in steps] == list(range(1, len(steps) + 1))
-        if not whole or last >= len(pings) or not _counts(samples.number):
+        if not whole or last >= len(samples) or not _counts(samples.number):
             raise InputError(
                 f"{self.path}: expected every ping and update from the first on; rows are missing"
             )
-        return Logged(samples, tuple(Step(*row[1:]) for row in steps))
+        [(judged, memory)] = self._all("SELECT judged, memory FROM screen") or [(0, "")]
+        doubts = Doubts(judged, read_pings(self._db, "held"), memory)
+        waiting = read_pings(self._db, "waiting")
+        return Logged(samples, tuple(Step(*row[1:]) for row in steps), doubts, waiting)
 
     def end(self, stamp_ns: int, folder: str) -> None:
-        """A reset: the mission goes on in another folder, with a log of its own."""
-        with _transaction(self._db):
+        """A reset: the mission goes on in another folder, with a log of its own; what was in doubt
+        or waited is refused."""
+        with Transaction(self._db):
             self._db.execute("INSERT INTO resets VALUES (?, ?)", (stamp_ns, folder))
+            for table in ("held", "waiting"):
+                self._db.execute(f"DELETE FROM {table}")
 
     @property
     def successor(self) -> str | None:
@@ -158,76 +203,21 @@ class MissionLog:
         self._db.close()
 
     def _create(self, facts: Mapping[str, Any]) -> None:
-        with _transaction(self._db):
-            for statement in filter(str.strip, TABLES.split(";")):
-                self._db.execute(statement)
-            self._insert("mission", [(n, json.dumps(value)) for n, value in facts.items()], 2)
-            self._db.execute(f"PRAGMA application_id = {APPLICATION}")
-            self._db.execute(f"PRAGMA user_version = {SCHEMA}")
+        with Transaction(self._db):
+            lay_out(self._db, 0)
+            insert(self._db, "mission", [(n, json.dumps(v)) for n, v in facts.items()], 2)
+        self._layout = SCHEMA
 
-    def _insert(self, table: str, rows: Iterable[tuple[Any, ...]], columns: int) -> None:
-        marks = ", ".join("?" * columns)
-        self._db.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", rows)
+    def _doubt(self, doubts: Doubts) -> None:
+        """Replace what was left by the judgement before."""
+        self._db.execute("DELETE FROM waiting WHERE placed < ?", (doubts.judged,))
+        for table in ("held", "screen"):
+            self._db.execute(f"DELETE FROM {table}")
+        insert_pings(self._db, "held", doubts.held)
+        insert(self._db, "screen", [(doubts.judged, doubts.memory)], 2)
 
     def _all(self, query: str) -> list[Any]:
         return self._db.execute(query).fetchall()
-
-
-class _transaction:
-    """All that is executed inside is committed, or nothing of it."""
-
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
-
-    def __enter__(self) -> None:
-        self._db.execute("BEGIN IMMEDIATE")
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        try:
-            if kind is None:
-                self._db.execute("COMMIT")
-        finally:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-
-
-def _examine(path: Path) -> bool:
-    """Whether a file holds nothing yet. Read only: what is not ours is left exactly as it is.
-
-    Raises:
-        sqlite3.Error, ValueError: it is no log of ours, or a damaged one.
-    """
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
-        values = (db.execute(f"PRAGMA {n}").fetchone() for n in ("application_id", "user_version"))
-        (application,), (schema,) = values
-        tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if not application and not tables:
-            return True
-        if application != APPLICATION:
-            raise ValueError("another program's database")
-        if schema != SCHEMA:
-            raise ValueError(f"layout {schema} of another version, not {SCHEMA}")
-        (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
-        if verdict != "ok":
-            raise ValueError(f"damaged: {' '.join(verdict.split())}")
-    return False
-
-
-def _rows(samples: Samples) -> Iterable[tuple[Any, ...]]:
-    """A row of ``pings`` for each."""
-    known = np.column_stack((samples.noise_std, samples.range, samples.applied))
-    nulls = [[None if v != v else v for v in column] for column in known.T.tolist()]
-    integers = samples.number.tolist(), samples.stamp_ns.tolist()
-    return zip(*integers, *samples.xy.T.tolist(), samples.z.tolist(), *nulls, strict=True)
-
-
-def _samples(rows: Sequence[Sequence[Any]]) -> Samples:
-    if not rows:
-        return Samples.empty()
-    number, stamp_ns = (np.array([row[i] for row in rows], dtype=np.int64) for i in (0, 1))
-    table = np.array([row[2:] for row in rows], dtype=float)  # None becomes NaN
-    x, y, z, noise, distance = table.T[:5]
-    return Samples(number, stamp_ns, np.column_stack((x, y)), z, noise, distance, table[:, 5:])
 
 
 def _counts(number: np.ndarray) -> bool:

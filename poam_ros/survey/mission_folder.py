@@ -111,4 +111,5 @@ class MissionFolder:
                 f"mission_dir: {folder} holds a mission with {'; '.join(other)}: expected the same "
                 f"settings, or another folder"
             )
+        log.upgrade()
         self.log, self.current = log, folder

@@ -29,6 +29,7 @@ class Resumption:
     Attributes:
         data: all pings of the log.
         rest: those that are in no step, and wait for the next batch.
+        doubts, waiting: see ``Logged``.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Resumption:
         anew: bool = False,
     ) -> None:
         self.data, self.steps, self.anew = logged.samples, logged.steps, anew
+        self.doubts, self.waiting = logged.doubts, logged.waiting
         self._folder, self._forget = folder, forget
         self.rest = self._after(len(self.steps))
 

@@ -9,12 +9,13 @@ The same pings and the same predictions are judged the same. Metres everywhere.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..samples import Samples
 from .doubts import Memory, Predict, ScreeningSettings, Trial
+from .remembering import memory_of, text_of
 
 __all__ = ["FALSE_ECHO", "Judgement", "Screen", "ScreeningSettings"]
 
@@ -47,6 +48,18 @@ class Screen:
     def clear(self) -> None:
         """Forget the track and what is held."""
         self._memory = Memory()
+
+    def remembered(self) -> str:
+        """What it goes by beside what is held, as text."""
+        return text_of(replace(self._memory, held=Samples.empty()))
+
+    def recall(self, held: Samples, text: str) -> None:
+        """Go on where another screen was, which held these pings and remembered this.
+
+        Raises:
+            InputError: the other's rules were not these.
+        """
+        self._memory = replace(memory_of(text), held=held)
 
     def judge(self, fresh: Samples, predict: Predict | None, final: bool = False) -> Judgement:
         """Judge new pings, and those held so far again.

@@ -112,6 +112,7 @@ class Session:
         self.chronicle.keeping = keeping
         self.chronicle.resumption, self.pilot.anew = resumption or None, resumption.anew
         self.gate.renumber(len(resumption.data))
+        self.acceptance.go_on(resumption)
 
     def counts(self) -> dict[str, int]:
         """What became of all pings: received = accepted + held + pending + rejected."""

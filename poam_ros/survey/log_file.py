@@ -1,0 +1,123 @@
+"""The file of a mission's log: its tables, what is in their rows, and whether a file is one."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..samples import APPLIED, Samples
+
+#: Of the tables below. A file of ``BEFORE`` lacks the last three, and can be given them; one of
+#: any other is not touched.
+SCHEMA, BEFORE = 2, 1
+#: In the file's header, so that a foreign database is not taken for a log: "POAM".
+APPLICATION = 0x504F414D
+#: Columns of pings after the first five: NULL where nobody knows.
+KNOWN = ("noise_std", "range", *APPLIED)
+_PING = f"""stamp_ns INTEGER NOT NULL, x REAL NOT NULL, y REAL NOT NULL, z REAL NOT NULL,
+    {" REAL, ".join(KNOWN)} REAL"""
+_FIRST = f"""
+CREATE TABLE mission (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE pings (number INTEGER PRIMARY KEY, {_PING});
+CREATE TABLE updates (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, first INTEGER NOT NULL,
+    last INTEGER NOT NULL, steps INTEGER NOT NULL, times INTEGER NOT NULL,
+    stamp_ns INTEGER NOT NULL);
+CREATE TABLE resets (stamp_ns INTEGER NOT NULL, folder TEXT NOT NULL)"""
+_SECOND = f"""
+CREATE TABLE waiting (placed INTEGER PRIMARY KEY, {_PING});
+CREATE TABLE held (placed INTEGER PRIMARY KEY, {_PING});
+CREATE TABLE screen (judged INTEGER NOT NULL, memory TEXT NOT NULL)"""
+#: What makes the tables, by the layout that a file has; 0: it has none.
+STATEMENTS = {
+    0: (*_FIRST.split(";"), *_SECOND.split(";")),
+    BEFORE: tuple(_SECOND.split(";")),
+    SCHEMA: (),
+}
+
+
+class Transaction:
+    """All that is executed inside is committed, or nothing of it."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def __enter__(self) -> None:
+        self._db.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            if kind is None:
+                self._db.execute("COMMIT")
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+
+
+def layout_of(path: Path) -> int:
+    """The layout of a file's tables; 0 where it holds nothing yet, or is not there.
+
+    Read only: what is not ours is left exactly as it is.
+
+    Raises:
+        sqlite3.Error, ValueError: it is no log of ours, or a damaged one.
+    """
+    if not path.exists():
+        return 0
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+        values = (db.execute(f"PRAGMA {n}").fetchone() for n in ("application_id", "user_version"))
+        (application,), (schema,) = values
+        tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if not application and not tables:
+            return 0
+        if application != APPLICATION:
+            raise ValueError("another program's database")
+        if schema not in (BEFORE, SCHEMA):
+            raise ValueError(f"layout {schema} of another version, not {SCHEMA}")
+        (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise ValueError(f"damaged: {' '.join(verdict.split())}")
+    return int(schema)
+
+
+def lay_out(db: sqlite3.Connection, layout: int) -> None:
+    """Make the tables that a file of this layout lacks; inside a transaction."""
+    for statement in STATEMENTS[layout]:
+        db.execute(statement)
+    db.execute(f"PRAGMA application_id = {APPLICATION}")
+    db.execute(f"PRAGMA user_version = {SCHEMA}")
+
+
+def insert(
+    db: sqlite3.Connection, table: str, rows: Iterable[tuple[Any, ...]], columns: int
+) -> None:
+    """Add rows; what is there already, by its key, stays."""
+    marks = ", ".join("?" * columns)
+    db.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", rows)
+
+
+def insert_pings(db: sqlite3.Connection, table: str, samples: Samples) -> None:
+    """Add pings by their numbers."""
+    known = np.column_stack((samples.noise_std, samples.range, samples.applied))
+    nulls = [[None if v != v else v for v in column] for column in known.T.tolist()]
+    integers = samples.number.tolist(), samples.stamp_ns.tolist()
+    rows = zip(*integers, *samples.xy.T.tolist(), samples.z.tolist(), *nulls, strict=True)
+    insert(db, table, rows, 5 + len(KNOWN))
+
+
+def read_pings(db: sqlite3.Connection, table: str) -> Samples:
+    """All pings of a table, in the order of their numbers."""
+    return _samples(db.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall())
+
+
+def _samples(rows: Sequence[Sequence[Any]]) -> Samples:
+    if not rows:
+        return Samples.empty()
+    number, stamp_ns = (np.array([row[i] for row in rows], dtype=np.int64) for i in (0, 1))
+    table = np.array([row[2:] for row in rows], dtype=float)  # None becomes NaN
+    x, y, z, noise, distance = table.T[:5]
+    return Samples(number, stamp_ns, np.column_stack((x, y)), z, noise, distance, table[:, 5:])
