@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from kept import Kept, rows
+from kept import Echoing, rows
 
 from poam_ros.survey.events import MissionState, Reset, Trouble
 from poam_ros.survey.log import MissionLog
@@ -24,16 +24,8 @@ END = 200  # pings
 HELD, WAITING = "SELECT * FROM held ORDER BY 1", "SELECT * FROM waiting ORDER BY 1"
 
 
-class Doubtful(Kept):
-    """Over ground with a pit, with false echoes: some pings are always in doubt."""
-
-    def __init__(self, folder, **settings):
-        super().__init__(folder, screening=True, **settings)
-
-    def heard(self, distance):
-        false = self.stamp % 23 in (5, 6, 7)
-        pit = self.stamp % 120 > 85
-        return 1.7 * distance if false else distance + 60.0 * pit
+class Doubtful(Echoing):
+    """Whose model has its turn at once."""
 
     def turn(self):
         """Judge, keep and learn all that is due."""
@@ -47,11 +39,6 @@ class Doubtful(Kept):
             if self.session.due(self.now):
                 self.turn()
         return self
-
-    @property
-    def balanced(self):
-        received, *heaps = self.session.counts().values()
-        return received == sum(heaps)
 
     @property
     def memory(self):

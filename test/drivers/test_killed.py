@@ -1,4 +1,5 @@
-"""A survey that is killed at random moments, and started again each time: nothing is lost.
+"""A survey that is killed at random moments, and started again each time: nothing is lost. Some
+pings are false echoes, so that there are always some in doubt.
 
 The same over real topics, fifty times: test/ros/test_killed_nodes.py.
 """
@@ -57,8 +58,10 @@ def test_killed_again_and_again_it_loses_no_ping_that_counted(tmp_path, python, 
     assert counts[0] >= told[-1], seed
     found = rows(tmp_path)
     assert [row[0] for row in found] == list(range(len(found))), seed
-    assert len(found) == counts[-1] >= 120
-    assert (np.diff([row[1] for row in found]) > 0).all(), (seed, "a ping is there twice")
+    assert len(found) == counts[-1] >= 60
+    doubtful = [*rows(tmp_path, "SELECT * FROM held"), *rows(tmp_path, "SELECT * FROM waiting")]
+    stamps = [row[1] for row in (*found, *doubtful)]
+    assert len(set(stamps)) == len(stamps), (seed, "a ping is there twice")
     (whole, count), (alone, _) = rebuilt(tmp_path)
     np.testing.assert_allclose(whole, alone, rtol=0, atol=1e-6, err_msg=str(seed))
     assert count > 0
