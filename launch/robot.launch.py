@@ -5,8 +5,9 @@
     ros2 service call /planner/start std_srvs/srv/Trigger
 
 Nothing moves before the second. The nodes stay up when the mission is done, so that the latched
-maps remain. With mission_dir:=DIR the mission is kept there, and a node that dies is started again
-and goes on; the planner is paused then until /planner/resume, unless autoresume:=true.
+maps remain. A node that dies is started again. With mission_dir:=DIR the mission is kept there and
+goes on then, the planner paused until /planner/resume, unless autoresume:=true. Without it the map
+begins anew, and the planner waits for /planner/start.
 """
 
 from launch import LaunchContext, LaunchDescription
@@ -22,6 +23,9 @@ TOPICS = {
     "range_topic": Setting("range_topic", "sonar/range", "Pings: sensor_msgs/Range"),
     "odom_topic": Setting("odom_topic", "odom", "Odometry: nav_msgs/Odometry"),
     "goal_topic": Setting("goal_topic", "goal_pose", "Waypoints: geometry_msgs/PoseStamped"),
+    "water_level_topic": Setting(
+        "water_level_topic", "water_level", "Height of the water's surface: std_msgs/Float64"
+    ),
 }
 USE_SIM_TIME = Setting("use_sim_time", False, "Take the time from /clock (a simulator, a bag)")
 
@@ -33,12 +37,19 @@ def generate_launch_description() -> LaunchDescription:
     def nodes(context: LaunchContext) -> list[Action]:
         file = str(arguments.value(context, "params_file"))
         robot.require_workspace(arguments.given("workspace"), file)
+        autostart, mission_dir = (
+            arguments.value(context, name)
+            if arguments.given(name)
+            else robot.in_file(file, "planner", name)
+            for name in ("autostart", "mission_dir")
+        )
         remappings = [(row.default, arguments.value(context, name)) for name, row in TOPICS.items()]
         namespace = arguments.namespace(context)
         started: list[Action] = [
             required_node(
                 name,
-                respawn=bool(arguments.value(context, "mission_dir")),
+                # Never a planner that would set off by itself, and knows of no mission before.
+                respawn=name != "planner" or bool(mission_dir) or not autostart,
                 namespace=namespace,
                 parameters=[robot.defaults(name), *arguments.parameters(context, name)],
                 remappings=remappings,

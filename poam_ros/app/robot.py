@@ -33,7 +33,7 @@ def require_workspace(given: bool, params_file: str) -> None:
     """
     if given:
         return
-    missing = [node for node in NODES if not _names_workspace(params_file, node)]
+    missing = [node for node in NODES if in_file(params_file, node, "workspace") is None]
     if missing:
         where = f", and {params_file} has none for {' and '.join(missing)}" if params_file else ""
         raise InputError(
@@ -42,10 +42,14 @@ def require_workspace(given: bool, params_file: str) -> None:
         )
 
 
-def _names_workspace(params_file: str, node: str) -> bool:
-    """Whether a ROS parameter file has a workspace for a node."""
+def in_file(params_file: str, node: str, name: str) -> Any:
+    """A node's parameter in a ROS parameter file; None where it is not there, or there is no file.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
     if not params_file:
-        return False
+        return None
     import yaml
 
     try:
@@ -53,9 +57,10 @@ def _names_workspace(params_file: str, node: str) -> bool:
     except (OSError, yaml.YAMLError) as error:
         text = " ".join(str(error).split())
         raise InputError(f"launch argument params_file: {params_file}: {text}") from None
-    for name, body in content.items() if isinstance(content, dict) else ():
-        own = str(name).rpartition("/")[2] in (node, "**")
+    found = None
+    for key, body in content.items() if isinstance(content, dict) else ():
+        own = str(key).rpartition("/")[2] in (node, "**")
         values = body.get("ros__parameters") if own and isinstance(body, dict) else None
-        if isinstance(values, dict) and "workspace" in values:
-            return True
-    return False
+        if isinstance(values, dict):
+            found = values.get(name, found)
+    return found

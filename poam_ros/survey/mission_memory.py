@@ -54,6 +54,7 @@ class MissionMemory:
 
     Args:
         settings: where, and whether a mission goes on by itself.
+        draws: the generator that waypoints are drawn with, which goes on too.
 
     Attributes:
         failing: why nothing can be kept at present, in words; empty where it can.
@@ -62,8 +63,8 @@ class MissionMemory:
         InputError: the folder cannot be written, or another planner has it.
     """
 
-    def __init__(self, settings: MemorySettings) -> None:
-        self.failing = ""
+    def __init__(self, settings: MemorySettings, draws: np.random.Generator | None = None) -> None:
+        self.failing, self._draws = "", draws
         self._autoresume = settings.autoresume
         self._written: str | None = None
         self._track_at, self._track_length = -math.inf, 0.0
@@ -99,10 +100,12 @@ class MissionMemory:
             return ""
         try:
             text = _restore(mission, kept, self._autoresume)
+            if self._draws is not None and kept.get("draws"):
+                self._draws.bit_generator.state = kept["draws"]
             track = _read(self._folder / TRACK)
             if track is not None:
                 mission.track.restore(track["newest"], track["visited"], track["length"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InputError(
                 f"{self._folder}: expected a mission of this package ({error})"
             ) from None
@@ -117,7 +120,10 @@ class MissionMemory:
                 mission.hold = mission.position.copy()
         if self._folder is None:
             return
-        text = json.dumps(memento(mission))
+        kept = memento(mission)
+        if self._draws is not None:
+            kept["draws"] = self._draws.bit_generator.state
+        text = json.dumps(kept)
         try:
             if text != self._written:
                 _replace(self._folder / MISSION, text)

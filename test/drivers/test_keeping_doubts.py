@@ -1,5 +1,5 @@
-"""Pings that are not accepted yet (in doubt, or not judged) are kept, and judged as if there had been
-no restart."""
+"""Pings that are not accepted yet (in doubt, or not judged) are kept, and judged as if there had
+been no restart."""
 
 from __future__ import annotations
 

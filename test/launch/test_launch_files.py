@@ -31,6 +31,7 @@ ROBOT = {
     "range_topic": "sonar/range",
     "odom_topic": "odom",
     "goal_topic": "goal_pose",
+    "water_level_topic": "water_level",
     "workspace": "",
     "method": "nngp",
     "planner": "path-entropy",
@@ -142,9 +143,11 @@ def test_namespace_takes_clock_and_frames_along():
 
 def test_robot_topics_and_workspace():
     commands = nodes(
-        "robot", range_topic="/auv/sonar", goal_topic="/auv/goal", workspace="0 12 -4 4.5"
-    )
+        "robot", range_topic="/auv/sonar", goal_topic="/auv/goal", workspace="0 12 -4 4.5",
+        water_level_topic="/harbour/tide",
+    )  # fmt: skip
     assert set(commands) == {"mapper", "planner"}
+    assert "water_level:=/harbour/tide" in commands["mapper"]
     assert "sonar/range:=/auv/sonar" in commands["mapper"]
     assert "goal_pose:=/auv/goal" in commands["planner"]
     better = {
@@ -212,8 +215,20 @@ def test_rviz_layout_asks_for_what_the_nodes_offer():
     assert {display["Color Scheme"] for display in maps} == {"map"}
 
 
-@pytest.mark.parametrize(("given", "again"), [({}, False), ({"mission_dir": "kept"}, True)])
-def test_a_vehicles_node_that_dies_is_started_again_where_the_mission_is_kept(given, again):
+@pytest.mark.parametrize(
+    ("given", "again"),
+    [
+        ({}, True),
+        ({"mission_dir": "kept", "autostart": "true"}, True),
+        ({"autostart": "true"}, False),  # it would set off by itself, once more
+        ({"params_file": "robot.yaml"}, False),
+    ],
+)
+def test_a_vehicles_node_that_dies_is_started_again(given, again, tmp_path):
+    if "params_file" in given:
+        file = tmp_path / "robot.yaml"
+        file.write_text("/**/planner:\n  ros__parameters:\n    autostart: true\n")
+        given = {"params_file": str(file)}
     description = load("robot")
     from launch import LaunchContext
     from launch.events.process import ProcessExited
@@ -227,9 +242,10 @@ def test_a_vehicles_node_that_dies_is_started_again_where_the_mission_is_kept(gi
             action=node, name="n", cmd=[], cwd=None, env=None, pid=1, returncode=-9
         )
         handler = node._ExecuteLocal__on_exit
-        if again:
+        respawns = again or node.node_executable == "mapper"
+        if respawns:
             assert handler(died, context) is None
         else:
             with pytest.raises(RuntimeError, match="exit status -9"):
                 handler(died, context)
-        assert node._ExecuteLocal__respawn is again
+        assert node._ExecuteLocal__respawn is respawns

@@ -68,6 +68,31 @@ def test_a_mission_under_way_is_paused_by_a_restart_and_goes_on_when_it_is_asked
     assert m.track.length >= before.track.length > 5.0
 
 
+def test_what_is_drawn_at_random_goes_on(memory, tmp_path):
+    draws = np.random.default_rng(3)
+    kept = MissionMemory(MemorySettings(str(tmp_path)), draws)
+    kept.keep(mission(), 0.0)
+    draws.random(7)
+    kept.keep(mission(), 1.0)
+    kept.close()
+    again = np.random.default_rng(3)
+    kept = MissionMemory(MemorySettings(str(tmp_path)), again)
+    kept.take_up(mission())
+    kept.close()
+    assert again.random() == draws.random()
+    file = tmp_path / "mission.json"
+    content = json.loads(file.read_text())
+    content["draws"]["state"]["state"] = -1
+    file.write_text(json.dumps(content))
+    kept = MissionMemory(MemorySettings(str(tmp_path)), again)
+    with pytest.raises(InputError, match="expected a mission"):
+        kept.take_up(mission())
+    kept.close()
+    del content["draws"]  # as the version before wrote it
+    file.write_text(json.dumps(content))
+    memory().take_up(mission())
+
+
 def test_with_autoresume_it_goes_on_at_once(memory):
     under_way(memory)
     kept, m = memory(autoresume=True), mission()

@@ -80,7 +80,7 @@ class PlannerNode(NodeShell):
             autostart=p.autostart,
             on_done=p.on_done,
         )
-        self._memory = MissionMemory(instance(MemorySettings, vars(p)))
+        self._memory = MissionMemory(instance(MemorySettings, vars(p)), self._rng)
         self.held.callback(self._memory.close)
         if found := self._memory.take_up(self.mission):
             self.get_logger().warning(found)
