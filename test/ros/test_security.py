@@ -42,7 +42,7 @@ def allowed(node, what):
         if part.get(how) == "ALLOW"
         for expression in part
     ]
-    full = {"~": lambda name: f"/{node}/{name[1:]}", "/": lambda name: name}
+    full = {"~": lambda name: f"/{node}{name[1:]}", "/": lambda name: name}
     return {full.get(name[0], lambda name: f"/{name}")(name) for name in names}
 
 
