@@ -23,6 +23,7 @@ from poam_ros.survey.odometry import VehicleState
 from poam_ros.survey.placing import Mount
 from poam_ros.survey.ranges import RawPing
 from poam_ros.survey.refusals import PERIOD, Refusals
+from poam_ros.survey.screening import ScreeningSettings
 from poam_ros.survey.states import STATES
 from poam_ros.survey.water import WaterLevel
 
@@ -99,8 +100,10 @@ sequences = st.lists(st.one_of(*small, *small, *rare), min_size=LENGTH, max_size
 class Fuzzed:
     """A survey (``conftest.Survey``) that takes what the strategies draw."""
 
-    def __init__(self, survey) -> None:
-        self.s = survey(pilot_samples=20, grid=None)
+    def __init__(self, survey, screened) -> None:
+        self.s = survey(
+            pilot_samples=20, grid=None, screening=ScreeningSettings(screened, held_pings=50)
+        )
         self.at, self.last, self.lines = (0.0, 0.0, 100.0), events.Tick(), []
         self.refusals = Refusals(self.lines.append, clock=lambda: self.s.now.steady_s)
         self.handled = Counter()
@@ -170,8 +173,11 @@ def check(session) -> None:
     """What holds whatever happened."""
     gate = session.gate
     heaps = gate.accepted + gate.pending + gate.rejected.total()
-    assert gate.received == heaps + getattr(gate, "held", 0)
-    assert gate.pending <= gate.settings.capacity
+    assert gate.received == heaps + gate.held
+    assert gate.held == len(session.acceptance.held) <= session.acceptance.settings.held_pings
+    unjudged = len(session.acceptance.queue) if session.acceptance.on else 0
+    assert unjudged == gate.unjudged <= session.backlog.capacity + gate.settings.capacity
+    assert gate.pending - unjudged <= gate.settings.capacity
     assert len(gate.buffer) <= 2 * 4096
     assert len(session.backlog) <= session.backlog.capacity + 5000 + gate.settings.capacity
     assert len(gate.rejected) < 20 and len(gate.odometry_rejected) < 20
@@ -184,8 +190,8 @@ def check_samples(session) -> None:
     assert (np.diff(samples.number) > 0).all()
 
 
-def run(survey, drawn, handled) -> None:
-    fuzzed = Fuzzed(survey)
+def run(survey, screened, drawn, handled) -> None:
+    fuzzed = Fuzzed(survey, screened)
     for step in drawn:
         fuzzed.take(*step)
     check_samples(fuzzed.s.session)
@@ -205,9 +211,9 @@ def test_no_sequence_of_events_is_too_odd(survey):
 
     @seed(0)
     @settings(max_examples=SHORT, **COMMON)
-    @given(sequences)
-    def fuzz(drawn):
-        run(survey, drawn, handled)
+    @given(st.booleans(), sequences)
+    def fuzz(screened, drawn):
+        run(survey, screened, drawn, handled)
 
     fuzz()
     assert handled.total() > SHORT * LENGTH
@@ -218,9 +224,9 @@ def test_no_sequence_of_a_hundred_thousand_events_is_too_odd(survey):
     handled = Counter()
 
     @settings(max_examples=FULL, **COMMON)
-    @given(sequences)
-    def fuzz(drawn):
-        run(survey, drawn, handled)
+    @given(st.booleans(), sequences)
+    def fuzz(screened, drawn):
+        run(survey, screened, drawn, handled)
 
     fuzz()
     print(dict(handled), handled.total() - handled["flood"] - handled["Tick"], "without floods")
