@@ -147,8 +147,11 @@ def measure(
             vehicle.destroy_node()
             rclpy.try_shutdown()
         mapper = json.loads(noted.read_text())
-    first, delays = mapper["drawn"][0]["odometry"], mapper["delays"]
-    later = mapper["drawn"][1:]
+    # The first map is of the pilot survey, or of the pings that were there, and then the next one
+    # of all that waited meanwhile.
+    begin = 1 if samples else 0
+    first, delays = mapper["drawn"][begin]["odometry"], mapper["delays"]
+    later = mapper["drawn"][begin + 1 :]
     return {
         "seconds": seconds,
         "method": method,
