@@ -12,7 +12,7 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -171,18 +171,7 @@ class MissionLog:
         Raises:
             InputError: rows are missing, or refer to pings that are not there.
         """
-        samples = read_pings(self._db, "pings")
-        steps = self._all("SELECT * FROM updates ORDER BY id")
-        last = max((row[3] for row in steps), default=-1)
-        whole = [row[0] for row in steps] == list(range(1, len(steps) + 1))
-        if not whole or last >= len(samples) or not _counts(samples.number):
-            raise InputError(
-                f"{self.path}: expected every ping and update from the first on; rows are missing"
-            )
-        [(judged, memory)] = self._all("SELECT judged, memory FROM screen") or [(0, "")]
-        doubts = Doubts(judged, read_pings(self._db, "held"), memory)
-        waiting = read_pings(self._db, "waiting")
-        return Logged(samples, tuple(Step(*row[1:]) for row in steps), doubts, waiting)
+        return load(self._db, self.path)
 
     def end(self, stamp_ns: int, folder: str) -> None:
         """A reset: the mission goes on in another folder, with a log of its own; what was in doubt
@@ -218,6 +207,25 @@ class MissionLog:
 
     def _all(self, query: str) -> list[Any]:
         return self._db.execute(query).fetchall()
+
+
+def load(db: sqlite3.Connection, path: Path) -> Logged:
+    """Everything in an open log, of this layout or the one before. Raises as the method."""
+    samples = read_pings(db, "pings")
+    steps = db.execute("SELECT * FROM updates ORDER BY id").fetchall()
+    last = max((row[3] for row in steps), default=-1)
+    whole = [row[0] for row in steps] == list(range(1, len(steps) + 1))
+    if not whole or last >= len(samples) or not _counts(samples.number):
+        raise InputError(
+            f"{path}: expected every ping and update from the first on; rows are missing"
+        )
+    logged = Logged(samples, tuple(Step(*row[1:]) for row in steps))
+    if db.execute("PRAGMA user_version").fetchone() != (SCHEMA,):
+        return logged
+    screens = db.execute("SELECT judged, memory FROM screen").fetchall()
+    judged, memory = screens[0] if screens else (0, "")
+    doubts = Doubts(judged, read_pings(db, "held"), memory)
+    return replace(logged, doubts=doubts, waiting=read_pings(db, "waiting"))
 
 
 def _counts(number: np.ndarray) -> bool:
