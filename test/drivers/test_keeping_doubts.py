@@ -7,7 +7,7 @@ import json
 import random
 import shutil
 import sqlite3
-import time
+import threading
 from contextlib import closing
 
 import numpy as np
@@ -178,10 +178,26 @@ def test_a_log_of_the_version_before_goes_on(doubtful, tmp_path):
     assert len(rows(tmp_path / "m", HELD)) == len(again.session.acceptance.held)
 
 
-def test_pings_that_come_faster_than_the_disk_writes_are_learned_all_the_same(doubtful):
-    s = doubtful(batch_size=5)
-    for _ in range(150):
+def test_what_is_believed_is_learned_before_more_is_judged(doubtful, monkeypatch):
+    """Else a sonar that is faster than the disk would keep the model from learning for ever."""
+    s, gate, append = doubtful(), threading.Event(), MissionLog.append
+
+    def slow(*given):
+        assert gate.wait(20)
+        append(*given)
+
+    monkeypatch.setattr(MissionLog, "append", slow)
+    for _ in range(45):
         s.ping()
-        time.sleep(0.005)  # some of them come while what was judged is on its way to the disk
-        s.work()
-    assert s.session.mapper.samples > 60
+    s.work()
+    accepted = s.session.gate.accepted
+    assert accepted > 30 and s.session.mapper.samples == 0
+    for _ in range(45):
+        s.ping()
+    assert not s.session.due(s.now)
+    gate.set()
+    s.settle()
+    list(s.session.work(s.now))
+    assert s.session.mapper.samples == accepted == s.session.gate.accepted
+    s.turn()
+    assert s.session.mapper.samples > accepted
