@@ -19,6 +19,8 @@ pytest.importorskip("torch")
 
 from feeder import Feeder
 
+from poam_ros.samples import Samples
+
 pytestmark = [pytest.mark.ros, pytest.mark.soak]
 
 PINGS = int(os.environ.get("POAM_SOAK_PINGS", "50000"))
@@ -27,9 +29,8 @@ PILOT = 500
 BURST = 20  # pings that are sent before the model must have caught up
 PATIENCE = 120.0  # s of wall time for the next map
 WINDOWS = 18
-# Bytes that a ping is worth, counted over all arrays of a mapper of 50,000: its row of Samples, the
-# sites, fields and index of its model, and the room of arrays that double when they are full.
-OWN = 640
+# Bytes of a ping itself: its row of Samples. What the model keeps of it besides is no excuse.
+OWN = sum(array.nbytes for array in Samples.of(np.zeros((1, 2)), np.zeros(1)).arrays)
 PARAMETERS = {
     "method": "nngp", "batch_size": BURST, "batch_period": 3600.0, "pilot_samples": PILOT,
     "workspace": [-60.0, 60.0, -60.0, 60.0], "resolution": 2.0,
