@@ -102,8 +102,10 @@ def read_cloud(message: PointCloud2) -> tuple[Grid, dict[str, np.ndarray]]:
 
 
 def write_map_cloud(drawn: ElevationMap, frame_id: str) -> PointCloud2:
-    """The full-precision map, `map/points`, with the map's stamp."""
+    """The full-precision map, `map/points`, with the map's stamp; ``density`` where it is known."""
     layers = {"z": drawn.mean, "variance": drawn.variance, "lengthscale": drawn.lengthscale}
+    if drawn.density is not None:
+        layers["density"] = drawn.density
     return write_cloud(drawn.grid, layers, drawn.stamp_ns, frame_id)
 
 
@@ -117,8 +119,14 @@ def read_map_cloud(message: PointCloud2) -> ElevationMap:
     missing = [name for name in MAP_FIELDS[2:] if name not in layers]
     if missing:
         raise InputError(f"map/points: expected the fields {MAP_FIELDS}, {missing} missing")
-    fields, stamp_ns = {"lengthscale": layers["lengthscale"]}, stamp_to_ns(message.header.stamp)
-    return ElevationMap(grid, layers["z"], layers["variance"], fields, stamp_ns=stamp_ns)
+    return ElevationMap(
+        grid,
+        layers["z"],
+        layers["variance"],
+        {"lengthscale": layers["lengthscale"]},
+        stamp_ns=stamp_to_ns(message.header.stamp),
+        density=layers.get("density"),
+    )
 
 
 def write_occupancy(

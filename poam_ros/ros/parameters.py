@@ -20,6 +20,7 @@ from ..survey.gate import GateSettings
 from ..survey.mission_memory import MemorySettings
 from ..survey.screening import ScreeningSettings
 from ..survey.states import HOLD, ON_DONE
+from ..survey.target_settings import TargetSettings
 from ..survey.watchdog import WatchSettings
 from ..world.simulation import SONAR_NAMES, SonarSettings
 
@@ -122,6 +123,7 @@ PLANNER: tuple[Setting, ...] = (
         "",
         "Name of a nav2_msgs/NavigateToPose action that goals go to; empty: the topic goal_pose",
     ),
+    *rows(TargetSettings),
     *rows(WatchSettings),
     *rows(MemorySettings),
     Setting("goal_radius", 0.1, "A goal this near is reached", "m", 1e-3, 1e3, mutable=True),

@@ -112,7 +112,7 @@ def test_options_make_the_mission_s_settings(monkeypatch, tmp_path):
     """What is given goes where it belongs; the rest is as the settings have it."""
     taken = []
 
-    def instead(terrain, settings, folder, on_epoch):
+    def instead(terrain, settings, folder, on_epoch, on_end):
         taken.append((terrain.name, settings, folder))
         raise KeyboardInterrupt
 
