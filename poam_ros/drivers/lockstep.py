@@ -153,6 +153,7 @@ class LockstepMission:
     def _locate(self) -> None:
         """Tell the mission where the vehicle is, and the vehicle where to go."""
         pose, mission = self.simulation.pose, self.mission
+        self.target.tick(mission, self._now.steady_s)
         mission.locate(np.array([pose.x, pose.y]), self._now.steady_s)
         if mission.state != self.session.mission_state:
             self._announce()
@@ -193,8 +194,7 @@ class LockstepMission:
         """Gaps that the target wants closed now, or what the planner likes."""
         if drawn is not None:
             self.target.judge(self.mission, drawn, self._now.steady_s)
-            gap = self.target.path(self.mission, drawn, self._now.steady_s)
-            if gap is not None:
+            if (gap := self.target.path(self.mission, drawn, self._now.steady_s)) is not None:
                 return gap
         planner = PLANNERS[self.settings.planner]
         situation = self.mission.situation(self.simulation.pose.yaw, MAX_SPEED)

@@ -23,6 +23,8 @@ from .water import level_fault
 TRIES = 3
 #: The way to the gaps is reckoned so much longer: vehicles turn, and pings come late into the map.
 RESERVE = 1.3
+#: s of the mission between two looks whether the gaps are due.
+LOOK_S = 5.0
 #: Goals that are remembered.
 REMEMBERED = 1000
 NOWHERE = np.empty((0, 2))
@@ -59,6 +61,8 @@ class Target:
         """There is no map any more, or another mission."""
         self.judged: Judgement | None = None
         self.closing = self._met = False
+        self._drawn: ElevationMap | None = None  # what was judged
+        self._turned_at = -math.inf  # s, when it was looked at last whether gaps are due
         self._reach: Reach | None = None
         self._given_up = np.zeros(0, dtype=bool)
         self._tried: deque[np.ndarray] = deque(maxlen=REMEMBERED)
@@ -94,30 +98,36 @@ class Target:
             return
         if mission.state in (WAITING, PILOT):
             self.forget()
-        self.judged, gaps = self._measure(mission, drawn, NOWHERE)
-        exploring = mission.state == EXPLORING
+        self.judged, _ = self._measure(mission, drawn, NOWHERE)
+        self._drawn, self._turned_at = drawn, -math.inf
         paused = mission.state == PAUSED and mission.under_way == EXPLORING
-        if (exploring or paused) and self._ends(mission):
+        if (mission.state == EXPLORING or paused) and self._ends(mission):
             self._met = True
             mission.end(self.words)
-        elif exploring and not self.closing and self._due(mission, gaps, now):
-            self.closing = True
-            mission.legs.clear()
+        self.tick(mission, now)
         self.look(mission)
+
+    def tick(self, mission: Mission, now: float) -> None:
+        """Let ``now`` (s) come: where gaps are due, the goals of the planner are left for them."""
+        known = self._drawn is not None and mission.state == EXPLORING and not self.closing
+        if not known or 0 <= now - self._turned_at < LOOK_S:
+            return
+        self._turned_at = now
+        self.closing = self._due(mission, self._gaps(mission, self._drawn), now)
+        if self.closing:
+            mission.legs.clear()
 
     def path(self, mission: Mission, drawn: ElevationMap, now: float) -> np.ndarray | None:
         """The next goal [1, 2] where a gap is to be closed now; None: as the planner likes."""
         if not self.settings.guarantees or mission.position is None or self.judged is None:
             return None
-        # Where the vehicle has been since, there are pings that the map does not hold yet.
-        since = mission.track.since(drawn.stamp_ns / SECOND)
-        _, gaps = self._measure(mission, drawn, since)
+        gaps = self._gaps(mission, drawn)
         self.closing = len(gaps) > 0 and (self.closing or self._due(mission, gaps, now))
         while self.closing and len(gaps):
             goal = closing(mission.position, gaps)[0]
             near = np.linalg.norm(gaps.places - goal, axis=1) <= gaps.limit
             near |= (gaps.entries == goal).all(1)
-            same = max(float(gaps.limit[near].min()) / 4, diagonal(drawn.grid))
+            same = max(float(gaps.limit[near].min()) / 2, diagonal(drawn.grid))
             if sum(math.dist(goal, tried) <= same for tried in self._tried) < TRIES:
                 self._tried.append(goal)
                 return goal[None]
@@ -161,6 +171,10 @@ class Target:
         goals = closing(mission.position, gaps)
         turns = math.pi * mission.legs.turning_radius * len(goals)
         return RESERVE * (way_along(mission.position, goals, mission.legs.routes) + turns) >= left
+
+    def _gaps(self, mission: Mission, drawn: ElevationMap) -> Gaps:
+        """Where the vehicle has been since, there are pings that the map does not hold yet."""
+        return self._measure(mission, drawn, mission.track.since(drawn.stamp_ns / SECOND))[1]
 
     def _within(self) -> bool:
         return self.judged is not None and self.judged.share >= self.settings.target_share

@@ -189,8 +189,7 @@ class PlannerNode(NodeShell):
         """The next waypoints by the latest map; None, and a warning, where the map allows none."""
         latest, mission, planner = self.latest_map, self.mission, PLANNERS[self.values.planner]
         assert latest is not None
-        gap = self.target.path(mission, latest, self.now_ns / SECOND)
-        if gap is not None:
+        if (gap := self.target.path(mission, latest, self.now_ns / SECOND)) is not None:
             return gap
         view = GridView(latest, *mission.track.around(latest.stamp_ns / SECOND))
         situation = mission.situation(self._topics.yaw, self.values.max_speed)
@@ -205,6 +204,7 @@ class PlannerNode(NodeShell):
         """Let limits and watchdogs act without odometry."""
         now_s = self.now_ns / SECOND
         self.mission.tick(now_s)
+        self.target.tick(self.mission, now_s)
         self.watchdog.look(self.mission, time.monotonic(), now_s)
         self._announce()
         self._topics.goals.look()
