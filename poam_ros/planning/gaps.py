@@ -56,9 +56,26 @@ class Reach:
 
     def __init__(self, grid: Grid, routes: Routes, position: np.ndarray) -> None:
         self.grid = grid
-        self.enterable = routes.reachable(position, grid.points).reshape(grid.shape)
+        self.enterable = _connected(grid, routes, position)
         self.counted = _inside(grid, routes.areas)
         self.away, self.entry = to_nearest(grid, self.enterable)
+
+
+def _connected(grid: Grid, routes: Routes, position: np.ndarray) -> np.ndarray:
+    """Cells that may be entered and hang together with one that a way leads to [rows, columns].
+
+    Asked for one cell of each connected part: for every cell it would take minutes.
+    """
+    allowed = routes.areas.allowed(grid.points).reshape(grid.shape)
+    if routes.areas.everywhere or not allowed.any():
+        return allowed
+    from scipy.ndimage import label
+
+    parts, count = label(allowed)
+    _, firsts = np.unique(parts, return_index=True)  # of 0, what is not allowed, as well
+    firsts = firsts[-count:]
+    reached = np.concatenate(([False], routes.reachable(position, grid.points[firsts])))
+    return reached[parts]
 
 
 def _inside(grid: Grid, areas: Areas) -> np.ndarray:

@@ -92,5 +92,5 @@ class SaveService:
         config = {"nodes": {"mapper": {**values, "water_level": level}}}
         where = Path(folder).expanduser()
         place, names, failed = save(where, self._settings, drawn, samples, level, config)
-        text = f"saved {drawn.samples} pings' map in {place}: {', '.join(names)}"
+        text = f"saved the map of {drawn.samples} pings in {place}: {', '.join(names)}"
         return not failed, "; not written: ".join([text, *([", ".join(failed)] if failed else [])])
