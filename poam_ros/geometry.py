@@ -153,6 +153,19 @@ class Grid:
         xx, yy = np.meshgrid(self.x, self.y)
         return np.column_stack((xx.ravel(), yy.ravel()))
 
+    def same(self, other: Grid) -> bool:
+        """Whether the points are the same."""
+        return np.array_equal(self.x, other.x) and np.array_equal(self.y, other.y)
+
+    def counted(self, xy: np.ndarray) -> np.ndarray:
+        """How many of the places xy [N, 2] lie in each cell [rows, columns], as floats."""
+        borders, (rows, columns) = self.borders, self.shape
+        inside = xy[borders.contains(xy)]
+        cells = ((inside - borders.lower) / borders.size * (columns, rows)).astype(int)
+        column, row = np.minimum(cells, (columns - 1, rows - 1)).T
+        counts = np.bincount(row * columns + column, minlength=rows * columns)
+        return counts.reshape(self.shape).astype(float)
+
     def interpolate(self, values: np.ndarray, xy: np.ndarray) -> np.ndarray:
         """Bilinear interpolation of values [rows, columns] at xy [N, 2]; flat beyond the border."""
         column, s = _locate(self.x, xy[:, 0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -34,6 +34,7 @@ class ElevationMap:
         support: places that the model leans on [M, 2], in m, to be drawn: inducing inputs, or none.
         samples: how many pings it was made from; 0 where that is not known.
         stamp_ns: when the batch closed that it was made from; 0 where that is not known.
+        density: pings in each cell [rows, columns]; None where that is not known.
     """
 
     grid: Grid
@@ -43,6 +44,11 @@ class ElevationMap:
     support: np.ndarray = field(default_factory=lambda: np.empty((0, 2)))
     samples: int = 0
     stamp_ns: int = 0
+    density: np.ndarray | None = None
+
+    def with_pings(self, xy: np.ndarray) -> ElevationMap:
+        """The same map, which knows that it was made from pings at xy [N, 2] in m."""
+        return replace(self, density=self.grid.counted(xy))
 
     @property
     def lengthscale(self) -> np.ndarray:

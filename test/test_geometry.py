@@ -229,3 +229,12 @@ def test_interpolation_on_one_row_one_column_and_one_cell():
 )
 def test_a_place_is_two_finite_numbers_of_this_world(xy, expected):
     assert is_place(np.array(xy)) is expected
+
+
+def test_counted_is_how_many_lie_in_each_cell():
+    grid = Grid.cells(Extent(-1, 2, 0, 2), 1.0)
+    places = np.array([[-1.0, 0.0], [0.5, 0.5], [0.6, 0.1], [2.0, 2.0], [2.1, 1.0], [0.5, -0.1]])
+    np.testing.assert_array_equal(grid.counted(places), [[1, 2, 0], [0, 0, 1]])
+    assert grid.counted(np.empty((0, 2))).sum() == 0
+    assert grid.same(Grid.cells(Extent(-1, 2, 0, 2), 1.0))
+    assert not grid.same(Grid.cells(Extent(-1, 2, 0, 2), 0.5))

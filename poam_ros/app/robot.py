@@ -15,6 +15,7 @@ FORWARDED = (
     "workspace", "max_samples", "max_duration", "autostart", "on_done", "method", "planner",
     "pilot", "seed", "output", "areas", "areas_in", "origin", "heading", "area_margin",
     "goal_period", "goal_action", "mission_dir", "autoresume", "managed", "screening",
+    "water_level", "target_tvu", "target_share", "target_distance", "target_depths",
 )  # fmt: skip
 _ROWS = {row.name: row for table in robot_tables().values() for row in table}
 ROWS: dict[str, Setting] = {name: _ROWS[name] for name in FORWARDED}

@@ -13,19 +13,21 @@ from ..ros.parameters import TERRAIN
 from ..settings import instance, rows
 from ..survey.batching import TimedBatches
 from ..survey.screening import ScreeningSettings
+from ..survey.target_settings import TargetSettings
 from ..world.simulation import SONAR_NAMES, SonarSettings
 from .interrupts import at_once
 from .options import add_settings
 
 _TABLE = (
     TERRAIN, *rows(MissionSettings), *model_rows(), *rows(SonarSettings, SONAR_NAMES),
-    *rows(TimedBatches), *rows(ScreeningSettings),
+    *rows(TimedBatches), *rows(ScreeningSettings), *rows(TargetSettings),
 )  # fmt: skip
 _ROWS = {row.name: row for row in _TABLE}
 OPTIONS = (
     "terrain", "method", "kernel", "num_inducing", "neighbour_kernel", "planner", "pilot",
     "policy", "seed", "max_samples", "sonar_rate", "resolution", "batch_size", "batch_period",
     "training_rate", "threads", "device", "screening", "false_echo",
+    *(row.name for row in rows(TargetSettings)),
 )  # fmt: skip
 
 
@@ -56,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     batches = instance(TimedBatches, given)
     settings = instance(
         MissionSettings, given, model=model, sonar=sonar, batches=batches,
-        screening=instance(ScreeningSettings, given),
+        screening=instance(ScreeningSettings, given), target=instance(TargetSettings, given),
     )  # fmt: skip
     options = instance(PLANNERS[settings.planner].options, given)
     settings = replace(settings, planner_options=options)
@@ -70,14 +72,16 @@ def run(args: argparse.Namespace) -> int:
     folder = args.output or Path("runs") / name
     with at_once("poam run"):
         prepare(model.threads)
+    ended: list[str] = []
     with mission_progress(settings.max_samples) as on_epoch:
-        records = run_mission(terrain, settings, folder, on_epoch)
+        records = run_mission(terrain, settings, folder, on_epoch, ended.append)
     last = records[-1]
     print(
         f"{last.samples} samples in {last.time_s:.0f} s of mission time: "
         f"SMSE {last.metrics.smse:.4f}, MSLL {last.metrics.msll:.3f}, "
         f"RMSE {last.metrics.rmse:.2f} m"
     )
+    print(f"end: {ended[0]}")
     _draw(folder)
     print(f"results: {folder}")
     return 0

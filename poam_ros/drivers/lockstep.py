@@ -8,37 +8,36 @@ do: batches close by number and time, and the planner has the latest map and its
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from time import perf_counter
+from collections.abc import Iterator
 
 import numpy as np
 
 from ..clock import SECOND, Moment
 from ..errors import InputError, PoamError
-from ..geometry import Grid, map_grid
+from ..geometry import map_grid
 from ..mapping import BathymetricMapper
+from ..maps import ElevationMap
 from ..planning.pilots import PILOTS, bezier_pilot, path_length, start_pose
 from ..planning.planners import PLANNERS
 from ..planning.situation import MapView
 from ..planning.views import GridView, ModelView
 from ..runs.folder import EpochRecord
-from ..runs.metrics import evaluate
 from ..survey.batching import WaypointBatches
-from ..survey.events import Arrived, Event, Learned, MissionState, Outcome, Tick, Trouble
+from ..survey.events import Arrived, Drawn, Event, Learned, MissionState, Outcome, Tick, Trouble
 from ..survey.gate import GateSettings, RawPing
 from ..survey.mission import Mission
 from ..survey.odometry import VehicleState
 from ..survey.session import Session
 from ..survey.states import DONE, PILOT
+from ..survey.target import Target
 from ..world.simulation import Ping, Simulation
 from ..world.terrain import Terrain
 from ..world.vehicle import Pose
 from .mission_settings import RANDOM_SAMPLES, MissionSettings
+from .scores import Scores
 
 log = logging.getLogger(__name__)
 
-#: Points of the evaluation grid along each side (the paper's).
-EVALUATION_POINTS = 50
 #: m/s, of the vehicle.
 MAX_SPEED = 1.0
 #: m, of the maps that a vehicle's planner gets: the mapper's default.
@@ -55,8 +54,7 @@ class LockstepMission:
     """
 
     def __init__(self, terrain: Terrain, settings: MissionSettings) -> None:
-        self.terrain = terrain
-        self.settings = settings
+        self.terrain, self.settings = terrain, settings
         seeds = np.random.SeedSequence(settings.seed).spawn(5)
         sonar_seed, model_seed = (int(s.generate_state(1)[0]) for s in seeds[:2])
         self._planner_rng, self._pilot_rng, self._noise_rng = map(np.random.default_rng, seeds[2:])
@@ -77,9 +75,8 @@ class LockstepMission:
         self._choose = self._learn_and_plan if as_in_the_paper else self._plan_on_the_map
         self._goal: np.ndarray | None = None
         self._hold_until_s: float | None = None  # the first map is waited for so long
-        self._evaluation = Grid.nodes(workspace, EVALUATION_POINTS, EVALUATION_POINTS)
-        self._truth = terrain.elevation_at(self._evaluation.points)
-        self._records: list[EpochRecord] = []
+        self._scores = Scores(terrain, workspace)
+        self.target = Target(settings.target)
         self._trained_s = 0.0  # until when the model has used the time between batches
 
     def epochs(self) -> Iterator[EpochRecord]:
@@ -98,12 +95,14 @@ class LockstepMission:
             self._sample_at_random()
         self.mission.explore_with(self._choose)
         self._locate()
-        yield from self._take_records()
+        yield from self._scores.take()
         while self.mission.state != DONE:
             self._step()
-            yield from self._take_records()
+            yield from self._scores.take()
         if not self.mapper.initialised:
             raise self._no_map()
+        if (drawn := self._drawn()) is not None:  # with the last batch
+            self.target.judge(self.mission, drawn, self._now.steady_s)
 
     def _start(self) -> tuple[float, float, float]:
         """The pose (x, y, yaw) that the vehicle starts from."""
@@ -154,6 +153,7 @@ class LockstepMission:
     def _locate(self) -> None:
         """Tell the mission where the vehicle is, and the vehicle where to go."""
         pose, mission = self.simulation.pose, self.mission
+        self.target.tick(mission, self._now.steady_s)
         mission.locate(np.array([pose.x, pose.y]), self._now.steady_s)
         if mission.state != self.session.mission_state:
             self._announce()
@@ -176,7 +176,7 @@ class LockstepMission:
         self._handle(Arrived())
         if not self.mapper.initialised:
             raise self._no_map()
-        return self._plan(ModelView(self.mapper, self.settings.planner_noise))
+        return self._plan(ModelView(self.mapper, self.settings.planner_noise), self._drawn())
 
     def _plan_on_the_map(self, position: np.ndarray) -> np.ndarray | None:
         """A vehicle's: the latest map, and where the vehicle has been since; None without one."""
@@ -187,25 +187,25 @@ class LockstepMission:
             if now_s > self._hold_until_s:
                 raise self._no_map()
             return None
-        return self._plan(GridView(latest, *self.mission.track.around(latest.stamp_ns / SECOND)))
+        around = self.mission.track.around(latest.stamp_ns / SECOND)
+        return self._plan(GridView(latest, *around), latest)
 
-    def _plan(self, view: MapView) -> np.ndarray:
+    def _plan(self, view: MapView, drawn: ElevationMap | None) -> np.ndarray:
+        """Gaps that the target wants closed now, or what the planner likes."""
+        if drawn is not None:
+            self.target.judge(self.mission, drawn, self._now.steady_s)
+            if (gap := self.target.path(self.mission, drawn, self._now.steady_s)) is not None:
+                return gap
         planner = PLANNERS[self.settings.planner]
         situation = self.mission.situation(self.simulation.pose.yaw, MAX_SPEED)
         return planner.path(view, situation, self.settings.planner_options, self._planner_rng)
 
-    def _score(self, learned: Learned) -> EpochRecord:
-        start = perf_counter()
-        prediction = self.mapper.predict(self._evaluation.points)
-        predict_s = perf_counter() - start
-        metrics = evaluate(prediction.mean, prediction.variance, self._truth, *learned.targets)
-        report = learned.report
-        time_s = self.simulation.time_ns / SECOND
-        return EpochRecord(report.samples, time_s, metrics, report.update_s, predict_s)
-
-    def _take_records(self) -> Sequence[EpochRecord]:
-        records, self._records = self._records, []
-        return records
+    def _drawn(self) -> ElevationMap | None:
+        """The model's map now, with the cells of a vehicle's; None where no target asks for it."""
+        if not self.target.settings.on:
+            return None
+        grid = map_grid(self.settings.workspace, MAP_RESOLUTION)
+        return self.mapper.map(grid, self._now.ros_ns).with_pings(self.mapper.xy)
 
     def _handle(self, event: Event) -> None:
         """Hand the session what happened, and wait until the model has learned what is due."""
@@ -213,7 +213,9 @@ class LockstepMission:
         while self.session.due(self._now):
             for outcome in (*self._train_on(), *self.session.work(self._now)):
                 if isinstance(outcome, Learned):
-                    self._records.append(self._score(outcome))
+                    self._scores.add(self.mapper, outcome, self._now.steady_s)
+                elif isinstance(outcome, Drawn):
+                    self.target.judge(self.mission, outcome.map, self._now.steady_s)
                 elif isinstance(outcome, Trouble):
                     log.warning("%s", outcome.note.text)
 

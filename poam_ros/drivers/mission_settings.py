@@ -13,6 +13,7 @@ from ..planning.planners import PLANNERS
 from ..settings import check, setting
 from ..survey.batching import TimedBatches
 from ..survey.screening import ScreeningSettings
+from ..survey.target_settings import TargetSettings
 from ..world.simulation import SonarSettings
 from ..world.terrain import WORKSPACE
 
@@ -64,6 +65,7 @@ class MissionSettings:
     sonar: SonarSettings = field(default_factory=SonarSettings)
     batches: TimedBatches = field(default_factory=TimedBatches)
     screening: ScreeningSettings = field(default_factory=ScreeningSettings)
+    target: TargetSettings = field(default_factory=TargetSettings)
 
     def __post_init__(self) -> None:
         check(self)

@@ -29,9 +29,10 @@ def run_mission(
     settings: MissionSettings,
     folder: Path,
     on_epoch: Callable[[EpochRecord], None] = lambda record: None,
+    on_end: Callable[[str], None] = lambda reason: None,
 ) -> list[EpochRecord]:
     """Run a mission and write its folder: config.yaml, truth.npz, epochs.csv (kept up to date),
-    and at the end samples.csv and map.npz.
+    and at the end samples.csv and map.npz. ``on_end`` is told why it was the end.
 
     Raises:
         InputError: if a setting is wrong or the folder cannot be written.
@@ -54,6 +55,7 @@ def run_mission(
         write_samples(folder / "samples.csv", samples.xy, samples.z)
     grid = map_grid(settings.workspace, settings.resolution)
     write_map(folder / "map.npz", mission.mapper.map(grid))
+    on_end(mission.mission.reason)
     return records
 
 
@@ -71,5 +73,6 @@ def describe(mission: LockstepMission) -> dict[str, Any]:
         **asdict(settings),
         "model": settings.model.flat,
         "workspace": list(settings.workspace.bounds),
+        "water_level": settings.target.water_level,
         "sonar": asdict(mission.simulation.settings),
     }

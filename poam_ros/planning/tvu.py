@@ -53,6 +53,14 @@ def within(order: str, depth: np.ndarray, deviation: np.ndarray) -> np.ndarray:
     return (depth > 0) & (CONFIDENCE_95 * deviation <= allowed(order, depth))
 
 
+def used(order: str, depth: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+    """The 95 % uncertainty as a part of an order's TVU: up to 1 is within; NaN where it is dry.
+
+    Arguments as of ``within``.
+    """
+    return np.where(depth > 0, CONFIDENCE_95 * deviation / allowed(order, depth), np.nan)
+
+
 def strictest(depth: np.ndarray, deviation: np.ndarray) -> np.ndarray:
     """How many of ``LEVELS`` a place is within, 0..4, as floats; NaN where there is no water."""
     count = sum(within(name, depth, deviation).astype(float) for name in LEVELS)

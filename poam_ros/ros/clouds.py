@@ -102,8 +102,10 @@ def read_cloud(message: PointCloud2) -> tuple[Grid, dict[str, np.ndarray]]:
 
 
 def write_map_cloud(drawn: ElevationMap, frame_id: str) -> PointCloud2:
-    """The full-precision map, `map/points`, with the map's stamp."""
+    """The full-precision map, `map/points`, with the map's stamp; ``density`` where it is known."""
     layers = {"z": drawn.mean, "variance": drawn.variance, "lengthscale": drawn.lengthscale}
+    if drawn.density is not None:
+        layers["density"] = drawn.density
     return write_cloud(drawn.grid, layers, drawn.stamp_ns, frame_id)
 
 
@@ -117,8 +119,14 @@ def read_map_cloud(message: PointCloud2) -> ElevationMap:
     missing = [name for name in MAP_FIELDS[2:] if name not in layers]
     if missing:
         raise InputError(f"map/points: expected the fields {MAP_FIELDS}, {missing} missing")
-    fields, stamp_ns = {"lengthscale": layers["lengthscale"]}, stamp_to_ns(message.header.stamp)
-    return ElevationMap(grid, layers["z"], layers["variance"], fields, stamp_ns=stamp_ns)
+    return ElevationMap(
+        grid,
+        layers["z"],
+        layers["variance"],
+        {"lengthscale": layers["lengthscale"]},
+        stamp_ns=stamp_to_ns(message.header.stamp),
+        density=layers.get("density"),
+    )
 
 
 def write_occupancy(
@@ -129,6 +137,34 @@ def write_occupancy(
     0..100 is the affine image of the finite values [rows, cols]; -1 where there is none, and
     everywhere (bounds None) before there is a map.
     """
+    shown = np.full(grid.shape, -1, dtype=np.int8)
+    bounds = None
+    finite = np.zeros(0, dtype=bool) if values is None else np.isfinite(values)
+    if values is not None and finite.any():
+        low, high = float(values[finite].min()), float(values[finite].max())
+        span = high - low or 1.0
+        shown[finite] = np.rint(100 * (values[finite] - low) / span).astype(np.int8)
+        bounds = (low, high)
+    return _picture(grid, shown, stamp_ns, frame_id), bounds
+
+
+def write_tvu(grid: Grid, used: np.ndarray | None, stamp_ns: int, frame_id: str) -> OccupancyGrid:
+    """What a map uses of an allowed uncertainty [rows, cols], as ``planning.tvu.used`` has it.
+
+    0..50 is within it (50: all of it is used), 51..100 is not (100: twice as much or more); -1
+    where that is not known.
+    """
+    shown = np.full(grid.shape, -1, dtype=np.int8)
+    if used is not None:
+        known = np.isfinite(used)
+        half = 50 * used[known]
+        beyond = np.clip(np.ceil(half), 51, 100)
+        shown[known] = np.where(used[known] <= 1, np.floor(half), beyond).astype(np.int8)
+    return _picture(grid, shown, stamp_ns, frame_id)
+
+
+def _picture(grid: Grid, shown: np.ndarray, stamp_ns: int, frame_id: str) -> OccupancyGrid:
+    """A grid of what is shown of each cell, -1..100 [rows, cols]."""
     rows, columns = grid.shape
     resolution = float(grid.x[1] - grid.x[0]) if columns > 1 else float(grid.y[1] - grid.y[0])
     message = OccupancyGrid(header=header(stamp_ns, frame_id))
@@ -138,16 +174,8 @@ def write_occupancy(
     message.info.origin.position.x = float(grid.x[0] - resolution / 2)
     message.info.origin.position.y = float(grid.y[0] - resolution / 2)
     message.info.origin.orientation.w = 1.0
-    shown = np.full((rows, columns), -1, dtype=np.int8)
-    bounds = None
-    finite = np.zeros(0, dtype=bool) if values is None else np.isfinite(values)
-    if values is not None and finite.any():
-        low, high = float(values[finite].min()), float(values[finite].max())
-        span = high - low or 1.0
-        shown[finite] = np.rint(100 * (values[finite] - low) / span).astype(np.int8)
-        bounds = (low, high)
     message.data = array.array("b", shown.tobytes())
-    return message, bounds
+    return message
 
 
 def write_support(

@@ -11,8 +11,9 @@ from visualization_msgs.msg import MarkerArray
 
 from ..geometry import Grid
 from ..maps import ElevationMap
+from ..planning.tvu import used
 from ..samples import Samples
-from .clouds import write_map_cloud, write_occupancy, write_points, write_support
+from .clouds import write_map_cloud, write_occupancy, write_points, write_support, write_tvu
 from .qos import LATCHED
 
 LAYERS = ("mean", "variance", "lengthscale")
@@ -30,6 +31,7 @@ class MapTopics:
         self._pictures = {
             layer: node.create_publisher(OccupancyGrid, f"map/{layer}", LATCHED) for layer in LAYERS
         }
+        self._tvu = node.create_publisher(OccupancyGrid, "map/tvu", LATCHED)
         self._held = node.create_publisher(PointCloud2, "pings/held", LATCHED)
         self.bounds: dict[str, tuple[float, float]] = {}
 
@@ -41,14 +43,21 @@ class MapTopics:
         self.publish_held(Samples.empty(), stamp_ns)
         for publisher in self._pictures.values():
             publisher.publish(write_occupancy(self._grid, None, stamp_ns, self._frame_id)[0])
+        self._tvu.publish(write_tvu(self._grid, None, stamp_ns, self._frame_id))
 
     def publish_held(self, held: Samples, stamp_ns: int) -> None:
         """Publish the pings that wait for confirmation, all of them."""
         points = np.column_stack([held.xy, held.z])
         self._held.publish(write_points(points, stamp_ns, self._frame_id))
 
-    def publish(self, drawn: ElevationMap) -> None:
-        """Publish a map on every topic, with its stamp."""
+    def publish(self, drawn: ElevationMap, order: str = "", level: float | None = None) -> None:
+        """Publish a map on every topic, with its stamp.
+
+        Args:
+            drawn: the map.
+            order: of S-44, whose TVU `map/tvu` is drawn for; empty: it says nothing.
+            level: of the water over the map's zero, in m; None: nobody knows it.
+        """
         self._points.publish(write_map_cloud(drawn, self._frame_id))
         bounds = {}
         for layer, publisher in self._pictures.items():
@@ -58,6 +67,10 @@ class MapTopics:
             if span is not None:
                 bounds[layer] = span
         self.bounds = bounds
+        part = None
+        if order and level is not None:
+            part = used(order, level - drawn.mean, np.sqrt(drawn.variance))
+        self._tvu.publish(write_tvu(drawn.grid, part, drawn.stamp_ns, self._frame_id))
         # Above the map's highest cell, so that no viewer hides them below it.
         height = float(drawn.mean.max())
         size = float(self._grid.x[1] - self._grid.x[0]) / 2 if len(self._grid.x) > 1 else 0.5

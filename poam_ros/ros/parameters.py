@@ -13,6 +13,7 @@ from ..planning.area_settings import AreaSettings
 from ..planning.arrival import CAPTURE_RADIUS
 from ..planning.pilots import PILOTS
 from ..planning.planners import planner_rows
+from ..runs.save_settings import SaveSettings
 from ..settings import Setting, Value, rows
 from ..survey.batching import TimedBatches
 from ..survey.effort import Effort
@@ -20,6 +21,7 @@ from ..survey.gate import GateSettings
 from ..survey.mission_memory import MemorySettings
 from ..survey.screening import ScreeningSettings
 from ..survey.states import HOLD, ON_DONE
+from ..survey.target_settings import TargetSettings
 from ..survey.watchdog import WatchSettings
 from ..world.simulation import SONAR_NAMES, SonarSettings
 
@@ -29,6 +31,7 @@ def _frame_name(name: str) -> None:
         raise InputError(f"a frame's name without a leading slash, got {name!r}")
 
 
+_TARGET = {row.name: row for row in rows(TargetSettings)}
 _MISSION = {row.name: row for row in rows(MissionSettings)}
 SEED = replace(_MISSION["seed"], description="Seed of every random draw of the node")
 FRAME = Setting("frame_id", "map", "Frame of the map, without a leading slash", check=_frame_name)
@@ -59,14 +62,18 @@ MAPPER: tuple[Setting, ...] = (
     FRAME,
     MANAGED,
     OUTPUT,
-    Setting(
-        "resolution", 1.0, "Cell size of the published maps", "m", minimum=0.01, maximum=1000.0
-    ),
+    Setting("resolution", 1.0, "Cell size of the published maps", "m", 0.01, 1000.0),
     *rows(GateSettings),
     *rows(TimedBatches),
     *rows(Effort),
     *rows(KeepingSettings),
     *rows(ScreeningSettings),
+    *rows(SaveSettings),
+    replace(
+        _TARGET["target_tvu"],
+        description="The S-44 order (exclusive, special, 1a, 1b, 2) whose total vertical "
+        "uncertainty map/tvu compares the map's with; empty: map/tvu says nothing",
+    ),
     Setting(
         "pilot_samples",
         500,
@@ -122,6 +129,7 @@ PLANNER: tuple[Setting, ...] = (
         "",
         "Name of a nav2_msgs/NavigateToPose action that goals go to; empty: the topic goal_pose",
     ),
+    *rows(TargetSettings),
     *rows(WatchSettings),
     *rows(MemorySettings),
     Setting("goal_radius", 0.1, "A goal this near is reached", "m", 1e-3, 1e3, mutable=True),

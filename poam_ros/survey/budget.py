@@ -25,6 +25,11 @@ class Budget:
     first: int = 0
 
     @property
+    def endless(self) -> bool:
+        """Whether there is no limit."""
+        return not (self.max_samples or self.max_duration)
+
+    @property
     def samples_left(self) -> int | None:
         """Samples until the end; None where there is no limit."""
         return max(0, self.max_samples - self.taken) if self.max_samples else None
@@ -34,14 +39,19 @@ class Budget:
         """Samples since the mission began."""
         return self.samples - self.first
 
-    def way_left(self, driven: float) -> float:
+    def way_left(self, driven: float, now: float | None = None, speed: float = math.inf) -> float:
         """Metres until the end after ``driven`` m, at as many samples a metre as so far.
 
+        With ``now`` (s), also until ``max_duration``: as fast as so far, at most ``speed`` (m/s).
         Infinite where that is not known.
         """
-        if self.samples_left is None or not self.samples:
-            return math.inf
-        return self.samples_left * driven / self.samples
+        way = math.inf
+        if self.samples_left is not None and self.samples:
+            way = self.samples_left * driven / self.samples
+        if now is not None and self.max_duration and self.began is not None and now > self.began:
+            pace = min(speed, driven / (now - self.began))
+            way = min(way, max(0.0, self.began + self.max_duration - now) * pace)
+        return way
 
     def begin(self, now: float) -> None:
         """A mission begins at ``now`` (s); what the mapper has by then does not count."""

@@ -68,6 +68,10 @@ class PingGate:
         """Accepted since the beginning, or since numbers began anew."""
         return self.accepted - self._first
 
+    def level(self, now: Moment) -> float | None:
+        """The water's, over the map's datum, in m; None while none is known."""
+        return self.water.level(self.settings, now)
+
     def add_odometry(self, state: VehicleState) -> str | None:
         """Take one state; return the reason where it is refused (it is counted)."""
         restarts = self.buffer.restarts
@@ -200,7 +204,7 @@ class PingGate:
         state = self.buffer.at(stamp_ns, round(settings.odometry_timeout * SECOND))
         if state is None:
             return "no_odometry"
-        level = self.water.level(settings, now)
+        level = self.level(now)
         if level is None:
             return "water_level_stale"
         mount = self._mounts.get(ping.frame_id) if settings.base_frame else mount_of(settings)

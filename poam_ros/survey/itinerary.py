@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..errors import InputError
-from ..planning.arrival import GoalWatch
+from ..planning.arrival import CAPTURE_RADIUS, GoalWatch
 from ..planning.routes import Routes
 
 
@@ -39,6 +39,11 @@ class Itinerary:
         self.clipped = self.unreachable = 0
         self._watch: GoalWatch | None = None
         self._escaping = False  # on the way out of what may not be entered
+
+    @property
+    def turning_radius(self) -> float:
+        """The smallest circle that the vehicle drives, in m."""
+        return self.arrival.get("capture_radius", CAPTURE_RADIUS) / 2
 
     def add(self, path: np.ndarray) -> None:
         """Queue waypoints [K, 2], each moved to the next place where one may be.

@@ -9,7 +9,6 @@ import numpy as np
 
 from ..geometry import Extent
 from ..planning.areas import Areas
-from ..planning.arrival import CAPTURE_RADIUS
 from ..planning.routes import Routes
 from ..planning.situation import Situation
 from .budget import Budget
@@ -113,7 +112,7 @@ class Mission:
             self.workspace,
             yaw,
             speed,
-            turning_radius=self.legs.arrival.get("capture_radius", CAPTURE_RADIUS) / 2,
+            turning_radius=self.legs.turning_radius,
             samples_left=self.budget.samples_left,
             way_left=self.budget.way_left(self.track.length),
             track=self.track.since(-math.inf),
@@ -146,7 +145,7 @@ class Mission:
     def tick(self, now: float) -> None:
         """Let ``now`` (s) come, which may end the mission."""
         if self.budget.began is not None:
-            self._look_at(self.budget.spent(now))
+            self.end(self.budget.spent(now))
 
     def explore_with(self, choose: Choose | None) -> None:
         """A map is there: waypoints after the pilot are chosen by ``choose`` from now on.
@@ -160,7 +159,7 @@ class Mission:
     def count_samples(self, samples: int) -> None:
         """The mapper has accepted this many pings so far."""
         self.budget.count(samples)
-        self._look_at(self.budget.spent())
+        self.end(self.budget.spent())
 
     def start(self, now: float) -> tuple[bool, str]:
         """Begin with the pilot survey at ``now`` (s); whether that was possible, and an answer.
@@ -205,6 +204,21 @@ class Mission:
         self.legs.set_out(self.position)
         return True, f"{self.state} again"
 
+    def end(self, why: str | None) -> None:
+        """Where there is a reason it is the end: to stay, or to go home.
+
+        From a pause nothing moves off.
+        """
+        if why is None or self.state in (WAITING, DONE):
+            return
+        paused, self.state, self.reason = self.state == PAUSED, DONE, why
+        self.legs.clear()
+        if self.on_done == HOME and self.home is not None and not paused:
+            self._homing = True
+            self.legs.add(self.home[None])
+        elif not paused:
+            self._stay()
+
     def facts(self) -> dict[str, object]:
         """How it stands, by the names that diagnostics have."""
         counts = {"samples": self.budget.samples, **self.legs.counts()}
@@ -212,21 +226,6 @@ class Mission:
 
     def _stay(self) -> None:
         self.hold = None if self.position is None else self.position.copy()
-
-    def _look_at(self, spent: str | None) -> None:
-        """Where something has run out it is the end: to stay, or to go home.
-
-        From a pause nothing moves off.
-        """
-        if spent is None or self.state in (WAITING, DONE):
-            return
-        paused, self.state, self.reason = self.state == PAUSED, DONE, spent
-        self.legs.clear()
-        if self.on_done == HOME and self.home is not None and not paused:
-            self._homing = True
-            self.legs.add(self.home[None])
-        elif not paused:
-            self._stay()
 
     def _head_on(self) -> None:
         """To the next goal in the queue, which is filled where it is empty."""

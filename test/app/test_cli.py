@@ -15,6 +15,7 @@ from poam_ros.drivers.mission_settings import MISSION_PILOTS, MissionSettings
 from poam_ros.gp.models import MODELS, ModelSettings, SparseOptions
 from poam_ros.planning.planners import PLANNERS, planner_rows
 from poam_ros.settings import Setting, rows
+from poam_ros.survey.target_settings import TargetSettings
 
 ROWS = (
     Setting("pings_per_hour", 3.5, "Pings of 100 % an hour", "1/h", minimum=0.0, maximum=9.0),
@@ -69,7 +70,8 @@ PROMISED = (
     "--terrain --elevation-range --preparation --kernel --method --planner "
     "--planner-without-noise --pilot --policy --seed --max-samples --sonar-rate --num-inducing "
     "--batch-size --batch-period --resolution --threads --device --output --neighbour-kernel "
-    "--training-rate --screening --false-echo"
+    "--training-rate --screening --false-echo --target-tvu --target-share --target-distance "
+    "--target-depths --water-level"
 )
 
 
@@ -112,7 +114,7 @@ def test_options_make_the_mission_s_settings(monkeypatch, tmp_path):
     """What is given goes where it belongs; the rest is as the settings have it."""
     taken = []
 
-    def instead(terrain, settings, folder, on_epoch):
+    def instead(terrain, settings, folder, on_epoch, on_end):
         taken.append((terrain.name, settings, folder))
         raise KeyboardInterrupt
 
@@ -122,7 +124,8 @@ def test_options_make_the_mission_s_settings(monkeypatch, tmp_path):
     options = {
         "method": "ovc", "kernel": "rbf", "num-inducing": "40", "threads": "2", "sonar-rate": "2.5",
         "planner": "random", "pilot": "lawnmower", "policy": "deployed", "seed": "7",
-        "max-samples": "900", "resolution": "2",
+        "max-samples": "900", "resolution": "2", "target-tvu": "1b", "target-distance": "25",
+        "water-level": "3",
     }  # fmt: skip
     given = [word for name, value in options.items() for word in (f"--{name}", value)]
     assert main(["run", "--terrain", "seamounts", "--planner-without-noise", *given]) == 130
@@ -130,7 +133,15 @@ def test_options_make_the_mission_s_settings(monkeypatch, tmp_path):
     assert default == MissionSettings()
     model = ModelSettings("ovc", SparseOptions(kernel="rbf", num_inducing=40), threads=2)
     mission = MissionSettings(
-        "random", "lawnmower", "deployed", 7, 900, 2.0, model=model, planner_noise=False
+        "random",
+        "lawnmower",
+        "deployed",
+        7,
+        900,
+        2.0,
+        model=model,
+        planner_noise=False,
+        target=TargetSettings("1b", target_distance=25.0, water_level=3.0),
     )
     assert changed == replace(mission, sonar=replace(mission.sonar, rate=2.5))
     assert [str(folder) for _, _, folder in taken] == [
@@ -207,5 +218,5 @@ def test_ctrl_c_while_a_command_loads_is_one_line_and_status_130(module, ros_env
 def test_settings_of_a_mission_all_have_a_row():
     """So that a new one becomes an option, a sweep's key and a line of config.yaml by itself."""
     declared = {row.name for row in rows(MissionSettings)}
-    parts = {"workspace", "model", "sonar", "batches", "planner_options", "screening"}
+    parts = {"workspace", "model", "sonar", "batches", "planner_options", "screening", "target"}
     assert vars(MissionSettings()).keys() - declared == parts

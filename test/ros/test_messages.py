@@ -58,6 +58,22 @@ def test_map_cloud_is_float32_of_the_map(snapshot):
     np.testing.assert_array_equal(received.grid.y, snapshot.grid.y)
 
 
+def test_map_cloud_says_where_its_pings_are(snapshot):
+    assert clouds.read_map_cloud(clouds.write_map_cloud(snapshot, "map")).density is None
+    known = snapshot.with_pings(np.array([[-2.9, 10.1], [-2.6, 10.4], [0.9, 11.9], [9.0, 9.0]]))
+    received = clouds.read_map_cloud(clouds.write_map_cloud(known, "map"))
+    assert (received.density[0, 0], received.density[3, 7], received.density.sum()) == (2, 1, 3)
+
+
+def test_tvu_is_half_where_all_of_it_is_used_and_never_rounded_across():
+    grid = Grid.cells(Extent(0, 4, 0, 2), 1.0)
+    used = np.array([[0.0, 0.501, 1.0, 1.0001], [1.5, 2.0, 9.0, np.nan]])
+    shown = clouds.write_tvu(grid, used, STAMP, "map")
+    assert list(shown.data) == [0, 25, 50, 51, 75, 100, 100, -1]
+    assert (shown.info.width, shown.info.height, shown.info.resolution) == (4, 2, 1.0)
+    assert set(clouds.write_tvu(grid, None, STAMP, "map").data) == {-1}
+
+
 def test_map_cloud_begins_in_the_lower_left_and_runs_along_x(snapshot):
     cloud = clouds.write_map_cloud(snapshot, "map")
     points = np.frombuffer(cloud.data, dtype="<f4").reshape(-1, 5)

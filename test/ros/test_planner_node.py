@@ -20,10 +20,11 @@ from nav_msgs.msg import Odometry, Path
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import PointCloud2, Range
-from std_msgs.msg import String, UInt64
+from std_msgs.msg import Float64, String, UInt64
 from std_srvs.srv import Trigger
 
 from poam_ros.geometry import Extent, Grid
+from poam_ros.maps import ElevationMap
 from poam_ros.planning.pilots import PILOTS
 from poam_ros.planning.planners import PLANNERS, Planner, RandomOptions
 from poam_ros.ros import clouds, messages, qos
@@ -75,6 +76,15 @@ class Vehicle(Node):
             "lengthscale": np.ones(grid.shape),
         }
         self.maps.publish(clouds.write_cloud(grid, layers, 1, frame))
+
+    def send_chart(self, std: float, pings: list[tuple[float, float]], bed: float = -20.0) -> None:
+        """A map of a flat bed with an even deviation, which knows where its pings are."""
+        grid = Grid.cells(Extent.of(WORKSPACE), 0.5)
+        flat = np.full(grid.shape, bed)
+        now = self.get_clock().now().nanoseconds
+        drawn = ElevationMap(grid, flat, np.full(grid.shape, std**2), stamp_ns=now)
+        drawn = drawn.with_pings(np.array(pings, dtype=float))
+        self.maps.publish(clouds.write_map_cloud(drawn, "map"))
 
     def last_goal(self) -> list[float] | None:
         return messages.read_pose(self.goals[-1]).tolist() if self.goals else None
@@ -532,3 +542,44 @@ def test_the_pilot_goes_round_keep_outs(guided, eventually):
 def test_wrong_areas_end_with_one_line_and_status_2(python, ros_env, wrong, words):
     name, _, value = wrong.partition(":=")
     assert words in refusal(python, ros_env, f"{name}:='{value}'")
+
+
+def test_ends_by_the_map_once_the_gaps_are_closed(ring, eventually):
+    """TVU within 1b, at the level of the topic; then the places without a ping are gone to."""
+    given = {"target_tvu": "1b", "target_distance": 9.0, "water_level": -30.0, "max_samples": 0}
+    planner, vehicle = ring(**given, odometry_patience=0.0, sonar_patience=0.0, map_patience=0.0)
+    reasons = []
+    vehicle.create_subscription(
+        String, "mission/reason", lambda m: reasons.append(m.data), qos.LATCHED
+    )
+    vehicle.be_at(3, 0)
+    eventually(lambda: vehicle.last_goal() is not None, 30)
+    follow_pilot(vehicle, eventually)
+    west = [(-8.0, y) for y in (-3.0, 0.0, 3.0)]
+
+    def told(key):
+        return lambda: vehicle.reports and key in vehicle.reports[-1]
+
+    vehicle.send_chart(0.1, west)
+    eventually(told("target"), 30)
+    assert "under the water's level of -30 m" in vehicle.reports[-1]["target"]
+    assert vehicle.states[-1] == "exploring"
+    level = vehicle.create_publisher(Float64, "water_level", qos.SENSOR_PUBLISH)
+    eventually(lambda: level.get_subscription_count(), 30)
+    level.publish(Float64(data=float("nan")))
+    eventually(lambda: planner.refusals.counts["water_level"] == 1, 30)
+    level.publish(Float64(data=0.0))
+    eventually(lambda: planner.target.level == 0.0, 30)
+
+    vehicle.send_chart(0.1, west)  # 20 m of water: 1.96 x 0.1 m is within 1b
+    eventually(lambda: planner.target.closing, 30)
+    assert planner.mission.state == "exploring" and planner.mission.goal[0] > 0
+    eventually(lambda: float(vehicle.reports[-1].get("target_share", 0)) == 1, 30)
+    assert float(vehicle.reports[-1]["target_gaps"]) > 0.3
+    vehicle.send_chart(0.1, [*west, (0.0, 3.0), (0.0, -3.0), (8.0, 3.0), (8.0, -3.0)])
+    eventually(lambda: vehicle.states[-1] == "done", 30)
+    eventually(lambda: reasons and reasons[-1].startswith("TVU"), 30)
+    assert reasons[-1] == (
+        "TVU within 1b in 100.0 % of the workspace; every place within 9 m of a ping"
+    )
+    assert planner.mission.goal is None

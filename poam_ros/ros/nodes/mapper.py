@@ -33,6 +33,7 @@ from ..messages import bare_frame, read_odometry, read_range, write_report
 from ..parameters import MAPPER
 from ..qos import KEPT, LATCHED, SENSOR_READ
 from ..running import run_node
+from ..saving import SaveService
 from ..sensing import Sensors
 from ..shell import NodeShell
 from ..transforms import FrameChanger, Mounts
@@ -76,7 +77,7 @@ class MapperNode(NodeShell):
         self.topics = MapTopics(self, self.frame_id, self.session.grid)
         self._samples = self.create_publisher(UInt64, "map/samples", LATCHED)
         self._reports = self.create_publisher(Float64MultiArray, "map/report", KEPT)
-        self._publish_unknown()
+        self.topics.publish_unknown(self.now_ns)
         self._publish_samples()
 
     def activate(self) -> None:
@@ -118,6 +119,7 @@ class MapperNode(NodeShell):
         )
         self.held.callback(jump.unregister)
         self.create_service(Trigger, "~/reset", self._on_reset)
+        SaveService(self, self.session, self._now)
 
     def _now(self) -> Moment:
         return Moment(self.now_ns, time.monotonic())
@@ -185,9 +187,6 @@ class MapperNode(NodeShell):
     def _publish_samples(self) -> None:
         self._samples.publish(UInt64(data=self.session.samples))
 
-    def _publish_unknown(self) -> None:
-        self.topics.publish_unknown(self.now_ns)
-
     def _take(self, outcome: events.Outcome) -> None:
         """What the model's thread has to tell. Ctrl-C may take the middleware away meanwhile."""
         try:
@@ -195,7 +194,7 @@ class MapperNode(NodeShell):
                 case events.Drawn():
                     self._publish_map(outcome)
                 case events.Cleared():
-                    self._publish_unknown()
+                    self.topics.publish_unknown(self.now_ns)
                 case events.Finished():
                     self._keep_results(outcome)
                 case events.Trouble(note, fault):
@@ -211,7 +210,8 @@ class MapperNode(NodeShell):
                 raise
 
     def _publish_map(self, drawn: events.Drawn) -> None:
-        self.topics.publish(drawn.map)
+        level = self.session.gate.level(self._now())
+        self.topics.publish(drawn.map, self.values.target_tvu, level)
         self._reports.publish(write_report(map_report(drawn)))
         self._last = drawn
 

@@ -10,11 +10,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticStatus
 from nav_msgs.msg import Odometry
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import PointCloud2, Range
-from std_msgs.msg import UInt64
+from std_msgs.msg import Float64, UInt64
 from std_srvs.srv import Trigger
 
 from ...clock import SECOND
@@ -28,12 +27,14 @@ from ...planning.views import GridView
 from ...settings import instance
 from ...survey.mission import Mission
 from ...survey.mission_memory import MemorySettings, MissionMemory
-from ...survey.states import DONE, PAUSED
+from ...survey.states import PAUSED
+from ...survey.target import Target, TargetSettings
 from ...survey.watchdog import MAP, SONAR, Watchdog, WatchSettings
 from .. import clouds, messages, qos
 from ..goals import open_goals
 from ..mission_topics import MissionTopics
 from ..parameters import PLANNER
+from ..planner_status import planner_status
 from ..running import run_node, subscribe
 from ..shell import NodeShell
 from ..transforms import FrameChanger
@@ -42,8 +43,6 @@ LOOK_PERIOD = 1.0  # s of ROS time between two looks at limits and watchdogs
 REPORT_PERIOD = 1.0  # s of wall time
 ODOMETRY_PATIENCE = 15.0  # s of wall time without odometry before this is said
 SERVICES = "start", "stop", "pause", "resume"
-ODOMETRY_REFUSALS = "odometry_frame", "odometry_not_finite"
-MAP_REFUSALS = "map_frame", "map_unreadable", "map_unusable"
 
 
 class PlannerNode(NodeShell):
@@ -52,7 +51,7 @@ class PlannerNode(NodeShell):
     A mission begins with ``configure``; an inactive planner hears nothing and sends nothing.
 
     Attributes:
-        mission: what the node feeds.
+        mission: what the node feeds; target: what ends it by its map.
         latest_map: by which waypoints are chosen; None before there is one.
 
     Raises:
@@ -85,6 +84,7 @@ class PlannerNode(NodeShell):
         if found := self._memory.take_up(self.mission):
             self.get_logger().warning(found)
         self.watchdog = Watchdog(instance(WatchSettings, vars(p)), areas)
+        self.target = Target(instance(TargetSettings, vars(p)), self.mission.state)
         self.latest_map: ElevationMap | None = None
         self._frames = FrameChanger(self, p.frame_id)
         self.held.callback(self._frames.close)
@@ -98,6 +98,7 @@ class PlannerNode(NodeShell):
         subscribe(self, Odometry, "odom", self._on_odometry, qos.SENSOR_READ)
         self.create_subscription(PointCloud2, "map/points", self._on_map, qos.LATCHED)
         self.create_subscription(UInt64, "map/samples", self._on_samples, qos.LATCHED)
+        self.create_subscription(Float64, "water_level", self._on_level, qos.SENSOR_READ)
         for name in SERVICES:
             self.create_service(Trigger, f"~/{name}", partial(self._answer, name))
         self.create_timer(LOOK_PERIOD, self._on_timer)
@@ -119,6 +120,7 @@ class PlannerNode(NodeShell):
         mission.budget.max_samples = p.max_samples
         mission.count_samples(mission.budget.samples)
         self.watchdog.settings = instance(WatchSettings, vars(p))
+        self.target.settings = instance(TargetSettings, vars(p))
         self._announce()
 
     @property
@@ -165,22 +167,30 @@ class PlannerNode(NodeShell):
             self.refusals.add("map_unreadable", str(error))
             return
         self.watchdog.heard(MAP)
+        self.target.judge(self.mission, self.latest_map, self.now_ns / SECOND)
         self.mission.explore_with(self._choose)
         self._announce()
 
     def _on_samples(self, message: UInt64) -> None:
         if message.data < self.mission.budget.samples:  # the mapper was reset: its map is no more
             self.latest_map = None
+            self.target.forget()
             self.mission.explore_with(None)
         if self.mission.state == PAUSED:  # else the map is what counts
             self.watchdog.heard(MAP)
         self.mission.count_samples(message.data)
         self._announce()
 
+    def _on_level(self, message: Float64) -> None:
+        if fault := self.target.hear(message.data):
+            self.refusals.add("water_level", fault)
+
     def _choose(self, position: np.ndarray) -> np.ndarray | None:
         """The next waypoints by the latest map; None, and a warning, where the map allows none."""
         latest, mission, planner = self.latest_map, self.mission, PLANNERS[self.values.planner]
         assert latest is not None
+        if (gap := self.target.path(mission, latest, self.now_ns / SECOND)) is not None:
+            return gap
         view = GridView(latest, *mission.track.around(latest.stamp_ns / SECOND))
         situation = mission.situation(self._topics.yaw, self.values.max_speed)
         try:
@@ -194,11 +204,13 @@ class PlannerNode(NodeShell):
         """Let limits and watchdogs act without odometry."""
         now_s = self.now_ns / SECOND
         self.mission.tick(now_s)
+        self.target.tick(self.mission, now_s)
         self.watchdog.look(self.mission, time.monotonic(), now_s)
         self._announce()
         self._topics.goals.look()
 
     def _announce(self) -> None:
+        self.target.look(self.mission)
         if self.active:
             self._memory.keep(self.mission, time.monotonic())
             self._topics.announce()
@@ -219,24 +231,14 @@ class PlannerNode(NodeShell):
 
     def _report(self) -> None:
         """Diagnostics, by wall time: the mission, the goals, and what was refused."""
-        mission = self.mission
         silent = time.monotonic() - self._heard > ODOMETRY_PATIENCE
         if silent:
-            sources = self.resolve_topic_name("odom")
-            sources += " and for /clock" if self.now_ns == 0 else ""
+            sources = self.resolve_topic_name("odom") + " and for /clock" * (self.now_ns == 0)
             self.get_logger().warning(
                 f"no odometry: waiting for it on {sources}", throttle_duration_sec=10.0
             )
-        text = "waiting for the first map" if mission.waits_for_map else mission.state
-        if silent:
-            text = "no odometry"
-        values = mission.facts()
-        for reason in ODOMETRY_REFUSALS + MAP_REFUSALS:
-            values[f"refused_{reason}"] = self.refusals.counts[reason]
-        values["disk"] = self._memory.failing or "ok"
-        wrong = (silent and mission.state != DONE) or self._memory.failing
-        level = DiagnosticStatus.WARN if wrong else DiagnosticStatus.OK
-        self.report(level, text, values)
+        failing, counts = self._memory.failing, self.refusals.counts
+        self.report(*planner_status(self.mission, self.target, counts, silent, failing))
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -159,7 +159,7 @@ def read_chart(folder: Path, settings: ExportSettings) -> Chart:
     place = settings.place
     grid, mean, deviation = _north_up(drawn, place)
     track = track if place is None else place.outwards(track)
-    density = np.where(np.isfinite(mean), _counted(grid, track), np.nan)
+    density = np.where(np.isfinite(mean), grid.counted(track), np.nan)
     words = _provenance(folder, drawn, len(track), settings, datum)
     return Chart(grid, mean, deviation, density, track, settings, datum, words)
 
@@ -187,14 +187,6 @@ def _north_up(drawn: ElevationMap, place: Place | None) -> tuple[Grid, np.ndarra
             found = np.where(inside, drawn.grid.interpolate(values, own), np.nan)
             layer[begin : begin + _ROWS] = found.reshape(part.shape)
     return grid, layers[0], layers[1]
-
-
-def _counted(grid: Grid, track: np.ndarray) -> np.ndarray:
-    """How many of the points [N, 2] are in each cell [rows, columns]."""
-    borders, (rows, columns) = grid.borders, grid.shape
-    ys = np.linspace(borders.ymin, borders.ymax, rows + 1)
-    xs = np.linspace(borders.xmin, borders.xmax, columns + 1)
-    return np.histogram2d(track[:, 1], track[:, 0], bins=(ys, xs))[0]
 
 
 def _provenance(

@@ -1,0 +1,93 @@
+"""A map saved in mid-mission: each in a folder of its own, which is there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ..errors import InputError
+from ..maps import ElevationMap
+from ..samples import Samples
+from ..survey.checkpoint import sync
+from .exports.chart import ExportSettings
+from .exports.formats import export
+from .folder import write_config, write_map, write_samples
+from .save_settings import SaveSettings
+
+#: In the folder of the results: of all saved maps, and of the one that is being written.
+SAVED, BEGUN = "saved", ".begun"
+
+
+def save(
+    folder: Path,
+    settings: SaveSettings,
+    drawn: ElevationMap,
+    samples: Samples,
+    water_level: float,
+    config: Mapping[str, Any],
+) -> tuple[Path, list[str], list[str]]:
+    """Write a map, its pings and the formats that are asked for, in the next ``saved/map-...``.
+
+    A format that cannot be written does not keep the others back.
+
+    Args:
+        folder: of the results.
+        settings: which formats, and where the map lies.
+        drawn: the map.
+        samples: at least those that it was made from.
+        water_level: over the map's zero, in m.
+        config: everything resolved, for config.yaml.
+
+    Returns:
+        The folder, the names of what is in it, and in words what could not be written.
+
+    Raises:
+        OSError: the folder cannot be written; nothing is left of it then.
+    """
+    home = folder / SAVED
+    home.mkdir(exist_ok=True)
+    begun = home / BEGUN
+    shutil.rmtree(begun, ignore_errors=True)  # of a process that was killed
+    try:
+        place = begun / _next_name(home, drawn.samples)
+        place.mkdir(parents=True)
+        pings = samples[: drawn.samples]
+        write_samples(place / "samples.csv", pings.xy, pings.z)
+        write_map(place / "map.npz", drawn)
+        write_config(place / "config.yaml", {"version": __version__, **config})
+        failed = [
+            f"map{ending} ({fault})"
+            for ending in settings.endings
+            if (fault := _export(place, ending, settings.of(ending, water_level)))
+        ]
+        for path in (*place.iterdir(), place):
+            sync(path)
+        final = home / place.name
+        place.rename(final)
+        sync(home)
+    finally:
+        shutil.rmtree(begun, ignore_errors=True)
+    return final, sorted(path.name for path in final.iterdir()), failed
+
+
+def _next_name(home: Path, samples: int) -> str:
+    """The next number is in front, so that names sort by time."""
+    taken = [re.match(r"map-(\d+)-", path.name) for path in home.iterdir()]
+    number = max((int(found[1]) for found in taken if found), default=0) + 1
+    return f"map-{number:03d}-{samples}-samples"
+
+
+def _export(place: Path, ending: str, given: Mapping[str, Any]) -> str:
+    """Write a format beside the run's files; in words why that was not possible, or ""."""
+    try:
+        export(place, place / f"map{ending}", ExportSettings(**given))
+    except InputError as error:
+        return str(error).replace(f"{place}{os.sep}", "")
+    except Exception as error:  # of the libraries that write: the rest is to be kept
+        return f"{type(error).__name__}: {error}"
+    return ""

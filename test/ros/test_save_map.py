@@ -1,0 +1,211 @@
+"""`~/save_map` and `map/tvu` of the mapper, on real rclpy; the files are read back."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+pytest.importorskip("torch")
+
+from feeder import Feeder
+from nav_msgs.msg import OccupancyGrid
+from rclpy.parameter import Parameter
+from sensor_msgs.msg import PointCloud2
+from std_msgs.msg import Float64
+from std_srvs.srv import Trigger
+from toy import Toy, ToyOptions
+
+from poam_ros.errors import InputError
+from poam_ros.gp.models import MODELS, Model
+from poam_ros.planning.tvu import used
+from poam_ros.ros import saving
+from poam_ros.ros.clouds import read_map_cloud
+from poam_ros.ros.nodes.mapper import MapperNode
+from poam_ros.ros.qos import LATCHED, SENSOR_PUBLISH
+from poam_ros.runs.exports.recorded import read_config
+from poam_ros.runs.folder import read_map, read_table
+
+pytestmark = pytest.mark.ros
+GIVEN = {
+    "method": "toy", "resolution": 5.0, "batch_size": 20, "batch_period": 3600.0,
+    "pilot_samples": 60, "save_formats": "nc, csv",
+    # The feeder's vehicle is 100 m above the datum: so the sonar is at 0, and the ground below it.
+    "sonar_offset": [0.0, 0.0, -100.0],
+}  # fmt: skip
+PATIENCE = 60.0
+
+
+@pytest.fixture
+def ring(ros, eventually, monkeypatch):
+    """`ring(**parameters)`: a mapper, a vehicle and an operator; `ask()` is ~/save_map's answer."""
+    monkeypatch.setitem(MODELS, "toy", Model(Toy, ToyOptions))
+
+    def make(mapped=True, **changed):
+        given = [Parameter(name, value=value) for name, value in {**GIVEN, **changed}.items()]
+        mapper, vehicle = ros(MapperNode, parameter_overrides=given), ros(Feeder)
+        client = vehicle.create_client(Trigger, "mapper/save_map")
+        eventually(vehicle.connected, PATIENCE)
+        eventually(client.service_is_ready, PATIENCE)
+
+        def begin():
+            return client.call_async(Trigger.Request())
+
+        def ask():
+            future = begin()
+            eventually(future.done, PATIENCE)
+            return future.result()
+
+        if mapped:
+            feed(vehicle, mapper, eventually)
+        return SimpleNamespace(mapper=mapper, vehicle=vehicle, begin=begin, ask=ask)
+
+    return make
+
+
+def feed(vehicle, mapper, eventually):
+    """Drive until there is a map; the transport may lose pings, so some more."""
+    vehicle.say("exploring")
+    eventually(lambda: mapper.session.mission_state == "exploring", PATIENCE)
+
+    def mapped():
+        vehicle.drive(20)
+        return mapper.session.map
+
+    eventually(mapped, PATIENCE)
+
+
+def test_a_map_is_saved_whole_and_none_replaces_another(ring, eventually, tmp_path):
+    rasterio = pytest.importorskip("rasterio")
+    place = {"origin": [17.5, -91.2], "vertical_datum": 5703, "water_level": 1.5}
+    p = ring(output=str(tmp_path), save_formats="tif, nc, yaml", **place)
+    first = p.ask()
+    assert first.success, first.message
+    (folder,) = (tmp_path / "saved").iterdir()
+    samples = read_map(folder / "map.npz").samples
+    assert folder.name == f"map-001-{samples}-samples" and str(folder) in first.message
+    names = {"config.yaml", "map.nc", "map.npz", "map.pgm", "map.tif", "map.yaml", "samples.csv"}
+    assert {path.name for path in folder.iterdir()} == names
+    assert all(name in first.message for name in names)
+    kept, pings = read_map(folder / "map.npz"), read_table(folder / "samples.csv")
+    assert len(pings["z"]) == samples and pings["z"].max() < -50
+    with rasterio.open(folder / "map.tif") as file:
+        np.testing.assert_allclose(file.read(1)[::-1], kept.mean, rtol=1e-6)
+        assert file.read(3).sum() == samples
+        assert "NAVD88" in file.crs.to_wkt() and file.tags()["water_level"].startswith("1.5 m")
+        assert folder.name in file.tags()["title"] and "save_formats" in file.tags()["settings"]
+    level = read_config(folder / "config.yaml")["nodes"]["mapper"]["water_level"]
+    assert level == 1.5
+
+    tide = p.vehicle.create_publisher(Float64, "water_level", SENSOR_PUBLISH)
+    eventually(lambda: tide.get_subscription_count(), PATIENCE)
+
+    def heard():
+        tide.publish(Float64(data=2.5))
+        return p.mapper.session.gate.level(p.mapper._now()) == 2.5
+
+    eventually(heard, PATIENCE)
+    assert p.ask().success
+    earlier, later = sorted((tmp_path / "saved").iterdir())
+    assert earlier == folder and later.name.startswith("map-002-")
+    level = read_config(later / "config.yaml")["nodes"]["mapper"]["water_level"]
+    assert level == 2.5
+
+
+def test_why_nothing_is_saved_is_said_and_survived(ring, eventually, tmp_path):
+    p = ring(mapped=False, output=str(tmp_path))
+    answer = p.ask()
+    assert not answer.success and "there is no map yet" in answer.message
+    feed(p.vehicle, p.mapper, eventually)
+    (tmp_path / "saved").write_text("in the way")
+    answer = p.ask()
+    assert not answer.success and "cannot write (File exists)" in answer.message
+    (tmp_path / "saved").unlink()
+    answer = p.ask()
+    assert answer.success, answer.message
+
+
+def test_without_a_folder_it_says_which_parameter_is_missing(ring):
+    answer = ring().ask()
+    assert not answer.success and "expected the parameter output or mission_dir" in answer.message
+
+
+def test_what_an_extra_is_missing_for_is_said_and_the_rest_is_there(ring, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rasterio", None)
+    answer = ring(output=str(tmp_path), save_formats="tif, csv").ask()
+    assert not answer.success
+    assert "not written: map.tif (map.tif needs rasterio" in answer.message
+    (folder,) = (tmp_path / "saved").iterdir()
+    assert (folder / "map.csv").exists() and not (folder / "map.tif").exists()
+
+
+def test_callbacks_go_on_while_it_writes_and_one_is_written_at_a_time(
+    ring, eventually, tmp_path, monkeypatch
+):
+    p = ring(output=str(tmp_path))
+    go, entered, write = threading.Event(), threading.Event(), saving.save
+
+    def slow(*given):
+        entered.set()
+        assert go.wait(PATIENCE)
+        return write(*given)
+
+    monkeypatch.setattr(saving, "save", slow)
+    first = p.begin()
+    eventually(entered.is_set, PATIENCE)
+    assert p.ask().message == saving.BUSY
+    received = p.mapper.session.gate.received
+    p.vehicle.drive(5)
+    eventually(lambda: p.mapper.session.gate.received > received, PATIENCE, "callbacks wait")
+    assert not first.done()
+    go.set()
+    eventually(first.done, PATIENCE)
+    assert first.result().success
+
+
+def test_deactivated_while_it_writes_it_stays_up(ring, eventually, tmp_path, monkeypatch):
+    p = ring(output=str(tmp_path))
+    go, entered = threading.Event(), threading.Event()
+
+    def slow(*given):
+        entered.set()
+        assert go.wait(PATIENCE)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(saving, "save", slow)
+    p.begin()
+    eventually(entered.is_set, PATIENCE)
+    p.mapper.executor.create_task(p.mapper.deactivate)
+    eventually(lambda: not p.mapper.active, PATIENCE)
+    go.set()
+    p.mapper.executor.create_task(p.mapper.activate)  # nobody answers after a failed callback
+    eventually(lambda: p.mapper.active, PATIENCE)
+
+
+def test_a_datum_without_a_place_is_refused_at_once(ring):
+    with pytest.raises(InputError, match="vertical_datum: expected an origin"):
+        ring(vertical_datum=5703)
+
+
+def test_map_tvu_shows_what_is_used_of_the_order_s_tvu(ring, eventually):
+    p = ring(mapped=False, target_tvu="2")
+    clouds, layers = [], []
+    p.vehicle.create_subscription(PointCloud2, "map/points", clouds.append, LATCHED)
+    p.vehicle.create_subscription(OccupancyGrid, "map/tvu", layers.append, LATCHED)
+    eventually(lambda: layers and set(layers[0].data) == {-1}, PATIENCE)  # no map yet
+    feed(p.vehicle, p.mapper, eventually)
+
+    def pair():
+        stamps = {str(layer.header.stamp): layer for layer in layers}
+        return [(c, stamps[key]) for c in clouds if (key := str(c.header.stamp)) in stamps]
+
+    cloud, layer = eventually(pair, PATIENCE)[-1]
+    drawn, shown = read_map_cloud(cloud), np.array(layer.data).reshape(12, 12)
+    part = used("2", -drawn.mean, np.sqrt(drawn.variance))
+    assert drawn.density.sum() > 0  # and says where its pings are
+    assert (shown[part > 1 + 1e-6] > 50).all() and (shown[part < 1 - 1e-6] <= 50).all()
+    np.testing.assert_allclose(shown, np.clip(50 * part, 0, 100), atol=1.01)
