@@ -97,10 +97,12 @@ def test_every_reason_of_refusal_is_explained():
     assert set(REASONS) <= reasons
 
 
-def test_topics_of_the_interfaces_are_those_of_the_policy():
+def test_the_table_of_interfaces_is_the_policys():
+    """What each node opens is in the policy, which a test of its own holds true."""
     policy = ElementTree.parse(ROOT / "config" / "security" / "poam.policy.xml").getroot()
     table = next(t for t in tables(ROOT / "docs" / "interfaces.md") if t and "node" in t[0])
     rows = {re.findall(r"`(\w+)`", row["node"])[0]: row for row in table}
+    assert set(rows) == set(NODES)
     for profile in policy.iter("profile"):
         row = rows.get(profile.get("node", ""))
         for part in profile.iter("topics") if row else ():
@@ -108,3 +110,6 @@ def test_topics_of_the_interfaces_are_those_of_the_policy():
             allowed = {topic.text or "" for topic in part}
             ours = {name for name in allowed if name[0] not in "/~"}
             assert ours == set(re.findall(r"`([a-z][\w/]*)`", row[how])), (profile.get("node"), how)
+        services = {f"~/{service.text[1:]}" for service in profile.iter("service") if service.text}
+        said = re.findall(r"`(~/\w+)`", row["services (`std_srvs/Trigger`)"]) if row else ()
+        assert set(said) <= services, profile.get("node")
