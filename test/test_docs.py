@@ -110,6 +110,6 @@ def test_the_table_of_interfaces_is_the_policys():
             allowed = {topic.text or "" for topic in part}
             ours = {name for name in allowed if name[0] not in "/~"}
             assert ours == set(re.findall(r"`([a-z][\w/]*)`", row[how])), (profile.get("node"), how)
-        services = {f"~/{service.text[1:]}" for service in profile.iter("service") if service.text}
+        services = {service.text for service in profile.iter("service")}
         said = re.findall(r"`(~/\w+)`", row["services (`std_srvs/Trigger`)"]) if row else ()
         assert set(said) <= services, profile.get("node")

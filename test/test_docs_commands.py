@@ -152,7 +152,7 @@ def _check_param(words: list[str], where: str) -> None:
 def _check_service(words: list[str], where: str) -> None:
     node, _, name = words[1].lstrip("/").rpartition("/")
     assert words[0] == "call" and words[2] == "std_srvs/srv/Trigger", where
-    assert f"~{name}" in services()[node], where
+    assert f"~/{name}" in services()[node], where
 
 
 def _value(node: str, name: str, value: object, where: str) -> Setting:
