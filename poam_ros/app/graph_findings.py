@@ -24,7 +24,8 @@ ADVICE = {
     "one update in a hundred": "give it a core, raise batch_size or resolution",
     "too slow": "lower the simulation's speed",
 }
-#: What refuses pings, and what to do where it refuses many.
+#: What refuses pings, and what to do where it refuses many. Not in it: what is meant to refuse many
+#: (waiting, paused, after_mission, a driver that repeats itself).
 REASONS = {
     "nan": "the driver sends NaN: the sonar fails or its messages are misread",
     "no_return": "no echo comes back: too deep, or the beam's range is set too short",
@@ -36,7 +37,6 @@ REASONS = {
     "overload": "the model is too slow for so many pings",
     "low_confidence": "the driver's confidence is low: lower min_confidence, or mend the sonar",
     "duplicate": "two publishers on the sonar's topic, or a bag that is played twice",
-    "repeat": "the driver sends old readings again, or the ground is level: see repeat_window",
     "no_mount": "tf2 does not know the sonar's frame, or its beam does not point down: publish it, "
     "or leave base_frame empty",
     "water_level_stale": "nobody publishes water_level: start its source, or set "
@@ -46,8 +46,6 @@ REASONS = {
     "wild_elevation": "they lie 100 km from the datum: odometry's z is no metres",
     "false_echo": "they contradict track and map: see echo_ratio and confirm_pings, if ground is "
     "lost",
-    "waiting": "the mission waits: call the planner's ~/start",
-    "paused": "the mission is paused: mission/reason says why",
     "log_full": "the disk of mission_dir does not come after them",
 }
 
