@@ -63,6 +63,17 @@ setup(
     maintainer_email="maintainers@poam-ros.example.org",
     url="https://arxiv.org/abs/2406.03669",  # the paper: the package has no public home yet
     keywords=["ROS 2", "Gaussian process", "bathymetry", "informative planning"],
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: C",
+        "Programming Language :: Python :: 3 :: Only",
+        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 15)),
+        "Topic :: Scientific/Engineering :: Hydrology",
+        "Topic :: Scientific/Engineering :: GIS",
+        "Typing :: Typed",
+    ],
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
     package_data={NAME: ["py.typed"]},
     python_requires=">=3.10",

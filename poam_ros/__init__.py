@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .geometry import Extent
+    from .errors import InputError, PoamError
+    from .geometry import Extent, Grid, map_grid
     from .gp.models import ModelSettings, SparseOptions
-    from .mapping import BathymetricMapper
+    from .mapping import BathymetricMapper, MapperState
+    from .maps import ElevationMap, Predicted, UpdateReport
 
-__all__ = ["BathymetricMapper", "Extent", "ModelSettings", "SparseOptions", "__version__"]
+__all__ = [
+    "BathymetricMapper", "ElevationMap", "Extent", "Grid", "InputError", "MapperState",
+    "ModelSettings", "PoamError", "Predicted", "SparseOptions", "UpdateReport", "__version__",
+    "map_grid",
+]  # fmt: skip
 
 # Before torch starts its OpenMP: threads that spin while they wait for work take the processor from
 # everything else on a vehicle, and a step of 0.1 s can then take seconds.
@@ -20,16 +26,25 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # Loaded when they are asked for: `poam --help` needs no torch.
 _HOMES = {
     "BathymetricMapper": "mapping",
+    "ElevationMap": "maps",
     "Extent": "geometry",
+    "Grid": "geometry",
+    "InputError": "errors",
+    "MapperState": "mapping",
     "ModelSettings": "gp.models",
+    "PoamError": "errors",
+    "Predicted": "maps",
     "SparseOptions": "gp.models",
+    "UpdateReport": "maps",
+    "map_grid": "geometry",
 }
 
+if not TYPE_CHECKING:  # to a type checker every name would be there, misspelt ones too
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f".{_HOMES[name]}", __name__), name)
 
 
 def __dir__() -> list[str]:

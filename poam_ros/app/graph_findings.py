@@ -26,7 +26,8 @@ ADVICE = {
     "map's elevations and cells (docs/good-enough.md)",
     "too slow": "lower the simulation's speed",
 }
-#: What refuses pings, and what to do where it refuses many.
+#: What refuses pings, and what to do where it refuses many. Not in it: what is meant to refuse many
+#: (waiting, paused, after_mission, a driver that repeats itself).
 REASONS = {
     "nan": "the driver sends NaN: the sonar fails or its messages are misread",
     "no_return": "no echo comes back: too deep, or the beam's range is set too short",
@@ -36,6 +37,18 @@ REASONS = {
     "set range_time_offset or odometry_timeout",
     "outside_workspace": "the vehicle is outside the workspace: check workspace and the frame",
     "overload": "the model is too slow for so many pings",
+    "low_confidence": "the driver's confidence is low: lower min_confidence, or mend the sonar",
+    "duplicate": "two publishers on the sonar's topic, or a bag that is played twice",
+    "no_mount": "tf2 does not know the sonar's frame, or its beam does not point down: publish it, "
+    "or leave base_frame empty",
+    "water_level_stale": "nobody publishes water_level: start its source, or set "
+    "water_level_timeout to 0",
+    "too_noisy": "their known noise is above max_noise_std",
+    "position_uncertain": "the position is worse than max_position_std: wait for a fix",
+    "wild_elevation": "they lie 100 km from the datum: odometry's z is no metres",
+    "false_echo": "they contradict track and map: see echo_ratio and confirm_pings, if ground is "
+    "lost",
+    "log_full": "the disk of mission_dir does not come after them",
 }
 
 

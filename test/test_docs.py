@@ -1,0 +1,115 @@
+"""What README and docs/*.md show and claim: examples run, links lead somewhere, tables are true."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from pages import PAGES, ROOT, Block, anchors, blocks, links, tables
+
+from poam_ros.app.cli import main
+from poam_ros.app.graph_findings import REASONS
+from poam_ros.ros.parameters import NODES
+from poam_ros.survey.acceptance import FALSE_ECHO, RESET
+from poam_ros.survey.gate import AFTER_MISSION, OVERLOAD
+
+#: What makes the examples that are run small; a later option goes before an earlier one.
+SMALL = {
+    "map": ["--first-steps", "20", "--update-steps", "1", "--early-steps", "1", "--hidden", "8"],
+    "run": ["--max-samples", "30", "--num-inducing", "20"],
+}
+
+
+@pytest.mark.parametrize("block", list(blocks("python")), ids=str)
+def test_python_of_the_pages_runs(block: Block, tmp_path, monkeypatch):
+    """What needs ROS or a driver's messages is compiled only."""
+    monkeypatch.chdir(tmp_path)
+    code = compile(block.text, str(block), "exec")
+    wanted = re.findall(r"^(?:from|import) (\w+)", block.text, re.MULTILINE)
+    if "rclpy" not in wanted and all(find_spec(name) for name in wanted):
+        exec(code, {"__name__": "example"})
+
+
+def test_the_first_map_is_made_as_the_page_says(tmp_path, monkeypatch, capsys):
+    """Its log by its own lines, then each command that it marks, with smaller models."""
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("rasterio")
+    monkeypatch.chdir(tmp_path)
+    page = [block for block in blocks("python", "sh") if block.page.name == "first-map.md"]
+    exec(compile(page[0].text, str(page[0]), "exec"), {})
+    ran = [words for block in page if block.run for words in block.commands]
+    assert [words[1] for words in ran] == ["map", "map", "export", "export"]
+    for words in ran:
+        assert main([*words[1:], *SMALL.get(words[1], ())]) == 0, words
+    assert "1200 soundings" in capsys.readouterr().out
+    made = {path.name for path in Path("runs/lake").iterdir()} | set(map(str, Path().glob("*.*")))
+    assert made >= {"maps.png", "validation.png", "validation.json", "lake.tif", "lake.html"}
+
+
+def test_the_marked_missions_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    others = [b for b in blocks("sh") if b.run and b.page.name != "first-map.md"]
+    ran = [words for block in others for words in block.commands]
+    assert {words[1] for words in ran} == {"run"}
+    for words in ran:
+        assert main([*words[1:], *SMALL["run"]]) == 0, words
+        folder = Path(words[words.index("--output") + 1])
+        assert (folder / "map.npz").is_file() and (folder / "maps.png").is_file()
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path):
+    for target in links(page):
+        name, _, anchor = target.partition("#")
+        there = (page.parent / name).resolve() if name else page
+        assert there.exists(), f"{page.name}: {target}"
+        assert not anchor or anchor in anchors(there), f"{page.name}: {target}"
+
+
+def test_every_page_is_in_the_index():
+    index = {target.partition("#")[0] for target in links(ROOT / "docs" / "README.md")}
+    assert {page.name for page in PAGES if page.name != "README.md"} <= index
+
+
+def test_parameters_that_tables_name_are_there():
+    known = {row.name for table in NODES.values() for row in table}
+    for page in PAGES:
+        for table in tables(page):
+            for row in table if table and "parameter" in table[0] else ():
+                for name in re.findall(r"`(\w+)`", row["parameter"]):
+                    assert name in known, f"{page.name}: {name}"
+
+
+def test_every_reason_of_refusal_is_explained():
+    survey = ROOT / "poam_ros" / "survey"
+    code = "".join((survey / f"{name}.py").read_text() for name in ("gate", "ranges", "session"))
+    reasons = {AFTER_MISSION, OVERLOAD, FALSE_ECHO, RESET, "waiting", "paused"}
+    reasons |= set(re.findall(r'(?:return |rejected\[|waiting\(|else )"([a-z_]+)"', code))
+    said = [
+        {name for row in table for name in re.findall(r"`(\w+)`", row["reason"])}
+        for table in tables(ROOT / "docs" / "troubleshooting.md")
+        if table and "reason" in table[0]
+    ]
+    assert len(reasons) > 15 and reasons == said[0]
+    assert set(REASONS) <= reasons
+
+
+def test_the_table_of_interfaces_is_the_policys():
+    """What each node opens is in the policy, which a test of its own holds true."""
+    policy = ElementTree.parse(ROOT / "config" / "security" / "poam.policy.xml").getroot()
+    table = next(t for t in tables(ROOT / "docs" / "interfaces.md") if t and "node" in t[0])
+    rows = {re.findall(r"`(\w+)`", row["node"])[0]: row for row in table}
+    assert set(rows) == set(NODES)
+    for profile in policy.iter("profile"):
+        row = rows.get(profile.get("node", ""))
+        for part in profile.iter("topics") if row else ():
+            how = "publishes" if part.get("publish") else "subscribes"
+            allowed = {topic.text or "" for topic in part}
+            ours = {name for name in allowed if name[0] not in "/~"}
+            assert ours == set(re.findall(r"`([a-z][\w/]*)`", row[how])), (profile.get("node"), how)
+        services = {service.text for service in profile.iter("service")}
+        said = re.findall(r"`(~/\w+)`", row["services (`std_srvs/Trigger`)"]) if row else ()
+        assert set(said) <= services, profile.get("node")
