@@ -13,7 +13,7 @@ from ..ros.parameters import TERRAIN
 from ..settings import instance, rows
 from ..survey.batching import TimedBatches
 from ..survey.screening import ScreeningSettings
-from ..world.simulation import SONAR_NAMES, SonarSettings
+from ..world.sonar import SONAR_NAMES, SonarSettings
 from .interrupts import at_once
 from .options import add_settings
 

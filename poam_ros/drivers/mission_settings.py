@@ -13,7 +13,7 @@ from ..planning.planners import PLANNERS
 from ..settings import check, setting
 from ..survey.batching import TimedBatches
 from ..survey.screening import ScreeningSettings
-from ..world.simulation import SonarSettings
+from ..world.sonar import SonarSettings
 from ..world.terrain import WORKSPACE
 
 #: The paper's random initialisation: samples from anywhere at once, and a random starting pose.

@@ -21,7 +21,7 @@ from ..survey.mission_memory import MemorySettings
 from ..survey.screening import ScreeningSettings
 from ..survey.states import HOLD, ON_DONE
 from ..survey.watchdog import WatchSettings
-from ..world.simulation import SONAR_NAMES, SonarSettings
+from ..world.sonar import SONAR_NAMES, SonarSettings
 
 
 def _frame_name(name: str) -> None:
@@ -48,7 +48,7 @@ MANAGED = Setting(
 TERRAIN = Setting(
     "terrain",
     "jacksboro",
-    "Built-in terrain (jacksboro, seamounts, corner), SRTM tile (N17E073), or a file",
+    "Built-in terrain (jacksboro, lake, seamounts, corner), SRTM tile (N17E073), or a file",
 )
 
 

@@ -15,7 +15,7 @@ from poam_ros.ros.declaring import declare
 from poam_ros.ros.parameters import MAPPER, NODES, PLANNER, SIMULATOR, robot_tables
 from poam_ros.ros.rendering import generated_files, render_markdown
 from poam_ros.settings import Setting, rows
-from poam_ros.world.simulation import SonarSettings
+from poam_ros.world.sonar import SonarSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = [pytest.param(row, id=f"{node}-{row.name}") for node, t in NODES.items() for row in t]
