@@ -1,4 +1,4 @@
-"""RViz's layout and Foxglove's: they ask for what the nodes offer, by its name, kind and durability."""
+"""RViz's layout and Foxglove's ask for what nodes offer, by its name, kind and durability."""
 
 from __future__ import annotations
 
@@ -103,9 +103,7 @@ def test_foxglove_shows_the_same_and_moves_nothing(offered):
     paths = [p["value"] for panel in panels.values() for p in panel.get("paths", ())]
     paths += [panel["topicPath"] for panel in panels.values() if "topicPath" in panel]
     assert {path.removesuffix(".data").lstrip("/") for path in paths} <= set(offered)
-    assert not {topic.lstrip("/") for topic in scene["publish"].values() if "/" in str(topic)} & {
-        "goal_pose"
-    }  # a click in a viewer must not be a goal
+    assert "/goal_pose" not in scene["publish"].values()  # a click in a viewer must not be a goal
 
 
 def test_foxglove_s_panels_are_all_in_its_layout():
