@@ -13,18 +13,18 @@ Options = TypeVar("Options")
 
 
 def _in_metres(which: str, scaled: str) -> Any:
-    what = f"{which} lengthscale in m; 0: the scaled one, {scaled}"
+    what = f"{which} lengthscale in m; 0: as {scaled} says"
     return setting(0.0, what, "m", minimum=0.0, maximum=1e6)
 
 
 def shortest() -> Any:
     """The field ``shortest_lengthscale_m`` of a model's options."""
-    return _in_metres("Shortest", "min_lengthscale, of nngp shortest_lengthscale")
+    return _in_metres("Shortest", "min_lengthscale, in nngp shortest_lengthscale,")
 
 
 def longest() -> Any:
     """The field ``longest_lengthscale_m`` of a model's options."""
-    return _in_metres("Longest", "max_lengthscale, of nngp longest_lengthscale")
+    return _in_metres("Longest", "max_lengthscale, in nngp longest_lengthscale,")
 
 
 def initial() -> Any:
