@@ -7,31 +7,21 @@
 Nothing moves before the second. The nodes stay up when the mission is done, so that the latched
 maps remain. A node that dies is started again. With mission_dir:=DIR the mission is kept there and
 goes on then, the planner paused until /planner/resume, unless autoresume:=true. Without it the map
-begins anew, and the planner waits for /planner/start.
+begins anew, and the planner waits for /planner/start. rviz:=true shows it here; on another machine,
+view.launch.py does.
 """
+
+from functools import partial
 
 from launch import LaunchContext, LaunchDescription
 from launch.action import Action
 
-from poam_ros.app import robot
-from poam_ros.app.graph import NAMESPACE, PARAMS_FILE
-from poam_ros.app.launching import Arguments, required_node
-from poam_ros.settings import Setting
-
-# The nodes' own names of the topics that a vehicle may call otherwise.
-TOPICS = {
-    "range_topic": Setting("range_topic", "sonar/range", "Pings: sensor_msgs/Range"),
-    "odom_topic": Setting("odom_topic", "odom", "Odometry: nav_msgs/Odometry"),
-    "goal_topic": Setting("goal_topic", "goal_pose", "Waypoints: geometry_msgs/PoseStamped"),
-    "water_level_topic": Setting(
-        "water_level_topic", "water_level", "Height of the water's surface: std_msgs/Float64"
-    ),
-}
-USE_SIM_TIME = Setting("use_sim_time", False, "Take the time from /clock (a simulator, a bag)")
+from poam_ros.app import graph, robot
+from poam_ros.app.launching import Arguments, required_node, viewers
 
 
 def generate_launch_description() -> LaunchDescription:
-    own = (*TOPICS.values(), USE_SIM_TIME, PARAMS_FILE, NAMESPACE)
+    own = (*robot.TOPICS, robot.USE_SIM_TIME, graph.ROWS["exaggeration"], *graph.OWN)
     arguments = Arguments([*robot.ROWS.values(), *own], required=("workspace",))
 
     def nodes(context: LaunchContext) -> list[Action]:
@@ -43,21 +33,26 @@ def generate_launch_description() -> LaunchDescription:
             else robot.in_file(file, "planner", name)
             for name in ("autostart", "mission_dir")
         )
-        remappings = [(row.default, arguments.value(context, name)) for name, row in TOPICS.items()]
-        namespace = arguments.namespace(context)
+        place = {
+            "namespace": arguments.namespace(context),
+            "remappings": robot.remappings(partial(arguments.value, context)),
+        }
         started: list[Action] = [
             required_node(
                 name,
                 # Never a planner that would set off by itself, and knows of no mission before.
                 respawn=name != "planner" or bool(mission_dir) or not autostart,
-                namespace=namespace,
                 parameters=[robot.defaults(name), *arguments.parameters(context, name)],
-                remappings=remappings,
+                **place,
             )
             for name in robot.NODES
         ]
         if arguments.value(context, "managed"):
-            started.append(required_node("bring_up", namespace=namespace, arguments=[*robot.NODES]))
+            where = place["namespace"]
+            started.append(required_node("bring_up", namespace=where, arguments=[*robot.NODES]))
+        if arguments.value(context, "rviz"):
+            sim_time = bool(arguments.value(context, "use_sim_time"))
+            started += viewers(context, arguments, sim_time, place)
         return started
 
     return arguments.description(nodes)

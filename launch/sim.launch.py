@@ -7,16 +7,14 @@ It ends by itself 10 s after the mission is done, unless keep:=true.
 
 from launch import LaunchContext, LaunchDescription
 from launch.action import Action
-from launch_ros.actions import Node
 
 from poam_ros.app import graph
-from poam_ros.app.launching import Arguments, required_node
+from poam_ros.app.launching import Arguments, required_node, viewers
 from poam_ros.ros.parameters import NODES
 
 
 def generate_launch_description() -> LaunchDescription:
-    own = (graph.PARAMS_FILE, graph.NAMESPACE, graph.RVIZ)
-    arguments = Arguments([*(graph.ROWS[name] for name in graph.FORWARDED), *own])
+    arguments = Arguments([*(graph.ROWS[name] for name in graph.FORWARDED), *graph.OWN])
 
     def nodes(context: LaunchContext) -> list[Action]:
         namespace = arguments.namespace(context)
@@ -28,10 +26,7 @@ def generate_launch_description() -> LaunchDescription:
             for name in NODES
         ]
         if arguments.value(context, "rviz"):
-            layout = ["-d", str(graph.rviz_layout())]
-            sim_time = [{"use_sim_time": True}]
-            rviz = {"package": "rviz2", "executable": "rviz2", "name": "rviz2"}
-            actions.append(Node(**rviz, arguments=layout, parameters=sim_time, **place))
+            actions += viewers(context, arguments, True, place)
         return actions
 
     return arguments.description(nodes)

@@ -13,6 +13,7 @@ from .errors import InputError
 from .geometry import Extent, Grid
 from .gp.data import WEIGHTLESS, Dataset, Prediction
 from .gp.interface import ModelState, OnlineModel
+from .gp.metres import scaled
 from .gp.models import MODELS, ModelSettings, takes_noise
 from .maps import ElevationMap, Enough, Predicted, UpdateReport
 from .samples import Samples, SampleStore
@@ -43,7 +44,7 @@ class BathymetricMapper:
         seed: spawns the model's generators.
 
     Raises:
-        InputError: if the device is not there.
+        InputError: if the device is not there, or a lengthscale in m does not fit the others.
     """
 
     def __init__(
@@ -60,14 +61,14 @@ class BathymetricMapper:
                 f"device: expected one that torch has here, got {self.settings.device!r} ({error})"
             ) from None
         self._scale = float(workspace.size.max() / 2)
+        model = MODELS[self.settings.method]
+        self._options = scaled(self.settings.options, model.in_metres, self._scale)
         self.reset()
 
     def reset(self) -> None:
         """Forget everything; the next update initialises again."""
-        settings = self.settings
-        self._model: OnlineModel = MODELS[settings.method].build(
-            settings.options, self.seed, self._device
-        )
+        build = MODELS[self.settings.method].build
+        self._model: OnlineModel = build(self._options, self.seed, self._device)
         self._store = SampleStore(Samples.empty())
         self._offset, self._deviation = 0.0, 1.0
 

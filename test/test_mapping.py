@@ -282,6 +282,45 @@ def test_bad_questions_are_refused(mapper):
 
 
 @pytest.mark.parametrize(
+    ("scaled", "in_metres"),  # half the workspace's longer side is 40 m
+    [
+        (
+            {"method": "poam", "num_inducing": 40, "min_lengthscale": 0.125,
+             "max_lengthscale": 0.75},
+            {"shortest_lengthscale_m": 5.0, "longest_lengthscale_m": 30.0},
+        ),
+        (
+            {"method": "nngp", "first_steps": 20, "initial_lengthscale": 0.25,
+             "shortest_lengthscale": 0.125, "longest_lengthscale": 0.375},
+            {"initial_lengthscale_m": 10.0, "shortest_lengthscale_m": 5.0,
+             "longest_lengthscale_m": 15.0},
+        ),
+    ],
+    ids=("poam", "nngp"),
+)  # fmt: skip
+def test_lengthscales_in_metres_are_the_scaled_ones(scaled, in_metres):
+    common = {name: value for name, value in scaled.items() if "lengthscale" not in name}
+    drawn = {}
+    for name, given in (("scaled", scaled), ("in m", common | in_metres), ("default", common)):
+        mapper = BathymetricMapper(WORKSPACE, ModelSettings.of(given))
+        mapper.update(*pings(60, 1))
+        drawn[name] = mapper.map(Grid.cells(WORKSPACE, 8.0))
+        # What was set is what is recorded, in m as it was given.
+        assert {n: mapper.settings.flat[n] for n in given} == given
+    for layer in ("mean", "variance", "lengthscale"):
+        of = {name: getattr(found, layer) for name, found in drawn.items()}
+        np.testing.assert_array_equal(of["in m"], of["scaled"])
+        assert np.abs(of["in m"] - of["default"]).max() > 1e-3
+
+
+def test_a_lengthscale_in_metres_that_does_not_fit_is_refused_with_the_scale():
+    wrong = ModelSettings.of({"shortest_lengthscale_m": 30.0})
+    words = r"min_lengthscale: .* got 0.75, in units of .*, 40 m \(shortest_lengthscale_m 30\)"
+    with pytest.raises(InputError, match=words):
+        BathymetricMapper(WORKSPACE, wrong)
+
+
+@pytest.mark.parametrize(
     "bad",
     [
         {"method": "magic"},

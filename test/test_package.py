@@ -15,7 +15,7 @@ import yaml
 import poam_ros
 
 ROOT = Path(__file__).parent.parent
-NODES = ("mapper", "planner", "simulator", "monitor")
+NODES = ("mapper", "planner", "simulator", "monitor", "drapes")
 EXTRAS = {"sim", "benchmark", "geo", "geotiff", "bags", "download", "ros", "test", "dev"}
 
 

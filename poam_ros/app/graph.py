@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..ros.parameters import NODES
+from ..ros.parameters import NODES, VIEWERS
 from ..settings import Setting, Value
 
 #: Parameters by name.
-ROWS = {row.name: row for table in NODES.values() for row in table}
+ROWS = {row.name: row for table in (NODES | VIEWERS).values() for row in table}
 #: Options that are parameters: each goes to every node that declares it, and means the same to it.
 FORWARDED = (
     "terrain", "speed", "max_samples", "method", "planner", "pilot", "sonar_rate", "seed",
-    "output", "keep",
+    "output", "keep", "exaggeration",
 )  # fmt: skip
 #: Options of both for the graph as a whole.
 NAMESPACE = Setting("namespace", "", "Namespace of all nodes, without slashes at its ends")
@@ -25,7 +25,9 @@ PARAMS_FILE = Setting(
     "ROS parameter file whose nodes are named as in config/*.yaml (/**/mapper:); it overrides the "
     "defaults, and arguments that are given override it",
 )
-RVIZ = Setting("rviz", False, "Show the mission in RViz (the rviz2 package)")
+RVIZ = Setting("rviz", False, "Show the mission in RViz (the rviz2 package), draped by drapes")
+#: The options for a graph as a whole.
+OWN = (PARAMS_FILE, NAMESPACE, RVIZ)
 
 # The simulated clock and frames belong to one simulation, so they move into its namespace.
 _REMAPPINGS = [("/clock", "clock"), ("/tf", "tf"), ("/tf_static", "tf_static")]
@@ -52,4 +54,4 @@ def rviz_layout() -> Path:
     """RViz's layout, in a checkout or in the share folder of an installation."""
     package = Path(__file__).parents[1]
     folders = [package.parent / "config", *(p / "share/poam_ros/config" for p in package.parents)]
-    return next((f / "sim.rviz" for f in folders if (f / "sim.rviz").is_file()), folders[0])
+    return next((f / "view.rviz" for f in folders if (f / "view.rviz").is_file()), folders[0])

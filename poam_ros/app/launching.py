@@ -17,8 +17,9 @@ from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
 from ..errors import InputError
-from ..ros.parameters import NODES
+from ..ros.parameters import NODES, VIEWERS
 from ..settings import Setting, Value
+from . import graph
 
 PATHS = ("output", "params_file", "terrain", "mission_dir")
 
@@ -74,7 +75,7 @@ class Arguments:
 
     def parameters(self, context: LaunchContext, node: str) -> list[Any]:
         """The parameters of one node: the file, then what was given as an argument."""
-        names = [row.name for row in NODES[node]] + ["use_sim_time"]
+        names = [row.name for row in (NODES | VIEWERS)[node]] + ["use_sim_time"]
         given = {
             name: _parameter(self.value(context, name)) for name in names if name in self._given
         }
@@ -129,6 +130,23 @@ def required_node(name: str, respawn: bool = False, **arguments: Any) -> Node:
         respawn_delay=RESPAWN_DELAY,
         **arguments,
     )
+
+
+def viewers(
+    context: LaunchContext, arguments: Arguments, sim_time: bool, place: dict[str, Any]
+) -> list[Action]:
+    """Drapes and RViz, in this order. Where one of them ends, the mission goes on.
+
+    ``sim_time``: whether the clock is a simulator's; ``place``: namespace and remappings of both.
+    """
+    clock = {"use_sim_time": sim_time}
+    drapes = [*arguments.parameters(context, "drapes"), clock]
+    rviz = ["-d", str(graph.rviz_layout())]
+    return [
+        Node(package="poam_ros", executable="drapes", name="drapes", parameters=drapes, **place),
+        Node(package="rviz2", executable="rviz2", name="rviz2", arguments=rviz,
+             parameters=[clock], **place),
+    ]  # fmt: skip
 
 
 def _choices(row: Setting) -> list[str] | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
 from ..ros.parameters import ON_ROBOT, robot_tables
-from ..settings import Setting
+from ..settings import Setting, Value
 
 NODES = ("mapper", "planner")
 #: Arguments that are parameters of the nodes, with a vehicle's defaults.
@@ -17,8 +18,21 @@ FORWARDED = (
     "goal_period", "goal_action", "mission_dir", "autoresume", "managed", "screening",
     "water_level", "target_tvu", "target_share", "target_distance", "target_depths",
 )  # fmt: skip
+#: The nodes' own names of the topics that a vehicle may call otherwise.
+TOPICS = (
+    Setting("range_topic", "sonar/range", "Pings: sensor_msgs/Range"),
+    Setting("odom_topic", "odom", "Odometry: nav_msgs/Odometry"),
+    Setting("goal_topic", "goal_pose", "Waypoints: geometry_msgs/PoseStamped"),
+    Setting("water_level_topic", "water_level", "Height of the water's surface: std_msgs/Float64"),
+)
+USE_SIM_TIME = Setting("use_sim_time", False, "Take the time from /clock (a simulator, a bag)")
 _ROWS = {row.name: row for table in robot_tables().values() for row in table}
 ROWS: dict[str, Setting] = {name: _ROWS[name] for name in FORWARDED}
+
+
+def remappings(value: Callable[[str], Value]) -> list[tuple[str, str]]:
+    """What the nodes are remapped by, of the values of ``TOPICS`` by name."""
+    return [(str(row.default), str(value(row.name))) for row in TOPICS]
 
 
 def defaults(node: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from ..settings import instance, rows
 from ..survey.batching import TimedBatches
 from ..survey.screening import ScreeningSettings
 from ..survey.target_settings import TargetSettings
-from ..world.simulation import SONAR_NAMES, SonarSettings
+from ..world.sonar import SONAR_NAMES, SonarSettings
 from .interrupts import at_once
 from .options import add_settings
 
@@ -24,7 +24,8 @@ _TABLE = (
 )  # fmt: skip
 _ROWS = {row.name: row for row in _TABLE}
 OPTIONS = (
-    "terrain", "method", "kernel", "num_inducing", "neighbour_kernel", "planner", "pilot",
+    "terrain", "method", "kernel", "num_inducing", "neighbour_kernel",
+    "shortest_lengthscale_m", "longest_lengthscale_m", "initial_lengthscale_m", "planner", "pilot",
     "policy", "seed", "max_samples", "sonar_rate", "resolution", "batch_size", "batch_period",
     "training_rate", "threads", "device", "screening", "false_echo",
     *(row.name for row in rows(TargetSettings)),

@@ -61,6 +61,9 @@ def run(args: argparse.Namespace) -> int:
                 command = [sys.executable, "-m", f"poam_ros.ros.nodes.{node}"]
                 children.start(node, [*command, *ros_arguments(node, options)])
             if options["rviz"]:
+                command = [sys.executable, "-m", "poam_ros.ros.nodes.drapes"]
+                command += ros_arguments("drapes", options)
+                children.start("drapes", command, vital=False)
                 children.start("rviz2", rviz_command(options), vital=False)
             with _monitor(options) as (monitor, executor):
                 status = _follow(monitor, executor, children, display, interrupted)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..ros.parameters import NODES, TERRAIN
+from ..ros.parameters import NODES, TERRAIN, VIEWERS
 from . import graph
 from .options import add_settings
 
@@ -64,7 +64,7 @@ def ros_arguments(node: str, options: dict[str, Any]) -> list[str]:
     """
     given = {name: options[name] for name in graph.FORWARDED if options[name] is not None}
     given["output"] = str(options["output"])
-    values = {row.name: given[row.name] for row in NODES[node] if row.name in given}
+    values = {row.name: given[row.name] for row in (NODES | VIEWERS)[node] if row.name in given}
     name = f"/{options['namespace']}/{node}".replace("//", "/")
     own = options["output"] / "log" / f"{node}.yaml"
     content = {name: {"ros__parameters": {**values, **graph.fixed(node)}}}

@@ -121,7 +121,7 @@ class LockstepMission:
         way = path_length(bezier_pilot(settings.workspace, self._pilot_rng))
         wanted = max(1, round(way / MAX_SPEED * settings.sonar.rate))
         xy = settings.workspace.sample(min(wanted, settings.max_samples), self._pilot_rng)
-        noise = settings.sonar.noise_std * self._noise_rng.standard_normal(len(xy))
+        noise = simulation.settings.noise_std * self._noise_rng.standard_normal(len(xy))
         ranges = simulation.sonar_z - self.terrain.elevation_at(xy) + noise
         late_ns = round(settings.sonar.latency * SECOND)
         for i, ((x, y), measured) in enumerate(zip(xy.tolist(), ranges.tolist(), strict=True)):

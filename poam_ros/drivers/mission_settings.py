@@ -14,7 +14,7 @@ from ..settings import check, setting
 from ..survey.batching import TimedBatches
 from ..survey.screening import ScreeningSettings
 from ..survey.target_settings import TargetSettings
-from ..world.simulation import SonarSettings
+from ..world.sonar import SonarSettings
 from ..world.terrain import WORKSPACE
 
 #: The paper's random initialisation: samples from anywhere at once, and a random starting pose.

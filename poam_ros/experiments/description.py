@@ -13,7 +13,7 @@ from ..gp.models import model_rows
 from ..planning.planners import planner_rows
 from ..runs.folder import FORMAT, read_description
 from ..settings import rows
-from ..world.simulation import SonarSettings
+from ..world.sonar import SonarSettings
 from ..world.terrain import Terrain
 from .configuration import COMMON, LISTS, SweepSettings, digest
 

@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..gp.models import model_rows
 from ..planning.planners import planner_rows
 from ..settings import Setting, Value, at, rows
-from ..world.simulation import SonarSettings
+from ..world.sonar import SonarSettings
 from .configuration import COMMON, LISTS, EnvironmentSettings, SweepSettings, located
 
 #: Sweeps that come with the package, in config/.

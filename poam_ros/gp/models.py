@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -31,11 +31,13 @@ class Model:
         build: from the options, a seed and a torch device; it loads torch when it is called.
         options: frozen dataclass of the row's own settings.
         bounded_time: whether an update's time can be relied on, whatever the number of data.
+        in_metres: settings in m, and the scaled ones that they replace where they are not 0.
         own_noise: whether it takes noise of each target's own; otherwise it must be given none.
     """
 
     build: Build
     options: type
+    in_metres: Mapping[str, str] = field(default_factory=dict)
     bounded_time: bool = True
     own_noise: bool = False
 
@@ -55,10 +57,27 @@ def _neighbours(options: NeighbourOptions, seed: int, device: Any) -> OnlineMode
 #: Every map model, by name: ``method`` on a command line, in a parameter file, in a sweep.
 MODELS: dict[str, Model] = {
     **{
-        name: Model(partial(_sparse, name), SparseOptions, method.bounded_time, method.own_noise)
+        name: Model(
+            partial(_sparse, name),
+            SparseOptions,
+            {
+                "shortest_lengthscale_m": "min_lengthscale",
+                "longest_lengthscale_m": "max_lengthscale",
+            },
+            method.bounded_time,
+            method.own_noise,
+        )
         for name, method in METHODS.items()
     },
-    "nngp": Model(_neighbours, NeighbourOptions, own_noise=True),
+    "nngp": Model(
+        _neighbours,
+        NeighbourOptions,
+        {
+            f"{which}_lengthscale_m": f"{which}_lengthscale"
+            for which in ("initial", "shortest", "longest")
+        },
+        own_noise=True,
+    ),
 }
 
 

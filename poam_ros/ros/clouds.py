@@ -1,4 +1,5 @@
-"""Grids as messages and back: organised clouds, pictures, support points. Pure functions."""
+"""Grids as messages and back: organised clouds, pictures, support points, and where the vehicle may
+go. Pure functions."""
 
 from __future__ import annotations
 
@@ -14,8 +15,13 @@ from visualization_msgs.msg import Marker, MarkerArray
 from ..errors import InputError, shown
 from ..geometry import Grid
 from ..maps import ElevationMap
+from ..planning.areas import Areas
 from .messages import header, stamp_to_ns
 
+#: Colours of the borders: of the rectangle, of a polygon in it, of what may not be entered.
+BORDERS = {
+    "workspace": (0.8, 0.8, 0.8), "polygon": (0.2, 0.8, 0.3), "keep_out": (0.95, 0.15, 0.1),
+}  # fmt: skip
 MAP_FIELDS = ("x", "y", "z", "variance", "lengthscale")
 
 
@@ -99,6 +105,29 @@ def read_cloud(message: PointCloud2) -> tuple[Grid, dict[str, np.ndarray]]:
     ):
         raise InputError("cloud: expected a regular grid, row-major from the lower left")
     return Grid(x[0], y[:, 0]), layers
+
+
+def read_points(message: PointCloud2) -> np.ndarray:
+    """The points [N, 3] of a cloud in no order, as float64.
+
+    Raises:
+        InputError: it has no FLOAT32 x, y, z.
+    """
+    offsets = {f.name: f.offset for f in message.fields if f.datatype == PointField.FLOAT32}
+    count, step = message.height * message.width, message.point_step
+    here = {"x", "y", "z"} <= set(offsets) and max(offsets[name] for name in "xyz") + 4 <= step
+    if not here or len(message.data) < count * step:
+        raise InputError(f"cloud: expected {count} points with FLOAT32 x, y, z")
+    kind = np.dtype(
+        {
+            "names": ["x", "y", "z"],
+            "formats": [">f4" if message.is_bigendian else "<f4"] * 3,
+            "offsets": [offsets[name] for name in "xyz"],
+            "itemsize": step,
+        }
+    )
+    points = np.frombuffer(message.data, dtype=kind, count=count)
+    return np.column_stack([points[name].astype(float) for name in "xyz"])
 
 
 def write_map_cloud(drawn: ElevationMap, frame_id: str) -> PointCloud2:
@@ -191,3 +220,25 @@ def write_support(
     if not marker.points:  # viewers complain of an empty list
         marker.action = Marker.DELETE
     return MarkerArray(markers=[marker])
+
+
+def write_areas(areas: Areas, stamp_ns: int, frame_id: str) -> MarkerArray:
+    """Where the vehicle may go, as closed lines at height 0: ``workspace``, ``polygon``, and each
+    ``keep_out``."""
+    left, right, lower, upper = areas.workspace.bounds
+    rings = [
+        ("workspace", np.array([(left, lower), (right, lower), (right, upper), (left, upper)]))
+    ]
+    rings += [] if areas.polygon is None else [("polygon", areas.polygon)]
+    rings += [("keep_out", corners) for corners in areas.keep_outs]
+    markers = [Marker(action=Marker.DELETEALL)]  # those of an earlier mission
+    for number, (name, corners) in enumerate(rings):
+        marker = Marker(header=header(stamp_ns, frame_id), ns=name, id=number)
+        marker.type, marker.action = Marker.LINE_STRIP, Marker.ADD
+        marker.pose.orientation.w, marker.scale.x = 1.0, 0.2
+        marker.color.r, marker.color.g, marker.color.b = BORDERS[name]
+        marker.color.a = 1.0
+        closed = [*corners.tolist(), corners[0].tolist()]
+        marker.points = [Point(x=float(x), y=float(y), z=0.0) for x, y in closed]
+        markers.append(marker)
+    return MarkerArray(markers=markers)

@@ -1,4 +1,4 @@
-"""What the planner says of its mission: state, reason, plan, and where the vehicle shall go."""
+"""What the planner says of its mission: state, reason, plan, areas, where the vehicle shall go."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import numpy as np
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Path
 from std_msgs.msg import String
+from visualization_msgs.msg import MarkerArray
 
 from ..survey.mission import Mission
 from ..survey.states import DONE, OPERATOR, PAUSED, PILOT
 from . import messages, qos
+from .clouds import write_areas
 from .goals import Goals
 from .shell import NodeShell
 
@@ -39,6 +41,8 @@ class MissionTopics:
         self._plans = node.create_publisher(Path, "plan", qos.KEPT)
         self._states = node.create_publisher(String, "mission/state", qos.LATCHED)
         self._reasons = node.create_publisher(String, "mission/reason", qos.LATCHED)
+        borders = write_areas(mission.legs.routes.areas, node.now_ns, node.values.frame_id)
+        node.create_publisher(MarkerArray, "mission/areas", qos.LATCHED).publish(borders)
 
     def announce(self) -> None:
         """State, reason, plan and goal; the place to hold goes out once each time."""

@@ -23,7 +23,8 @@ from ..survey.screening import ScreeningSettings
 from ..survey.states import HOLD, ON_DONE
 from ..survey.target_settings import TargetSettings
 from ..survey.watchdog import WatchSettings
-from ..world.simulation import SONAR_NAMES, SonarSettings
+from ..world.sonar import SONAR_NAMES, SonarSettings
+from .drape_settings import DrapeSettings
 
 
 def _frame_name(name: str) -> None:
@@ -51,7 +52,7 @@ MANAGED = Setting(
 TERRAIN = Setting(
     "terrain",
     "jacksboro",
-    "Built-in terrain (jacksboro, seamounts, corner), SRTM tile (N17E073), or a file",
+    "Built-in terrain (jacksboro, lake, seamounts, corner), SRTM tile (N17E073), or a file",
 )
 
 
@@ -227,6 +228,10 @@ NODES: dict[str, tuple[Setting, ...]] = {
     "simulator": SIMULATOR,
     "monitor": MONITOR,
 }
+
+#: Of the node that draws for viewers. It is no part of the ring, and nothing waits for it.
+DRAPES: tuple[Setting, ...] = rows(DrapeSettings)
+VIEWERS: dict[str, tuple[Setting, ...]] = {"drapes": DRAPES}
 
 #: What a vehicle's launch file and parameter file give, where it is not what the nodes have: the
 #: more accurate model and planner, and no false echoes. The nodes' own defaults are the paper's.

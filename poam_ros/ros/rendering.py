@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..settings import Setting, Value
-from .parameters import NODES, robot_tables
+from .parameters import NODES, VIEWERS, robot_tables
+
+TABLES = NODES | VIEWERS
 
 
 def generated_files() -> dict[str, str]:
     """The text of what is written from the tables, by path."""
     return {
         "docs/parameters.md": "# Parameters\n"
-        + "".join(f"\n## {node}\n\n{render_markdown(table)}" for node, table in NODES.items()),
-        "config/sim.yaml": render_yaml(NODES, "Defaults of a simulated mission."),
+        + "".join(f"\n## {node}\n\n{render_markdown(table)}" for node, table in TABLES.items()),
+        "config/sim.yaml": render_yaml(TABLES, "Defaults of a simulated mission."),
         "config/robot.yaml": render_yaml(
-            robot_tables(),
+            robot_tables() | VIEWERS,
             "Defaults of a mission on a vehicle; its workspace has none and belongs in both nodes.",
             left_out=("workspace",),
         ),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..geometry import Grid
+from ..geometry import Extent, Grid
 from .folder import read_map, read_table, read_truth
 
 #: Metric columns of epochs.csv, their titles and units.
@@ -15,6 +16,8 @@ CURVES = {
     "smse": "SMSE", "msll": "MSLL", "rmse": "RMSE (m)",
     "mae": "MAE (m)", "nlpd": "NLPD", "update_s": "update (s)",
 }  # fmt: skip
+#: Left, right, lower and upper end of a picture, in m.
+Bounds = tuple[float, float, float, float]
 #: Room beside a curve, as a part of its height.
 _ROOM = 0.08
 
@@ -53,6 +56,74 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
+@dataclass(frozen=True)
+class Relief:
+    """How one ground is drawn everywhere: colours of its heights, lit from the north-west.
+
+    Attributes:
+        low, high: the heights, in m, that the colours reach over.
+        exaggeration: of the heights where they cast their shade, so that steep ground and gentle
+            hills both look like ground.
+    """
+
+    low: float
+    high: float
+    exaggeration: float
+
+    @classmethod
+    def of(cls, ground: np.ndarray, extent: Extent) -> Relief:
+        """What suits a ground [rows, columns] on an extent."""
+        steepest = float(np.percentile(_steepness(ground, extent.bounds), 95))
+        return cls(float(ground.min()), float(ground.max()), 1.2 / steepest if steepest else 1.0)
+
+    @property
+    def under_water(self) -> bool:
+        """Whether it is the ground of a water whose level is 0."""
+        return self.high <= 0
+
+    def draw(self, axis: Any, heights: np.ndarray, bounds: Bounds, title: str) -> None:
+        """Draw heights [rows, columns] in m with their colours; lines of depth under water."""
+        from matplotlib.cm import ScalarMappable
+        from matplotlib.colors import Normalize
+
+        name = "YlGnBu_r" if self.under_water else "terrain"
+        axis.imshow(self.shade(heights, bounds, name), origin="lower", extent=bounds)
+        if self.under_water:
+            levels = np.arange(5 * np.ceil(self.low / 5), self.high, 5)
+            lines = {"levels": levels, "colors": "black", "linewidths": 0.5, "linestyles": "solid"}
+            axis.contour(heights, extent=bounds, alpha=0.5, **lines)
+        axis.set_title(title)
+        colours = ScalarMappable(Normalize(self.low, self.high), name)
+        axis.figure.colorbar(colours, ax=axis, shrink=0.85)
+
+    def shade(self, heights: np.ndarray, bounds: Bounds, name: str) -> np.ndarray:
+        """Colours [rows, columns, 4] of a colour map's name for heights in m."""
+        from matplotlib import colormaps
+        from matplotlib.colors import LightSource
+
+        share = np.clip((heights - self.low) / ((self.high - self.low) or 1.0), 0, 1)
+        colours = colormaps[name](share)
+        # The light's rows go north to south; ours do not.
+        step_x, step_y = _steps(heights, bounds)
+        light = LightSource(azdeg=315, altdeg=45).hillshade(
+            heights[::-1], vert_exag=self.exaggeration, dx=step_x, dy=step_y
+        )[::-1]
+        colours[..., :3] = LightSource().blend_soft_light(colours[..., :3], light[..., None])
+        return colours
+
+
+def _steps(values: np.ndarray, bounds: Bounds) -> tuple[float, float]:
+    """Size of the cells of values [rows, columns] in m."""
+    (rows, columns), (left, right, lower, upper) = values.shape, bounds
+    return (right - left) / columns, (upper - lower) / rows
+
+
+def _steepness(heights: np.ndarray, bounds: Bounds) -> np.ndarray:
+    """Rise over run, [rows, columns]."""
+    step_x, step_y = _steps(heights, bounds)
+    return np.hypot(*np.gradient(heights, step_y, step_x))
+
+
 def _draw_maps(figure: Any, folder: Path) -> None:
     drawn = read_map(folder / "map.npz")
     samples = read_table(folder / "samples.csv")
@@ -61,25 +132,32 @@ def _draw_maps(figure: Any, folder: Path) -> None:
     inside = grid.borders.bounds
     true_on_grid = Grid.dividing(extent, truth.shape).interpolate(truth, grid.points)
     error = drawn.mean - true_on_grid.reshape(grid.shape)
-    reach = float(np.abs(error).max()) or 1.0
-    relief = {"vmin": float(truth.min()), "vmax": float(truth.max()), "cmap": "terrain"}
+    # The worst places would leave the rest without colour.
+    reach = float(np.percentile(np.abs(error), 99)) or 1.0
+    relief = Relief.of(truth, extent)
     errors = {"vmin": -reach, "vmax": reach, "cmap": "RdBu_r"}
-    deviation, count = np.sqrt(drawn.variance), len(samples["x"])
-    panels: tuple[tuple[np.ndarray, Any, str, dict[str, Any]], ...] = (
-        (truth, outside, "elevation, truth (m)", relief),
-        (drawn.mean, inside, "elevation, mean (m)", relief),
-        (deviation, inside, "standard deviation, with noise (m)", {"cmap": "viridis"}),
-        (error, inside, "error: mean - truth (m)", errors),
-        (drawn.lengthscale, inside, "lengthscale (m) and inducing inputs", {"cmap": "magma"}),
-        (truth, outside, f"path: {count} pings, colour = order", {"cmap": "gray"}),
-    )
     axes = figure.subplots(2, 3, sharex=True, sharey=True)
-    for axis, (values, bounds, title, style) in zip(axes.flat, panels, strict=True):
-        image = axis.imshow(values, origin="lower", extent=bounds, **style)
+    (true_axis, mean_axis, deviation_axis), (error_axis, length_axis, path_axis) = axes
+    relief.draw(true_axis, truth, outside, "elevation, truth (m)")
+    relief.draw(mean_axis, drawn.mean, inside, "elevation, mean (m)")
+    on = f" and {len(drawn.support)} inducing inputs" if len(drawn.support) else ""
+    panels: tuple[tuple[Any, np.ndarray, str, str, dict[str, Any]], ...] = (
+        (deviation_axis, np.sqrt(drawn.variance), "standard deviation, with noise (m)", "neither",
+         {"cmap": "viridis"}),
+        (error_axis, error, "error: mean - truth (m)", "both", errors),
+        (length_axis, drawn.lengthscale, f"lengthscale (m){on}", "neither", {"cmap": "magma"}),
+    )  # fmt: skip
+    for axis, values, title, beyond, style in panels:
+        image = axis.imshow(values, origin="lower", extent=inside, **style)
         axis.set_title(title)
-        figure.colorbar(image, ax=axis, shrink=0.85)
-    axes[1, 1].plot(*drawn.support.T, ".", color="white", markersize=2)
-    axes[1, 2].scatter(samples["x"], samples["y"], c=np.arange(count), s=3, cmap="plasma")
+        figure.colorbar(image, ax=axis, shrink=0.85, extend=beyond)
+    length_axis.plot(*drawn.support.T, ".", color="white", markersize=2)
+    count = len(samples["x"])
+    axis, order = path_axis, np.arange(count)
+    axis.imshow(relief.shade(truth, outside, "gray"), origin="lower", extent=outside)
+    axis.set_title(f"path: {count} pings, colour = order")
+    dots = axis.scatter(samples["x"], samples["y"], c=order, s=3, cmap="plasma")
+    figure.colorbar(dots, ax=axis, shrink=0.85)
     for axis in axes[1]:
         axis.set_xlabel("x (m)")
     for axis in axes[:, 0]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -18,58 +18,11 @@ import numpy as np
 from ..clock import SECOND
 from ..errors import InputError
 from ..geometry import Extent
-from ..settings import check, setting
+from .sonar import FAULTS, SonarSettings
 from .vehicle import DubinsVehicle, Pose
 
 if TYPE_CHECKING:
     from .terrain import Terrain
-
-FAULTS = ("dropout", "outlier", "nan", "inf", "false_echo")
-#: What a setting of the sonar is called among parameters and options, where not by its own name.
-SONAR_NAMES = {"rate": "sonar_rate"}
-
-
-def _share(of_pings: str) -> Any:
-    return setting(0.0, f"Part of the pings that {of_pings}", minimum=0.0, maximum=1.0)
-
-
-@dataclass(frozen=True)
-class SonarSettings:
-    """The sonar and its faults; NaN and infinities as in REP-117.
-
-    Raises:
-        InputError: if a value is out of its range.
-    """
-
-    rate: float = setting(3.0, "Rate of the sonar", "Hz", minimum=0.01, maximum=1000.0)
-    noise_std: float = setting(1.0, "Standard deviation of a range", "m", minimum=0.0, maximum=1e3)
-    clearance: float = setting(
-        5.0, "Height of the sonar above the highest ground", "m", minimum=0.01, maximum=1e5
-    )
-    min_range: float = setting(0.1, "Shortest valid range", "m", minimum=0.0, maximum=1e5)
-    max_range: float = setting(
-        0.0, "Longest valid range; 0: enough for the deepest ground", "m", minimum=0.0, maximum=1e6
-    )
-    # Also of the stamp: a sonar that stamps late, which the mapper corrects by an offset.
-    latency: float = setting(
-        0.0, "Pings are stamped and delivered this late", "s", minimum=0.0, maximum=60.0
-    )
-    dropout: float = _share("is never delivered")
-    outlier: float = _share("lies beyond max_range")
-    nan: float = _share("is NaN (erroneous)")
-    inf: float = _share("is +Inf or -Inf (no return, too close)")
-    false_echo: float = _share("is 1.5 to 3 times as long as it should be")
-
-    def __post_init__(self) -> None:
-        check(self)
-        if self.max_range and not self.min_range < self.max_range:
-            raise InputError(
-                f"max_range: expected more than min_range = {self.min_range}, or 0, "
-                f"got {self.max_range}"
-            )
-        total = sum(getattr(self, name) for name in FAULTS)
-        if total > 1 + 1e-12:
-            raise InputError(f"{', '.join(FAULTS)}: expected a sum of at most 1, got {total}")
 
 
 @dataclass(frozen=True)
@@ -99,7 +52,8 @@ class Step:
 
 
 class Simulation:
-    """The vehicle and its sonar over a terrain (anything with elevation_at, highest and lowest).
+    """The vehicle and its sonar over a terrain: anything with elevation_at, highest, lowest and
+    sounding.
 
     Everything follows from the seed and the goals. The sonar's noise and its faults have generators
     of their own: switching faults on changes neither the noise nor the trajectory.
@@ -122,15 +76,10 @@ class Simulation:
     ) -> None:
         if seed < 0:
             raise InputError(f"seed: expected an integer >= 0, got {seed}")
-        sonar = SonarSettings() if sonar is None else sonar
+        sonar = (SonarSettings() if sonar is None else sonar).over(terrain)
         self.terrain = terrain
         self.environment = terrain.extent if environment is None else environment
         self.sonar_z = float(terrain.highest) + sonar.clearance
-        if not sonar.max_range:
-            deepest = self.sonar_z - float(terrain.lowest)
-            # Ten deviations: no honest reading of the deepest ground is taken for an outlier.
-            room = 1.0 + 10.0 * sonar.noise_std
-            sonar = replace(sonar, max_range=max(deepest, sonar.min_range) + room)
         self.settings = sonar
         control, ping = _rate("control_rate", control_rate), _rate("sonar rate", sonar.rate)
         self._tick_rate = _common(control, ping)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import InputError, TerrainError
 from ..geometry import Extent, Grid
+from .generated import corner, lake, seamounts
 from .preparation import PREPARATIONS, filled, scaled, without_depths
 from .rasters import FORMATS, needing, north_up, read_raster
 
@@ -25,11 +26,19 @@ TILE_ADDRESS = "https://s3.amazonaws.com/elevation-tiles-prod/skadi/{row}/{tile}
 
 
 @dataclass(frozen=True)
+class Sounding:
+    """What suits a terrain: a range's deviation, the sonar's height over the highest ground, m."""
+
+    noise_std: float = 1.0
+    clearance: float = 5.0
+
+
+@dataclass(frozen=True)
 class Terrain:
     """Elevation [rows, columns] in m on an extent: row 0 south, column 0 west.
 
     The extent is that of the cells' outer borders; a value belongs to the centre of its cell.
-    ``source`` is what it was loaded from.
+    ``source`` is what it was loaded from, ``sounding`` what a sonar has that is not told otherwise.
 
     Raises:
         TerrainError: if the elevation is not a matrix of at least 2 x 2 finite numbers.
@@ -39,6 +48,7 @@ class Terrain:
     elevation: np.ndarray
     extent: Extent = ENVIRONMENT
     source: str = ""
+    sounding: Sounding = field(default_factory=Sounding)
 
     def __post_init__(self) -> None:
         shape = self.elevation.shape
@@ -81,8 +91,8 @@ def load_terrain(
     Voids are filled first, then the elevation is prepared, then scaled.
 
     Args:
-        source: ``jacksboro`` (real), ``seamounts`` and ``corner`` (generated), an SRTM tile such as
-            ``N17E073`` (fetched once, then cached), or the path of a raster.
+        source: ``jacksboro`` (real), ``seamounts``, ``corner`` and ``lake`` (generated), an SRTM
+            tile such as ``N17E073`` (fetched once, then cached), or the path of a raster.
         extent: where the raster's outer borders lie, in m.
         elevation_range: (lowest, highest) in m to scale the elevation to, linearly.
         preparation: a name of ``PREPARATIONS``, such as ``paper`` for the paper's grey values;
@@ -111,13 +121,16 @@ def load_terrain(
             f"N17E073, or a file ({' '.join(FORMATS)})"
         )
     elevation = filled(name, elevation)
+    as_it_is = preparation is None and elevation_range is None
     if preparation is not None:
         if TILE_NAME.fullmatch(source) or ".hgt" in path.name.lower():
             elevation = without_depths(elevation)
         elevation = PREPARATIONS[preparation](name, elevation)
     if elevation_range is not None:
         elevation = scaled(name, elevation, elevation_range)
-    return Terrain(name, elevation, extent, source)
+    # Noise and depth that suit a lake do not suit its shape on another scale.
+    sounding = SOUNDINGS.get(source, Sounding()) if as_it_is else Sounding()
+    return Terrain(name, elevation, extent, source, sounding)
 
 
 def _fetch_tile(tile: str) -> Path:
@@ -155,36 +168,7 @@ def _jacksboro(seed: int) -> np.ndarray:
     return scaled("jacksboro", square, (0.0, 255.0))
 
 
-def _seamounts(seed: int) -> np.ndarray:
-    """A smooth plain in the west that turns into rough ridges and seamounts in the east."""
-    rng = np.random.default_rng(seed)
-    count = 360
-    x, y = np.meshgrid(np.linspace(-1, 1, count), np.linspace(-1, 1, count))
-    plain = 0.25 * np.sin(1.5 * x + rng.uniform(0, 6)) * np.cos(1.2 * y + rng.uniform(0, 6))
-    border = 0.25 * np.sin(3 * y + rng.uniform(0, 6))
-    roughness = 1 / (1 + np.exp(-14 * (x - border)))
-    hills = np.zeros_like(x)
-    for _ in range(70):
-        cx, cy = rng.uniform(-0.3, 1.1), rng.uniform(-1.1, 1.1)
-        width, height = rng.uniform(0.04, 0.16), rng.uniform(0.2, 1.0)
-        hills += height * np.exp(-((x - cx) ** 2 + (y - cy) ** 2) / (2 * width**2))
-    ridges = 1 - np.abs(np.sin(9 * x + 4 * y + 2 * np.sin(3 * y) + rng.uniform(0, 6)))
-    return scaled("seamounts", plain + roughness * (hills + 0.5 * ridges), (0.0, 255.0))
-
-
-def _corner(seed: int) -> np.ndarray:
-    """A gentle swell, and one small rugged corner of which it says nothing."""
-    rng = np.random.default_rng(seed)
-    count = 360
-    x, y = np.meshgrid(np.linspace(-1, 1, count), np.linspace(-1, 1, count))
-    swell = 0.5 * np.sin(1.3 * x + rng.uniform(0, 6)) * np.cos(1.1 * y + rng.uniform(0, 6))
-    # Fractal ground: a spectrum that falls with the wave number, and no wave longer than 15 m.
-    waves = np.hypot(*np.meshgrid(np.fft.fftfreq(count), np.fft.fftfreq(count)))
-    spectrum = np.where(waves < 4 / count, 0.0, np.maximum(waves, 1 / count) ** -1.8)
-    rugged = np.fft.ifft2(np.fft.fft2(rng.standard_normal((count, count))) * spectrum).real
-    far = np.hypot(x - rng.choice([-0.7, 0.7]), y - rng.choice([-0.7, 0.7]))
-    corner = 1 / (1 + np.exp(30 * (far - 0.28)))
-    return scaled("corner", swell + 0.5 * corner * rugged / rugged.std(), (0.0, 255.0))
-
-
-BUILT_IN = {"jacksboro": _jacksboro, "seamounts": _seamounts, "corner": _corner}
+#: Generated for a seed, or real, by name.
+BUILT_IN = {"jacksboro": _jacksboro, "seamounts": seamounts, "corner": corner, "lake": lake}
+#: What a sonar over a terrain has by itself, where that is not ``Sounding()``.
+SOUNDINGS = {"lake": Sounding(noise_std=0.1, clearance=2.5)}

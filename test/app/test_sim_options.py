@@ -47,6 +47,12 @@ def test_each_node_gets_what_it_declares_and_no_more(options, tmp_path):
     }  # fmt: skip
 
 
+def test_what_is_drawn_is_drawn_by_its_own_node(options):
+    given = options("--exaggeration", "0.2")
+    assert parameters("drapes", given) == {"exaggeration": 0.2, "use_sim_time": True}
+    assert "exaggeration" not in parameters("mapper", given)
+
+
 def test_the_monitor_stays_up_where_that_is_asked_for(options):
     assert parameters("monitor", options("--keep"))["keep"] is True
 

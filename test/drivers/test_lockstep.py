@@ -22,7 +22,7 @@ from poam_ros.mapping import BathymetricMapper, ModelSettings
 from poam_ros.planning.pilots import PILOTS
 from poam_ros.runs.figures import draw_run
 from poam_ros.runs.folder import EPOCH_COLUMNS, read_map, read_table
-from poam_ros.world.simulation import SonarSettings
+from poam_ros.world.sonar import SonarSettings
 from poam_ros.world.terrain import WORKSPACE, load_terrain
 
 SMALL = ModelSettings(options=SparseOptions(num_inducing=120, steps=5, minibatch=64))

@@ -11,7 +11,7 @@ from poam_ros.drivers.mission_settings import MissionSettings
 from poam_ros.gp.models import ModelSettings, SparseOptions
 from poam_ros.survey.events import Learned
 from poam_ros.survey.screening import ScreeningSettings
-from poam_ros.world.simulation import SonarSettings
+from poam_ros.world.sonar import SonarSettings
 from poam_ros.world.terrain import load_terrain
 
 SMALL = ModelSettings(options=SparseOptions(num_inducing=60, steps=2, minibatch=32))

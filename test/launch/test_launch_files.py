@@ -14,6 +14,7 @@ import yaml
 ROOT = Path(__file__).parent.parent.parent
 FILES = sorted((ROOT / "launch").glob("*.launch.py"))
 SIM = {
+    "max_samples": "5000",
     "terrain": "jacksboro",
     "speed": "1.0",
     "method": "poam",
@@ -26,8 +27,10 @@ SIM = {
     "params_file": "",
     "namespace": "",
     "keep": "false",
+    "exaggeration": "1.0",
 }
 ROBOT = {
+    "max_samples": "5000",
     "range_topic": "sonar/range",
     "odom_topic": "odom",
     "goal_topic": "goal_pose",
@@ -43,6 +46,17 @@ ROBOT = {
     "namespace": "",
     "use_sim_time": "false",
     "managed": "false",
+    "rviz": "false",
+    "exaggeration": "1.0",
+}
+VIEW = {
+    "rviz": "true",
+    "exaggeration": "1.0",
+    "water_level": "0.0",
+    "odom_topic": "odom",
+    "namespace": "",
+    "use_sim_time": "false",
+    "simulated": "false",
 }
 
 
@@ -68,6 +82,8 @@ def nodes(launch_file: str, **given: str) -> dict[str, list[str]]:
         entities += entity.visit(context) or []
     commands = {}
     for node in entities:
+        if not hasattr(node, "node_executable"):
+            continue
         node._perform_substitutions(context)
         commands[node.node_executable] = [
             "".join(part.perform(context) for part in word if hasattr(part, "text"))
@@ -95,14 +111,14 @@ def test_compiles_and_describes(path):
     assert "generate_launch_description" in functions
 
 
-def test_both_promised_files_are_there():
-    assert {"sim.launch.py", "robot.launch.py"} <= {path.name for path in FILES}
+def test_the_promised_files_are_there():
+    assert {"sim.launch.py", "robot.launch.py", "view.launch.py"} <= {path.name for path in FILES}
 
 
-@pytest.mark.parametrize(("name", "promised"), [("sim", SIM), ("robot", ROBOT)])
+@pytest.mark.parametrize(("name", "promised"), [("sim", SIM), ("robot", ROBOT), ("view", VIEW)])
 def test_declares_the_promised_arguments(name, promised):
     from_file = {argument.name: argument for argument in load(name).get_launch_arguments()}
-    assert {*promised, "max_samples"} <= set(from_file)
+    assert {*promised} <= set(from_file)
     for argument, default in promised.items():
         words = "".join(part.text for part in from_file[argument].default_value)
         assert words == default
@@ -189,6 +205,7 @@ def test_managed_nodes_are_brought_up_in_order():
         ("robot", {"workspace": "0 1 2"}, "workspace: expected 4 numbers"),
         ("robot", {"workspace": "1 0 0 1"}, "xmin < xmax"),
         ("robot", {"workspace": "0 1 0 1", "use_sim_time": "perhaps"}, "use_sim_time"),
+        ("view", {"exaggeration": "0"}, "exaggeration: expected a number from 0.01"),
     ],
 )
 def test_wrong_values_are_refused_with_a_reason(name, given, words):
@@ -197,22 +214,55 @@ def test_wrong_values_are_refused_with_a_reason(name, given, words):
         nodes(name, **given)
 
 
-def test_rviz_layout_asks_for_what_the_nodes_offer():
-    """Latched topics need a transient-local reader, and relative names follow the namespace."""
-    layout = yaml.safe_load((ROOT / "config" / "sim.rviz").read_text(encoding="utf-8"))
-    manager = layout["Visualization Manager"]
-    assert manager["Global Options"]["Fixed Frame"] == "map"
-    topics = [display["Topic"] for display in manager["Displays"] if "Topic" in display]
-    by_name = {topic["Value"]: topic["Durability Policy"] for topic in topics}
-    assert not any(name.startswith("/") for name in by_name)
-    latched = {"map/mean", "map/variance", "map/lengthscale", "map/points", "terrain"}
-    latched |= {"map/inducing_points", "plan"}
-    assert {name for name, durability in by_name.items() if durability == "Transient Local"} == (
-        latched
-    )
-    assert {"plan", "goal_pose", "odom", "sonar/range"} <= set(by_name)
-    maps = [d for d in manager["Displays"] if d["Class"] == "rviz_default_plugins/Map"]
-    assert {display["Color Scheme"] for display in maps} == {"map"}
+def test_a_robots_view_is_of_its_topics():
+    given = {"workspace": "0 12 -4 4.5", "odom_topic": "/auv/odometry", "namespace": "auv"}
+    assert {"drapes", "rviz2"}.isdisjoint(nodes("robot", **given))
+    commands = nodes("robot", rviz="true", exaggeration="3", **given)
+    assert {"mapper", "planner", "drapes", "rviz2"} == set(commands)
+    assert parameters(commands["drapes"]) == {"exaggeration": 3.0, "use_sim_time": False}
+    assert "exaggeration" not in parameters(commands["mapper"])
+    layout = commands["rviz2"][commands["rviz2"].index("-d") + 1]
+    assert Path(layout).samefile(ROOT / "config" / "view.rviz")
+    for name in ("drapes", "rviz2"):
+        assert "odom:=/auv/odometry" in commands[name]
+
+
+def test_a_simulations_view_has_its_clock():
+    commands = nodes("sim", rviz="true", namespace="auv")
+    assert {"simulator", "mapper", "planner", "monitor", "drapes", "rviz2"} == set(commands)
+    for name in ("drapes", "rviz2"):
+        assert parameters(commands[name])["use_sim_time"] is True
+        assert "/clock:=clock" in commands[name]
+
+
+def test_a_view_alone_starts_nothing_of_the_vehicle(tmp_path):
+    file = tmp_path / "view.yaml"
+    file.write_text("/**/drapes:\n  ros__parameters: {most_cells: 500, water_level: 1.5}\n")
+    commands = nodes("view", params_file=str(file), water_level="2", range_topic="/auv/sonar")
+    assert set(commands) == {"drapes", "rviz2"}
+    found = parameters(commands["drapes"])
+    assert found == {"most_cells": 500, "water_level": 2.0, "use_sim_time": False}
+    assert "sonar/range:=/auv/sonar" in commands["rviz2"]
+    assert set(nodes("view", rviz="false")) == {"drapes"}
+    simulated = nodes("view", simulated="true", namespace="auv")["rviz2"]
+    assert parameters(simulated)["use_sim_time"] is True and "/tf:=tf" in simulated
+    assert "/tf:=tf" not in nodes("view", use_sim_time="true", namespace="auv")["rviz2"]
+
+
+def test_a_view_ends_where_rviz_is_closed():
+    description = load("view")
+    from launch import LaunchContext
+    from launch.actions import RegisterEventHandler, Shutdown
+    from launch.events.process import ProcessExited
+
+    context = LaunchContext()
+    started = [e for entity in description.entities for e in entity.visit(context) or []]
+    (rviz,) = [n for n in started if getattr(n, "node_executable", "") == "rviz2"]
+    (handler,) = [e.event_handler for e in started if isinstance(e, RegisterEventHandler)]
+    told = {"name": "n", "cmd": [], "cwd": None, "env": None, "pid": 1, "returncode": 0}
+    closed = ProcessExited(action=rviz, **told)
+    assert handler.matches(closed)
+    assert any(isinstance(action, Shutdown) for action in handler.handle(closed, context) or [])
 
 
 @pytest.mark.parametrize(

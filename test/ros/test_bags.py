@@ -18,7 +18,7 @@ from poam_ros.geometry import Extent
 from poam_ros.gp.models import ModelSettings, SparseOptions
 from poam_ros.ros.bags import BagSettings, read_bag
 from poam_ros.survey.gate import GateSettings
-from poam_ros.world.simulation import SonarSettings
+from poam_ros.world.sonar import SonarSettings
 from poam_ros.world.terrain import load_terrain
 
 FILES = {"mcap": ".mcap", "sqlite3": ".db3"}

@@ -12,13 +12,15 @@ import yaml
 from poam_ros.errors import InputError
 from poam_ros.gp.models import MODELS, ModelSettings, SparseOptions
 from poam_ros.ros.declaring import declare
-from poam_ros.ros.parameters import MAPPER, NODES, PLANNER, SIMULATOR, robot_tables
+from poam_ros.ros.parameters import MAPPER, NODES, PLANNER, SIMULATOR, VIEWERS, robot_tables
 from poam_ros.ros.rendering import generated_files, render_markdown
 from poam_ros.settings import Setting, rows
-from poam_ros.world.simulation import SonarSettings
+from poam_ros.world.sonar import SonarSettings
 
 ROOT = Path(__file__).resolve().parents[2]
-ROWS = [pytest.param(row, id=f"{node}-{row.name}") for node, t in NODES.items() for row in t]
+ROWS = [
+    pytest.param(row, id=f"{node}-{row.name}") for node, t in (NODES | VIEWERS).items() for row in t
+]
 BY_NAME = {row.name: row for row in (*MAPPER, *PLANNER, *SIMULATOR)}
 
 
@@ -34,7 +36,7 @@ def test_every_default_is_valid_and_described(row):
         assert row.maximum is not None
 
 
-@pytest.mark.parametrize("table", NODES.values(), ids=NODES)
+@pytest.mark.parametrize("table", (NODES | VIEWERS).values(), ids=NODES | VIEWERS)
 def test_names_are_unique(table):
     assert len({row.name for row in table}) == len(table)
 
@@ -91,7 +93,7 @@ def test_generated_files_are_up_to_date(path):
 
 @pytest.mark.parametrize(
     ("name", "tables", "left_out"),
-    [("sim.yaml", NODES, set()), ("robot.yaml", robot_tables(), {"workspace"})],
+    [("sim.yaml", NODES | VIEWERS, set()), ("robot.yaml", robot_tables() | VIEWERS, {"workspace"})],
 )
 def test_config_files_hold_the_defaults(name, tables, left_out):
     text = (ROOT / "config" / name).read_text()

@@ -14,6 +14,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from poam_ros.ros.nodes.bring_up import BringUp
+from poam_ros.ros.nodes.drapes import DrapesNode
 from poam_ros.ros.nodes.mapper import MapperNode
 from poam_ros.ros.nodes.monitor import MonitorNode
 from poam_ros.ros.nodes.planner import PlannerNode
@@ -24,7 +25,7 @@ POLICY = ET.parse(Path(__file__).parents[2] / "config" / "security" / "poam.poli
 PROFILES = {profile.get("node"): profile for profile in POLICY.iter("profile")}
 KINDS = {
     "mapper": MapperNode, "planner": PlannerNode, "simulator": SimulatorNode,
-    "monitor": MonitorNode,
+    "monitor": MonitorNode, "drapes": DrapesNode,
 }  # fmt: skip
 #: How rclpy's view of a node is called, and where the policy has it.
 OPENED = {

@@ -6,7 +6,8 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from poam_ros.errors import InputError
-from poam_ros.runs.figures import CURVES, blank_figure, draw_curves
+from poam_ros.geometry import Extent
+from poam_ros.runs.figures import CURVES, Relief, blank_figure, draw_curves
 from poam_ros.runs.folder import EPOCH_COLUMNS, write_table
 
 NAN, INF = float("nan"), float("inf")
@@ -72,3 +73,31 @@ def test_what_has_no_size_is_drawn_all_the_same(values, tmp_path):
 def test_broken_epochs_are_named(tmp_path):
     with pytest.raises(InputError, match=r"epochs\.csv"):
         draw_curves(blank_figure((4, 3)), tmp_path)
+
+
+def hollow(lowest, highest):
+    """Ground whose middle is its lowest place [40, 60], and its extent."""
+    x, y = np.meshgrid(np.linspace(-1, 1, 60), np.linspace(-1, 1, 40))
+    return lowest + (highest - lowest) * (x**2 + y**2) / 2, Extent(-30, 30, -20, 20)
+
+
+@pytest.mark.parametrize(("low", "high", "wet"), [(-30, -3, True), (0, 255, False), (4, 4, False)])
+def test_ground_is_lit_from_the_north_west(low, high, wet):
+    ground, extent = hollow(low, high)
+    relief = Relief.of(ground, extent)
+    assert relief.under_water == wet
+    colours = relief.shade(ground, extent.bounds, "gray")[..., :3].mean(axis=2)
+    assert np.isfinite(colours).all() and 0 <= colours.min() <= colours.max() <= 1
+    # Row 0 is the south: its slope faces north. Places across the middle are equally high.
+    if high > low:
+        assert colours[5, 50] > colours[-6, 9] + 0.05  # faces north-west; south-east
+
+
+def test_lines_of_depth_are_drawn_under_water_alone():
+    for (low, high), lines in (((-30, -3), 1), ((0, 255), 0)):
+        ground, extent = hollow(low, high)
+        figure = blank_figure((4, 3))
+        axis = figure.subplots()
+        Relief.of(ground, extent).draw(axis, ground, extent.bounds, "elevation")
+        assert len([c for c in axis.collections if len(c.get_paths()) > 2]) == lines
+        assert axis.images[0].get_array().shape == (40, 60, 4)

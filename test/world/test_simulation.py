@@ -12,13 +12,16 @@ import pytest
 
 from poam_ros.errors import InputError
 from poam_ros.geometry import Extent
-from poam_ros.world.simulation import Simulation, SonarSettings
+from poam_ros.world.simulation import Simulation
+from poam_ros.world.sonar import SonarSettings
+from poam_ros.world.terrain import Sounding, load_terrain
 from poam_ros.world.vehicle import Pose
 
 SECOND = 1_000_000_000
 
 
 ENVIRONMENT = Extent(-31, 31, -31, 31)
+SUITS = Sounding(noise_std=1.0, clearance=5.0)
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class Slope:
     extent: Extent = ENVIRONMENT
     highest: float = 100.0
     lowest: float = 0.0
+    sounding: Sounding = SUITS
 
     def elevation_at(self, xy: np.ndarray) -> np.ndarray:
         return 50.0 + 0.7 * xy[:, 0] + 0.3 * xy[:, 1]
@@ -227,12 +231,25 @@ def test_reset_repeats_everything_later():
             assert abs(q.stamp_ns - shift - p.stamp_ns) <= 1  # each is rounded on its own
 
 
+def test_over_a_lake_the_sonar_is_under_water_and_its_noise_to_scale():
+    lake, hills = load_terrain("lake"), load_terrain("lake", elevation_range=(0.0, 255.0))
+    found = Simulation(lake, start=Pose(0, 0, 0))
+    assert found.sonar_z == pytest.approx(-0.5) and found.settings.noise_std == 0.1
+    assert 29.5 < found.max_range < 33
+    # What is given holds; and a shape on another scale is another terrain.
+    given = SonarSettings(noise_std=0.0, clearance=1.0, max_range=20.0)
+    assert given.over(lake) == given
+    over_hills = SonarSettings().over(hills)
+    assert (over_hills.noise_std, over_hills.clearance) == (1.0, 5.0)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"rate": 0.0}, "rate: expected a number from 0.01"),
         ({"rate": math.nan}, "rate: expected a number from 0.01"),
-        ({"noise_std": -1.0}, "noise_std: expected"),
+        ({"noise_std": -0.5}, "noise_std: expected at least 0, or -1, got -0.5"),
+        ({"clearance": 0.0}, "clearance: expected at least 0.01, or -1, got 0"),
         ({"clearance": math.inf}, "clearance: expected"),
         ({"latency": -0.5}, "latency: expected"),
         ({"min_range": 5.0, "max_range": 5.0}, "max_range: expected more than min_range = 5.0"),

@@ -325,10 +325,26 @@ def test_arrays_that_are_no_terrain_are_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["atlantis", "no/such/file.hgt", "N17E73"])
 def test_unknown_names_are_told_what_there_is(name):
-    with pytest.raises(TerrainError, match="jacksboro, seamounts, corner, an SRTM tile"):
+    with pytest.raises(TerrainError, match="jacksboro, seamounts, corner, lake, an SRTM tile"):
         load_terrain(name)
 
 
 def test_a_tile_off_the_globe_is_refused():
     with pytest.raises(TerrainError, match="no such tile"):
         load_terrain("N95E073")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_lake_has_shallows_a_channel_a_flat_and_a_wreck(seed):
+    lake = load_terrain("lake", seed=seed)
+    assert_array_equal(lake.elevation, load_terrain("lake", seed=seed).elevation)
+    assert_allclose((lake.lowest, lake.highest), (-30, -3))
+    steepness = np.hypot(*np.gradient(lake.elevation, 62 / 360))
+    level = steepness < 0.15
+    assert np.mean(level & (lake.elevation > -8)) > 0.06
+    assert np.mean(level & (lake.elevation < -25)) > 0.06
+    walls = steepness > 4
+    # The only walls are the wreck's, deep down and no longer than it.
+    assert lake.elevation[walls].max() < -20
+    reach = np.ptp(np.argwhere(walls), axis=0) * 62 / 360
+    assert 4 < np.hypot(*reach) < 17

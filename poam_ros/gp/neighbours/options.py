@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 from ...errors import InputError
 from ...settings import check, setting
+from .. import metres
 
 
 @dataclass(frozen=True)
 class NeighbourOptions:
     """Of the nearest-neighbour model. Lengths are scaled: the workspace reaches from -1 to 1 along
-    its longer side; variances are of standardised targets.
+    its longer side. Those in m come first where they are given. Variances are of standardised
+    targets.
 
     Raises:
         InputError: a value is outside its range.
@@ -74,6 +76,9 @@ class NeighbourOptions:
     initial_lengthscale: float = setting(0.5, "Initial lengthscale", minimum=1e-4, maximum=100.0)
     shortest_lengthscale: float = setting(0.02, "Shortest lengthscale", minimum=1e-4, maximum=100.0)
     longest_lengthscale: float = setting(3.0, "Longest lengthscale", minimum=1e-4, maximum=100.0)
+    initial_lengthscale_m: float = metres.initial()
+    shortest_lengthscale_m: float = metres.shortest()
+    longest_lengthscale_m: float = metres.longest()
     initial_noise: float = setting(2.5e-3, "Initial noise variance", minimum=1e-6, maximum=1e3)
 
     def __post_init__(self) -> None:

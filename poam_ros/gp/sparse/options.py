@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 from ...errors import InputError
 from ...settings import check, setting
+from .. import metres
 
 
 @dataclass(frozen=True)
 class SparseOptions:
     """Of the inducing-point models, as published. Lengthscales are scaled: the workspace reaches
-    from -1 to 1 along its longer side; variances are of standardised targets.
+    from -1 to 1 along its longer side. Those in m come first where they are given. Variances are of
+    standardised targets.
 
     Raises:
         InputError: a value is outside its range.
@@ -36,6 +38,8 @@ class SparseOptions:
         minimum=1e-4,
         maximum=100.0,
     )
+    shortest_lengthscale_m: float = metres.shortest()
+    longest_lengthscale_m: float = metres.longest()
     amplitude: float = setting(
         1.0, "Initial amplitude, the pilot's variance being 1", minimum=1e-6, maximum=1e3
     )

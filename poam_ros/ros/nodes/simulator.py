@@ -19,7 +19,8 @@ from ...geometry import Extent
 from ...planning.pilots import start_pose
 from ...settings import instance
 from ...world.pacing import Pacer
-from ...world.simulation import SONAR_NAMES, Simulation, SonarSettings
+from ...world.simulation import Simulation
+from ...world.sonar import SONAR_NAMES, SonarSettings
 from ...world.terrain import load_terrain
 from ...world.vehicle import Pose
 from .. import messages, qos

@@ -1,0 +1,43 @@
+"""RViz, and what drapes the map for it: to look at a vehicle or a simulation from any machine.
+
+    ros2 launch poam_ros view.launch.py
+    ros2 launch poam_ros view.launch.py namespace:=auv1 exaggeration:=3 odom_topic:=/auv1/odometry
+
+It hears the graph that is there and changes nothing in it. rviz:=false only drapes, for Foxglove
+and Lichtblick (config/foxglove.json). It ends where RViz is closed.
+"""
+
+from functools import partial
+
+from launch import LaunchContext, LaunchDescription
+from launch.action import Action
+from launch.actions import RegisterEventHandler, Shutdown
+from launch.event_handlers import OnProcessExit
+
+from poam_ros.app import graph, robot
+from poam_ros.app.launching import Arguments, viewers
+from poam_ros.settings import Setting
+
+VIEW = [graph.ROWS[row] for row in ("exaggeration", "water_level", "most_cells")]
+RVIZ = Setting("rviz", True, "Start RViz; false: only drape, for another viewer")
+SIMULATED = Setting("simulated", False, "The clock and the frames are a simulator's of a namespace")
+
+
+def generate_launch_description() -> LaunchDescription:
+    own = (*VIEW, *robot.TOPICS, robot.USE_SIM_TIME, graph.PARAMS_FILE, graph.NAMESPACE)
+    arguments = Arguments([*own, RVIZ, SIMULATED])
+
+    def nodes(context: LaunchContext) -> list[Action]:
+        namespace = arguments.namespace(context)
+        remappings = robot.remappings(partial(arguments.value, context))
+        simulated = bool(arguments.value(context, "simulated"))
+        remappings += graph.remappings(namespace) if simulated else []
+        sim_time = simulated or bool(arguments.value(context, "use_sim_time"))
+        place = {"namespace": namespace, "remappings": remappings}
+        drapes, rviz = viewers(context, arguments, sim_time, place)
+        if not arguments.value(context, "rviz"):
+            return [drapes]
+        closed = OnProcessExit(target_action=rviz, on_exit=[Shutdown(reason="RViz was closed")])
+        return [drapes, rviz, RegisterEventHandler(closed)]
+
+    return arguments.description(nodes)

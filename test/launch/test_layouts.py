@@ -1,0 +1,119 @@
+"""RViz's layout and Foxglove's ask for what nodes offer, by its name, kind and durability."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+CONFIG = Path(__file__).parents[2] / "config"
+#: What each of RViz's displays reads.
+KINDS = {
+    "MarkerArray": "visualization_msgs/msg/MarkerArray",
+    "Map": "nav_msgs/msg/OccupancyGrid",
+    "PointCloud2": "sensor_msgs/msg/PointCloud2",
+    "Path": "nav_msgs/msg/Path",
+    "Pose": "geometry_msgs/msg/PoseStamped",
+    "Odometry": "nav_msgs/msg/Odometry",
+    "Range": "sensor_msgs/msg/Range",
+}
+#: What nobody of ours publishes: RViz asks for changes of a map beside the map.
+OFFERED_BY_NOBODY = {"map/variance_updates"}
+
+
+def rviz():
+    return yaml.safe_load((CONFIG / "view.rviz").read_text(encoding="utf-8"))[
+        "Visualization Manager"
+    ]
+
+
+def foxglove():
+    return json.loads((CONFIG / "foxglove.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def offered():
+    """Kind and QoS of every topic that the nodes publish, by name without the leading slash."""
+    rclpy = pytest.importorskip("rclpy")
+    pytest.importorskip("torch")
+    from poam_ros.ros.nodes.drapes import DrapesNode
+    from poam_ros.ros.nodes.mapper import MapperNode
+    from poam_ros.ros.nodes.planner import PlannerNode
+    from poam_ros.ros.nodes.simulator import SimulatorNode
+
+    rclpy.init()
+    found = {}
+    try:
+        for kind in (MapperNode, PlannerNode, SimulatorNode, DrapesNode):
+            node = kind()
+            node.configure()
+            for publisher in node.publishers:
+                module, name = publisher.msg_type.__module__, publisher.msg_type.__name__
+                qos = publisher.qos_profile
+                found[publisher.topic_name.lstrip("/")] = (
+                    f"{module.split('.')[0]}/msg/{name}",
+                    qos.durability.name,
+                    qos.reliability.name,
+                )
+            node.destroy_node()
+    finally:
+        rclpy.try_shutdown()
+    return found
+
+
+@pytest.mark.ros
+def test_every_topic_of_rviz_is_offered_as_it_is_asked_for(offered):
+    asked = [d for d in rviz()["Displays"] if "Topic" in d]
+    assert len(asked) > 12
+    for display in asked:
+        topic, name = display["Topic"], display["Name"]
+        kind, durability, reliability = offered[topic["Value"]]  # relative: namespaces move it
+        assert KINDS[display["Class"].split("/")[1]] == kind, name
+        # A latched map is had by whoever asks for it; nobody may ask for more than is offered.
+        wanted = topic["Durability Policy"].upper().replace(" ", "_")
+        assert wanted == durability, name
+        if topic["Reliability Policy"] == "Reliable":
+            assert reliability == "RELIABLE", name
+        if "Update Topic" in display:
+            assert display["Update Topic"]["Value"] in OFFERED_BY_NOBODY
+    assert {d["Topic"]["Value"] for d in asked} >= {n for n in offered if n.startswith("drapes/")}
+
+
+def test_rviz_shows_one_surface_and_what_lies_on_it():
+    manager = rviz()
+    assert manager["Global Options"]["Fixed Frame"] == "map"
+    on = {d["Topic"]["Value"] for d in manager["Displays"] if "Topic" in d and d["Enabled"]}
+    surfaces = {f"drapes/{name}" for name in ("mean", "uncertainty", "lengthscale", "tvu", "truth")}
+    assert on & surfaces == {"drapes/mean"}  # two at the same height would flicker
+    assert {"drapes/support", "drapes/held", "drapes/areas", "drapes/vehicle", "plan"} <= on
+    for display in manager["Displays"]:
+        assert display["Enabled"] == display["Value"], display["Name"]
+
+
+@pytest.mark.ros
+def test_foxglove_shows_the_same_and_moves_nothing(offered):
+    panels = foxglove()["configById"]
+    (scene,) = (panel for name, panel in panels.items() if name.startswith("3D!"))
+    visible = {name.lstrip("/") for name, topic in scene["topics"].items() if topic["visible"]}
+    assert {name.lstrip("/") for name in scene["topics"]} <= set(offered)
+    on = {d["Topic"]["Value"] for d in rviz()["Displays"] if "Topic" in d and d["Enabled"]}
+    assert visible == on - {"sonar/range"}  # which Foxglove does not draw
+    paths = [p["value"] for panel in panels.values() for p in panel.get("paths", ())]
+    paths += [panel["topicPath"] for panel in panels.values() if "topicPath" in panel]
+    assert {path.removesuffix(".data").lstrip("/") for path in paths} <= set(offered)
+    assert "/goal_pose" not in scene["publish"].values()  # a click in a viewer must not be a goal
+
+
+def test_foxglove_s_panels_are_all_in_its_layout():
+    layout = foxglove()
+
+    def leaves(part):
+        if isinstance(part, str):
+            return [part]
+        assert part["direction"] in ("row", "column") and 0 < part["splitPercentage"] < 100
+        return [*leaves(part["first"]), *leaves(part["second"])]
+
+    assert sorted(leaves(layout["layout"])) == sorted(layout["configById"])
+    assert {"configById", "globalVariables", "userNodes", "playbackConfig", "layout"} == set(layout)
