@@ -50,7 +50,7 @@ def test_one_by_one_is_said_to_flatter(log, tmp_path, capsys):
     out = tmp_path / "out"
     assert main(["map", str(log), "--output", str(out), "--hold-out", "0.1", *QUICK]) == 0
     said = capsys.readouterr().out
-    assert "this flatters the map. Give --by COLUMN" in said
+    assert "this flatters the map. Give --by line" in said
     for name in ("maps.png", "validation.png"):
         assert (out / name).stat().st_size > 10_000 and f"figure:  {out / name}" in said
 
@@ -63,7 +63,10 @@ def test_one_by_one_is_said_to_flatter(log, tmp_path, capsys):
         (["--folds", "7", "--by", "line"], "folds: expected 2 to 6 (as many as groups), got 7"),
         (["--hold-out", "1.5"], "--hold-out: expected a number from 1e-06 to 0.999999, got 1.5"),
         (["--hold-out", "0.1", "--folds", "3"], "not allowed with argument"),
-        (["--workers", "2"], "--workers, --scheduler: expected --folds with them"),
+        (["--by", "leg", "--folds", "2"], "expected a column 'leg' (--by), got x,y,z,line"),
+        (["--max-range", "20"], "--max-range: expected a recording with it, got"),
+        (["--mission", "x"], "--mission: expected a recording with it, got"),
+        (["--stop", "5"], "expected a column of times (--columns time=NAME), got none"),
         (["--workspace", "0", "1", "500", "600"], "expected one with soundings of"),
         (["--columns", "z=height"], "expected a column 'height', got x,y,z,line"),
         (["--method", "kriging"], "--method: expected one of poam"),
@@ -90,10 +93,12 @@ def test_a_torn_recording_is_mapped_as_far_as_it_goes(tmp_path, capsys):
     data = file.read_bytes()
     file.write_bytes(data[: len(data) // 2])
     options = ["--output", str(tmp_path / "out"), "--first-batch", "200", "--batch-size", "500"]
+    options += ["--workspace", "0", "200", "0", "10"]
     assert main(["map", str(file), *options, *QUICK[2:]]) == 0
     said = capsys.readouterr().out
     assert "dive.mcap ends before its end" in said and "MB could be read" in said
-    assert len(read_table(tmp_path / "out" / "samples.csv", ("x", "y", "z"))["x"]) > 100
+    x = read_table(tmp_path / "out" / "samples.csv", ("x", "y", "z"))["x"]
+    assert len(x) == 411 and x.max() == 205  # a vehicle's margin is 5 m
 
 
 def test_recordings_without_their_libraries_are_said(tmp_path, capsys, monkeypatch):
