@@ -60,11 +60,39 @@ def write_points(points: np.ndarray, stamp_ns: int, frame_id: str) -> PointCloud
     return _cloud(values.reshape(1, -1, 3), ("x", "y", "z"), stamp_ns, frame_id)
 
 
+def read_points(message: PointCloud2) -> np.ndarray:
+    """Points [N, 3] in no order, N = 0 included.
+
+    Raises:
+        InputError: the points are not of FLOAT32 fields x, y, z.
+    """
+    if message.height * message.width == 0:
+        return np.empty((0, 3))
+    layers = _layers(message)
+    return np.column_stack([layers[name].ravel() for name in ("x", "y", "z")])
+
+
 def read_cloud(message: PointCloud2) -> tuple[Grid, dict[str, np.ndarray]]:
     """The grid and the layers (without x, y) of an organised cloud of FLOAT32, as float64.
 
     Raises:
         InputError: the cloud is empty, not a regular grid, or not of FLOAT32 fields x, y, z, ...
+    """
+    layers = _layers(message)
+    x, y = layers.pop("x"), layers.pop("y")
+    regular = (x == x[:1]).all() and (y == y[:, :1]).all()
+    if not (regular and np.isfinite(x).all() and np.isfinite(y).all()) or (
+        (np.diff(x[0]) <= 0).any() or (np.diff(y[:, 0]) <= 0).any()
+    ):
+        raise InputError("cloud: expected a regular grid, row-major from the lower left")
+    return Grid(x[0], y[:, 0]), layers
+
+
+def _layers(message: PointCloud2) -> dict[str, np.ndarray]:
+    """Every FLOAT32 field of a cloud with x, y and z, by name [rows, columns], as float64.
+
+    Raises:
+        InputError: the cloud is empty, lacks one of them, or has fewer bytes than it says.
     """
     wanted = [f for f in message.fields if f.datatype == PointField.FLOAT32]
     names = [f.name for f in wanted]
@@ -86,19 +114,12 @@ def read_cloud(message: PointCloud2) -> tuple[Grid, dict[str, np.ndarray]]:
     points = raw.reshape(rows, message.row_step)[:, : columns * message.point_step]
     points = points.reshape(rows, columns, message.point_step)
     kind = ">f4" if message.is_bigendian else "<f4"
-    layers = {
+    return {
         f.name: np.ascontiguousarray(points[..., f.offset : f.offset + 4])
         .view(kind)[..., 0]
         .astype(float)
         for f in wanted
     }
-    x, y = layers.pop("x"), layers.pop("y")
-    regular = (x == x[:1]).all() and (y == y[:, :1]).all()
-    if not (regular and np.isfinite(x).all() and np.isfinite(y).all()) or (
-        (np.diff(x[0]) <= 0).any() or (np.diff(y[:, 0]) <= 0).any()
-    ):
-        raise InputError("cloud: expected a regular grid, row-major from the lower left")
-    return Grid(x[0], y[:, 0]), layers
 
 
 def write_map_cloud(drawn: ElevationMap, frame_id: str) -> PointCloud2:
@@ -163,3 +184,10 @@ def write_support(
     if not marker.points:  # viewers complain of an empty list
         marker.action = Marker.DELETE
     return MarkerArray(markers=[marker])
+
+
+def read_support(message: MarkerArray) -> np.ndarray:
+    """The support points of ``write_support`` [M, 2]."""
+    drawn = (marker for marker in message.markers if marker.action == Marker.ADD)
+    places = [(point.x, point.y) for marker in drawn for point in marker.points]
+    return np.array(places).reshape(-1, 2)
