@@ -8,6 +8,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,13 @@ DEEP = """
 const deep = (root, css) => [...root.querySelectorAll(css),
     ...[...root.querySelectorAll('*')].filter(e => e.shadowRoot)
         .flatMap(e => deep(e.shadowRoot, css))];
+"""
+#: A Chromium hears its descriptor 3 and speaks on 4; either may be in the other's way at first.
+_MOVED = """
+import os, sys
+ends = [os.dup(os.dup(os.dup(end))) for end in ({}, {})]
+os.dup2(ends[0], 3), os.dup2(ends[1], 4)
+os.execvp(sys.argv[1], sys.argv[1:])
 """
 
 
@@ -58,10 +66,9 @@ class Browser:
             "--remote-debugging-pipe", f"--user-data-dir={folder}", "--hide-scrollbars",
             f"--window-size={size[0]},{size[1]}", *BLOCKED, "about:blank",
         )  # fmt: skip
-        # A Chromium hears its descriptor 3 and speaks on 4.
-        moved = f'exec "$0" "$@" 3<&{theirs_in} 4>&{theirs_out}'
+        moved = _MOVED.format(theirs_in, theirs_out)
         self._process = subprocess.Popen(
-            ["sh", "-c", moved, program, *options],
+            [sys.executable, "-SEc", moved, program, *options],
             pass_fds=(theirs_in, theirs_out), stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "LANG": "C"},
         )  # fmt: skip

@@ -55,6 +55,8 @@ def make_server(look: Callable[[], Scene], address: str, port: int) -> Any:
         from bokeh.application import Application
         from bokeh.application.handlers.function import FunctionHandler
         from bokeh.server.server import Server
+        from bokeh.settings import settings
+    settings.resources = "server"  # whatever the environment says: scripts come from here
     # Whoever comes and goes, and how long the loop was busy, is nothing to say.
     for name in ("bokeh", "tornado"):
         logging.getLogger(name).setLevel(logging.ERROR)

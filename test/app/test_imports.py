@@ -6,7 +6,9 @@ import sys
 import pytest
 from sweep_folders import write_sweep
 
-HEAVY = ("torch", "gpytorch", "matplotlib", "scipy", "dask", "distributed", "rclpy", "pandas", "bokeh")
+HEAVY = (
+    "torch", "gpytorch", "matplotlib", "scipy", "dask", "distributed", "rclpy", "pandas", "bokeh",
+)  # fmt: skip
 COMMAND = "from poam_ros.app.cli import main\ntry: main({!r})\nexcept SystemExit: pass"
 
 

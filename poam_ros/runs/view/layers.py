@@ -39,7 +39,7 @@ class Layer:
         key: its name in the page's data.
         title: for people, with the unit.
         values: [rows, columns]; NaN where there is none.
-        colours: as `#rrggbb`, of ``low`` to ``high``.
+        colours: as `#rrggbb`, of ``low`` to ``high``; of what is lower no picture is made.
         labels: of whole values from 0; empty where values are numbers.
     """
 
@@ -55,13 +55,12 @@ class Layer:
 def layers(chart: Chart) -> list[Layer]:
     """The pictures of a map that have any value, in the order in which they are offered."""
     relief = RELIEF[::-1] if chart.settings.depth else RELIEF
-    density = np.where(chart.density > 0, chart.density, np.nan)
     found = [
         _scaled("height", f"{chart.height_name.capitalize()} (m)", chart.height, relief),
         _scaled("uncertainty", "Uncertainty, 95 % (m)", chart.uncertainty, DOUBT, 0.0),
         _scaled("lengthscale", "Lengthscale (m)", chart.lengthscale, SCALE),
         Layer("tvu", "TVU within", chart.tvu, GRADES, -0.5, len(TVU_NAMES) - 0.5, TVU_NAMES),
-        _scaled("density", "Pings per cell", density, COUNT, 0.0),
+        _scaled("density", "Pings per cell", chart.density, COUNT, 0.5),
     ]
     return [layer for layer in found if np.isfinite(layer.values).any()]
 

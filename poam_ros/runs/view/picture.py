@@ -38,6 +38,8 @@ for (const key in images) {
     bars[key].visible = on
 }
 """
+#: Layers of whole numbers, where a value below the lowest colour is a word.
+COUNTS = {"tvu", "density"}
 KEYS = ("height", "uncertainty", "lengthscale", "tvu", "density")
 
 
@@ -89,9 +91,12 @@ class MapPicture:
 
     def show(self, scene: Scene) -> None:
         """Show a scene; what has not changed is not sent again."""
-        if scene.chart is not None and scene.chart is not self._chart:
-            self._show_map(scene.chart)
+        if scene.chart is not self._chart:
             self._chart = scene.chart
+            if scene.chart is None:
+                self._clear()
+            else:
+                self._show_map(scene.chart)
         found = {name: getattr(scene, name) for name in MARKS if name not in ("support", "vehicle")}
         if scene.chart is not None:
             found["support"] = scene.chart.support
@@ -101,6 +106,10 @@ class MapPicture:
             x, y, heading = scene.vehicle
             # The triangle points up where a heading of 0 points east.
             self._mark("vehicle", {"x": [x], "y": [y], "heading": [heading - np.pi / 2]})
+
+    def _clear(self) -> None:
+        self.cells.data = {name: [] for name in self.cells.data}
+        self._choose([], [])
 
     def _mark(self, name: str, data: dict[str, Any]) -> None:
         source = self.marks[name]
@@ -113,6 +122,8 @@ class MapPicture:
         low, (width, height) = thinned(chart.grid, step).borders, chart.cell
         values = {layer.key: layer.values for layer in found} | {"sigma": chart.deviation}
         nothing = [np.full((2, 2), np.nan, dtype=np.float32)]
+        for key in COUNTS & values.keys():
+            values[key] = np.nan_to_num(values[key], nan=-1.0)  # of NaN the browser says "NaN"
         columns: dict[str, Any] = dict.fromkeys(KEYS, nothing) | {
             key: [np.ascontiguousarray(thin(layer, step), dtype=np.float32)]
             for key, layer in values.items()
@@ -131,12 +142,14 @@ class MapPicture:
         keys, labels = [layer.key for layer in found], [layer.title for layer in found]
         axes = ("east (m)", "north (m)") if chart.place is not None else ("x (m)", "y (m)")
         self.figure.xaxis.axis_label, self.figure.yaxis.axis_label = axes
-        if (keys, labels) == (self.buttons.tags, self.buttons.labels):
-            return
+        if (keys, labels) != (self.buttons.tags, self.buttons.labels):
+            self._hover.tooltips = words.hover(keys, chart.height_name)
+            self._choose(keys, labels)
+
+    def _choose(self, keys: list[str], labels: list[str]) -> None:
         active = self.buttons.active
         before = self.buttons.tags[active] if active is not None else "height"
         chosen = before if before in keys else keys[0] if keys else None
-        self._hover.tooltips = words.hover(keys, chart.height_name)
         self.buttons.update(tags=keys, labels=labels)
         self.buttons.active = keys.index(chosen) if chosen else None
         for key in KEYS:
@@ -156,8 +169,9 @@ class MapPicture:
     def _image(self, key: str) -> Any:
         from bokeh.models import LinearColorMapper
 
-        mapper = LinearColorMapper(palette=["#ffffff", "#000000"], low=0, high=1,
-            nan_color="rgba(0, 0, 0, 0)")  # fmt: skip
+        clear = "rgba(0, 0, 0, 0)"
+        mapper = LinearColorMapper(palette=["#ffffff", "#000000"], low=0, high=1, nan_color=clear,
+            low_color=clear if key in COUNTS else None)  # fmt: skip
         return self.figure.image(
             key, "x", "y", "width", "height_m", source=self.cells, color_mapper=mapper,
             visible=False,

@@ -141,5 +141,5 @@ def hover(layers: Iterable[str], height: str) -> str:
 #: Values that are no numbers to people, as JavaScript of ``value``.
 SPELT = {
     "@tvu": f"return value >= 0 ? {list(TVU_NAMES)!r}[value] : 'dry'",
-    "@density": "return value > 0 ? String(value) : 'none: interpolated'",
+    "@density": "return value > 0 ? String(value) : value < 0 ? 'none' : 'none: interpolated'",
 }
