@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
+import re
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +32,17 @@ const deep = (root, css) => [...root.querySelectorAll(css),
     ...[...root.querySelectorAll('*')].filter(e => e.shadowRoot)
         .flatMap(e => deep(e.shadowRoot, css))];
 """
+#: Of the page of `poam view`, as expressions: whether it is there, pixels of a place in m, what is
+#: shown beside the pointer, and pixels of a button whose text begins so.
+READY = "window.Bokeh && Bokeh.documents.length && Bokeh.documents[0].is_idle"
+PIXEL = """(() => {{
+    const view = Bokeh.index.find_one(Bokeh.documents[0].get_model_by_name('map'))
+    const box = view.el.getBoundingClientRect()
+    return [box.left + view.frame.x_scale.compute({x}), box.top + view.frame.y_scale.compute({y})]
+}})()"""
+HOVERED = "deep(document, 'table.cell').map(e => e.innerText).join('|').replace(/\\s+/g, ' ')"
+CHOOSE = """(box => [box.left + box.width / 2, box.top + box.height / 2])(deep(document, '.bk-btn')
+    .find(e => e.innerText.startsWith('{}')).getBoundingClientRect())"""
 #: A Chromium hears its descriptor 3 and speaks on 4; either may be in the other's way at first.
 _MOVED = """
 import os, sys
@@ -41,6 +56,22 @@ def found_browser() -> str | None:
     """Where a Chromium is: POAM_BROWSER, or on the path."""
     named = os.environ.get("POAM_BROWSER")
     return named or next(filter(None, map(shutil.which, NAMES)), None)
+
+
+@contextlib.contextmanager
+def served(env: dict[str, str], *arguments: object) -> Iterator[str]:
+    """`poam view` in a process of its own; gives the page's address."""
+    command = [sys.executable, "-m", "poam_ros.app.cli", "view", *map(str, arguments)]
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+    try:
+        line = process.stdout.readline()
+        yield re.search(r"http://\S+", line).group()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0, "Ctrl-C is how it ends"
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
 
 
 class Browser:

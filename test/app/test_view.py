@@ -2,48 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-import signal
 import socket
-import subprocess
-import sys
 import urllib.request
 from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-from browser import Browser, found_browser
+from browser import CHOOSE, HOVERED, PIXEL, READY, Browser, found_browser, served
 from view_folders import GRID, drawn, write_run
 
 from poam_ros.app.cli import main
 from poam_ros.runs import folder as files
 
-READY = "window.Bokeh && Bokeh.documents.length && Bokeh.documents[0].is_idle"
-#: Pixels of a place of the map, and what is shown beside the pointer.
-PIXEL = """(() => {{
-    const view = Bokeh.index.find_one(Bokeh.documents[0].get_model_by_name('map'))
-    const box = view.el.getBoundingClientRect()
-    return [box.left + view.frame.x_scale.compute({x}), box.top + view.frame.y_scale.compute({y})]
-}})()"""
-HOVERED = "deep(document, 'table.cell').map(e => e.innerText).join('|').replace(/\\s+/g, ' ')"
 HEAD = "deep(document, '.head').map(e => e.innerText).join('|')"
-
-
-@contextlib.contextmanager
-def served(ros_env, *arguments):
-    """`poam view` in a process of its own; gives its address."""
-    command = [sys.executable, "-m", "poam_ros.app.cli", "view", *map(str, arguments)]
-    process = subprocess.Popen(command, env=ros_env, stdout=subprocess.PIPE, text=True)
-    try:
-        line = process.stdout.readline()
-        yield re.search(r"http://\S+", line).group()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0, "Ctrl-C is how it ends"
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
 
 
 @pytest.fixture
@@ -160,11 +132,7 @@ def test_the_page_to_mail_works_from_its_file_alone(browser, tmp_path):
     browser.until(READY, "the page comes up")
     assert f"{drawn().mean[3, 4]:.2f} ± 0.25 m" in hover(browser, 3, 4)
     # Another layer, without a server.
-    x, y = browser.evaluate(
-        "(r => [r.left + r.width / 2, r.top + r.height / 2])(deep(document, '.bk-btn')"
-        ".find(e => e.innerText.startsWith('TVU')).getBoundingClientRect())"
-    )
-    browser.press(x, y)
+    browser.press(*browser.evaluate(CHOOSE.format("TVU")))
     shown = "Bokeh.documents[0].get_model_by_name('map').renderers.filter(r => r.visible"
     browser.until(f"{shown} && r.glyph.image?.field == 'tvu').length == 1", "the other layer")
     assert {urlsplit(a).scheme for a in browser.asked} <= {"file", "data", "blob"}
