@@ -58,7 +58,7 @@ class GraphWatch:
         # Whether what they are made of has changed since they were made.
         self._chart_old = self._curves_old = False
         for kind, topic, hear, how in (
-            (PointCloud2, "map/points", self._on_map, qos.LATCHED),
+            (PointCloud2, "map/points", self._on_map, qos.KEPT),
             (MarkerArray, "map/inducing_points", self._on_support, qos.LATCHED),
             (UInt64, "map/samples", self._on_samples, qos.LATCHED),
             (Float64MultiArray, "map/report", self._on_report, qos.KEPT),

@@ -10,7 +10,7 @@ import numpy as np
 from ...planning.tvu import ORDERS, shares
 from ..exports.chart import Chart
 from .layers import TVU_NAMES, stride
-from .scene import Remark, Scene
+from .scene import BAD, GOOD, NOTE, Remark, Scene
 
 #: The page around everything. Fonts are the machine's own: nothing is fetched.
 FONT = "font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif"
@@ -93,12 +93,13 @@ def waiting(scene: Scene) -> str:
 
 
 def remarks(found: Iterable[Remark]) -> str:
-    """How it goes; empty where nothing is known."""
+    """How it goes, the worst first; empty where nothing is known."""
+    worst_first = sorted(found, key=lambda remark: (BAD, NOTE, GOOD).index(remark.mark))
     items = "".join(
         f'<li class="{remark.mark}">{escape(remark.text)}'
         + (f"<br><small>{escape(remark.todo)}</small>" if remark.todo else "")
         + "</li>"
-        for remark in found
+        for remark in worst_first
     )
     return f"<h2>How it goes</h2><ul>{items}</ul>" if items else ""
 
