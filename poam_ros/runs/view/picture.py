@@ -37,6 +37,10 @@ for (const key in images) {
     images[key].visible = on
     bars[key].visible = on
 }
+// A shade over anything but heights would be read as a value of it.
+const relief = buttons.tags[buttons.active] == "height"
+shading.disabled = !relief
+lit.visible = relief && shading.active.length > 0
 """
 #: Layers of whole numbers, where a value below the lowest colour is a word.
 COUNTS = {"tvu", "density"}
@@ -83,11 +87,12 @@ class MapPicture:
         self.marks["vehicle"].data["heading"] = []
         self._legend()
         self.buttons = RadioButtonGroup(labels=[], active=None, name="layers")
-        parts = {"images": self._images, "bars": self._bars, "buttons": self.buttons}
-        self.buttons.js_on_change("active", CustomJS(args=parts, code=_SELECT))
         self.shading = CheckboxGroup(labels=["hillshade"], active=[0], width=100, align="center")
-        toggle = CustomJS(args={"lit": lit}, code="lit.visible = this.active.length > 0")
-        self.shading.js_on_change("active", toggle)
+        parts = {"images": self._images, "bars": self._bars, "buttons": self.buttons,
+            "shading": self.shading, "lit": lit}  # fmt: skip
+        select = CustomJS(args=parts, code=_SELECT)
+        for chosen in (self.buttons, self.shading):
+            chosen.js_on_change("active", select)
         self._chart: Chart | None = None
 
     def show(self, scene: Scene) -> None:
