@@ -77,8 +77,7 @@ soak: setup
 	$(BIN)/python -m pytest -m soak -s $(SOAK_ARGS)
 
 screenshots: setup
-	$(BIN)/poam run --terrain jacksboro --method nngp --planner path-entropy \
-	  --max-samples 1500 --output runs/jacksboro
+	$(BIN)/poam run --terrain jacksboro --max-samples 1500 --output runs/jacksboro
 	$(BIN)/python test/screenshots.py runs/jacksboro docs --water-level 260
 
 lint: setup
