@@ -3,6 +3,7 @@
 # make benchmark  missions side by side, tables and figures; again: goes on where it was interrupted
 # make test    lint and the whole test suite
 # make soak    what takes long: 50,000 pings over topics, 100,000 odd events, nodes that are killed
+# make screenshots  the pictures of docs/view.md, by a Chromium that is installed
 # make build   colcon build into install/
 # make clean   what was built or installed here; runs/ stays
 #
@@ -36,15 +37,15 @@ STAMP := .venv/.setup-$(ROS)
 ifeq ($(ROS),system)
 VENV_FLAGS := --system-site-packages
 PINS :=
-EXTRAS := sim,benchmark,geotiff,bags,download,test,dev
+EXTRAS := sim,benchmark,geotiff,bags,download,view,test,dev
 else
 VENV_FLAGS :=
 PINS := -c constraints.txt
-EXTRAS := sim,benchmark,geotiff,bags,download,test,dev,ros
+EXTRAS := sim,benchmark,geotiff,bags,download,view,test,dev,ros
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sim benchmark test soak lint build clean
+.PHONY: help setup sim benchmark test soak screenshots lint build clean
 
 help:
 	@sed -n '/^$$/q;s/^# \{0,1\}//p' Makefile
@@ -74,6 +75,10 @@ test: lint
 
 soak: setup
 	$(BIN)/python -m pytest -m soak -s $(SOAK_ARGS)
+
+screenshots: setup
+	$(BIN)/poam run --terrain jacksboro --max-samples 1500 --output runs/jacksboro
+	$(BIN)/python test/screenshots.py runs/jacksboro docs --water-level 260
 
 lint: setup
 	$(BIN)/ruff check .

@@ -26,8 +26,10 @@ ROS = [
     "ros-std-msgs==5.3.*", "ros-std-srvs==5.3.*", "ros-visualization-msgs==5.3.*",
 ]  # fmt: skip
 BENCHMARK = ["distributed>=2023.1", *SIM]
-# rasterio writes GeoTIFF and BAG and projects, matplotlib draws the picture and the page.
+# rasterio writes GeoTIFF and BAG and projects, matplotlib draws the picture.
 GEO = ["rasterio>=1.3", "matplotlib>=3.7"]
+# `poam view`, and the page to mail.
+VIEW = ["bokeh>=3.4"]
 # Besides pytest, what reads exports back. plyfile 1.1.4 would bring NumPy 2 to a ROS of NumPy 1.
 TEST = [
     "hypothesis>=6.80", "pytest>=7.4", "h5py>=3.8", "netCDF4>=1.6", "plyfile>=1.0,<1.1.4",
@@ -86,6 +88,7 @@ setup(
         "geotiff": ["rasterio>=1.3"],
         "bags": ["rosbags>=0.10", "mcap>=1.1"],
         "download": ["pooch>=1.7"],
+        "view": VIEW,
         "ros": ROS,
         "test": TEST,
         "dev": DEV,

@@ -50,13 +50,14 @@ LAUNCH_TOOLS = {"launch", "launch_ros"}
 #: What an extra brings: loaded by the function that needs it, so that the rest runs without.
 EXTRAS = {
     "matplotlib", "PIL", "rich", "dask", "distributed", "rasterio", "pooch", "rosbags", "mcap",
+    "bokeh",
 }  # fmt: skip
 
 #: What runs where there is neither torch nor ROS 2 nor an extra.
 LIGHT = (
     *CONTRACTS, "planning", "world", "survey", "runs", "experiments.report", "app.cli", "app.sim",
     "app.run", "app.map", "app.benchmark", "app.report", "app.profile", "app.doctor", "app.export",
-    "app.graph", "ros.parameters", "ros.bag_settings", "ros.bag_files", "ros.bags",
+    "app.view", "app.graph", "ros.parameters", "ros.bag_settings", "ros.bag_files", "ros.bags",
     "ros.reading", "drivers.soundings",
     "experiments.description", *TABLES_WITHOUT_TORCH,
 )  # fmt: skip

@@ -16,7 +16,7 @@ import poam_ros
 
 ROOT = Path(__file__).parent.parent
 NODES = ("mapper", "planner", "simulator", "monitor", "drapes")
-EXTRAS = {"sim", "benchmark", "geo", "geotiff", "bags", "download", "ros", "test", "dev"}
+EXTRAS = {"sim", "benchmark", "geo", "geotiff", "bags", "download", "view", "ros", "test", "dev"}
 
 
 @pytest.fixture(scope="module")

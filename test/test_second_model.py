@@ -102,6 +102,7 @@ def test_a_mission_is_scored_written_and_drawn(toy, tmp_path):
 def test_its_cloud_and_pictures_are_written(mapper):
     pytest.importorskip("rclpy")
     clouds = pytest.importorskip("poam_ros.ros.clouds")
+    markers = pytest.importorskip("poam_ros.ros.markers")
     drawn = mapper.map(Grid.cells(WORKSPACE, 2.0))
     received = clouds.read_map_cloud(clouds.write_map_cloud(drawn, "map"))
     np.testing.assert_array_equal(received.mean, drawn.mean.astype(np.float32))
@@ -109,7 +110,7 @@ def test_its_cloud_and_pictures_are_written(mapper):
     picture, bounds = clouds.write_occupancy(drawn.grid, drawn.lengthscale, 1, "map")
     assert set(picture.data) == {-1} and bounds is None
     assert max(clouds.write_occupancy(drawn.grid, drawn.mean, 1, "map")[0].data) == 100
-    (marker,) = clouds.write_support(drawn.support, 0.0, 1.0, 1, "map").markers
+    (marker,) = markers.write_support(drawn.support, 0.0, 1.0, 1, "map").markers
     assert marker.action == marker.DELETE
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .findings import Finding, problem
+
+if TYPE_CHECKING:
+    from diagnostic_msgs.msg import DiagnosticArray
 
 OURS = ("mapper", "planner", "simulator", "monitor")
 OK, WARN, ERROR, STALE = range(4)  # levels of diagnostic_msgs/DiagnosticStatus
@@ -61,6 +64,19 @@ class Heard(NamedTuple):
     age_s: float | None
 
 
+def statuses(message: DiagnosticArray) -> dict[str, Heard]:
+    """What a message says of nodes of ours, by their names with namespace."""
+    stamp_s = message.header.stamp.sec + message.header.stamp.nanosec / 1e9
+    age_s = time.time() - stamp_s if stamp_s else None
+    found = {}
+    for status in message.status:
+        if status.name.rpartition("/")[2] in OURS:
+            values = {item.key: item.value for item in status.values}
+            level = status.level[0] if isinstance(status.level, bytes) else int(status.level)
+            found[status.name] = Heard(level, status.message, values, age_s)
+    return found
+
+
 def listen(seconds: float) -> dict[str, Heard]:
     """The newest status of each node of ours, by its name with namespace.
 
@@ -73,21 +89,14 @@ def listen(seconds: float) -> dict[str, Heard]:
 
     heard: dict[str, Heard] = {}
 
-    def keep(message: DiagnosticArray) -> None:
-        stamp_s = message.header.stamp.sec + message.header.stamp.nanosec / 1e9
-        age_s = time.time() - stamp_s if stamp_s else None
-        for status in message.status:
-            if status.name.rpartition("/")[2] in OURS:
-                values = {item.key: item.value for item in status.values}
-                level = status.level[0] if isinstance(status.level, bytes) else int(status.level)
-                heard[status.name] = Heard(level, status.message, values, age_s)
-
     context = rclpy.Context()
     rclpy.init(args=[], context=context)
     node = rclpy.create_node("poam_doctor", context=context)
     executor = SingleThreadedExecutor(context=context)
     try:
-        node.create_subscription(DiagnosticArray, "/diagnostics", keep, 100)
+        node.create_subscription(
+            DiagnosticArray, "/diagnostics", lambda message: heard.update(statuses(message)), 100
+        )
         executor.add_node(node)
         end = time.monotonic() + seconds
         while time.monotonic() < end:

@@ -1,5 +1,4 @@
-"""Grids as messages and back: organised clouds, pictures, support points, and where the vehicle may
-go. Pure functions."""
+"""Grids as messages and back: organised clouds, pictures. Pure functions."""
 
 from __future__ import annotations
 
@@ -7,21 +6,14 @@ import array
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from geometry_msgs.msg import Point
 from nav_msgs.msg import OccupancyGrid
 from sensor_msgs.msg import PointCloud2, PointField
-from visualization_msgs.msg import Marker, MarkerArray
 
 from ..errors import InputError, shown
 from ..geometry import Grid
 from ..maps import ElevationMap
-from ..planning.areas import Areas
 from .messages import header, stamp_to_ns
 
-#: Colours of the borders: of the rectangle, of a polygon in it, of what may not be entered.
-BORDERS = {
-    "workspace": (0.8, 0.8, 0.8), "polygon": (0.2, 0.8, 0.3), "keep_out": (0.95, 0.15, 0.1),
-}  # fmt: skip
 MAP_FIELDS = ("x", "y", "z", "variance", "lengthscale")
 
 
@@ -66,11 +58,39 @@ def write_points(points: np.ndarray, stamp_ns: int, frame_id: str) -> PointCloud
     return _cloud(values.reshape(1, -1, 3), ("x", "y", "z"), stamp_ns, frame_id)
 
 
+def read_points(message: PointCloud2) -> np.ndarray:
+    """Points [N, 3] in no order, N = 0 included.
+
+    Raises:
+        InputError: the points are not of FLOAT32 fields x, y, z.
+    """
+    if message.height * message.width == 0:
+        return np.empty((0, 3))
+    layers = _layers(message)
+    return np.column_stack([layers[name].ravel() for name in ("x", "y", "z")])
+
+
 def read_cloud(message: PointCloud2) -> tuple[Grid, dict[str, np.ndarray]]:
     """The grid and the layers (without x, y) of an organised cloud of FLOAT32, as float64.
 
     Raises:
         InputError: the cloud is empty, not a regular grid, or not of FLOAT32 fields x, y, z, ...
+    """
+    layers = _layers(message)
+    x, y = layers.pop("x"), layers.pop("y")
+    regular = (x == x[:1]).all() and (y == y[:, :1]).all()
+    if not (regular and np.isfinite(x).all() and np.isfinite(y).all()) or (
+        (np.diff(x[0]) <= 0).any() or (np.diff(y[:, 0]) <= 0).any()
+    ):
+        raise InputError("cloud: expected a regular grid, row-major from the lower left")
+    return Grid(x[0], y[:, 0]), layers
+
+
+def _layers(message: PointCloud2) -> dict[str, np.ndarray]:
+    """Every FLOAT32 field of a cloud with x, y and z, by name [rows, columns], as float64.
+
+    Raises:
+        InputError: the cloud is empty, lacks one of them, or has fewer bytes than it says.
     """
     wanted = [f for f in message.fields if f.datatype == PointField.FLOAT32]
     names = [f.name for f in wanted]
@@ -92,42 +112,12 @@ def read_cloud(message: PointCloud2) -> tuple[Grid, dict[str, np.ndarray]]:
     points = raw.reshape(rows, message.row_step)[:, : columns * message.point_step]
     points = points.reshape(rows, columns, message.point_step)
     kind = ">f4" if message.is_bigendian else "<f4"
-    layers = {
+    return {
         f.name: np.ascontiguousarray(points[..., f.offset : f.offset + 4])
         .view(kind)[..., 0]
         .astype(float)
         for f in wanted
     }
-    x, y = layers.pop("x"), layers.pop("y")
-    regular = (x == x[:1]).all() and (y == y[:, :1]).all()
-    if not (regular and np.isfinite(x).all() and np.isfinite(y).all()) or (
-        (np.diff(x[0]) <= 0).any() or (np.diff(y[:, 0]) <= 0).any()
-    ):
-        raise InputError("cloud: expected a regular grid, row-major from the lower left")
-    return Grid(x[0], y[:, 0]), layers
-
-
-def read_points(message: PointCloud2) -> np.ndarray:
-    """The points [N, 3] of a cloud in no order, as float64.
-
-    Raises:
-        InputError: it has no FLOAT32 x, y, z.
-    """
-    offsets = {f.name: f.offset for f in message.fields if f.datatype == PointField.FLOAT32}
-    count, step = message.height * message.width, message.point_step
-    here = {"x", "y", "z"} <= set(offsets) and max(offsets[name] for name in "xyz") + 4 <= step
-    if not here or len(message.data) < count * step:
-        raise InputError(f"cloud: expected {count} points with FLOAT32 x, y, z")
-    kind = np.dtype(
-        {
-            "names": ["x", "y", "z"],
-            "formats": [">f4" if message.is_bigendian else "<f4"] * 3,
-            "offsets": [offsets[name] for name in "xyz"],
-            "itemsize": step,
-        }
-    )
-    points = np.frombuffer(message.data, dtype=kind, count=count)
-    return np.column_stack([points[name].astype(float) for name in "xyz"])
 
 
 def write_map_cloud(drawn: ElevationMap, frame_id: str) -> PointCloud2:
@@ -205,40 +195,3 @@ def _picture(grid: Grid, shown: np.ndarray, stamp_ns: int, frame_id: str) -> Occ
     message.info.origin.orientation.w = 1.0
     message.data = array.array("b", shown.tobytes())
     return message
-
-
-def write_support(
-    points: np.ndarray, z: float, size: float, stamp_ns: int, frame_id: str
-) -> MarkerArray:
-    """The support points [M, 2] as one marker at height z, each a sphere of this size [m]."""
-    marker = Marker(header=header(stamp_ns, frame_id), ns="inducing_points", id=0)
-    marker.type, marker.action = Marker.SPHERE_LIST, Marker.ADD
-    marker.pose.orientation.w = 1.0
-    marker.scale.x = marker.scale.y = marker.scale.z = float(size)
-    marker.color.r, marker.color.g, marker.color.b, marker.color.a = 1.0, 0.55, 0.0, 1.0
-    marker.points = [Point(x=float(x), y=float(y), z=float(z)) for x, y in points]
-    if not marker.points:  # viewers complain of an empty list
-        marker.action = Marker.DELETE
-    return MarkerArray(markers=[marker])
-
-
-def write_areas(areas: Areas, stamp_ns: int, frame_id: str) -> MarkerArray:
-    """Where the vehicle may go, as closed lines at height 0: ``workspace``, ``polygon``, and each
-    ``keep_out``."""
-    left, right, lower, upper = areas.workspace.bounds
-    rings = [
-        ("workspace", np.array([(left, lower), (right, lower), (right, upper), (left, upper)]))
-    ]
-    rings += [] if areas.polygon is None else [("polygon", areas.polygon)]
-    rings += [("keep_out", corners) for corners in areas.keep_outs]
-    markers = [Marker(action=Marker.DELETEALL)]  # those of an earlier mission
-    for number, (name, corners) in enumerate(rings):
-        marker = Marker(header=header(stamp_ns, frame_id), ns=name, id=number)
-        marker.type, marker.action = Marker.LINE_STRIP, Marker.ADD
-        marker.pose.orientation.w, marker.scale.x = 1.0, 0.2
-        marker.color.r, marker.color.g, marker.color.b = BORDERS[name]
-        marker.color.a = 1.0
-        closed = [*corners.tolist(), corners[0].tolist()]
-        marker.points = [Point(x=float(x), y=float(y), z=0.0) for x, y in closed]
-        markers.append(marker)
-    return MarkerArray(markers=markers)

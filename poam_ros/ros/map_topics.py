@@ -13,7 +13,8 @@ from ..geometry import Grid
 from ..maps import ElevationMap
 from ..planning.tvu import used
 from ..samples import Samples
-from .clouds import write_map_cloud, write_occupancy, write_points, write_support, write_tvu
+from .clouds import write_map_cloud, write_occupancy, write_points, write_tvu
+from .markers import write_support
 from .qos import LATCHED
 
 LAYERS = ("mean", "variance", "lengthscale")

@@ -15,8 +15,8 @@ from visualization_msgs.msg import MarkerArray
 from ..survey.mission import Mission
 from ..survey.states import DONE, OPERATOR, PAUSED, PILOT
 from . import messages, qos
-from .clouds import write_areas
 from .goals import Goals
+from .markers import write_areas
 from .shell import NodeShell
 
 

@@ -43,8 +43,9 @@ def test_examples_of_the_page_run(line, run, tmp_path, capsys):
     target = Path(words[4])
     if "--origin" in words or target.suffix in (".tif", ".bag"):
         pytest.importorskip("rasterio")
-    if target.suffix in (".png", ".html"):
-        pytest.importorskip("matplotlib")
+    needed = {".png": "matplotlib", ".html": "bokeh"}
+    if target.suffix in needed:
+        pytest.importorskip(needed[target.suffix])
     assert main(words[1:]) == 0
     said = capsys.readouterr().out.split()
     assert said[-1] == str(target) and all((tmp_path / name).stat().st_size for name in said)

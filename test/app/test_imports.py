@@ -6,7 +6,9 @@ import sys
 import pytest
 from sweep_folders import write_sweep
 
-HEAVY = ("torch", "gpytorch", "matplotlib", "scipy", "dask", "distributed", "rclpy", "pandas")
+HEAVY = (
+    "torch", "gpytorch", "matplotlib", "scipy", "dask", "distributed", "rclpy", "pandas", "bokeh",
+)  # fmt: skip
 COMMAND = "from poam_ros.app.cli import main\ntry: main({!r})\nexcept SystemExit: pass"
 
 
@@ -23,7 +25,7 @@ def heavy(program: str, env: dict[str, str]) -> set[str]:
 @pytest.mark.parametrize(
     "arguments",
     [[], ["--version"], ["--help"], ["report", "--help"], ["profile", "--help"], ["run", "--help"],
-     ["benchmark", "--help"], ["sim", "--help"], ["run", "--method", "magic"]],
+     ["benchmark", "--help"], ["sim", "--help"], ["view", "--help"], ["run", "--method", "magic"]],
     ids=" ".join,
 )  # fmt: skip
 def test_help_and_refusals_load_nothing_heavy(arguments, ros_env):

@@ -25,7 +25,7 @@ from poam_ros.planning.tvu import shares
 from poam_ros.runs.folder import read_map, read_table
 from poam_ros.survey.mission import Mission
 from poam_ros.survey.target_settings import TargetSettings
-from poam_ros.world.simulation import SonarSettings
+from poam_ros.world.sonar import SonarSettings
 from poam_ros.world.terrain import load_terrain
 
 WORKSPACE = Extent(-20, 20, -15, 15)

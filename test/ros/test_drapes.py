@@ -17,7 +17,7 @@ from poam_ros.errors import InputError
 from poam_ros.geometry import Extent, Grid
 from poam_ros.maps import ElevationMap
 from poam_ros.planning.areas import Areas
-from poam_ros.ros import clouds, colours
+from poam_ros.ros import clouds, colours, markers
 from poam_ros.ros.drape_settings import DrapeSettings
 from poam_ros.ros.drapes import Ground, thinned
 from poam_ros.ros.nodes.drapes import DrapesNode
@@ -118,10 +118,10 @@ def test_large_maps_are_thinned_and_small_ones_left():
 def test_keep_outs_lie_on_the_ground():
     keep_out = np.array([(0.0, 0.0), (6.0, 0.0), (6.0, 4.0)])
     areas = Areas(Extent(-10, 10, -6, 6), None, (keep_out,), 0.5)
-    markers = clouds.write_areas(areas, 1, "map").markers
-    assert [m.ns for m in markers[1:]] == ["workspace", "keep_out"]
-    assert markers[2].points[0] == markers[2].points[-1] and markers[2].color.r > 0.9
-    drawn = ground(exaggeration=2.0).lines(markers[1:]).markers
+    borders = markers.write_areas(areas, 1, "map").markers
+    assert [m.ns for m in borders[1:]] == ["workspace", "keep_out"]
+    assert borders[2].points[0] == borders[2].points[-1] and borders[2].color.r > 0.9
+    drawn = ground(exaggeration=2.0).lines(borders[1:]).markers
     assert drawn[0].action == Marker.DELETEALL
     line = np.array([(p.x, p.y, p.z) for p in drawn[2].points])
     assert len(line) > 15  # of 17 m
@@ -165,11 +165,11 @@ def test_the_node_drapes_what_it_hears(heard, eventually):
 
     drawn = bottom()
     areas = Areas(Extent(-10, 10, -6, 6), None, (), 0.5)
-    support = clouds.write_support(PLACES, 99.0, 1.0, 7, "map")
+    support = markers.write_support(PLACES, 99.0, 1.0, 7, "map")
     say(MarkerArray, "map/inducing_points", support)
     held = np.array([(0.0, 0.0, -5.0), (1.0, 1.0, np.inf)])
     say(PointCloud2, "pings/held", clouds.write_points(held, 7, "map"))
-    say(MarkerArray, "mission/areas", clouds.write_areas(areas, 7, "map"))
+    say(MarkerArray, "mission/areas", markers.write_areas(areas, 7, "map"))
     say(PointCloud2, "map/points", clouds.write_map_cloud(drawn, "map"))
     say(PointCloud2, "terrain", clouds.write_cloud(drawn.grid, {"z": drawn.mean}, 7, "map"))
 
@@ -221,9 +221,9 @@ def test_the_node_survives_odd_messages(heard, eventually):
     eventually(lambda: node.refusals.counts["unreadable"] >= 2, 60.0)
     flat = bottom()
     flat.mean[:], flat.variance[:] = np.inf, -1.0
-    far = clouds.write_support(np.array([(nan, 0.0), (1e300, -1e300)]), 0.0, 1.0, 0, "map")
-    border = clouds.write_areas(Areas(Extent(-1e9, 1e9, -1e9, 1e9)), 0, "map")
-    broken = clouds.write_areas(Areas(Extent(-1, 1, -1, 1)), 0, "map")
+    far = markers.write_support(np.array([(nan, 0.0), (1e300, -1e300)]), 0.0, 1.0, 0, "map")
+    border = markers.write_areas(Areas(Extent(-1e9, 1e9, -1e9, 1e9)), 0, "map")
+    broken = markers.write_areas(Areas(Extent(-1, 1, -1, 1)), 0, "map")
     broken.markers[1].points[0].x = nan
     sent = (
         ("map/inducing_points", MarkerArray, far), ("mission/areas", MarkerArray, border),

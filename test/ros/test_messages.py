@@ -14,6 +14,7 @@ from poam_ros.geometry import Extent, Grid
 pytest.importorskip("rclpy")
 messages = pytest.importorskip("poam_ros.ros.messages")
 clouds = pytest.importorskip("poam_ros.ros.clouds")
+markers = pytest.importorskip("poam_ros.ros.markers")
 
 from heard import status_values  # noqa: E402
 from nav_msgs.msg import OccupancyGrid  # noqa: E402
@@ -146,12 +147,12 @@ def test_occupancy_before_a_map_and_of_a_flat_one(snapshot):
 
 
 def test_support_points(snapshot):
-    (marker,) = clouds.write_support(snapshot.support, 5.0, 0.5, STAMP, "map").markers
+    (marker,) = markers.write_support(snapshot.support, 5.0, 0.5, STAMP, "map").markers
     assert len(marker.points) == 7
     assert marker.points[2].x == snapshot.support[2, 0]
     assert marker.points[2].z == 5.0
     assert marker.pose.orientation.w == 1.0
-    (empty,) = clouds.write_support(np.empty((0, 2)), 0, 1, STAMP, "map").markers
+    (empty,) = markers.write_support(np.empty((0, 2)), 0, 1, STAMP, "map").markers
     assert empty.action == empty.DELETE
 
 
@@ -221,7 +222,7 @@ def test_a_map_without_lengthscale_or_support(snapshot):
     np.testing.assert_array_equal(received.mean, snapshot.mean.astype(np.float32))
     picture, bounds = clouds.write_occupancy(plain.grid, plain.lengthscale, STAMP, "map")
     assert set(picture.data) == {-1} and bounds is None
-    (marker,) = clouds.write_support(plain.support, 0, 1, STAMP, "map").markers
+    (marker,) = markers.write_support(plain.support, 0, 1, STAMP, "map").markers
     assert marker.action == marker.DELETE and not marker.points
 
 

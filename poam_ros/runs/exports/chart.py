@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -81,6 +81,8 @@ class Chart:
         settings: how it is handed on.
         datum: of the elevations or depths, if it was said.
         provenance: in words, by name.
+        lengthscale: [rows, columns], in m; NaN where the model has none.
+        support: places that the model leans on [M, 2], as the grid.
     """
 
     grid: Grid
@@ -91,6 +93,8 @@ class Chart:
     settings: ExportSettings
     datum: VerticalDatum | None
     provenance: Mapping[str, str]
+    lengthscale: np.ndarray
+    support: np.ndarray
 
     @property
     def place(self) -> Place | None:
@@ -157,20 +161,26 @@ def read_chart(folder: Path, settings: ExportSettings) -> Chart:
             f"depths under EPSG:{code} ({datum.name}); expected --water-level 0, or EPSG:5831"
         )
     place = settings.place
-    grid, mean, deviation = _north_up(drawn, place)
-    track = track if place is None else place.outwards(track)
+    own = (drawn.mean, np.sqrt(drawn.variance), drawn.lengthscale)
+    grid, (mean, deviation, lengthscale) = _north_up(drawn.grid, own, place)
+    support = drawn.support
+    if place is not None:
+        track, support = place.outwards(track), place.outwards(support)
     density = np.where(np.isfinite(mean), grid.counted(track), np.nan)
     words = _provenance(folder, drawn, len(track), settings, datum)
-    return Chart(grid, mean, deviation, density, track, settings, datum, words)
+    return Chart(
+        grid, mean, deviation, density, track, settings, datum, words, lengthscale, support
+    )
 
 
-def _north_up(drawn: ElevationMap, place: Place | None) -> tuple[Grid, np.ndarray, np.ndarray]:
-    """Grid, mean and deviation; cells of the same size, and interpolated, if the map is turned."""
-    mean, deviation = drawn.mean, np.sqrt(drawn.variance)
+def _north_up(
+    own_grid: Grid, values: Sequence[np.ndarray], place: Place | None
+) -> tuple[Grid, Sequence[np.ndarray]]:
+    """Grid and values; cells of the same size, and interpolated, if the map is turned."""
     if place is None or place.as_it_is:
-        return drawn.grid, mean, deviation
-    borders = drawn.grid.borders
-    size = float(min(np.diff(drawn.grid.x[:2])[0], np.diff(drawn.grid.y[:2])[0]))
+        return own_grid, values
+    borders = own_grid.borders
+    size = float(min(np.diff(own_grid.x[:2])[0], np.diff(own_grid.y[:2])[0]))
     xs = np.linspace(borders.xmin, borders.xmax, 101)
     ys = np.linspace(borders.ymin, borders.ymax, 101)
     sides = [np.column_stack((xs, np.full(101, y))) for y in (borders.ymin, borders.ymax)]
@@ -178,15 +188,15 @@ def _north_up(drawn: ElevationMap, place: Place | None) -> tuple[Grid, np.ndarra
     outline = place.outwards(np.concatenate(sides))
     (west, south), (east, north) = outline.min(0), outline.max(0)
     grid = Grid.cells(Extent(west, east, south, north), size)
-    layers = [np.full(grid.shape, np.nan) for _ in range(2)]
+    layers = [np.full(grid.shape, np.nan) for _ in values]
     for begin in range(0, grid.shape[0], _ROWS):
         part = Grid(grid.x, grid.y[begin : begin + _ROWS])
         own = place.inwards(part.points)
         inside = borders.contains(own, slack=1e-6 * size)
-        for layer, values in zip(layers, (mean, deviation), strict=True):
-            found = np.where(inside, drawn.grid.interpolate(values, own), np.nan)
+        for layer, known in zip(layers, values, strict=True):
+            found = np.where(inside, own_grid.interpolate(known, own), np.nan)
             layer[begin : begin + _ROWS] = found.reshape(part.shape)
-    return grid, layers[0], layers[1]
+    return grid, layers
 
 
 def _provenance(

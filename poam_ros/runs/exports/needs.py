@@ -9,14 +9,15 @@ from ...errors import InputError
 
 
 @contextmanager
-def needing(what: str, package: str) -> Iterator[None]:
+def needing(what: str, package: str, extra: str = "geo") -> Iterator[None]:
     """Import something optional within; an ``InputError`` says what it takes.
 
     Args:
         what: what needs it, as the user asked for it.
         package: what is missing if the import fails.
+        extra: of this package, which brings it.
     """
     try:
         yield
     except ImportError:
-        raise InputError(f"{what} needs {package} (pip install 'poam_ros[geo]')") from None
+        raise InputError(f"{what} needs {package} (pip install 'poam_ros[{extra}]')") from None

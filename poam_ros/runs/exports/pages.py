@@ -1,25 +1,18 @@
-"""For people: a picture, and one page with it and the numbers that is complete in its file."""
+"""For people: a picture, and a page to look into that is complete in its file."""
 
 from __future__ import annotations
 
-import base64
 import io
-from html import escape
 from typing import Any
 
 import numpy as np
 
-from ...planning.tvu import LEVELS, ORDERS, shares
+from ...planning.tvu import LEVELS
 from ..figures import blank_figure
+from ..view.page import standalone
+from ..view.scene import scene_of
 from .chart import Chart
 from .needs import needing
-
-_STYLE = (
-    "body{font-family:sans-serif;margin:2em auto;max-width:70em;padding:0 1em;color:#222}"
-    "img{width:100%}table{border-collapse:collapse;margin:1em 0}"
-    "td,th{border-bottom:1px solid #ccc;padding:.3em .8em;text-align:left;vertical-align:top;"
-    "overflow-wrap:anywhere}"
-)
 
 
 def picture(chart: Chart, name: str) -> dict[str, bytes]:
@@ -54,38 +47,7 @@ def picture(chart: Chart, name: str) -> dict[str, bytes]:
 
 
 def page(chart: Chart, name: str) -> dict[str, bytes]:
-    """An HTML file with the picture and the numbers in it: nothing is fetched, nothing runs."""
-    (png,) = picture(chart, name).values()
-    source = f"data:image/png;base64,{base64.b64encode(png).decode()}"
-    title = escape(chart.provenance["title"])
-    parts = [
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>',
-        f"<style>{_STYLE}</style></head><body>\n<h1>{title}</h1>",
-        f'<img alt="map, uncertainty, pings, TVU" src="{source}">',
-        "<h2>Numbers</h2>", _rows(numbers(chart)),
-        "<h2>How it was made</h2>", _rows(dict(chart.provenance)), "</body></html>\n",
-    ]  # fmt: skip
-    return {name: "\n".join(parts).encode()}
-
-
-def numbers(chart: Chart) -> dict[str, str]:
-    """What a map comes to, in words, by name."""
-    known = np.isfinite(chart.elevation)
-    height, half = chart.height[known], chart.uncertainty[known]
-    rows, columns = chart.grid.shape
-    observed = float((chart.density[known] > 0).mean())
-    found = {
-        "cells": f"{columns} x {rows}, {chart.cell[0]:g} x {chart.cell[1]:g} m",
-        chart.height_name: f"{height.min():.2f} to {height.max():.2f} m",
-        "uncertainty (95 %)": f"median {np.median(half):.2f} m, largest {half.max():.2f} m",
-        "cells with a ping": f"{observed:.1%}; the others are interpolated",
-    }
-    for order, share in shares(chart.depth, chart.deviation, list(ORDERS)).items():
-        if np.isfinite(share):
-            found[f"TVU within {order}"] = f"{share:.1%} of the cells under water"
-    return found
-
-
-def _rows(words: dict[str, str]) -> str:
-    cells = (f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in words.items())
-    return f"<table>{''.join(cells)}</table>"
+    """An HTML file to look into: layers, values under the pointer, numbers; nothing is fetched."""
+    with needing(name, "bokeh", "view"):
+        import bokeh  # noqa: F401
+    return {name: standalone(scene_of(chart)).encode()}

@@ -1,0 +1,107 @@
+"""What a run's or a mission's folder has to show, complete or still being written."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from ...errors import InputError
+from ..exports.chart import ExportSettings, read_chart
+from ..figures import CURVES
+from ..folder import read_table
+from .scene import BAD, Curves, Remark, Scene, scene_of
+
+#: What is looked at, and looked at anew where it has changed.
+FILES = ("map.npz", "samples.csv", "epochs.csv", "config.yaml", "pings.sqlite")
+#: Wall times among the columns of an epochs.csv.
+SECONDS = {"update_s": "update", "predict_s": "prediction"}
+Versions = tuple[tuple[int, int, int] | None, ...]
+
+
+class FolderView:
+    """A folder that is looked at again and again.
+
+    Args:
+        folder: of a run or mission.
+        settings: how its map is shown.
+
+    Raises:
+        InputError: there is no such folder.
+    """
+
+    def __init__(self, folder: Path, settings: ExportSettings) -> None:
+        if not folder.is_dir():
+            raise InputError(f"RUN: expected the folder of a run or mission, got {folder}")
+        self._folder, self._settings = folder, settings
+        self._versions: Versions = ()
+        self._scene = Scene("")
+
+    def scene(self) -> Scene:
+        """What is there now; the same object as before while the files are the same."""
+        versions = tuple(_version(self._folder / name) for name in FILES)
+        if versions != self._versions:
+            self._versions, before = versions, self._scene
+            self._scene = self._look(before)
+        return self._scene
+
+    def _look(self, before: Scene) -> Scene:
+        folder = self._folder
+        curves = _curves(folder / "epochs.csv")
+        if not (folder / "map.npz").exists():
+            return self._without_map(curves)
+        try:
+            chart = read_chart(folder, self._settings)
+        except InputError as error:
+            # Something is wrong, or being replaced: what there was is still there to be seen.
+            remark = Remark(str(error), "the page looks again when the file changes", BAD)
+            return replace(before, title=self._title, waiting=str(error), remarks=(remark,))
+        words = {k: v for k, v in chart.provenance.items() if k not in ("title", "export_time")}
+        return replace(scene_of(chart, curves), chart=replace(chart, provenance=words))
+
+    def _without_map(self, curves: Curves) -> Scene:
+        pings, said = _pings(self._folder), f"there is no map.npz in {self._folder} yet"
+        if len(pings):
+            said += f"; {len(pings)} pings so far"
+        return Scene(self._title, waiting=f"waiting for the first map: {said}", samples=len(pings),
+            pings=pings, track=pings, curves=curves)  # fmt: skip
+
+    @property
+    def _title(self) -> str:
+        return f"Bathymetry of {self._folder.resolve().name}"
+
+
+def _version(path: Path) -> tuple[int, int, int] | None:
+    """Something that changes when a file is written; None where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ino, status.st_size
+
+
+def _pings(folder: Path) -> np.ndarray:
+    """Places of the pings of a folder without a map [N, 2]: of samples.csv, or a mission's log."""
+    with suppress(InputError):
+        found = read_table(folder / "samples.csv", ("x", "y"))
+        return np.column_stack((found["x"], found["y"]))
+    with suppress(sqlite3.Error):
+        uri = f"{(folder / 'pings.sqlite').resolve().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True)) as log:
+            rows = log.execute("SELECT x, y FROM pings ORDER BY number").fetchall()
+            return np.array(rows, dtype=float).reshape(-1, 2)
+    return np.empty((0, 2))
+
+
+def _curves(path: Path) -> Curves:
+    """Of an epochs.csv; none where there is none, or none that can be read."""
+    try:
+        rows = read_table(path, ("samples",))
+    except InputError:
+        return Curves()
+    seconds = {title: rows[name] for name, title in SECONDS.items() if name in rows}
+    titles = {k: title for k, title in CURVES.items() if k in rows and k not in SECONDS}
+    return Curves(rows["samples"], {title: rows[k] for k, title in titles.items()}, seconds)

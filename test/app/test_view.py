@@ -1,0 +1,139 @@
+"""`poam view`: refusals, the server over HTTP, and a real browser that reaches nothing else."""
+
+from __future__ import annotations
+
+import re
+import socket
+import urllib.request
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+from browser import CHOOSE, HOVERED, PIXEL, READY, Browser, found_browser, served
+from view_folders import GRID, drawn, write_run
+
+from poam_ros.app.cli import main
+from poam_ros.runs import folder as files
+
+HEAD = "deep(document, '.head').map(e => e.innerText).join('|')"
+
+
+@pytest.fixture
+def browser(tmp_path):
+    program = found_browser()
+    if program is None:
+        pytest.skip("no Chromium is on the path (POAM_BROWSER names another)")
+    with Browser(program, tmp_path / "profile") as started:
+        yield started
+
+
+def ours(address):
+    """Whether a request goes to this machine, or nowhere at all."""
+    parts = urlsplit(address)
+    return parts.scheme in ("data", "blob", "about", "file") or parts.hostname == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere"], "RUN: expected the folder of a run or mission, got nowhere"),
+        ([".", "--port", "70000"], "--port: expected a number from 0 to 65535"),
+        ([".", "--port", "{taken}"], "cannot serve at 127.0.0.1"),
+        ([".", "--address", "::1"], "--address: expected an IPv4 address"),
+        ([".", "--namespace", "auv"], "--namespace: expected no RUN"),
+        (["--namespace", "a b"], "--namespace: expected names"),
+    ],
+)
+def test_wrong_input_is_one_line_and_status_2(arguments, words, tmp_path, capsys, monkeypatch):
+    pytest.importorskip("bokeh")
+    if arguments[0].startswith("--"):
+        pytest.importorskip("rclpy")
+    monkeypatch.chdir(tmp_path)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert main(["view", *(text.format(taken=port) for text in arguments)]) == 2
+    error = capsys.readouterr().err
+    assert words in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("missing", ["bokeh", "rclpy"])
+def test_what_is_not_installed_is_named(missing, tmp_path, capsys, monkeypatch):
+    if missing == "rclpy":
+        pytest.importorskip("bokeh")
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name: None if name == missing else object()
+    )
+    assert main(["view", *([str(tmp_path)] if missing == "bokeh" else [])]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert f"pip install 'poam_ros[{'view' if missing == 'bokeh' else 'ros'}]'" in error
+
+
+def test_the_page_is_served_and_names_no_other_host(tmp_path, ros_env):
+    pytest.importorskip("bokeh")
+    with served(ros_env, write_run(tmp_path / "lake"), "--port", "0") as address:
+        assert address.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(address, timeout=60) as answer:
+            page = answer.read().decode()
+        links = re.findall(r'(?:src|href)="([^"]*)"', page)
+        assert links and all(link.startswith("/static/") for link in links)
+        assert "<title>Bathymetry of lake</title>" in page and "http" not in page
+        with urllib.request.urlopen(address.rstrip("/") + links[0], timeout=60) as answer:
+            assert answer.status == 200 and len(answer.read()) > 10_000
+
+
+def test_other_pages_of_the_browser_are_not_let_in():
+    from poam_ros.app.view_server import is_loopback, origins, url
+
+    assert origins("127.0.0.1", 5006) == ["127.0.0.1:5006", "localhost:5006"]
+    assert "10.0.0.7:80" in origins("10.0.0.7", 80) and origins("0.0.0.0", 80) == ["*"]
+    assert url("127.0.0.1", 5006) == "http://127.0.0.1:5006/"
+    assert [is_loopback(a) for a in ("127.0.0.1", "localhost", "0.0.0.0")] == [True, True, False]
+
+
+def hover(browser, row, column):
+    """What is shown of a cell when the pointer is on it."""
+    x, y = browser.evaluate(PIXEL.format(x=GRID.x[column], y=GRID.y[row]))
+    browser.point(x, y)
+    place = f"{GRID.x[column]:.1f}, {GRID.y[row]:.1f} m"
+    return browser.until(f"{HOVERED}.includes('{place}') && {HOVERED}", f"hover at {place}")
+
+
+@pytest.mark.slow
+def test_a_browser_shows_the_cell_under_the_pointer_and_then_a_new_map(browser, tmp_path, ros_env):
+    pytest.importorskip("bokeh")
+    folder, before = write_run(tmp_path / "lake"), drawn()
+    with served(ros_env, folder, "--port", "0") as address:
+        browser.open(address)
+        browser.until(READY, "the page comes up")
+        text = hover(browser, 7, 11)
+        assert f"{before.mean[7, 11]:.2f} ± 0.25 m" in text and "lengthscale 3.50 m" in text
+        assert "TVU within 1a, 1b" in text and "pings 2" in text
+        # The mark would be gone after a reload.
+        browser.evaluate("(window.unchanged = true)")
+        files.write_samples(folder / "samples.csv", np.ones((70, 2)), np.ones(70))
+        files.write_map(folder / "map.npz", drawn(offset=-7.0, samples=70))
+        browser.until(f"{HEAD}.includes('map of 70 pings')", "the new map arrives")
+        text = hover(browser, 8, 20)
+        assert f"{before.mean[8, 20] - 7.0:.2f} ± 0.25 m" in text and "interpolated" in text
+        assert browser.evaluate("window.unchanged") is True
+    assert len(browser.asked) > 3 and all(map(ours, browser.asked)), browser.asked
+    assert not browser.failed
+
+
+@pytest.mark.slow
+def test_the_page_to_mail_works_from_its_file_alone(browser, tmp_path):
+    pytest.importorskip("bokeh")
+    page = tmp_path / "lake.html"
+    assert main(["export", str(write_run(tmp_path / "lake")), "--to", str(page)]) == 0
+    browser.open(page.as_uri())
+    browser.until(READY, "the page comes up")
+    assert f"{drawn().mean[3, 4]:.2f} ± 0.25 m" in hover(browser, 3, 4)
+    # Another layer, without a server.
+    browser.press(*browser.evaluate(CHOOSE.format("TVU")))
+    shown = "Bokeh.documents[0].get_model_by_name('map').renderers.filter(r => r.visible"
+    browser.until(f"{shown} && r.glyph.image?.field == 'tvu').length == 1", "the other layer")
+    assert {urlsplit(a).scheme for a in browser.asked} <= {"file", "data", "blob"}
+    assert not browser.failed

@@ -1,0 +1,161 @@
+"""The live graph behind a page: real messages of a real node change the document's data."""
+
+import numpy as np
+import pytest
+from view_folders import drawn
+
+pytest.importorskip("rclpy")
+pytest.importorskip("bokeh")
+
+from poam_ros.app.view_graph import LiveGraph
+from poam_ros.errors import PoamError
+from poam_ros.runs.exports.chart import ExportSettings
+from poam_ros.runs.scoring import MapReport
+from poam_ros.runs.view.page import Page
+
+pytestmark = pytest.mark.ros
+
+PATIENCE = 60.0
+
+
+@pytest.fixture
+def sender(ros):
+    """A node that says what a survey's nodes say, in the namespace of a vehicle."""
+    import rclpy
+
+    return ros(lambda: rclpy.create_node("sender", namespace="auv"))
+
+
+@pytest.fixture
+def followed(eventually):
+    """`followed(condition)`: a page that follows the graph, once the condition of it is true."""
+    page = Page()
+    with LiveGraph("auv", ExportSettings()) as graph:
+
+        def wait(condition, what=""):
+            def look():
+                page.show(graph.scene())
+                return condition(page)
+
+            return eventually(look, PATIENCE, what)
+
+        wait.graph = graph
+        yield wait
+
+
+def text(page, name):
+    part = page.root.select_one({"name": name})
+    return part.text if part.visible else ""
+
+
+def test_maps_of_a_live_graph_arrive_in_the_page(sender, followed):
+    from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+    from geometry_msgs.msg import PoseStamped
+    from nav_msgs.msg import Odometry, Path
+    from sensor_msgs.msg import PointCloud2
+    from std_msgs.msg import Float64, Float64MultiArray, String, UInt64
+    from visualization_msgs.msg import MarkerArray
+
+    from poam_ros.ros import clouds, markers, messages, qos
+    from poam_ros.survey.odometry import VehicleState
+
+    def send(kind, topic, message, how=qos.LATCHED):
+        if topic not in sent:
+            sent[topic] = sender.create_publisher(kind, topic, how)
+        sent[topic].publish(message)
+
+    sent: dict = {}
+    followed(lambda page: "no node of ours is heard" in text(page, "waiting"))
+    send(String, "mission/state", String(data="pilot"))
+    send(String, "mission/reason", String(data="started by <operator>"))
+    send(UInt64, "map/samples", UInt64(data=12))
+    status = DiagnosticStatus(level=DiagnosticStatus.OK, name="auv/mapper", message="mapping")
+    other = DiagnosticStatus(level=DiagnosticStatus.ERROR, name="mapper", message="of others")
+    told = DiagnosticArray(status=[status, other])
+    followed(
+        lambda page: (
+            send(DiagnosticArray, "/diagnostics", told, 10)
+            or ("auv/mapper: mapping" in text(page, "remarks"))
+        )
+    )
+    followed(lambda page: "12 pings so far" in text(page, "waiting"))
+    page = followed(lambda page: ">pilot<" in text(page, "head") and page)
+    assert "&lt;operator&gt;" in text(page, "head") and "of others" not in text(page, "remarks")
+
+    def send_map(offset, samples):
+        there = drawn(offset, samples)
+        send(PointCloud2, "map/points", clouds.write_map_cloud(there, "map"))
+        where = there.support, -3.0, 0.5, there.stamp_ns, "map"
+        send(MarkerArray, "map/inducing_points", markers.write_support(*where))
+        report = MapReport(there.stamp_ns, samples, -30.0, 4.0, 0.2, 0.05)
+        send(Float64MultiArray, "map/report", messages.write_report(report), qos.KEPT)
+
+    def first(page):
+        cells = page.picture.cells.data["height"]
+        return cells[0][0, 0] if len(cells) else None
+
+    send_map(0.0, 40)
+    followed(lambda page: first(page) == -60.0 and "map of 40 pings" in text(page, "head"))
+    assert not text(page, "waiting") and "tvu" in page.picture.buttons.tags
+    assert "density" not in page.picture.buttons.tags, "where pings were is not on the topics"
+    followed(lambda page: len(page.picture.marks["support"].data["x"]) == 2)
+    send_map(5.0, 50)
+    followed(lambda page: first(page) == -55.0 and "map of 50 pings" in text(page, "head"))
+    times = page.curves.source.data
+    assert times["samples"].tolist() == [40, 50] and times["update"].tolist() == [0.2, 0.2]
+    np.testing.assert_allclose(times["95 %, median (m)"], 0.49, atol=0.001)
+
+    held = np.array([[3.0, 4.0, -9.0]])
+    send(PointCloud2, "pings/held", clouds.write_points(held, 1, "map"))
+    send(PoseStamped, "goal_pose", messages.write_pose((7.0, 8.0), 1, "map"), qos.LATCHED)
+    send(Path, "plan", messages.write_path(np.array([[1.0, 2.0], [3.0, 4.0]]), 1, "map"), qos.KEPT)
+    send(Float64, "water_level", Float64(data=-100.0))
+    marks = page.picture.marks
+    followed(lambda _: list(marks["held"].data["x"]) == [3.0])
+    followed(lambda _: list(marks["goal"].data["y"]) == [8.0])
+    followed(lambda _: list(marks["plan"].data["x"]) == [1.0, 3.0])
+    followed(lambda page: "a water level of -100 m" in text(page, "numbers"))
+
+    pose = VehicleState(1, (9.0, 5.0, -1.0), (0.0, 0.0, 0.0, 1.0), 0.0, 0.0, "map")
+    followed(
+        lambda _: (
+            send(Odometry, "odom", messages.write_odometry(pose), qos.SENSOR_PUBLISH)
+            or len(marks["track"].data["x"]) == 1
+        )
+    )
+    assert marks["vehicle"].data["x"] == [9.0]
+    adrift = VehicleState(2, (9.0, 6.0, -1.0), (0.0, 0.0, 0.0, 1.0), 0.0, 0.0, "odom")
+    followed(
+        lambda page: (
+            send(Odometry, "odom", messages.write_odometry(adrift), qos.SENSOR_PUBLISH)
+            or "odometry is in the frame odom, the map in map" in text(page, "remarks")
+        )
+    )
+    assert len(marks["track"].data["x"]) == 0
+
+    send(PointCloud2, "map/points", PointCloud2())
+    followed(lambda page: "map/points: cloud: expected points" in text(page, "remarks"))
+    send(UInt64, "map/samples", UInt64(data=0))  # ~/reset
+    followed(lambda page: "waiting for the first map" in text(page, "waiting"))
+    assert first(page) is None and not page.picture.buttons.labels
+
+
+def test_a_node_that_falls_silent_is_a_problem(followed, monkeypatch):
+    from poam_ros.app import view_graph
+    from poam_ros.app.graph_findings import OK, Heard
+
+    monkeypatch.setattr(view_graph, "SILENT_S", -1.0)
+    followed.graph._heard["auv/mapper"] = Heard(OK, "mapping", {}, 0.1), 0.0
+    followed(lambda page: "auv/mapper: silent for" in text(page, "remarks"))
+
+
+def test_a_middleware_that_does_not_come_up_is_one_line(monkeypatch):
+    def fail(**_):
+        raise RuntimeError("no\nmiddleware")
+
+    monkeypatch.setattr("rclpy.init", fail)
+    with (
+        pytest.raises(PoamError, match=r"ROS 2 does not come up .no middleware."),
+        LiveGraph("", ExportSettings()),
+    ):
+        pass

@@ -1,0 +1,115 @@
+"""The page as a document: built from a folder, then fed with what has changed."""
+
+import re
+import shutil
+import sqlite3
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from view_folders import drawn, write_run
+
+pytest.importorskip("bokeh")
+
+from poam_ros.errors import InputError
+from poam_ros.runs import folder as files
+from poam_ros.runs.exports.chart import ExportSettings
+from poam_ros.runs.view.folders import FolderView
+from poam_ros.runs.view.page import Page, document, standalone
+from poam_ros.runs.view.scene import BAD, Remark, Scene
+
+
+@pytest.fixture
+def page():
+    return Page()
+
+
+def said(page, name):
+    part = page.root.select_one({"name": name})
+    return part.text if part.visible else ""
+
+
+def test_a_folder_becomes_a_page(page, tmp_path):
+    view = FolderView(write_run(tmp_path / "lake"), ExportSettings())
+    page.show(view.scene())
+    cells = page.picture.cells.data
+    np.testing.assert_array_equal(cells["height"][0], drawn().mean.astype("f4"))
+    np.testing.assert_array_equal(cells["sigma"][0], np.float32(0.25))
+    assert (cells["x"][0], cells["y"][0], cells["width"][0], cells["height_m"][0]) == (0, 0, 30, 20)
+    assert page.picture.buttons.labels[0] == "Elevation (m)" and page.picture.buttons.active == 0
+    assert len(page.picture.marks["pings"].data["x"]) == 40
+    assert page.curves.source.data["samples"].tolist() == [10, 20, 30, 40]
+    assert [tab.title for tab in page.curves.root.tabs][-1] == "Time"
+    assert "Bathymetry of lake" in said(page, "head") and "map of 40 pings" in said(page, "head")
+    assert "-60.00 to -0.10 m" in said(page, "numbers")
+    assert "TVU within 1b" in said(page, "numbers")
+    assert "&lt;i&gt;steep&lt;/i&gt;" in said(page, "provenance") and not said(page, "waiting")
+
+
+def test_a_new_map_changes_the_data_and_nothing_else(page, tmp_path):
+    view = FolderView(write_run(tmp_path), ExportSettings())
+    page.show(view.scene())
+    changed = []
+    document(page, "lake").on_change(lambda event: changed.append(event))
+    assert view.scene() is view.scene()
+    page.show(view.scene())
+    assert not changed, "nothing is sent while nothing is new"
+    page.picture.buttons.active = 1
+    files.write_map(tmp_path / "map.npz", drawn(offset=500.0))
+    page.show(view.scene())
+    assert page.picture.cells.data["height"][0][0, 0] == 440.0
+    assert page.picture.buttons.active == 1, "the layer that somebody chose stays"
+
+
+def test_before_the_first_map_the_pings_are_shown(page, tmp_path):
+    """A mission that has begun: there is a log, and no map yet."""
+    view = FolderView(tmp_path, ExportSettings())
+    page.show(view.scene())
+    assert "waiting for the first map: there is no map.npz in" in said(page, "waiting")
+    assert not page.picture.figure.visible
+    with sqlite3.connect(tmp_path / "pings.sqlite") as log:
+        log.execute("CREATE TABLE pings (number, stamp_ns, x, y, z)")
+        log.executemany("INSERT INTO pings VALUES (?, 0, ?, 1.0, -3.0)", [(0, 1.5), (1, 2.5)])
+    log.close()
+    page.show(view.scene())
+    assert "2 pings so far" in said(page, "waiting") and page.picture.figure.visible
+    assert page.picture.marks["pings"].data["x"].tolist() == [1.5, 2.5]
+    write_run(tmp_path)
+    page.show(view.scene())
+    assert not said(page, "waiting") and page.picture.buttons.labels
+
+
+def test_a_broken_map_is_said_and_the_last_good_one_stays(page, tmp_path):
+    view = FolderView(write_run(tmp_path), ExportSettings())
+    page.show(view.scene())
+    (tmp_path / "map.npz").write_bytes(b"torn")
+    page.show(view.scene())
+    assert "expected a map.npz" in said(page, "remarks")
+    assert page.picture.cells.data["height"][0].shape == (20, 30) and not said(page, "waiting")
+    shutil.rmtree(tmp_path)
+    with pytest.raises(InputError, match="expected the folder of a run or mission"):
+        FolderView(tmp_path, ExportSettings())
+
+
+def test_what_others_say_is_text(page):
+    """Reasons and statuses come over the network."""
+    evil = "<img src=x onerror=alert(1)>"
+    remark = Remark(evil, evil, BAD)
+    scene = Scene(evil, waiting=evil, state='"><b>', reason=evil, remarks=(remark,))
+    page.show(scene)
+    for name in ("head", "waiting", "remarks"):
+        assert "<img" not in said(page, name) and "&lt;img" in said(page, name)
+    assert '"><b>' not in said(page, "head")
+    text = standalone(scene)
+    assert "<img" not in re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
+
+
+def test_marks_of_a_live_survey(page):
+    places = np.array([[1.0, 2.0], [3.0, 4.0]])
+    scene = Scene("live", track=places, held=places[:1], goal=places[1:], plan=places,
+        vehicle=(3.0, 4.0, 0.0))  # fmt: skip
+    page.show(scene)
+    shown = {item.label.value for item in page.picture.figure.legend[0].items if item.visible}
+    assert shown == {"track", "pings held", "goal", "plan", "vehicle"}
+    page.show(replace(scene, held=np.empty((0, 2))))
+    assert not page.picture._items["held"].visible
