@@ -94,7 +94,7 @@ def _unfit_odometry(view: MapperView) -> tuple[bytes, str] | None:
 
 def _no_level(view: MapperView) -> tuple[bytes, str] | None:
     gate = view.session.gate
-    if gate.closed or gate.water.level(gate.settings, view.now) is not None:
+    if gate.closed or gate.level(view.now) is not None:
         return None
     return WARN, "pings are refused: no water level comes"
 

@@ -204,8 +204,7 @@ class PingGate:
         state = self.buffer.at(stamp_ns, round(settings.odometry_timeout * SECOND))
         if state is None:
             return "no_odometry"
-        level = self.level(now)
-        if level is None:
+        if (level := self.level(now)) is None:
             return "water_level_stale"
         mount = self._mounts.get(ping.frame_id) if settings.base_frame else mount_of(settings)
         if mount is None:

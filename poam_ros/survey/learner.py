@@ -161,7 +161,7 @@ class Learner:
             stamp_ns = latest.stamp_ns
         try:
             start = perf_counter()
-            drawn = self.mapper.map(self.grid, stamp_ns).with_pings(self.mapper.xy)
+            drawn = self.mapper.map(self.grid, stamp_ns).with_pings(self.mapper.data.xy)
             self.status.predict_s = perf_counter() - start
         except Exception as error:
             yield self.failed(error, f"no map\n{traceback.format_exc()}")
