@@ -118,10 +118,11 @@ class GraphWatch:
         report = self._reports.get(drawn.stamp_ns)
         words = {} if report is None else {"samples": str(report.samples)}
         unknown = np.full(drawn.grid.shape, np.nan)
+        density = unknown if drawn.density is None else drawn.density
         with np.errstate(invalid="ignore"):
             deviation = np.sqrt(drawn.variance)
         return Chart(
-            drawn.grid, drawn.mean, deviation, unknown, np.empty((0, 2)), self._settings, None,
+            drawn.grid, drawn.mean, deviation, density, np.empty((0, 2)), self._settings, None,
             words, drawn.lengthscale, self._support,
         )  # fmt: skip
 

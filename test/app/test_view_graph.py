@@ -1,5 +1,7 @@
 """The live graph behind a page: real messages of a real node change the document's data."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from view_folders import drawn
@@ -82,8 +84,8 @@ def test_maps_of_a_live_graph_arrive_in_the_page(sender, followed):
     page = followed(lambda page: ">pilot<" in text(page, "head") and page)
     assert "&lt;operator&gt;" in text(page, "head") and "of others" not in text(page, "remarks")
 
-    def send_map(offset, samples):
-        there = drawn(offset, samples)
+    def send_map(offset, samples, **more):
+        there = replace(drawn(offset, samples), **more)
         send(PointCloud2, "map/points", clouds.write_map_cloud(there, "map"))
         where = there.support, -3.0, 0.5, there.stamp_ns, "map"
         send(MarkerArray, "map/inducing_points", markers.write_support(*where))
@@ -97,10 +99,11 @@ def test_maps_of_a_live_graph_arrive_in_the_page(sender, followed):
     send_map(0.0, 40)
     followed(lambda page: first(page) == -60.0 and "map of 40 pings" in text(page, "head"))
     assert not text(page, "waiting") and "tvu" in page.picture.buttons.tags
-    assert "density" not in page.picture.buttons.tags, "where pings were is not on the topics"
+    assert "density" not in page.picture.buttons.tags, "nobody says where pings were"
     followed(lambda page: len(page.picture.marks["support"].data["x"]) == 2)
-    send_map(5.0, 50)
+    send_map(5.0, 50, density=np.ones((20, 30)))
     followed(lambda page: first(page) == -55.0 and "map of 50 pings" in text(page, "head"))
+    assert "density" in page.picture.buttons.tags
     times = page.curves.source.data
     assert times["samples"].tolist() == [40, 50] and times["update"].tolist() == [0.2, 0.2]
     np.testing.assert_allclose(times["95 %, median (m)"], 0.49, atol=0.001)
