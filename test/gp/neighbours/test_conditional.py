@@ -55,7 +55,7 @@ def backend(request, monkeypatch):
     if request.param == "native" and not native.available():
         pytest.skip("no compiled kernel")
     if request.param == "torch":
-        monkeypatch.setattr(conditional.native, "usable", lambda neighbours: False)
+        monkeypatch.setattr(conditional.native, "usable", lambda kernel, neighbours: False)
 
 
 @pytest.mark.usefixtures("backend")
@@ -160,7 +160,7 @@ def test_compiled_equals_torch(seed, monkeypatch):
     left_out = torch.arange(0, 500, 7)
     others = indexed(sites.x).spread(sites.x[left_out], 24, 96, Share(0.5, 0.3), without(left_out))
     compiled = condition(kernel, sites, x, near), gradient(kernel, sites, left_out, others)
-    monkeypatch.setattr(conditional.native, "usable", lambda neighbours: False)
+    monkeypatch.setattr(conditional.native, "usable", lambda kernel, neighbours: False)
     plain = condition(kernel, sites, x, near), gradient(kernel, sites, left_out, others)
     for found, expected in zip((*compiled[0], *compiled[1]), (*plain[0], *plain[1]), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)

@@ -23,7 +23,7 @@ from ..problem import Places, cells_for, check_factors, rounded
 if TYPE_CHECKING:
     from ..problem import Kernel, Share, Sites
 
-MAX_NEIGHBOURS = 32  # as in conditional.c
+MAX_NEIGHBOURS, MAX_BASES = 32, 16  # as in conditional.c
 BUCKET, BUCKET_BYTES, LEVELS = 7, 128, 4  # as in search.c
 
 
@@ -42,9 +42,9 @@ def _structure(integers: str, doubles: str, pointers: str) -> type[ctypes.Struct
 
 _Grid = _structure("cells used looked_at", "", "head buckets")
 _Problem = _structure(
-    "queries neighbours side",
+    "queries neighbours side bases x_step y_step noise_step",
     "exponent noise low high mean_precision",
-    "F x near site_x site_y site_noise site_own",
+    "F x near site_x site_y site_noise site_own lengths",
 )
 
 
@@ -95,9 +95,10 @@ def available() -> bool:
     return _search is not None
 
 
-def usable(neighbours: int) -> bool:
-    """Whether conditionals of so many neighbours can be computed here."""
-    return _conditional is not None and 0 < neighbours <= MAX_NEIGHBOURS
+def usable(kernel: Kernel, neighbours: int) -> bool:
+    """Whether conditionals of so many neighbours with such a kernel can be computed here."""
+    bases = 0 if kernel.bases is None else len(kernel.bases)
+    return _conditional is not None and 0 < neighbours <= MAX_NEIGHBOURS and bases <= MAX_BASES
 
 
 class Index(Places):
@@ -168,10 +169,14 @@ def _problem(
     kernel: Kernel, sites: Sites, x: Tensor, near: Tensor
 ) -> tuple[ctypes.Structure, list[Tensor | None]]:
     """The problem, and the arrays that it points into."""
-    parts = (kernel.F, x, near, sites.x, sites.y, sites.noise, sites.own)
-    arrays = [None if t is None else t.detach().contiguous() for t in parts]
+    parts = (kernel.F, x, near, sites.own, kernel.bases)
+    F, x, near, own, bases = (None if t is None else t.detach().contiguous() for t in parts)
+    places = sites.x if sites.x.stride(1) == 1 else sites.x.contiguous()
+    arrays = [F, x, near, places, sites.y, sites.noise, own, bases]
     problem = _Problem(
         len(x), near.shape[1], round(len(kernel.F) ** 0.5),
+        0 if kernel.bases is None else len(kernel.bases),
+        places.stride(0), sites.y.stride(0), sites.noise.stride(0),
         float(kernel.exponent), float(kernel.noise), *kernel.lengths, kernel.mean_precision,
         *(None if array is None else array.data_ptr() for array in arrays),
     )  # fmt: skip
