@@ -91,10 +91,11 @@ class SiteStore:
         self._gather(pings)
 
     def spread(
-        self, x: Tensor, k: int, pool: int, share: Share = EVERYTHING, beyond: Tensor | None = None
-    ) -> Tensor:
+        self, x: Tensor, k: int, pool: int, share: Share = EVERYTHING,
+        beyond: Tensor | None = None, apart: float = 0.0,
+    ) -> Tensor:  # fmt: skip
         """See ``PlainIndex.spread``."""
-        return self._index.spread(x, k, pool, share, beyond)
+        return self._index.spread(x, k, pool, share, beyond, apart)
 
     def _gather(self, new: Dataset) -> None:
         """The new pings join sites at their place, or begin others."""

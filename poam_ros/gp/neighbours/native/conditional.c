@@ -2,7 +2,7 @@
  * loss, in plain C with the vectors of GCC and Clang: each lane is a query.
  *
  *   k_ij = exp(log s_i + log s_j) l_i l_j |D|^(-1/2) exp(-Q^(g/2)),  D = (S_i + S_j)/2,
- *   Q = d' D^-1 d + NEAR,  k_ii = s_i^2
+ *   Q = d' D^-1 d + NEAR,  k_ii = s_i^2;  with a tail t (1 + t Q^(g/2))^(-1/t) for the exponential
  *
  * or, with bases, the Attentive Kernel over rough bases (attentive.h). All but the covariance and
  * its gradient by the fields is the same for both.
@@ -36,7 +36,7 @@ typedef struct {
     int64_t queries, neighbours, side; /* side: nodes of the lattice along one axis */
     int64_t bases;                     /* of the Attentive Kernel; 0: the other kernel */
     int64_t x_step, y_step, noise_step; /* numbers from a site to the next */
-    double exponent, noise, low, high, mean_precision; /* low, high: of the lengthscale */
+    double exponent, noise, low, high, mean_precision, tail; /* low, high: of the lengthscale */
     const double *F;          /* [side, side, fields]: FIELDS, or 1 + bases */
     const double *x;          /* [queries, 2] */
     const int64_t *near;      /* [queries, neighbours], -1 for none */
@@ -328,6 +328,10 @@ INLINE V FOR_LANES(covariance)(const Problem *q, const G *g, int64_t i, int64_t 
     const V P = FOR_LANES(exp2)(log_Q * (0.5 * q->exponent));
     kept->log_Q = log_Q;
     kept->P = P;
+    if (q->tail > 0.0)
+        return FOR_LANES(exp2)(g->scale[i] + g->scale[j] - 0.5 * log_det -
+                               FOR_LANES(log2)(1.0 + q->tail * P) / q->tail) *
+               g->present[i] * g->present[j];
     return FOR_LANES(exp2)(g->scale[i] + g->scale[j] - 0.5 * log_det - P * LOG2_E) *
            g->present[i] * g->present[j];
 }
@@ -499,7 +503,10 @@ INLINE void FOR_LANES(backward)(const Problem *q, const G *g, const V *K, const 
             const FOR_LANES(Power) power = powers[AT(i, j)];
             const V weight =
                 (push * solved[j][1] - pull * solved[j][0]) * (i < k ? K[AT(i, j)] : c[j]);
-            const V steep = weight * power.P * (0.5 * q->exponent), by_N = -steep / p.M;
+            V decay = weight * power.P;
+            if (q->tail > 0.0)
+                decay /= 1.0 + q->tail * power.P;
+            const V steep = decay * (0.5 * q->exponent), by_N = -steep / p.M;
             const V by_det = (steep - 0.5 * weight) / p.det + by_N * NEAR;
             const V part[5] = {
                 weight, weight, by_N * p.dy * p.dy + by_det * p.B,
@@ -509,7 +516,7 @@ INLINE void FOR_LANES(backward)(const Problem *q, const G *g, const V *K, const 
                 sums[i][s] += part[s];
                 sums[j][s] += part[s];
             }
-            by_exponent -= weight * power.P * power.log_Q;
+            by_exponent -= decay * power.log_Q;
         }
         const V own = (by_variance * b_i - by_mean * a_i) * b_i * g->present[i];
         sums[i][0] += 2.0 * own * FOR_LANES(amplitude)(g, FIELDS, i);
