@@ -44,6 +44,7 @@ NATIVE = [
     Extension(
         f"{NAME}.gp.{folder}.native._{source}",
         sources=[f"{NAME}/gp/{folder}/native/{source}.c"],
+        depends=glob(f"{NAME}/gp/{folder}/native/*.h"),
         extra_compile_args=[*FLAGS, f"-ffp-contract={contract}"],
         optional=True,
     )

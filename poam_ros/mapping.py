@@ -12,7 +12,7 @@ from torch import Tensor
 from .errors import InputError
 from .geometry import Extent, Grid
 from .gp.data import WEIGHTLESS, Dataset, Prediction
-from .gp.interface import ModelState, OnlineModel
+from .gp.interface import Calibrated, ModelState, OnlineModel
 from .gp.metres import scaled
 from .gp.models import MODELS, ModelSettings, takes_noise
 from .maps import ElevationMap, Enough, Predicted, UpdateReport
@@ -162,6 +162,11 @@ class BathymetricMapper:
         start = perf_counter()
         return self._reported(self._model.train(steps), 0, start)
 
+    def calibrate(self, stretches: int) -> None:
+        """Widen intervals until anything new is learned, if the model can: see ``Calibrated``."""
+        if isinstance(self._model, Calibrated):
+            self._model.calibrate(stretches)
+
     def _reported(self, report: UpdateReport, batch: int, start: float) -> UpdateReport:
         return replace(
             report,
@@ -181,8 +186,7 @@ class BathymetricMapper:
         return self._in_metres(self._model.predict(self._points("predict", xy), noise))
 
     def covariance(self, xy: np.ndarray, noise: bool = True) -> np.ndarray | None:
-        """The joint covariance at xy [N, 2], [N, N] in m^2; None where the model has none to give.
-        Raises as ``predict``."""
+        """The joint covariance at xy [N, 2], [N, N] in m^2, or None. Raises as ``predict``."""
         covariance = self._model.covariance(self._points("covariance", xy), noise)
         return None if covariance is None else covariance.cpu().numpy() * self._deviation**2
 
@@ -198,15 +202,12 @@ class BathymetricMapper:
             torch.as_tensor((axis - middle) / self._scale, device=self._device)
             for axis, middle in zip((grid.x, grid.y), self.workspace.centre, strict=True)
         )
-        prediction = self._in_metres(self._model.predict_grid(x, y))
-        units = {"lengthscale": self._scale}
+        z, units = self._in_metres(self._model.predict_grid(x, y)), {"lengthscale": self._scale}
         fields = {
             name: values.cpu().numpy().reshape(grid.shape) * units.get(name, 1.0)
             for name, values in self._model.fields(self._to_scaled(grid.points)).items()
         }
-        return ElevationMap(
-            grid, prediction.mean, prediction.variance, fields, self.support, self.samples, stamp_ns
-        )
+        return ElevationMap(grid, z.mean, z.variance, fields, self.support, self.samples, stamp_ns)
 
     def state(self) -> MapperState:
         """What ``restore`` needs. Cheap: nothing large is copied."""
@@ -237,8 +238,7 @@ class BathymetricMapper:
         )
 
     def _to_scaled(self, xy: np.ndarray) -> Tensor:
-        scaled = (np.asarray(xy, dtype=float) - self.workspace.centre) / self._scale
-        return torch.as_tensor(scaled, device=self._device)
+        return torch.as_tensor((xy - self.workspace.centre) / self._scale, device=self._device)
 
 
 def _scalers(z: np.ndarray) -> tuple[float, float]:

@@ -7,18 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..drivers.sounding_settings import SoundingMapSettings
+from ..drivers.sounding_settings import ON_MAP, SoundingMapSettings
 from ..errors import InputError
 from ..gp.models import model_rows
 from ..ros.bag_settings import BagSettings
-from ..ros.parameters import ON_ROBOT
 from ..settings import Setting, rows
 from ..survey.gate_settings import GateSettings
 from ..survey.screening import ScreeningSettings
 from .options import add_settings
 
 MODEL = tuple(
-    replace(row, default=ON_ROBOT[row.name]) if row.name in ON_ROBOT else row
+    replace(row, default=ON_MAP[row.name]) if row.name in ON_MAP else row
     for row in model_rows()
 )
 SCREENING = tuple(row for row in rows(ScreeningSettings) if row.name != "screening")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..clock import SECOND
 from ..drivers.lines import LINE
-from ..drivers.sounding_settings import SoundingMapSettings
+from ..drivers.sounding_settings import ON_MAP, SoundingMapSettings
 from ..errors import InputError
 from ..geometry import Extent
 from ..gp.models import ModelSettings
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 #: What may be said anew of a table's soundings, and of a mission's pings; of a recording's all.
 OF_TABLES, OF_MISSIONS = ("sound_speed", "sound_speed_assumed"), ("sound_speed",)
 CROP = ("start", "stop")
+#: A recording's map, and a mission's, is the one that the vehicle had.
+AS_LIVE: Mapping[str, Any] = {"stretches": 0}
 
 
 @dataclass(frozen=True)
@@ -52,13 +54,14 @@ def read(args: argparse.Namespace) -> Survey:
     _check(args, mission, bag)
     past = read_mission(args.log if mission else args.mission) if mission or args.mission else None
     if past is None:
-        settings = _settings({"method": ON_ROBOT["method"], **vars(args)}, args)
+        values = {"method": ON_ROBOT["method"], **AS_LIVE} if bag else ON_MAP
+        settings = _settings({**values, **vars(args)}, args)
         soundings = _recorded(args, {}) if bag else _tabled(args, settings)
         workspace = Extent.of(args.workspace) if args.workspace else soundings.workspace(args.room)
         if not bag:  # there the gate has done so, with a vehicle's margin
             soundings = _within(args, soundings, workspace)
         return Survey(soundings, workspace, settings, None)
-    values = {**past.mapper, **past.settings, **vars(args)}
+    values = {**AS_LIVE, **past.mapper, **past.settings, **vars(args)}
     settings = _settings(values, args)
     if past.mapper.get("screening", True):  # they were screened when they were accepted
         settings = replace(settings, screening=ScreeningSettings())

@@ -59,6 +59,7 @@ def learn(
         waiting = _learn(learner, Samples.joined([waiting, fresh]), TRIES if final else 1)
         on_progress(batch.stop)
     if mapper.initialised:
+        mapper.calibrate(settings.stretches)
         return mapper, refused
     if failing := learner.status.failing:
         raise PoamError(f"no map: {failing}")

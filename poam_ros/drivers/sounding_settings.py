@@ -9,11 +9,22 @@ import numpy as np
 
 from ..gp.models import ModelSettings
 from ..samples import Samples
-from ..settings import check, setting
+from ..settings import Value, check, setting
 from ..survey.along_track import REACH
 from ..survey.screening import ScreeningSettings
 
 log = logging.getLogger(__name__)
+
+#: What a map of soundings gives its model, where it is not what a vehicle's has: lines that lie far
+#: apart are predicted from few soundings of many places, and there is time for them.
+ON_MAP: dict[str, Value] = {
+    "method": "nngp",
+    "tail": 10.0,
+    "neighbours": 32,
+    "pool": 1000,
+    "apart": 0.2,
+    "anisotropy_penalty": 300.0,
+}
 
 #: Soundings of the first batch, of another, and how many batches a long record is cut into.
 FIRST, SMALL, MOST = 600, 60, 1000
@@ -41,7 +52,11 @@ class SoundingMapSettings:
     water_level: float = setting(
         0.0, "Elevation of the water's surface, from which ranges are counted", "m", -1e4, 1e4
     )
-    model: ModelSettings = field(default_factory=lambda: ModelSettings(method="nngp"))
+    stretches: int = setting(
+        16, "Stretches of the record, each predicted from the others at the end, that say how far "
+        "the map's intervals must be widened; 0: not at all", minimum=0, maximum=1000,
+    )  # fmt: skip
+    model: ModelSettings = field(default_factory=lambda: ModelSettings.of(ON_MAP))
     screening: ScreeningSettings = field(default_factory=lambda: ScreeningSettings(screening=True))
 
     def __post_init__(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -77,6 +77,19 @@ class OnlineModel(Protocol):
 
     def restore(self, state: ModelState) -> None:
         """Go on from a state of a model that was built alike, bit for bit."""
+
+
+@runtime_checkable
+class Calibrated(Protocol):
+    """A model that can say how far off it is where whole stretches of its data are missing."""
+
+    def calibrate(self, stretches: int) -> None:
+        """Widen predictive variances, until the next ``update`` or ``train``, by what predictions
+        of so many stretches of the data from the others ask for.
+
+        Raises:
+            CholeskyError: a matrix is beyond repair.
+        """
 
 
 def until(steps: int, enough: Enough | None) -> Iterator[int]:

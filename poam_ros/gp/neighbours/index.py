@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from . import native
-from .problem import UNIT, Places, Share, cells_for, rounded
+from .problem import EVERYTHING, UNIT, Places, Share, cells_for, rounded
 
 #: Shares come in parts of 1, 1/4, ... down to 1/4^(LEVELS - 1).
 LEVELS = 4
@@ -45,10 +45,15 @@ class PlainIndex(Places):
             for site, bucket in enumerate(((part * side + rows) * side + columns).tolist(), first):
                 buckets[bucket].append(site)
 
-    def spread(self, x: Tensor, k: int, pool: int, share: Share, beyond: Tensor | None) -> Tensor:
+    def spread(
+        self, x: Tensor, k: int, pool: int, share: Share = EVERYTHING,
+        beyond: Tensor | None = None, apart: float = 0.0,
+    ) -> Tensor:  # fmt: skip
         """For each x [N, 2], k of its ``pool`` nearest sites [N, k], -1 where there are no more.
 
-        Dealt round the octants about it: the nearest of each, then the second of each, ... and of
+        First those that lie apart, where that is asked for: from the nearest on, each that is
+        further from all chosen ones than ``apart`` times its distance from x. Then others, dealt
+        round the octants about it: the nearest of each, then the second of each, ... and of
         the last round the nearest. Only sites of the share whose squared distance is larger than
         ``beyond`` [N].
         """
@@ -61,7 +66,7 @@ class PlainIndex(Places):
         for cell in np.unique(cells, axis=0):
             own = np.flatnonzero((cells == cell).all(1))
             near, squared = self._nearest(points[own], least[own], cell, pool, share)
-            found[own] = _deal(self._x[near] - points[own, None], near, squared, k)
+            found[own] = _deal(self._x[near], points[own], near, squared, k, apart)
         return torch.from_numpy(found)
 
     def _cell(self, x: np.ndarray, level: int) -> np.ndarray:
@@ -119,18 +124,37 @@ def _empty(cells: int) -> list[list[list[int]]]:
     return [[[] for _ in range(4**level * _cells_at(cells, level) ** 2)] for level in range(LEVELS)]
 
 
-def _deal(v: np.ndarray, near: np.ndarray, squared: np.ndarray, k: int) -> np.ndarray:
-    """k of the sites ``near`` [n, pool] at v [n, pool, 2] from each query, dealt round octants."""
+def _deal(
+    x: np.ndarray, points: np.ndarray, near: np.ndarray, squared: np.ndarray, k: int, apart: float
+) -> np.ndarray:
+    """k of the sites ``near`` [n, pool] at x [n, pool, 2] of each query [n, 2]; see ``spread``."""
     there = np.isfinite(squared)
-    dx, dy = v[..., 0], v[..., 1]
+    chosen = _apart(x.astype(float), there, squared, k, apart)
+    dx, dy = np.moveaxis(x - points[:, None], -1, 0)
     octant = 4 * (dx < 0) + 2 * (dy < 0) + (np.abs(dy) > np.abs(dx))
-    in_octant = (octant[..., None] == np.arange(8)) & there[..., None]
+    in_octant = (octant[..., None] == np.arange(8)) & (there & ~chosen)[..., None]
     turn = np.take_along_axis(in_octant.cumsum(1), octant[..., None], 2)[..., 0]
     pool = near.shape[1]
-    place = np.where(there, turn * pool + np.arange(pool), np.iinfo(np.int64).max)
+    rank = np.where(chosen, 0, turn) * pool + np.arange(pool)
+    place = np.where(there, rank, np.iinfo(np.int64).max)
     first = np.argsort(place, axis=1, kind="stable")[:, :k]
     dealt = np.where(np.take_along_axis(there, first, 1), np.take_along_axis(near, first, 1), -1)
     return np.pad(dealt, ((0, 0), (0, k - dealt.shape[1])), constant_values=-1)
+
+
+def _apart(
+    x: np.ndarray, there: np.ndarray, squared: np.ndarray, k: int, apart: float
+) -> np.ndarray:
+    """Which of the sites at x [n, pool, 2], sorted by distance, are the up to k that lie apart."""
+    chosen = np.zeros_like(there)
+    if not apart:
+        return chosen
+    free = there.copy()
+    for i in range(there.shape[1]):
+        chosen[:, i] = free[:, i] & (chosen.sum(1) < k)
+        near = np.square(x - x[:, i : i + 1]).sum(-1) <= apart * apart * squared
+        free &= ~(near & chosen[:, i : i + 1])
+    return chosen
 
 
 def make_index() -> PlainIndex | native.Index:

@@ -1,6 +1,8 @@
 r"""The kernel of Paciorek and Schervish (2006), rough and anisotropic, in torch.
 
-k(x, x') = s s' |S|^{1/4} |S'|^{1/4} |(S + S')/2|^{-1/2} exp(-Q^{g/2}),
+k(x, x') = s s' |S|^{1/4} |S'|^{1/4} |(S + S')/2|^{-1/2} f(Q^{g/2}), f(P) = exp(-P) or, with a tail,
+f(P) = (1 + tail P)^{-1/tail}: a mixture of such exponentials (the generalised Cauchy family of
+Gneiting and Schlather 2004), smooth and of long range apart from each other;
 Q = (x - x')^T ((S + S')/2)^{-1} (x - x'), S = l^2 expm[[u, w], [w, -u]]; s, l, u, w are fields.
 """
 
@@ -42,8 +44,9 @@ def local(f: Tensor, lengths: tuple[float, float]) -> Local:
 
 
 def covariance(
-    x1: Tensor, p1: Local, x2: Tensor, p2: Local, exponent: Tensor, same: bool = False
-) -> Tensor:
+    x1: Tensor, p1: Local, x2: Tensor, p2: Local, exponent: Tensor, tail: float = 0.0,
+    same: bool = False,
+) -> Tensor:  # fmt: skip
     """Covariances [..., N1, N2] of x1 [..., N1, 2] and x2 [..., N2, 2].
 
     ``same``: the two are the same points, and the diagonal is s^2 to the last bit.
@@ -59,7 +62,8 @@ def covariance(
     log_s1, log_s2 = both("log_s")
     l1, l2 = both("length")
     K = (log_s1 + log_s2).exp() * l1 * l2 / determinant.sqrt()
-    K = K * (-((Q + NEAR) ** (exponent / 2))).exp()
+    power = (Q + NEAR) ** (exponent / 2)
+    K = K * ((-power).exp() if not tail else (1 + tail * power) ** (-1 / tail))
     if not same:
         return K
     own = torch.eye(K.shape[-1], dtype=torch.bool, device=K.device)
@@ -75,7 +79,7 @@ def at(kernel: Kernel, x: Tensor) -> Any:
 def between(kernel: Kernel, x1: Tensor, p1: Any, x2: Tensor, p2: Any, same: bool = False) -> Tensor:
     """Covariances of either kernel, as ``covariance`` has them."""
     if kernel.bases is None:
-        return covariance(x1, p1, x2, p2, kernel.exponent, same)
+        return covariance(x1, p1, x2, p2, kernel.exponent, kernel.tail, same)
     return attentive.covariance(x1, p1, x2, p2, kernel.exponent, kernel.bases, same)
 
 

@@ -17,6 +17,7 @@ from ..data import Dataset, Prediction
 from ..interface import ModelState, until
 from ..kernels.attentive import grid_points
 from .attentive import first_logits
+from .calibration import Widening, widening
 from .conditional import condition
 from .fields import Layout
 from .joint import joint_covariance
@@ -48,6 +49,7 @@ class NeighbourGP:
         self._learned = Learned.begin(theta)
         self._store = SiteStore()
         self._kernel: Kernel | None = None
+        self._widening = Widening()
         self.extra_jitter = 0.0
 
     @property
@@ -94,6 +96,16 @@ class NeighbourGP:
             raise
         return self._report({"training": perf_counter() - start}, steps, loss)
 
+    @torch.no_grad()
+    def calibrate(self, stretches: int) -> None:
+        """Widen the variances of predictions, until anything new is learned, as ``calibration``
+        says. The joint covariance stays as it is."""
+        options = self.options
+        self._widening = widening(
+            self._averaged(), self._store.sites, stretches, options.neighbours, options.pool,
+            options.apart,
+        )  # fmt: skip
+
     def _steps(self, first: bool) -> int:
         options = self.options
         if first:
@@ -109,7 +121,7 @@ class NeighbourGP:
             self._learned, loss, jitter = self._trainer.step(self._learned, self._store)
             self.extra_jitter = max(self.extra_jitter, jitter)
             losses.append(loss)
-        self._kernel = None
+        self._kernel, self._widening = None, Widening()
         return len(losses), sum(losses) / len(losses) if losses else float("nan")
 
     def _report(self, seconds: Mapping[str, float], steps: int, loss: float) -> UpdateReport:
@@ -143,12 +155,15 @@ class NeighbourGP:
         x, kernel, options = _here(X), self._averaged(), self.options
         order = along_rows(x)
         x = x[order]
-        near = self._store.spread(x, options.neighbours, options.pool)
+        near = self._store.spread(x, options.neighbours, options.pool, apart=options.apart)
         found = condition(kernel, self._store.sites, x, near)
         self.extra_jitter = max(self.extra_jitter, found.jitter)
         mean, variance = torch.empty(2, len(x), dtype=torch.float64)
         mean[order] = found.mean
-        variance[order] = found.variance + kernel.noise if noise else found.variance
+        added, factor = self._widening
+        variance[order] = factor * (
+            found.variance + (kernel.noise + added) if noise else found.variance
+        )
         return Prediction(mean.to(X), variance.to(X))
 
     def predict_grid(self, x: Tensor, y: Tensor, noise: bool = True) -> Prediction:
@@ -167,7 +182,7 @@ class NeighbourGP:
         if not len(self._store):
             return None
         x, options = _here(X), self.options
-        near = self._store.spread(x, options.neighbours, options.pool)
+        near = self._store.spread(x, options.neighbours, options.pool, apart=options.apart)
         found = joint_covariance(self._averaged(), self._store.sites, x, near)
         if found is None:
             return None
@@ -205,6 +220,7 @@ class NeighbourGP:
         tree = state.tree
         self._store.restore(_dataset(tree["X"], tree["y"], tree["noise"]))
         self._learned, self._kernel = Learned(**tree["learned"]), None
+        self._widening = Widening()
         self._trainer.generator.set_state(tree["generator"])
         self.extra_jitter = tree["extra_jitter"]
 

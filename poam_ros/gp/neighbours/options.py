@@ -24,10 +24,18 @@ class NeighbourOptions:
         choices=("paciorek", "attentive"),
     )  # fmt: skip
     attentive_bases: int = setting(8, "Base kernels of the attentive one", minimum=1, maximum=100)
+    tail: float = setting(
+        0.0, "How slowly covariances fall far off: (1 + tail Q^(g/2))^(-1/tail); 0: exp(-Q^(g/2))",
+        minimum=0.0, maximum=100.0,
+    )  # fmt: skip
     neighbours: int = setting(24, "Pings that a prediction is made from", minimum=1, maximum=32)
     pool: int = setting(
-        96, "Nearest pings that these are chosen from, round all octants", minimum=1, maximum=256
+        96, "Nearest pings that these are chosen from, round all octants", minimum=1, maximum=1000
     )
+    apart: float = setting(
+        0.0, "Chosen ones lie so far from each other, times their distance from the prediction, as "
+        "long as there are such; 0: nothing of the kind", minimum=0.0, maximum=2.0,
+    )  # fmt: skip
     left_out: int = setting(128, "Left-out pings in one training step", minimum=1, maximum=100_000)
     first_steps: int = setting(
         250, "Training steps after the first batch", minimum=0, maximum=100_000

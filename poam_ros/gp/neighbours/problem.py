@@ -33,8 +33,9 @@ class Kernel:
     """The kernel for many conditionals: fields at the nodes F [G * G, 4], exponent and noise
     variance (scalars), bounds of the lengthscale, precision of the local mean.
 
-    With ``bases`` [M] it is the Attentive Kernel over rough bases of these lengthscales, and the
-    fields are log s and M logits [G * G, 1 + M].
+    ``tail``: how slowly covariances fall far off, 0 for as an exponential (see ``kernel.py``).
+    With ``bases`` [M] it is the Attentive Kernel over rough bases of these lengthscales, without a
+    tail, and the fields are log s and M logits [G * G, 1 + M].
     """
 
     F: Tensor
@@ -43,6 +44,7 @@ class Kernel:
     lengths: tuple[float, float]
     mean_precision: float
     bases: Tensor | None = None
+    tail: float = 0.0
 
 
 def check_factors(failed: int, size: int) -> None:

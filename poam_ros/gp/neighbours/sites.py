@@ -44,8 +44,9 @@ class SiteStore:
         # At the place of the last ping: the site of each kind of noise.
         self._here: dict[int, int] = {}
         self._place: Tensor | None = None
-        self._x, self._sum, self._y, self._pings_of, self._noise, self._sum_own, self._own = (
-            torch.empty(0, *shape, dtype=torch.float64) for shape in ((2,), (), (), (), (), (), ())
+        # Place, target and noise of a site side by side: conditionals fetch them from anywhere.
+        self._rows, self._sum, self._pings_of, self._sum_own, self._own = (
+            torch.empty(0, *shape, dtype=torch.float64) for shape in ((4,), (), (), (), ())
         )
 
     def __len__(self) -> int:
@@ -61,9 +62,9 @@ class SiteStore:
     @property
     def sites(self) -> Sites:
         """Views of the sites; no copy."""
-        n = len(self)
-        own = None if self.pings.noise is None else self._own[:n]
-        return Sites(self._x[:n], self._y[:n], self._noise[:n], own)
+        rows, own = self._rows[: len(self)], self._own[: len(self)]
+        own = None if self.pings.noise is None else own
+        return Sites(rows[:, :2], rows[:, 2], rows[:, 3], own)
 
     @property
     def box(self) -> tuple[Tensor, Tensor]:
@@ -90,10 +91,11 @@ class SiteStore:
         self._gather(pings)
 
     def spread(
-        self, x: Tensor, k: int, pool: int, share: Share = EVERYTHING, beyond: Tensor | None = None
-    ) -> Tensor:
+        self, x: Tensor, k: int, pool: int, share: Share = EVERYTHING,
+        beyond: Tensor | None = None, apart: float = 0.0,
+    ) -> Tensor:  # fmt: skip
         """See ``PlainIndex.spread``."""
-        return self._index.spread(x, k, pool, share, beyond)
+        return self._index.spread(x, k, pool, share, beyond, apart)
 
     def _gather(self, new: Dataset) -> None:
         """The new pings join sites at their place, or begin others."""
@@ -103,7 +105,7 @@ class SiteStore:
         own = torch.zeros_like(new.y) if new.noise is None else new.noise
         site, begins = self._joined(new.X, own)
         self._make_room()
-        self._x[old : self._count] = new.X[begins]
+        self._rows[old : self._count, :2] = new.X[begins]
         for buffer in (self._sum, self._sum_own, self._pings_of):
             buffer[old : self._count] = 0.0
         # One by one, so that the sums are the same whatever batches the pings come in.
@@ -112,11 +114,11 @@ class SiteStore:
         np.add.at(self._pings_of.numpy(), site, 1.0)
         changed = torch.from_numpy(site)
         pings = self._pings_of[changed]
-        self._noise[changed] = 1.0 / pings
-        self._y[changed] = self._sum[changed] / pings
+        self._rows[changed, 2] = self._sum[changed] / pings
+        self._rows[changed, 3] = 1.0 / pings
         self._own[changed] = self._sum_own[changed] / pings.square()
-        self._index.add(self._x[old : self._count])
-        self._survey(self._x[old : self._count])
+        self._index.add(self._rows[old : self._count, :2])
+        self._survey(self._rows[old : self._count, :2])
 
     def _survey(self, x: Tensor) -> None:
         """Where sites are, by and large, with those at x [n, 2]."""
@@ -147,13 +149,11 @@ class SiteStore:
         return sites, begins
 
     def _make_room(self) -> None:
-        room = len(self._y)
+        room = len(self._rows)
         if self._count <= room:
             return
         more = max(self._count, 2 * room) - room
-        self._x, self._sum, self._y, self._pings_of, self._noise, self._sum_own, self._own = (
+        self._rows, self._sum, self._pings_of, self._sum_own, self._own = (
             torch.cat([kept, kept.new_empty(more, *kept.shape[1:])])
-            for kept in (
-                self._x, self._sum, self._y, self._pings_of, self._noise, self._sum_own, self._own
-            )
-        )  # fmt: skip
+            for kept in (self._rows, self._sum, self._pings_of, self._sum_own, self._own)
+        )

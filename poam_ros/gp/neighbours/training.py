@@ -97,6 +97,7 @@ class Trainer:
             (options.shortest_lengthscale, options.longest_lengthscale),
             options.mean_precision,
             self._bases,
+            options.tail,
         )
 
     def step(self, learned: Learned, store: SiteStore) -> tuple[Learned, float, float]:
@@ -107,7 +108,9 @@ class Trainer:
         """
         options, sites, independent = self.options, store.sites, store.occupied
         left_out, share, beyond = self._draw(store)
-        near = store.spread(sites.x[left_out], options.neighbours, options.pool, share, beyond)
+        near = store.spread(
+            sites.x[left_out], options.neighbours, options.pool, share, beyond, options.apart
+        )
         # The network in float32, at half the cost: noise of the steps is much larger.
         parts = self.layout.split(learned.theta.float())
         network = evaluate(parts, self._nodes.float())

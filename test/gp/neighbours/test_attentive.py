@@ -9,11 +9,11 @@ from problems import scattered
 from poam_ros.gp.data import Dataset
 from poam_ros.gp.kernels.attentive import AttentiveKernel
 from poam_ros.gp.models import MODELS, NeighbourOptions
-from poam_ros.gp.neighbours import attentive
+from poam_ros.gp.neighbours import attentive, conditional, native
 from poam_ros.gp.neighbours.conditional import condition, gradient
 from poam_ros.gp.neighbours.joint import joint_covariance
 from poam_ros.gp.neighbours.kernel import at, between
-from poam_ros.gp.neighbours.problem import EVERYTHING, Kernel, Sites
+from poam_ros.gp.neighbours.problem import EVERYTHING, Kernel, Share, Sites
 from poam_ros.gp.neighbours.sites import SiteStore
 
 BASES = attentive.bases(0.02, 3.0, 6)
@@ -46,6 +46,14 @@ def fed(*batches, options=SHORT):
     return model
 
 
+@pytest.fixture(params=["native", "torch"])
+def backend(request, monkeypatch):
+    if request.param == "native" and not native.available():
+        pytest.skip("no compiled kernel")
+    if request.param == "torch":
+        monkeypatch.setattr(conditional.native, "usable", lambda kernel, neighbours: False)
+
+
 @pytest.mark.parametrize("exponent", [0.3, 1.0, 1.9])
 def test_symmetric_and_positive_definite(exponent):
     K = matrix(varied(exponent), scattered(150, 1).X)
@@ -72,6 +80,7 @@ def test_with_the_exponent_two_it_is_the_papers():
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-7)
 
 
+@pytest.mark.usefixtures("backend")
 def test_a_conditional_is_the_exact_one():
     kernel, data, x = varied(), ground(24, 1), scattered(5, 2).X
     sites = Sites(data.X, data.y, torch.ones(24).double())
@@ -87,6 +96,7 @@ def test_a_conditional_is_the_exact_one():
     torch.testing.assert_close(joint.covariance, expected, rtol=0, atol=1e-9)
 
 
+@pytest.mark.usefixtures("backend")
 def test_gradient_against_finite_differences():
     kernel, data = varied(), ground(120, 3)
     store = SiteStore()
@@ -109,6 +119,35 @@ def test_gradient_against_finite_differences():
         assert (found.F * way).sum().item() == pytest.approx(
             slope("F", kernel.F, h * way), abs=1e-6
         )
+
+
+@pytest.mark.skipif(not native.available(), reason="no compiled kernel")
+@pytest.mark.parametrize(("seed", "bases", "exponent"), [(0, 1, 1.3), (1, 8, 0.7), (2, 16, 1.9)])
+def test_compiled_equals_torch(seed, bases, exponent, monkeypatch):
+    generator = torch.Generator().manual_seed(seed)
+    F = 2 * torch.randn(49, 1 + bases, generator=generator).double()
+    numbers = (torch.tensor(v, dtype=torch.float64) for v in (exponent, 0.05))
+    kernel = Kernel(F, *numbers, (0.02, 3.0), 0.05, attentive.bases(0.02, 3.0, bases))
+    X = scattered(300, seed).X
+    y, noise, own = torch.rand(3, 300, generator=generator).double()
+    sites, store = Sites(X, y, noise, own), SiteStore()
+    store.append(Dataset(X, y))
+    x = torch.cat([2 * scattered(60, 9).X, torch.tensor([[50.0, 0.0], [0.0, -1e6]]).double()])
+    near, left_out = store.spread(x, 24, 96, EVERYTHING), torch.arange(0, 300, 7)
+    others = store.spread(X[left_out], 24, 96, Share(0.5, 0.3))
+    others[:, 20:] = -1
+    assert native.usable(kernel, 24)
+    compiled = condition(kernel, sites, x, near), gradient(kernel, sites, left_out, others)
+    monkeypatch.setattr(conditional.native, "usable", lambda kernel, neighbours: False)
+    plain = condition(kernel, sites, x, near), gradient(kernel, sites, left_out, others)
+    for found, expected in zip((*compiled[0], *compiled[1]), (*plain[0], *plain[1]), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.skipif(not native.available(), reason="no compiled kernel")
+def test_more_bases_than_are_compiled_are_torchs():
+    lengths = attentive.bases(0.02, 3.0, native.MAX_BASES + 1)
+    assert not native.usable(replace(varied(), bases=lengths), 24)
 
 
 def test_it_learns_a_smooth_ground():

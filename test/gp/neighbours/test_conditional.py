@@ -1,5 +1,7 @@
 """Conditionals against exact Gaussian processes; their gradient against autograd; C and torch."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from problems import scattered
@@ -55,7 +57,7 @@ def backend(request, monkeypatch):
     if request.param == "native" and not native.available():
         pytest.skip("no compiled kernel")
     if request.param == "torch":
-        monkeypatch.setattr(conditional.native, "usable", lambda neighbours: False)
+        monkeypatch.setattr(conditional.native, "usable", lambda kernel, neighbours: False)
 
 
 @pytest.mark.usefixtures("backend")
@@ -152,18 +154,33 @@ def test_network_gradient_is_that_of_autograd():
 
 
 @pytest.mark.skipif(not native.available(), reason="no compiled kernel")
-@pytest.mark.parametrize("seed", range(5))
-def test_compiled_equals_torch(seed, monkeypatch):
+@pytest.mark.parametrize(("seed", "tail"), [(0, 0.0), (1, 0.0), (2, 0.0), (3, 0.5), (4, 10.0)])
+def test_compiled_equals_torch(seed, tail, monkeypatch):
     kernel, sites = rough_kernel(seed, 0.7), sites_at(scattered(500, seed).X)
+    kernel = replace(kernel, tail=tail)
     x = torch.cat([2 * scattered(60, 9).X, torch.tensor([[50.0, 0.0], [0.0, -1e6]]).double()])
     near = indexed(sites.x).spread(x, 24, 96, EVERYTHING, None)
     left_out = torch.arange(0, 500, 7)
     others = indexed(sites.x).spread(sites.x[left_out], 24, 96, Share(0.5, 0.3), without(left_out))
     compiled = condition(kernel, sites, x, near), gradient(kernel, sites, left_out, others)
-    monkeypatch.setattr(conditional.native, "usable", lambda neighbours: False)
+    monkeypatch.setattr(conditional.native, "usable", lambda kernel, neighbours: False)
     plain = condition(kernel, sites, x, near), gradient(kernel, sites, left_out, others)
     for found, expected in zip((*compiled[0], *compiled[1]), (*plain[0], *plain[1]), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_tail_is_of_long_range_and_none_is_the_exponential():
+    x = torch.stack([torch.linspace(0, 1, 60), torch.zeros(60)], 1).double()
+    kernel = rough_kernel(spread=0.0)
+
+    def matrix(tail):
+        at = local(interpolate(kernel.F, x), kernel.lengths)
+        return covariance(x, at, x, at, kernel.exponent, tail, same=True)
+
+    torch.testing.assert_close(matrix(1e-7), matrix(0.0), rtol=1e-5, atol=0)
+    assert (matrix(10.0)[0, 1:] > matrix(1.0)[0, 1:]).all()
+    assert (matrix(1.0)[0, 1:] > matrix(0.0)[0, 1:]).all()
+    assert torch.linalg.eigvalsh(matrix(10.0)).min() > 0
 
 
 @pytest.mark.usefixtures("backend")

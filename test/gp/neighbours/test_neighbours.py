@@ -20,8 +20,9 @@ def filled(kind, X, batch=170):
     return index
 
 
-def by_hand(X, x, k, pool, share=EVERYTHING, beyond=-1.0):
-    """The rule in words: sort by distance, take the pool, deal round the octants."""
+def by_hand(X, x, k, pool, share=EVERYTHING, beyond=-1.0, apart=0.0):
+    """The rule in words: sort by distance, take the pool; those that lie apart come first, the
+    others are dealt round the octants."""
     number = numbers(0, len(X)) * 2.0**-32
     v = (X.float().double() - x.float().double()).numpy()  # a search goes by places in float32
     squared = [dx * dx + dy * dy for dx, dy in v]
@@ -31,12 +32,18 @@ def by_hand(X, x, k, pool, share=EVERYTHING, beyond=-1.0):
         if 0 <= within < 1 and (within - share.start) % 1.0 < share.size and squared[i] > beyond:
             able.append(i)
     near = sorted(able, key=lambda i: (squared[i], i))[:pool]
-    turns, dealt = {}, []
-    for place, i in enumerate(near):
+    chosen, turns, dealt = [], {}, []
+    for i in near if apart else []:
+        # As the squared distance from the query is more than apart^2 of that from the chosen
+        if len(chosen) < k and all(
+            ((v[i] - v[j]) ** 2).sum() > apart**2 * squared[i] for j in chosen
+        ):
+            chosen.append(i)
+    for place, i in enumerate(i for i in near if i not in chosen):
         octant = v[i][0] < 0, v[i][1] < 0, abs(v[i][1]) > abs(v[i][0])
         turns[octant] = turns.get(octant, 0) + 1
         dealt.append((turns[octant], place, i))
-    chosen = [i for _, _, i in sorted(dealt)[:k]]
+    chosen += [i for _, _, i in sorted(dealt)[: k - len(chosen)]]
     return chosen + [-1] * (k - len(chosen))
 
 
@@ -56,6 +63,20 @@ def test_neighbours_are_those_of_the_rule(kind, count, share):
     ]
     assert 0 not in found[-1]
     assert found.tolist() == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("count", "pool", "apart"), [(20, 30, 0.3), (800, 96, 0.5), (800, 600, 0.2)]
+)
+def test_neighbours_that_lie_apart_come_first(kind, count, pool, apart):
+    # Lines of a survey: what is nearest lies on one of them
+    along = torch.linspace(-1, 1, count // 4).double()
+    X = torch.cat([torch.stack([along, 0.0 * along + y], 1) for y in (-0.6, -0.1, 0.3, 0.9)])
+    X = X + 1e-3 * scattered(len(X), 6).X
+    queries, share = scattered(12, 7).X, Share(0.1, 0.9)
+    found = filled(kind, X).spread(queries, K, pool, share, None, apart)
+    assert found.tolist() == [by_hand(X, x, K, pool, share, apart=apart) for x in queries]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -24,7 +24,7 @@ def backend(request, monkeypatch):
     if request.param == "native" and not native.available():
         pytest.skip("no compiled kernel")
     if request.param == "torch":
-        monkeypatch.setattr(conditional.native, "usable", lambda neighbours: False)
+        monkeypatch.setattr(conditional.native, "usable", lambda kernel, neighbours: False)
 
 
 def built(options=SHORT, seed=0):
@@ -178,7 +178,7 @@ def test_compiled_equals_torch(seed, monkeypatch):
         )
 
     compiled = both()
-    monkeypatch.setattr(conditional.native, "usable", lambda neighbours: False)
+    monkeypatch.setattr(conditional.native, "usable", lambda kernel, neighbours: False)
     for found, expected in zip(compiled, both(), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 

@@ -18,12 +18,12 @@ import torch
 from torch import Tensor
 
 from ...linalg.factors import EXTRA_JITTER
-from ..problem import Places, cells_for, check_factors, rounded
+from ..problem import EVERYTHING, Places, cells_for, check_factors, rounded
 
 if TYPE_CHECKING:
     from ..problem import Kernel, Share, Sites
 
-MAX_NEIGHBOURS = 32  # as in conditional.c
+MAX_NEIGHBOURS, MAX_BASES = 32, 16  # as in conditional.c
 BUCKET, BUCKET_BYTES, LEVELS = 7, 128, 4  # as in search.c
 
 
@@ -42,9 +42,9 @@ def _structure(integers: str, doubles: str, pointers: str) -> type[ctypes.Struct
 
 _Grid = _structure("cells used looked_at", "", "head buckets")
 _Problem = _structure(
-    "queries neighbours side",
-    "exponent noise low high mean_precision",
-    "F x near site_x site_y site_noise site_own",
+    "queries neighbours side bases x_step y_step noise_step",
+    "exponent noise low high mean_precision tail",
+    "F x near site_x site_y site_noise site_own lengths",
 )
 
 
@@ -68,7 +68,8 @@ def _declared() -> tuple[Any, Any]:
     search.search_add.argtypes = (grid, pointer, pointer, pointer, integer, integer)
     search.search_add.restype = None
     search.search_spread.argtypes = (
-        grid, pointer, pointer, integer, integer, integer, real, real, integer, integer, pointer,
+        grid, pointer, pointer, integer, integer, integer, real, real, integer, integer, real,
+        pointer,
     )  # fmt: skip
     search.search_spread.restype = None
     conditional.conditional_predict.argtypes = (
@@ -95,9 +96,10 @@ def available() -> bool:
     return _search is not None
 
 
-def usable(neighbours: int) -> bool:
-    """Whether conditionals of so many neighbours can be computed here."""
-    return _conditional is not None and 0 < neighbours <= MAX_NEIGHBOURS
+def usable(kernel: Kernel, neighbours: int) -> bool:
+    """Whether conditionals of so many neighbours with such a kernel can be computed here."""
+    bases = 0 if kernel.bases is None else len(kernel.bases)
+    return _conditional is not None and 0 < neighbours <= MAX_NEIGHBOURS and bases <= MAX_BASES
 
 
 class Index(Places):
@@ -131,13 +133,16 @@ class Index(Places):
             self._count,
         )
 
-    def spread(self, x: Tensor, k: int, pool: int, share: Share, beyond: Tensor | None) -> Tensor:
+    def spread(
+        self, x: Tensor, k: int, pool: int, share: Share = EVERYTHING,
+        beyond: Tensor | None = None, apart: float = 0.0,
+    ) -> Tensor:  # fmt: skip
         """See ``PlainIndex.spread``."""
         x, beyond = rounded(x).contiguous(), None if beyond is None else beyond.contiguous()
         found = torch.empty(len(x), k, dtype=torch.int64)
         least = None if beyond is None else beyond.data_ptr()
         _search.search_spread(
-            self._grid, x.data_ptr(), least, len(x), k, pool, *share, found.data_ptr()
+            self._grid, x.data_ptr(), least, len(x), k, pool, *share, apart, found.data_ptr()
         )
         return found
 
@@ -168,11 +173,16 @@ def _problem(
     kernel: Kernel, sites: Sites, x: Tensor, near: Tensor
 ) -> tuple[ctypes.Structure, list[Tensor | None]]:
     """The problem, and the arrays that it points into."""
-    parts = (kernel.F, x, near, sites.x, sites.y, sites.noise, sites.own)
-    arrays = [None if t is None else t.detach().contiguous() for t in parts]
+    parts = (kernel.F, x, near, sites.own, kernel.bases)
+    F, x, near, own, bases = (None if t is None else t.detach().contiguous() for t in parts)
+    places = sites.x if sites.x.stride(1) == 1 else sites.x.contiguous()
+    arrays = [F, x, near, places, sites.y, sites.noise, own, bases]
     problem = _Problem(
         len(x), near.shape[1], round(len(kernel.F) ** 0.5),
+        0 if kernel.bases is None else len(kernel.bases),
+        places.stride(0), sites.y.stride(0), sites.noise.stride(0),
         float(kernel.exponent), float(kernel.noise), *kernel.lengths, kernel.mean_precision,
+        kernel.tail,
         *(None if array is None else array.data_ptr() for array in arrays),
     )  # fmt: skip
     return problem, arrays

@@ -2,9 +2,12 @@
  * loss, in plain C with the vectors of GCC and Clang: each lane is a query.
  *
  *   k_ij = exp(log s_i + log s_j) l_i l_j |D|^(-1/2) exp(-Q^(g/2)),  D = (S_i + S_j)/2,
- *   Q = d' D^-1 d + NEAR,  k_ii = s_i^2
+ *   Q = d' D^-1 d + NEAR,  k_ii = s_i^2;  with a tail t (1 + t Q^(g/2))^(-1/t) for the exponential
  *
- * All arrays are float64 and contiguous. Nothing here allocates or keeps state; every function may
+ * or, with bases, the Attentive Kernel over rough bases (attentive.h). All but the covariance and
+ * its gradient by the fields is the same for both.
+ *
+ * All arrays are float64, and contiguous but for the sites'. Nothing here allocates or keeps state; every function may
  * run on any thread. The file includes itself once for each kind of processor: the upper half
  * belongs to all, the lower half is compiled for vectors of LANES.
  */
@@ -19,6 +22,7 @@
 #define POINTS (MAX_NEIGHBOURS + 1)
 #define PAIRS (MAX_NEIGHBOURS * (MAX_NEIGHBOURS + 1) / 2)
 #define FIELDS 4
+#define MAX_BASES 16 /* as in __init__.py */
 #define ROWS 4            /* of a factor at a time: enough independent work to hide latencies */
 #define ISOTROPIC 1e-8    /* as in kernel.py, and NEAR */
 #define NEAR 1e-10
@@ -30,19 +34,22 @@
 
 typedef struct {
     int64_t queries, neighbours, side; /* side: nodes of the lattice along one axis */
-    double exponent, noise, low, high, mean_precision; /* low, high: of the lengthscale */
-    const double *F;          /* [side, side, FIELDS] */
+    int64_t bases;                     /* of the Attentive Kernel; 0: the other kernel */
+    int64_t x_step, y_step, noise_step; /* numbers from a site to the next */
+    double exponent, noise, low, high, mean_precision, tail; /* low, high: of the lengthscale */
+    const double *F;          /* [side, side, fields]: FIELDS, or 1 + bases */
     const double *x;          /* [queries, 2] */
     const int64_t *near;      /* [queries, neighbours], -1 for none */
-    const double *site_x;     /* [sites, 2] */
+    const double *site_x;     /* [sites, 2], and so on, by their steps: in one line of a cache */
     const double *site_y;     /* [sites] */
     const double *site_noise; /* [sites] in units of the noise */
     const double *site_own;   /* [sites] variance of noise beside that; NULL: none has any */
+    const double *lengths;    /* [bases] */
 } Problem;
 
 typedef struct {
     const double *y, *noise, *own; /* [queries] of the left-out sites; own: see Problem */
-    double *dF;                    /* [side, side, FIELDS], added to */
+    double *dF;                    /* [side, side, fields], added to */
     double loss, exponent, variance;
 } Gradient;
 
@@ -105,7 +112,9 @@ static const double EXP2[] = {
 int64_t conditional_predict(const Problem *q, double *mean, double *variance,
                             const double *jitters, int64_t attempts, double *jitter)
 {
-    return DISPATCH(all, q, mean, variance, NULL, jitters, attempts, jitter);
+    if (q->bases)
+        return DISPATCH(attentive, q, mean, variance, NULL, jitters, attempts, jitter);
+    return DISPATCH(paciorek, q, mean, variance, NULL, jitters, attempts, jitter);
 }
 
 /* Of the mean log loss of y [queries], whose noise is noise [queries] in units of the learned one
@@ -116,7 +125,9 @@ int64_t conditional_gradient(const Problem *q, const double *y, const double *no
                              int64_t attempts, double *jitter)
 {
     Gradient gradient = {y, noise, own, dF, 0.0, 0.0, 0.0};
-    const int64_t failed = DISPATCH(all, q, NULL, NULL, &gradient, jitters, attempts, jitter);
+    const int64_t failed =
+        q->bases ? DISPATCH(attentive, q, NULL, NULL, &gradient, jitters, attempts, jitter)
+                 : DISPATCH(paciorek, q, NULL, NULL, &gradient, jitters, attempts, jitter);
     others[0] = gradient.loss;
     others[1] = gradient.exponent;
     others[2] = gradient.variance;
@@ -186,8 +197,8 @@ INLINE V FOR_LANES(root)(V x)
 /* Neighbours and, last, the queries of one group of lanes. */
 typedef struct {
     V x[POINTS], y[POINTS], present[POINTS];
-    V f[POINTS][FIELDS];
-    V scale[POINTS]; /* log2(s l) */
+    V *f;            /* [POINTS][fields]; once they are known, the bases' weights for the logits */
+    V scale[POINTS]; /* log2(s l), or s */
     V A[POINTS], B[POINTS], C[POINTS];
     V target[MAX_NEIGHBOURS], noise[MAX_NEIGHBOURS], own[MAX_NEIGHBOURS];
     int64_t node[POINTS][LANES];        /* lower left corner on the lattice */
@@ -196,7 +207,8 @@ typedef struct {
 #define G FOR_LANES(Group)
 
 /* The place of a point on the lattice, and its fields. */
-INLINE void FOR_LANES(place)(const Problem *q, G *g, int64_t i, int lane, const double *x)
+INLINE void FOR_LANES(place)(const Problem *q, int64_t fields, G *g, int64_t i, int lane,
+                             const double *x)
 {
     double share[2];
     int64_t corner[2];
@@ -209,11 +221,11 @@ INLINE void FOR_LANES(place)(const Problem *q, G *g, int64_t i, int lane, const 
         share[axis] = at - corner[axis];
     }
     const int64_t node = corner[1] * q->side + corner[0];
-    const double *low = q->F + node * FIELDS, *high = low + q->side * FIELDS;
-    for (int f = 0; f < FIELDS; f++) {
-        const double below = low[f] * (1 - share[0]) + low[f + FIELDS] * share[0];
-        const double above = high[f] * (1 - share[0]) + high[f + FIELDS] * share[0];
-        g->f[i][f][lane] = below * (1 - share[1]) + above * share[1];
+    const double *low = q->F + node * fields, *high = low + q->side * fields;
+    for (int64_t f = 0; f < fields; f++) {
+        const double below = low[f] * (1 - share[0]) + low[f + fields] * share[0];
+        const double above = high[f] * (1 - share[0]) + high[f + fields] * share[0];
+        g->f[i * fields + f][lane] = below * (1 - share[1]) + above * share[1];
     }
     g->node[i][lane] = node;
     g->across[i][lane] = share[0];
@@ -236,14 +248,14 @@ INLINE void FOR_LANES(hyperbolic)(V r, V *ch, V *sh)
 
 INLINE void FOR_LANES(local)(const Problem *q, G *g, int64_t i)
 {
-    const V u = g->f[i][2], w = g->f[i][3];
+    const V *f = g->f + i * FIELDS, u = f[2], w = f[3];
     const V low = (V){0} + log(q->low), high = (V){0} + log(q->high);
-    V log_l = g->f[i][1], ch, sh;
+    V log_l = f[1], ch, sh;
     log_l = FOR_LANES(choose)(log_l > low, log_l, low);
     log_l = FOR_LANES(choose)(log_l < high, log_l, high);
     FOR_LANES(hyperbolic)(FOR_LANES(root)(u * u + w * w + ISOTROPIC), &ch, &sh);
     const V squared = FOR_LANES(exp2)(log_l * (2.0 * LOG2_E));
-    g->scale[i] = (g->f[i][0] + log_l) * LOG2_E;
+    g->scale[i] = (f[0] + log_l) * LOG2_E;
     g->A[i] = squared * (ch + sh * u);
     g->B[i] = squared * (ch - sh * u);
     g->C[i] = squared * sh * w;
@@ -255,16 +267,16 @@ INLINE void FOR_LANES(warm)(const Problem *q, int64_t first)
     const int64_t k = q->neighbours, end = first + LANES < q->queries ? first + LANES : q->queries;
     for (int64_t i = first * k; i < end * k; i++)
         if (q->near[i] >= 0) {
-            __builtin_prefetch(q->site_x + 2 * q->near[i]);
-            __builtin_prefetch(q->site_y + q->near[i]);
-            __builtin_prefetch(q->site_noise + q->near[i]);
+            __builtin_prefetch(q->site_x + q->x_step * q->near[i]);
+            __builtin_prefetch(q->site_y + q->y_step * q->near[i]);
+            __builtin_prefetch(q->site_noise + q->noise_step * q->near[i]);
             if (q->site_own)
                 __builtin_prefetch(q->site_own + q->near[i]);
         }
 }
 
 /* The group of the queries from `first` on; lanes beyond the last repeat it. */
-INLINE void FOR_LANES(gather)(const Problem *q, int64_t first, G *g)
+INLINE void FOR_LANES(gather)(const Problem *q, int64_t fields, int64_t first, G *g)
 {
     const int64_t k = q->neighbours;
     for (int lane = 0; lane < LANES; lane++) {
@@ -272,17 +284,16 @@ INLINE void FOR_LANES(gather)(const Problem *q, int64_t first, G *g)
         for (int64_t i = 0; i < k; i++) {
             const int64_t site = q->near[query * k + i];
             const int there = site >= 0;
-            FOR_LANES(place)(q, g, i, lane, there ? q->site_x + 2 * site : q->x + 2 * query);
+            FOR_LANES(place)(q, fields, g, i, lane,
+                             there ? q->site_x + q->x_step * site : q->x + 2 * query);
             g->present[i][lane] = there;
-            g->target[i][lane] = there ? q->site_y[site] : 0.0;
-            g->noise[i][lane] = there ? q->site_noise[site] : 0.0;
+            g->target[i][lane] = there ? q->site_y[q->y_step * site] : 0.0;
+            g->noise[i][lane] = there ? q->site_noise[q->noise_step * site] : 0.0;
             g->own[i][lane] = there && q->site_own ? q->site_own[site] : 0.0;
         }
-        FOR_LANES(place)(q, g, k, lane, q->x + 2 * query);
+        FOR_LANES(place)(q, fields, g, k, lane, q->x + 2 * query);
     }
     g->present[k] = (V){0} + 1.0;
-    for (int64_t i = 0; i <= k; i++)
-        FOR_LANES(local)(q, g, i);
 }
 
 /* What the kernel and its gradient have in common, of two points. */
@@ -317,6 +328,10 @@ INLINE V FOR_LANES(covariance)(const Problem *q, const G *g, int64_t i, int64_t 
     const V P = FOR_LANES(exp2)(log_Q * (0.5 * q->exponent));
     kept->log_Q = log_Q;
     kept->P = P;
+    if (q->tail > 0.0)
+        return FOR_LANES(exp2)(g->scale[i] + g->scale[j] - 0.5 * log_det -
+                               FOR_LANES(log2)(1.0 + q->tail * P) / q->tail) *
+               g->present[i] * g->present[j];
     return FOR_LANES(exp2)(g->scale[i] + g->scale[j] - 0.5 * log_det - P * LOG2_E) *
            g->present[i] * g->present[j];
 }
@@ -324,19 +339,30 @@ INLINE V FOR_LANES(covariance)(const Problem *q, const G *g, int64_t i, int64_t 
 /* Lower triangles are packed by rows. */
 #define AT(i, j) ((i) * ((i) + 1) / 2 + (j))
 
-INLINE void FOR_LANES(system)(const Problem *q, const G *g, V *K, V *c, V *c0,
-                              FOR_LANES(Power) *powers)
+/* s^2 of a point, and of a neighbour its noise too, or 1 where there is none. */
+INLINE V FOR_LANES(amplitude)(const G *g, int64_t fields, int64_t i)
+{
+    return FOR_LANES(exp2)(g->f[i * fields] * (2.0 * LOG2_E));
+}
+
+INLINE V FOR_LANES(diagonal)(const Problem *q, const G *g, int64_t fields, int64_t i)
+{
+    const V own = FOR_LANES(amplitude)(g, fields, i) + q->noise * g->noise[i] + g->own[i];
+    return own * g->present[i] + (1.0 - g->present[i]);
+}
+
+INLINE void FOR_LANES(system)(const Problem *q, G *g, V *K, V *c, V *c0, FOR_LANES(Power) *powers)
 {
     const int64_t k = q->neighbours;
+    for (int64_t i = 0; i <= k; i++)
+        FOR_LANES(local)(q, g, i);
     for (int64_t i = 0; i < k; i++) {
         for (int64_t j = 0; j < i; j++)
             K[AT(i, j)] = FOR_LANES(covariance)(q, g, i, j, powers + AT(i, j));
-        const V own = FOR_LANES(exp2)(g->f[i][0] * (2.0 * LOG2_E)) + q->noise * g->noise[i] +
-                      g->own[i];
-        K[AT(i, i)] = own * g->present[i] + (1.0 - g->present[i]);
+        K[AT(i, i)] = FOR_LANES(diagonal)(q, g, FIELDS, i);
         c[i] = FOR_LANES(covariance)(q, g, k, i, powers + AT(k, i));
     }
-    *c0 = FOR_LANES(exp2)(g->f[k][0] * (2.0 * LOG2_E));
+    *c0 = FOR_LANES(amplitude)(g, FIELDS, k);
 }
 
 /* The Cholesky factor L of K + jitter, and one over its diagonal; lanes that have none say so. */
@@ -418,10 +444,26 @@ INLINE void FOR_LANES(krige)(const Problem *q, const G *g, const V *c, V c0, V s
     *variance = FOR_LANES(choose)(v > LEAST_VARIANCE, v, (V){0} + LEAST_VARIANCE);
 }
 
+/* Gradients of one point's fields, onto the lattice. */
+INLINE void FOR_LANES(deposit)(const Problem *q, const G *g, int64_t fields, int64_t i, const V *d,
+                               double *dF)
+{
+    for (int lane = 0; lane < LANES; lane++) {
+        double *low = dF + g->node[i][lane] * fields, *high = low + q->side * fields;
+        const double across = g->across[i][lane], up = g->up[i][lane];
+        for (int64_t f = 0; f < fields; f++) {
+            low[f] += d[f][lane] * (1 - across) * (1 - up);
+            low[f + fields] += d[f][lane] * across * (1 - up);
+            high[f] += d[f][lane] * (1 - across) * up;
+            high[f + fields] += d[f][lane] * across * up;
+        }
+    }
+}
+
 /* Gradients of one point's log s + log l, log l, A, B and C in sums, onto the lattice. */
 INLINE void FOR_LANES(scatter)(const Problem *q, const G *g, int64_t i, const V sums[5], double *dF)
 {
-    const V u = g->f[i][2], w = g->f[i][3], log_l = g->f[i][1];
+    const V u = g->f[i * FIELDS + 2], w = g->f[i * FIELDS + 3], log_l = g->f[i * FIELDS + 1];
     const V r2 = u * u + w * w + ISOTROPIC, r = FOR_LANES(root)(r2);
     const I free = (log_l >= log(q->low)) & (log_l <= log(q->high));
     V ch, sh, d[FIELDS];
@@ -439,16 +481,7 @@ INLINE void FOR_LANES(scatter)(const Problem *q, const G *g, int64_t i, const V 
                                               sums[4] * g->C[i]), (V){0});
     d[2] = dA * (sh * u + bend * u * u + sh) + dB * (sh * u - bend * u * u - sh) + dC * bend * u * w;
     d[3] = dA * (sh * w + bend * w * u) + dB * (sh * w - bend * w * u) + dC * (bend * w * w + sh);
-    for (int lane = 0; lane < LANES; lane++) {
-        double *low = dF + g->node[i][lane] * FIELDS, *high = low + q->side * FIELDS;
-        const double across = g->across[i][lane], up = g->up[i][lane];
-        for (int f = 0; f < FIELDS; f++) {
-            low[f] += d[f][lane] * (1 - across) * (1 - up);
-            low[f + FIELDS] += d[f][lane] * across * (1 - up);
-            high[f] += d[f][lane] * (1 - across) * up;
-            high[f + FIELDS] += d[f][lane] * across * up;
-        }
-    }
+    FOR_LANES(deposit)(q, g, FIELDS, i, d, dF);
 }
 
 /* The gradient of the loss of one group, with `by_mean` and `by_variance` its derivatives: of
@@ -470,7 +503,10 @@ INLINE void FOR_LANES(backward)(const Problem *q, const G *g, const V *K, const 
             const FOR_LANES(Power) power = powers[AT(i, j)];
             const V weight =
                 (push * solved[j][1] - pull * solved[j][0]) * (i < k ? K[AT(i, j)] : c[j]);
-            const V steep = weight * power.P * (0.5 * q->exponent), by_N = -steep / p.M;
+            V decay = weight * power.P;
+            if (q->tail > 0.0)
+                decay /= 1.0 + q->tail * power.P;
+            const V steep = decay * (0.5 * q->exponent), by_N = -steep / p.M;
             const V by_det = (steep - 0.5 * weight) / p.det + by_N * NEAR;
             const V part[5] = {
                 weight, weight, by_N * p.dy * p.dy + by_det * p.B,
@@ -480,10 +516,10 @@ INLINE void FOR_LANES(backward)(const Problem *q, const G *g, const V *K, const 
                 sums[i][s] += part[s];
                 sums[j][s] += part[s];
             }
-            by_exponent -= weight * power.P * power.log_Q;
+            by_exponent -= decay * power.log_Q;
         }
         const V own = (by_variance * b_i - by_mean * a_i) * b_i * g->present[i];
-        sums[i][0] += 2.0 * own * FOR_LANES(exp2)(g->f[i][0] * (2.0 * LOG2_E));
+        sums[i][0] += 2.0 * own * FOR_LANES(amplitude)(g, FIELDS, i);
         if (i < k)
             by_noise += own * g->noise[i];
     }
@@ -493,12 +529,11 @@ INLINE void FOR_LANES(backward)(const Problem *q, const G *g, const V *K, const 
     out->variance += FOR_LANES(total)(by_noise);
 }
 
-/* The loss of one group's left-out targets, and its gradient. */
-INLINE void FOR_LANES(learn)(const Problem *q, const G *g, int64_t first, const V *K, const V *c,
-                             const FOR_LANES(Power) *powers, const V solved[][3], V mean,
-                             V variance, Gradient *out)
+/* The loss of one group's left-out targets, and its derivatives by mean and variance. */
+INLINE void FOR_LANES(learn)(const Problem *q, int64_t first, V mean, V variance, Gradient *out,
+                             V *by_mean, V *by_variance)
 {
-    V by_mean = (V){0}, by_variance = (V){0};
+    *by_mean = *by_variance = (V){0};
     const double share = 1.0 / q->queries;
     for (int lane = 0; lane < LANES && first + lane < q->queries; lane++) {
         const double noise = out->noise[first + lane], own = out->own ? out->own[first + lane] : 0.0;
@@ -507,26 +542,33 @@ INLINE void FOR_LANES(learn)(const Problem *q, const G *g, int64_t first, const 
         const double by_v = 0.5 * share * (1.0 - error * error / v) / v;
         out->loss += 0.5 * share * (log(v) + error * error / v);
         out->variance += by_v * noise;
-        by_mean[lane] = -share * error / v;
-        by_variance[lane] = variance[lane] > LEAST_VARIANCE ? by_v : 0.0;
+        (*by_mean)[lane] = -share * error / v;
+        (*by_variance)[lane] = variance[lane] > LEAST_VARIANCE ? by_v : 0.0;
     }
-    FOR_LANES(backward)(q, g, K, c, powers, solved, by_mean, by_variance, out);
 }
 
-static int64_t FOR_LANES(all)(const Problem *q, double *mean, double *variance, Gradient *gradient,
+#include "attentive.h"
+
+/* Every query with one of the kernels: f [POINTS][fields] is scratch, and so is what the kernel
+ * keeps of each pair for its gradient: powers, or Kept [pairs] and their exponentials. */
+INLINE int64_t FOR_LANES(all)(const Problem *q, int64_t fields, V *f, FOR_LANES(Power) *powers,
+                              V *exponentials, double *mean, double *variance, Gradient *gradient,
                               const double *jitters, int64_t attempts, double *largest)
 {
     const int64_t k = q->neighbours;
     V K[PAIRS], L[PAIRS], c[MAX_NEIGHBOURS], inverse[MAX_NEIGHBOURS], solved[MAX_NEIGHBOURS][3];
-    V c0, m, v;
-    FOR_LANES(Power) powers[POINTS * (POINTS + 1) / 2];
+    V c0, m, v, by_mean, by_variance;
     G g;
     int64_t beyond_repair = 0;
+    g.f = f;
     *largest = 0.0;
     for (int64_t first = 0; first < q->queries; first += LANES) {
-        FOR_LANES(gather)(q, first, &g);
+        FOR_LANES(gather)(q, fields, first, &g);
         FOR_LANES(warm)(q, first + LANES);
-        FOR_LANES(system)(q, &g, K, c, &c0, powers);
+        if (exponentials)
+            FOR_LANES(attentive_system)(q, &g, K, c, &c0, powers, exponentials);
+        else
+            FOR_LANES(system)(q, &g, K, c, &c0, powers);
         V jitter = {0}, scale = {0};
         for (int64_t i = 0; i < k; i++)
             scale += K[AT(i, i)] / (double)k;
@@ -555,10 +597,38 @@ static int64_t FOR_LANES(all)(const Problem *q, double *mean, double *variance, 
                 variance[first + lane] = v[lane];
             }
         }
-        if (gradient)
-            FOR_LANES(learn)(q, &g, first, K, c, powers, (const V(*)[3])solved, m, v, gradient);
+        if (!gradient)
+            continue;
+        FOR_LANES(learn)(q, first, m, v, gradient, &by_mean, &by_variance);
+        if (exponentials)
+            FOR_LANES(attentive_backward)(q, &g, powers, exponentials, (const V(*)[3])solved,
+                                          by_mean, by_variance, gradient);
+        else
+            FOR_LANES(backward)(q, &g, K, c, powers, (const V(*)[3])solved, by_mean, by_variance,
+                                gradient);
     }
     return beyond_repair;
+}
+
+static int64_t FOR_LANES(paciorek)(const Problem *q, double *mean, double *variance,
+                                   Gradient *gradient, const double *jitters, int64_t attempts,
+                                   double *largest)
+{
+    V f[POINTS * FIELDS];
+    FOR_LANES(Power) powers[POINTS * (POINTS + 1) / 2];
+    return FOR_LANES(all)(q, FIELDS, f, powers, NULL, mean, variance, gradient, jitters, attempts,
+                          largest);
+}
+
+static int64_t FOR_LANES(attentive)(const Problem *q, double *mean, double *variance,
+                                    Gradient *gradient, const double *jitters, int64_t attempts,
+                                    double *largest)
+{
+    V f[POINTS * (1 + MAX_BASES)];
+    FOR_LANES(Power) powers[POINTS * (POINTS + 1) / 2];
+    V exponentials[MAX_BASES * POINTS * (POINTS + 1) / 2];
+    return FOR_LANES(all)(q, 1 + q->bases, f, powers, exponentials, mean, variance, gradient,
+                          jitters, attempts, largest);
 }
 
 #undef V

@@ -10,8 +10,8 @@
 #define BUCKET 7     /* sites; as in __init__.py */
 #define SLOTS 8      /* of a bucket: one more, so that its lines are whole and vectors are even */
 #define LEVELS 4     /* as in index.py */
-#define ROOM 1024    /* candidates that a query keeps at a time; more than BUCKET + MAX_POOL */
-#define MAX_POOL 256 /* as in models.py */
+#define ROOM 4096     /* candidates that a query keeps at a time; more than BUCKET + MAX_POOL */
+#define MAX_POOL 1000 /* as in options.py */
 #define OCTANTS 8
 #define BINS 128     /* of squared distances: about as many as are wanted of them */
 #define WARMED 3     /* cells about a query that are asked for before its turn */
@@ -41,7 +41,8 @@ typedef struct {
 
 typedef struct {
     double squared; /* distance */
-    int32_t site, octant;
+    float x, y;
+    int32_t site;
 } Candidate;
 
 typedef struct {
@@ -246,10 +247,10 @@ INLINE int64_t look(const Grid *grid, Query *query, int64_t cell, int64_t pool)
             make_room(query, pool);
         for (int64_t j = 0; j < filled; j++) {
             Candidate *c = query->found + query->count;
-            const double ax = dx[j] < 0.0 ? -dx[j] : dx[j], ay = dy[j] < 0.0 ? -dy[j] : dy[j];
             c->squared = squared[j];
+            c->x = bucket->x[j];
+            c->y = bucket->y[j];
             c->site = bucket->site[j];
-            c->octant = 4 * (dx[j] < 0.0) + 2 * (dy[j] < 0.0) + (ay > ax);
             query->count += (above[j] < query->share) & (squared[j] <= query->worst) &
                             (squared[j] > query->beyond);
         }
@@ -310,14 +311,51 @@ INLINE int64_t nearest(Grid *grid, Query *query, int64_t pool, Candidate *sorted
     return sort(query, most, pool, sorted);
 }
 
-/* k of the candidates, dealt round the octants: the nearest of each, then the second, ... and of
- * the last round the nearest. -1 where there are no more. */
-INLINE void deal(const Candidate *sorted, int64_t count, int64_t k, int64_t *chosen)
+INLINE int octant_of(const Query *query, const Candidate *c)
+{
+    const double dx = c->x - query->x, dy = c->y - query->y;
+    const double ax = dx < 0.0 ? -dx : dx, ay = dy < 0.0 ? -dy : dy;
+    return 4 * (dx < 0.0) + 2 * (dy < 0.0) + (ay > ax);
+}
+
+/* Of the sorted candidates, up to k that lie apart: each further from all nearer ones that are
+ * chosen than `apart` times its distance from the query. Those that are not chosen move to the
+ * front of the list, in their order; returns how many are chosen. */
+INLINE int64_t choose_apart(Candidate *sorted, int64_t count, double apart, int64_t k,
+                            int64_t *chosen)
+{
+    uint8_t near[MAX_POOL] = {0};
+    const double share = apart * apart;
+    int64_t dealt = 0, left = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const Candidate c = sorted[i];
+        if (near[i] || dealt == k) {
+            sorted[left++] = c;
+            continue;
+        }
+        chosen[dealt++] = c.site;
+        for (int64_t j = i + 1; j < count; j++) {
+            const double dx = (double)sorted[j].x - c.x, dy = (double)sorted[j].y - c.y;
+            near[j] |= dx * dx + dy * dy <= share * sorted[j].squared;
+        }
+    }
+    return dealt;
+}
+
+/* k of the candidates: those that lie apart first, where that is asked for, then the others, dealt
+ * round the octants: the nearest of each, then the second, ... and of the last round the nearest.
+ * -1 where there are no more. */
+INLINE void deal(const Query *query, Candidate *sorted, int64_t count, double apart, int64_t k,
+                 int64_t *chosen)
 {
     int16_t lists[OCTANTS][MAX_POOL], sizes[OCTANTS] = {0};
     int64_t dealt = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const int octant = sorted[i].octant;
+    if (apart > 0.0) {
+        dealt = choose_apart(sorted, count, apart, k, chosen);
+        count -= dealt;
+    }
+    for (int64_t i = 0; i < count && dealt < k; i++) {
+        const int octant = octant_of(query, sorted + i);
         lists[octant][sizes[octant]++] = (int16_t)i;
     }
     for (int64_t turn = 0; dealt < k; turn++) {
@@ -342,12 +380,13 @@ INLINE void deal(const Candidate *sorted, int64_t count, int64_t k, int64_t *cho
 }
 
 /* Ask for what a query is going to look at: of many sites most of it is not in a near cache. */
-INLINE void warm(const Grid *grid, const int32_t *head, int64_t cells, const double *x)
+INLINE void warm(const Grid *grid, const int32_t *head, int64_t cells, int64_t reach,
+                 const double *x)
 {
     const int64_t column = cell_of(cells, x[0]), row = cell_of(cells, x[1]);
-    const int64_t low = column > WARMED ? column - WARMED : 0;
-    const int64_t high = column + WARMED < cells ? column + WARMED : cells - 1;
-    for (int64_t r = row > WARMED ? row - WARMED : 0; r <= row + WARMED && r < cells; r++)
+    const int64_t low = column > reach ? column - reach : 0;
+    const int64_t high = column + reach < cells ? column + reach : cells - 1;
+    for (int64_t r = row > reach ? row - reach : 0; r <= row + reach && r < cells; r++)
         for (int64_t c = low; c <= high; c++) {
             const char *bucket = (const char *)(grid->buckets + head[r * cells + c]);
             if (head[r * cells + c] >= 0)
@@ -357,10 +396,11 @@ INLINE void warm(const Grid *grid, const int32_t *head, int64_t cells, const dou
 }
 
 /* For each of n queries x [n, 2] k sites [n, k], chosen from its `pool` nearest sites of the share
- * (see Share in problem.py) whose squared distance is larger than beyond [n]. */
+ * (see Share in problem.py) whose squared distance is larger than beyond [n]; apart: see
+ * choose_apart, 0 for nothing of the kind. */
 CLONED void search_spread(Grid *grid, const double *x, const double *beyond, int64_t n, int64_t k,
                           int64_t pool, double start, double share, int64_t level, int64_t part,
-                          int64_t *chosen)
+                          double apart, int64_t *chosen)
 {
     Candidate found[ROOM], sorted[ROOM];
     const int32_t *head = grid->head + heads_of(grid, level, part);
@@ -368,10 +408,10 @@ CLONED void search_spread(Grid *grid, const double *x, const double *beyond, int
     const int64_t cells = cells_at(grid, level);
     for (int64_t i = 0; i < n; i++) {
         if (i + 1 < n && grid->used > CACHED)
-            warm(grid, head, cells, x + 2 * (i + 1));
+            warm(grid, head, cells, pool > BUCKET ? WARMED : 1, x + 2 * (i + 1));
         Query query = {x[2 * i], x[2 * i + 1], start, share, scale, part, cells,
                        head, beyond ? beyond[i] : -1.0, 0, 1.0 / 0.0, found};
         const int64_t count = nearest(grid, &query, pool, sorted);
-        deal(sorted, count, k, chosen + i * k);
+        deal(&query, sorted, count, apart, k, chosen + i * k);
     }
 }
