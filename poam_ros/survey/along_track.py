@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import deque
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -56,7 +56,7 @@ class Track:
     """The last pings that were believed, and the way that was made."""
 
     def __init__(self) -> None:
-        self._believed: deque[Place] = deque(maxlen=RECENT)
+        self._believed: list[tuple[float, Place]] = []  # with the way made there, in its order
         self._last: Place | None = None
         self._way = 0.0
 
@@ -67,14 +67,26 @@ class Track:
         self._last = place
         return self._way
 
-    def add(self, place: Place) -> None:
-        """This one is believed."""
-        self._believed.append(place)
+    def add(self, place: Place, way: float) -> None:
+        """This one is believed, which was taken after so much way."""
+        self._believed.append((way, place))
+        self._believed.sort(key=itemgetter(0))
+        del self._believed[:-RECENT]
+
+    @property
+    def reached(self) -> float:
+        """The way to the last one that is believed, in m; -inf without any."""
+        return self._believed[-1][0] if self._believed else -math.inf
+
+    @property
+    def believed(self) -> np.ndarray:
+        """x, y and range of the last ones that are believed [N, 3]."""
+        return np.array([place for _, place in self._believed]).reshape(-1, 3)
 
     @property
     def scatter(self) -> float:
         """Median step between believed ranges one after the other, in m."""
-        ranges = [place.range for place in self._believed]
+        ranges = self.believed[:, 2]
         return float(np.median(np.abs(np.diff(ranges)))) if len(ranges) > 1 else 0.0
 
     def room(self, ranges: np.ndarray) -> np.ndarray:
@@ -93,4 +105,4 @@ class Track:
         return same >= min(AGREEING, len(near)) > 0
 
     def _near(self, place: Place) -> list[float]:
-        return [other.range for other in self._believed if other.beside(place)]
+        return [other.range for _, other in self._believed if other.beside(place)]

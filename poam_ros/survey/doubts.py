@@ -9,8 +9,9 @@ import numpy as np
 
 from ..maps import Predicted
 from ..samples import Samples
-from ..settings import check, setting
 from .along_track import STEPS, Place, Track, alike, reach, smooth
+from .course import Course, Mapped, follow
+from .screening_settings import ScreeningSettings
 
 Predict = Callable[[np.ndarray], Predicted]
 """Mean and variance of a ping at places [N, 2]."""
@@ -23,41 +24,7 @@ OTHERS = 3  # held pings of another pass that confirm one
 ANOTHER_PASS = 4.0  # times ``confirm_radius``: the way between two passes
 LEVELS = 4  # runs at most that doubted pings may go on with
 AHEAD = 11  # pings whose median the first one is held against
-
-
-@dataclass(frozen=True)
-class ScreeningSettings:
-    """Which pings are doubted, and what confirms them.
-
-    Raises:
-        InputError: a value is outside its range.
-    """
-
-    screening: bool = setting(
-        False, "Pings that contradict track and map are held until others confirm them"
-    )
-    echo_ratio: float = setting(
-        1.35,
-        "A ping is doubted whose range is this many times the expected one, or as small a part",
-        minimum=1.01,
-        maximum=10.0,
-    )
-    echo_deviations: float = setting(
-        2.0,
-        "Deviations from the map within which it vouches for a ping",
-        minimum=0.1,
-        maximum=100.0,
-    )
-    confirm_pings: int = setting(8, "Smooth doubted pings in a row that are ground", "", 2, 10_000)
-    confirm_radius: float = setting(
-        5.0, "Held pings of another pass this near confirm each other", "m", 0.0, 1e5
-    )
-    held_pings: int = setting(
-        1000, "Pings held at most; beyond that the oldest are refused", "", 0, 100_000
-    )
-
-    def __post_init__(self) -> None:
-        check(self)
+TAIL = 40  # held pings at most that are judged with those that follow
 
 
 @dataclass
@@ -106,29 +73,40 @@ class Trial:
         self.ways = np.concatenate([memory.ways, np.zeros(count - before)])
         self.believed, self.refused = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
         self.seen = before  # rows judged at least once
+        tail = int((memory.ways > self.track.reached).sum())
+        self.first = before - min(tail, TAIL)  # row of the course
+        self.course = self._follow() if self.first < count else None
 
     @property
     def held(self) -> np.ndarray:
         return np.flatnonzero(~(self.believed | self.refused)[: self.seen])
 
-    def judge(self, row: int) -> None:
-        """One new ping: believed, or part of a run of doubted ones."""
+    def judge(self) -> None:
+        """The new pings: each is believed, or part of a run of doubted ones."""
+        before = self.seen
+        for row in range(self.first, before):
+            if self._linked(row):  # what came after explains it
+                self._believe(np.array([row]))
+        for row in range(before, len(self.pings)):
+            self._judge(row)
+
+    def _judge(self, row: int) -> None:
         place, memory, ratio = self._place(row), self.memory, self.settings.echo_ratio
         self.ways[row] = self.track.go(place)
-        expected, agrees = self.track.expected(place), self.track.agrees(place, ratio)
-        room = STEPS * self.track.scatter
-        goes_on = [
-            run
-            for run, last in memory.open.items()
-            if last.beside(place) and alike(place.range, last.range, ratio, room)
-        ]
-        self.seen = row + 1
-        if agrees or self._vouched(row, place, expected):
-            # Where the map knows the ground that a run goes on to, the run was ground as well.
-            known = [] if agrees else goes_on
-            self._close(known, agrees, before=row)
-            self._believe(np.array([row]))
-            return
+        expected, room = self.track.expected(place), STEPS * self.track.scatter
+        self.seen, goes_on = row + 1, []
+        if self.course.ground[row - self.first]:
+            goes_on = [
+                run
+                for run, last in memory.open.items()
+                if last.beside(place) and alike(place.range, last.range, ratio, room)
+            ]
+            agrees = self._linked(row) or self.track.agrees(place, ratio)
+            if agrees or self._vouched(row, place, expected):
+                # Where the map knows the ground that a run goes on to, the run was ground as well.
+                self._close([] if agrees else goes_on, agrees, before=row)
+                self._believe(np.array([row]))
+                return
         if not goes_on:
             memory.begun += 1
             if len(memory.open) == LEVELS:
@@ -136,6 +114,22 @@ class Trial:
         run = goes_on[-1] if goes_on else memory.begun
         self.runs[row], self.expected[row] = run, expected
         memory.open[run] = place
+
+    def _follow(self) -> Course:
+        """The likeliest course from what is believed through the rows from ``first`` on."""
+        rows, mapped = slice(self.first, None), None
+        if self.mean is not None:
+            ranges = self.range[rows] + self.pings.z[rows] - self.mean[rows]
+            mapped = Mapped(ranges, self.std[rows] ** 2)
+        xy, ratio = self.pings.xy[rows], self.settings.echo_ratio
+        return follow(self.track.believed, xy, self.range[rows], mapped, ratio)
+
+    def _linked(self, row: int) -> bool:
+        """Whether the ground goes on to a ping from one that is believed."""
+        i = row - self.first
+        ground, origin, jumped = (column[i] for column in self.course)
+        known = origin < 0 or self.believed[self.first + origin]
+        return bool(ground and known and not jumped)
 
     def leave(self) -> None:
         """Remember what the next judgement needs."""
@@ -244,7 +238,7 @@ class Trial:
     def _believe(self, rows: np.ndarray) -> None:
         self.believed[rows] = True
         for row in rows:
-            self.track.add(self._place(row))
+            self.track.add(self._place(row), float(self.ways[row]))
 
     def _place(self, row: int) -> Place:
         return Place(*self.pings.xy[row].tolist(), float(self.range[row]))

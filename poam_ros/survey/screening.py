@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..samples import Samples
-from .doubts import Memory, Predict, ScreeningSettings, Trial
+from .doubts import Memory, Predict, Trial
 from .remembering import memory_of, text_of
+from .screening_settings import ScreeningSettings
 
 __all__ = ["FALSE_ECHO", "Judgement", "Screen", "ScreeningSettings"]
 
@@ -72,8 +73,7 @@ class Screen:
         """
         memory = self._memory
         trial = Trial(self.settings, memory, fresh, predict)
-        for row in range(len(memory.held), len(trial.pings)):
-            trial.judge(row)
+        trial.judge()
         trial.review(final)
         trial.leave()
         accepted = trial.pings[np.flatnonzero(trial.believed)]
