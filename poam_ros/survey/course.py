@@ -55,7 +55,8 @@ def follow(
 
     Args:
         known: x, y and range of the ground just before, in order [K, 3].
-        xy, ranges: in the order of the track, at least one.
+        xy: in the order of the track, at least one.
+        ranges: measured there.
         mapped: None where there is no map.
         ratio: to an expected range, that is just no jump.
     """

@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 
 from poam_ros.errors import InputError
+from poam_ros.gp.models import ModelSettings
+from poam_ros.gp.neighbours.options import NeighbourOptions
+from poam_ros.mapping import BathymetricMapper
 from poam_ros.maps import Predicted
 from poam_ros.samples import Samples
 from poam_ros.survey.screening import Screen, ScreeningSettings
+from poam_ros.world.terrain import WORKSPACE
 
 SOUNDINGS = Path(__file__).parents[3] / "shared" / "soundings" / "metzabok.csv"
 NOISE = 0.3
@@ -115,14 +119,43 @@ def flat(xy):
     return Predicted(np.zeros(len(xy)), np.full(len(xy), 0.25))
 
 
-@pytest.mark.parametrize("ground", [slope, cliff, pit])
-def test_isolated_false_echoes_are_refused(ground):
+def steep(xy):
+    """Ground that changes by 3.6 m from ping to ping, 25 to 95 m below the water."""
+    return -60 + 35 * np.sin(xy[:, 0] / 1.3) * np.cos(xy[:, 1] / 1.7 + xy[:, 0] / 5)
+
+
+@pytest.mark.parametrize(
+    ("ground", "scale"), [(slope, 0.3), (cliff, 0.3), (pit, 0.3), (steep, 3.0)]
+)
+def test_isolated_false_echoes_are_refused(ground, scale):
     xy, rng = lines(), np.random.default_rng(1)
     z, false = noisy(ground(xy)), rng.random(len(xy)) < 0.05
     ranges = (8.0 - z) * np.where(false, rng.uniform(1.5, 3.0, len(xy)), 1.0)
-    kept = survey(xy, 8.0 - ranges, 8.0)
-    assert (kept & false).sum() < 0.06 * false.sum()
-    assert (~kept & ~false).mean() < 0.02
+    kept = survey(xy, 8.0 - ranges, 8.0, scale=scale)
+    assert (kept & false).sum() < 0.05 * false.sum()
+    assert (~kept & ~false).mean() < 0.002
+
+
+def test_a_cliff_is_mapped_as_sharply_with_the_screen():
+    """10 m, of pings 10 to 20 m below; nngp learns what is believed, batch by batch."""
+    xy = lines(step=0.7, gap=8.0)
+    z, wall = noisy(cliff(xy)), np.stack(np.meshgrid(np.linspace(0, 6, 13), [-6.0, 2.0, 6.0]), -1)
+    wall = wall.reshape(-1, 2)
+    errors = []
+    for screening in (False, True):
+        options = NeighbourOptions(first_steps=40, early_steps=2)
+        mapper = BathymetricMapper(WORKSPACE, ModelSettings("nngp", options))
+        screen = Screen(ScreeningSettings())
+        for begin in range(0, len(xy), 83):
+            part = slice(begin, begin + 83)
+            fresh = pings(xy[part], z[part], 10.0 - z[part], begin)
+            if screening:
+                map_ = mapper.predict if mapper.initialised else None
+                fresh = screen.judge(fresh, map_, final=begin + 83 >= len(xy)).accepted
+            mapper.learn(fresh)
+        errors.append(np.sqrt(np.mean((mapper.predict(wall).mean - cliff(wall)) ** 2)))
+    without, with_it = errors
+    assert with_it < 1.05 * without
 
 
 @pytest.mark.parametrize("factor", [1.8, 2.0, 3.0])
