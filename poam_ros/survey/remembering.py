@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import deque
 from typing import Any
 
 import numpy as np
@@ -54,8 +53,6 @@ def _plain(value: Any) -> Any:
         return {"Place": [_plain(part) for part in value]}
     if isinstance(value, dict):
         return {"dict": [[_plain(key), _plain(part)] for key, part in value.items()]}
-    if isinstance(value, deque):
-        return {"deque": [value.maxlen, [_plain(part) for part in value]]}
     if isinstance(value, (set, tuple, list)):
         parts = sorted(value) if isinstance(value, set) else value
         return {kind: [_plain(part) for part in parts]}
@@ -86,7 +83,4 @@ def _value(plain: Any) -> Any:
         return Place(*map(_value, parts))
     if kind == "dict":
         return {_value(key): _value(part) for key, part in parts}
-    if kind == "deque":
-        length, values = parts
-        return deque(map(_value, values), maxlen=length)
     return {"set": set, "tuple": tuple, "list": list}[kind](map(_value, parts))
