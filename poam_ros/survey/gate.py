@@ -176,8 +176,7 @@ class PingGate:
     def put_back(self, unjudged: int, held: int) -> None:
         """So many pings were received before a restart, and are judged, or judged again, now."""
         self.received += unjudged + held
-        self.unjudged += unjudged
-        self.held += held
+        self.unjudged, self.held = self.unjudged + unjudged, self.held + held
 
     def renumber(self, number: int = 0) -> None:
         """The next sample has this number."""
