@@ -3,49 +3,39 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..drivers.sounding_settings import SoundingMapSettings
 from ..errors import InputError
-from ..geometry import Extent
-from ..gp.models import ModelSettings
-from ..ros.bag_settings import BagSettings
-from ..ros.parameters import ON_ROBOT
-from ..settings import instance
-from ..survey.gate_settings import GateSettings
-from ..survey.screening import ScreeningSettings
 from .interrupts import at_once
 from .map_options import add_arguments as add_arguments
 
 if TYPE_CHECKING:
     from ..drivers.soundings import Soundings
+    from .map_reading import Survey
 
 FLATTERS = (
     "note: soundings were held out one by one, and their neighbours on the track were not: this "
-    "flatters the map. Give --by COLUMN with a column of survey lines to hold out whole lines."
+    "flatters the map. Give --by line to hold out whole survey lines: those of the column `line` "
+    "(or another one's name), or where there is none those found in the track."
 )
 
 
 def run(args: argparse.Namespace) -> int:
     """Map, validate and draw; returns the exit status."""
     _check(args)
-    given = vars(args)
-    model = ModelSettings.of({"method": ON_ROBOT["method"], **given})
-    screening = instance(ScreeningSettings, given)
-    settings = instance(SoundingMapSettings, given, model=model, screening=screening)
-    soundings = _read(args, settings)
-    workspace = soundings.workspace(args.room)
-    if args.workspace:
-        workspace = Extent.of(args.workspace)
-        soundings = soundings.within(workspace)
-        if not len(soundings):
-            raise InputError(f"--workspace: expected one with soundings of {args.log}, got none")
-    folder = args.output or Path("runs") / f"map-{args.log.stem}"
-    _say(soundings)
-    _map(args, soundings, workspace, settings, folder)
+    with at_once("poam map"):
+        from .map_reading import read
+    survey = read(args)
+    folder = args.output or Path("runs") / f"map-{args.log.resolve().stem}"
+    _say(survey.soundings)
+    with _client(args, survey) as client:
+        _map(args, survey, folder, client)
     _draw(folder, validated=bool(args.hold_out or args.folds))
     print(f"results: {folder}")
     return 0
@@ -65,31 +55,19 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError(f"--folds: expected at least 2, got {args.folds}")
     if args.workers < 1:
         raise InputError(f"--workers: expected at least 1, got {args.workers}")
-    if (args.workers > 1 or args.scheduler) and not args.folds:
-        raise InputError("--workers, --scheduler: expected --folds with them")
 
 
-def _read(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundings:
-    """The log's soundings, whatever it is."""
-    with at_once("poam map"):
-        from ..drivers.sounding_columns import read_mapping
-        from ..drivers.soundings import read_soundings
-        from ..ros.bag_files import is_bag
+@contextmanager
+def _client(args: argparse.Namespace, survey: Survey) -> Iterator[Any]:
+    """Of dask, where bands of the map and folds go side by side; else None."""
+    if args.workers == 1 and args.scheduler is None:
+        yield None
+        return
+    from ..experiments.cluster import cluster
 
-        if not is_bag(args.log):
-            mapping = read_mapping(args.columns)
-            return read_soundings(args.log, mapping, args.by, settings.water_level)
-        from ..ros.bags import read_bag
-    if args.by or args.columns:
-        raise InputError(f"--by, --columns: expected a table of soundings, got {args.log}")
-    given = vars(args)
-    workspace = Extent.of(args.workspace) if args.workspace else None
-    gate = instance(GateSettings, given, workspace=workspace)
-    soundings, reach = read_bag(args.log, instance(BagSettings, given), gate)
-    for name, reason in reach.torn.items():
-        print(f"{name} ends before its end ({reason}): what stands before was read")
-    print(f"{100 * reach.share:.0f} % of {reach.size / 1e6:.1f} MB could be read")
-    return soundings
+    threads = survey.settings.model.threads
+    with cluster(args.workers, threads, args.workers, args.scheduler) as client:
+        yield client
 
 
 def _say(soundings: Soundings) -> None:
@@ -102,22 +80,22 @@ def _say(soundings: Soundings) -> None:
     )
 
 
-def _map(
-    args: argparse.Namespace,
-    soundings: Soundings,
-    workspace: Extent,
-    settings: SoundingMapSettings,
-    folder: Path,
-) -> None:
+def _map(args: argparse.Namespace, survey: Survey, folder: Path, client: Any) -> None:
     with at_once("poam map"):
+        from ..drivers.sounding_map import draw
         from ..drivers.sounding_run import cell_size, map_soundings
         from ..geometry import map_grid
         from ..process import prepare
         from ..runs.held_out import split_folds, split_off, write_validation
         from .progress import work_progress
 
-        prepare(settings.model.threads)
-    grid = map_grid(workspace, args.resolution or cell_size(workspace))
+        prepare(survey.settings.model.threads)
+    if client is not None:
+        from ..experiments.tiles import draw_in_bands
+
+        draw = partial(draw_in_bands, client)
+    soundings, workspace, settings = survey.soundings, survey.workspace, survey.settings
+    grid = map_grid(workspace, args.resolution or survey.resolution or cell_size(workspace))
     held = None
     if args.folds:  # what is wrong with them is said before the map is made
         split_folds(soundings.group, args.folds, settings.seed)
@@ -126,17 +104,16 @@ def _map(
     cells, count = grid.shape[0] * grid.shape[1], len(soundings)
     learned = count if held is None else int((~held).sum())
     with work_progress("map", learned + cells) as report:
-        mapped = map_soundings(args.log, soundings, grid, workspace, settings, folder, held, report)
+        mapped = map_soundings(
+            args.log, soundings, grid, workspace, settings, folder, held, report, draw
+        )
     checked = mapped.held_out
     print(f"{mapped.samples} soundings in the map, {mapped.false_echoes} refused as false echoes")
     if args.folds:
         from ..experiments.validation import cross_validate
 
-        options = {"workers": args.workers, "scheduler": args.scheduler}
         with work_progress("validation", count * (args.folds - 1)) as report:
-            checked = cross_validate(
-                soundings, workspace, settings, args.folds, on_progress=report, **options
-            )
+            checked = cross_validate(soundings, workspace, settings, args.folds, client, report)
     if checked is not None:
         scores = write_validation(folder, checked)
         print(
@@ -144,7 +121,7 @@ def _map(
             f"MSLL {scores.msll:.3f}, NLPD {scores.nlpd:.3f}, "
             f"{100 * scores.coverage95:.1f} % within the 95 % interval"
         )
-        if not args.by:
+        if not soundings.names:
             print(FLATTERS)
 
 

@@ -35,12 +35,12 @@ GATE = tuple(
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("log", type=Path, metavar="LOG",
-        help="CSV file with columns x,y,z (m) or latitude,longitude,depth; or a rosbag2 recording: "
-        "its folder, .mcap or .db3 (extra `bags`)")  # fmt: skip
+        help="CSV file with columns x,y,z (m) or latitude,longitude,depth; a rosbag2 recording: "
+        "its folder, .mcap or .db3 (extra `bags`); or a mission's folder")  # fmt: skip
     add("--output", type=Path, metavar="DIR", help="folder of results (default: runs/map-LOG)")
     add("--columns", nargs="+", default=[], metavar="MEANING=NAME",
         help="other names of columns, as in latitude=LAT longitude=LON depth=D; "
-        "meanings: x, y or latitude, longitude; z (up) or depth (down)")  # fmt: skip
+        "meanings: x, y or latitude, longitude; z (up) or depth (down); time")  # fmt: skip
     add(
         "--workspace",
         nargs=4,
@@ -55,6 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, rows(SoundingMapSettings))
     _add_validation(parser.add_argument_group("validation"))
     group = parser.add_argument_group("recordings")
+    group.add_argument("--mission", type=Path, metavar="DIR",
+        help="folder of the mission that was recorded: the map that it had")  # fmt: skip
     add_settings(group, rows(BagSettings))
     add_settings(group, GATE)
     group = parser.add_argument_group("false echoes")
@@ -71,13 +73,16 @@ def _add_validation(group: Any) -> None:
         help="keep this share of the soundings out of the map, and compare")  # fmt: skip
     kind.add_argument("--folds", type=int, metavar="K",
         help="hold out every sounding once, in K maps more")  # fmt: skip
-    add("--by", metavar="COLUMN", help="hold out whole groups: survey lines (recommended)")
+    add("--by", metavar="COLUMN",
+        help="hold out whole groups (recommended): a column's, or `line`: where there is no such "
+        "column lines are found in the track, by its turns and gaps")  # fmt: skip
     add(
         "--workers",
         type=int,
         default=1,
         metavar="N",
-        help="folds side by side, in so many processes (default: in turn; needs dask)",
+        help="bands of the map, and folds, side by side in so many processes (default: in turn; "
+        "needs dask)",
     )
     add("--scheduler", metavar="ADDRESS", help="or on a dask scheduler, as tcp://10.0.0.5:8786")
 

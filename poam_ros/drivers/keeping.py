@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..settings import instance
-from ..survey.mission_folder import MissionFolder, identity
+from ..survey.mission_folder import MissionFolder, identity, plain
 from ..survey.opening import open_session
 from ..survey.resuming import Resumption
 from ..survey.session import Session
@@ -27,7 +27,7 @@ def open_mission(values: Mapping[str, Any]) -> tuple[Session, Callable[[], objec
     keeping = instance(KeepingSettings, values)
     if not keeping.mission_dir:
         return open_session(values), lambda: None
-    folder = MissionFolder(Path(keeping.mission_dir).expanduser(), identity(values))
+    folder = MissionFolder(Path(keeping.mission_dir).expanduser(), identity(values), plain(values))
     try:
         logged = folder.log.load()
         session = open_session(values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -52,6 +53,11 @@ class LocalProjection:
             f"+proj=tmerc +lat_0={self.latitude!r} +lon_0={self.longitude!r} +k=1 "
             "+x_0=0 +y_0=0 +datum=WGS84 +units=m +no_defs"
         )
+
+    @property
+    def georeference(self) -> dict[str, Any]:
+        """As a run records where (0, 0) lies, where +y points, and in which coordinates."""
+        return {"origin": [self.latitude, self.longitude], "heading": 0.0, "crs": self.crs}
 
     def metres(self, latitude: np.ndarray, longitude: np.ndarray) -> np.ndarray:
         """x, y of places in degrees [N], [N, 2]."""

@@ -15,6 +15,7 @@ MEANINGS = {
     "longitude": ("longitude", "lon", "lng", "long"),
     "z": ("z", "elevation"),
     "depth": ("depth",),
+    "time": ("time", "timestamp", "datetime", "date_time"),
 }
 PLACES, HEIGHTS = (("x", "y"), ("latitude", "longitude")), ("z", "depth")
 
@@ -24,6 +25,7 @@ class Columns:
     """The names of a table's columns: two of a place, by what they mean, and one of a height.
 
     ``degrees``: the place is latitude, longitude. ``down``: the height is a depth, positive down.
+    ``time``: of the column of times; empty where there is none.
     """
 
     first: str
@@ -31,6 +33,7 @@ class Columns:
     height: str
     degrees: bool
     down: bool
+    time: str = ""
 
     @classmethod
     def of(cls, header: Sequence[str], given: Mapping[str, str], where: str) -> Columns:
@@ -57,11 +60,12 @@ class Columns:
                 f"--columns; got {_named(header)}"
             )
         first, second = (known[meaning] for meaning in place)
-        return cls(first, second, known[height[0]], place == PLACES[1], height == ("depth",))
+        degrees, down = place == PLACES[1], height == ("depth",)
+        return cls(first, second, known[height[0]], degrees, down, known.get("time", ""))
 
     @property
     def names(self) -> tuple[str, str, str]:
-        """All three."""
+        """Those of place and height."""
         return self.first, self.second, self.height
 
 

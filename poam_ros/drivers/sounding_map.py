@@ -4,7 +4,7 @@ mapper would have learned them, screen and retries included; then the grid, tile
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -15,8 +15,10 @@ from ..maps import ElevationMap, Predicted
 from ..samples import Samples
 from ..survey.events import Trouble
 from ..survey.learner import TRIES, Learner
+from ..survey.log import TRAIN, Step
 from ..survey.screening import FALSE_ECHO, Screen
 from .sounding_settings import SoundingMapSettings
+from .soundings import Soundings
 
 log = logging.getLogger(__name__)
 
@@ -27,22 +29,28 @@ OnProgress = Callable[[int], None]
 
 
 def learn(
-    samples: Samples,
+    soundings: Soundings,
     workspace: Extent,
     settings: SoundingMapSettings,
     on_progress: OnProgress = lambda done: None,
 ) -> tuple[BathymetricMapper, int]:
-    """A mapper that has learned the samples, and how many were refused as false echoes.
+    """A mapper that has learned the soundings, and how many were refused as false echoes.
+
+    What a mission's model did with exactly these is done again; others go through the screen and
+    into the model batch by batch.
 
     Raises:
         InputError: no map can be made of them.
         PoamError: the model fails for good.
     """
+    samples = soundings.samples(settings.water_level)
+    if soundings.steps is not None:
+        return _repeat(samples, soundings.steps, workspace, settings, on_progress), 0
     settings = settings.screened(samples)
     mapper = BathymetricMapper(workspace, settings.model, settings.seed)
     learner, screen = Learner(mapper, None), Screen(settings.screening)
     waiting, refused = Samples.empty(), 0
-    for batch in settings.batches(len(samples)):
+    for batch in soundings.batches(settings):
         final = batch.stop == len(samples)
         fresh = samples[batch]
         if settings.screening.screening:
@@ -60,6 +68,32 @@ def learn(
     )
 
 
+def _repeat(
+    samples: Samples,
+    steps: Sequence[Step],
+    workspace: Extent,
+    settings: SoundingMapSettings,
+    on_progress: OnProgress,
+) -> BathymetricMapper:
+    """What a mission's log says, from its begin; what still waited then is a last batch."""
+    mapper = BathymetricMapper(workspace, settings.model, settings.seed)
+    learner, done = Learner(mapper, None), 0
+    for number, step in enumerate(steps, start=1):
+        batch = samples[:0] if step.kind == TRAIN else samples[step.first : step.last + 1]
+        try:
+            learner.repeat(step, batch)
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            raise PoamError(f"the mission's step {number} cannot be repeated ({text})") from error
+        done = max(done, step.last + 1)
+        on_progress(done)
+    _learn(learner, samples[done:], TRIES)
+    on_progress(len(samples))
+    if not mapper.initialised:
+        raise InputError("mission: expected one that came to a map, got none in its log")
+    return mapper
+
+
 def draw(
     mapper: BathymetricMapper, grid: Grid, on_progress: OnProgress = lambda done: None
 ) -> ElevationMap:
@@ -70,13 +104,15 @@ def draw(
     """
     rows, columns = grid.shape
     step = max(1, TILE // columns)
-    tiles = []
+    whole: dict[str, np.ndarray] = {}
     for begin in range(0, rows, step):
-        tiles.append(mapper.map(Grid(grid.x, grid.y[begin : begin + step])))
+        tile = mapper.map(Grid(grid.x, grid.y[begin : begin + step]))
+        for name, values in {**tile.fields, "mean": tile.mean, "variance": tile.variance}.items():
+            layer = whole.setdefault(name, np.empty(grid.shape))
+            layer[begin : begin + step] = values
         on_progress(min(begin + step, rows) * columns)
-    fields = {name: np.concatenate([t.fields[name] for t in tiles]) for name in tiles[0].fields}
-    mean, variance = (np.concatenate([getattr(t, n) for t in tiles]) for n in ("mean", "variance"))
-    return ElevationMap(grid, mean, variance, fields, mapper.support, mapper.samples)
+    mean, variance = whole.pop("mean"), whole.pop("variance")
+    return ElevationMap(grid, mean, variance, whole, mapper.support, mapper.samples)
 
 
 def predict(mapper: BathymetricMapper, xy: np.ndarray) -> Predicted:

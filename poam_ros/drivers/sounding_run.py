@@ -12,13 +12,17 @@ import numpy as np
 
 from .. import __version__
 from ..geometry import Extent, Grid
+from ..mapping import BathymetricMapper
+from ..maps import ElevationMap
 from ..runs.folder import make_folder, write_config, write_map, write_samples
 from ..runs.held_out import HeldOut
-from .sounding_map import draw, learn
+from .sounding_map import OnProgress, draw, learn
 from .sounding_settings import SoundingMapSettings
 from .soundings import Soundings
 from .validation import validate
 
+#: A mapper's map on a grid; see ``sounding_map.draw``.
+Draw = Callable[[BathymetricMapper, Grid, OnProgress], ElevationMap]
 #: Cells along a map's longer side, about, where nobody says how large they are.
 CELLS = 256
 #: What an earlier run may have left in a folder, which is not this one's.
@@ -50,7 +54,8 @@ def map_soundings(
     settings: SoundingMapSettings,
     folder: Path,
     held: np.ndarray | None = None,
-    on_progress: Callable[[int], None] = lambda done: None,
+    on_progress: OnProgress = lambda done: None,
+    draw: Draw = draw,
 ) -> Mapped:
     """Map soundings and write the folder: config.yaml, samples.csv, map.npz.
 
@@ -63,6 +68,7 @@ def map_soundings(
         folder: of the results, new or another run's, whose files of these names are replaced.
         held: those that are kept out of the map, and predicted by it [N], boolean.
         on_progress: called with the soundings that are learned, then with those and the cells.
+        draw: predicts the grid, in this process or by the help of others.
 
     Raises:
         InputError: no map can be made, or the folder cannot be written.
@@ -72,12 +78,13 @@ def map_soundings(
     for name in OLD:
         (folder / name).unlink(missing_ok=True)
     taken = soundings if held is None else soundings[np.flatnonzero(~held)]
-    samples = taken.samples(settings.water_level)
-    mapper, echoes = learn(samples, workspace, settings, on_progress)
+    mapper, echoes = learn(taken, workspace, settings, on_progress)
     write_samples(folder / "samples.csv", mapper.xy, mapper.z)
     drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells))
     write_map(folder / "map.npz", drawn)
-    config = describe(log, soundings, grid, workspace, settings.screened(samples, say=False))
+    if taken.steps is None:
+        settings = settings.screened(taken.samples(settings.water_level), say=False)
+    config = describe(log, soundings, grid, workspace, settings)
     config["samples"] = {"mapped": mapper.samples, "false_echoes": echoes, **soundings.refused}
     write_config(folder / "config.yaml", config)
     checked = None if held is None else validate(mapper, soundings[np.flatnonzero(held)])
@@ -92,16 +99,10 @@ def describe(
     settings: SoundingMapSettings,
 ) -> dict[str, Any]:
     """Everything resolved, as plain values for config.yaml."""
-    georeference: dict[str, Any] = {}
-    if (projection := soundings.projection) is not None:
-        # Spelt as the areas' settings spell where (0, 0) lies and where +y points.
-        place = [projection.latitude, projection.longitude]
-        georeference = {"origin": place, "heading": 0.0, "crs": projection.crs}
     return {
         "version": __version__,
         "log": str(log.resolve()),
-        "columns": asdict(soundings.columns),
-        **georeference,
+        **soundings.source,
         "workspace": list(workspace.bounds),
         "resolution": float(grid.x[1] - grid.x[0]),
         **asdict(settings),

@@ -15,8 +15,8 @@ from ..survey.screening import ScreeningSettings
 
 log = logging.getLogger(__name__)
 
-#: Soundings of a batch, and how many batches a long record is cut into.
-SMALL, MOST = 60, 1000
+#: Soundings of the first batch, of another, and how many batches a long record is cut into.
+FIRST, SMALL, MOST = 600, 60, 1000
 #: Share of soundings beside the one before from which a record is taken for a track.
 TRACK = 0.5
 
@@ -31,11 +31,12 @@ class SoundingMapSettings:
 
     seed: int = setting(0, "Same seed, same map and same folds", minimum=0, maximum=2**31 - 1)
     first_batch: int = setting(
-        600, "Soundings of the first batch, which fixes the scales", minimum=5, maximum=1_000_000
-    )
+        0, "Soundings of the first batch, which fixes the scales; 0: 600, or of a recording as the "
+        "live mapper closed it", minimum=0, maximum=1_000_000,
+    )  # fmt: skip
     batch_size: int = setting(
         0, "Soundings of every further batch; 0: 60, or a thousandth of them all where that is "
-        "more", minimum=0, maximum=1_000_000,
+        "more, or of a recording as the live mapper closed them", minimum=0, maximum=1_000_000,
     )  # fmt: skip
     water_level: float = setting(
         0.0, "Elevation of the water's surface, from which ranges are counted", "m", -1e4, 1e4
@@ -49,7 +50,7 @@ class SoundingMapSettings:
     def batches(self, count: int) -> list[slice]:
         """The batches of so many soundings, in order."""
         size = self.batch_size or max(SMALL, count // MOST)
-        ends = [*range(self.first_batch, count, size), count]
+        ends = [*range(self.first_batch or FIRST, count, size), count]
         return [slice(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
 
     def screened(self, samples: Samples, say: bool = True) -> SoundingMapSettings:

@@ -1,27 +1,25 @@
-"""Soundings from a CSV file: placed already, in the order of the record, read in chunks."""
+"""Soundings: placed already, in the order of the record, whatever record it was."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice
-from pathlib import Path
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
-from ..geometry import FARTHEST, Extent
+from ..geometry import Extent
 from ..samples import Samples
-from ..survey.placing import MAX_ELEVATION
+from ..survey.log import Step
+from .lines import LINE, find_lines
 from .projection import LocalProjection
-from .sounding_columns import Columns
+from .sounding_settings import SoundingMapSettings
 
-#: Rows that are text at the same time.
-CHUNK = 50_000
-SEPARATORS = ",;\t"
+#: Soundings of a line, at least and in the mean; what has fewer is no track.
+LEAST_LINE = 5
 
 
 @dataclass(frozen=True)
@@ -33,29 +31,44 @@ class Soundings:
         xy: places [N, 2], in m.
         z: elevations [N], in m, positive up.
         group: the index of each one's group [N]; without ``names`` each is one of its own.
-        names: of the groups, sorted.
+        names: of the groups, in their order.
         refused: rows that are no soundings, by reason.
-        columns: what was read.
+        source: what was read and how, as plain values.
         projection: by which degrees became metres; None where they were metres.
-        ranges: what the sonar measured [N], in m; None where only elevations are known.
+        stamp_ns: when they were measured [N], in ns; None where nobody knows.
+        taken: the same as a mapper's front end made them; None where only elevations are known.
+        batch: the number of each one's batch [N], as a live mapper closed them; None of others.
+        steps: what a mission's model did with exactly these; None of others, and of a part.
     """
 
     row: np.ndarray
     xy: np.ndarray
     z: np.ndarray
     group: np.ndarray
-    names: tuple[str, ...]
-    refused: Counter[str]
-    columns: Columns
+    names: tuple[str, ...] = ()
+    refused: Counter[str] = field(default_factory=Counter)
+    source: Mapping[str, Any] = field(default_factory=dict)
     projection: LocalProjection | None = None
-    ranges: np.ndarray | None = None
+    stamp_ns: np.ndarray | None = None
+    taken: Samples | None = None
+    batch: np.ndarray | None = None
+    steps: tuple[Step, ...] | None = None
+
+    @classmethod
+    def of(cls, taken: Samples, **others: Any) -> Soundings:
+        """What a mapper's front end made, a row each; ``others``: further attributes."""
+        row = np.arange(len(taken))
+        return cls(
+            row, taken.xy, taken.z, row, stamp_ns=taken.stamp_ns, taken=taken, **others
+        )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.row)
 
     def __getitem__(self, index: np.ndarray) -> Soundings:
-        names = ("row", "xy", "z", "group", *(("ranges",) if self.ranges is not None else ()))
-        return replace(self, **{name: getattr(self, name)[index] for name in names})
+        names = ("row", "xy", "z", "group", "stamp_ns", "taken", "batch")
+        known = {name: value for name in names if (value := getattr(self, name)) is not None}
+        return replace(self, **{name: v[index] for name, v in known.items()}, steps=None)
 
     def workspace(self, margin: float | None = None) -> Extent:
         """Their own box with a margin in m; None: a hundredth of the longer side, at least 1 m."""
@@ -67,132 +80,61 @@ class Soundings:
 
     def within(self, workspace: Extent) -> Soundings:
         """Those inside; the others are refused as ``outside_workspace``."""
-        inside = workspace.contains(self.xy)
-        outside = Counter(outside_workspace=int((~inside).sum()))
-        return replace(self[np.flatnonzero(inside)], refused=+(self.refused + outside))
+        return self._only(workspace.contains(self.xy), "outside_workspace")
+
+    def between(self, start: float, stop: float) -> Soundings:
+        """Those measured so many s after the first, or more, and before so many (0: any time); the
+        others are refused as ``outside_times``.
+
+        Raises:
+            InputError: times are not known, or none was measured then.
+        """
+        if not (start or stop):
+            return self
+        if self.stamp_ns is None:
+            raise InputError(
+                "--start, --stop: expected a column of times (--columns time=NAME), got none"
+            )
+        since = (self.stamp_ns - self.stamp_ns.min()) / 1e9
+        kept = self._only((since >= start) & ((since <= stop) | (not stop)), "outside_times")
+        if not len(kept):
+            raise InputError(
+                f"--start, --stop: expected soundings then, got none (they last {since.max():g} s)"
+            )
+        return kept
+
+    def by_lines(self) -> Soundings:
+        """In groups of one line each, found in the track. See ``lines.find_lines``.
+
+        Raises:
+            InputError: this is no track.
+        """
+        group = find_lines(self.xy, self.stamp_ns)
+        count = int(group[-1]) + 1
+        if len(self) < LEAST_LINE * count:
+            raise InputError(
+                f"--by {LINE}: expected a track to find lines in, got {len(self)} soundings of "
+                f"which {count} would be lines (give --by a column)"
+            )
+        return replace(self, group=group, names=tuple(f"{i + 1}" for i in range(count)))
 
     def samples(self, water_level: float) -> Samples:
         """The same as samples, numbered by row; where ranges are not known they are those from the
         water's surface, in m."""
-        bare, ranges = Samples.of(self.xy, self.z), self.ranges
-        if ranges is None:
-            ranges = water_level - self.z
-        return Samples(self.row, bare.stamp_ns, bare.xy, bare.z, bare.noise_std, ranges)
+        if self.taken is not None:
+            return replace(self.taken, number=self.row)
+        bare = Samples.of(self.xy, self.z)
+        return replace(bare, number=self.row, range=water_level - self.z)
 
+    def batches(self, settings: SoundingMapSettings) -> list[slice]:
+        """The batches that they are learned in: the live mapper's, where there was one."""
+        if self.batch is None:
+            return settings.batches(len(self))
+        ends = [*(np.flatnonzero(np.diff(self.batch)) + 1).tolist(), len(self)]
+        return [slice(begin, end) for begin, end in pairwise([0, *ends])]
 
-@dataclass
-class _Table:
-    """What was read so far."""
-
-    columns: Columns
-    by: int | None
-    places: tuple[int, int, int]
-    codes: dict[str, int] = field(default_factory=dict)
-    refused: Counter[str] = field(default_factory=Counter)
-    parts: list[tuple[np.ndarray, ...]] = field(default_factory=list)
-    rows: int = 0
-
-    def add(self, chunk: list[list[str]]) -> None:
-        """Numbers of the rows that have them."""
-        width = 1 + max(*self.places, self.by or 0)
-        short = [len(row) < width for row in chunk]
-        cells = [[] if s else row for row, s in zip(chunk, short, strict=True)]
-        values = _numbers([[row[i] for i in self.places] if row else ("", "", "") for row in cells])
-        groups = np.zeros(len(chunk), dtype=np.int64)
-        if self.by is not None:
-            codes = self.codes
-            names = (row[self.by].strip() if row else "" for row in cells)
-            groups[:] = [codes.setdefault(name, len(codes)) for name in names]
-        kept = self._judge(values)
-        row = self.rows + np.flatnonzero(kept)
-        self.parts.append((row, values[kept, :2], values[kept, 2], groups[kept]))
-        self.rows += len(chunk)
-
-    def _judge(self, values: np.ndarray) -> np.ndarray:
-        """Which rows [N, 3] are soundings; the others are counted."""
-        place, height = values[:, :2], values[:, 2]
-        numbers = np.isfinite(values).all(1)
-        limits = (90.0, 360.0) if self.columns.degrees else (FARTHEST, FARTHEST)
-        somewhere = (np.abs(place) <= limits).all(1)
-        sane = np.abs(height) <= MAX_ELEVATION
-        self.refused["not_a_number"] += int((~numbers).sum())
-        self.refused["impossible_place"] += int((numbers & ~somewhere).sum())
-        self.refused["wild_elevation"] += int((numbers & somewhere & ~sane).sum())
-        return numbers & somewhere & sane
-
-
-def read_soundings(
-    path: Path,
-    columns: Mapping[str, str] | None = None,
-    by: str | None = None,
-    water_level: float = 0.0,
-) -> Soundings:
-    """Read a CSV file (separated by commas, semicolons or tabs) with a header.
-
-    Args:
-        path: of the file.
-        columns: names of columns by what they mean (``MEANINGS``), where they are other ones.
-        by: the column whose values are the soundings' groups, such as lines.
-        water_level: elevation of the water's surface, from which depths are counted, in m.
-
-    Raises:
-        InputError: the file cannot be read, lacks a column, or has no soundings.
-    """
-    try:
-        with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
-            table = _read(file, path, columns or {}, by)
-    except (OSError, csv.Error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{path}: cannot be read ({reason})") from None
-    refused = +table.refused
-    if not any(len(part[0]) for part in table.parts):
-        reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items()) or "no rows"
-        raise InputError(f"{path}: expected soundings, got none ({reasons})")
-    row, place, height, group = (np.concatenate(parts) for parts in zip(*table.parts, strict=True))
-    projection = None
-    if table.columns.degrees:
-        projection = LocalProjection.about(*place.T)
-        place = projection.metres(*place.T)
-    z = water_level - height if table.columns.down else height
-    names = tuple(sorted(table.codes))
-    if names:
-        rank = {name: i for i, name in enumerate(names)}
-        group = np.array([rank[name] for name in table.codes])[group]
-    else:
-        group = row
-    return Soundings(row, place, z, group, names, refused, table.columns, projection)
-
-
-def _read(file: io.TextIOBase, path: Path, given: Mapping[str, str], by: str | None) -> _Table:
-    first = file.readline()
-    separator = max(SEPARATORS, key=first.count)
-    header = [name.strip() for name in next(csv.reader([first], delimiter=separator), [])]
-    columns = Columns.of(header, given, str(path))
-    if by is not None and by not in header:
-        raise InputError(f"{path}: expected a column '{by}' (--by), got {','.join(header)[:120]}")
-    first_, second, height = (header.index(name) for name in columns.names)
-    table = _Table(columns, None if by is None else header.index(by), (first_, second, height))
-    for chunk in _chunks(csv.reader(file, delimiter=separator)):
-        table.add(chunk)
-    return table
-
-
-def _chunks(rows: Iterator[list[str]]) -> Iterator[list[list[str]]]:
-    filled = (row for row in rows if row)  # a blank line is no row
-    while chunk := list(islice(filled, CHUNK)):
-        yield chunk
-
-
-def _numbers(cells: Sequence[Sequence[str]]) -> np.ndarray:
-    """[N, 3]; NaN where a cell is no number."""
-    try:
-        return np.array(cells, dtype=float).reshape(len(cells), 3)
-    except ValueError:
-        return np.array([[_number(cell) for cell in row] for row in cells]).reshape(len(cells), 3)
-
-
-def _number(cell: str) -> float:
-    try:
-        return float(cell)
-    except ValueError:
-        return np.nan
+    def _only(self, kept: np.ndarray, reason: str) -> Soundings:
+        if kept.all():
+            return self
+        refused = self.refused + Counter({reason: int((~kept).sum())})
+        return replace(self[np.flatnonzero(kept)], refused=refused)

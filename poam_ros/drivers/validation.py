@@ -34,6 +34,5 @@ def validate_fold(
     on_progress: OnProgress = lambda done: None,
 ) -> HeldOut:
     """A map without the held soundings (boolean [N]), asked for them. Raises as ``learn``."""
-    samples = soundings[np.flatnonzero(~held)].samples(settings.water_level)
-    mapper, _ = learn(samples, workspace, settings, on_progress)
+    mapper, _ = learn(soundings[np.flatnonzero(~held)], workspace, settings, on_progress)
     return validate(mapper, soundings[np.flatnonzero(held)], fold)

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import InputError
-from ..runs.folder import RUN_COLUMNS, read_description, read_records, read_table
+from ..runs.folder import RUN_COLUMNS, read_records, read_table
 from ..runs.metrics import average_over_samples
+from .description import read_description
 
 #: Columns of epochs.csv that are averaged.
 METRICS = ("smse", "msll", "rmse", "mae", "nlpd", "update_s", "predict_s")

@@ -7,16 +7,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from .. import __version__
 from ..errors import InputError
 from ..gp.models import model_rows
 from ..planning.planners import planner_rows
-from ..runs.folder import FORMAT, read_description
 from ..settings import rows
 from ..world.simulation import SonarSettings
 from ..world.terrain import Terrain
 from .configuration import COMMON, LISTS, SweepSettings, digest
 
+#: Version of the layout of a sweep's folder, in its sweep.yaml.
+FORMAT = 1
 #: Keys of the lists that a later sweep in the folder may add to.
 VARIED = ("methods", *LISTS)
 #: Keys of the mappings, and the settings that they may hold.
@@ -90,3 +93,22 @@ def _changed(path: Path, name: str, before: Any, now: Any) -> InputError:
         f"{path}: {name}: the runs in this folder have {before!r}, the configuration {now!r}; "
         f"give another folder"
     )
+
+
+def read_description(path: Path) -> dict[str, Any]:
+    """Read the sweep.yaml of a sweep's folder.
+
+    Raises:
+        InputError: if it cannot be read, or the folder is laid out as another version does.
+    """
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise InputError(f"{path}: cannot be read ({' '.join(str(error).split())})") from None
+    layout = found.get("format") if isinstance(found, dict) else None
+    if layout != FORMAT:
+        raise InputError(
+            f"{path}: expected format {FORMAT}, got {layout!r}: results of another version; "
+            f"give another folder"
+        )
+    return found

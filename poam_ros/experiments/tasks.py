@@ -1,4 +1,4 @@
-"""One run of a sweep as a task: what happens on a worker, which may be another machine."""
+"""Tasks: what happens on a worker, which may be another machine."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from time import perf_counter
 import numpy as np
 
 from ..drivers.missions import run_mission
+from ..drivers.sounding_map import draw
 from ..drivers.sounding_settings import SoundingMapSettings
 from ..drivers.soundings import Soundings
 from ..drivers.validation import validate_fold
-from ..geometry import Extent
+from ..geometry import Extent, Grid
+from ..maps import ElevationMap
 from ..process import prepare
 from ..runs.folder import read_map, write_map_tables
 from ..runs.held_out import HeldOut
 from ..world.terrain import Terrain
 from .configuration import Run
+from .portrait import Portrait
 
 
 @dataclass(frozen=True)
@@ -66,3 +69,9 @@ def fold_task(
     """One fold of a validation on a worker; the arguments are those of ``validate_fold``."""
     prepare(settings.model.threads)
     return validate_fold(soundings, held, fold, workspace, settings)
+
+
+def band_task(portrait: Portrait, band: Grid) -> ElevationMap:
+    """A band of a map on a worker."""
+    prepare(portrait.settings.threads)
+    return draw(portrait.mapper, band)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ..drivers.sounding_settings import SoundingMapSettings
 from ..drivers.soundings import Soundings
 from ..drivers.validation import validate_fold
-from ..errors import PoamError
 from ..geometry import Extent
 from ..runs.held_out import HeldOut, split_folds
-from .cluster import cluster
 from .tasks import fold_task
+from .tiles import result
 
 
 def cross_validate(
@@ -22,9 +22,7 @@ def cross_validate(
     workspace: Extent,
     settings: SoundingMapSettings,
     folds: int,
-    *,
-    workers: int = 1,
-    scheduler: str | None = None,
+    client: Any = None,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> HeldOut:
     """Hold out every group of soundings once.
@@ -34,19 +32,17 @@ def cross_validate(
         workspace: of every map.
         settings: of every map.
         folds: how many maps.
-        workers: processes on this machine; 1: in turn, in this one.
-        scheduler: address of a dask scheduler to work on instead.
+        client: of dask, whose workers map side by side; None: in turn, in this process.
         on_progress: called with how many soundings were learned, of all folds together.
 
     Raises:
-        InputError: fewer groups than folds, no map can be made without one of the folds, or there
-            is no dask where it is needed.
+        InputError: fewer groups than folds, or no map can be made without one of the folds.
         PoamError: a model fails for good, or a worker is lost.
     """
     fold = split_folds(soundings.group, folds, settings.seed)
     masks = [fold == number for number in range(folds)]
     sizes = np.array([int((~mask).sum()) for mask in masks])
-    if workers == 1 and scheduler is None:
+    if client is None:
         parts = []
         for number, mask in enumerate(masks):
             report = partial(_add, on_progress, int(sizes[:number].sum()))
@@ -54,29 +50,18 @@ def cross_validate(
         return HeldOut.joined(parts)
     from distributed import as_completed
 
-    threads = settings.model.threads
-    with cluster(folds, threads, workers, scheduler) as client:
-        there = client.scatter(soundings, broadcast=True)
-        tasks = {
-            client.submit(fold_task, there, mask, number, workspace, settings, pure=False): number
-            for number, mask in enumerate(masks)
-        }
-        done, parts = 0, []
-        for future in as_completed(tasks, loop=client.loop):
-            parts.append(_result(future, tasks[future]))
-            done += int(sizes[tasks[future]])
-            on_progress(done)
+    there = client.scatter(soundings, broadcast=True)
+    tasks = {
+        client.submit(fold_task, there, mask, number, workspace, settings, pure=False): number
+        for number, mask in enumerate(masks)
+    }
+    done, parts = 0, []
+    for future in as_completed(tasks, loop=client.loop):
+        parts.append(result(future, f"fold {tasks[future]}"))
+        done += int(sizes[tasks[future]])
+        on_progress(done)
     return HeldOut.joined(parts)
 
 
 def _add(on_progress: Callable[[int], None], before: int, done: int) -> None:
     on_progress(before + done)
-
-
-def _result(future: object, fold: int) -> HeldOut:
-    error = future.exception()  # type: ignore[attr-defined]
-    if error is None:
-        return future.result()  # type: ignore[attr-defined]
-    if isinstance(error, PoamError):
-        raise error
-    raise PoamError(f"fold {fold}: {type(error).__name__}: {error}") from error

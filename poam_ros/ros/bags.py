@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..clock import SECOND, Moment
-from ..drivers.sounding_columns import Columns
 from ..drivers.soundings import Soundings
 from ..errors import InputError
 from ..geometry import Extent
 from ..samples import Samples
-from ..survey.batching import TimedBatches
+from ..settings import rows
+from ..survey.batching import BatchPolicy, TimedBatches
 from ..survey.events import Event, MissionState, OdometryRefused, Tick
 from ..survey.gate import GateSettings
 from ..survey.session import Session
+from ..survey.states import DONE
 from ..survey.water import WaterLevel
 from .bag_files import RawMessage, Reach, bag_messages
 from .bag_settings import LEVEL, ODOMETRY, RANGE, BagSettings
@@ -60,17 +62,25 @@ class Decoder:
         return store
 
 
-def read_bag(path: Path, settings: BagSettings, gate: GateSettings) -> tuple[Soundings, Reach]:
+def read_bag(
+    path: Path,
+    settings: BagSettings,
+    gate: GateSettings,
+    policy: BatchPolicy = TimedBatches(),  # noqa: B008
+    pilot_samples: int = 500,
+) -> tuple[Soundings, Reach]:
     """Place the pings of a recording: the same session takes the same events in the same order.
 
     Args:
         path: a rosbag2 folder, .mcap or .db3.
         settings: which topics, and how much.
         gate: how pings are placed; without a workspace they are taken from everywhere.
+        policy: when the live mapper's batches closed.
+        pilot_samples: of its first one, where nobody announced the mission's states.
 
     Returns:
-        The accepted pings, numbered in the order of acceptance, and how far the recording could
-        be read.
+        The pings that were placed, in order, with the batches in which a mapper that keeps up
+        takes them; and how far the recording could be read.
 
     Raises:
         InputError: nothing can be read, a topic has another type, or no ping is accepted.
@@ -79,18 +89,20 @@ def read_bag(path: Path, settings: BagSettings, gate: GateSettings) -> tuple[Sou
     from ..mapping import BathymetricMapper
 
     reach, mapper = Reach(), BathymetricMapper(gate.workspace or Extent(0, 1, 0, 1))
-    session = Session(mapper, gate, TimedBatches())
+    session = Session(mapper, gate, policy, pilot_samples=pilot_samples)
     events = _Events(path, settings, reach)
-    parts, now = [], None
+    batches, now = [], None
     for now, event in events:
         for each in (event, Tick()):
-            parts.append(session.handle(each, now).samples)
+            session.handle(each, now)
+            if _closed(session, each, now, begun=bool(batches)):
+                batches.append(session.backlog.take())
     if now is not None:  # those that waited for odometry that never came
         patience = 2 * gate.odometry_wait
-        late = Moment(now.ros_ns, now.steady_s + patience)
-        parts.append(session.handle(Tick(), late).samples)
-    samples = Samples.joined([part for part in parts if len(part)])
+        session.handle(Tick(), Moment(now.ros_ns, now.steady_s + patience))
+        batches.append(session.backlog.take())
     refused = +(session.gate.rejected + events.refused)
+    samples = Samples.joined(batches)
     if not len(samples):
         reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items())
         heard = ", ".join(f"{n} on {topic}" for topic, n in events.heard.items())
@@ -98,11 +110,22 @@ def read_bag(path: Path, settings: BagSettings, gate: GateSettings) -> tuple[Sou
             f"{path}: expected pings with odometry, got none accepted (messages: "
             f"{heard or 'none on these topics'}; refused: {reasons or 'none'})"
         )
-    columns = Columns(settings.odom_topic, settings.range_topic, "z", False, False)
-    rows = np.arange(len(samples))
-    return Soundings(
-        rows, samples.xy, samples.z, rows, (), refused, columns, ranges=samples.range
-    ), reach  # fmt: skip
+    plain = {row.name: getattr(gate, row.name) for row in rows(gate)}
+    offset, tilt = list(gate.sonar_offset), list(gate.sonar_tilt)
+    source = {
+        "recording": {**asdict(settings), "bytes_read": reach.read, "bytes": reach.size},
+        "gate": {**plain, "sonar_offset": offset, "sonar_tilt": tilt},
+    }
+    batch = np.repeat(np.arange(len(batches)), [len(each) for each in batches])
+    return Soundings.of(samples, refused=refused, source=source, batch=batch), reach
+
+
+def _closed(session: Session, event: Event, now: Moment, begun: bool) -> bool:
+    """Whether a mapper that keeps up takes now what waits: see ``Session.due``."""
+    if isinstance(event, MissionState) and event.name == DONE:
+        return len(session.backlog) > 0
+    over = begun or session.pilot.over(len(session.backlog))
+    return over and session.backlog.closes(now.ros_ns)
 
 
 class _Events:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 from zipfile import BadZipFile
@@ -28,8 +29,8 @@ EPOCH_COLUMNS = (
 RUN_COLUMNS = (
     "environment", "method", "kernel", "pilot", "planner", "seed", "samples", "wall_s", "folder",
 )  # fmt: skip
-#: Version of the layout of a sweep's folder, in its sweep.yaml.
-FORMAT = 1
+#: Rows of a table that are text, or objects, at the same time.
+ROWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -76,11 +77,11 @@ def make_folder(path: Path) -> Path:
     return path
 
 
-def write_table(path: Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Write a CSV file with a header."""
+def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write a CSV file with a header, row by row."""
     with replacing(path) as file:
-        lines = [",".join(columns), *(",".join(_cell(value) for value in row) for row in rows)]
-        file.write(("\n".join(lines) + "\n").encode())
+        file.write((",".join(columns) + "\n").encode())
+        file.writelines((",".join(_cell(value) for value in row) + "\n").encode() for row in rows)
 
 
 def _cell(value: Any) -> str:
@@ -100,8 +101,11 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> dict[str, np.ndarray]
     """
     expected = "a table of numbers with a header"
     with _refusing(path, expected), path.open(newline="") as file:
-        header, *rows = csv.reader(file)
-        values = np.array(rows, dtype=float).reshape(len(rows), len(header))
+        header, *_ = islice(rows := csv.reader(file), 1)
+        chunks = [np.empty((0, len(header)))]
+        while chunk := list(islice(rows, ROWS)):
+            chunks.append(np.array(chunk, dtype=float).reshape(len(chunk), len(header)))
+    values = np.concatenate(chunks)
     _require(path, columns, header)
     return {name: values[:, i] for i, name in enumerate(header)}
 
@@ -161,7 +165,8 @@ def read_raster(path: Path, columns: Sequence[str]) -> tuple[Grid, dict[str, np.
 
 def write_samples(path: Path, xy: np.ndarray, z: np.ndarray) -> None:
     """Write the pings, x, y, z in m, in order; exact to the last bit of a double."""
-    rows = [[repr(float(v)) for v in row] for row in np.column_stack((xy, z))]
+    parts = (np.column_stack((xy[i : i + ROWS], z[i : i + ROWS])) for i in range(0, len(z), ROWS))
+    rows = ([repr(value) for value in row] for part in parts for row in part.tolist())
     write_table(path, ("x", "y", "z"), rows)
 
 
@@ -222,25 +227,6 @@ def read_truth(path: Path) -> tuple[np.ndarray, Extent]:
     """
     with _refusing(path, "a truth.npz of this package"), np.load(path) as data:
         return data["elevation"], Extent.of(data["extent"])
-
-
-def read_description(path: Path) -> dict[str, Any]:
-    """Read the sweep.yaml of a sweep's folder.
-
-    Raises:
-        InputError: if it cannot be read, or the folder is laid out as another version does.
-    """
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise InputError(f"{path}: cannot be read ({' '.join(str(error).split())})") from None
-    layout = found.get("format") if isinstance(found, dict) else None
-    if layout != FORMAT:
-        raise InputError(
-            f"{path}: expected format {FORMAT}, got {layout!r}: results of another version; "
-            f"give another folder"
-        )
-    return found
 
 
 def write_config(path: Path, config: Mapping[str, Any]) -> None:

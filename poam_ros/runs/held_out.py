@@ -86,7 +86,7 @@ def write_validation(folder: Path, held: HeldOut) -> Scores:
         held.row.tolist(), *held.xy.T.tolist(), held.z.tolist(), held.mean.tolist(),
         held.std.tolist(), held.fold.tolist(), strict=True,
     )  # fmt: skip
-    write_table(folder / "held_out.csv", COLUMNS, list(table))
+    write_table(folder / "held_out.csv", COLUMNS, table)
     with replacing(folder / "validation.json") as file:
         file.write((json.dumps(asdict(scores), indent=2) + "\n").encode())
     return scores

@@ -28,6 +28,14 @@ def identity(values: Mapping[str, Any]) -> dict[str, Any]:
     return {**model, "seed": values["seed"], "workspace": workspace}
 
 
+def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Flat settings as JSON has them: arrays, as ROS hands them over, as lists."""
+    return {
+        name: value if isinstance(value, (bool, int, float, str)) else list(value)
+        for name, value in values.items()
+    }
+
+
 MAY_DIFFER = ("threads", "device")
 
 
@@ -37,6 +45,7 @@ class MissionFolder:
     Args:
         path: of the mission.
         settings: see ``identity``.
+        given: all settings that the mapper was given, for those who read the log later.
 
     Attributes:
         path: as given.
@@ -49,8 +58,10 @@ class MissionFolder:
             mission with other settings.
     """
 
-    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
-        self.path, self._settings = path, dict(settings)
+    def __init__(
+        self, path: Path, settings: Mapping[str, Any], given: Mapping[str, Any] | None = None
+    ) -> None:
+        self.path, self._settings, self._given = path, dict(settings), dict(given or {})
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._lock = (path / LOCK).open("a+")
@@ -96,7 +107,10 @@ class MissionFolder:
             sync(folder.parent)
         except OSError as error:
             raise InputError(f"mission_dir: cannot write to {folder} ({error.strerror})") from None
-        facts = {"version": __version__, "process": os.getpid(), "settings": self._settings}
+        facts = {
+            "version": __version__, "process": os.getpid(), "settings": self._settings,
+            "mapper": self._given,
+        }  # fmt: skip
         log = MissionLog(folder / LOG, facts)
         sync(folder)
         kept = log.facts.get("settings", {})

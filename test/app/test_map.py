@@ -50,7 +50,7 @@ def test_one_by_one_is_said_to_flatter(log, tmp_path, capsys):
     out = tmp_path / "out"
     assert main(["map", str(log), "--output", str(out), "--hold-out", "0.1", *QUICK]) == 0
     said = capsys.readouterr().out
-    assert "this flatters the map. Give --by COLUMN" in said
+    assert "this flatters the map. Give --by line" in said
     for name in ("maps.png", "validation.png"):
         assert (out / name).stat().st_size > 10_000 and f"figure:  {out / name}" in said
 
@@ -63,7 +63,10 @@ def test_one_by_one_is_said_to_flatter(log, tmp_path, capsys):
         (["--folds", "7", "--by", "line"], "folds: expected 2 to 6 (as many as groups), got 7"),
         (["--hold-out", "1.5"], "--hold-out: expected a number from 1e-06 to 0.999999, got 1.5"),
         (["--hold-out", "0.1", "--folds", "3"], "not allowed with argument"),
-        (["--workers", "2"], "--workers, --scheduler: expected --folds with them"),
+        (["--by", "leg", "--folds", "2"], "expected a column 'leg' (--by), got x,y,z,line"),
+        (["--max-range", "20"], "--max-range: expected a recording with it, got"),
+        (["--mission", "x"], "--mission: expected a recording with it, got"),
+        (["--stop", "5"], "expected a column of times (--columns time=NAME), got none"),
         (["--workspace", "0", "1", "500", "600"], "expected one with soundings of"),
         (["--columns", "z=height"], "expected a column 'height', got x,y,z,line"),
         (["--method", "kriging"], "--method: expected one of poam"),

@@ -14,9 +14,11 @@ from poam_ros.drivers import sounding_map
 from poam_ros.drivers.sounding_map import draw, learn, predict
 from poam_ros.drivers.sounding_run import cell_size, map_soundings
 from poam_ros.drivers.sounding_settings import SoundingMapSettings
-from poam_ros.drivers.soundings import read_soundings
+from poam_ros.drivers.sounding_tables import Table, read_soundings
 from poam_ros.drivers.validation import validate_fold
 from poam_ros.errors import InputError
+from poam_ros.experiments.cluster import cluster
+from poam_ros.experiments.tiles import draw_in_bands
 from poam_ros.experiments.validation import cross_validate
 from poam_ros.geometry import Extent, map_grid
 from poam_ros.gp.models import ModelSettings
@@ -37,12 +39,12 @@ def quick(**given):
 
 @pytest.fixture(scope="module")
 def survey(tmp_path_factory):
-    return read_soundings(write_survey(tmp_path_factory.mktemp("log") / "log.csv"), by="line")
+    return read_soundings(write_survey(tmp_path_factory.mktemp("log") / "log.csv"), Table(by="line"))
 
 
 @pytest.fixture(scope="module")
 def mapper(survey):
-    return learn(survey.samples(0.0), WORKSPACE, quick())[0]
+    return learn(survey, WORKSPACE, quick())[0]
 
 
 def test_batches_follow_the_record():
@@ -87,12 +89,11 @@ def test_tiles_make_no_difference(mapper, monkeypatch, tile):
 
 def test_false_echoes_are_refused_unless_all_is_believed(tmp_path):
     survey = read_soundings(write_survey(tmp_path / "log.csv", echoes=8))
-    samples = survey.samples(0.0)
-    screened, refused = learn(samples, WORKSPACE, quick())
+    screened, refused = learn(survey, WORKSPACE, quick())
     assert refused >= 7 and screened.samples == len(survey) - refused
     assert (screened.z > -17).sum() >= screened.samples - 1
     believing = quick(screening=ScreeningSettings(screening=False))
-    every, refused = learn(samples, WORKSPACE, believing)
+    every, refused = learn(survey, WORKSPACE, believing)
     assert refused == 0 and every.samples == len(survey)
 
 
@@ -105,7 +106,7 @@ def test_soundings_above_the_water_are_not_screened(survey, caplog):
 
 
 def test_ground_that_makes_no_map_is_said(survey):
-    flat = replace(survey, z=np.full(len(survey), -5.0)).samples(0.0)
+    flat = replace(survey, z=np.full(len(survey), -5.0))
     with pytest.raises(InputError, match="do not differ enough"):
         learn(flat, WORKSPACE, quick(screening=ScreeningSettings(screening=False)))
 
@@ -148,14 +149,23 @@ def test_folds_hold_out_every_sounding_once(survey):
     assert seen == sorted(seen) and seen[-1] == 2 * len(survey)
 
 
-def test_folds_side_by_side_are_those_in_turn(survey):
+def test_side_by_side_is_as_in_turn(survey, mapper):
+    """Folds, and the map in bands that each worker predicts with a mapper of its own."""
     pytest.importorskip("distributed")
-    few = survey[np.flatnonzero(survey.group < 3)]
-    settings = quick(first_batch=60)
+    few, settings = survey[np.flatnonzero(survey.group < 3)], quick(first_batch=60)
+    grid, seen = map_grid(WORKSPACE, 1.0), []
+    with cluster(2, workers=2) as client:
+        beside = cross_validate(few, WORKSPACE, settings, 2, client)
+        bands = draw_in_bands(client, mapper, grid, seen.append)
     turn = cross_validate(few, WORKSPACE, settings, 2)
-    beside = cross_validate(few, WORKSPACE, settings, 2, workers=2)
     np.testing.assert_allclose(beside.mean, turn.mean, atol=1e-6)
     np.testing.assert_array_equal(beside.fold, turn.fold)
+    whole = mapper.map(grid)
+    np.testing.assert_allclose(bands.mean, whole.mean, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(bands.variance, whole.variance, rtol=1e-9)
+    assert bands.fields.keys() == whole.fields.keys() and bands.samples == len(survey)
+    np.testing.assert_allclose(bands.lengthscale, whole.lengthscale)
+    assert len(seen) == 8 and seen[-1] == grid.shape[0] * grid.shape[1]
 
 
 def test_a_record_that_is_no_track_is_not_screened(survey, caplog):

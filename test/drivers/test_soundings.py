@@ -7,10 +7,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from poam_ros.drivers import soundings as reader
+from poam_ros.drivers import sounding_tables as reader
 from poam_ros.drivers.projection import LocalProjection
 from poam_ros.drivers.sounding_columns import Columns, read_mapping
-from poam_ros.drivers.soundings import read_soundings
+from poam_ros.drivers.sounding_tables import Table, read_soundings
 from poam_ros.errors import InputError
 from poam_ros.geometry import Extent
 
@@ -26,7 +26,7 @@ def csv_file(tmp_path):
 
 
 def test_metres_and_elevations_are_taken_as_they_are(csv_file):
-    found = read_soundings(csv_file("line,x,y,z\nb,1,2,-3\na,4,5,-6\nb,4,5,-6.5\n"), by="line")
+    found = read_soundings(csv_file("line,x,y,z\nb,1,2,-3\na,4,5,-6\nb,4,5,-6.5\n"), Table(by="line"))
     assert found.row.tolist() == [0, 1, 2]
     assert found.xy.tolist() == [[1, 2], [4, 5], [4, 5]] and found.z.tolist() == [-3, -6, -6.5]
     assert found.names == ("a", "b") and found.group.tolist() == [1, 0, 1]
@@ -36,7 +36,7 @@ def test_metres_and_elevations_are_taken_as_they_are(csv_file):
 def test_depths_are_counted_from_the_water(csv_file):
     path = csv_file("x;y;Depth\n0;0;3\n1;0;2.5\n")
     assert read_soundings(path).z.tolist() == [-3, -2.5]
-    raised = read_soundings(path, water_level=190.0)
+    raised = read_soundings(path, Table(water_level=190.0))
     assert raised.z.tolist() == [187, 187.5]
     assert raised.samples(190.0).range.tolist() == [3, 2.5]
 
@@ -86,9 +86,9 @@ def test_impossible_latitudes_are_refused(csv_file):
 def test_chunks_make_no_difference(csv_file, monkeypatch):
     rows = "".join(f"{i},{i % 7},{-i},{'abc'[i % 3]}\n" for i in range(100))
     path = csv_file(f"x,y,z,line\n{rows}")
-    whole = read_soundings(path, by="line")
+    whole = read_soundings(path, Table(by="line"))
     monkeypatch.setattr(reader, "CHUNK", 7)
-    parts = read_soundings(path, by="line")
+    parts = read_soundings(path, Table(by="line"))
     for name in ("row", "xy", "z", "group"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
     assert parts.names == whole.names
@@ -115,14 +115,14 @@ def test_columns_that_are_said_decide():
 )
 def test_what_is_wrong_is_said(csv_file, text, columns, words):
     with pytest.raises(InputError, match=words):
-        read_soundings(csv_file(text), columns)
+        read_soundings(csv_file(text), Table(columns))
 
 
 def test_missing_files_and_groups_are_said(csv_file, tmp_path):
     with pytest.raises(InputError, match=r"none\.csv: cannot be read"):
         read_soundings(tmp_path / "none.csv")
-    with pytest.raises(InputError, match="expected a column 'line'"):
-        read_soundings(csv_file("x,y,z\n1,2,3\n"), by="line")
+    with pytest.raises(InputError, match="expected a column 'leg'"):
+        read_soundings(csv_file("x,y,z\n1,2,3\n"), Table(by="leg"))
     with pytest.raises(InputError, match="expected MEANING=NAME"):
         read_mapping(["z"])
 
@@ -133,3 +133,36 @@ def test_a_workspace_has_room_and_crops(csv_file):
     assert found.workspace(2.0) == Extent(-2, 1002, -2, 2)
     inside = found.within(Extent(-1, 600, -1, 1))
     assert inside.row.tolist() == [0, 2] and inside.refused == {"outside_workspace": 1}
+
+
+TIMES = [
+    ["100.5", "101.5", "105.5"],
+    ["1700000000500", "1700000001500", "1700000005500"],  # ms
+    ["1700000000500000000", "1700000001500000000", "1700000005500000000"],
+    ["2026-05-01T12:00:00.5", "2026-05-01T12:00:01.500Z", "2026-05-01 14:00:05.5+02:00"],
+]
+
+
+@pytest.mark.parametrize("times", TIMES)
+def test_a_crop_in_time_counts_from_the_first(csv_file, times):
+    path = csv_file("utc,x,y,z\n" + "".join(f"{t},{i},0,-1\n" for i, t in enumerate(times)))
+    named = {"time": "utc"}
+    assert read_soundings(path, Table(named, stop=2.0)).row.tolist() == [0, 1]
+    found = read_soundings(path, Table(named, start=0.5))
+    assert found.row.tolist() == [1, 2] and found.refused == {"outside_times": 1}
+    with pytest.raises(InputError, match=r"got none .they last 5 s"):
+        read_soundings(path, Table(named, start=60.0))
+    with pytest.raises(InputError, match="expected a column of times"):
+        read_soundings(path, Table(start=0.5))
+
+
+def test_times_matter_to_those_who_ask(csv_file):
+    path = csv_file("time,x,y,z\nnever,0,0,-1\n7,1,0,-1\n")
+    assert len(read_soundings(path)) == 2
+    assert read_soundings(path, Table(stop=1.0)).refused == {"no_time": 1}
+
+
+def test_the_speed_of_sound_is_applied_anew(csv_file):
+    by = Table(water_level=100.0, sound_scale=0.98)
+    assert read_soundings(csv_file("x,y,depth\n0,0,10\n"), by).z.tolist() == [90.2]
+    assert read_soundings(csv_file("x,y,z\n0,0,90\n"), by).z.tolist() == [90.2]

@@ -1,0 +1,200 @@
+"""What `poam map` is given to map: a table, a recording, a mission's own log, or the last two."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ..clock import SECOND
+from ..drivers.lines import LINE
+from ..drivers.sounding_settings import SoundingMapSettings
+from ..errors import InputError
+from ..geometry import Extent
+from ..gp.models import ModelSettings
+from ..ros.bag_settings import BagSettings
+from ..ros.parameters import ON_ROBOT
+from ..settings import instance, rows
+from ..survey.gate_settings import GateSettings
+from ..survey.log_reading import Past, is_log, read_mission
+from ..survey.mission_folder import MAY_DIFFER
+from ..survey.screening import ScreeningSettings
+from .map_options import GATE, MODEL
+
+if TYPE_CHECKING:
+    from ..drivers.soundings import Soundings
+
+#: What may be said anew of a table's soundings, and of a mission's pings; of a recording's all.
+OF_TABLES, OF_MISSIONS = ("sound_speed", "sound_speed_assumed"), ("sound_speed",)
+CROP = ("start", "stop")
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What is mapped, and how; ``resolution``: of the mission's maps, in m, or None."""
+
+    soundings: Soundings
+    workspace: Extent
+    settings: SoundingMapSettings
+    resolution: float | None
+
+
+def read(args: argparse.Namespace) -> Survey:
+    """The log's soundings, whatever it is, and how they become a map.
+
+    Raises:
+        InputError: options do not go together or with the log, or it cannot be read.
+    """
+    from ..ros.bag_files import is_bag
+
+    mission, bag = is_log(args.log), is_bag(args.log)
+    _check(args, mission, bag)
+    past = read_mission(args.log if mission else args.mission) if mission or args.mission else None
+    if past is None:
+        settings = _settings({"method": ON_ROBOT["method"], **vars(args)}, args)
+        soundings = _recorded(args, {}) if bag else _tabled(args, settings)
+        workspace = Extent.of(args.workspace) if args.workspace else soundings.workspace(args.room)
+        return Survey(_within(args, soundings, workspace), workspace, settings, None)
+    values = {**past.mapper, **past.settings, **vars(args)}
+    settings = _settings(values, args)
+    if past.mapper.get("screening", True):  # they were screened when they were accepted
+        settings = replace(settings, screening=ScreeningSettings())
+    soundings = _lived(args, past) if mission else _both(args, past)
+    workspace = Extent.of(values["workspace"] or past.settings["workspace"])
+    if _anew(args):
+        soundings = replace(soundings, steps=None)
+    if _sized(args):
+        soundings = replace(soundings, batch=None)
+    if args.by:
+        soundings = soundings.by_lines()
+    return Survey(
+        _within(args, soundings, workspace), workspace, settings, past.mapper.get("resolution")
+    )
+
+
+def _check(args: argparse.Namespace, mission: bool, bag: bool) -> None:
+    """Which options go with this kind of log."""
+    given = vars(args)
+    recording = {row.name for row in (*GATE, *rows(BagSettings))} - set(CROP)
+    allowed = recording if bag and not mission else OF_MISSIONS if mission else OF_TABLES
+    for name in sorted(recording.difference(allowed).intersection(given)):
+        raise InputError(
+            f"--{name.replace('_', '-')}: expected a recording with it, got {args.log}"
+        )
+    if args.mission and (mission or not bag):
+        raise InputError(f"--mission: expected a recording with it, got {args.log}")
+    if args.columns and (mission or bag):
+        raise InputError(f"--columns: expected a table of soundings, got {args.log}")
+    if args.by not in (None, LINE) and (mission or bag):
+        raise InputError(
+            f"--by: expected {LINE} (found in the track; {args.log} has no columns), got {args.by}"
+        )
+    if args.room is not None and (mission or args.mission):
+        raise InputError("--margin: expected no mission with it, which has a workspace")
+
+
+def _settings(values: Mapping[str, Any], args: argparse.Namespace) -> SoundingMapSettings:
+    own = {name: values[name] for name in ("seed", "water_level") if name in values}
+    return instance(
+        SoundingMapSettings,
+        {**vars(args), **own},
+        model=ModelSettings.of(values),
+        screening=instance(ScreeningSettings, values),
+    )
+
+
+def _tabled(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundings:
+    """Of a CSV file."""
+    from ..drivers.sounding_columns import read_mapping
+    from ..drivers.sounding_tables import Table, read_soundings
+
+    given = vars(args)
+    scale = instance(GateSettings, {name: given[name] for name in OF_TABLES if name in given})
+    crop = {name: given[name] for name in CROP if name in given}
+    mapping = read_mapping(args.columns)
+    table = Table(mapping, args.by, settings.water_level, scale.sound_scale, **crop)
+    return read_soundings(args.log, table)
+
+
+def _recorded(args: argparse.Namespace, known: Mapping[str, Any], crop: bool = True) -> Soundings:
+    """Of a recording; ``known``: how the mission's mapper placed pings."""
+    from ..ros.bags import read_bag
+
+    given = {**known, **vars(args)}
+    bounds = args.workspace or known.get("workspace")
+    gate = instance(
+        GateSettings,
+        {name: value for name, value in given.items() if name != "base_frame"},
+        workspace=Extent.of(bounds) if bounds else None,
+    )
+    names = [row.name for row in rows(BagSettings) if crop or row.name not in CROP]
+    heard = BagSettings(**{name: given[name] for name in names if name in given})
+    soundings, reach = read_bag(args.log, heard, gate)
+    for name, reason in reach.torn.items():
+        print(f"{name} ends before its end ({reason}): what stands before was read")
+    print(f"{100 * reach.share:.0f} % of {reach.size / 1e6:.1f} MB could be read")
+    if _sized(args):
+        soundings = replace(soundings, batch=None)
+    return soundings.by_lines() if args.by and not known else soundings
+
+
+def _lived(args: argparse.Namespace, past: Past) -> Soundings:
+    """Of a mission's own log."""
+    from ..drivers.mission_soundings import of_log
+
+    given = vars(args)
+    soundings = of_log(past, given.get("sound_speed"), given.get("water_level"))
+    _tell(past)
+    return soundings.between(given.get("start", 0.0), given.get("stop", 0.0))
+
+
+def _both(args: argparse.Namespace, past: Past) -> Soundings:
+    """Of a recording of a mission, with its log."""
+    from ..drivers.mission_soundings import as_recorded
+
+    given, offset = vars(args), "range_time_offset"
+    if past.mapper.get("base_frame") and not ("sonar_offset" in given or "sonar_tilt" in given):
+        raise InputError(
+            "--sonar-offset, --sonar-tilt: expected how the sonar was mounted; the mission's "
+            "mapper had it from tf2"
+        )
+    known = {**past.mapper, "workspace": past.settings["workspace"]}
+    recorded = _recorded(args, known, crop=False)
+    then, now = (float(values.get(offset, 0.0)) for values in (past.mapper, {**known, **given}))
+    soundings, agreed = as_recorded(past, recorded, round((now - then) * SECOND))
+    _tell(past)
+    print(
+        f"{agreed.shared} of these pings are in the recording, at most {agreed.farthest:.3g} m "
+        f"from where the log has them; {agreed.missing} are in the log alone, {agreed.beyond} in "
+        "the recording alone"
+    )
+    return soundings.between(given.get("start", 0.0), given.get("stop", 0.0))
+
+
+def _tell(past: Past) -> None:
+    pings, steps = past.logged.samples, past.logged.steps
+    print(f"{past.path}: {len(pings)} accepted pings, {len(steps)} steps of its model")
+
+
+def _anew(args: argparse.Namespace) -> bool:
+    """Whether something was said by which the mission's model would have gone another way."""
+    model = {row.name for row in MODEL} - set(MAY_DIFFER)
+    said = model.union(("seed", "first_batch", "batch_size")).intersection(vars(args))
+    return bool(said or args.workspace)
+
+
+def _sized(args: argparse.Namespace) -> bool:
+    """Whether batches are of given sizes, not those of a live mapper."""
+    given = vars(args)
+    return bool(given.get("first_batch") or given.get("batch_size"))
+
+
+def _within(args: argparse.Namespace, soundings: Soundings, workspace: Extent) -> Soundings:
+    """Those that ``--workspace`` asks for."""
+    if not args.workspace:
+        return soundings
+    soundings = soundings.within(workspace)
+    if not len(soundings):
+        raise InputError(f"--workspace: expected one with soundings of {args.log}, got none")
+    return soundings

@@ -1,0 +1,110 @@
+"""A mission's own log as soundings: as it has them, or as a recording of the same mission has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..errors import InputError
+from ..samples import Samples
+from ..survey.log import DROP, UPDATE
+from ..survey.log_reading import Past
+from .soundings import Soundings
+
+
+def of_log(
+    past: Past, sound_speed: float | None = None, water_level: float | None = None
+) -> Soundings:
+    """The accepted pings of a mission; by another sound speed (m/s) or water level (m) if given.
+
+    Raises:
+        InputError: there are none, or nobody knows what they were made of.
+    """
+    pings = past.logged.samples
+    if not len(pings):
+        raise InputError(f"{past.path}: expected pings, got none")
+    if sound_speed is not None or water_level is not None:
+        unknown = int((~(np.isfinite(pings.range) & np.isfinite(pings.applied).all(1))).sum())
+        if unknown:
+            raise InputError(
+                f"{past.path}: expected pings of known making, to be corrected; {unknown} of "
+                f"{len(pings)} are not"
+            )
+        pings = pings.corrected(sound_speed, water_level)
+    return _soundings(past, pings)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How a mission's log and a recording of it go together.
+
+    Attributes:
+        shared: pings in both.
+        missing: pings of the log that the recording has not; they are as the log has them.
+        beyond: pings of the recording that the mission's map has not.
+        farthest: the largest difference of a coordinate of those in both, in m.
+    """
+
+    shared: int
+    missing: int
+    beyond: int
+    farthest: float
+
+
+def as_recorded(past: Past, recorded: Soundings, later_ns: int = 0) -> tuple[Soundings, Agreement]:
+    """The pings that the mission accepted, placed as in a recording of it.
+
+    Args:
+        past: of the mission.
+        recorded: all pings that were placed of its recording.
+        later_ns: how much later the recording's times of measurement are now than they were.
+
+    Raises:
+        InputError: they have no ping in common.
+    """
+    pings, taken = past.logged.samples, recorded.taken
+    assert taken is not None
+    there = {key: i for i, key in enumerate(_keys(taken.stamp_ns - later_ns))}
+    found = np.array([there.get(key, -1) for key in _keys(pings.stamp_ns)], dtype=np.int64)
+    shared = np.flatnonzero(found >= 0)
+    if not len(shared):
+        raise InputError(
+            f"{past.path}: expected the log of the recorded mission, got none of the recording's "
+            f"{len(taken)} pings in its {len(pings)}"
+        )
+    both = Samples.joined([pings, taken])
+    index = np.arange(len(pings))
+    index[shared] = len(pings) + found[shared]
+    placed = both[index]
+    apart = np.column_stack((placed.xy - pings.xy, placed.z - pings.z))[shared]
+    numbers = len(shared), len(pings) - len(shared), len(taken) - len(shared)
+    agreement = Agreement(*numbers, float(np.abs(apart).max()))
+    refused = recorded.refused + Counter(not_in_the_mission=agreement.beyond)
+    source = {**recorded.source, **_source(past)}
+    found_there = replace(_soundings(past, placed), refused=+refused, source=source)
+    return found_there, agreement
+
+
+def _soundings(past: Past, pings: Samples) -> Soundings:
+    """With the mission's batches, and what its model did with them."""
+    steps = past.logged.steps
+    batch = np.full(len(pings), len(steps))  # those that were still waiting come last
+    for number, step in enumerate(steps):
+        if step.kind in (UPDATE, DROP):
+            batch[step.first : step.last + 1] = number
+    return Soundings.of(pings, source=_source(past), batch=batch, steps=steps)
+
+
+def _source(past: Past) -> dict[str, str]:
+    return {"mission": str(past.path.resolve())}
+
+
+def _keys(stamp_ns: np.ndarray) -> Iterable[tuple[int, int]]:
+    """Each stamp, and how often it came before."""
+    before: Counter[int] = Counter()
+    for stamp in stamp_ns.tolist():
+        yield stamp, before[stamp]
+        before[stamp] += 1

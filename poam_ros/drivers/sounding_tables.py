@@ -1,0 +1,196 @@
+"""Soundings from a CSV file, read in chunks."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timezone
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import InputError
+from ..geometry import FARTHEST
+from ..survey.placing import MAX_ELEVATION
+from .lines import LINE
+from .projection import LocalProjection
+from .sounding_columns import Columns
+from .soundings import Soundings
+
+#: Rows that are text at the same time.
+CHUNK = 50_000
+SEPARATORS = ",;\t"
+
+
+@dataclass(frozen=True)
+class Table:
+    """How a table is read.
+
+    Attributes:
+        columns: names of columns by what they mean (``MEANINGS``), where they are other ones.
+        by: the column whose values are the soundings' groups, such as lines; where there is none
+            of the name ``line`` they are found in the track.
+        water_level: elevation of the water's surface, from which depths are counted, in m.
+        sound_scale: true length of a metre under the water's surface that the table says.
+        start, stop: as of ``Soundings.between``, in s.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    by: str | None = None
+    water_level: float = 0.0
+    sound_scale: float = 1.0
+    start: float = 0.0
+    stop: float = 0.0
+
+
+@dataclass
+class _Rows:
+    """What was read so far."""
+
+    columns: Columns
+    by: int | None
+    places: tuple[int, ...]
+    time: int | None
+    codes: dict[str, int] = field(default_factory=dict)
+    refused: Counter[str] = field(default_factory=Counter)
+    parts: list[tuple[np.ndarray, ...]] = field(default_factory=list)
+    rows: int = 0
+
+    def add(self, chunk: list[list[str]]) -> None:
+        """Numbers of the rows that have them."""
+        width = 1 + max(*self.places, self.by or 0, self.time or 0)
+        short = [len(row) < width for row in chunk]
+        cells = [[] if s else row for row, s in zip(chunk, short, strict=True)]
+        values = _numbers([[row[i] for i in self.places] if row else ("", "", "") for row in cells])
+        groups = np.zeros(len(chunk), dtype=np.int64)
+        if self.by is not None:
+            codes = self.codes
+            names = (row[self.by].strip() if row else "" for row in cells)
+            groups[:] = [codes.setdefault(name, len(codes)) for name in names]
+        stamps, timed = np.zeros(len(chunk), dtype=np.int64), np.ones(len(chunk), dtype=bool)
+        if self.time is not None:
+            seconds = np.array([_seconds(row[self.time]) if row else np.nan for row in cells])
+            timed = np.isfinite(seconds)
+            stamps[timed] = np.round(1e9 * seconds[timed])
+        kept = self._judge(values, timed)
+        row = self.rows + np.flatnonzero(kept)
+        self.parts.append((row, values[kept, :2], values[kept, 2], groups[kept], stamps[kept]))
+        self.rows += len(chunk)
+
+    def _judge(self, values: np.ndarray, timed: np.ndarray) -> np.ndarray:
+        """Which rows [N, 3] are soundings, with a time [N]; the others are counted."""
+        place, height = values[:, :2], values[:, 2]
+        numbers = np.isfinite(values).all(1)
+        limits = (90.0, 360.0) if self.columns.degrees else (FARTHEST, FARTHEST)
+        somewhere = (np.abs(place) <= limits).all(1)
+        sane = np.abs(height) <= MAX_ELEVATION
+        self.refused["not_a_number"] += int((~numbers).sum())
+        self.refused["impossible_place"] += int((numbers & ~somewhere).sum())
+        self.refused["wild_elevation"] += int((numbers & somewhere & ~sane).sum())
+        self.refused["no_time"] += int((numbers & somewhere & sane & ~timed).sum())
+        return numbers & somewhere & sane & timed
+
+
+def read_soundings(path: Path, table: Table = Table()) -> Soundings:
+    """Read a CSV file (separated by commas, semicolons or tabs) with a header.
+
+    Raises:
+        InputError: the file cannot be read, lacks a column, or has no soundings.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+            rows = _read(file, path, table)
+    except (OSError, csv.Error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path}: cannot be read ({reason})") from None
+    refused, columns = +rows.refused, rows.columns
+    if not any(len(part[0]) for part in rows.parts):
+        reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items()) or "no rows"
+        raise InputError(f"{path}: expected soundings, got none ({reasons})")
+    row, place, height, group, stamp_ns = (
+        np.concatenate(parts) for parts in zip(*rows.parts, strict=True)
+    )
+    rows.parts.clear()
+    projection, source = None, {"columns": asdict(columns)}
+    if columns.degrees:
+        projection = LocalProjection.about(*place.T)
+        place = projection.metres(*place.T)
+        source |= projection.georeference
+    under = height if columns.down else table.water_level - height
+    z = table.water_level - table.sound_scale * under
+    if not columns.down and table.sound_scale == 1:
+        z = height  # to the last bit
+    names = tuple(sorted(rows.codes))
+    if names:
+        rank = {name: i for i, name in enumerate(names)}
+        group = np.array([rank[name] for name in rows.codes])[group]
+    else:
+        group = row
+    stamps = stamp_ns if columns.time else None
+    found = Soundings(row, place, z, group, names, refused, source, projection, stamps)
+    found = found.between(table.start, table.stop)
+    return found.by_lines() if table.by == LINE and not names else found
+
+
+def _read(file: io.TextIOBase, path: Path, table: Table) -> _Rows:
+    first = file.readline()
+    separator = max(SEPARATORS, key=first.count)
+    header = [name.strip() for name in next(csv.reader([first], delimiter=separator), [])]
+    columns, by = Columns.of(header, table.columns, str(path)), table.by
+    if by is not None and by not in header:
+        if by != LINE:
+            raise InputError(
+                f"{path}: expected a column '{by}' (--by), got {','.join(header)[:120]}"
+            )
+        by = None
+    if not (table.start or table.stop or "time" in table.columns):
+        columns = replace(columns, time="")  # nobody asks for it
+    rows = _Rows(
+        columns,
+        None if by is None else header.index(by),
+        tuple(header.index(name) for name in columns.names),
+        header.index(columns.time) if columns.time else None,
+    )
+    for chunk in _chunks(csv.reader(file, delimiter=separator)):
+        rows.add(chunk)
+    return rows
+
+
+def _chunks(rows: Iterator[list[str]]) -> Iterator[list[list[str]]]:
+    filled = (row for row in rows if row)  # a blank line is no row
+    while chunk := list(islice(filled, CHUNK)):
+        yield chunk
+
+
+def _numbers(cells: Sequence[Sequence[str]]) -> np.ndarray:
+    """[N, 3]; NaN where a cell is no number."""
+    try:
+        return np.array(cells, dtype=float).reshape(len(cells), 3)
+    except ValueError:
+        return np.array([[_number(cell) for cell in row] for row in cells]).reshape(len(cells), 3)
+
+
+def _number(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return np.nan
+
+
+def _seconds(cell: str) -> float:
+    """Since 1970, or whatever the numbers count from; NaN where it is no time."""
+    try:
+        number = float(cell)
+        # Seconds, or of the Unix time milli-, micro- or nanoseconds.
+        return number / next((10.0**p for p in (9, 6, 3) if abs(number) > 10.0 ** (p + 8)), 1.0)
+    except ValueError:
+        pass
+    try:
+        when = datetime.fromisoformat(cell.strip().replace("Z", "+00:00"))
+    except ValueError:
+        return np.nan
+    return (when if when.tzinfo else when.replace(tzinfo=timezone.utc)).timestamp()

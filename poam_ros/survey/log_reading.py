@@ -1,0 +1,75 @@
+"""A mission's log as somebody reads it afterwards: nothing of it is changed, or kept open."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from .log import Logged, load
+from .log_file import layout_of
+from .mission_folder import LOG
+
+
+@dataclass(frozen=True)
+class Past:
+    """What a mission's log says.
+
+    Attributes:
+        path: of the file.
+        settings: of the model, with ``seed`` and ``workspace``: see ``mission_folder.identity``.
+        mapper: all settings that the mapper was given when the log began; empty in older logs.
+        logged: pings and steps.
+        successor: the folder that the mission went on in after a reset, if there was one.
+    """
+
+    path: Path
+    settings: Mapping[str, Any]
+    mapper: Mapping[str, Any]
+    logged: Logged
+    successor: str | None
+
+
+def is_log(path: Path) -> bool:
+    """Whether this is to be read as a mission: its folder, or its log's file."""
+    return path.suffix == Path(LOG).suffix or (path / LOG).is_file()
+
+
+def read_mission(path: Path) -> Past:
+    """The log of a mission's folder, after resets the newest; or the one of a file.
+
+    Raises:
+        InputError: there is none, or it is damaged or foreign.
+    """
+    past = _read(path / LOG if path.is_dir() else path)
+    while path.is_dir() and past.successor is not None:
+        past = _read(path / past.successor / LOG)
+    return past
+
+
+def _read(path: Path) -> Past:
+    expected = f"{path}: expected a mission's log"
+    if not path.is_file():
+        raise InputError(f"{expected}, there is none")
+    try:
+        if not layout_of(path):
+            raise InputError(f"{expected}, got an empty file")
+        with closing(_opened(path)) as db:
+            facts = {n: json.loads(v) for n, v in db.execute("SELECT name, value FROM mission")}
+            after = [name for (name,) in db.execute("SELECT folder FROM resets")]
+            logged = load(db, path)
+    except (sqlite3.Error, OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{expected} that can be read ({error})") from None
+    settings, mapper = facts.get("settings", {}), facts.get("mapper", {})
+    return Past(path, settings, mapper, logged, after[-1] if after else None)
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
