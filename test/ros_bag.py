@@ -46,8 +46,11 @@ def write_bag(folder: Path, storage: str, seconds: int = 60, topics: tuple[str, 
     return folder
 
 
-def write_events(folder: Path, record: list) -> Path:
-    """A bag of what a session was told: [(Moment, event)]; ticks and the like leave no message."""
+def write_events(folder: Path, record: list, wall: bool = False) -> Path:
+    """A bag of what a session was told: [(Moment, event)]; ticks and the like leave no message.
+
+    ``wall``: messages are recorded in wall time, as ros2 bag does by itself, whatever their stamps.
+    """
     from rosbags.rosbag2 import StoragePlugin, Writer
     from rosbags.typesys import Stores, get_typestore
 
@@ -66,7 +69,8 @@ def write_events(folder: Path, record: list) -> Path:
             if type(event) in kinds:
                 _, kind, write = kinds[type(event)]
                 data = store.serialize_cdr(write(store, event), kind)
-                writer.write(links[type(event)], now.ros_ns, data)
+                time_ns = START + round(now.steady_s * SECOND) if wall else now.ros_ns
+                writer.write(links[type(event)], time_ns, data)
     return folder
 
 

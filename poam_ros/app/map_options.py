@@ -75,7 +75,7 @@ def _add_validation(group: Any) -> None:
         help="hold out every sounding once, in K maps more")  # fmt: skip
     add("--by", metavar="COLUMN",
         help="hold out whole groups (recommended): a column's, or `line`: where there is no such "
-        "column lines are found in the track, by its turns and gaps")  # fmt: skip
+        "column lines are found in the track, by its turns")  # fmt: skip
     add(
         "--workers",
         type=int,

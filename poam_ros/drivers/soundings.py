@@ -109,7 +109,7 @@ class Soundings:
         Raises:
             InputError: this is no track.
         """
-        group = find_lines(self.xy, self.stamp_ns)
+        group = find_lines(self.xy)
         count = int(group[-1]) + 1
         if len(self) < LEAST_LINE * count:
             raise InputError(

@@ -39,7 +39,9 @@ def quick(**given):
 
 @pytest.fixture(scope="module")
 def survey(tmp_path_factory):
-    return read_soundings(write_survey(tmp_path_factory.mktemp("log") / "log.csv"), Table(by="line"))
+    return read_soundings(
+        write_survey(tmp_path_factory.mktemp("log") / "log.csv"), Table(by="line")
+    )
 
 
 @pytest.fixture(scope="module")

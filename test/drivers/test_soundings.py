@@ -26,7 +26,9 @@ def csv_file(tmp_path):
 
 
 def test_metres_and_elevations_are_taken_as_they_are(csv_file):
-    found = read_soundings(csv_file("line,x,y,z\nb,1,2,-3\na,4,5,-6\nb,4,5,-6.5\n"), Table(by="line"))
+    found = read_soundings(
+        csv_file("line,x,y,z\nb,1,2,-3\na,4,5,-6\nb,4,5,-6.5\n"), Table(by="line")
+    )
     assert found.row.tolist() == [0, 1, 2]
     assert found.xy.tolist() == [[1, 2], [4, 5], [4, 5]] and found.z.tolist() == [-3, -6, -6.5]
     assert found.names == ("a", "b") and found.group.tolist() == [1, 0, 1]

@@ -7,12 +7,19 @@ import pytest
 pytest.importorskip("rclpy")
 pytest.importorskip("torch")
 
+import numpy as np
 from rclpy.parameter import Parameter
 from recorded import check_replayed
+from ros_bag import write_events
 
+from poam_ros.app.cli import main
+from poam_ros.ros.bag_settings import BagSettings
 from poam_ros.ros.nodes.mapper import MapperNode
 from poam_ros.ros.nodes.planner import PlannerNode
 from poam_ros.ros.nodes.simulator import SimulatorNode
+from poam_ros.runs.folder import read_map, read_table
+from poam_ros.survey.log import TRAIN
+from poam_ros.survey.log_reading import read_mission
 
 pytestmark = pytest.mark.ros
 
@@ -25,20 +32,84 @@ MAPPER = {"num_inducing": 40, "steps": 2, "minibatch": 32, "range_time_offset": 
 PLANNER = {"pilot": "lawnmower", "max_samples": 250, "autostart": True}
 
 
-def test_a_ring_mission_replays_to_the_same_refusals_and_samples(ros, eventually):
+#: As a robot's mapper is set, with a model that is quick.
+KEPT = {
+    "method": "nngp", "hidden": 8, "lattice": 8, "first_steps": 20, "early_steps": 2,
+    "screening": True, "training_duty": 1.0, "range_time_offset": -0.3,
+}  # fmt: skip
+
+
+@pytest.fixture
+def ring(ros, eventually):
+    """Called with the mapper's settings: the mapper after a mission, and what it was told."""
+
     def start(kind, up=True, **values):
         overrides = [Parameter(name, value=value) for name, value in {**EVERY, **values}.items()]
         return ros(kind, up=up, parameter_overrides=overrides)
 
-    mapper, record = start(MapperNode, up=False, **MAPPER), []
-    mapper.configure()
-    mapper.session.record = lambda now, event: record.append((now, event))
-    mapper.activate()
-    start(PlannerNode, **PLANNER)
-    start(SimulatorNode, **SIMULATOR)
+    def sail(sonar=SIMULATOR, **settings):
+        mapper, record = start(MapperNode, up=False, **settings), []
+        mapper.configure()
+        mapper.session.record = lambda now, event: record.append((now, event))
+        mapper.activate()
+        start(PlannerNode, **PLANNER)
+        start(SimulatorNode, **sonar)
+        status = mapper.session.status
+        eventually(lambda: status.finished, timeout=180, what="the mission does not end")
+        mapper.deactivate()  # nothing more is heard
+        return mapper, record
+
+    return sail
+
+
+def test_a_ring_mission_replays_to_the_same_refusals_and_samples(ring):
+    mapper, record = ring(**MAPPER)
     session = mapper.session
-    eventually(lambda: session.status.finished, timeout=180, what="the mission does not end")
-    mapper.deactivate()  # nothing more is heard
     assert session.gate.accepted >= 250 and session.status.updates > 3
     assert {"nan", "no_return", "too_close", "out_of_range"} <= set(session.gate.rejected)
     check_replayed(record, session)
+
+
+def test_a_recorded_ring_mission_is_mapped_as_it_was_lived(ring, eventually, tmp_path, capsys):
+    """From the recording alone the same pings; with the mission's log the same map, although its
+    model trained on in spare time, and false echoes were refused by what it knew then."""
+    pytest.importorskip("rosbags", reason="recordings need the extra `bags`")
+    pytest.importorskip("mcap", reason="recordings need the extra `bags`")
+    from poam_ros.ros.bags import read_bag
+
+    mission, out = tmp_path / "mission", tmp_path / "out"
+    sonar = SIMULATOR | {"false_echo": 0.1, "max_range": 2000.0}
+    mapper, record = ring(sonar, **KEPT, mission_dir=str(mission))
+    session, gate = mapper.session, mapper.session.gate
+    lived, drawn = session.everything(), session.map
+
+    def kept():
+        past = read_mission(mission).logged
+        return (
+            len(past.samples) == len(lived)
+            and sum(step.kind != TRAIN for step in past.steps) == session.status.updates
+        )
+
+    eventually(kept, timeout=60, what="the log is not written")
+    assert gate.rejected["false_echo"] > 0 and session.status.trained > 0
+    bag = write_events(tmp_path / "bag", record, wall=True)
+
+    placed = read_bag(bag, BagSettings(), gate.settings)[0].taken
+    assert len(placed) == len(lived) + gate.rejected["false_echo"]
+    same = np.isin(placed.stamp_ns, lived.stamp_ns)
+    assert same.sum() == len(lived)
+    np.testing.assert_array_equal(placed.xy[same], lived.xy)
+    np.testing.assert_array_equal(placed.z[same], lived.z)
+
+    for log in ([str(bag), "--mission", str(mission)], [str(mission)]):
+        assert main(["map", *log, "--output", str(out)]) == 0
+        found = read_table(out / "samples.csv", ("x", "y", "z"))
+        np.testing.assert_array_equal(np.column_stack((found["x"], found["y"])), lived.xy)
+        np.testing.assert_array_equal(found["z"], lived.z)
+        again = read_map(out / "map.npz")
+        np.testing.assert_array_equal(again.grid.x, drawn.grid.x)
+        np.testing.assert_allclose(again.mean, drawn.mean, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(again.variance, drawn.variance, rtol=0, atol=1e-6)
+    assert (
+        "at most 0 m from where the log has them; 0 are in the log alone" in capsys.readouterr().out
+    )
