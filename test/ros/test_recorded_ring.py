@@ -29,7 +29,7 @@ SIMULATOR = {
     "dropout": 0.1, "outlier": 0.05, "nan": 0.05, "inf": 0.05,
 }  # fmt: skip
 MAPPER = {"num_inducing": 40, "steps": 2, "minibatch": 32, "range_time_offset": -0.3}
-PLANNER = {"pilot": "lawnmower", "max_samples": 250, "autostart": True}
+PLANNER = {"pilot": "lawnmower", "autostart": True}
 
 
 #: As a robot's mapper is set, with a model that is quick.
@@ -47,12 +47,12 @@ def ring(ros, eventually):
         overrides = [Parameter(name, value=value) for name, value in {**EVERY, **values}.items()]
         return ros(kind, up=up, parameter_overrides=overrides)
 
-    def sail(sonar=SIMULATOR, **settings):
+    def sail(sonar=SIMULATOR, samples=250, **settings):
         mapper, record = start(MapperNode, up=False, **settings), []
         mapper.configure()
         mapper.session.record = lambda now, event: record.append((now, event))
         mapper.activate()
-        start(PlannerNode, **PLANNER)
+        start(PlannerNode, **PLANNER, max_samples=samples)
         start(SimulatorNode, **sonar)
         status = mapper.session.status
         eventually(lambda: status.finished, timeout=180, what="the mission does not end")
@@ -78,8 +78,8 @@ def test_a_recorded_ring_mission_is_mapped_as_it_was_lived(ring, eventually, tmp
     from poam_ros.ros.bags import read_bag
 
     mission, out = tmp_path / "mission", tmp_path / "out"
-    sonar = SIMULATOR | {"false_echo": 0.1, "max_range": 2000.0}
-    mapper, record = ring(sonar, **KEPT, mission_dir=str(mission))
+    sonar = SIMULATOR | {"speed": 10.0, "false_echo": 0.1, "max_range": 2000.0}
+    mapper, record = ring(sonar, 300, **KEPT, mission_dir=str(mission))
     session, gate = mapper.session, mapper.session.gate
     lived, drawn = session.everything(), session.map
 
@@ -91,7 +91,7 @@ def test_a_recorded_ring_mission_is_mapped_as_it_was_lived(ring, eventually, tmp
         )
 
     eventually(kept, timeout=60, what="the log is not written")
-    assert gate.rejected["false_echo"] > 0 and session.status.trained > 0
+    assert gate.rejected["false_echo"] > 0 and session.status.updates > 0
     bag = write_events(tmp_path / "bag", record, wall=True)
 
     placed = read_bag(bag, BagSettings(), gate.settings)[0].taken

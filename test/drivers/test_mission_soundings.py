@@ -1,0 +1,162 @@
+"""A mission's own log, mapped again: as it was, as it was recorded, or by what is known today."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from kept import Kept, settings
+
+from poam_ros.app.cli import main
+from poam_ros.drivers.mission_soundings import as_recorded, of_log
+from poam_ros.drivers.sounding_map import learn, predict
+from poam_ros.drivers.sounding_settings import SoundingMapSettings
+from poam_ros.drivers.soundings import Soundings
+from poam_ros.errors import InputError
+from poam_ros.geometry import Extent
+from poam_ros.gp.models import ModelSettings
+from poam_ros.runs.folder import read_map, read_table
+from poam_ros.survey.events import Reset
+from poam_ros.survey.log import TRAIN, UPDATE
+from poam_ros.survey.log_reading import is_log, read_mission
+from poam_ros.survey.screening import ScreeningSettings
+
+AT = np.random.default_rng(0).uniform(-30, 30, (200, 2))
+
+
+class Mission:
+    """A folder, the map that its mapper had at the end, and its workspace and model."""
+
+    def __init__(self, folder, **changed):
+        kept = Kept(folder, **changed).mapped(steps=3)
+        self.folder, self.lived, self.samples = folder, kept.map, kept.session.everything()
+        kept.close()
+        values = settings(folder, **changed)
+        self.workspace = Extent.of(values["workspace"])
+        screening = ScreeningSettings(screening=False)
+        self.how = SoundingMapSettings(model=ModelSettings.of(values), screening=screening)
+
+    def map(self, soundings):
+        found = predict(learn(soundings, self.workspace, self.how)[0], AT)
+        return np.stack((found.mean, found.variance))
+
+
+@pytest.fixture(scope="module")
+def mission(tmp_path_factory):
+    return Mission(tmp_path_factory.mktemp("mission") / "m")
+
+
+@pytest.fixture(scope="module")
+def past(mission):
+    return read_mission(mission.folder)
+
+
+def test_the_log_alone_gives_the_same_map(mission, past):
+    soundings = of_log(past)
+    kinds = [step.kind for step in soundings.steps]
+    assert kinds.count(UPDATE) == 4 and kinds.count(TRAIN) >= 3  # slices alike are one row
+    np.testing.assert_array_equal(soundings.z, mission.samples.z)
+    np.testing.assert_allclose(mission.map(soundings), mission.lived, rtol=0, atol=1e-9)
+    # Without what the log says of the training it would be another.
+    other = mission.map(replace(soundings, steps=None))
+    assert np.abs(other - mission.lived).max() > 1e-3
+
+
+def test_a_recording_says_where_and_the_log_which(mission, past):
+    """The recording lacks a ping, has some more, and places all of them 2 m higher, 0.05 s later."""
+    taken = mission.samples[np.arange(1, len(mission.samples))]
+    more = replace(taken[:4], stamp_ns=taken.stamp_ns[:4] - 10**12)
+    heard = replace(taken, z=taken.z + 2, stamp_ns=taken.stamp_ns + 5 * 10**7)
+    both = [more, heard]
+    recorded = Soundings.of(type(taken).joined(both))
+    found, agreed = as_recorded(past, recorded, later_ns=5 * 10**7)
+    assert (agreed.shared, agreed.missing, agreed.beyond) == (len(taken), 1, 4)
+    assert agreed.farthest == pytest.approx(2) and found.refused == {"not_in_the_mission": 4}
+    np.testing.assert_allclose(found.z - mission.samples.z, [0, *[2] * len(taken)])
+    np.testing.assert_array_equal(found.taken.number, mission.samples.number)
+    with pytest.raises(InputError, match="expected the log of the recorded mission, got none of"):
+        as_recorded(past, recorded)
+
+
+def test_water_and_sound_are_applied_anew(mission, past):
+    higher = of_log(past, water_level=2.0)
+    np.testing.assert_allclose(higher.z, mission.samples.z + 2)
+    moved = mission.map(higher) - mission.lived
+    np.testing.assert_allclose(moved[0], 2.0, atol=1e-6)  # each step done again, on other heights
+    np.testing.assert_allclose(moved[1], 0.0, atol=1e-6)
+    slower = of_log(past, sound_speed=1470.0)
+    np.testing.assert_allclose(slower.z, mission.samples.z + 0.02 * mission.samples.range)
+    unknown = replace(past.logged.samples, range=np.full(len(higher), np.nan))
+    older = replace(past, logged=replace(past.logged, samples=unknown))
+    with pytest.raises(InputError, match="expected pings of known making, to be corrected"):
+        of_log(older, sound_speed=1470.0)
+
+
+def test_a_part_is_learned_anew_in_the_mission_s_batches(mission, past):
+    soundings = of_log(past)
+    first = int(soundings.stamp_ns.min())
+    part = soundings.between(0.0, (int(soundings.stamp_ns[-1]) - first) / 1e9 - 1.0)
+    assert part.steps is None and len(part) == len(soundings) - 10
+    assert [b.stop for b in part.batches(mission.how)] == [40, 60, 81, 93]
+    assert mission.map(part).shape == (2, 200)
+
+
+def test_after_a_reset_the_newest_is_meant(tmp_path):
+    kept = Kept(tmp_path / "m").mapped(steps=0)
+    kept.session.handle(Reset(), kept.now)
+    kept.work()
+    kept.drive(45)
+    kept.work().close()
+    newest = read_mission(tmp_path / "m")
+    assert newest.path.parent.name == "reset-001" and len(newest.logged.samples) == 45
+    assert len(read_mission(tmp_path / "m" / "pings.sqlite").logged.samples) == 40
+
+
+def test_pings_that_waited_when_it_was_cut_off_are_a_last_batch(tmp_path):
+    kept = Kept(tmp_path / "m").mapped(steps=0)
+    kept.drive(7)
+    kept.close()
+    soundings = of_log(read_mission(tmp_path / "m"))
+    how = SoundingMapSettings(model=ModelSettings.of(settings("")))
+    mapper, _ = learn(soundings, Extent.of(settings("")["workspace"]), how)
+    assert mapper.samples == 47
+
+
+@pytest.mark.parametrize("name", ["none.sqlite", "empty.sqlite", "other.sqlite"])
+def test_what_is_no_log_is_said(tmp_path, name):
+    path = tmp_path / name
+    if name != "none.sqlite":
+        path.write_bytes(b"" if name == "empty.sqlite" else b"something else, and long enough" * 9)
+    assert is_log(path)
+    with pytest.raises(InputError, match=f"{name}: expected a mission's log"):
+        read_mission(path)
+
+
+def test_a_mission_s_folder_on_the_command_line(mission, tmp_path, capsys):
+    """Model, workspace and cell size are the mission's; what is said anew makes another map."""
+    log, out = str(mission.folder), tmp_path / "out"
+    assert main(["map", log, "--output", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert ": 103 accepted pings, " in said and "103 soundings in the map" in said
+    drawn = read_map(out / "map.npz")
+    assert drawn.grid.x[1] - drawn.grid.x[0] == 6.0
+    assert drawn.grid.borders.bounds == pytest.approx(mission.workspace.bounds, abs=6.0)
+    np.testing.assert_array_equal(read_table(out / "samples.csv", ("z",))["z"], mission.samples.z)
+    level = ["--water-level", "1", "--output", str(out)]
+    assert main(["map", log, *level]) == 0
+    np.testing.assert_allclose(read_map(out / "map.npz").mean, drawn.mean + 1, atol=1e-6)
+    assert (
+        main(["map", log, "--first-steps", "25", "--by", "line", "--hold-out", "0.2", *level]) == 0
+    )
+    assert "flatters" not in capsys.readouterr().out
+    for options, words in (
+        (["--sonar-tilt", "0.1 0"], "--sonar-tilt: expected a recording with it"),
+        (["--by", "leg", "--folds", "2"], "--by: expected line (found in the track; "),
+        (["--margin", "5"], "--margin: expected no mission with it"),
+    ):
+        assert main(["map", log, *options]) == 2
+        assert words in capsys.readouterr().err
