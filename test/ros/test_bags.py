@@ -13,11 +13,14 @@ from soundings import ground
 
 from poam_ros.drivers.lockstep import LockstepMission
 from poam_ros.drivers.mission_settings import MissionSettings
+from poam_ros.drivers.sounding_map import learn
+from poam_ros.drivers.sounding_settings import SoundingMapSettings
 from poam_ros.errors import InputError
 from poam_ros.geometry import Extent
 from poam_ros.gp.models import ModelSettings, SparseOptions
 from poam_ros.ros.bags import BagSettings, read_bag
 from poam_ros.survey.gate import GateSettings
+from poam_ros.survey.screening import ScreeningSettings
 from poam_ros.world.simulation import SonarSettings
 from poam_ros.world.terrain import load_terrain
 
@@ -113,3 +116,23 @@ def test_a_recorded_mission_gives_the_samples_that_it_took(tmp_path):
     np.testing.assert_allclose(found.xy, lived.xy, rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.z, lived.z, rtol=0, atol=1e-4)
     assert found.refused == gate.rejected and sum(gate.rejected.values()) > 20
+
+
+def test_a_recorded_screened_mission_gives_the_pings_that_it_believed(tmp_path):
+    """By the batches of a mapper that keeps up, the same model knows as much at each judgement."""
+    small = {"method": "nngp", "hidden": 8, "lattice": 8, "first_steps": 20, "early_steps": 2}
+    model, screening = ModelSettings.of(small), ScreeningSettings(screening=True)
+    sonar = SonarSettings(dropout=0.1, latency=0.5, false_echo=0.1, max_range=2000.0)
+    settings = MissionSettings(
+        max_samples=400, policy="deployed", sonar=sonar, model=model, screening=screening, seed=1
+    )
+    mission, record = LockstepMission(load_terrain("seamounts"), settings), []
+    mission.session.record = lambda now, event: record.append((now, event))
+    list(mission.epochs())
+    lived, gate = mission.session.everything(), mission.session.gate
+    found, _ = read_bag(write_events(tmp_path / "mission", record), BagSettings(), gate.settings)
+    how = SoundingMapSettings(model=model, seed=1, screening=screening)
+    assert len(found.batches(how)) == mission.session.status.updates > 1
+    mapper, echoes = learn(found, settings.workspace, how)
+    assert echoes == gate.rejected["false_echo"] > 20
+    np.testing.assert_array_equal(mapper.data.stamp_ns, lived.stamp_ns)
