@@ -11,6 +11,8 @@ from .figures import blank_figure
 from .folder import read_map, read_table
 from .held_out import COLUMNS, Z95
 
+#: Times as wide as it is high, from which a map's panels lie one over the other.
+WIDE = 2.5
 #: Soundings that are drawn at most; of more, evenly many are left out.
 DRAWN = 20_000
 
@@ -25,7 +27,9 @@ def draw_sounding_map(folder: Path) -> Path:
     drawn, samples = read_map(folder / "map.npz"), read_table(folder / "samples.csv", ("x", "y"))
     bounds = drawn.grid.borders.bounds
     figure = blank_figure((14, 6.5))
-    axes = figure.subplots(1, 2, sharex=True, sharey=True)
+    width, height = drawn.grid.borders.size
+    shape = (2, 1) if width > WIDE * height else (1, 2)
+    axes = figure.subplots(*shape, sharex=True, sharey=True)
     panels = (
         (drawn.mean, "elevation, mean (m)", "viridis"),
         (Z95 * np.sqrt(drawn.variance), "95 % uncertainty, with noise (m)", "magma"),
