@@ -73,9 +73,10 @@ def _client(args: argparse.Namespace, survey: Survey) -> Iterator[Any]:
 def _say(soundings: Soundings) -> None:
     width, height = np.ptp(soundings.xy, axis=0)
     refused = ", ".join(f"{n} {reason}" for reason, n in soundings.refused.items())
+    kind = "lines found in the track" if "lines_found" in soundings.source else "groups"
     print(
         f"{len(soundings)} soundings on {width:g} x {height:g} m"
-        + (f" in {len(soundings.names)} groups" if soundings.names else "")
+        + (f" in {len(soundings.names)} {kind}" if soundings.names else "")
         + (f"; left out: {refused}" if refused else "")
     )
 

@@ -18,6 +18,8 @@ from .lines import LINE, find_lines
 from .projection import LocalProjection
 from .sounding_settings import SoundingMapSettings
 
+#: In ``source``: how many lines were found in the track.
+FOUND = "lines_found"
 #: Soundings of a line, at least and in the mean; what has fewer is no track.
 LEAST_LINE = 5
 
@@ -116,7 +118,8 @@ class Soundings:
                 f"--by {LINE}: expected a track to find lines in, got {len(self)} soundings of "
                 f"which {count} would be lines (give --by a column)"
             )
-        return replace(self, group=group, names=tuple(f"{i + 1}" for i in range(count)))
+        names, source = tuple(f"{i + 1}" for i in range(count)), {**self.source, FOUND: count}
+        return replace(self, group=group, names=names, source=source)
 
     def samples(self, water_level: float) -> Samples:
         """The same as samples, numbered by row; where ranges are not known they are those from the

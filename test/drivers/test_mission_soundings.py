@@ -67,7 +67,7 @@ def test_the_log_alone_gives_the_same_map(mission, past):
 
 
 def test_a_recording_says_where_and_the_log_which(mission, past):
-    """The recording lacks a ping, has some more, and places all of them 2 m higher, 0.05 s later."""
+    """The recording lacks a ping, has some more, and has all of them 2 m higher, 0.05 s later."""
     taken = mission.samples[np.arange(1, len(mission.samples))]
     more = replace(taken[:4], stamp_ns=taken.stamp_ns[:4] - 10**12)
     heard = replace(taken, z=taken.z + 2, stamp_ns=taken.stamp_ns + 5 * 10**7)
@@ -152,7 +152,8 @@ def test_a_mission_s_folder_on_the_command_line(mission, tmp_path, capsys):
     assert (
         main(["map", log, "--first-steps", "25", "--by", "line", "--hold-out", "0.2", *level]) == 0
     )
-    assert "flatters" not in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "flatters" not in said and "lines found in the track" in said
     for options, words in (
         (["--sonar-tilt", "0.1 0"], "--sonar-tilt: expected a recording with it"),
         (["--by", "leg", "--folds", "2"], "--by: expected line (found in the track; "),
