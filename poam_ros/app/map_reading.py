@@ -55,7 +55,9 @@ def read(args: argparse.Namespace) -> Survey:
         settings = _settings({"method": ON_ROBOT["method"], **vars(args)}, args)
         soundings = _recorded(args, {}) if bag else _tabled(args, settings)
         workspace = Extent.of(args.workspace) if args.workspace else soundings.workspace(args.room)
-        return Survey(_within(args, soundings, workspace), workspace, settings, None)
+        if not bag:  # there the gate has done so, with a vehicle's margin
+            soundings = _within(args, soundings, workspace)
+        return Survey(soundings, workspace, settings, None)
     values = {**past.mapper, **past.settings, **vars(args)}
     settings = _settings(values, args)
     if past.mapper.get("screening", True):  # they were screened when they were accepted
