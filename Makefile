@@ -77,8 +77,9 @@ soak: setup
 	$(BIN)/python -m pytest -m soak -s $(SOAK_ARGS)
 
 screenshots: setup
-	$(BIN)/poam run --terrain jacksboro --max-samples 1500 --output runs/jacksboro
-	$(BIN)/python test/screenshots.py runs/jacksboro docs --water-level 260
+	$(BIN)/poam run --terrain lake --method nngp --planner path-entropy --sonar-rate 2.5 --max-samples 3000 \
+	  --output runs/lake
+	$(BIN)/python test/screenshots.py runs/lake docs
 
 lint: setup
 	$(BIN)/ruff check .
