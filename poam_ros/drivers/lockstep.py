@@ -28,7 +28,7 @@ from ..survey.gate import GateSettings, RawPing
 from ..survey.mission import Mission
 from ..survey.odometry import VehicleState
 from ..survey.session import Session
-from ..survey.states import DONE, PILOT
+from ..survey.states import DONE, EXPLORING, PILOT
 from ..survey.target import Target
 from ..world.simulation import Ping, Simulation
 from ..world.terrain import Terrain
@@ -132,8 +132,7 @@ class LockstepMission:
     def _step(self) -> None:
         """One control period: drive, measure, learn what is due, and choose where to go next."""
         step = self.simulation.step()
-        late = self.settings.sonar.latency > 0
-        for ping in () if late else step.pings:
+        for ping in () if self.settings.sonar.latency > 0 else step.pings:
             if ping.stamp_ns < step.time_ns:  # where the vehicle truly was, between two odometries
                 place = (ping.x, ping.y, self.simulation.sonar_z)
                 self._handle(VehicleState(ping.stamp_ns, place))
@@ -147,22 +146,24 @@ class LockstepMission:
         self._handle(RawPing(ping.stamp_ns, ping.range, *limits))
         self._handle(Tick())
         self.mission.count_samples(self.session.samples)
-        if self.mission.state != self.session.mission_state:
-            self._announce()
+        self._announce()
 
     def _locate(self) -> None:
         """Tell the mission where the vehicle is, and the vehicle where to go."""
         pose, mission = self.simulation.pose, self.mission
         self.target.tick(mission, self._now.steady_s)
         mission.locate(np.array([pose.x, pose.y]), self._now.steady_s)
-        if mission.state != self.session.mission_state:
-            self._announce()
+        self._announce()
         if mission.goal is not self._goal:
             self._goal = mission.goal
             self.simulation.set_goal(mission.goal)
+            if mission.state == EXPLORING:  # at a point of a way of many, too
+                self._handle(Arrived())
 
     def _announce(self) -> None:
         before, state = self.session.mission_state, self.mission.state
+        if state == before:
+            return
         self._handle(MissionState(state))
         if before == PILOT and state == DONE:
             log.warning(
@@ -221,9 +222,8 @@ class LockstepMission:
 
     def _train_on(self) -> Iterator[Outcome]:
         """The training that there was time for since the batch before."""
-        now_s = self._now.steady_s
-        steps = int((now_s - self._trained_s) * self.settings.training_rate)
-        self._trained_s = now_s
+        since_s, self._trained_s = self._trained_s, self._now.steady_s
+        steps = int((self._trained_s - since_s) * self.settings.training_rate)
         if steps and self.mapper.initialised:
             yield self.session.spare.train(steps)
 
