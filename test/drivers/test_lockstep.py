@@ -242,3 +242,12 @@ def test_training_between_batches_goes_by_mission_time(tmp_path):
     without = LockstepMission(load_terrain("seamounts"), replace(settings, training_rate=0.0))
     assert [record.metrics for record in without.epochs()] != one
     assert without.session.status.trained == 0
+
+
+def test_a_way_of_many_points_is_learned_at_each(tmp_path):
+    """The lawnmower's path is whole at once: its map must not wait for the last lane."""
+    settings = MissionSettings(max_samples=900, model=SMALL, planner="lawnmower", seed=0)
+    records = run_mission(load_terrain("jacksboro"), settings, tmp_path)
+    # 340 pings after the pilot survey, lanes of 60 m with 15 m between at 1 m/s and 3 Hz.
+    assert len(records) >= 4
+    assert np.diff([record.samples for record in records]).max() <= 62 * 3
