@@ -12,7 +12,7 @@ from pages import PAGES, ROOT, Block, anchors, blocks, links, tables
 
 from poam_ros.app.cli import main
 from poam_ros.app.graph_findings import REASONS
-from poam_ros.ros.parameters import NODES
+from poam_ros.ros.parameters import NODES, VIEWERS
 from poam_ros.survey.acceptance import FALSE_ECHO, RESET
 from poam_ros.survey.gate import AFTER_MISSION, OVERLOAD
 
@@ -75,7 +75,7 @@ def test_every_page_is_in_the_index():
 
 
 def test_parameters_that_tables_name_are_there():
-    known = {row.name for table in NODES.values() for row in table}
+    known = {row.name for table in {**NODES, **VIEWERS}.values() for row in table}
     for page in PAGES:
         for table in tables(page):
             for row in table if table and "parameter" in table[0] else ():
@@ -102,7 +102,7 @@ def test_the_table_of_interfaces_is_the_policys():
     policy = ElementTree.parse(ROOT / "config" / "security" / "poam.policy.xml").getroot()
     table = next(t for t in tables(ROOT / "docs" / "interfaces.md") if t and "node" in t[0])
     rows = {re.findall(r"`(\w+)`", row["node"])[0]: row for row in table}
-    assert set(rows) == set(NODES)
+    assert set(rows) == {*NODES, *VIEWERS}
     for profile in policy.iter("profile"):
         row = rows.get(profile.get("node", ""))
         for part in profile.iter("topics") if row else ():

@@ -16,7 +16,7 @@ from poam_ros.app.cli import COMMANDS
 from poam_ros.app.options import Parser
 from poam_ros.errors import InputError
 from poam_ros.experiments.sweep_file import read_sweep
-from poam_ros.ros.parameters import NODES
+from poam_ros.ros.parameters import NODES, VIEWERS
 from poam_ros.settings import Setting
 
 #: What a command of the pages may begin with, besides ours.
@@ -138,7 +138,7 @@ def _check_launch(words: list[str], where: str) -> None:
 
 
 def _check_run(words: list[str], where: str) -> None:
-    assert words[0] == "poam_ros" and words[1] in {*NODES, "bring_up", "poam"}, where
+    assert words[0] == "poam_ros" and words[1] in {*NODES, *VIEWERS, "bring_up", "poam"}, where
     for name, _, value in (word.partition(":=") for word in words if ":=" in word):
         if f"-p {name}" in where:
             _value(words[1], name, yaml.safe_load(value), where)
@@ -157,7 +157,7 @@ def _check_service(words: list[str], where: str) -> None:
 
 
 def _value(node: str, name: str, value: object, where: str) -> Setting:
-    found = {row.name: row for row in NODES[node]}
+    found = {row.name: row for row in {**NODES, **VIEWERS}[node]}
     assert name in found, f"{where}: {node} has no parameter {name}"
     if value is not None:
         try:
