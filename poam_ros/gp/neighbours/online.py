@@ -212,6 +212,7 @@ class NeighbourGP:
                 "learned": learned,
                 "generator": self._trainer.generator.get_state(),
                 "extra_jitter": self.extra_jitter,
+                "widening": self._widening._asdict(),
             }
         )
 
@@ -220,7 +221,7 @@ class NeighbourGP:
         tree = state.tree
         self._store.restore(_dataset(tree["X"], tree["y"], tree["noise"]))
         self._learned, self._kernel = Learned(**tree["learned"]), None
-        self._widening = Widening()
+        self._widening = Widening(**tree.get("widening", {}))
         self._trainer.generator.set_state(tree["generator"])
         self.extra_jitter = tree["extra_jitter"]
 

@@ -43,6 +43,9 @@ def test_lines_that_contradict_each_other_widen_intervals():
     assert before < after and after > 0.93
     assert torch.equal(narrow.mean, wide.mean)
     assert (wide.variance > narrow.variance + 0.3**2 / 2).all()  # about that of the offsets
+    other = MODELS["nngp"].build(SHORT, 0, torch.device("cpu"))
+    other.restore(model.state())
+    assert torch.equal(other.predict(data.X[~keep]).variance, wide.variance)
     model.train(1)  # what is learned anew has not been looked at
     assert (model.predict(data.X[~keep]).variance < wide.variance).all()
 
