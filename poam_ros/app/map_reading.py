@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..geometry import Extent
 from ..gp.models import ModelSettings
 from ..ros.bag_settings import BagSettings
-from ..ros.parameters import ON_ROBOT
+from ..ros.robot_parameters import ON_ROBOT
 from ..settings import instance, rows
 from ..survey.gate_settings import GateSettings
 from ..survey.log_reading import Past, is_log, read_mission

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..ros.parameters import ON_ROBOT, robot_tables
+from ..ros.robot_parameters import ON_ROBOT, robot_tables
 from ..settings import Setting, Value
 
 NODES = ("mapper", "planner")

@@ -14,7 +14,7 @@ from ..planning.arrival import CAPTURE_RADIUS
 from ..planning.pilots import PILOTS
 from ..planning.planners import planner_rows
 from ..runs.save_settings import SaveSettings
-from ..settings import Setting, Value, rows
+from ..settings import Setting, rows
 from ..survey.batching import TimedBatches
 from ..survey.effort import Effort
 from ..survey.gate import GateSettings
@@ -232,23 +232,3 @@ NODES: dict[str, tuple[Setting, ...]] = {
 #: Of the node that draws for viewers. It is no part of the ring, and nothing waits for it.
 DRAPES: tuple[Setting, ...] = rows(DrapeSettings)
 VIEWERS: dict[str, tuple[Setting, ...]] = {"drapes": DRAPES}
-
-#: What a vehicle's launch file and parameter file give, where it is not what the nodes have: the
-#: more accurate model and planner, and no false echoes. The nodes' own defaults are the paper's.
-ON_ROBOT: dict[str, Value] = {
-    "method": "nngp",
-    "planner": "path-entropy",
-    "training_duty": 0.05,
-    "screening": True,
-}
-
-
-def robot_tables() -> dict[str, tuple[Setting, ...]]:
-    """The tables of a vehicle's nodes with its defaults."""
-    return {
-        node: tuple(
-            replace(row, default=ON_ROBOT[row.name]) if row.name in ON_ROBOT else row
-            for row in NODES[node]
-        )
-        for node in ("mapper", "planner")
-    }

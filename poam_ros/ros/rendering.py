@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..settings import Setting, Value
-from .parameters import NODES, VIEWERS, robot_tables
+from .parameters import NODES, VIEWERS
+from .robot_parameters import robot_tables
 
 TABLES = NODES | VIEWERS
 

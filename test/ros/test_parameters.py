@@ -12,8 +12,9 @@ import yaml
 from poam_ros.errors import InputError
 from poam_ros.gp.models import MODELS, ModelSettings, SparseOptions
 from poam_ros.ros.declaring import declare
-from poam_ros.ros.parameters import MAPPER, NODES, PLANNER, SIMULATOR, VIEWERS, robot_tables
+from poam_ros.ros.parameters import MAPPER, NODES, PLANNER, SIMULATOR, VIEWERS
 from poam_ros.ros.rendering import generated_files, render_markdown
+from poam_ros.ros.robot_parameters import robot_tables
 from poam_ros.settings import Setting, rows
 from poam_ros.world.sonar import SonarSettings
 
