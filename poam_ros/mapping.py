@@ -202,7 +202,8 @@ class BathymetricMapper:
             torch.as_tensor((axis - middle) / self._scale, device=self._device)
             for axis, middle in zip((grid.x, grid.y), self.workspace.centre, strict=True)
         )
-        z, units = self._in_metres(self._model.predict_grid(x, y)), {"lengthscale": self._scale}
+        z = self._in_metres(self._model.predict_grid(x, y))
+        units = {"lengthscale": self._scale}
         fields = {
             name: values.cpu().numpy().reshape(grid.shape) * units.get(name, 1.0)
             for name, values in self._model.fields(self._to_scaled(grid.points)).items()

@@ -34,6 +34,8 @@ ORDERS = {
 }
 #: What ``strictest`` counts by: orders with a TVU of their own, the least strict first.
 LEVELS = ("2", "1b", "special", "exclusive")
+#: What it counts, in words: 0 is none of them.
+LEVEL_NAMES = ("none", *({"1b": "1a, 1b"}.get(name, name.capitalize()) for name in LEVELS))
 
 
 def allowed(order: str, depth: np.ndarray) -> np.ndarray:

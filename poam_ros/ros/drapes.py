@@ -26,7 +26,7 @@ MOST_PLACES = 20_000  # of a line, however long somebody makes it
 #: The vehicle's colour.
 VEHICLE = (0.1, 0.65, 1.0)
 #: What the levels of ``tvu.strictest`` are called, in the order of ``colours.LEVELS``.
-NAMES = tuple("none" if level < 0 else tvu.LEVELS[level] for level in range(-1, len(tvu.LEVELS)))
+NAMES = ("none", *tvu.LEVELS)
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import InputError
+from ..planning.tvu import CONFIDENCE_95
 from .folder import replacing, write_table
 
 COLUMNS = ("row", "x", "y", "z", "mean", "std", "fold")
-#: Deviations within which 95 % of a normal distribution lie.
-Z95 = 1.959963984540054
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def score(held: HeldOut) -> Scores:
         mae=float(np.abs(error).mean()),
         msll=float((loss - held.naive).mean()),
         nlpd=float(loss.mean()),
-        coverage95=float((np.abs(error) <= Z95 * held.std).mean()),
+        coverage95=float((np.abs(error) <= CONFIDENCE_95 * held.std).mean()),
     )
 
 

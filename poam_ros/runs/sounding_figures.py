@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ..planning.tvu import CONFIDENCE_95
 from .figures import blank_figure
 from .folder import read_map, read_table
-from .held_out import COLUMNS, Z95
+from .held_out import COLUMNS
 
 #: Times as wide as it is high, from which a map's panels lie one over the other.
 WIDE = 2.5
@@ -32,7 +33,7 @@ def draw_sounding_map(folder: Path) -> Path:
     axes = figure.subplots(*shape, sharex=True, sharey=True)
     panels = (
         (drawn.mean, "elevation, mean (m)", "viridis"),
-        (Z95 * np.sqrt(drawn.variance), "95 % uncertainty, with noise (m)", "magma"),
+        (CONFIDENCE_95 * np.sqrt(drawn.variance), "95 % uncertainty, with noise (m)", "magma"),
     )
     for axis, (values, title, colours) in zip(axes, panels, strict=True):
         image = axis.imshow(values, origin="lower", extent=bounds, cmap=colours)
@@ -57,7 +58,7 @@ def draw_validation(folder: Path) -> Path:
     some = slice(None, None, _stride(len(held["row"])))
     x, y, z, mean, std = (held[name][some] for name in ("x", "y", "z", "mean", "std"))
     error = mean - z
-    outside = np.abs(error) > Z95 * std
+    outside = np.abs(error) > CONFIDENCE_95 * std
     figure = blank_figure((14, 6.5))
     against, where = figure.subplots(1, 2)
     _draw_against(against, z, mean, outside)

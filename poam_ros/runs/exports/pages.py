@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...planning.tvu import LEVELS
+from ...planning.tvu import LEVEL_NAMES
 from ..figures import blank_figure
 from ..view.page import standalone
 from ..view.scene import scene_of
@@ -34,7 +34,7 @@ def picture(chart: Chart, name: str) -> dict[str, bytes]:
         image = axis.imshow(values, origin="lower", extent=chart.grid.borders.bounds, **style)
         axis.set_title(title)
         bar = figure.colorbar(image, ax=axis, shrink=0.85)
-    bar.set_ticks(range(len(LEVELS) + 1), labels=["none", "2", "1a, 1b", "Special", "Exclusive"])
+    bar.set_ticks(range(len(LEVEL_NAMES)), labels=LEVEL_NAMES)
     axes[0, 0].plot(*chart.track.T, ".", color="black", markersize=1, alpha=0.3)
     north = chart.place is not None
     for axis in axes[1]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...geometry import Grid
-from ...planning.tvu import LEVELS
+from ...planning.tvu import LEVEL_NAMES
 from ..exports.chart import Chart
 
 #: Largest number of rows or columns that a page shows; of more, every k-th.
@@ -21,8 +21,6 @@ DOUBT = ("#f4f1ea", "#f3d9a4", "#eeb06a", "#dd7750", "#b03f54", "#6f2059", "#2e0
 SCALE = ("#f3f6f1", "#c4dfc6", "#84c0ad", "#4a97a0", "#2f6b8f", "#2a3f76", "#1f1a4d")
 COUNT = ("#dce9f2", "#8fb8d6", "#3f7fb5", "#173f77")
 GRADES = ("#c94f4f", "#eab35c", "#c9d46a", "#5fb36b", "#1d7a58")
-#: What ``planning.tvu.strictest`` counts, in words.
-TVU_NAMES = ("none", *({"1b": "1a, 1b"}.get(name, name.capitalize()) for name in LEVELS))
 #: Where the light of a hillshade comes from: over north-west, as on printed maps.
 AZIMUTH, ALTITUDE = math.radians(315.0), math.radians(45.0)
 #: The typical slope is shown as this one: a flat lake and a canyon both have relief.
@@ -59,7 +57,7 @@ def layers(chart: Chart) -> list[Layer]:
         _scaled("height", f"{chart.height_name.capitalize()} (m)", chart.height, relief),
         _scaled("uncertainty", "Uncertainty, 95 % (m)", chart.uncertainty, DOUBT, 0.0),
         _scaled("lengthscale", "Lengthscale (m)", chart.lengthscale, SCALE),
-        Layer("tvu", "TVU within", chart.tvu, GRADES, -0.5, len(TVU_NAMES) - 0.5, TVU_NAMES),
+        Layer("tvu", "TVU within", chart.tvu, GRADES, -0.5, len(LEVEL_NAMES) - 0.5, LEVEL_NAMES),
         _scaled("density", "Pings per cell", chart.density, COUNT, 0.5),
     ]
     return [layer for layer in found if np.isfinite(layer.values).any()]

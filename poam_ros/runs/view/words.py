@@ -7,9 +7,9 @@ from html import escape
 
 import numpy as np
 
-from ...planning.tvu import ORDERS, shares
+from ...planning.tvu import LEVEL_NAMES, ORDERS, shares
 from ..exports.chart import Chart
-from .layers import TVU_NAMES, stride
+from .layers import stride
 from .scene import BAD, GOOD, NOTE, Remark, Scene
 
 #: The page around everything. Fonts are the machine's own: nothing is fetched.
@@ -141,6 +141,6 @@ def hover(layers: Iterable[str], height: str) -> str:
 
 #: Values that are no numbers to people, as JavaScript of ``value``.
 SPELT = {
-    "@tvu": f"return value >= 0 ? {list(TVU_NAMES)!r}[value] : 'dry'",
+    "@tvu": f"return value >= 0 ? {list(LEVEL_NAMES)!r}[value] : 'dry'",
     "@density": "return value > 0 ? String(value) : value < 0 ? 'none' : 'none: interpolated'",
 }
