@@ -100,17 +100,16 @@ def _layers(message: PointCloud2) -> dict[str, np.ndarray]:
             f"cloud: expected points with FLOAT32 x, y, z; got {rows} x {columns} with "
             f"{shown(str(names))}"
         )
-    if len(message.data) < rows * message.row_step or message.row_step < columns * (
-        message.point_step
-    ):
+    step, row_step, size = message.point_step, message.row_step, len(message.data)
+    if size < rows * row_step or row_step < columns * step:
         raise InputError(
-            f"cloud: expected {rows} rows of {message.row_step} bytes, got {len(message.data)}"
+            f"cloud: expected {rows} x {columns} points of {step} bytes, got {size} bytes, "
+            f"{row_step} a row"
         )
-    if any(f.offset + 4 > message.point_step for f in wanted):
-        raise InputError(f"cloud: expected fields within {message.point_step} bytes of a point")
-    raw = np.frombuffer(message.data, dtype=np.uint8)[: rows * message.row_step]
-    points = raw.reshape(rows, message.row_step)[:, : columns * message.point_step]
-    points = points.reshape(rows, columns, message.point_step)
+    if any(f.offset + 4 > step for f in wanted):
+        raise InputError(f"cloud: expected fields within {step} bytes of a point")
+    raw = np.frombuffer(message.data, dtype=np.uint8)[: rows * row_step]
+    points = raw.reshape(rows, row_step)[:, : columns * step].reshape(rows, columns, step)
     kind = ">f4" if message.is_bigendian else "<f4"
     return {
         f.name: np.ascontiguousarray(points[..., f.offset : f.offset + 4])
