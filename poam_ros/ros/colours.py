@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..runs.light import brightness
+
 #: Colours from low to high, red, green and blue of 255 each; between them it is linear.
 RAMPS: dict[str, tuple[tuple[int, int, int], ...]] = {
     "depth": (
@@ -21,8 +23,6 @@ RAMPS: dict[str, tuple[tuple[int, int, int], ...]] = {
 LEVELS = ((166, 36, 44), (236, 142, 62), (248, 224, 116), (122, 192, 122), (40, 120, 178))
 #: Steps that a ramp is drawn in, and steps of light: few enough that each colour is made once.
 STEPS, LIGHTS = 100, 24
-#: Where the light comes from: the north-west, 45 degrees above the horizon.
-SUN = np.array([-0.5, 0.5, np.sqrt(0.5)])
 SHADE = 0.45  # the least light, as a part of the most
 
 
@@ -48,9 +48,7 @@ def lights(heights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """How much light falls on heights [rows, columns] at x, y, as integers 0..LIGHTS."""
     with np.errstate(invalid="ignore"):  # beside what is infinite
         rise_y, rise_x = np.gradient(heights, y, x)
-    towards = SUN[2] - SUN[0] * rise_x - SUN[1] * rise_y
-    shine = np.clip(towards / np.sqrt(1 + rise_x**2 + rise_y**2), 0, 1)
-    return np.rint(LIGHTS * np.nan_to_num(shine)).astype(int)
+    return np.rint(LIGHTS * np.nan_to_num(brightness(rise_x, rise_y))).astype(int)
 
 
 def lit(colour: np.ndarray, light: int) -> np.ndarray:

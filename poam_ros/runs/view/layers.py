@@ -11,6 +11,7 @@ import numpy as np
 from ...geometry import Grid
 from ...planning.tvu import LEVEL_NAMES
 from ..exports.chart import Chart
+from ..light import LEVEL, brightness
 
 #: Largest number of rows or columns that a page shows; of more, every k-th.
 CELLS = 500
@@ -21,8 +22,6 @@ DOUBT = ("#f4f1ea", "#f3d9a4", "#eeb06a", "#dd7750", "#b03f54", "#6f2059", "#2e0
 SCALE = ("#f3f6f1", "#c4dfc6", "#84c0ad", "#4a97a0", "#2f6b8f", "#2a3f76", "#1f1a4d")
 COUNT = ("#dce9f2", "#8fb8d6", "#3f7fb5", "#173f77")
 GRADES = ("#c94f4f", "#eab35c", "#c9d46a", "#5fb36b", "#1d7a58")
-#: Where the light of a hillshade comes from: over north-west, as on printed maps.
-AZIMUTH, ALTITUDE = math.radians(315.0), math.radians(45.0)
 #: The typical slope is shown as this one: a flat lake and a canyon both have relief.
 SHOWN_SLOPE = math.tan(math.radians(35.0))
 #: Of the darkest and of the brightest shade, 0..1.
@@ -101,8 +100,7 @@ def thin(values: np.ndarray, step: int) -> np.ndarray:
 def hillshade(elevation: np.ndarray, cell: tuple[float, float]) -> np.ndarray:
     """How bright the ground is under a light from the north-west [rows, columns], 0..1.
 
-    Lambert's law, n . l for the unit normal n and the direction of the light l. Slopes are scaled
-    so that their root mean square is ``SHOWN_SLOPE``.
+    Slopes are scaled so that their root mean square is ``SHOWN_SLOPE``.
 
     Args:
         elevation: positive up, row 0 south [rows, columns], in m; NaN stays NaN.
@@ -111,20 +109,15 @@ def hillshade(elevation: np.ndarray, cell: tuple[float, float]) -> np.ndarray:
     north, east = np.gradient(elevation, cell[1], cell[0])
     typical = math.sqrt(float(np.nanmean(north**2 + east**2)))
     scale = SHOWN_SLOPE / typical if typical > 0 else 0.0
-    # n = (-dz/dx, -dz/dy, 1) / |...|
-    toward_east = math.cos(ALTITUDE) * math.sin(AZIMUTH)
-    toward_north = math.cos(ALTITUDE) * math.cos(AZIMUTH)
-    lit = math.sin(ALTITUDE) - scale * (east * toward_east + north * toward_north)
-    return np.clip(lit / np.sqrt(1 + scale**2 * (north**2 + east**2)), 0.0, 1.0)
+    return brightness(scale * east, scale * north)
 
 
-def shade(brightness: np.ndarray) -> np.ndarray:
+def shade(lit: np.ndarray) -> np.ndarray:
     """A shade to lie over a picture [rows, columns]: RGBA in uint32, black where the ground is
     darker than a level one, white where it is brighter, clear where it is level or NaN."""
-    level = math.sin(ALTITUDE)
-    dark = DARK * np.clip((level - brightness) / level, 0, 1)
-    bright = BRIGHT * np.clip((brightness - level) / (1 - level), 0, 1)
-    pixels = np.zeros((*brightness.shape, 4), dtype=np.uint8)
+    dark = DARK * np.clip((LEVEL - lit) / LEVEL, 0, 1)
+    bright = BRIGHT * np.clip((lit - LEVEL) / (1 - LEVEL), 0, 1)
+    pixels = np.zeros((*lit.shape, 4), dtype=np.uint8)
     pixels[..., :3] = np.where(bright > 0, 255, 0)[..., None]
     pixels[..., 3] = np.nan_to_num(255 * (dark + bright)).round()
     return pixels.view("<u4")[..., 0]

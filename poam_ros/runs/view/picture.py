@@ -134,8 +134,8 @@ class MapPicture:
             key: [np.ascontiguousarray(thin(layer, step), dtype=np.float32)]
             for key, layer in values.items()
         }
-        brightness = hillshade(chart.elevation, (width, height))
-        columns["shade"] = [np.ascontiguousarray(thin(shade(brightness), step))]
+        lit = hillshade(chart.elevation, (width, height))
+        columns["shade"] = [np.ascontiguousarray(thin(shade(lit), step))]
         columns |= {"x": [low.xmin], "y": [low.ymin]}
         columns |= {"width": [float(low.size[0])], "height_m": [float(low.size[1])]}
         for layer in found:

@@ -7,6 +7,7 @@ from view_folders import GRID, SIGMA, write_run
 from poam_ros.geometry import Extent, Grid
 from poam_ros.planning.tvu import CONFIDENCE_95
 from poam_ros.runs.exports.chart import ExportSettings, read_chart
+from poam_ros.runs.light import LEVEL
 from poam_ros.runs.view import layers, words
 from poam_ros.runs.view.scene import Trail
 
@@ -46,16 +47,14 @@ def test_a_hillshade_is_bright_where_the_ground_faces_north_west():
     lit = layers.hillshade(hill, (0.5, 0.5))
     rows, columns = grid.shape
     north_west, south_east = lit[rows * 2 // 3, columns // 3], lit[rows // 3, columns * 2 // 3]
-    level = np.sin(layers.ALTITUDE)
-    assert south_east < level < north_west
+    assert south_east < LEVEL < north_west
     # Whatever the units: a lake and a canyon are lit alike.
     np.testing.assert_allclose(layers.hillshade(1000 * hill, (0.5, 0.5)), lit)
-    np.testing.assert_allclose(layers.hillshade(np.ones((3, 4)), (1.0, 1.0)), level)
+    np.testing.assert_allclose(layers.hillshade(np.ones((3, 4)), (1.0, 1.0)), LEVEL)
 
 
 def test_the_shade_is_clear_where_the_ground_is_level_or_unknown():
-    level = np.sin(layers.ALTITUDE)
-    pixels = layers.shade(np.array([[level, np.nan], [0.0, 1.0]])).view("u1").reshape(2, 2, 4)
+    pixels = layers.shade(np.array([[LEVEL, np.nan], [0.0, 1.0]])).view("u1").reshape(2, 2, 4)
     assert pixels[0, :, 3].tolist() == [0, 0]
     dark, bright = pixels[1]
     assert dark.tolist() == [0, 0, 0, round(255 * layers.DARK)]
