@@ -104,7 +104,7 @@ class MissionLog:
             self._db.execute("PRAGMA synchronous = FULL")
             if not self._layout:
                 self._create(facts)
-            self.facts = {n: json.loads(v) for n, v in self._all("SELECT name, value FROM mission")}
+            self.facts = facts_of(self._db)
         except (sqlite3.Error, OSError, ValueError) as error:
             with suppress(AttributeError):
                 self._db.close()
@@ -184,8 +184,7 @@ class MissionLog:
     @property
     def successor(self) -> str | None:
         """The folder that the mission goes on in since a reset; None while it does here."""
-        rows = self._all("SELECT folder FROM resets")
-        return rows[0][0] if rows else None
+        return successor_of(self._db)
 
     def close(self) -> None:
         """Everything is in one file then."""
@@ -205,8 +204,17 @@ class MissionLog:
         insert_pings(self._db, "held", doubts.held)
         insert(self._db, "screen", [(doubts.judged, doubts.memory)], 2)
 
-    def _all(self, query: str) -> list[Any]:
-        return self._db.execute(query).fetchall()
+
+def facts_of(db: sqlite3.Connection) -> dict[str, Any]:
+    """What an open log was given of its mission when it was made."""
+    rows = db.execute("SELECT name, value FROM mission")
+    return {name: json.loads(value) for name, value in rows}
+
+
+def successor_of(db: sqlite3.Connection) -> str | None:
+    """The folder that an open log's mission went on in after a reset; None without one."""
+    rows = db.execute("SELECT folder FROM resets").fetchall()
+    return rows[0][0] if rows else None
 
 
 def load(db: sqlite3.Connection, path: Path) -> Logged:

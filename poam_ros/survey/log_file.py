@@ -58,6 +58,11 @@ class Transaction:
                 self._db.execute("ROLLBACK")
 
 
+def read_only(path: Path) -> sqlite3.Connection:
+    """A log to look at: nothing of it is changed, or made where there is none."""
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+
+
 def layout_of(path: Path) -> int:
     """The layout of a file's tables; 0 where it holds nothing yet, or is not there.
 
@@ -68,7 +73,7 @@ def layout_of(path: Path) -> int:
     """
     if not path.exists():
         return 0
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+    with closing(read_only(path)) as db:
         values = (db.execute(f"PRAGMA {n}").fetchone() for n in ("application_id", "user_version"))
         (application,), (schema,) = values
         tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
@@ -11,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .log import Logged, load
-from .log_file import layout_of
+from .log import Logged, facts_of, load, successor_of
+from .log_file import layout_of, read_only
 from .mission_folder import LOG
 
 
@@ -59,17 +58,11 @@ def _read(path: Path) -> Past:
     try:
         if not layout_of(path):
             raise InputError(f"{expected}, got an empty file")
-        with closing(_opened(path)) as db:
-            facts = {n: json.loads(v) for n, v in db.execute("SELECT name, value FROM mission")}
-            after = [name for (name,) in db.execute("SELECT folder FROM resets")]
-            logged = load(db, path)
+        with closing(read_only(path)) as db:
+            facts, after, logged = facts_of(db), successor_of(db), load(db, path)
     except (sqlite3.Error, OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{expected} that can be read ({error})") from None
     settings, mapper = facts.get("settings", {}), facts.get("mapper", {})
-    return Past(path, settings, mapper, logged, after[-1] if after else None)
-
-
-def _opened(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    return Past(path, settings, mapper, logged, after)

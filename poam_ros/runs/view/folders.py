@@ -10,13 +10,15 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import InputError
+from ...survey.log_file import read_only
+from ...survey.mission_folder import LOG
 from ..exports.chart import ExportSettings, read_chart
 from ..figures import CURVES
 from ..folder import read_table
 from .scene import BAD, Curves, Remark, Scene, scene_of
 
 #: What is looked at, and looked at anew where it has changed.
-FILES = ("map.npz", "samples.csv", "epochs.csv", "config.yaml", "pings.sqlite")
+FILES = ("map.npz", "samples.csv", "epochs.csv", "config.yaml", LOG)
 #: Wall times among the columns of an epochs.csv.
 SECONDS = {"update_s": "update", "predict_s": "prediction"}
 Versions = tuple[tuple[int, int, int] | None, ...]
@@ -88,11 +90,9 @@ def _pings(folder: Path) -> np.ndarray:
     with suppress(InputError):
         found = read_table(folder / "samples.csv", ("x", "y"))
         return np.column_stack((found["x"], found["y"]))
-    with suppress(sqlite3.Error):
-        uri = f"{(folder / 'pings.sqlite').resolve().as_uri()}?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True)) as log:
-            rows = log.execute("SELECT x, y FROM pings ORDER BY number").fetchall()
-            return np.array(rows, dtype=float).reshape(-1, 2)
+    with suppress(sqlite3.Error), closing(read_only(folder / LOG)) as log:
+        rows = log.execute("SELECT x, y FROM pings ORDER BY number").fetchall()
+        return np.array(rows, dtype=float).reshape(-1, 2)
     return np.empty((0, 2))
 
 
