@@ -5,7 +5,7 @@ Every viewer draws triangles as they come, so that no cell size is set in a view
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,7 +20,8 @@ from ..planning import tvu
 from ..survey.odometry import VehicleState
 from . import colours
 from .drape_settings import DrapeSettings
-from .messages import header, yaw_to_quaternion
+from .markers import blank, spheres
+from .messages import yaw_to_quaternion
 
 MOST_PLACES = 20_000  # of a line, however long somebody makes it
 #: The vehicle's colour.
@@ -128,16 +129,10 @@ class Ground:
         return marker
 
     def spheres(
-        self, points: np.ndarray, name: str, colour: Sequence[float], size: float
+        self, points: np.ndarray, name: str, colour: tuple[float, float, float], size: float
     ) -> MarkerArray:
         """Places [N, 3] that are drawn where they are, each a sphere of this size [m]."""
-        marker = self._marker(Marker.SPHERE_LIST, name)
-        marker.scale.x = marker.scale.y = marker.scale.z = float(size)
-        marker.color = _colour(np.asarray(colour))
-        marker.points = [Point(x=x, y=y, z=z) for x, y, z in points.tolist()]
-        if not marker.points:  # viewers complain of an empty list
-            marker.action = Marker.DELETE
-        return MarkerArray(markers=[marker])
+        return spheres(points, name, colour, size, self.map.stamp_ns, self.frame_id)
 
     def lines(self, borders: Iterable[Marker]) -> MarkerArray:
         """Lines as they came, but on the ground; those that were there before are gone."""
@@ -185,15 +180,6 @@ def vehicle(state: VehicleState, trail: np.ndarray, settings: DrapeSettings) -> 
         Point(x=x, y=y, z=z) for (x, y), z in zip(trail[:, :2].tolist(), heights, strict=True)
     ]
     return MarkerArray(markers=[arrow, line] if len(trail) > 1 else [arrow])
-
-
-def blank(kind: int, name: str, stamp_ns: int, frame_id: str, number: int = 0) -> Marker:
-    """A marker of a kind that is as large as it says, and opaque."""
-    marker = Marker(header=header(stamp_ns, frame_id), ns=name, id=number, type=kind)
-    marker.pose.orientation.w = 1.0
-    marker.scale.x = marker.scale.y = marker.scale.z = 1.0
-    marker.color.a = 1.0
-    return marker
 
 
 def thinned(drawn: ElevationMap, most_cells: int) -> ElevationMap:

@@ -9,25 +9,47 @@ from visualization_msgs.msg import Marker, MarkerArray
 from ..planning.areas import Areas
 from .messages import header
 
+#: Of support points, wherever they are drawn.
+SUPPORT = (1.0, 0.55, 0.0)
 #: Colours of the borders: of the rectangle, of a polygon in it, of what may not be entered.
 BORDERS = {
     "workspace": (0.8, 0.8, 0.8), "polygon": (0.2, 0.8, 0.3), "keep_out": (0.95, 0.15, 0.1),
 }  # fmt: skip
 
 
+def blank(kind: int, name: str, stamp_ns: int, frame_id: str, number: int = 0) -> Marker:
+    """A marker of a kind that is as large as it says, and opaque."""
+    marker = Marker(header=header(stamp_ns, frame_id), ns=name, id=number, type=kind)
+    marker.pose.orientation.w = 1.0
+    marker.scale.x = marker.scale.y = marker.scale.z = 1.0
+    marker.color.a = 1.0
+    return marker
+
+
+def spheres(
+    points: np.ndarray,
+    name: str,
+    colour: tuple[float, float, float],
+    size: float,
+    stamp_ns: int,
+    frame_id: str,
+) -> MarkerArray:
+    """Places [N, 3] as one marker, each a sphere of this size [m]."""
+    marker = blank(Marker.SPHERE_LIST, name, stamp_ns, frame_id)
+    marker.scale.x = marker.scale.y = marker.scale.z = float(size)
+    marker.color.r, marker.color.g, marker.color.b = colour
+    marker.points = [Point(x=x, y=y, z=z) for x, y, z in points.tolist()]
+    if not marker.points:  # viewers complain of an empty list
+        marker.action = Marker.DELETE
+    return MarkerArray(markers=[marker])
+
+
 def write_support(
     points: np.ndarray, z: float, size: float, stamp_ns: int, frame_id: str
 ) -> MarkerArray:
     """The support points [M, 2] as one marker at height z, each a sphere of this size [m]."""
-    marker = Marker(header=header(stamp_ns, frame_id), ns="inducing_points", id=0)
-    marker.type, marker.action = Marker.SPHERE_LIST, Marker.ADD
-    marker.pose.orientation.w = 1.0
-    marker.scale.x = marker.scale.y = marker.scale.z = float(size)
-    marker.color.r, marker.color.g, marker.color.b, marker.color.a = 1.0, 0.55, 0.0, 1.0
-    marker.points = [Point(x=float(x), y=float(y), z=float(z)) for x, y in points]
-    if not marker.points:  # viewers complain of an empty list
-        marker.action = Marker.DELETE
-    return MarkerArray(markers=[marker])
+    places = np.column_stack((points, np.full(len(points), float(z))))
+    return spheres(places, "inducing_points", SUPPORT, size, stamp_ns, frame_id)
 
 
 def write_areas(areas: Areas, stamp_ns: int, frame_id: str) -> MarkerArray:

@@ -21,6 +21,7 @@ from ...survey.odometry import VehicleState
 from .. import clouds
 from ..drape_settings import DrapeSettings
 from ..drapes import Ground, lift, thinned, vehicle
+from ..markers import SUPPORT, read_support
 from ..messages import bare_frame, read_odometry, stamp_to_ns
 from ..parameters import DRAPES
 from ..qos import LATCHED, SENSOR_READ
@@ -28,7 +29,7 @@ from ..running import run_node
 from ..shell import NodeShell
 
 LAYERS = ("mean", "uncertainty", "lengthscale", "tvu")
-SUPPORT, HELD = (1.0, 0.55, 0.0), (0.95, 0.1, 0.3)
+HELD = (0.95, 0.1, 0.3)
 TRAIL, TRAIL_STEP = 5000, 0.25  # places, and m between two of them
 VEHICLE_PERIOD = 0.5  # s of wall time
 
@@ -96,8 +97,7 @@ class DrapesNode(NodeShell):
         self._draw_truth()
 
     def _take_support(self, message: MarkerArray) -> None:
-        places = [(p.x, p.y) for marker in message.markers for p in marker.points]
-        self._support = _finite(np.array(places).reshape(-1, 2))
+        self._support = _finite(read_support(message))
         self._draw_what_lies_on_it()
 
     def _take_held(self, message: PointCloud2) -> None:
