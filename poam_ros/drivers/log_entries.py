@@ -22,9 +22,10 @@ class Mark:
 
 
 class Reset(NamedTuple):
-    """What comes after it belongs into a new folder."""
+    """What comes after it belongs into a new folder; ``torn``: but some of that was given up."""
 
     stamp_ns: int
+    torn: bool = False
 
 
 class Forget(NamedTuple):

@@ -50,7 +50,7 @@ class LogWriter:
         self._unreturned: deque[Taken] = deque()
         self._waiting = 0  # pings of these
         self._unwritten = 0  # pings in the queue, or on the way to the disk
-        self._closing = self._hurried = self._gap = False
+        self._closing = self._hurried = self._gap = self._anew = False
         self._next_checkpoint = -float("inf")
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
@@ -117,13 +117,13 @@ class LogWriter:
             self._queue.append(Reset(stamp_ns))
             self._doubts = Doubts()
             self._unreturned.clear()
-            self._waiting = 0
+            self._waiting, self._anew = 0, True
             self._changed.notify_all()
 
     def forget(self, steps: int) -> None:
         """Only so many steps of the log could be repeated: the others are taken out of it."""
         with self._changed:
-            self._queue.append(Forget(steps))
+            self._queue += [] if self._anew else [Forget(steps)]  # a new log has none of them
             self._changed.notify_all()
 
     def mark(self, now: Moment) -> Mark | None:
@@ -197,7 +197,7 @@ class LogWriter:
         first = entries[0] if entries else None
         if isinstance(first, Reset):
             self._folder.reset(first.stamp_ns)
-            self._steps, self._gap = 0, False
+            self._steps, self._gap = 0, first.torn
         elif isinstance(first, Forget):
             self._folder.log.forget(first.steps)
             self._steps = first.steps
@@ -220,8 +220,7 @@ class LogWriter:
         if self._gap:  # a log with a hole in it would be worth nothing
             self.lost += pings + len(steps)
         elif taken or placed or steps or doubts:
-            accepted = [t.samples for t in taken]
-            self._folder.log.append(accepted, steps, self._steps, placed, doubts)
+            self._folder.log.append([t.samples for t in taken], steps, self._steps, placed, doubts)
         for row in rows:
             if isinstance(row, Taken):
                 row.counts = True
@@ -244,3 +243,8 @@ class LogWriter:
                 entry.counts = True
         if self._unwritten + len(entries) > PATIENCE:
             self._gap = True
+            if resets := [entry for entry in entries if isinstance(entry, Reset)]:
+                torn = resets[-1].torn or entries[-1] is not resets[-1]
+                self._write_rows([e for e in entries if not isinstance(e, (Reset, Forget))], None)
+                entries.clear()
+                entries += [*resets[:-1], resets[-1]._replace(torn=torn)]

@@ -131,9 +131,11 @@ def read_map_cloud(message: PointCloud2) -> ElevationMap:
     """`map/points` as a map; how many samples it was made from does not travel with it.
 
     Raises:
-        InputError: as `read_cloud`, or a layer is missing.
+        InputError: as `read_cloud`, or a layer is missing, or it is a single row or column.
     """
     grid, layers = read_cloud(message)
+    if min(grid.shape) < 2:
+        raise InputError(f"map/points: expected 2 x 2 cells or more, got {grid.shape}")
     missing = [name for name in MAP_FIELDS[2:] if name not in layers]
     if missing:
         raise InputError(f"map/points: expected the fields {MAP_FIELDS}, {missing} missing")

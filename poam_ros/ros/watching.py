@@ -155,8 +155,6 @@ class GraphWatch:
 
     def _on_map(self, message: PointCloud2) -> None:
         drawn = clouds.read_map_cloud(message)
-        if min(drawn.grid.shape) < 2:
-            raise InputError(f"map/points: expected 2 x 2 cells or more, got {drawn.grid.shape}")
         self._map, self._fault = drawn, ""
         self._frames["map"] = bare_frame(message.header.frame_id)
         known = drawn.variance[drawn.variance >= 0]

@@ -129,6 +129,8 @@ class Acceptance:
             text, self._trouble = self._trouble, ""
             yield Trouble(Note("screen", text), fault=False)
         with chronicle.lock:
+            if chronicle.resetting:  # what waits here came after it
+                return
             fresh = self.queue.take()
         if not len(fresh) and not (final and len(self.held)):
             return

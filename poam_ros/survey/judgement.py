@@ -68,6 +68,8 @@ def measure(
         given_up: cells that are left out where they are too far [rows, columns].
         more: places to be counted as pings besides the map's [K, 2], in m.
     """
+    if not reach.enterable.any():  # it is of elsewhere: nothing is left out by that, or done
+        return Judgement(fault="no cell of the map may be entered"), Gaps.none()
     depth, fault = level - drawn.mean, ""
     share = math.nan
     if settings.target_tvu:

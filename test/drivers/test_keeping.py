@@ -235,6 +235,32 @@ def test_a_step_that_cannot_be_repeated_costs_no_ping(kept, tmp_path, monkeypatc
     np.testing.assert_allclose(whole, alone, rtol=0, atol=1e-6)
 
 
+def test_a_reset_while_a_log_is_repeated_in_vain_leaves_the_new_one_whole(
+    kept, tmp_path, monkeypatch
+):
+    s = kept().mapped(steps=2)
+    at = crashed(s, tmp_path / "crashed")
+    (at / "checkpoint.npz").unlink()
+    again = kept("crashed", pilot_samples=5)
+    learn, calls = again.session.mapper.learn, []
+
+    def fails_after_a_reset(*given):
+        calls.append(1)
+        if len(calls) == 2:
+            again.session.handle(Reset(), again.now)
+            raise MemoryError("another machine")
+        return learn(*given)
+
+    monkeypatch.setattr(again.session.mapper, "learn", fails_after_a_reset)
+    again.work()
+    again.drive(40)
+    again.work()
+    again.close()
+    found = rows(at / "reset-001", "SELECT id FROM updates ORDER BY id")
+    assert found[0] == (1,)
+    assert kept("crashed").work().session.samples == 40
+
+
 def test_a_reset_opens_a_new_folder_and_leaves_the_old_one(kept, tmp_path):
     s = kept().mapped(steps=2)
     before = s.session.samples
@@ -337,6 +363,37 @@ def test_a_disk_that_fails_for_too_long_ends_the_log_until_a_reset(kept, tmp_pat
     s.close()
     assert len(rows(tmp_path / "m" / "reset-001")) == 5
     assert s.session.keeping.failing == ""
+
+
+def test_a_reset_that_the_disk_does_not_take_lets_no_more_wait_than_anything_else(
+    kept, tmp_path, monkeypatch
+):
+    s = kept().mapped(steps=1)
+    writer = s.session.keeping
+    monkeypatch.setattr("poam_ros.drivers.log_writer.RETRY_S", 0.05)
+    monkeypatch.setattr("poam_ros.drivers.log_writer.PATIENCE", 30)
+
+    def full(*_):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    def until(done):
+        end = time.monotonic() + 30
+        while not done():
+            assert time.monotonic() < end
+            time.sleep(0.02)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(MissionLog, "end", full)
+        s.session.handle(Reset(), s.now)
+        s.drive(60)
+        until(lambda: writer.lost >= 30)
+        assert writer._unwritten <= 30 and s.session.samples == 60
+    until(lambda: "ended" in writer.failing and not writer._unwritten)
+    assert rows(tmp_path / "m" / "reset-001") == []  # no hole in it
+    s.session.handle(Reset(), s.now)
+    s.drive(5)
+    s.close()
+    assert len(rows(tmp_path / "m" / "reset-002")) == 5 and writer.failing == ""
 
 
 def test_pings_that_the_disk_does_not_come_after_are_refused_by_name(kept, monkeypatch):

@@ -66,6 +66,15 @@ def test_map_cloud_says_where_its_pings_are(snapshot):
     assert (received.density[0, 0], received.density[3, 7], received.density.sum()) == (2, 1, 3)
 
 
+def test_a_map_of_one_row_is_refused():
+    """Whoever judges a map asks for the sides of its cells."""
+    grid = Grid(np.arange(5.0), np.zeros(1))
+    row = ElevationMap(grid, np.zeros(grid.shape), np.ones(grid.shape),
+        {"lengthscale": np.ones(grid.shape)})  # fmt: skip
+    with pytest.raises(InputError, match="2 x 2 cells"):
+        clouds.read_map_cloud(clouds.write_map_cloud(row, "map"))
+
+
 def test_tvu_is_half_where_all_of_it_is_used_and_never_rounded_across():
     grid = Grid.cells(Extent(0, 4, 0, 2), 1.0)
     used = np.array([[0.0, 0.501, 1.0, 1.0001], [1.5, 2.0, 9.0, np.nan]])

@@ -89,6 +89,21 @@ def test_a_reset_while_pings_are_judged_forgets_them(survey):
     assert total(s)["rejected"] == 20 and s.session.samples == 0
 
 
+def test_pings_after_a_reset_that_the_model_has_not_seen_yet_wait_for_it(survey):
+    s = survey(pilot_samples=30, screening=ON)
+    s.drive(30)
+    s.work()
+    s.drive(20)
+    s.session.acceptance._trouble = "of other rules"  # said before anything is judged
+    work = s.session.work(s.now)
+    next(work)
+    s.handle(Reset())
+    s.drive(30)
+    list(work)
+    s.work()
+    assert total(s)["accepted"] == 60 and s.session.samples == 30 and total(s)["pending"] == 0
+
+
 def test_a_map_that_cannot_be_asked_is_said_and_done_without(survey):
     s = survey(pilot_samples=30, screening=ON)
     s.drive(30)

@@ -259,3 +259,16 @@ def test_what_cannot_be_judged_is_said():
 def test_wrong_settings_are_refused(given, words):
     with pytest.raises(InputError, match=words):
         TargetSettings(**given)
+
+
+@pytest.mark.parametrize("polygon", [None, np.array([[5.0, 5], [55, 5], [55, 35], [5, 35]])])
+def test_a_map_of_elsewhere_ends_no_mission(polygon):
+    grid = Grid.cells(Extent(1000, 1060, 0, 40), 1.0)
+    drawn = ElevationMap(grid, np.full(grid.shape, BED), np.ones(grid.shape))
+    drawn = drawn.with_pings(np.array([[1005.0, 5.0]]))
+    mission = Mission(np.empty((0, 2)), WORKSPACE, areas=Areas(WORKSPACE, polygon))
+    target = Target(TargetSettings(target_distance=8.0))
+    mission.locate(np.array([20.0, 20.0]), 0.0)
+    target.judge(mission, drawn, 1.0)
+    assert mission.state == "exploring" and "no cell" in target.fault
+    assert target.words == target.fault and target.path(mission, drawn, 1.0) is None
