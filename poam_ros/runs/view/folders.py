@@ -62,7 +62,10 @@ class FolderView:
             remark = Remark(str(error), "the page looks again when the file changes", BAD)
             return replace(before, title=self._title, waiting=str(error), remarks=(remark,))
         words = {k: v for k, v in chart.provenance.items() if k not in ("title", "export_time")}
-        return replace(scene_of(chart, curves), chart=replace(chart, provenance=words))
+        held, place = _logged(folder, "SELECT x, y FROM held ORDER BY placed"), chart.settings.place
+        held = held if place is None else place.outwards(held)
+        scene = scene_of(chart, curves)
+        return replace(scene, chart=replace(chart, provenance=words), held=held)
 
     def _without_map(self, curves: Curves) -> Scene:
         pings, said = _pings(self._folder), f"there is no map.npz in {self._folder} yet"
@@ -90,9 +93,13 @@ def _pings(folder: Path) -> np.ndarray:
     with suppress(InputError):
         found = read_table(folder / "samples.csv", ("x", "y"))
         return np.column_stack((found["x"], found["y"]))
+    return _logged(folder, "SELECT x, y FROM pings ORDER BY number")
+
+
+def _logged(folder: Path, query: str) -> np.ndarray:
+    """Places [N, 2] that a mission's log has; none where there is no log, or an older one."""
     with suppress(sqlite3.Error), closing(read_only(folder / LOG)) as log:
-        rows = log.execute("SELECT x, y FROM pings ORDER BY number").fetchall()
-        return np.array(rows, dtype=float).reshape(-1, 2)
+        return np.array(log.execute(query).fetchall(), dtype=float).reshape(-1, 2)
     return np.empty((0, 2))
 
 

@@ -70,6 +70,8 @@ def test_before_the_first_map_the_pings_are_shown(page, tmp_path):
     with sqlite3.connect(tmp_path / "pings.sqlite") as log:
         log.execute("CREATE TABLE pings (number, stamp_ns, x, y, z)")
         log.executemany("INSERT INTO pings VALUES (?, 0, ?, 1.0, -3.0)", [(0, 1.5), (1, 2.5)])
+        log.execute("CREATE TABLE held (placed, stamp_ns, x, y, z)")
+        log.execute("INSERT INTO held VALUES (2, 0, 3.5, 1.0, -9.0)")
     log.close()
     page.show(view.scene())
     assert "2 pings so far" in said(page, "waiting") and page.picture.figure.visible
@@ -77,6 +79,7 @@ def test_before_the_first_map_the_pings_are_shown(page, tmp_path):
     write_run(tmp_path)
     page.show(view.scene())
     assert not said(page, "waiting") and page.picture.buttons.labels
+    assert page.picture.marks["held"].data["x"].tolist() == [3.5], "what was in doubt at last"
 
 
 def test_a_broken_map_is_said_and_the_last_good_one_stays(page, tmp_path):
