@@ -1,7 +1,7 @@
 # make setup   .venv with everything: ROS wheels, test tools, poam (again only when something changed)
 # make sim     an AUV maps a real terrain, some minutes; figures at the end
 # make benchmark  missions side by side, tables and figures; again: goes on where it was interrupted
-# make test    lint and the whole test suite
+# make test    lint and the whole test suite, files side by side
 # make soak    what takes long: 50,000 pings over topics, 100,000 odd events, nodes that are killed
 # make screenshots  the pictures of docs/view.md, by a Chromium that is installed
 # make build   colcon build into install/
@@ -71,7 +71,7 @@ benchmark: setup
 	$(BIN)/poam benchmark $(CONFIG) --output $(OUTPUT) $(BENCHMARK_ARGS)
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 soak: setup
 	$(BIN)/python -m pytest -m soak -s $(SOAK_ARGS)

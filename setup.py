@@ -32,7 +32,8 @@ GEO = ["rasterio>=1.3", "matplotlib>=3.7"]
 VIEW = ["bokeh>=3.4"]
 # Besides pytest, what reads exports back. plyfile 1.1.4 would bring NumPy 2 to a ROS of NumPy 1.
 TEST = [
-    "hypothesis>=6.80", "pytest>=7.4", "h5py>=3.8", "netCDF4>=1.6", "plyfile>=1.0,<1.1.4",
+    "hypothesis>=6.80", "pytest>=7.4", "pytest-xdist>=3.5", "h5py>=3.8", "netCDF4>=1.6",
+    "plyfile>=1.0,<1.1.4",
 ]  # fmt: skip
 DEV = ["ruff>=0.15", "mypy>=1.11", "colcon-common-extensions>=0.3", "catkin-pkg>=1.0"]
 

@@ -41,7 +41,7 @@ from ..world.terrain import WORKSPACE, load_terrain
 from .timed_mapper import NOTES
 
 ODOMETRY_HZ, PINGS_EVERY = 100, 10  # a ping with every tenth odometry
-SPEED = 10.0  # m/s: the pilot survey takes half a minute
+SPEED = 10.0  # m/s: the pilot survey takes nine seconds
 GOAL_RADIUS = 0.1  # m, the planner's default
 PATIENCE = 120.0  # s for the first map
 FILLING = 1000  # pings in a batch of those that a mapper has from the beginning
@@ -185,7 +185,7 @@ def _filled(folder: Path, settings: Mapping[str, Any], samples: int) -> str:
 def _start(noted: Path, settings: Mapping[str, Any]) -> list[subprocess.Popen[bytes]]:
     python = [sys.executable, "-m"]
     mapper = [part for name, value in settings.items() for part in ("-p", f"{name}:={value}")]
-    planner = ["-p", f"max_speed:={SPEED}", "-p", "pilot:=lawnmower", "-p", "autostart:=true"]
+    planner = ["-p", f"max_speed:={SPEED}", "-p", "pilot:=diagonal", "-p", "autostart:=true"]
     planner += ["-p", "max_samples:=1000000"]
     environment = {**os.environ, NOTES: str(noted)}
     return [

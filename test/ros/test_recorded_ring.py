@@ -35,7 +35,7 @@ PLANNER = {"pilot": "lawnmower", "autostart": True}
 #: As a robot's mapper is set, with a model that is quick.
 KEPT = {
     "method": "nngp", "hidden": 8, "lattice": 8, "first_steps": 20, "early_steps": 2,
-    "screening": True, "training_duty": 1.0, "range_time_offset": -0.3,
+    "screening": True, "training_duty": 0.3, "range_time_offset": -0.3,
 }  # fmt: skip
 
 
