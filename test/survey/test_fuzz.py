@@ -239,7 +239,7 @@ def test_no_sequence_of_events_is_too_odd(survey):
 
     fuzz()
     assert handled.total() - handled["flood"] > SHORT * LENGTH
-    assert handled["accepted"] > 10 * SHORT and handled["false echoes"] > 0
+    assert handled["accepted"] > SHORT  # what is drawn changes with the modules that are loaded
 
 
 @pytest.mark.soak
@@ -256,3 +256,4 @@ def test_no_sequence_of_a_hundred_thousand_events_is_too_odd(survey):
     taken = handled.total() - sum(handled[name] for name in counted)
     print(dict(handled), taken, "without floods")
     assert taken > 0.5 * FULL * LENGTH
+    assert handled["accepted"] > 10 * FULL and handled["false echoes"] > 0
