@@ -25,7 +25,8 @@ def of_log(
     """
     pings = past.logged.samples
     if not len(pings):
-        raise InputError(f"{past.path}: expected pings, got none")
+        since = f" since the reset; those before: poam map {past.before}" if past.before else ""
+        raise InputError(f"{past.path}: expected pings, got none{since}")
     if sound_speed is not None or water_level is not None:
         unknown = int((~(np.isfinite(pings.range) & np.isfinite(pings.applied).all(1))).sum())
         if unknown:

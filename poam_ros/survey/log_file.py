@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -58,9 +61,49 @@ class Transaction:
                 self._db.execute("ROLLBACK")
 
 
+class _Copy(sqlite3.Connection):
+    """A connection to a copy, which goes with it."""
+
+    folder: TemporaryDirectory[str]
+
+    def close(self) -> None:
+        super().close()
+        self.folder.cleanup()
+
+
 def read_only(path: Path) -> sqlite3.Connection:
-    """A log to look at: nothing of it is changed, or made where there is none."""
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    """A database to look at: nothing of it is changed, or made where there is none.
+
+    One that is written ahead (WAL) needs a file beside it even for that, which is there while
+    somebody writes. Where there is none, and none can be made (a disk that is mounted read-only,
+    somebody else's folder), the file is read as it stands; what was written ahead and is left
+    beside it is put in, in a copy.
+
+    Raises:
+        sqlite3.Error, OSError: it cannot be opened, or copied.
+    """
+    where = path.absolute()
+    db = sqlite3.connect(f"{where.as_uri()}?mode=ro", uri=True)
+    try:
+        db.execute("PRAGMA schema_version").fetchone()
+        return db
+    except sqlite3.OperationalError:
+        db.close()
+        if not path.is_file() or os.access(where.parent, os.W_OK):
+            raise
+    wal = where.with_name(f"{where.name}-wal")
+    if not (wal.is_file() and wal.stat().st_size):
+        return sqlite3.connect(f"{where.as_uri()}?mode=ro&immutable=1", uri=True)
+    folder = TemporaryDirectory(prefix="poam-")
+    try:
+        for file in (where, wal):
+            shutil.copyfile(file, Path(folder.name) / file.name)
+        copy = sqlite3.connect(Path(folder.name) / where.name, factory=_Copy)
+    except BaseException:
+        folder.cleanup()
+        raise
+    copy.folder = folder
+    return copy
 
 
 def layout_of(path: Path) -> int:

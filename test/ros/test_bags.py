@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import numpy as np
 import pytest
 
 pytest.importorskip("rosbags", reason="recordings need the extra `bags`")
 pytest.importorskip("mcap", reason="recordings need the extra `bags`")
 
+from read_only import read_only
 from ros_bag import place, write_bag, write_events
 from soundings import ground
 
@@ -69,6 +73,19 @@ def test_a_database_with_damaged_pages_is_read_up_to_there(tmp_path):
     file.write_bytes(kept + bytes(len(data) - len(kept)))
     found, reach = read_bag(file, BagSettings(), GateSettings())
     assert 50 < len(found) < 601 and list(reach.torn) == [file.name]
+
+
+def test_a_database_on_a_disk_that_cannot_be_written_is_read(tmp_path):
+    """rosbag2 writes ahead, and a file stays one of that kind."""
+    folder = write_bag(tmp_path / "dive", "sqlite3", seconds=30)
+    with closing(sqlite3.connect(only_file(folder))) as db:
+        assert db.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
+    whole, _ = read_bag(folder, BagSettings(), GateSettings())
+    for file in folder.glob("*.db3-*"):  # of that reading; a disk that is read-only has none
+        file.unlink()
+    with read_only(folder) as there:
+        found, _ = read_bag(there, BagSettings(), GateSettings())
+    np.testing.assert_array_equal(found.z, whole.z)
 
 
 def test_topics_and_times_are_chosen(tmp_path):

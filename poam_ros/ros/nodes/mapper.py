@@ -16,7 +16,7 @@ from std_msgs.msg import Float64, Float64MultiArray, String, UInt64
 from std_srvs.srv import Trigger
 
 from ...clock import SECOND, Moment
-from ...drivers.keeping import open_mission
+from ...drivers.keeping import open_mission, taken_up
 from ...drivers.thread import SurveyThread
 from ...errors import InputError
 from ...gp.models import MODELS
@@ -72,8 +72,8 @@ class MapperNode(NodeShell):
             )
         self.session, leave = open_mission(vars(values))
         self.held.callback(leave)
-        if samples := self.session.samples:
-            self.get_logger().info(f"going on after {samples} pings kept in {values.mission_dir}")
+        if found := taken_up(self.session):
+            self.get_logger().info(found)
         self.topics = MapTopics(self, self.frame_id, self.session.grid)
         self._samples = self.create_publisher(UInt64, "map/samples", LATCHED)
         self._reports = self.create_publisher(Float64MultiArray, "map/report", KEPT)
