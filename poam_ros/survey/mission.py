@@ -192,7 +192,8 @@ class Mission:
             self.paused_by, self.reason = by, f"{reason}, after: {self.reason}"
             return True, "paused already; now it does not go on by itself"
         if self.state not in (PILOT, EXPLORING):
-            return False, f"the mission is {self.state}" + " already" * (self.state == PAUSED)
+            already = " already" if self.state == PAUSED else ""
+            return False, f"the mission is {self.state}{already}"
         self.under_way, self.state, self.reason = self.state, PAUSED, reason
         self.paused_by = by
         self._stay()
