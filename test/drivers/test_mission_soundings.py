@@ -21,8 +21,8 @@ from poam_ros.geometry import Extent
 from poam_ros.gp.models import ModelSettings
 from poam_ros.runs.folder import read_map, read_table
 from poam_ros.survey.events import Reset
-from poam_ros.survey.log import TRAIN, UPDATE
 from poam_ros.survey.log_reading import is_log, read_mission
+from poam_ros.survey.logged import TRAIN, UPDATE
 from poam_ros.survey.screening import ScreeningSettings
 
 AT = np.random.default_rng(0).uniform(-30, 30, (200, 2))
@@ -76,6 +76,8 @@ def test_a_recording_says_where_and_the_log_which(mission, past):
     found, agreed = as_recorded(past, recorded, later_ns=5 * 10**7)
     assert (agreed.shared, agreed.missing, agreed.beyond) == (len(taken), 1, 4)
     assert agreed.farthest == pytest.approx(2) and found.refused == {"not_in_the_mission": 4}
+    assert [row.stamp_ns for row in found.refused_pings.rows] == more.stamp_ns.tolist()
+    np.testing.assert_array_equal(found.refused_pings.xyz, np.column_stack((more.xy, more.z)))
     np.testing.assert_allclose(found.z - mission.samples.z, [0, *[2] * len(taken)])
     np.testing.assert_array_equal(found.taken.number, mission.samples.number)
     with pytest.raises(InputError, match="expected the log of the recorded mission, got none of"):
