@@ -279,7 +279,7 @@ def test_starts_by_itself_where_there_is_no_planner_and_can_be_reset(pair, event
     eventually(lambda: v.got["map/points"], what="no map at pilot_samples")
     eventually(lambda: v.got["map/mean"] and max(v.got["map/mean"][-1].data) == 100)
 
-    v.reset.wait_for_service(10)
+    v.reset.wait_for_service(60)
     assert v.reset.call(Trigger.Request()).success
     eventually(lambda: set(v.got["map/mean"][-1].data) == {-1}, what="the old picture stays")
     eventually(lambda: v.got["map/samples"][-1].data == 0)
@@ -315,7 +315,7 @@ def test_callbacks_and_diagnostics_do_not_wait_for_the_model(pair, eventually, f
     v.say("exploring")
     fickle.go.clear()
     v.drive(30)
-    assert fickle.busy.wait(15)
+    assert fickle.busy.wait(60)
     v.drive(90)
     eventually(lambda: settled(p, 120), what="callbacks wait for the model")
     eventually(

@@ -449,7 +449,7 @@ def test_a_planner_that_is_ended_says_to_hold_first(ros, eventually, python, ros
         eventually(lambda: vehicle.place[0] < 5, timeout=60)
     finally:
         planner.terminate()
-        assert planner.wait(30) == 0
+        assert planner.wait(60) == 0
     eventually(lambda: vehicle.goals[-1] != [-10, -5])
     assert np.linalg.norm(np.subtract(vehicle.goals[-1], vehicle.place)) < Guided.SPEED
 

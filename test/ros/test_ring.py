@@ -75,7 +75,7 @@ def sim(python, ros_env, tmp_path):
     for process in started:
         if process.poll() is None:
             process.terminate()
-            process.communicate(timeout=30)
+            process.communicate(timeout=120)
 
 
 def check_run(folder, output):
