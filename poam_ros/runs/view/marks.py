@@ -15,7 +15,7 @@ MARKS: dict[str, tuple[str, dict[str, Any]]] = {
     "pings": ("scatter", {"size": 2.5, "color": "#0d1b2a", "alpha": 0.5}),
     "support": ("scatter", {"size": 4, "color": "#ffffff", "line_color": "#8a4b00",
         "marker": "diamond"}),
-    "refused": ("scatter", {"size": 7, "line_color": "#c8372d", "line_width": 1.4, "marker": "x"}),
+    "refused": ("scatter", {"size": 8, "line_color": "#c8372d", "line_width": 1.8, "marker": "x"}),
     "held": ("scatter", {"size": 8, "fill_alpha": 0, "line_color": "#c8372d", "line_width": 1.6}),
     "plan": ("line", {"line_color": "#d6006c", "line_dash": [6, 4], "line_width": 2}),
     "goal": ("scatter", {"size": 15, "color": "#d6006c", "line_color": "#ffffff",
@@ -60,8 +60,9 @@ class Marks:
         far = [drawn[name] for name in OFTEN_FAR]
         for side in (figure.x_range, figure.y_range):
             side.renderers = [mark for mark in figure.renderers if mark not in far]
+        # Below or above the pointer: what is said of the cell is beside it.
         tip = HoverTool(renderers=[drawn["refused"]], tooltips=words.REFUSED_HOVER,
-            description="refused pings")  # fmt: skip
+            attachment="vertical", description="refused pings")  # fmt: skip
         figure.add_tools(tip)
         legend = Legend(items=list(self.items.values()), orientation="horizontal",
             click_policy="hide", border_line_color=None, background_fill_alpha=0,
