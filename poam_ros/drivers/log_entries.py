@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -39,7 +38,7 @@ class Forget(NamedTuple):
 class Refused(NamedTuple):
     """Pings that were refused; a bounded number of them."""
 
-    rows: deque[Refusal]
+    rows: list[Refusal]
 
 
 class Placed(NamedTuple):

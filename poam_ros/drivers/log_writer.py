@@ -49,6 +49,7 @@ class LogWriter:
         self._changed = threading.Condition()
         self._queue: list[Entry] = []
         self._doubts: Doubts | None = None  # newer than what the thread knows of
+        self._refused: deque[Refusal] = deque(maxlen=LIMIT)  # likewise
         self._unreturned: deque[Taken] = deque()
         self._waiting = 0  # pings of these
         self._unwritten = 0  # pings in the queue, or on the way to the disk
@@ -89,8 +90,7 @@ class LogWriter:
     ) -> Samples:
         """Take accepted samples; returns those that are on the disk by now, in order."""
         with self._changed:
-            if refused:
-                self._refuse(refused)
+            self._refused.extend(refused)  # they wait for company: see ``_run``
             if len(samples):
                 taken = Taken(samples)
                 self._queue.append(taken)
@@ -125,7 +125,7 @@ class LogWriter:
     def reset(self, stamp_ns: int) -> None:
         """Go on in a new folder; what waits is written into the old one, and not returned."""
         with self._changed:
-            self._queue.append(Reset(stamp_ns))
+            self._queue += [*self._take_refused(), Reset(stamp_ns)]
             self._doubts = Doubts()
             self._unreturned.clear()
             self._waiting, self._anew = 0, True
@@ -177,12 +177,12 @@ class LogWriter:
         entries: deque[Entry] = deque()
         doubts: Doubts | None = None  # left by all of these
         retry_at = 0.0
-        while not (self._closing and (self.failing or not (entries or doubts or self._news))):
+        while not (self._closing and (self.failing or not (entries or doubts or self._left))):
             with self._changed:
-                waits = RETRY_S if entries or doubts else None
-                self._changed.wait_for(lambda: self._news or self._closing, waits)
+                # Refused pings alone are worth no commit of their own, but now and then.
+                self._changed.wait_for(lambda: self._news or self._closing, RETRY_S)
                 self._changed.wait_for(lambda: self._hurried or self._closing, GATHER_S)
-                entries.extend(self._queue)
+                entries.extend([*self._queue, *self._take_refused()])
                 self._queue.clear()
                 doubts, self._doubts = self._doubts or doubts, None
                 self._hurried = False
@@ -203,13 +203,15 @@ class LogWriter:
     def _news(self) -> bool:
         return bool(self._queue) or self._doubts is not None
 
-    def _refuse(self, refused: Sequence[Refusal]) -> None:
-        """Refused pings are for people's eyes: of many that wait for the disk the newest stay."""
-        last = self._queue[-1] if self._queue else None
-        if isinstance(last, Refused):
-            last.rows.extend(refused)
-        else:
-            self._queue.append(Refused(deque(refused, maxlen=LIMIT)))
+    @property
+    def _left(self) -> bool:
+        return self._news or bool(self._refused)
+
+    def _take_refused(self) -> list[Entry]:
+        """Refused pings so far, to go before what comes."""
+        rows = list(self._refused)
+        self._refused.clear()
+        return [Refused(rows)] if rows else []
 
     def _account(self, written: int) -> None:
         with self._changed:
