@@ -11,8 +11,9 @@ from typing import Any
 
 from ..errors import InputError
 from ..samples import Samples
-from .log import Logged, facts_of, load, successor_of
+from .log import facts_of, load, successor_of
 from .log_file import layout_of, read_only
+from .logged import Logged
 from .mission_folder import LOG
 
 

@@ -28,8 +28,9 @@ from poam_ros.gp.models import ModelSettings
 from poam_ros.runs.folder import read_map, read_table
 from poam_ros.runs.view.folders import _logged
 from poam_ros.survey.events import Reset
-from poam_ros.survey.log import TRAIN, UPDATE
 from poam_ros.survey.log_reading import is_log, read_mission
+from poam_ros.survey.logged import TRAIN, UPDATE
+from poam_ros.survey.refused import RefusedPings
 from poam_ros.survey.screening import ScreeningSettings
 
 AT = np.random.default_rng(0).uniform(-30, 30, (200, 2))
@@ -83,10 +84,21 @@ def test_a_recording_says_where_and_the_log_which(mission, past):
     found, agreed = as_recorded(past, recorded, later_ns=5 * 10**7)
     assert (agreed.shared, agreed.missing, agreed.beyond) == (len(taken), 1, 4)
     assert agreed.farthest == pytest.approx(2) and found.refused == {"not_in_the_mission": 4}
+    assert [row.stamp_ns for row in found.refused_pings.rows] == more.stamp_ns.tolist()
+    np.testing.assert_array_equal(found.refused_pings.xyz, np.column_stack((more.xy, more.z)))
     np.testing.assert_allclose(found.z - mission.samples.z, [0, *[2] * len(taken)])
     np.testing.assert_array_equal(found.taken.number, mission.samples.number)
     with pytest.raises(InputError, match="expected the log of the recorded mission, got none of"):
         as_recorded(past, recorded)
+
+
+def test_refused_pings_of_the_log_come_with_it(past):
+    """Whose elevations nobody can correct."""
+    known = RefusedPings.none().more("paused", np.array([7]), np.array([[1.0, 2.0, -3.0]]))
+    refusing = replace(past, logged=replace(past.logged, refused=known))
+    assert of_log(refusing).refused_pings is known
+    (other,) = of_log(refusing, water_level=1.0).refused_pings.rows
+    assert other[:5] == ("paused", 0, 7, 1.0, 2.0) and np.isnan(other.z)
 
 
 def test_water_and_sound_are_applied_anew(mission, past):

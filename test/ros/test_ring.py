@@ -178,8 +178,9 @@ def test_ctrl_c_after_the_first_map_keeps_what_there_is(ros, sim, eventually):
     assert 0 < snapshot.samples <= len(read_table(folder / "samples.csv")["z"]) < 5000
     epochs = read_table(folder / "epochs.csv")["samples"]
     assert len(epochs) > 1 and epochs[-1] <= snapshot.samples
-    names = ["config.yaml", "epochs.csv", "map.npz", "maps.png", "metrics.png", "samples.csv"]
-    assert f"interrupted; {', '.join([*names, 'truth.npz'])} so far are in {folder}" in output
+    names = ["config.yaml", "epochs.csv", "map.npz", "maps.png", "metrics.png", "refused.csv"]
+    listed = ", ".join([*names, "samples.csv", "truth.npz"])
+    assert f"interrupted; {listed} so far are in {folder}" in output
     assert all((folder / name).stat().st_size > 0 for name in names)
     for log in (folder / "log").glob("*.log"):
         assert "Traceback" not in log.read_text()
