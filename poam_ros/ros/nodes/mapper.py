@@ -72,8 +72,8 @@ class MapperNode(NodeShell):
             )
         self.session, leave = open_mission(vars(values))
         self.held.callback(leave)
-        if samples := self.session.samples:
-            self.get_logger().info(f"going on after {samples} pings kept in {values.mission_dir}")
+        if kept := self.session.samples + self.session.acceptance.unsettled:
+            self.get_logger().info(f"going on after {kept} pings kept in {values.mission_dir}")
         self.topics = MapTopics(self, self.frame_id, self.session.grid)
         self._samples = self.create_publisher(UInt64, "map/samples", LATCHED)
         self._reports = self.create_publisher(Float64MultiArray, "map/report", KEPT)
