@@ -152,9 +152,16 @@ def explore(kills, samples, ros, python, ros_env, eventually, folder):
     mapper = start(MapperNode, **MAPPER)
     start(SimulatorNode, **SIMULATOR)
     draw, progress = random.Random(kills), []
+
+    def under_way(before):
+        # The vehicle may move, and pings count, before a new planner says anything.
+        file = folder / "mission.json"
+        began = file.exists() and json.loads(file.read_text())["state"] != "waiting"
+        return began and mapper.session.samples > before
+
     for _ in range(kills):
         planner, before = subprocess.Popen(command, env=ros_env), mapper.session.samples
-        eventually(lambda n=before: mapper.session.samples > n, timeout=120, what="no progress")
+        eventually(lambda n=before: under_way(n), timeout=120, what="no progress")
         time.sleep(draw.uniform(0.0, 0.5))
         planner.send_signal(signal.SIGKILL)
         planner.wait(60)
