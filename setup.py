@@ -105,7 +105,7 @@ setup(
     ],
     entry_points={
         "console_scripts": [
-            *(f"{node} = {NAME}.ros.nodes.{node}:main" for node in (*NODES, "bring_up", "drapes")),
+            *(f"{node} = {NAME}.app.nodes:{node}" for node in (*NODES, "bring_up", "drapes")),
             f"poam = {NAME}.app.cli:main",
         ],
     },

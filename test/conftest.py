@@ -96,7 +96,7 @@ def ros():
 def eventually():
     """`eventually(condition)`: its first true value, or an assertion after the timeout."""
 
-    def wait(condition, timeout=15.0, what=""):
+    def wait(condition, timeout=60.0, what=""):
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             if value := condition():

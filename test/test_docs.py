@@ -13,8 +13,7 @@ from pages import PAGES, ROOT, Block, anchors, blocks, links, tables
 from poam_ros.app.cli import main
 from poam_ros.app.graph_findings import REASONS
 from poam_ros.ros.parameters import NODES, VIEWERS
-from poam_ros.survey.acceptance import FALSE_ECHO, RESET
-from poam_ros.survey.gate import AFTER_MISSION, OVERLOAD
+from poam_ros.survey import refused
 
 #: What makes the examples that are run small; a later option goes before an earlier one.
 SMALL = {
@@ -51,13 +50,32 @@ def test_the_first_map_is_made_as_the_page_says(tmp_path, monkeypatch, capsys):
 
 def test_the_marked_missions_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    others = [b for b in blocks("sh") if b.run and b.page.name != "first-map.md"]
+    own = ("first-map.md", "good-enough.md")  # which have tests of their own
+    others = [b for b in blocks("sh") if b.run and b.page.name not in own]
     ran = [words for block in others for words in block.commands]
     assert {words[1] for words in ran} == {"run"}
     for words in ran:
         assert main([*words[1:], *SMALL["run"]]) == 0, words
         folder = Path(words[words.index("--output") + 1])
         assert (folder / "map.npz").is_file() and (folder / "maps.png").is_file()
+
+
+def test_missions_end_by_their_map_as_the_page_says(tmp_path, monkeypatch, capsys):
+    """By its commands, but after minutes: fewer pings, and a share that so few can reach."""
+    monkeypatch.chdir(tmp_path)
+    page = [b for b in blocks("sh") if b.page.name == "good-enough.md" and b.run]
+    known, near = (words for block in page for words in block.commands)
+    short = ["--sonar-rate", "1", "--pilot", "diagonal", "--resolution", "2"]
+    easy = ["--target-tvu", "2", "--target-share", "0.2"]
+    few = ["--max-samples", "250", "--num-inducing", "20"]
+    for words, more, end in (
+        (known, easy, r"TVU within 2 in [2-9]\d\.\d % of the workspace"),
+        (near, few, r".*; every place within max\(3 x the depth, 25 m\) of a ping"),
+    ):
+        assert main([*words[1:], *short, *more]) == 0, words
+        assert re.search(f"^end: {end}$", capsys.readouterr().out, re.MULTILINE)
+        folder = Path(words[words.index("--output") + 1])
+        assert len((folder / "samples.csv").read_text().splitlines()) < 600
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
@@ -84,17 +102,17 @@ def test_parameters_that_tables_name_are_there():
 
 
 def test_every_reason_of_refusal_is_explained():
-    survey = ROOT / "poam_ros" / "survey"
-    code = "".join((survey / f"{name}.py").read_text() for name in ("gate", "ranges", "session"))
-    reasons = {AFTER_MISSION, OVERLOAD, FALSE_ECHO, RESET, "waiting", "paused"}
-    reasons |= set(re.findall(r'(?:return |rejected\[|waiting\(|else )"([a-z_]+)"', code))
     said = [
         {name for row in table for name in re.findall(r"`(\w+)`", row["reason"])}
         for table in tables(ROOT / "docs" / "troubleshooting.md")
         if table and "reason" in table[0]
     ]
-    assert len(reasons) > 15 and reasons == said[0]
-    assert set(REASONS) <= reasons
+    assert set(refused.REASONS) == said[0]
+    assert set(REASONS) <= set(refused.REASONS)
+    # Their numbers on the topic are their order.
+    text = (ROOT / "docs" / "interfaces.md").read_text(encoding="utf-8")
+    order = text.partition("counts from 0 in this order:")[2].partition(";")[0]
+    assert re.findall(r"`(\w+)`", order) == list(refused.REASONS)
 
 
 def test_the_table_of_interfaces_is_the_policys():

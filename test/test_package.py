@@ -130,8 +130,6 @@ def test_data_files_exist_and_nothing_is_left_out(setup_arguments):
 def test_console_script_is_there(setup_arguments, name):
     scripts = dict(line.split(" = ") for line in setup_arguments["entry_points"]["console_scripts"])
     module, function = scripts[name].split(":")
-    if name in NODES:
-        pytest.importorskip("rclpy", reason="nodes need ROS 2")
     assert callable(getattr(importlib.import_module(module), function))
 
 

@@ -97,6 +97,7 @@ def test_no_callback_makes_a_path_of_a_message(path):
 BOUNDED = {
     "drivers/log_writer.py": "LIMIT, counted as log_full; PATIENCE while the disk fails",
     "survey/gate.py": "capacity, counted as no_odometry",
+    "survey/refused.py": "WAITING; the oldest is counted without a place",
     "survey/itinerary.py": "a planner's path, refilled when empty",
     "world/simulation.py": "pings under way, at most a few travel times",
 }

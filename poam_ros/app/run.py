@@ -24,10 +24,11 @@ _TABLE = (
 )  # fmt: skip
 _ROWS = {row.name: row for row in _TABLE}
 OPTIONS = (
-    "terrain", "method", "kernel", "num_inducing", "neighbour_kernel",
-    "shortest_lengthscale_m", "longest_lengthscale_m", "initial_lengthscale_m", "planner", "pilot",
-    "policy", "seed", "max_samples", "sonar_rate", "resolution", "batch_size", "batch_period",
-    "training_rate", "threads", "device", "screening", "false_echo",
+    "terrain", "method", "kernel", "num_inducing", "noise_variance", "learning_rate",
+    "neighbour_kernel", "shortest_lengthscale_m", "longest_lengthscale_m",
+    "initial_lengthscale_m", "planner", "pilot", "policy", "seed", "max_samples", "sonar_rate",
+    "resolution", "batch_size", "batch_period", "training_rate", "threads", "device", "screening",
+    "false_echo",
     *(row.name for row in rows(TargetSettings)),
 )  # fmt: skip
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from .interrupts import INTERRUPTED
+from .nodes import needs_ros
 from .processes import Children
 from .sim_options import add_arguments, resolve, ros_arguments, rviz_command
 
@@ -31,10 +32,6 @@ FINISHED, FAILED, WRONG_ARGUMENTS = 0, 1, 2
 #: Rows that the paper does not have; the simulation's defaults are the paper's.
 BETTER = {"method": "nngp", "planner": "path-entropy"}
 CHILDREN = ("mapper", "planner", "simulator")
-NO_RCLPY = (
-    "poam sim needs ROS 2's rclpy, which this Python does not have: pip install 'poam_ros[ros]', "
-    "or use a Python that sees a ROS 2 installation (source its setup file)"
-)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         InputError: an option or a file is wrong, or there is no rclpy.
     """
     if importlib.util.find_spec("rclpy") is None:
-        raise InputError(NO_RCLPY)
+        raise InputError(needs_ros("poam sim"))
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     from .display import Display
 

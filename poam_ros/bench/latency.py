@@ -34,7 +34,7 @@ from ..ros import messages, qos
 from ..ros.parameters import MAPPER
 from ..samples import Samples
 from ..survey.gate import RawPing
-from ..survey.log import UPDATE, Step
+from ..survey.logged import UPDATE, Step
 from ..survey.mission_folder import MissionFolder, identity
 from ..survey.odometry import VehicleState
 from ..world.terrain import WORKSPACE, load_terrain

@@ -37,3 +37,13 @@ def open_mission(values: Mapping[str, Any]) -> tuple[Session, Callable[[], objec
     writer = LogWriter(folder, len(logged.steps), keeping.checkpoint_period)
     session.go_on(writer, Resumption(folder.current, logged, writer.forget, folder.resets > 0))
     return session, writer.close
+
+
+def taken_up(session: Session) -> str:
+    """What a session that was just opened goes on with, in words; empty where it begins."""
+    folder, pings = session.keeping.folder, session.samples
+    if pings:
+        return f"going on after {pings} pings kept in {folder}"
+    if session.pilot.anew:
+        return f"going on after a reset: no pings so far in {folder}"
+    return ""

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..samples import Samples
-from ..survey.log import Step
+from ..survey.logged import Step
+from ..survey.refused import Refusal
 
 
 @dataclass
@@ -34,6 +35,12 @@ class Forget(NamedTuple):
     steps: int
 
 
+class Refused(NamedTuple):
+    """Pings that were refused; a bounded number of them."""
+
+    rows: list[Refusal]
+
+
 class Placed(NamedTuple):
     """Pings that wait to be judged."""
 
@@ -48,4 +55,4 @@ class Taken:
     counts: bool = False
 
 
-Entry = Taken | Placed | Step | Mark | Reset | Forget
+Entry = Taken | Placed | Refused | Step | Mark | Reset | Forget

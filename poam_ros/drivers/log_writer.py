@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import takewhile
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 from ..clock import Moment
 from ..samples import Samples
 from ..survey.checkpoint import write_checkpoint
-from ..survey.log import TRAIN, Doubts, Step
+from ..survey.logged import TRAIN, Doubts, Step
 from ..survey.mission_folder import MissionFolder
-from .log_entries import Entry, Forget, Mark, Placed, Reset, Taken
+from ..survey.refused import Refusal
+from .log_disk import LogDisk
+from .log_entries import Entry, Forget, Mark, Placed, Refused, Reset, Taken
 
 if TYPE_CHECKING:
     from ..mapping import BathymetricMapper
@@ -42,15 +44,16 @@ class LogWriter:
     """
 
     def __init__(self, folder: MissionFolder, steps: int, period: float) -> None:
-        self.failing, self.lost = "", 0
-        self._folder, self._steps, self._period = folder, steps, period
+        self.failing = ""
+        self._disk, self._period = LogDisk(folder, steps), period
         self._changed = threading.Condition()
         self._queue: list[Entry] = []
         self._doubts: Doubts | None = None  # newer than what the thread knows of
+        self._refused: deque[Refusal] = deque(maxlen=LIMIT)  # likewise
         self._unreturned: deque[Taken] = deque()
         self._waiting = 0  # pings of these
         self._unwritten = 0  # pings in the queue, or on the way to the disk
-        self._closing = self._hurried = self._gap = self._anew = False
+        self._closing = self._hurried = self._anew = False
         self._next_checkpoint = -float("inf")
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
@@ -63,7 +66,12 @@ class LogWriter:
     @property
     def folder(self) -> Path:
         """See ``Keeping``."""
-        return self._folder.current
+        return self._disk.folder.current
+
+    @property
+    def lost(self) -> int:
+        """See ``Keeping``."""
+        return self._disk.lost
 
     @property
     def full(self) -> bool:
@@ -77,9 +85,12 @@ class LogWriter:
             self._unwritten += len(placed)
             self._changed.notify_all()
 
-    def keep(self, samples: Samples, doubts: Doubts | None = None) -> Samples:
+    def keep(
+        self, samples: Samples, doubts: Doubts | None = None, refused: Sequence[Refusal] = ()
+    ) -> Samples:
         """Take accepted samples; returns those that are on the disk by now, in order."""
         with self._changed:
+            self._refused.extend(refused)  # they wait for company: see ``_run``
             if len(samples):
                 taken = Taken(samples)
                 self._queue.append(taken)
@@ -114,7 +125,7 @@ class LogWriter:
     def reset(self, stamp_ns: int) -> None:
         """Go on in a new folder; what waits is written into the old one, and not returned."""
         with self._changed:
-            self._queue.append(Reset(stamp_ns))
+            self._queue += [*self._take_refused(), Reset(stamp_ns)]
             self._doubts = Doubts()
             self._unreturned.clear()
             self._waiting, self._anew = 0, True
@@ -159,19 +170,19 @@ class LogWriter:
         self._thread.join(timeout)
         done = not self._thread.is_alive()
         if done:
-            self._folder.close()
+            self._disk.folder.close()
         return done and not self.failing
 
     def _run(self) -> None:
         entries: deque[Entry] = deque()
         doubts: Doubts | None = None  # left by all of these
         retry_at = 0.0
-        while not (self._closing and (self.failing or not (entries or doubts or self._news))):
+        while not (self._closing and (self.failing or not (entries or doubts or self._left))):
             with self._changed:
-                waits = RETRY_S if entries or doubts else None
-                self._changed.wait_for(lambda: self._news or self._closing, waits)
+                # Refused pings alone are worth no commit of their own, but now and then.
+                self._changed.wait_for(lambda: self._news or self._closing, RETRY_S)
                 self._changed.wait_for(lambda: self._hurried or self._closing, GATHER_S)
-                entries.extend(self._queue)
+                entries.extend([*self._queue, *self._take_refused()])
                 self._queue.clear()
                 doubts, self._doubts = self._doubts or doubts, None
                 self._hurried = False
@@ -180,10 +191,11 @@ class LogWriter:
                 continue
             try:
                 while entries or doubts:
-                    doubts = self._write(entries, doubts)
-                self.failing = GAVE_UP if self._gap else ""
+                    doubts, written = self._disk.write(entries, doubts)
+                    self._account(written)
+                self.failing = GAVE_UP if self._disk.gap else ""
             except Exception as error:  # whatever it is, pings go on to count
-                self.failing = f"{self._folder.current}: {error}"
+                self.failing = f"{self.folder}: {error}"
                 retry_at = time.monotonic() + RETRY_S
                 self._go_without(entries)
 
@@ -191,60 +203,34 @@ class LogWriter:
     def _news(self) -> bool:
         return bool(self._queue) or self._doubts is not None
 
-    def _write(self, entries: deque[Entry], doubts: Doubts | None) -> Doubts | None:
-        """Write the first entries, those that go into one transaction, and remove them; the doubts
-        with the last. Returns what is left of these."""
-        first = entries[0] if entries else None
-        if isinstance(first, Reset):
-            self._folder.reset(first.stamp_ns)
-            self._steps, self._gap = 0, first.torn
-        elif isinstance(first, Forget):
-            self._folder.log.forget(first.steps)
-            self._steps = first.steps
-        else:
-            rows = list(takewhile(lambda entry: not isinstance(entry, (Reset, Forget)), entries))
-            last = len(rows) == len(entries)
-            self._write_rows(rows, doubts if last else None)
-            for _ in rows:
-                entries.popleft()
-            return None if last else doubts
-        entries.popleft()
-        return doubts
+    @property
+    def _left(self) -> bool:
+        return self._news or bool(self._refused)
 
-    def _write_rows(self, rows: list[Entry], doubts: Doubts | None) -> None:
-        """Write pings and steps."""
-        taken = [row for row in rows if isinstance(row, Taken)]
-        placed = [row.samples for row in rows if isinstance(row, Placed)]
-        steps = [row for row in rows if isinstance(row, Step)]
-        pings = sum(len(t.samples) for t in taken)
-        if self._gap:  # a log with a hole in it would be worth nothing
-            self.lost += pings + len(steps)
-        elif taken or placed or steps or doubts:
-            self._folder.log.append([t.samples for t in taken], steps, self._steps, placed, doubts)
-        for row in rows:
-            if isinstance(row, Taken):
-                row.counts = True
-            elif isinstance(row, Step):
-                self._steps += not self._gap
-            elif isinstance(row, Mark):
-                if not self._gap:
-                    row.folder, row.steps = self._folder.current, self._steps
-                row.reached.set()
+    def _take_refused(self) -> list[Entry]:
+        """Refused pings so far, to go before what comes."""
+        rows = list(self._refused)
+        self._refused.clear()
+        return [Refused(rows)] if rows else []
+
+    def _account(self, written: int) -> None:
         with self._changed:
-            self._unwritten -= pings + sum(map(len, placed))
+            self._unwritten -= written
 
     def _go_without(self, entries: deque[Entry]) -> None:
         """The disk fails: pings count all the same, and what waits for it is bounded."""
-        for mark in [entry for entry in entries if isinstance(entry, Mark)]:
-            entries.remove(mark)
-            mark.reached.set()
+        for left in [entry for entry in entries if isinstance(entry, (Mark, Refused))]:
+            entries.remove(left)
+            if isinstance(left, Mark):
+                left.reached.set()
         for entry in entries:
             if isinstance(entry, Taken):
                 entry.counts = True
         if self._unwritten + len(entries) > PATIENCE:
-            self._gap = True
+            self._disk.gap = True
             if resets := [entry for entry in entries if isinstance(entry, Reset)]:
                 torn = resets[-1].torn or entries[-1] is not resets[-1]
-                self._write_rows([e for e in entries if not isinstance(e, (Reset, Forget))], None)
+                rows = [entry for entry in entries if not isinstance(entry, (Reset, Forget))]
+                self._account(self._disk.write_rows(rows, None))
                 entries.clear()
                 entries += [*resets[:-1], resets[-1]._replace(torn=torn)]

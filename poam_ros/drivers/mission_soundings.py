@@ -10,9 +10,13 @@ import numpy as np
 
 from ..errors import InputError
 from ..samples import Samples
-from ..survey.log import DROP, UPDATE
 from ..survey.log_reading import Past
+from ..survey.logged import DROP, UPDATE
+from ..survey.refused import RefusedPings
 from .soundings import Soundings
+
+#: Why pings of a recording are left out that its mission's map has not.
+NOT_IN_MISSION = "not_in_the_mission"
 
 
 def of_log(
@@ -25,7 +29,8 @@ def of_log(
     """
     pings = past.logged.samples
     if not len(pings):
-        raise InputError(f"{past.path}: expected pings, got none")
+        since = f" since the reset; those before: poam map {past.before}" if past.before else ""
+        raise InputError(f"{past.path}: expected pings, got none{since}")
     if sound_speed is not None or water_level is not None:
         unknown = int((~(np.isfinite(pings.range) & np.isfinite(pings.applied).all(1))).sum())
         if unknown:
@@ -34,7 +39,10 @@ def of_log(
                 f"{len(pings)} are not"
             )
         pings = pings.corrected(sound_speed, water_level)
-    return _soundings(past, pings)
+        logged = past.logged.refused  # whose elevations nobody can correct
+        places = np.column_stack((logged.xyz[:, :2], np.full(len(logged), np.nan)))
+        return _soundings(past, pings, replace(logged, xyz=places))
+    return _soundings(past, pings, past.logged.refused)
 
 
 @dataclass(frozen=True)
@@ -82,20 +90,23 @@ def as_recorded(past: Past, recorded: Soundings, later_ns: int = 0) -> tuple[Sou
     apart = np.column_stack((placed.xy - pings.xy, placed.z - pings.z))[shared]
     numbers = len(shared), len(pings) - len(shared), len(taken) - len(shared)
     agreement = Agreement(*numbers, float(np.abs(apart).max()))
-    refused = recorded.refused + Counter(not_in_the_mission=agreement.beyond)
+    refused = recorded.refused + Counter({NOT_IN_MISSION: agreement.beyond})
     source = {**recorded.source, **_source(past)}
-    found_there = replace(_soundings(past, placed), refused=+refused, source=source)
-    return found_there, agreement
+    beyond = taken[np.setdiff1d(np.arange(len(taken)), found)]
+    where = np.column_stack((beyond.xy, beyond.z))
+    aside = recorded.refused_pings.more(NOT_IN_MISSION, beyond.stamp_ns, where)
+    return replace(_soundings(past, placed, aside), refused=+refused, source=source), agreement
 
 
-def _soundings(past: Past, pings: Samples) -> Soundings:
+def _soundings(past: Past, pings: Samples, refused: RefusedPings) -> Soundings:
     """With the mission's batches, and what its model did with them."""
     steps = past.logged.steps
     batch = np.full(len(pings), len(steps))  # those that were still waiting come last
     for number, step in enumerate(steps):
         if step.kind in (UPDATE, DROP):
             batch[step.first : step.last + 1] = number
-    return Soundings.of(pings, source=_source(past), batch=batch, steps=steps)
+    source = _source(past)
+    return Soundings.of(pings, source=source, batch=batch, steps=steps, refused_pings=refused)
 
 
 def _source(past: Past) -> dict[str, str]:

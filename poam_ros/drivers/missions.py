@@ -19,6 +19,7 @@ from ..runs.folder import (
     write_table,
     write_truth,
 )
+from ..runs.unmapped import write_refused
 from ..world.terrain import Terrain
 from .lockstep import LockstepMission
 from .mission_settings import MissionSettings
@@ -32,7 +33,7 @@ def run_mission(
     on_end: Callable[[str], None] = lambda reason: None,
 ) -> list[EpochRecord]:
     """Run a mission and write its folder: config.yaml, truth.npz, epochs.csv (kept up to date),
-    and at the end samples.csv and map.npz. ``on_end`` is told why it was the end.
+    and at the end samples.csv, refused.csv and map.npz. ``on_end`` is told why it was the end.
 
     Raises:
         InputError: if a setting is wrong or the folder cannot be written.
@@ -52,6 +53,7 @@ def run_mission(
     finally:
         # Also after Ctrl-C or a failure: what was measured is never lost.
         samples = mission.session.everything()
+        write_refused(folder, mission.session.gate.refused.newest())
         write_samples(folder / "samples.csv", samples.xy, samples.z)
     grid = map_grid(settings.workspace, settings.resolution)
     write_map(folder / "map.npz", mission.mapper.map(grid))

@@ -15,7 +15,7 @@ from ..maps import ElevationMap, Predicted
 from ..samples import Samples
 from ..survey.events import Trouble
 from ..survey.learner import TRIES, Learner
-from ..survey.log import TRAIN, Step
+from ..survey.logged import TRAIN, Step
 from ..survey.screening import FALSE_ECHO, Screen
 from .sounding_settings import SoundingMapSettings
 from .soundings import Soundings
@@ -33,8 +33,8 @@ def learn(
     workspace: Extent,
     settings: SoundingMapSettings,
     on_progress: OnProgress = lambda done: None,
-) -> tuple[BathymetricMapper, int]:
-    """A mapper that has learned the soundings, and how many were refused as false echoes.
+) -> tuple[BathymetricMapper, Samples]:
+    """A mapper that has learned the soundings, and those that were refused as false echoes.
 
     What a mission's model did with exactly these is done again; others go through the screen and
     into the model batch by batch.
@@ -45,27 +45,28 @@ def learn(
     """
     samples = soundings.samples(settings.water_level)
     if soundings.steps is not None:
-        return _repeat(samples, soundings.steps, workspace, settings, on_progress), 0
+        mapper = _repeat(samples, soundings.steps, workspace, settings, on_progress)
+        return mapper, Samples.empty()
     settings = settings.screened(samples)
     mapper = BathymetricMapper(workspace, settings.model, settings.seed)
     learner, screen = Learner(mapper, None), Screen(settings.screening)
-    waiting, refused = Samples.empty(), 0
+    waiting, refused = Samples.empty(), []
     for batch in soundings.batches(settings):
         final = batch.stop == len(samples)
         fresh = samples[batch]
         if settings.screening.screening:
             fresh, echoes = _judge(screen, fresh, mapper, final)
-            refused += echoes
+            refused.append(echoes)
         waiting = _learn(learner, Samples.joined([waiting, fresh]), TRIES if final else 1)
         on_progress(batch.stop)
     if mapper.initialised:
         mapper.calibrate(settings.stretches)
-        return mapper, refused
+        return mapper, Samples.joined(refused)
     if failing := learner.status.failing:
         raise PoamError(f"no map: {failing}")
     raise InputError(
         f"soundings: expected a ground that a map can be made of, got {len(waiting)} of elevations "
-        f"that do not differ enough ({refused} more refused as {FALSE_ECHO})"
+        f"that do not differ enough ({sum(map(len, refused))} more refused as {FALSE_ECHO})"
     )
 
 
@@ -129,8 +130,8 @@ def _parts(xy: np.ndarray) -> Iterator[np.ndarray]:
 
 def _judge(
     screen: Screen, fresh: Samples, mapper: BathymetricMapper, final: bool
-) -> tuple[Samples, int]:
-    """Those that are believed by now, and how many were refused."""
+) -> tuple[Samples, Samples]:
+    """Those that are believed by now, and those refused."""
     predict = mapper.predict if mapper.initialised else None
     try:
         judgement = screen.judge(fresh, predict, final)

@@ -16,6 +16,8 @@ from ..mapping import BathymetricMapper
 from ..maps import ElevationMap
 from ..runs.folder import make_folder, write_config, write_map, write_samples
 from ..runs.held_out import HeldOut
+from ..runs.unmapped import FILE, write_refused
+from ..survey.screening import FALSE_ECHO
 from .sounding_map import OnProgress, draw, learn
 from .sounding_settings import SoundingMapSettings
 from .soundings import Soundings
@@ -26,7 +28,15 @@ Draw = Callable[[BathymetricMapper, Grid, OnProgress], ElevationMap]
 #: Cells along a map's longer side, about, where nobody says how large they are.
 CELLS = 256
 #: What an earlier run may have left in a folder, which is not this one's.
-OLD = ("validation.json", "held_out.csv", "validation.png", "maps.png", "map.npz", "samples.csv")
+OLD = (
+    "validation.json",
+    "held_out.csv",
+    "validation.png",
+    "maps.png",
+    "map.npz",
+    "samples.csv",
+    FILE,
+)
 
 
 @dataclass(frozen=True)
@@ -57,7 +67,7 @@ def map_soundings(
     on_progress: OnProgress = lambda done: None,
     draw: Draw = draw,
 ) -> Mapped:
-    """Map soundings and write the folder: config.yaml, samples.csv, map.npz.
+    """Map soundings and write the folder: config.yaml, samples.csv, refused.csv, map.npz.
 
     Args:
         log: the file that they are from, for the record.
@@ -81,14 +91,17 @@ def map_soundings(
     mapper, echoes = learn(taken, workspace, settings, on_progress)
     write_samples(folder / "samples.csv", mapper.xy, mapper.z)
     drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells))
+    where = np.column_stack((echoes.xy, echoes.z))
+    refused = soundings.refused_pings.more(FALSE_ECHO, echoes.stamp_ns, where)
+    write_refused(folder, refused)
     write_map(folder / "map.npz", drawn)
     if taken.steps is None:
         settings = settings.screened(taken.samples(settings.water_level), say=False)
     config = describe(log, soundings, grid, workspace, settings)
-    config["samples"] = {"mapped": mapper.samples, "false_echoes": echoes, **soundings.refused}
+    config["samples"] = {"mapped": mapper.samples, "false_echoes": len(echoes), **soundings.refused}
     write_config(folder / "config.yaml", config)
     checked = None if held is None else validate(mapper, soundings[np.flatnonzero(held)])
-    return Mapped(mapper.samples, echoes, checked)
+    return Mapped(mapper.samples, len(echoes), checked)
 
 
 def describe(

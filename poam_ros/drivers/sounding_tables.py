@@ -16,6 +16,7 @@ import numpy as np
 from ..errors import InputError
 from ..geometry import FARTHEST
 from ..survey.placing import MAX_ELEVATION
+from ..survey.refused import RefusedPings
 from .lines import LINE
 from .projection import LocalProjection
 from .sounding_columns import Columns
@@ -57,6 +58,7 @@ class _Rows:
     time: int | None
     codes: dict[str, int] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
+    refused_pings: RefusedPings = field(default_factory=RefusedPings.none)
     parts: list[tuple[np.ndarray, ...]] = field(default_factory=list)
     rows: int = 0
 
@@ -76,23 +78,37 @@ class _Rows:
             seconds = np.array([_seconds(row[self.time]) if row else np.nan for row in cells])
             timed = np.isfinite(seconds)
             stamps[timed] = np.round(1e9 * seconds[timed])
-        kept = self._judge(values, timed)
+        kept = self._judge(values, timed, stamps)
         row = self.rows + np.flatnonzero(kept)
         self.parts.append((row, values[kept, :2], values[kept, 2], groups[kept], stamps[kept]))
         self.rows += len(chunk)
 
-    def _judge(self, values: np.ndarray, timed: np.ndarray) -> np.ndarray:
-        """Which rows [N, 3] are soundings, with a time [N]; the others are counted."""
+    def _judge(self, values: np.ndarray, timed: np.ndarray, stamps: np.ndarray) -> np.ndarray:
+        """Which rows [N, 3] are soundings, with a time [N]; the others are counted, and the newest
+        remembered as they stand in the table."""
         place, height = values[:, :2], values[:, 2]
         numbers = np.isfinite(values).all(1)
         limits = (90.0, 360.0) if self.columns.degrees else (FARTHEST, FARTHEST)
         somewhere = (np.abs(place) <= limits).all(1)
         sane = np.abs(height) <= MAX_ELEVATION
-        self.refused["not_a_number"] += int((~numbers).sum())
-        self.refused["impossible_place"] += int((numbers & ~somewhere).sum())
-        self.refused["wild_elevation"] += int((numbers & somewhere & ~sane).sum())
-        self.refused["no_time"] += int((numbers & somewhere & sane & ~timed).sum())
+        found = np.where(somewhere[:, None], values, np.nan)
+        for reason, wrong in (
+            ("not_a_number", ~numbers),
+            ("impossible_place", numbers & ~somewhere),
+            ("wild_elevation", numbers & somewhere & ~sane),
+            ("no_time", numbers & somewhere & sane & ~timed),
+        ):
+            self.refused[reason] += int(wrong.sum())
+            self.refused_pings = self.refused_pings.more(reason, stamps[wrong], found[wrong])
         return numbers & somewhere & sane & timed
+
+    def placed(self, projection: LocalProjection | None, table: Table) -> RefusedPings:
+        """The refused rows as pings; x, y and elevation in m."""
+        xyz = self.refused_pings.xyz.copy()
+        if projection is not None:
+            xyz[:, :2] = projection.metres(*xyz[:, :2].T)
+        xyz[:, 2] = _elevation(xyz[:, 2], self.columns, table)
+        return replace(self.refused_pings, xyz=xyz)
 
 
 def read_soundings(path: Path, table: Table = Table()) -> Soundings:
@@ -120,10 +136,7 @@ def read_soundings(path: Path, table: Table = Table()) -> Soundings:
         projection = LocalProjection.about(*place.T)
         place = projection.metres(*place.T)
         source |= projection.georeference
-    under = height if columns.down else table.water_level - height
-    z = table.water_level - table.sound_scale * under
-    if not columns.down and table.sound_scale == 1:
-        z = height  # to the last bit
+    z = _elevation(height, columns, table)
     names = tuple(sorted(rows.codes))
     if names:
         rank = {name: i for i, name in enumerate(names)}
@@ -131,9 +144,20 @@ def read_soundings(path: Path, table: Table = Table()) -> Soundings:
     else:
         group = row
     stamps = stamp_ns if columns.time else None
-    found = Soundings(row, place, z, group, names, refused, source, projection, stamps)
+    found = Soundings(
+        row, place, z, group, names, refused, rows.placed(projection, table), source, projection,
+        stamps,
+    )  # fmt: skip
     found = found.between(table.start, table.stop)
     return found.by_lines() if table.by == LINE and not names else found
+
+
+def _elevation(height: np.ndarray, columns: Columns, table: Table) -> np.ndarray:
+    """Of what a table says, elevations or depths [N], in m."""
+    if not columns.down and table.sound_scale == 1:
+        return height  # to the last bit
+    under = height if columns.down else table.water_level - height
+    return table.water_level - table.sound_scale * under
 
 
 def _read(file: io.TextIOBase, path: Path, table: Table) -> _Rows:

@@ -13,7 +13,8 @@ import numpy as np
 from ..errors import InputError
 from ..geometry import Extent
 from ..samples import Samples
-from ..survey.log import Step
+from ..survey.logged import Step
+from ..survey.refused import RefusedPings
 from .lines import LINE, find_lines
 from .projection import LocalProjection
 from .sounding_settings import SoundingMapSettings
@@ -35,6 +36,7 @@ class Soundings:
         group: the index of each one's group [N]; without ``names`` each is one of its own.
         names: of the groups, in their order.
         refused: rows that are no soundings, by reason.
+        refused_pings: the newest of each reason, with their places; a mission's own among them.
         source: what was read and how, as plain values.
         projection: by which degrees became metres; None where they were metres.
         stamp_ns: when they were measured [N], in ns; None where nobody knows.
@@ -49,6 +51,7 @@ class Soundings:
     group: np.ndarray
     names: tuple[str, ...] = ()
     refused: Counter[str] = field(default_factory=Counter)
+    refused_pings: RefusedPings = field(default_factory=RefusedPings.none)
     source: Mapping[str, Any] = field(default_factory=dict)
     projection: LocalProjection | None = None
     stamp_ns: np.ndarray | None = None
@@ -140,4 +143,7 @@ class Soundings:
         if kept.all():
             return self
         refused = self.refused + Counter({reason: int((~kept).sum())})
-        return replace(self[np.flatnonzero(kept)], refused=refused)
+        stamps = np.zeros(len(self), dtype=np.int64) if self.stamp_ns is None else self.stamp_ns
+        where = np.column_stack((self.xy, self.z))
+        pings = self.refused_pings.more(reason, stamps[~kept], where[~kept])
+        return replace(self[np.flatnonzero(kept)], refused=refused, refused_pings=pings)

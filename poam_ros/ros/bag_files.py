@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import InputError
+from ..survey.log_file import read_only
 
 SUFFIXES = (".mcap", ".db3")
 
@@ -111,8 +112,10 @@ def _mcap(file: Path, topics: frozenset[str], reach: Reach) -> Iterator[tuple[in
 
 def _sqlite(file: Path, topics: frozenset[str], reach: Reach) -> Iterator[tuple[int, RawMessage]]:
     size = file.stat().st_size
-    # Read-only and as it stands: neither a lock nor a journal is left beside somebody's record.
-    connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)
+    try:  # neither a lock nor a journal is left beside somebody's record
+        connection = read_only(file)
+    except (sqlite3.Error, OSError) as error:
+        raise InputError(f"{file}: expected a rosbag2 database ({error})") from None
     try:
         kinds = {
             number: (name, kind)

@@ -117,7 +117,8 @@ def read_bag(
         "gate": {**plain, "sonar_offset": offset, "sonar_tilt": tilt},
     }
     batch = np.repeat(np.arange(len(batches)), [len(each) for each in batches])
-    return Soundings.of(samples, refused=refused, source=source, batch=batch), reach
+    return Soundings.of(samples, refused=refused, refused_pings=session.gate.refused.newest(),
+        source=source, batch=batch), reach  # fmt: skip
 
 
 def _closed(session: Session, event: Event, now: Moment, begun: bool) -> bool:

@@ -9,12 +9,16 @@ import numpy as np
 from nav_msgs.msg import OccupancyGrid
 from sensor_msgs.msg import PointCloud2, PointField
 
+from ..clock import SECOND
 from ..errors import InputError, shown
 from ..geometry import Grid
 from ..maps import ElevationMap
+from ..survey.refused import REASONS, RefusedPings
 from .messages import header, stamp_to_ns
 
 MAP_FIELDS = ("x", "y", "z", "variance", "lengthscale")
+REFUSED_FIELDS = ("x", "y", "z", "reason", "age")
+MOST_AGE = 1e9  # s; of a ping that is older nobody knows its time
 
 
 def write_cloud(
@@ -56,6 +60,41 @@ def write_points(points: np.ndarray, stamp_ns: int, frame_id: str) -> PointCloud
     """Points [N, 3] in no order, N = 0 included."""
     values = np.ascontiguousarray(points, dtype="<f4")
     return _cloud(values.reshape(1, -1, 3), ("x", "y", "z"), stamp_ns, frame_id)
+
+
+def write_refused(refused: RefusedPings, stamp_ns: int, frame_id: str) -> PointCloud2:
+    """Refused pings whose place is known, N = 0 included: `pings/refused`.
+
+    ``reason``: its place in ``survey.refused.REASONS``; ``age``: s from its time to the stamp; z is
+    NaN where no elevation is known.
+    """
+    pings = refused.placed
+    values = np.empty((1, len(pings), 5), dtype="<f4")
+    values[0, :, :3] = pings.xyz
+    values[0, :, 3] = [REASONS.index(reason) for reason in pings.reason.tolist()]
+    values[0, :, 4] = (stamp_ns - pings.stamp_ns.astype(float)) / SECOND
+    return _cloud(values, REFUSED_FIELDS, stamp_ns, frame_id)
+
+
+def read_refused(message: PointCloud2) -> RefusedPings:
+    """What ``write_refused`` wrote; numbered anew.
+
+    Raises:
+        InputError: the points are not of FLOAT32 fields x, y, z, reason, age, or a reason is none.
+    """
+    if message.height * message.width == 0:
+        return RefusedPings.none()
+    layers = _layers(message)
+    if missing := set(REFUSED_FIELDS) - set(layers):
+        raise InputError(f"cloud: expected the fields {REFUSED_FIELDS}, {missing} missing")
+    *xyz, code, age = (layers[name].ravel() for name in REFUSED_FIELDS)
+    if not np.isin(code, np.arange(len(REASONS))).all():
+        raise InputError(f"cloud: expected reasons from 0 to {len(REASONS) - 1}, got others")
+    known = np.isfinite(age) & (np.abs(age) < MOST_AGE)
+    since_ns = np.round(np.where(known, age, 0.0) * SECOND).astype(np.int64)
+    stamp_ns = np.where(known, stamp_to_ns(message.header.stamp) - since_ns, 0)
+    reason = np.array(REASONS)[code.astype(int)]
+    return RefusedPings(reason, np.arange(len(reason)), stamp_ns, np.column_stack(xyz))
 
 
 def read_points(message: PointCloud2) -> np.ndarray:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from geometry_msgs.msg import PoseStamped
+from rclpy.duration import Duration
 from rclpy.task import Future
 
 from ..errors import InputError
@@ -16,6 +17,7 @@ from . import qos
 from .shell import NodeShell
 
 RETRY_S = 5.0  # of wall time, until a goal that an action refused or gave up is sent again
+SETTLE_S = 2.0  # at most, until everyone who listens has the last goal
 CANCELED, ABORTED = 5, 6  # of action_msgs/GoalStatus
 
 
@@ -34,6 +36,9 @@ class Goals(Protocol):
     def look(self) -> None:
         """A second has passed."""
 
+    def settle(self) -> None:
+        """Let what was said last arrive, since the node is about to end."""
+
 
 class TopicGoals:
     """``goal_pose``: the vehicle drives to the latest one."""
@@ -44,6 +49,10 @@ class TopicGoals:
 
     def look(self) -> None:
         """Nothing is waited for."""
+
+    def settle(self) -> None:
+        """What a publisher has not delivered when it goes is lost."""
+        self._goals.wait_for_all_acked(Duration(seconds=SETTLE_S))
 
 
 class ActionGoals:
@@ -93,6 +102,9 @@ class ActionGoals:
             self._cancel()
         elif self._again is not None and self._clock() >= self._again:
             self._send()
+
+    def settle(self) -> None:
+        """A cancel is a request, which nothing can be waited for without spinning."""
 
     def _send(self) -> None:
         assert self._wanted is not None

@@ -1,5 +1,5 @@
-"""The mapper's outgoing topics: full-precision map, pictures of it, its support points, and what is
-not in it yet."""
+"""The mapper's outgoing topics: full-precision map, pictures of it, its support points, and the
+pings that are not in it: in doubt, or refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from ..geometry import Grid
 from ..maps import ElevationMap
 from ..planning.tvu import used
 from ..samples import Samples
-from .clouds import write_map_cloud, write_occupancy, write_points, write_tvu
+from ..survey.refused import RefusedStore
+from .clouds import write_map_cloud, write_occupancy, write_points, write_refused, write_tvu
 from .markers import write_support
 from .qos import LATCHED
 
@@ -34,6 +35,8 @@ class MapTopics:
         }
         self._tvu = node.create_publisher(OccupancyGrid, "map/tvu", LATCHED)
         self._held = node.create_publisher(PointCloud2, "pings/held", LATCHED)
+        self._refused = node.create_publisher(PointCloud2, "pings/refused", LATCHED)
+        self._refused_version = -1  # that was published last
         self.bounds: dict[str, tuple[float, float]] = {}
 
     def publish_unknown(self, stamp_ns: int) -> None:
@@ -50,6 +53,13 @@ class MapTopics:
         """Publish the pings that wait for confirmation, all of them."""
         points = np.column_stack([held.xy, held.z])
         self._held.publish(write_points(points, stamp_ns, self._frame_id))
+
+    def publish_refused(self, refused: RefusedStore, stamp_ns: int) -> None:
+        """Publish the refused pings that are remembered, if they are others than at the last call:
+        whoever calls bounds how often that is."""
+        if refused.version != self._refused_version:
+            self._refused_version = refused.version
+            self._refused.publish(write_refused(refused.newest(), stamp_ns, self._frame_id))
 
     def publish(self, drawn: ElevationMap, order: str = "", level: float | None = None) -> None:
         """Publish a map on every topic, with its stamp.

@@ -66,9 +66,10 @@ class MissionTopics:
             self._send(self._mission.goal, self.goals.repeat)
 
     def hold(self) -> None:
-        """Let the vehicle stay where it is, whatever the mission wants."""
+        """Let the vehicle stay where it is, whatever the mission wants, before the node ends."""
         if self._mission.position is not None:
             self._send(self._mission.position, self.goals.hold, self.yaw)
+            self.goals.settle()
 
     def _announce_state(self, previous: str | None) -> None:
         mission, budget, log = self._mission, self._mission.budget, self._node.get_logger()

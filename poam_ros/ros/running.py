@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import rclpy
-from rclpy.exceptions import InvalidParameterValueException
+from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
@@ -25,6 +25,8 @@ from ..errors import InputError
 from .shell import NodeShell
 
 DONE, FAILED, WRONG_ARGUMENTS = 0, 1, 2
+#: What a parameter makes rclpy or us raise that has a wrong value.
+WRONG = InputError, InvalidParameterTypeException, InvalidParameterValueException
 PATIENCE_S = 3.0  # with a node that is still being made when it is to stop
 BREATH_S = 0.004  # a few callbacks wait at a time, so that none waits for 20 ms
 
@@ -60,7 +62,7 @@ def run_node(factory: Callable[[], Node], args: Sequence[str] | None = None) -> 
             return DONE
         except ExternalShutdownException:
             return DONE
-        except (InputError, InvalidParameterValueException) as error:
+        except WRONG as error:
             return _refused(error)
         except Exception:
             # A callback that was interrupted by the shutdown fails in many ways; none is a fault.

@@ -22,20 +22,24 @@ class Sensors:
 
     Attributes:
         lost: messages that did not arrive, by topic.
-        lost_lately: how many of them since somebody set it to 0.
     """
 
     def __init__(self, node: NodeShell, afterwards: Callable[[], None]) -> None:
         self._node, self._afterwards = node, afterwards
         self.lost: Counter[str] = Counter()
-        self.lost_lately = 0
+        self._lost_lately = 0
+
+    def take_lost(self) -> tuple[Counter[str], int]:
+        """``lost``, and how many of them were since the last call."""
+        lately, self._lost_lately = self._lost_lately, 0
+        return self.lost, lately
 
     def listen(self, topic: str, kind: type, callback: Callable[[Any], None]) -> None:
         """Hear a topic; ``callback`` takes each message."""
 
         def count_lost(status: Any) -> None:
             self.lost[topic] += status.total_count_change
-            self.lost_lately += status.total_count_change
+            self._lost_lately += status.total_count_change
 
         options = {"event_callbacks": SubscriptionEventCallbacks(message_lost=count_lost)}
         for more in (options, {}):

@@ -67,6 +67,7 @@ class GraphWatch:
             (PoseStamped, "goal_pose", self._on_goal, qos.GOAL),
             (Plan, "plan", self._on_plan, qos.KEPT),
             (PointCloud2, "pings/held", self._on_held, qos.LATCHED),
+            (PointCloud2, "pings/refused", self._on_refused, qos.LATCHED),
             (Float64, "water_level", self._on_level, qos.SENSOR_READ),
         ):
             node.create_subscription(kind, topic, self._safely(topic, hear), how)
@@ -193,6 +194,9 @@ class GraphWatch:
 
     def _on_held(self, message: PointCloud2) -> None:
         self._set(held=clouds.read_points(message)[:, :2])
+
+    def _on_refused(self, message: PointCloud2) -> None:
+        self._set(refused=clouds.read_refused(message))
 
     def _on_level(self, message: Float64) -> None:
         if np.isfinite(message.data) and abs(message.data - self._settings.water_level) >= STEP:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,8 @@ def save(
 ) -> tuple[Path, list[str], list[str]]:
     """Write a map, its pings and the formats that are asked for, in the next ``saved/map-...``.
 
-    A format that cannot be written does not keep the others back.
+    A format that cannot be written does not keep the others back. Whoever saves into the same
+    folder meanwhile, in this process or another, waits.
 
     Args:
         folder: of the results.
@@ -51,6 +54,18 @@ def save(
     """
     home = folder / SAVED
     home.mkdir(exist_ok=True)
+    with _alone(home):
+        return _save(home, settings, drawn, samples, water_level, config)
+
+
+def _save(
+    home: Path,
+    settings: SaveSettings,
+    drawn: ElevationMap,
+    samples: Samples,
+    water_level: float,
+    config: Mapping[str, Any],
+) -> tuple[Path, list[str], list[str]]:
     begun = home / BEGUN
     shutil.rmtree(begun, ignore_errors=True)  # of a process that was killed
     try:
@@ -73,6 +88,19 @@ def save(
     finally:
         shutil.rmtree(begun, ignore_errors=True)
     return final, sorted(path.name for path in final.iterdir()), failed
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """Nobody else who asks for this is in the folder: what is begun there is then a dead
+    process's, and the next number is ours. The lock goes with the process that holds it."""
+    place = os.open(home, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(place, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(place)
 
 
 def _next_name(home: Path, samples: int) -> str:

@@ -15,7 +15,7 @@ from .batching import Backlog, BatchPolicy
 from .chronicle import Chronicle
 from .events import Judged, Note, Outcome, Trouble
 from .gate import PingGate
-from .log import Doubts, Step
+from .logged import Doubts, Step
 from .resuming import Resumption
 from .screening import FALSE_ECHO, Screen, ScreeningSettings
 
@@ -52,6 +52,7 @@ class Acceptance:
         gate.screened = settings.screening
         self.queue = Backlog(backlog.policy) if settings.screening else backlog
         self.held = Samples.empty()
+        self._judging = Samples.empty()  # taken from the queue, and not counted elsewhere yet
         self._believed = False  # of the last judgement: something that the model has not seen
         self._placed = self._judged = 0  # pings, since the beginning or a reset
         self._trouble = ""  # with what was remembered before a restart
@@ -89,6 +90,7 @@ class Acceptance:
 
         Without a screen it stays where it is kept, until there is one again.
         """
+        self._gate.refused.go_on(resumption.refused)
         if self._screen is None:
             return
         doubts, waiting = resumption.doubts, resumption.waiting
@@ -131,7 +133,7 @@ class Acceptance:
         with chronicle.lock:
             if chronicle.resetting:  # what waits here came after it
                 return
-            fresh = self.queue.take()
+            fresh = self._judging = self.queue.take()
         if not len(fresh) and not (final and len(self.held)):
             return
         predict = mapper.predict if mapper.initialised else None
@@ -145,15 +147,16 @@ class Acceptance:
             with chronicle.lock:
                 if not chronicle.resetting:
                     self.queue.put_back(fresh, now.ros_ns, hold=True)
+                    self._judging = Samples.empty()
             raise
         gate = self._gate
         with chronicle.lock:
             if chronicle.resetting:  # it was counted as forgotten
                 return
             gate.unjudged -= len(fresh)
+            self._judging = Samples.empty()
             gate.held, self.held = len(judgement.held), judgement.held
-            if judgement.refused:
-                gate.rejected[FALSE_ECHO] += judgement.refused
+            gate.refused.refuse_placed(FALSE_ECHO, judgement.refused)
             self._believed |= len(judgement.accepted) > 0
             judged = gate.accept(judgement.accepted)
             accepted = self._keep(judged, now.ros_ns, self._doubts(fresh, judgement.held))
@@ -182,9 +185,13 @@ class Acceptance:
     def forget(self) -> None:
         """All that waits to be judged or is held belongs to a mission that is over."""
         gate = self._gate
-        if forgotten := gate.unjudged + gate.held:
-            gate.rejected[RESET] += forgotten
+        if self.on:
+            forgotten = self.held, self._judging, self.queue.samples
+            gate.refused.refuse_placed(RESET, Samples.joined(forgotten))
+        self._chronicle.keeping.keep(Samples.empty(), refused=gate.refused.news())
+        gate.refused.clear()
         gate.unjudged = gate.held = 0
+        self._judging = Samples.empty()
         self.held, self._believed = Samples.empty(), False
         self._placed = self._judged = 0
         self._trouble = ""
@@ -207,7 +214,8 @@ class Acceptance:
         return Doubts(self._judged, held, self._screen.remembered())
 
     def _keep(self, accepted: Samples, now_ns: int, doubts: Doubts | None = None) -> Samples:
-        """Have numbered pings kept; what is by now, these or earlier ones, waits for the model."""
-        kept = self._chronicle.keeping.keep(accepted, doubts)
+        """Have numbered pings kept, and who was refused meanwhile; what is kept by now, these or
+        earlier ones, waits for the model."""
+        kept = self._chronicle.keeping.keep(accepted, doubts, self._gate.refused.news())
         self._backlog.add(kept, now_ns)
         return kept

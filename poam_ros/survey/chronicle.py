@@ -10,7 +10,7 @@ from .batching import Backlog
 from .events import Note, Outcome, Trouble
 from .keeping import Keeping, NothingKept
 from .learner import Learner
-from .log import Step
+from .logged import Step
 from .resuming import Resumption
 
 

@@ -11,6 +11,7 @@ from ..maps import Predicted
 from ..samples import Samples
 from .along_track import STEPS, Place, Track, alike, reach, smooth
 from .course import Course, Mapped, follow
+from .passes import confirmed
 from .screening_settings import ScreeningSettings
 
 Predict = Callable[[np.ndarray], Predicted]
@@ -20,8 +21,6 @@ MULTIPLE = 0.06  # how near to a multiple, relatively, a range is taken for one
 CONTRADICTED = 6.0  # deviations from the map beyond which a smooth multiple is not believed
 ALONE = 3.0  # the same, of pings that come after no others
 LONG = 5  # times ``confirm_pings``: a smooth multiple is believed before there is a map
-OTHERS = 3  # held pings of another pass that confirm one
-ANOTHER_PASS = 4.0  # times ``confirm_radius``: the way between two passes
 LEVELS = 4  # runs at most that doubted pings may go on with
 AHEAD = 11  # pings whose median the first one is held against
 TAIL = 40  # held pings at most that are judged with those that follow
@@ -183,13 +182,9 @@ class Trial:
 
     def _confirmed(self, rows: np.ndarray) -> np.ndarray:
         """Whether held pings of another pass found the same, and more of them than did not."""
-        xy, z, way = self.pings.xy[rows], self.pings.z[rows], self.ways[rows]
-        radius = self.settings.confirm_radius
-        near = ((xy[:, None] - xy) ** 2).sum(-1) <= radius**2
-        near &= np.abs(way[:, None] - way) > ANOTHER_PASS * radius
         room = self.track.room(self.range[rows])
-        same = near & (np.abs(z[:, None] - z) <= room[:, None])
-        return (same.sum(1) >= OTHERS) & (2 * same.sum(1) > near.sum(1))
+        where = self.pings.xy[rows], self.pings.z[rows], self.ways[rows]
+        return confirmed(*where, room, self.settings.confirm_radius)
 
     def _close(self, known: list[int], back: bool, before: int) -> None:
         """Runs have ended: they were ground, or too short ever to be confirmed."""

@@ -104,12 +104,12 @@ class Handled:
 
 @dataclass(frozen=True)
 class Judged:
-    """Placed pings were judged: which are accepted by that, which are in doubt altogether, and how
-    many were refused."""
+    """Placed pings were judged: which are accepted by that, which are in doubt altogether, and
+    which were refused."""
 
     accepted: Samples
     held: Samples
-    refused: int
+    refused: Samples
 
 
 @dataclass(frozen=True)

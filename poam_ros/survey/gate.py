@@ -7,24 +7,26 @@ four heaps, so that always ``received = accepted + held + pending + sum of rejec
 
 from __future__ import annotations
 
-import math
 from collections import Counter, deque
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from ..clock import SECOND, Moment
-from ..geometry import Extent
 from ..samples import Samples
 from .gate_settings import GateSettings
 from .odometry import OdometryBuffer, VehicleState
-from .placing import MAX_ELEVATION, Mount, mount_of, noise_of, place
-from .ranges import FRAMES, RangeJudge, RawPing
+from .placing import Mount, Placer
+from .ranges import RangeJudge, RawPing
+from .refused import RefusedStore, Spot
 from .water import Water, WaterLevel
 
 #: The reasons by which pings are refused once the mission is done, and while the model, which all
 #: that was accepted waits for, is so far behind that no more may wait.
 AFTER_MISSION, OVERLOAD = "after_mission", "overload"
+#: The reason by which they are refused whose place nobody knows.
+NO_ODOMETRY = "no_odometry"
 #: A placed ping: time of measurement; x, y, z, noise, range and what was applied to it, flat.
 Row = tuple[int, tuple[float, ...]]
 
@@ -38,25 +40,39 @@ class PingGate:
     (``teleport``) or with an impossible covariance, a water level that cannot be one.
     ``screened``: whether placed pings are judged before they are accepted (``acceptance``), which
     counts here those that wait for it (``unjudged``) and those in doubt (``held``).
+    ``refused``: what is known of refused pings.
     """
 
     def __init__(self, settings: GateSettings) -> None:
         self.settings, self.screened = settings, False
         self.unjudged = self.held = 0
-        self.buffer = OdometryBuffer()
+        self.refused = RefusedStore()
         self.closed: str | None = None
         self.full = False
         self.received = 0
         self.accepted = 0
-        self.rejected: Counter[str] = Counter()
         self.odometry_rejected: Counter[str] = Counter()
         self.odd: Counter[str] = Counter()
-        self.water = Water()
-        self._mounts: dict[str, Mount] = {}
+        self._placer = Placer()
         self._judge = RangeJudge()
         self._waiting: deque[tuple[RawPing, float]] = deque()
         self._earliest = 0  # no stamp of those that wait is before this one
         self._first = 0  # accepted before the number 0 that is counted from now
+
+    @property
+    def buffer(self) -> OdometryBuffer:
+        """Where the vehicle was."""
+        return self._placer.buffer
+
+    @property
+    def water(self) -> Water:
+        """Its level, as it was heard."""
+        return self._placer.water
+
+    @property
+    def rejected(self) -> Counter[str]:
+        """Refused pings by reason."""
+        return self.refused.counts
 
     @property
     def pending(self) -> int:
@@ -82,8 +98,7 @@ class PingGate:
             self.odd["teleport"] += self.buffer.jumped
             self.odd["covariance"] += state.odd_variance
         if self.buffer.restarts > restarts:
-            self._judge.clear()
-            self._reject_waiting("no_odometry")
+            self._set_back()
         return reason
 
     def hear(self, event: RawPing | Mount | WaterLevel, now: Moment, full: bool = False) -> None:
@@ -92,33 +107,39 @@ class PingGate:
         match event:
             case RawPing():
                 self.add_ping(event, now)
-            case Mount(frame_id):
-                if len(self._mounts) < FRAMES or frame_id in self._mounts:
-                    self._mounts[frame_id] = event
+            case Mount():
+                self._placer.add(event)
             case WaterLevel(level):
                 self.odd["water_level"] += not self.water.add(level, now)
 
     def add_ping(self, ping: RawPing, now: Moment) -> None:
         """Take one ping: it is rejected at once, or waits for `take`."""
-        self.received += 1
         reason = self.closed or self._judge.fault_of(ping, self.settings)
         if reason is None and self.full:
             reason = OVERLOAD
         if reason is not None:
-            self.rejected[reason] += 1
+            self.refuse(ping, reason, now)
             return
+        self.received += 1
         if len(self._waiting) >= self.settings.capacity:
-            self._waiting.popleft()
-            self.rejected["no_odometry"] += 1
+            oldest, _ = self._waiting.popleft()
+            self.refused.refuse(NO_ODOMETRY, oldest.stamp_ns)
         earliest = self._earliest if self._waiting else ping.stamp_ns
         self._earliest = min(earliest, ping.stamp_ns)
         self._waiting.append((ping, now.steady_s))
+
+    def refuse(self, ping: RawPing, reason: str, now: Moment) -> None:
+        """A ping is rejected on arrival; where it was is found out by `take`."""
+        self.received += 1
+        self.refused.postpone(reason, ping, now.steady_s)
 
     def take(self, now: Moment) -> Samples:
         """The samples that can be placed by now, in the order of arrival; without numbers where
         they are screened."""
         settings, newest = self.settings, self.buffer.newest_ns
         offset_ns = round(settings.range_time_offset * SECOND)
+        if self.refused.waiting:
+            self.refused.settle(partial(self._find, newest, offset_ns, now))
         if self._all_wait(None if newest is None else newest - offset_ns, now):
             return Samples.empty()
         area = None if settings.workspace is None else settings.workspace.grown(settings.margin)
@@ -128,13 +149,14 @@ class PingGate:
             measured = ping.stamp_ns + offset_ns
             if newest is None or measured > newest:
                 if now.steady_s - since > settings.odometry_wait:
-                    self.rejected["no_odometry"] += 1
+                    self.refused.refuse(NO_ODOMETRY, measured)
                 else:
                     still.append((ping, since))
                 continue
-            row = self._placed(ping, measured, area, now)
+            row = self._placer.row(ping, measured, area, settings, now)
             if isinstance(row, str):
-                self.rejected[row] += 1
+                spot = self._placer.spot(ping, measured, settings, now)
+                self.refused.refuse(row, measured, spot)
             else:
                 rows.append((measured, row))
         self._waiting = still
@@ -164,7 +186,9 @@ class PingGate:
     def finish(self) -> None:
         """The mission is done: what waits and what comes is rejected as ``after_mission``."""
         self.closed = AFTER_MISSION
-        self._reject_waiting(AFTER_MISSION)
+        for ping, since_s in self._waiting:
+            self.refused.postpone(AFTER_MISSION, ping, since_s)
+        self._waiting.clear()
 
     def reopen(self, *reasons: str) -> str | None:
         """Take pings again where they are refused for one of these; which it was, or None."""
@@ -185,8 +209,7 @@ class PingGate:
     def restart(self) -> None:
         """Time was set back: odometry and waiting pings belong to another time."""
         self.buffer.clear()
-        self._judge.clear()
-        self._reject_waiting("no_odometry")
+        self._set_back()
 
     def _all_wait(self, newest_ns: int | None, now: Moment) -> bool:
         """Whether there is nothing to do for any ping: under a flood each look would cost more."""
@@ -195,48 +218,23 @@ class PingGate:
         ahead = newest_ns is None or self._earliest > newest_ns
         return ahead and now.steady_s - self._waiting[0][1] <= self.settings.odometry_wait
 
-    def _placed(
-        self, ping: RawPing, stamp_ns: int, area: Extent | None, now: Moment
-    ) -> tuple[float, ...] | str:
-        """A ping's row, or the reason by which it is refused."""
-        settings = self.settings
-        state = self.buffer.at(stamp_ns, round(settings.odometry_timeout * SECOND))
-        if state is None:
-            return "no_odometry"
-        if (level := self.level(now)) is None:
-            return "water_level_stale"
-        mount = self._mounts.get(ping.frame_id) if settings.base_frame else mount_of(settings)
-        if mount is None:
-            return "no_mount"
-        distance = ping.range * settings.sound_scale
-        point, beam = place(state, mount, distance, level)
-        if area is not None and not area.contains(point[:2]):
-            return "outside_workspace"
-        if not abs(point[2]) <= MAX_ELEVATION:
-            return "wild_elevation"
-        noise = self._noise(ping, state, distance)
-        if isinstance(noise, str):
-            return noise
-        water = settings.sound_speed_assumed, settings.sound_speed, level
-        return *point, noise, ping.range, *water, *beam
+    def _find(
+        self, newest_ns: int | None, offset_ns: int, now: Moment, ping: RawPing, since_s: float
+    ) -> tuple[int, Spot] | None:
+        """When and where a refused ping was taken; None while odometry may still tell."""
+        measured = ping.stamp_ns + offset_ns
+        waits = newest_ns is None or measured > newest_ns
+        if waits and now.steady_s - since_s <= self.settings.odometry_wait:
+            return None
+        return measured, self._placer.spot(ping, measured, self.settings, now)
 
-    def _noise(self, ping: RawPing, state: VehicleState, distance: float) -> float | str:
-        """What a ping's own noise adds to the model's, in m, or why that is too much."""
-        settings = self.settings
-        if not (settings.ping_noise or settings.max_noise_std or settings.max_position_std):
-            return math.nan
-        variance, limit = state.known_variance, settings.max_position_std
-        if limit and (variance[0] + variance[1]) / 2 > limit * limit:
-            return "position_uncertain"
-        noise = noise_of(settings, ping, variance, distance)
-        if noise == math.inf or (settings.max_noise_std and noise > settings.max_noise_std):
-            return "too_noisy"
-        return noise if settings.ping_noise else math.nan
-
-    def _reject_waiting(self, reason: str) -> None:
-        if self._waiting:
-            self.rejected[reason] += len(self._waiting)
-            self._waiting.clear()
+    def _set_back(self) -> None:
+        """What waits is of another time than odometry will be."""
+        self._judge.clear()
+        for ping, _ in self._waiting:
+            self.refused.refuse(NO_ODOMETRY, ping.stamp_ns)
+        self._waiting.clear()
+        self.refused.give_up()
 
 
 def _unnumbered(rows: list[Row]) -> Samples:

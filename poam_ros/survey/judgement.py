@@ -22,7 +22,8 @@ class Judgement:
         share: of the places under water that may be entered, within the TVU; NaN where none is.
         gaps: places that are farther from a ping than they may be, as a share of all.
         farthest: of them, in m; 0 without any.
-        left_out: those besides that no way leads near to, or where no ping was accepted, as well.
+        left_out: those besides that no way leads near to (over water, where depths count), or
+            where no ping was accepted, as well.
         fault: why the target cannot be met, in words; empty where nothing is known.
     """
 
@@ -46,7 +47,9 @@ class Judgement:
             said.append(f"every place within {settings.rule} of a ping")
         if self.left_out:
             left_out = _percent(self.left_out, math.ceil)
-            said.append(f"{left_out} left out: no way leads near, or no ping is accepted there")
+            why = "no way leads near, or no ping is accepted there"
+            why = f"it is dry, {why}" if settings.target_depths else why
+            said.append(f"{left_out} left out: {why}")
         return "; ".join([*said, *([self.fault] if self.fault else [])])
 
 
@@ -74,23 +77,28 @@ def measure(
     share = math.nan
     if settings.target_tvu:
         share = _share(settings.target_tvu, depth[reach.enterable], drawn.variance[reach.enterable])
-        if math.isnan(share):
-            fault = f"no place that may be entered is under the water's level of {level:g} m"
+    if settings.by_depth and not (reach.enterable & (depth > 0)).any():
+        fault = f"no place that may be entered is under the water's level of {level:g} m"
     if not settings.guarantees:
         return Judgement(share, fault=fault), Gaps.none()
+    # Without depths in the target nobody may have said where the water's level is.
+    dry = (depth <= 0) & (settings.target_depths > 0)
+    away, entry = reach.away, reach.entry
+    if (dry & reach.enterable).any():  # as a keep-out: from outside, as far as that goes
+        away, entry = to_nearest(drawn.grid, reach.enterable & ~dry)
     limit = _limit(settings, drawn, depth)
     if drawn.density is None:
         fault = "the map does not say where its pings are (field density)"
-    elif not (limit > 0).all():
+    elif not (limit > 0)[~dry].all():
         fault = fault or f"{settings.rule} is not more than a cell of the map everywhere"
     pinged = np.zeros(drawn.grid.shape) if drawn.density is None else drawn.density
     distance, _ = to_nearest(drawn.grid, (pinged > 0) | (drawn.grid.counted(more) > 0))
     far = reach.counted & (distance > limit)
-    lost = far & ((reach.away > limit) | given_up)
+    lost = far & ((away > limit) | given_up)
     gaps, total = far & ~lost, reach.counted.sum()
     farthest = float(distance[gaps].max(initial=0.0))
     judged = Judgement(share, gaps.sum() / total, farthest, lost.sum() / total, fault)
-    points, entries = drawn.grid.points, drawn.grid.points[reach.entry[gaps]]
+    points, entries = drawn.grid.points, drawn.grid.points[entry[gaps]]
     return judged, Gaps(points[gaps.ravel()], limit[gaps], (distance - limit)[gaps], entries)
 
 

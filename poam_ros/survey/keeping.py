@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..clock import Moment
 from ..samples import Samples
-from .log import Doubts, Step
+from .logged import Doubts, Step
+from .refused import Refusal
 
 if TYPE_CHECKING:
     from ..mapping import BathymetricMapper
@@ -39,11 +41,13 @@ class Keeping(Protocol):
     def wait(self, placed: Samples) -> None:
         """These wait to be judged, numbered as they were placed."""
 
-    def keep(self, samples: Samples, doubts: Doubts | None = None) -> Samples:
+    def keep(
+        self, samples: Samples, doubts: Doubts | None = None, refused: Sequence[Refusal] = ()
+    ) -> Samples:
         """Take accepted samples; returns those that are kept by now, in order.
 
         ``doubts``: what is left by the judgement that they were accepted by. It is kept with them,
-        all or nothing.
+        all or nothing; so are those who were refused.
         """
 
     def rest(self) -> Samples:
@@ -70,7 +74,9 @@ class NothingKept:
     def wait(self, placed: Samples) -> None:
         """Nothing to do."""
 
-    def keep(self, samples: Samples, doubts: Doubts | None = None) -> Samples:
+    def keep(
+        self, samples: Samples, doubts: Doubts | None = None, refused: Sequence[Refusal] = ()
+    ) -> Samples:
         """Take them, and give them back."""
         return samples
 

@@ -18,7 +18,7 @@ from ..samples import Samples
 from .checkpoint import Checkpoint
 from .effort import NO_EFFORT, Effort
 from .events import Drawn, Learned, Note, Outcome, Trained, Trouble
-from .log import DROP, TRAIN, UPDATE, Step
+from .logged import DROP, TRAIN, UPDATE, Step
 from .times import Times
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
-"""The log of a mission: every accepted ping, what the model did with them, and the pings that are
-not accepted yet (they wait to be judged, or are in doubt), in one SQLite file.
+"""The log of a mission: every accepted ping, what the model did with them, the pings that are not
+accepted yet (they wait to be judged, or are in doubt), and those refused, in one SQLite file.
 
 From it alone the map can be made again: a row of ``updates`` says which pings a batch held and how
 many training steps were taken. A transaction that was committed outlives the process (kill -9) and
@@ -12,73 +12,29 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
-from ..maps import UpdateReport
 from ..samples import Samples
-from .log_file import SCHEMA, Transaction, insert, insert_pings, lay_out, layout_of, read_pings
-
-#: What may become of pings: learned, or given up; or the model trained without new ones.
-UPDATE, DROP, TRAIN = "update", "drop", "train"
-
-
-@dataclass(frozen=True)
-class Step:
-    """Something that the model did.
-
-    Attributes:
-        kind: one of the above.
-        first, last: numbers of the first and last ping of the batch; -1 of a training.
-        steps: training steps taken.
-        times: how often, one after the other.
-        stamp_ns: when the batch closed.
-    """
-
-    kind: str
-    first: int = -1
-    last: int = -1
-    steps: int = 0
-    times: int = 1
-    stamp_ns: int = 0
-
-    @classmethod
-    def of(cls, batch: Samples, report: UpdateReport | None, stamp_ns: int) -> Step:
-        """What became of a batch; without a report it was given up."""
-        first, last = (int(number) for number in batch.number[[0, -1]])
-        if report is None:
-            return cls(DROP, first, last, stamp_ns=stamp_ns)
-        return cls(UPDATE, first, last, report.steps, stamp_ns=stamp_ns)
-
-
-@dataclass(frozen=True)
-class Doubts:
-    """What a judgement leaves to the next one; pings are numbered here as they were placed.
-
-    Attributes:
-        judged: the first so many placed pings were judged.
-        held: those of them that are in doubt.
-        memory: what else the screen remembers, as text (``remembering``); empty where nothing.
-    """
-
-    judged: int = 0
-    held: Samples = field(default_factory=Samples.empty)
-    memory: str = ""
-
-
-@dataclass(frozen=True)
-class Logged:
-    """What a log holds. Steps are counted from 1: so many are done after the last of them.
-    ``waiting``: pings that wait to be judged, numbered as in ``doubts``."""
-
-    samples: Samples
-    steps: tuple[Step, ...]
-    doubts: Doubts = field(default_factory=Doubts)
-    waiting: Samples = field(default_factory=Samples.empty)
+from .log_file import (
+    DOUBTS,
+    REFUSED,
+    SCHEMA,
+    Transaction,
+    insert,
+    insert_pings,
+    insert_refused,
+    lay_out,
+    layout_of,
+    read_pings,
+    read_refused,
+)
+from .logged import Doubts, Logged, Step
+from .refused import Refusal
 
 
 class MissionLog:
@@ -113,7 +69,7 @@ class MissionLog:
             ) from None
 
     def upgrade(self) -> None:
-        """Add the tables that a log of the version before lacks; it was only looked at so far.
+        """Add the tables that a log of a version before lacks; it was only looked at so far.
 
         Raises:
             InputError: it cannot be written.
@@ -136,6 +92,7 @@ class MissionLog:
         done: int,
         waiting: Sequence[Samples] = (),
         doubts: Doubts | None = None,
+        refused: Sequence[Refusal] = (),
     ) -> None:
         """Commit all of this or nothing. What is there already, by its number, stays: a commit
         that failed may have reached the disk all the same.
@@ -146,6 +103,7 @@ class MissionLog:
             done: so many steps came before.
             waiting: pings that wait to be judged.
             doubts: what is left by the last judgement; None: as before.
+            refused: pings; the newest of each reason stay.
 
         Raises:
             sqlite3.Error: the disk is full, or fails.
@@ -159,6 +117,7 @@ class MissionLog:
                 insert_pings(self._db, "waiting", part)
             if doubts is not None:
                 self._doubt(doubts)
+            insert_refused(self._db, refused)
 
     def forget(self, done: int) -> None:
         """Only the first ``done`` steps are what happened: the others could not be repeated."""
@@ -218,7 +177,7 @@ def successor_of(db: sqlite3.Connection) -> str | None:
 
 
 def load(db: sqlite3.Connection, path: Path) -> Logged:
-    """Everything in an open log, of this layout or the one before. Raises as the method."""
+    """Everything in an open log, of this layout or one before. Raises as the method."""
     samples = read_pings(db, "pings")
     steps = db.execute("SELECT * FROM updates ORDER BY id").fetchall()
     last = max((row[3] for row in steps), default=-1)
@@ -228,7 +187,10 @@ def load(db: sqlite3.Connection, path: Path) -> Logged:
             f"{path}: expected every ping and update from the first on; rows are missing"
         )
     logged = Logged(samples, tuple(Step(*row[1:]) for row in steps))
-    if db.execute("PRAGMA user_version").fetchone() != (SCHEMA,):
+    (layout,) = db.execute("PRAGMA user_version").fetchone()
+    if layout >= REFUSED:
+        logged = replace(logged, refused=read_refused(db))
+    if layout < DOUBTS:
         return logged
     screens = db.execute("SELECT judged, memory FROM screen").fetchall()
     judged, memory = screens[0] if screens else (0, "")

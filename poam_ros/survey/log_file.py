@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from ..samples import APPLIED, Samples
+from .refused import MOST, Refusal, RefusedPings
 
-#: Of the tables below. A file of ``BEFORE`` lacks the last three, and can be given them; one of
-#: any other is not touched.
-SCHEMA, BEFORE = 2, 1
+#: Layouts of the tables below: those of doubts came with the second, refused pings with the third.
+#: A file of an earlier one can be given what it lacks; one of any other is not touched.
+FIRST, DOUBTS, REFUSED = 1, 2, 3
+SCHEMA = REFUSED
 #: In the file's header, so that a foreign database is not taken for a log: "POAM".
 APPLICATION = 0x504F414D
 #: Columns of pings after the first five: NULL where nobody knows.
@@ -32,11 +37,14 @@ _SECOND = f"""
 CREATE TABLE waiting (placed INTEGER PRIMARY KEY, {_PING});
 CREATE TABLE held (placed INTEGER PRIMARY KEY, {_PING});
 CREATE TABLE screen (judged INTEGER NOT NULL, memory TEXT NOT NULL)"""
-#: What makes the tables, by the layout that a file has; 0: it has none.
+# Refused pings count from 0 by reason; a key of both, so that a row is there once, and old ones go.
+_THIRD = """
+CREATE TABLE refused (reason TEXT NOT NULL, number INTEGER NOT NULL, stamp_ns INTEGER NOT NULL,
+    x REAL, y REAL, z REAL, PRIMARY KEY (reason, number)) WITHOUT ROWID"""
+#: What makes the tables of each layout that the one before lacks.
 STATEMENTS = {
-    0: (*_FIRST.split(";"), *_SECOND.split(";")),
-    BEFORE: tuple(_SECOND.split(";")),
-    SCHEMA: (),
+    layout: tuple(text.split(";"))
+    for layout, text in ((FIRST, _FIRST), (DOUBTS, _SECOND), (REFUSED, _THIRD))
 }
 
 
@@ -58,9 +66,49 @@ class Transaction:
                 self._db.execute("ROLLBACK")
 
 
+class _Copy(sqlite3.Connection):
+    """A connection to a copy, which goes with it."""
+
+    folder: TemporaryDirectory[str]
+
+    def close(self) -> None:
+        super().close()
+        self.folder.cleanup()
+
+
 def read_only(path: Path) -> sqlite3.Connection:
-    """A log to look at: nothing of it is changed, or made where there is none."""
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    """A database to look at: nothing of it is changed, or made where there is none.
+
+    One that is written ahead (WAL) needs a file beside it even for that, which is there while
+    somebody writes. Where there is none, and none can be made (a disk that is mounted read-only,
+    somebody else's folder), the file is read as it stands; what was written ahead and is left
+    beside it is put in, in a copy.
+
+    Raises:
+        sqlite3.Error, OSError: it cannot be opened, or copied.
+    """
+    where = path.absolute()
+    db = sqlite3.connect(f"{where.as_uri()}?mode=ro", uri=True)
+    try:
+        db.execute("PRAGMA schema_version").fetchone()
+        return db
+    except sqlite3.OperationalError:
+        db.close()
+        if not path.is_file() or os.access(where.parent, os.W_OK):
+            raise
+    wal = where.with_name(f"{where.name}-wal")
+    if not (wal.is_file() and wal.stat().st_size):
+        return sqlite3.connect(f"{where.as_uri()}?mode=ro&immutable=1", uri=True)
+    folder = TemporaryDirectory(prefix="poam-")
+    try:
+        for file in (where, wal):
+            shutil.copyfile(file, Path(folder.name) / file.name)
+        copy = sqlite3.connect(Path(folder.name) / where.name, factory=_Copy)
+    except BaseException:
+        folder.cleanup()
+        raise
+    copy.folder = folder
+    return copy
 
 
 def layout_of(path: Path) -> int:
@@ -81,7 +129,7 @@ def layout_of(path: Path) -> int:
             return 0
         if application != APPLICATION:
             raise ValueError("another program's database")
-        if schema not in (BEFORE, SCHEMA):
+        if schema not in STATEMENTS:
             raise ValueError(f"layout {schema} of another version, not {SCHEMA}")
         (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
@@ -90,9 +138,10 @@ def layout_of(path: Path) -> int:
 
 
 def lay_out(db: sqlite3.Connection, layout: int) -> None:
-    """Make the tables that a file of this layout lacks; inside a transaction."""
-    for statement in STATEMENTS[layout]:
-        db.execute(statement)
+    """Make the tables that a file of this layout lacks (0: all); inside a transaction."""
+    for later in range(layout + 1, SCHEMA + 1):
+        for statement in STATEMENTS[later]:
+            db.execute(statement)
     db.execute(f"PRAGMA application_id = {APPLICATION}")
     db.execute(f"PRAGMA user_version = {SCHEMA}")
 
@@ -117,6 +166,24 @@ def insert_pings(db: sqlite3.Connection, table: str, samples: Samples) -> None:
 def read_pings(db: sqlite3.Connection, table: str) -> Samples:
     """All pings of a table, in the order of their numbers."""
     return _samples(db.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall())
+
+
+def insert_refused(db: sqlite3.Connection, refused: Iterable[Refusal]) -> None:
+    """Add refused pings; of each reason the newest stay."""
+    newest: dict[str, int] = {}
+    rows = []
+    for row in refused:
+        newest[row.reason] = row.number
+        rows.append((*row[:3], *(None if value != value else value for value in row[3:])))
+    insert(db, "refused", rows, 6)
+    for reason, number in newest.items():
+        beyond = reason, number - MOST
+        db.execute("DELETE FROM refused WHERE reason = ? AND number <= ?", beyond)
+
+
+def read_refused(db: sqlite3.Connection) -> RefusedPings:
+    """The refused pings that are there, by reason."""
+    return RefusedPings.of(db.execute("SELECT * FROM refused ORDER BY reason, number"))
 
 
 def _samples(rows: Sequence[Sequence[Any]]) -> Samples:

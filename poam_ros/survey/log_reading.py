@@ -5,13 +5,15 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .log import Logged, facts_of, load, successor_of
+from ..samples import Samples
+from .log import facts_of, load, successor_of
 from .log_file import layout_of, read_only
+from .logged import Logged
 from .mission_folder import LOG
 
 
@@ -25,6 +27,7 @@ class Past:
         mapper: all settings that the mapper was given when the log began; empty in older logs.
         logged: pings and steps.
         successor: the folder that the mission went on in after a reset, if there was one.
+        before: the newest log with pings before this one's reset; None where there is none.
     """
 
     path: Path
@@ -32,6 +35,7 @@ class Past:
     mapper: Mapping[str, Any]
     logged: Logged
     successor: str | None
+    before: Path | None = None
 
 
 def is_log(path: Path) -> bool:
@@ -42,27 +46,50 @@ def is_log(path: Path) -> bool:
 def read_mission(path: Path) -> Past:
     """The log of a mission's folder, after resets the newest; or the one of a file.
 
+    A mapper that died in the middle of a reset has named the folder to go on in, and begun no log
+    there: that is a mission without pings, as it is for the mapper that goes on with it.
+
     Raises:
         InputError: there is none, or it is damaged or foreign.
     """
     past = _read(path / LOG if path.is_dir() else path)
     while path.is_dir() and past.successor is not None:
-        past = _read(path / past.successor / LOG)
+        before = past.path if len(past.logged.samples) else past.before
+        past = replace(_after(past, path / past.successor / LOG), before=before)
     return past
+
+
+def _after(past: Past, path: Path) -> Past:
+    """The log that a mission went on with after a reset."""
+    if not path.exists() or not _layout(path):
+        return replace(past, path=path, logged=Logged(Samples.empty(), ()), successor=None)
+    return _read(path)
 
 
 def _read(path: Path) -> Past:
     expected = f"{path}: expected a mission's log"
     if not path.is_file():
         raise InputError(f"{expected}, there is none")
+    if not _layout(path):
+        raise InputError(f"{expected}, got an empty file")
     try:
-        if not layout_of(path):
-            raise InputError(f"{expected}, got an empty file")
         with closing(read_only(path)) as db:
             facts, after, logged = facts_of(db), successor_of(db), load(db, path)
     except (sqlite3.Error, OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{expected} that can be read ({error})") from None
+        raise _unreadable(path, error) from None
     settings, mapper = facts.get("settings", {}), facts.get("mapper", {})
     return Past(path, settings, mapper, logged, after)
+
+
+def _layout(path: Path) -> int:
+    """As ``layout_of``; raises InputError."""
+    try:
+        return layout_of(path)
+    except (sqlite3.Error, OSError, ValueError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: Exception) -> InputError:
+    return InputError(f"{path}: expected a mission's log that can be read ({error})")

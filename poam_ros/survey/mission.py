@@ -46,7 +46,7 @@ class Mission:
         reason: why it is in this state, in words.
         hold: where the vehicle shall stay [2], a new array for each time that it is told to; None
             while it has not been.
-        legs: the goals. ``budget``: what ends it.
+        legs: the goals. ``budget``: what ends it. ``starts``: how often ``start`` began it anew.
         track: where the vehicle was, and when.
 
     Raises:
@@ -76,6 +76,7 @@ class Mission:
         self._choose: Choose | None = None
         self.under_way = PILOT  # what a pause came from
         self._homing = False
+        self.starts = 0
         self._pilot = pilot
         self.legs.add(pilot)
         self.state = PILOT if autostart else WAITING
@@ -168,6 +169,7 @@ class Mission:
         """
         if self.state not in (WAITING, DONE):
             return False, f"the mission has been started: it is {self.state}"
+        self.starts += 1
         self.budget.begin(now)
         self.home = None if self.position is None else self.position.copy()
         self.hold, self._homing, self.paused_by = None, False, None
@@ -190,7 +192,8 @@ class Mission:
             self.paused_by, self.reason = by, f"{reason}, after: {self.reason}"
             return True, "paused already; now it does not go on by itself"
         if self.state not in (PILOT, EXPLORING):
-            return False, f"the mission is {self.state}" + " already" * (self.state == PAUSED)
+            already = " already" if self.state == PAUSED else ""
+            return False, f"the mission is {self.state}{already}"
         self.under_way, self.state, self.reason = self.state, PAUSED, reason
         self.paused_by = by
         self._stay()

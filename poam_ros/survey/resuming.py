@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..samples import Samples
 from .checkpoint import Checkpoint, read_checkpoint
 from .events import Note, Outcome, Trouble
-from .log import DROP, TRAIN, UPDATE, Logged, Step
+from .logged import DROP, TRAIN, UPDATE, Logged, Step
 
 if TYPE_CHECKING:
     from .learner import Learner
@@ -29,7 +29,7 @@ class Resumption:
     Attributes:
         data: all pings of the log.
         rest: those that are in no step, and wait for the next batch.
-        doubts, waiting: see ``Logged``.
+        doubts, waiting, refused: see ``Logged``.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class Resumption:
     ) -> None:
         self.data, self.steps, self.anew = logged.samples, logged.steps, anew
         self.doubts, self.waiting = logged.doubts, logged.waiting
+        self.refused = logged.refused
         self._folder, self._forget = folder, forget
         self.rest = self._after(len(self.steps))
 

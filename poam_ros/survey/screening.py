@@ -26,11 +26,11 @@ FALSE_ECHO = "false_echo"
 
 @dataclass(frozen=True)
 class Judgement:
-    """What became of the pings: those believed, in the order of arrival, and how many were refused;
+    """What became of the pings: those believed, in the order of arrival, and those refused;
     ``held``: those that wait."""
 
     accepted: Samples
-    refused: int
+    refused: Samples
     held: Samples
 
 
@@ -76,5 +76,7 @@ class Screen:
         trial.judge()
         trial.review(final)
         trial.leave()
-        accepted = trial.pings[np.flatnonzero(trial.believed)]
-        return Judgement(accepted, int(trial.refused.sum()), memory.held)
+        accepted, refused = (
+            trial.pings[np.flatnonzero(heap)] for heap in (trial.believed, trial.refused)
+        )
+        return Judgement(accepted, refused, memory.held)

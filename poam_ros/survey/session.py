@@ -127,8 +127,7 @@ class Session:
             case VehicleState():
                 return self._add_odometry(event)
             case RawPing() if self.keeping.full:
-                self.gate.received += 1
-                self.gate.rejected["log_full"] += 1  # the disk does not come after them
+                self.gate.refuse(event, "log_full", now)  # the disk does not come after them
             case RawPing() | events.Mount() | events.WaterLevel():
                 self.gate.hear(event, now, self.acceptance.full)
             case events.Tick():

@@ -9,7 +9,7 @@ from time import perf_counter
 from ..clock import Moment
 from .events import Outcome, Trained
 from .learner import Learner
-from .log import TRAIN, Step
+from .logged import TRAIN, Step
 
 #: s, about as long as a batch that comes due may wait for a slice.
 SLICE_S = 0.03

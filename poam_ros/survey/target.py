@@ -6,11 +6,11 @@ No rclpy. A mission is looked at and led from outside, as by its watchdog.
 from __future__ import annotations
 
 import math
-from collections import deque
 
 import numpy as np
 
 from ..clock import SECOND
+from ..geometry import Grid
 from ..maps import ElevationMap
 from ..planning.gaps import Gaps, Reach, closing, diagonal, way_along
 from .judgement import Judgement, measure
@@ -25,8 +25,6 @@ TRIES = 3
 RESERVE = 1.3
 #: s of the mission between two looks whether the gaps are due.
 LOOK_S = 5.0
-#: Goals that are remembered.
-REMEMBERED = 1000
 NOWHERE = np.empty((0, 2))
 
 
@@ -49,6 +47,7 @@ class Target:
         self.level: float | None = None  # the settings' holds until then
         self._state = state  # when the mission was looked at last
         self._spent: str | None = None  # why it ended, where that was not by the target
+        self._starts = 0  # of the mission that it knows of
         self.forget()
 
     def hear(self, level: float) -> str:
@@ -65,7 +64,7 @@ class Target:
         self._turned_at = -math.inf  # s, when it was looked at last whether gaps are due
         self._reach: Reach | None = None
         self._given_up = np.zeros(0, dtype=bool)
-        self._tried: deque[np.ndarray] = deque(maxlen=REMEMBERED)
+        self._tries = np.zeros(0, dtype=int)  # to close a gap from each cell [rows, columns]
 
     @property
     def words(self) -> str:
@@ -94,6 +93,7 @@ class Target:
 
     def judge(self, mission: Mission, drawn: ElevationMap, now: float) -> None:
         """A map is there at ``now`` (s): the mission ends by it, or turns to the gaps at once."""
+        self._follow(mission)
         if not self.settings.on or mission.position is None:
             return
         if mission.state in (WAITING, PILOT):
@@ -109,6 +109,7 @@ class Target:
 
     def tick(self, mission: Mission, now: float) -> None:
         """Let ``now`` (s) come: where gaps are due, the goals of the planner are left for them."""
+        self._follow(mission)
         known = self._drawn is not None and mission.state == EXPLORING and not self.closing
         if not known or 0 <= now - self._turned_at < LOOK_S:
             return
@@ -119,6 +120,7 @@ class Target:
 
     def path(self, mission: Mission, drawn: ElevationMap, now: float) -> np.ndarray | None:
         """The next goal [1, 2] where a gap is to be closed now; None: as the planner likes."""
+        self._follow(mission)
         if not self.settings.guarantees or mission.position is None or self.judged is None:
             return None
         gaps = self._gaps(mission, drawn)
@@ -128,8 +130,8 @@ class Target:
             near = np.linalg.norm(gaps.places - goal, axis=1) <= gaps.limit
             near |= (gaps.entries == goal).all(1)
             same = max(float(gaps.limit[near].min()) / 2, diagonal(drawn.grid))
-            if sum(math.dist(goal, tried) <= same for tried in self._tried) < TRIES:
-                self._tried.append(goal)
+            if self._tries_about(drawn.grid, goal, same) < TRIES:
+                self._tries += drawn.grid.counted(goal[None]).astype(int)
                 return goal[None]
             self._given_up |= drawn.grid.counted(gaps.places[near]) > 0
             gaps = gaps[~near]
@@ -141,6 +143,7 @@ class Target:
 
         Where a budget ended it, that is said anew for the maps that come after.
         """
+        self._follow(mission)
         before, self._state = self._state, mission.state
         if mission.state != DONE:
             self._spent, self._met = None, False
@@ -148,6 +151,18 @@ class Target:
             self._spent = mission.reason
         if self._spent is not None and self.words:
             mission.reason = f"{self._spent}; {self.words}"
+
+    def _follow(self, mission: Mission) -> None:
+        """Forget a mission before this one: the gaps that it gave up may be closed now."""
+        if mission.starts != self._starts:
+            self._starts = mission.starts
+            self.forget()
+
+    def _tries_about(self, grid: Grid, goal: np.ndarray, radius: float) -> int:
+        """How often the vehicle was sent to within a radius in m of a goal [2], for a gap."""
+        tries, cells = self._tries.ravel(), np.flatnonzero(self._tries)
+        away = np.linalg.norm(grid.points[cells] - goal, axis=1)
+        return int(tries[cells[away <= radius]].sum())
 
     def _ends(self, mission: Mission) -> bool:
         """Whether all is met, and that is the end."""
@@ -187,5 +202,6 @@ class Target:
             assert mission.position is not None
             reach = self._reach = Reach(drawn.grid, mission.legs.routes, mission.position)
             self._given_up = np.zeros(drawn.grid.shape, dtype=bool)
+            self._tries = np.zeros(drawn.grid.shape, dtype=int)
         level = self.settings.water_level if self.level is None else self.level
         return measure(self.settings, level, drawn, reach, self._given_up, more)

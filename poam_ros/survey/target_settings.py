@@ -73,6 +73,11 @@ class TargetSettings:
         return self.target_distance > 0 or self.target_depths > 0
 
     @property
+    def by_depth(self) -> bool:
+        """Whether what is asked for depends on the depth."""
+        return bool(self.target_tvu) or self.target_depths > 0
+
+    @property
     def on(self) -> bool:
         """Whether anything is asked for."""
         return bool(self.target_tvu) or self.guarantees

@@ -69,6 +69,7 @@ def options_of(command) -> dict[str, argparse.Action]:
 PROMISED = (
     "--terrain --elevation-range --preparation --kernel --method --planner "
     "--planner-without-noise --pilot --policy --seed --max-samples --sonar-rate --num-inducing "
+    "--noise-variance --learning-rate "
     "--batch-size --batch-period --resolution --threads --device --output --neighbour-kernel "
     "--shortest-lengthscale-m --longest-lengthscale-m --initial-lengthscale-m "
     "--training-rate --screening --false-echo --target-tvu --target-share --target-distance "
@@ -126,13 +127,14 @@ def test_options_make_the_mission_s_settings(monkeypatch, tmp_path):
         "method": "ovc", "kernel": "rbf", "num-inducing": "40", "threads": "2", "sonar-rate": "2.5",
         "planner": "random", "pilot": "lawnmower", "policy": "deployed", "seed": "7",
         "max-samples": "900", "resolution": "2", "target-tvu": "1b", "target-distance": "25",
-        "water-level": "3",
+        "water-level": "3", "noise-variance": "0.01", "learning-rate": "0.1",
     }  # fmt: skip
     given = [word for name, value in options.items() for word in (f"--{name}", value)]
     assert main(["run", "--terrain", "seamounts", "--planner-without-noise", *given]) == 130
     default, changed = (settings for _, settings, _ in taken)
     assert default == MissionSettings()
-    model = ModelSettings("ovc", SparseOptions(kernel="rbf", num_inducing=40), threads=2)
+    own = SparseOptions(kernel="rbf", num_inducing=40, noise_variance=0.01, learning_rate=0.1)
+    model = ModelSettings("ovc", own, threads=2)
     mission = MissionSettings(
         "random",
         "lawnmower",

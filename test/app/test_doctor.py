@@ -101,5 +101,5 @@ def test_it_hears_a_live_node(python, ros_env, capsys):
                 break
     finally:
         node.terminate()
-        node.wait(30)
+        node.wait(60)
     assert "boat/planner: waiting" in out or "boat/planner: no odometry" in out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 from soundings import write_survey
 
 from poam_ros.app.cli import main
-from poam_ros.runs.folder import read_table
+from poam_ros.runs.exports.chart import ExportSettings
+from poam_ros.runs.folder import read_records, read_table
+from poam_ros.runs.view.folders import FolderView
 
 QUICK = ["--first-batch", "100", "--first-steps", "40", "--early-steps", "2", "--hidden", "8"]
 REAL = Path(__file__).resolve().parents[3] / "shared" / "soundings" / "metzabok.csv"
@@ -43,6 +46,28 @@ def test_a_line_is_held_out(log, tmp_path, capsys):
     assert scores["count"] == 40 and 0 < scores["rmse"] < 3
     held = read_table(out / "held_out.csv", ("row", "z"))
     assert len(set(held["row"] // 40)) == 1  # a whole line
+
+
+def test_refused_soundings_are_in_the_folder_with_their_places(tmp_path, capsys):
+    log, out = write_survey(tmp_path / "log.csv", echoes=8), tmp_path / "out"
+    with log.open("a") as file:
+        file.write("7.5,3.5,nan,L0\n,3.5,-9,L0\n")
+    assert main(["map", str(log), "--output", str(out), "--resolution", "4", *QUICK]) == 0
+    said = int(re.search(r"(\d+) refused as false echoes", capsys.readouterr().out)[1])
+    rows = read_records(out / "refused.csv", ("reason", "number", "stamp_ns", "x", "y", "z"))
+    assert said >= 7 and [row["reason"] for row in rows].count("false_echo") == said
+    odd = [row for row in rows if row["reason"] == "not_a_number"]
+    assert [(row["x"], row["y"], row["z"]) for row in odd] == [("7.5", "3.5", ""), ("", "", "")]
+    soundings = read_table(tmp_path / "out" / "samples.csv")
+    taken = set(zip(soundings["x"], soundings["y"], strict=True))
+    echoes = {(float(r["x"]), float(r["y"])) for r in rows if r["reason"] == "false_echo"}
+    assert len(echoes) == said and not echoes & taken
+    scene = FolderView(out, ExportSettings()).scene()
+    assert set(scene.refused.placed.reason) == {"false_echo", "not_a_number"}
+    # An older run's in the same folder are gone.
+    clean = write_survey(tmp_path / "log.csv")
+    assert main(["map", str(clean), "--output", str(out), "--resolution", "4", *QUICK]) == 0
+    assert not read_records(out / "refused.csv", ("reason",))
 
 
 def test_one_by_one_is_said_to_flatter(log, tmp_path, capsys):

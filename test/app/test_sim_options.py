@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from test_docs_commands import launch_rows
 
 from poam_ros.app import graph
 from poam_ros.app.sim_options import add_arguments, resolve, ros_arguments, rviz_command
 from poam_ros.errors import InputError
 from poam_ros.ros.parameters import NODES
+from poam_ros.settings import rows
+from poam_ros.survey.target_settings import TargetSettings
 
 
 @pytest.fixture
@@ -45,6 +48,35 @@ def test_each_node_gets_what_it_declares_and_no_more(options, tmp_path):
         "planner": {"max_samples": 90, "seed": 3, "use_sim_time": True, "autostart": True},
         "monitor": {"output": output, "use_sim_time": False},
     }  # fmt: skip
+
+
+def test_a_target_is_the_planners_and_the_mapper_draws_its_tvu(options):
+    words = "--target-tvu 1b --target-share 0.9 --target-distance 25 --target-depths 3"
+    given = options(*words.split())
+    start = {"use_sim_time": True, "autostart": True}
+    assert parameters("planner", given) == {
+        **start, "target_tvu": "1b", "target_share": 0.9, "target_distance": 25.0,
+        "target_depths": 3.0,
+    }  # fmt: skip
+    mapper = parameters("mapper", given)
+    assert mapper.pop("output") and mapper == {"target_tvu": "1b", "use_sim_time": True}
+    assert "target_tvu" not in parameters("drapes", given)
+
+
+def test_a_target_that_is_none_is_refused(options, capsys):
+    with pytest.raises(SystemExit) as ended:
+        options("--target-tvu", "1c")
+    assert ended.value.code == 2 and "expected one of exclusive" in capsys.readouterr().err
+
+
+def test_the_launch_file_takes_the_same_names(capsys):
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    known = {
+        flag[2:].replace("-", "_") for flag in parser._option_string_actions if flag[:2] == "--"
+    }
+    assert known - {"help"} == set(launch_rows("sim.launch.py"))
+    assert {row.name for row in rows(TargetSettings)} - {"water_level"} <= known
 
 
 def test_what_is_drawn_is_drawn_by_its_own_node(options):

@@ -14,7 +14,11 @@ from view_folders import GRID, drawn, write_run
 
 from poam_ros.app.cli import main
 from poam_ros.runs import folder as files
+from poam_ros.runs.unmapped import write_refused
+from poam_ros.survey.refused import RefusedPings
 
+PING = "deep(document, 'table.ping').map(e => e.innerText).join('|')"
+RANGE = "Bokeh.documents[0].get_model_by_name('map').x_range"
 HEAD = "deep(document, '.head').map(e => e.innerText).join('|')"
 
 
@@ -126,11 +130,20 @@ def test_a_browser_shows_the_cell_under_the_pointer_and_then_a_new_map(browser, 
 @pytest.mark.slow
 def test_the_page_to_mail_works_from_its_file_alone(browser, tmp_path):
     pytest.importorskip("bokeh")
-    page = tmp_path / "lake.html"
-    assert main(["export", str(write_run(tmp_path / "lake")), "--to", str(page)]) == 0
+    page, folder = tmp_path / "lake.html", write_run(tmp_path / "lake")
+    # One is far outside of what the page shows at first.
+    places = np.array([[12.0, 8.0, -9.125], [9000.0, 9000.0, np.nan]])
+    echoes = RefusedPings.none().more("false_echo", np.array([5 * 10**9] * 2), places)
+    write_refused(folder, echoes)
+    assert main(["export", str(folder), "--to", str(page)]) == 0
     browser.open(page.as_uri())
     browser.until(READY, "the page comes up")
     assert f"{drawn().mean[3, 4]:.2f} ± 0.25 m" in hover(browser, 3, 4)
+    browser.point(*browser.evaluate(PIXEL.format(x=12.0, y=8.0)))
+    browser.until(f"{PING}.includes('refused: false_echo')", "the refused ping under the pointer")
+    text = browser.evaluate(PING)
+    assert "elevation -9.12 m" in text and "5.000 s of the run's clock" in text
+    assert browser.evaluate(f"{RANGE}.end") < 100, "what is far away does not shrink the map"
     # Another layer, without a server.
     browser.press(*browser.evaluate(CHOOSE.format("TVU")))
     shown = "Bokeh.documents[0].get_model_by_name('map').renderers.filter(r => r.visible"

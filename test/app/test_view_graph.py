@@ -14,6 +14,7 @@ from poam_ros.errors import PoamError
 from poam_ros.runs.exports.chart import ExportSettings
 from poam_ros.runs.scoring import MapReport
 from poam_ros.runs.view.page import Page
+from poam_ros.survey.refused import RefusedPings
 
 pytestmark = pytest.mark.ros
 
@@ -110,11 +111,19 @@ def test_maps_of_a_live_graph_arrive_in_the_page(sender, followed):
 
     held = np.array([[3.0, 4.0, -9.0]])
     send(PointCloud2, "pings/held", clouds.write_points(held, 1, "map"))
+    places = np.array([[5.0, 6.0, -11.25], [7.0, 8.0, np.nan], [np.nan] * 3])
+    echoes = RefusedPings.none().more("false_echo", np.array([10**9] * 3), places)
+    send(PointCloud2, "pings/refused", clouds.write_refused(echoes, 3 * 10**9, "map"))
     send(PoseStamped, "goal_pose", messages.write_pose((7.0, 8.0), 1, "map"), qos.LATCHED)
     send(Path, "plan", messages.write_path(np.array([[1.0, 2.0], [3.0, 4.0]]), 1, "map"), qos.KEPT)
     send(Float64, "water_level", Float64(data=-100.0))
     marks = page.picture.marks
     followed(lambda _: list(marks["held"].data["x"]) == [3.0])
+    followed(lambda _: list(marks["refused"].data["x"]) == [5.0, 7.0])
+    refused = marks["refused"].data
+    assert list(refused["reason"]) == ["false_echo"] * 2
+    assert refused["height"] == ["elevation -11.25 m", "no elevation"]
+    assert refused["time"] == ["1.000 s of the run's clock"] * 2
     followed(lambda _: list(marks["goal"].data["y"]) == [8.0])
     followed(lambda _: list(marks["plan"].data["x"]) == [1.0, 3.0])
     followed(lambda page: "a water level of -100 m" in text(page, "numbers"))

@@ -18,9 +18,12 @@ pytest.importorskip("torch")
 from kept import Echoing, rows
 
 from poam_ros.survey.events import MissionState, Reset, Trouble
+from poam_ros.survey.gate import RawPing
 from poam_ros.survey.log import MissionLog
+from poam_ros.survey.log_reading import read_mission
 
 END = 200  # pings
+REFUSED = "SELECT * FROM refused ORDER BY reason, number"
 HELD, WAITING = "SELECT * FROM held ORDER BY 1", "SELECT * FROM waiting ORDER BY 1"
 
 
@@ -82,7 +85,9 @@ def image(monkeypatch, tmp_path):
         yield lambda: patch.undo() or draw.sample(made, min(4, len(made)))
 
 
-def test_after_a_crash_at_any_moment_pings_are_judged_as_if_there_had_been_none(doubtful, image):
+def test_after_a_crash_at_any_moment_pings_are_judged_as_if_there_had_been_none(
+    doubtful, image, tmp_path
+):
     whole = doubtful().until(END)
     written(whole)
     everything, counts = whole.session.everything(), whole.session.counts()
@@ -92,6 +97,10 @@ def test_after_a_crash_at_any_moment_pings_are_judged_as_if_there_had_been_none(
     for at in images:
         doubts, waiting = rows(at, HELD), rows(at, WAITING)
         [(judged,)] = rows(at, "SELECT judged FROM screen") or [(0,)]
+        refused = rows(at, REFUSED)
+        known = [row[1] for row in (*rows(at), *doubts, *waiting)]
+        known += [row[2] for row in refused]
+        assert len(set(known)) == len(known), (at, "all or nothing of a judgement is there")
         again = doubtful(at.name)
         # So many were placed before; they are accepted, refused, held or wait.
         again.stamp = judged + len(waiting)
@@ -104,6 +113,8 @@ def test_after_a_crash_at_any_moment_pings_are_judged_as_if_there_had_been_none(
             np.testing.assert_array_equal(ours, theirs, err_msg=str(at))
         np.testing.assert_allclose(again.map, whole.map, rtol=0, atol=1e-6, err_msg=str(at))
         assert again.memory == whole.memory, at
+        written(again)
+        assert rows(at, REFUSED) == rows(tmp_path / "m", REFUSED), at
         assert again.balanced
 
 
@@ -160,22 +171,32 @@ def test_what_other_rules_remembered_is_judged_anew(doubtful, tmp_path):
     assert again.balanced
 
 
-def test_a_log_of_the_version_before_goes_on(doubtful, tmp_path):
+@pytest.mark.parametrize(
+    ("layout", "lacks"), [(1, ("held", "waiting", "screen", "refused")), (2, ("refused",))]
+)
+def test_a_log_of_a_version_before_goes_on(doubtful, tmp_path, layout, lacks):
     s = doubtful().until(100)
     s.close()
-    accepted = s.session.samples
+    accepted, held = s.session.samples, rows(tmp_path / "m", HELD)
     with closing(sqlite3.connect(tmp_path / "m" / "pings.sqlite")) as db:
-        for table in ("held", "waiting", "screen"):
+        for table in lacks:
             db.execute(f"DROP TABLE {table}")
-        db.execute("PRAGMA user_version = 1")
+        db.execute(f"PRAGMA user_version = {layout}")
         db.commit()
+    past = read_mission(tmp_path / "m").logged
+    assert len(past.samples) == accepted and not len(past.refused)
+    assert len(past.doubts.held) == (0 if layout == 1 else len(held)) and held
     again = doubtful()
     assert again.session.samples == accepted
+    assert again.session.counts()["held"] == len(past.doubts.held)
     again.stamp = s.stamp
     again.until(150)
+    again.session.handle(RawPing(again.now.ros_ns, float("nan"), 1.0, 1000.0), again.now)
+    again.ping()
     written(again)
-    assert rows(tmp_path / "m", "PRAGMA user_version") == [(2,)]
+    assert rows(tmp_path / "m", "PRAGMA user_version") == [(3,)]
     assert len(rows(tmp_path / "m", HELD)) == len(again.session.acceptance.held)
+    assert len(rows(tmp_path / "m", REFUSED)) == again.session.gate.rejected.total() > 0
 
 
 def test_what_is_believed_is_learned_before_more_is_judged(doubtful, monkeypatch):

@@ -60,7 +60,10 @@ def test_killed_again_and_again_it_loses_no_ping_that_counted(tmp_path, python, 
     assert [row[0] for row in found] == list(range(len(found))), seed
     assert len(found) == counts[-1] >= 60
     doubtful = [*rows(tmp_path, "SELECT * FROM held"), *rows(tmp_path, "SELECT * FROM waiting")]
-    stamps = [row[1] for row in (*found, *doubtful)]
+    refused = rows(tmp_path, "SELECT reason, number, stamp_ns, x, y, z FROM refused")
+    assert {row[0] for row in refused} == {"false_echo"}, seed
+    assert sorted(row[1] for row in refused) == list(range(len(refused))), seed
+    stamps = [*(row[1] for row in (*found, *doubtful)), *(row[2] for row in refused)]
     assert len(set(stamps)) == len(stamps), (seed, "a ping is there twice")
     (whole, count), (alone, _) = rebuilt(tmp_path)
     np.testing.assert_allclose(whole, alone, rtol=0, atol=1e-6, err_msg=str(seed))

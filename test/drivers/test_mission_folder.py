@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("torch")
 
 from kept import Kept, rebuilt, rows, settings
+from read_only import read_only
 
 from poam_ros.drivers.keeping import open_mission
 from poam_ros.errors import InputError
@@ -140,11 +141,12 @@ def test_a_folder_that_cannot_be_written_is_refused(place):
         open_mission(settings(place))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_folder_is_refused(tmp_path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(InputError, match="mission_dir: cannot write to"):
-        open_mission(settings(tmp_path))
+def test_a_read_only_folder_is_refused(mission):
+    with read_only(mission) as there:
+        before = digest(there)
+        with pytest.raises(InputError, match="mission_dir: cannot write to"):
+            open_mission(settings(there))
+        assert digest(there) == before
 
 
 FILLS = """

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +14,10 @@ import pytest
 pytest.importorskip("torch")
 
 from kept import Kept, settings
+from read_only import read_only
 
 from poam_ros.app.cli import main
+from poam_ros.drivers.keeping import taken_up
 from poam_ros.drivers.mission_soundings import as_recorded, of_log
 from poam_ros.drivers.sounding_map import learn, predict
 from poam_ros.drivers.sounding_settings import SoundingMapSettings
@@ -20,9 +26,11 @@ from poam_ros.errors import InputError
 from poam_ros.geometry import Extent
 from poam_ros.gp.models import ModelSettings
 from poam_ros.runs.folder import read_map, read_table
+from poam_ros.runs.view.folders import _logged
 from poam_ros.survey.events import Reset
-from poam_ros.survey.log import TRAIN, UPDATE
 from poam_ros.survey.log_reading import is_log, read_mission
+from poam_ros.survey.logged import TRAIN, UPDATE
+from poam_ros.survey.refused import RefusedPings
 from poam_ros.survey.screening import ScreeningSettings
 
 AT = np.random.default_rng(0).uniform(-30, 30, (200, 2))
@@ -76,10 +84,21 @@ def test_a_recording_says_where_and_the_log_which(mission, past):
     found, agreed = as_recorded(past, recorded, later_ns=5 * 10**7)
     assert (agreed.shared, agreed.missing, agreed.beyond) == (len(taken), 1, 4)
     assert agreed.farthest == pytest.approx(2) and found.refused == {"not_in_the_mission": 4}
+    assert [row.stamp_ns for row in found.refused_pings.rows] == more.stamp_ns.tolist()
+    np.testing.assert_array_equal(found.refused_pings.xyz, np.column_stack((more.xy, more.z)))
     np.testing.assert_allclose(found.z - mission.samples.z, [0, *[2] * len(taken)])
     np.testing.assert_array_equal(found.taken.number, mission.samples.number)
     with pytest.raises(InputError, match="expected the log of the recorded mission, got none of"):
         as_recorded(past, recorded)
+
+
+def test_refused_pings_of_the_log_come_with_it(past):
+    """Whose elevations nobody can correct."""
+    known = RefusedPings.none().more("paused", np.array([7]), np.array([[1.0, 2.0, -3.0]]))
+    refusing = replace(past, logged=replace(past.logged, refused=known))
+    assert of_log(refusing).refused_pings is known
+    (other,) = of_log(refusing, water_level=1.0).refused_pings.rows
+    assert other[:5] == ("paused", 0, 7, 1.0, 2.0) and np.isnan(other.z)
 
 
 def test_water_and_sound_are_applied_anew(mission, past):
@@ -114,6 +133,65 @@ def test_after_a_reset_the_newest_is_meant(tmp_path):
     newest = read_mission(tmp_path / "m")
     assert newest.path.parent.name == "reset-001" and len(newest.logged.samples) == 45
     assert len(read_mission(tmp_path / "m" / "pings.sqlite").logged.samples) == 40
+
+
+@pytest.mark.parametrize("begun", ["nothing", "a folder", "a file", "a log"])
+def test_a_reset_without_pings_says_where_those_before_are(mission, tmp_path, capsys, begun):
+    """Cut short after the end of the old log and before the new one has begun; or just over."""
+    folder = shutil.copytree(mission.folder, tmp_path / "m")
+    if begun == "a log":
+        kept = Kept(folder)
+        kept.session.handle(Reset(), kept.now)
+        kept.work().close()
+    else:
+        with closing(sqlite3.connect(folder / "pings.sqlite")) as log, log:
+            log.execute("INSERT INTO resets VALUES (0, 'reset-001')")
+        new = folder / "reset-001"
+        if begun != "nothing":
+            new.mkdir()
+        if begun == "a file":
+            with closing(sqlite3.connect(new / "pings.sqlite")) as log:
+                log.execute("PRAGMA journal_mode = WAL")
+    found = read_mission(folder)
+    where = folder / "reset-001"
+    assert found.path == where / "pings.sqlite" and found.successor is None
+    assert not len(found.logged.samples) and found.settings["method"] == "nngp"
+    assert main(["map", str(folder), "--output", str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "expected pings, got none since the reset" in error
+    before = Path(error.rpartition("poam map ")[2].strip())
+    assert len(read_mission(before).logged.samples) == len(mission.samples)
+    kept = Kept(folder)
+    assert taken_up(kept.session) == f"going on after a reset: no pings so far in {where}"
+    kept.drive(3)
+    kept.close()
+    assert len(read_mission(folder).logged.samples) == 3
+    kept = Kept(folder)
+    assert taken_up(kept.session) == f"going on after 3 pings kept in {where}"
+    kept.close()
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_log_on_a_disk_that_cannot_be_written_is_read(mission, tmp_path, cut):
+    """Also where a mapper was killed, and left what it had written ahead beside the log."""
+    folder = shutil.copytree(mission.folder, tmp_path / "m")
+    log = folder / "pings.sqlite"
+    if cut:
+        with closing(sqlite3.connect(log, isolation_level=None)) as db:
+            db.execute("DELETE FROM updates")
+            for file in folder.glob("pings.sqlite*"):
+                shutil.copy(file, tmp_path / file.name)
+        for name in ("pings.sqlite", "pings.sqlite-wal"):
+            shutil.copy(tmp_path / name, folder / name)
+        assert (folder / "pings.sqlite-wal").stat().st_size
+    with read_only(folder) as there:
+        found, before = read_mission(there), sorted(there.iterdir())
+        assert len(found.logged.samples) == len(mission.samples)
+        assert bool(found.logged.steps) != cut
+        soundings, names = of_log(found), {path.name for path in before}
+        assert len(_logged(there, "SELECT x, y FROM pings")) == len(soundings)
+        assert {path.name for path in there.iterdir()} == names
+    np.testing.assert_array_equal(soundings.z, mission.samples.z)
 
 
 def test_pings_that_waited_when_it_was_cut_off_are_a_last_batch(tmp_path):

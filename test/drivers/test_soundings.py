@@ -78,11 +78,28 @@ def test_rows_that_are_no_soundings_are_counted_and_keep_their_numbers(csv_file)
     found = read_soundings(csv_file(text))
     assert found.row.tolist() == [0, 7]  # a blank line is no row
     assert found.refused == Counter(not_a_number=4, wild_elevation=1, impossible_place=1)
+    known = [(row.reason, row.x, row.z) for row in found.refused_pings.placed.rows]
+    assert sorted(map(str, known)) == [
+        "('not_a_number', 0.0, nan)", "('wild_elevation', 0.0, -2000000000.0)",
+    ]  # fmt: skip
+    assert found.refused_pings.counts == found.refused
 
 
 def test_impossible_latitudes_are_refused(csv_file):
     found = read_soundings(csv_file("latitude,longitude,depth\n91,0,1\n50,0,1\n50,361,1\n"))
     assert found.row.tolist() == [1] and found.refused == {"impossible_place": 2}
+    assert not len(found.refused_pings.placed)
+
+
+def test_refused_rows_lie_where_the_soundings_do(csv_file):
+    """In the same projection, and as elevations."""
+    text = "latitude,longitude,depth\n50,10,4\n50.001,10.001,4\n50.001,10.001,4e6\n50.001,10,x\n"
+    found = read_soundings(csv_file(text), Table(water_level=1.5))
+    wild, odd = sorted(found.refused_pings.rows, reverse=True)
+    assert (wild.reason, wild.z) == ("wild_elevation", 1.5 - 4e6)
+    np.testing.assert_allclose((wild.x, wild.y), found.xy[1], atol=1e-9)
+    assert odd.reason == "not_a_number" and np.isnan(odd.z)
+    np.testing.assert_allclose((odd.x, odd.y), (found.xy[0, 0], found.xy[1, 1]), atol=0.01)
 
 
 def test_chunks_make_no_difference(csv_file, monkeypatch):
@@ -135,6 +152,8 @@ def test_a_workspace_has_room_and_crops(csv_file):
     assert found.workspace(2.0) == Extent(-2, 1002, -2, 2)
     inside = found.within(Extent(-1, 600, -1, 1))
     assert inside.row.tolist() == [0, 2] and inside.refused == {"outside_workspace": 1}
+    (beyond,) = inside.refused_pings.rows
+    assert beyond == ("outside_workspace", 0, 0, 1000.0, 0.0, -2.0)
 
 
 TIMES = [
@@ -152,6 +171,9 @@ def test_a_crop_in_time_counts_from_the_first(csv_file, times):
     assert read_soundings(path, Table(named, stop=2.0)).row.tolist() == [0, 1]
     found = read_soundings(path, Table(named, start=0.5))
     assert found.row.tolist() == [1, 2] and found.refused == {"outside_times": 1}
+    (early,) = found.refused_pings.rows
+    assert (early.reason, early.x, early.z) == ("outside_times", 0.0, -1.0)
+    assert early.stamp_ns == found.stamp_ns[0] - 10**9
     with pytest.raises(InputError, match=r"got none .they last 5 s"):
         read_soundings(path, Table(named, start=60.0))
     with pytest.raises(InputError, match="expected a column of times"):

@@ -93,7 +93,7 @@ def test_every_run_is_there_whole(swept):
         assert float(row["wall_s"]) > 0
         names = {path.name for path in (swept / row["folder"]).iterdir()}
         assert names == {
-            "epochs.csv", "samples.csv", "map.npz", "truth.npz", "config.yaml",
+            "epochs.csv", "samples.csv", "refused.csv", "map.npz", "truth.npz", "config.yaml",
             "map.csv", "truth.csv", "inducing.csv", "run.csv",
         }  # fmt: skip
     assert not list(swept.glob("runs/*/*/*/.*"))

@@ -13,7 +13,14 @@ import yaml
 
 ROOT = Path(__file__).parent.parent.parent
 FILES = sorted((ROOT / "launch").glob("*.launch.py"))
+TARGET = {
+    "target_tvu": "",
+    "target_share": "0.95",
+    "target_distance": "0.0",
+    "target_depths": "0.0",
+}
 SIM = {
+    **TARGET,
     "max_samples": "5000",
     "terrain": "jacksboro",
     "speed": "1.0",
@@ -30,6 +37,8 @@ SIM = {
     "exaggeration": "1.0",
 }
 ROBOT = {
+    **TARGET,
+    "water_level": "0.0",
     "max_samples": "5000",
     "range_topic": "sonar/range",
     "odom_topic": "odom",
@@ -139,6 +148,18 @@ def test_simulation_runs_on_simulated_time_with_typed_values():
     assert monitor == {"use_sim_time": False, "keep": True, "output": "2024"}
 
 
+def test_a_target_is_the_planners_and_the_mapper_draws_its_tvu():
+    given = {"target_tvu": "1b", "target_share": "0.9", "target_distance": "25"}
+    for name, place in (("sim", {}), ("robot", {"workspace": "0 12 -4 4.5"})):
+        commands = nodes(name, target_depths="3", **given, **place)
+        planner, mapper = parameters(commands["planner"]), parameters(commands["mapper"])
+        assert mapper["target_tvu"] == planner["target_tvu"] == "1b"
+        assert planner["target_share"] == 0.9 and planner["target_distance"] == 25.0
+        assert planner["target_depths"] == 3.0 and "target_share" not in mapper
+    two = parameters(nodes("sim", target_tvu="2")["planner"])["target_tvu"]
+    assert two == "2"  # the name of an order, which reads as a number
+
+
 def test_params_file_beats_defaults_and_arguments_beat_it(tmp_path):
     file = tmp_path / "mission.yaml"
     file.write_text(
@@ -199,6 +220,8 @@ def test_managed_nodes_are_brought_up_in_order():
         ("sim", {"speed": "fast"}, "speed: expected a number"),
         ("sim", {"max_samples": "-1"}, "max_samples: expected an integer"),
         ("sim", {"pilot": "zigzag"}, "lawnmower"),
+        ("sim", {"target_tvu": "1c"}, "target_tvu: expected one of exclusive"),
+        ("sim", {"target_share": "95"}, "target_share: expected a number from 0.001 to 1"),
         ("sim", {"params_file": "no/such.yaml"}, "no such file: no/such.yaml"),
         ("robot", {}, "workspace: expected xmin xmax ymin ymax"),
         ("robot", {"workspace": " "}, "workspace: expected xmin xmax ymin ymax"),

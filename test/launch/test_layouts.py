@@ -87,7 +87,14 @@ def test_rviz_shows_one_surface_and_what_lies_on_it():
     on = {d["Topic"]["Value"] for d in manager["Displays"] if "Topic" in d and d["Enabled"]}
     surfaces = {f"drapes/{name}" for name in ("mean", "uncertainty", "lengthscale", "tvu", "truth")}
     assert on & surfaces == {"drapes/mean"}  # two at the same height would flicker
-    assert {"drapes/support", "drapes/held", "drapes/areas", "drapes/vehicle", "plan"} <= on
+    assert {
+        "drapes/support",
+        "drapes/held",
+        "drapes/refused",
+        "drapes/areas",
+        "drapes/vehicle",
+        "plan",
+    } <= on
     for display in manager["Displays"]:
         assert display["Enabled"] == display["Value"], display["Name"]
 

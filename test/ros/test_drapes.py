@@ -22,6 +22,7 @@ from poam_ros.ros.drape_settings import DrapeSettings
 from poam_ros.ros.drapes import Ground, thinned
 from poam_ros.ros.nodes.drapes import DrapesNode
 from poam_ros.ros.qos import LATCHED, SENSOR_PUBLISH
+from poam_ros.survey.refused import RefusedPings
 
 PLACES = np.array([(-4.0, 3.0), (5.5, -2.0)])
 
@@ -148,8 +149,8 @@ def heard(ros, eventually):
     """A drapes node, who publishes what it hears, and the last markers of each of its topics."""
     node, other = ros(DrapesNode), ros(lambda: Node("vehicle"))
     last = {}
-    names = ("mean", "uncertainty", "lengthscale", "tvu", "truth", "support", "held", "areas")
-    for name in (*names, "vehicle"):
+    names = ("mean", "uncertainty", "lengthscale", "tvu", "truth", "support", "held", "refused")
+    for name in (*names, "areas", "vehicle"):
         other.create_subscription(
             MarkerArray, f"drapes/{name}", lambda m, name=name: last.update({name: m}), LATCHED
         )
@@ -169,6 +170,9 @@ def test_the_node_drapes_what_it_hears(heard, eventually):
     say(MarkerArray, "map/inducing_points", support)
     held = np.array([(0.0, 0.0, -5.0), (1.0, 1.0, np.inf)])
     say(PointCloud2, "pings/held", clouds.write_points(held, 7, "map"))
+    places = np.array([(2.0, 1.0, -3.0), (3.0, 1.0, np.nan), (np.nan,) * 3])
+    echoes = RefusedPings.none().more("false_echo", np.zeros(3, dtype=int), places)
+    say(PointCloud2, "pings/refused", clouds.write_refused(echoes, 7, "map"))
     say(MarkerArray, "mission/areas", markers.write_areas(areas, 7, "map"))
     say(PointCloud2, "map/points", clouds.write_map_cloud(drawn, "map"))
     say(PointCloud2, "terrain", clouds.write_cloud(drawn.grid, {"z": drawn.mean}, 7, "map"))
@@ -183,6 +187,11 @@ def test_the_node_drapes_what_it_hears(heard, eventually):
     np.testing.assert_allclose([p.z for p in points], -12.5 - 0.95 * PLACES[:, 0] + 0.25, rtol=1e-5)
     (ping,) = last["held"].markers[0].points
     assert ping.z == -5.0
+    eventually(lambda: last["refused"].markers[0].points, 60.0)
+    echo, other = last["refused"].markers[0].points
+    assert (echo.x, echo.y, echo.z) == (2.0, 1.0, -3.0)
+    # Whose elevation nobody knows lies on the ground.
+    assert other.z == pytest.approx(-12.5 - 0.95 * 3.0 + 0.25, rel=1e-5)
     # What is set while it runs draws everything anew.
     (done,) = node.set_parameters([Parameter("exaggeration", value=2.0)])
     assert done.successful

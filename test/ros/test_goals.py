@@ -235,4 +235,4 @@ def test_nav2s_action_gets_the_pose(ros, eventually):
     ros(server)
     goals = open_goals(ros(PlannerNode), "navigate")
     goals.go(pose(3.0))
-    eventually(lambda: goals.look() or heard == [3.0], timeout=30)
+    eventually(lambda: goals.look() or heard == [3.0])

@@ -31,7 +31,7 @@ from visualization_msgs.msg import MarkerArray
 from poam_ros.clock import SECOND
 from poam_ros.errors import CholeskyError
 from poam_ros.gp.models import MODELS, Model
-from poam_ros.ros.clouds import read_map_cloud
+from poam_ros.ros.clouds import read_map_cloud, read_refused
 from poam_ros.ros.messages import read_report, write_odometry, write_range
 from poam_ros.ros.nodes.mapper import MapperNode
 from poam_ros.ros.qos import KEPT, LATCHED, SENSOR_PUBLISH
@@ -155,6 +155,7 @@ def test_nothing_is_known_before_the_first_map(pair, eventually):
 def test_every_rejected_ping_has_its_reason(pair, eventually):
     p = pair()
     v = p.vehicle
+    v.create_subscription(PointCloud2, "pings/refused", v.got["pings/refused"].append, LATCHED)
     v.t = 100 * SECOND
     v.drive(10)
     for fault in (math.nan, math.inf, math.inf, -math.inf, 0.5, 5000.0):
@@ -166,6 +167,16 @@ def test_every_rejected_ping_has_its_reason(pair, eventually):
     }  # fmt: skip
     eventually(lambda: v.got["map/samples"][-1].data == 10)
     eventually(lambda: v.got["status"] and v.got["status"][-1].get("received") == "17")
+    refused = v.got["pings/refused"]
+    eventually(lambda: refused and len(read_refused(refused[-1])) == 6)
+    found = read_refused(refused[-1])
+    assert sorted(found.reason) == sorted([*["too_close", "no_return"] * 2, "nan", "out_of_range"])
+    x, y, _ = v.place(v.t - SECOND // 20)
+    np.testing.assert_allclose(found.xyz[:, :2], [(x, y)] * 6, atol=0.05)
+    assert np.isnan(found.xyz[:, 2]).all(), "without a range there is no elevation"
+    heard, statuses = len(refused), len(v.got["status"])
+    eventually(lambda: len(v.got["status"]) >= statuses + 3)
+    assert len(refused) == heard, "nothing is said again where nothing is new"
     status = v.got["status"][-1]
     assert (status["rejected"], status["rejected nan"], status["accepted"]) == ("7", "1", "10")
     assert {"lost odom", "lost sonar/range", "pending", "backlog", "errors"} <= status.keys()
@@ -268,7 +279,7 @@ def test_starts_by_itself_where_there_is_no_planner_and_can_be_reset(pair, event
     eventually(lambda: v.got["map/points"], what="no map at pilot_samples")
     eventually(lambda: v.got["map/mean"] and max(v.got["map/mean"][-1].data) == 100)
 
-    v.reset.wait_for_service(10)
+    v.reset.wait_for_service(60)
     assert v.reset.call(Trigger.Request()).success
     eventually(lambda: set(v.got["map/mean"][-1].data) == {-1}, what="the old picture stays")
     eventually(lambda: v.got["map/samples"][-1].data == 0)
@@ -304,7 +315,7 @@ def test_callbacks_and_diagnostics_do_not_wait_for_the_model(pair, eventually, f
     v.say("exploring")
     fickle.go.clear()
     v.drive(30)
-    assert fickle.busy.wait(15)
+    assert fickle.busy.wait(60)
     v.drive(90)
     eventually(lambda: settled(p, 120), what="callbacks wait for the model")
     eventually(

@@ -24,6 +24,7 @@ from poam_ros.maps import ElevationMap  # noqa: E402
 from poam_ros.runs.scoring import MapReport  # noqa: E402
 from poam_ros.survey.gate import RawPing  # noqa: E402
 from poam_ros.survey.odometry import VehicleState  # noqa: E402
+from poam_ros.survey.refused import REASONS, RefusedPings  # noqa: E402
 
 STAMP = 12_345_678_901_234
 
@@ -128,6 +129,35 @@ def test_clouds_that_are_no_map_are_refused(snapshot):
     crooked.data[12] ^= 0x7F
     with pytest.raises(InputError, match="regular grid"):
         clouds.read_cloud(crooked)
+
+
+def test_refused_pings_round_trip_and_those_without_a_place_stay_behind():
+    places = np.array([[1.0, 2.0, -3.5], [4.0, 5.0, np.nan], [np.nan] * 3])
+    pings = RefusedPings.none()
+    for reason in REASONS:
+        pings = pings.more(reason, 10**18 + np.array([0, 500_000_000, 0]), places)
+    message = clouds.write_refused(pings, 10**18 + 2 * 10**9, "map")
+    assert [field.name for field in message.fields] == ["x", "y", "z", "reason", "age"]
+    assert not message.is_dense and message.header.frame_id == "map"
+    found = clouds.read_refused(message)
+    assert found.reason.tolist() == pings.placed.reason.tolist()
+    np.testing.assert_array_equal(found.xyz, pings.placed.xyz)
+    np.testing.assert_array_equal(found.stamp_ns, pings.placed.stamp_ns)
+    assert len(clouds.read_refused(clouds.write_refused(RefusedPings.none(), 0, "map"))) == 0
+
+
+def test_clouds_that_are_no_refused_pings_are_refused():
+    with pytest.raises(InputError, match="expected the fields"):
+        clouds.read_refused(clouds.write_points(np.zeros((2, 3)), 0, "map"))
+    known = RefusedPings.none().more("nan", np.zeros(1, dtype=int), np.zeros((1, 3)))
+    for reason, age in ((-1.0, 0.0), (99.0, 0.0), (np.nan, 0.0), (0.5, 0.0)):
+        message = clouds.write_refused(known, 0, "map")
+        message.data = array.array("B", np.array([0, 0, 0, reason, age], "<f4").tobytes())
+        with pytest.raises(InputError, match="expected reasons from 0 to 20"):
+            clouds.read_refused(message)
+    for age in (np.nan, np.inf, 1e30):  # nobody knows when
+        message.data = array.array("B", np.array([0, 0, 0, 3, age], "<f4").tobytes())
+        assert clouds.read_refused(message).rows == [("out_of_range", 0, 0, 0.0, 0.0, 0.0)]
 
 
 def test_occupancy_is_an_affine_image_with_its_bounds(snapshot):

@@ -449,7 +449,7 @@ def test_a_planner_that_is_ended_says_to_hold_first(ros, eventually, python, ros
         eventually(lambda: vehicle.place[0] < 5, timeout=60)
     finally:
         planner.terminate()
-        assert planner.wait(30) == 0
+        assert planner.wait(60) == 0
     eventually(lambda: vehicle.goals[-1] != [-10, -5])
     assert np.linalg.norm(np.subtract(vehicle.goals[-1], vehicle.place)) < Guided.SPEED
 
@@ -583,3 +583,18 @@ def test_ends_by_the_map_once_the_gaps_are_closed(ring, eventually):
         "TVU within 1b in 100.0 % of the workspace; every place within 9 m of a ping"
     )
     assert planner.mission.goal is None
+
+
+@pytest.mark.parametrize("simulated", [True, False])
+def test_silence_names_what_is_waited_for(simulated, ros, eventually, monkeypatch, capfd):
+    """Without odometry; and where time is simulated, without a clock as well."""
+    monkeypatch.setattr("poam_ros.ros.nodes.planner.ODOMETRY_PATIENCE", -1.0)
+    ros(PlannerNode, parameter_overrides=overrides(use_sim_time=simulated), namespace="auv")
+    heard = []
+
+    def said():
+        heard.append(capfd.readouterr().err)
+        return re.search(r"no odometry: waiting for it on (.*)", "".join(heard))
+
+    expected = "/auv/odom and for /clock" if simulated else "/auv/odom"
+    assert eventually(said, 30)[1] == expected

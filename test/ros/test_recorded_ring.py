@@ -18,8 +18,8 @@ from poam_ros.ros.nodes.mapper import MapperNode
 from poam_ros.ros.nodes.planner import PlannerNode
 from poam_ros.ros.nodes.simulator import SimulatorNode
 from poam_ros.runs.folder import read_map, read_table
-from poam_ros.survey.log import TRAIN
 from poam_ros.survey.log_reading import read_mission
+from poam_ros.survey.logged import TRAIN
 
 pytestmark = pytest.mark.ros
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 
 import numpy as np
 import pytest
 import yaml
+from pages import blocks
 
 pytest.importorskip("rclpy")
 
@@ -75,7 +77,7 @@ def sim(python, ros_env, tmp_path):
     for process in started:
         if process.poll() is None:
             process.terminate()
-            process.communicate(timeout=30)
+            process.communicate(timeout=120)
 
 
 def check_run(folder, output):
@@ -112,6 +114,22 @@ def test_a_mission_ends_by_itself_and_keeps_what_it_published(ros, sim):
         np.testing.assert_array_equal(kept, getattr(received, layer).astype(np.float32))
     for log in (folder / "log").glob("*.log"):
         assert "Traceback" not in log.read_text()
+
+
+def test_a_mission_ends_by_its_map_as_the_page_says(sim):
+    """By the command of docs/good-enough.md, with a share that few pings reach."""
+    page = [b for b in blocks("sh") if b.page.name == "good-enough.md"]
+    (words,) = (w for b in page for w in b.commands if w[:2] == ["poam", "sim"])
+    given = words[2 : words.index("--output")]
+    easy = ["--target-tvu", "2", "--target-share", "0.1", "--max-samples", "100000"]
+    process, folder = sim("known", *given, *easy, "--pilot", "diagonal")
+    output, _ = process.communicate(timeout=400)
+    assert process.returncode == 0, output
+    said = (folder / "log" / "planner.log").read_text()
+    assert re.search(r"done at \d+ samples: TVU within 2 in [\d.]+ % of the workspace; every", said)
+    nodes = yaml.safe_load((folder / "config.yaml").read_text())["nodes"]
+    assert nodes["mapper"]["target_tvu"] == nodes["planner"]["target_tvu"] == "2"
+    assert nodes["planner"]["target_distance"] == 25.0
 
 
 def test_two_missions_in_two_namespaces_do_not_disturb_each_other(ros, sim):
@@ -160,8 +178,9 @@ def test_ctrl_c_after_the_first_map_keeps_what_there_is(ros, sim, eventually):
     assert 0 < snapshot.samples <= len(read_table(folder / "samples.csv")["z"]) < 5000
     epochs = read_table(folder / "epochs.csv")["samples"]
     assert len(epochs) > 1 and epochs[-1] <= snapshot.samples
-    names = ["config.yaml", "epochs.csv", "map.npz", "maps.png", "metrics.png", "samples.csv"]
-    assert f"interrupted; {', '.join([*names, 'truth.npz'])} so far are in {folder}" in output
+    names = ["config.yaml", "epochs.csv", "map.npz", "maps.png", "metrics.png", "refused.csv"]
+    listed = ", ".join([*names, "samples.csv", "truth.npz"])
+    assert f"interrupted; {listed} so far are in {folder}" in output
     assert all((folder / name).stat().st_size > 0 for name in names)
     for log in (folder / "log").glob("*.log"):
         assert "Traceback" not in log.read_text()

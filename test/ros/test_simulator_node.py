@@ -123,7 +123,7 @@ def test_drives_to_a_goal_that_is_repeated_and_stops_there(ship, eventually):
         crew.send_goal(99, -25)  # outside: the nearest point of the workspace is meant
         return np.linalg.norm(crew.place() - (30, -25)) < 0.1
 
-    eventually(arrived, timeout=30)
+    eventually(arrived)
     eventually(lambda: crew.heard["odom"][-1].twist.twist.linear.x == 0)
     counts = simulator.refusals.counts
     assert set(counts) == {"outside"} and counts["outside"] >= 1

@@ -59,7 +59,13 @@ def survey(feeder, process, eventually):
     """Feed until all pings are in the map; resident memory (MB), by pings in the map."""
     eventually(feeder.connected, timeout=60)
     memory, said = {}, time.monotonic()
-    feeder.drive(PILOT + 1)
+    feeder.drive(PILOT)
+
+    def begun():
+        feeder.drive(1)  # in place of those that were lost on the way
+        return feeder.mapped
+
+    eventually(begun, PATIENCE, "no first map")
     while feeder.mapped < PINGS:
         before = feeder.mapped
         eventually(

@@ -1,6 +1,8 @@
 """Maps saved in mid-mission: whole or not at all, and none in another's place."""
 
+import fcntl
 import resource
+import threading
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from poam_ros.errors import InputError
 from poam_ros.geometry import Extent, Grid
 from poam_ros.maps import ElevationMap
+from poam_ros.runs import saving
 from poam_ros.runs.folder import read_map, read_table
 from poam_ros.runs.save_settings import SaveSettings
 from poam_ros.runs.saving import save
@@ -32,6 +35,34 @@ def test_each_has_a_folder_of_its_own_with_the_pings_of_its_map(tmp_path):
     np.testing.assert_array_equal(read_map(places[0] / "map.npz").mean, DRAWN.mean)
     table = read_table(places[1] / "samples.csv")
     np.testing.assert_array_equal(table["x"], XY[:7, 0])
+
+
+def test_two_who_save_into_one_folder_leave_each_others_map_alone(tmp_path, monkeypatch):
+    """The second begins in the middle of the first's writing."""
+    export, lock, moved = saving._export, fcntl.flock, threading.Event()
+    second = threading.Thread(target=lambda: (saved(tmp_path), moved.set()))
+
+    def waits(*given):
+        if second.is_alive():
+            moved.set()
+        lock(*given)
+
+    def in_the_middle(*given):
+        if not second.is_alive() and not moved.is_set():
+            second.start()
+            assert moved.wait(60)  # it is as far as it comes
+        return export(*given)
+
+    monkeypatch.setattr(fcntl, "flock", waits)
+    monkeypatch.setattr(saving, "_export", in_the_middle)
+    first, names, failed = saved(tmp_path)
+    second.join(60)
+    assert first.name == "map-001-7-samples" and not failed
+    places = sorted((tmp_path / "saved").iterdir())
+    assert [place.name for place in places] == [first.name, "map-002-7-samples"]
+    for place in places:
+        assert sorted(path.name for path in place.iterdir()) == names
+        assert len(read_table(place / "samples.csv")["x"]) == 7
 
 
 def test_a_full_disk_leaves_nothing_behind(tmp_path):

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from poam_ros.clock import SECOND, Moment
 from poam_ros.errors import CholeskyError, InputError
+from poam_ros.geometry import FARTHEST
 from poam_ros.survey import events
 from poam_ros.survey.batching import TimedBatches
 from poam_ros.survey.gate_settings import GateSettings
@@ -23,6 +24,7 @@ from poam_ros.survey.odometry import VehicleState
 from poam_ros.survey.placing import Mount
 from poam_ros.survey.ranges import RawPing
 from poam_ros.survey.refusals import PERIOD, Refusals
+from poam_ros.survey.refused import MOST, REASONS, WAITING
 from poam_ros.survey.screening import ScreeningSettings
 from poam_ros.survey.states import STATES
 from poam_ros.survey.water import WaterLevel
@@ -209,11 +211,29 @@ def check_samples(session) -> None:
     assert (np.diff(samples.number) > 0).all()
 
 
+def check_refused(gate, anew) -> None:
+    """Every refused ping is counted, the newest are known, and are somewhere or nowhere."""
+    store, found = gate.refused, gate.refused.newest()
+    assert set(gate.rejected) <= set(REASONS) and store.waiting <= WAITING
+    known = sum(found.counts.values()) + store.waiting
+    assert known <= gate.rejected.total() if anew else known == gate.rejected.total()
+    for reason, count in found.counts.items():
+        number = found.number[found.reason == reason]
+        assert number.tolist() == list(range(max(0, count - MOST), count))
+    placed = found.placed
+    assert (np.abs(placed.xyz[:, :2]) <= FARTHEST).all()
+    z = placed.xyz[:, 2]
+    assert (np.abs(z[~np.isnan(z)]) <= FARTHEST).all()
+    nowhere = ~np.isfinite(found.xyz[:, :2]).all(axis=1)
+    assert np.isnan(found.xyz[nowhere]).all()
+
+
 def run(survey, screened, drawn, handled) -> None:
     fuzzed = Fuzzed(survey, screened)
     for step in drawn:
         fuzzed.take(*step)
     check_samples(fuzzed.s.session)
+    check_refused(fuzzed.s.session.gate, anew=fuzzed.handled["Reset"] > 0)
     gate = fuzzed.s.session.gate
     handled["accepted"] += gate.accepted
     handled["false echoes"] += gate.rejected["false_echo"]

@@ -49,7 +49,7 @@ def survey(xy, z, sonar_z=0.0, *, pilot=150, batch=20, scale=0.3, **settings):
         )
         mapped.known = Samples.joined([mapped.known, judgement.accepted])
         accepted += judgement.accepted.number.tolist()
-        refused += judgement.refused
+        refused += len(judgement.refused)
         assert len(accepted) + refused + len(judgement.held) == end
     assert len(set(accepted)) == len(accepted) and not len(screen.held)
     return np.isin(np.arange(len(z)), accepted)
@@ -186,7 +186,7 @@ def test_what_is_held_at_the_end_is_refused():
     first = screen.judge(pings(xy, -ranges, ranges), flat_at(-10.0))
     assert len(first.accepted) == 60 and len(first.held) == 40 == len(screen.held)
     last = screen.judge(Samples.empty(), flat_at(-10.0), final=True)
-    assert last.refused == 40 and not len(last.held) and not len(last.accepted)
+    assert len(last.refused) == 40 and not len(last.held) and not len(last.accepted)
 
 
 def flat_at(z):
@@ -208,7 +208,7 @@ def test_no_more_are_held_than_allowed():
     screen = Screen(ScreeningSettings(held_pings=7))
     ranges = np.where(np.arange(100) < 60, 10.0, 30.0)
     judged = screen.judge(pings(xy, -ranges, ranges), flat_at(-10.0))
-    assert judged.refused == 33 and judged.held.number.tolist() == list(range(93, 100))
+    assert len(judged.refused) == 33 and judged.held.number.tolist() == list(range(93, 100))
 
 
 def test_the_same_pings_are_judged_the_same():

@@ -202,6 +202,95 @@ def test_where_no_ping_is_accepted_it_gives_up_and_says_so():
     assert 0 < len(far) <= 15 * TRIES
 
 
+def deaf_mission(settings, pinged):
+    """An exploring mission without a pilot; where its vehicle is sent to for a gap from a place,
+    by a map of 20 m of water with the given pings and none since; ``go(place)``."""
+    mission, target = Mission(PILOT[:0], WORKSPACE, max_samples=10), Target(settings)
+    mission.locate(np.array([1.0, 1.0]), 0.0)
+    now = 0.0
+
+    def go(place, pings=pinged, judge=True):
+        nonlocal now
+        now += 1.0
+        mission.locate(np.array(place, dtype=float), now)
+        drawn = chart(pings, stamp=now)
+        if judge:
+            target.judge(mission, drawn, now)
+        target.closing = True
+        goal = target.path(mission, drawn, now)
+        return None if goal is None else goal[0]
+
+    return mission, target, go
+
+
+def test_a_gap_is_given_up_however_many_others_there_are():
+    """A place without an echo, and 551 others that are closed between the visits to it."""
+    deaf, every = np.array([58.5, 38.5]), GRID.points
+    others = every[(every % 2 == 0.5).all(1) & (every < deaf - 1).all(1)]
+    pinged = every[(every != deaf).any(1)]
+    _, target, go = deaf_mission(TargetSettings(target_distance=1.5), pinged)
+    visits, _ = 0, go(deaf, every)
+    for _ in range(TRIES):
+        for other in others:
+            gone = go(other, pinged[(pinged != other).any(1)], judge=False)
+            np.testing.assert_array_equal(gone, other)
+        visits += go(deaf) is not None
+    assert len(others) * (TRIES - 1) > 1000
+    assert visits == TRIES and go(deaf) is None and target.judged.gaps > 0
+    assert go(deaf) is None and target.judged.gaps == 0 and target.judged.left_out > 0
+
+
+def test_what_one_mission_gave_up_the_next_one_tries_again():
+    """It begins with no pilot survey, so that no map comes before it explores."""
+    deaf = np.array([40.5, 20.5])
+    pinged = GRID.points[(GRID.points != deaf).any(1)]
+    mission, _, go = deaf_mission(TargetSettings(target_distance=2.0), pinged)
+    for _ in range(TRIES):
+        np.testing.assert_array_equal(go(deaf), deaf)
+    assert go(deaf) is None
+    mission.stop()
+    assert mission.start(100.0)[0]
+    mission.locate(deaf, 101.0)
+    assert mission.state == "exploring"
+    np.testing.assert_array_equal(go(deaf), deaf)
+
+
+def coast(level):
+    """A map of a bed that rises to the east: 20 m of water to 40 m, then 3 m of land; one ping."""
+    return chart(bed=np.where(GRID.x < 40, level - 20.0, level + 3.0), std=GOOD / 2)
+
+
+@pytest.mark.parametrize(
+    ("distance", "depths", "left_out"), [(0.0, 0.5, 0.33), (8.0, 0.5, 0.2), (8.0, 0.0, 0.0)]
+)
+def test_nobody_is_sent_to_dry_ground_where_depths_count(distance, depths, left_out):
+    settings = TargetSettings(target_distance=distance, target_depths=depths)
+    mission, target = Mission(PILOT[:0], WORKSPACE), Target(settings)
+    target.hear(1.5)
+    mission.locate(np.array([5.0, 5.0]), 0.0)
+    target.judge(mission, coast(1.5), 1.0)
+    assert target.fault == "" and left_out <= target.judged.left_out <= left_out + 0.05
+    assert ("it is dry" in target.words) == (depths > 0)
+    goals, pings = [], [[5.0, 5.0]]
+    while (goal := target.path(mission, coast(1.5).with_pings(np.array(pings)), 2.0)) is not None:
+        goals.append(goal[0])
+        pings.append(goal[0])
+    assert (np.array(goals)[:, 0].max() < 40) == (depths > 0)
+    # Land within the distance of the water is covered from there.
+    near = PLACES[PLACES[:, 0] < 40 + max(distance - 2, 0) * (depths > 0)]
+    assert farthest(np.array(pings), near) <= 10 + distance
+    target.judge(mission, coast(1.5).with_pings(np.array(pings)), 3.0)
+    assert mission.state == "done" and mission.reason.startswith("every place within")
+
+
+def test_depths_of_a_map_without_water_are_a_fault():
+    mission, target = Mission(PILOT[:0], WORKSPACE), Target(TargetSettings(target_depths=3.0))
+    mission.locate(np.array([5.0, 5.0]), 0.0)
+    target.judge(mission, chart(bed=3.0), 1.0)
+    assert target.fault == "no place that may be entered is under the water's level of 0 m"
+    assert mission.state == "exploring" and target.path(mission, chart(bed=3.0), 1.0) is None
+
+
 def test_closing_begins_in_the_middle_of_a_long_path():
     """A planner whose path is longer than the budget does not keep the vehicle from the gaps."""
     mission, target = (

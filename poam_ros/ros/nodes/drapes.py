@@ -29,7 +29,7 @@ from ..running import run_node
 from ..shell import NodeShell
 
 LAYERS = ("mean", "uncertainty", "lengthscale", "tvu")
-HELD = (0.95, 0.1, 0.3)
+HELD, REFUSED = (0.95, 0.1, 0.3), (0.35, 0.05, 0.1)
 TRAIL, TRAIL_STEP = 5000, 0.25  # places, and m between two of them
 VEHICLE_PERIOD = 0.5  # s of wall time
 
@@ -51,11 +51,12 @@ class DrapesNode(NodeShell):
         super().configure()
         self._map: tuple[ElevationMap, str] | None = None
         self._truth: tuple[ElevationMap, str] | None = None
-        self._support, self._held = np.empty((0, 2)), np.empty((0, 3))
+        self._support = np.empty((0, 2))
+        self._held = self._refused = np.empty((0, 3))
         self._borders: list[Marker] = []
         self._trail: deque[tuple[float, float, float]] = deque(maxlen=TRAIL)
         self._vehicle: VehicleState | None = None
-        names = (*LAYERS, "truth", "support", "held", "areas", "vehicle")
+        names = (*LAYERS, "truth", "support", "held", "refused", "areas", "vehicle")
         self._topics = {
             name: self.create_publisher(MarkerArray, f"drapes/{name}", LATCHED) for name in names
         }
@@ -64,6 +65,7 @@ class DrapesNode(NodeShell):
             (PointCloud2, "terrain", self._take_truth),
             (MarkerArray, "map/inducing_points", self._take_support),
             (PointCloud2, "pings/held", self._take_held),
+            (PointCloud2, "pings/refused", self._take_refused),
             (MarkerArray, "mission/areas", self._take_areas),
         ):
             self.create_subscription(kind, topic, partial(self._heard, topic, take), LATCHED)
@@ -103,6 +105,11 @@ class DrapesNode(NodeShell):
     def _take_held(self, message: PointCloud2) -> None:
         self._held = _finite(clouds.read_points(message))
         self._draw_what_lies_on_it()
+
+    def _take_refused(self, message: PointCloud2) -> None:
+        points = clouds.read_refused(message).xyz
+        self._refused = points[np.isfinite(points[:, :2]).all(axis=1)]
+        self._draw_refused()
 
     def _take_areas(self, message: MarkerArray) -> None:
         self._borders = [marker for marker in message.markers if marker.action == Marker.ADD]
@@ -155,6 +162,17 @@ class DrapesNode(NodeShell):
         self._topics["support"].publish(ground.spheres(support, "support", SUPPORT, size))
         self._topics["held"].publish(ground.spheres(held, "held", HELD, size))
         self._topics["areas"].publish(ground.lines(self._borders))
+        self._draw_refused()
+
+    def _draw_refused(self) -> None:
+        """Refused pings, on the ground where nobody knows how deep they were."""
+        ground = self._ground(self._map)
+        if ground is None:
+            return
+        points, size = self._refused.copy(), ground.step / 2
+        z, under = lift(points[:, 2], ground.settings), ground.under(points[:, :2]) + size / 2
+        points[:, 2] = np.where(np.isfinite(z), z, under)
+        self._topics["refused"].publish(ground.spheres(points, "refused", REFUSED, size))
 
 
 def _finite(points: np.ndarray) -> np.ndarray:

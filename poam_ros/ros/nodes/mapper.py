@@ -16,7 +16,7 @@ from std_msgs.msg import Float64, Float64MultiArray, String, UInt64
 from std_srvs.srv import Trigger
 
 from ...clock import SECOND, Moment
-from ...drivers.keeping import open_mission
+from ...drivers.keeping import open_mission, taken_up
 from ...drivers.thread import SurveyThread
 from ...errors import InputError
 from ...gp.models import MODELS
@@ -72,8 +72,8 @@ class MapperNode(NodeShell):
             )
         self.session, leave = open_mission(vars(values))
         self.held.callback(leave)
-        if samples := self.session.samples:
-            self.get_logger().info(f"going on after {samples} pings kept in {values.mission_dir}")
+        if found := taken_up(self.session):
+            self.get_logger().info(found)
         self.topics = MapTopics(self, self.frame_id, self.session.grid)
         self._samples = self.create_publisher(UInt64, "map/samples", LATCHED)
         self._reports = self.create_publisher(Float64MultiArray, "map/report", KEPT)
@@ -99,7 +99,8 @@ class MapperNode(NodeShell):
         if session is not None and not session.status.finished:
             try:
                 results = self._results(session)
-                self._wrote(results, results.keep_remains(session.map, session.everything()))
+                kept = session.map, session.everything(), session.gate.refused.newest()
+                self._wrote(results, results.keep_remains(*kept))
             except (OSError, InputError) as error:
                 self.get_logger().error(f"output: what there is cannot be written ({error})")
         super().cleanup()
@@ -147,8 +148,7 @@ class MapperNode(NodeShell):
         self._hear(ping)
 
     def _on_level(self, message: Float64) -> None:
-        fault = level_fault(message.data)
-        if fault:
+        if fault := level_fault(message.data):
             self.refusals.add("water_level", fault)
         self._hear(events.WaterLevel(message.data))
 
@@ -179,10 +179,10 @@ class MapperNode(NodeShell):
         self._hear(events.Tick())
         if failing := self.session.keeping.failing:
             self._faults.add("disk", f"nothing is kept at present: {failing}")
-        lost = self._sensors.lost, self._sensors.lost_lately
+        self.topics.publish_refused(self.session.gate.refused, self.now_ns)
+        lost = self._sensors.take_lost()
         view = (self.session, self._now(), self.thread.alive, *lost, self.topics.bounds)
         self.report(*mapper_status(MapperView(*view)))
-        self._sensors.lost_lately = 0
 
     def _publish_samples(self) -> None:
         self._samples.publish(UInt64(data=self.session.samples))
@@ -221,8 +221,8 @@ class MapperNode(NodeShell):
                 self.get_logger().error("the mission is done, and there is no map: too few pings")
             return
         self.get_logger().info(f"the mission is done: {len(finished.samples)} samples in the map")
-        results = self._results(self.session)
-        self._wrote(results, results.keep(finished.map, finished.samples))
+        results, refused = self._results(self.session), self.session.gate.refused.newest()
+        self._wrote(results, results.keep(finished.map, finished.samples, refused))
         self._reports.publish(write_report(replace(map_report(self._last), finished=True)))
 
     def _results(self, session: Session) -> Results:

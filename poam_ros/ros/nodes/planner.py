@@ -233,10 +233,10 @@ class PlannerNode(NodeShell):
         """Diagnostics, by wall time: the mission, the goals, and what was refused."""
         silent = time.monotonic() - self._heard > ODOMETRY_PATIENCE
         if silent:
-            sources = self.resolve_topic_name("odom") + " and for /clock" * (self.now_ns == 0)
-            self.get_logger().warning(
-                f"no odometry: waiting for it on {sources}", throttle_duration_sec=10.0
-            )
+            text = f"no odometry: waiting for it on {self.resolve_topic_name('odom')}"
+            if self.now_ns == 0:
+                text += " and for /clock"
+            self.get_logger().warning(text, throttle_duration_sec=10.0)
         failing, counts = self._memory.failing, self.refusals.counts
         self.report(*planner_status(self.mission, self.target, counts, silent, failing))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from ...maps import ElevationMap
 from ...planning.tvu import CONFIDENCE_95, strictest
 from ...settings import check, setting
 from ..folder import read_map, read_table
+from ..unmapped import Unmapped, read_unmapped
 from .place import LOCAL, Place, VerticalDatum, vertical_datum
 from .recorded import read_config
 
@@ -83,6 +84,7 @@ class Chart:
         provenance: in words, by name.
         lengthscale: [rows, columns], in m; NaN where the model has none.
         support: places that the model leans on [M, 2], as the grid.
+        unmapped: pings that are not in the map, as the grid.
     """
 
     grid: Grid
@@ -95,6 +97,7 @@ class Chart:
     provenance: Mapping[str, str]
     lengthscale: np.ndarray
     support: np.ndarray
+    unmapped: Unmapped = field(default_factory=Unmapped)
 
     @property
     def place(self) -> Place | None:
@@ -168,8 +171,9 @@ def read_chart(folder: Path, settings: ExportSettings) -> Chart:
         track, support = place.outwards(track), place.outwards(support)
     density = np.where(np.isfinite(mean), grid.counted(track), np.nan)
     words = _provenance(folder, drawn, len(track), settings, datum)
+    others = read_unmapped(folder).outwards(place)
     return Chart(
-        grid, mean, deviation, density, track, settings, datum, words, lengthscale, support
+        grid, mean, deviation, density, track, settings, datum, words, lengthscale, support, others
     )
 
 
@@ -203,14 +207,13 @@ def _provenance(
     folder: Path, drawn: ElevationMap, count: int, settings: ExportSettings, datum: Any
 ) -> dict[str, str]:
     """Version, settings, samples, datum and time, in words."""
-    seconds, place = drawn.stamp_ns / 1e9, settings.place
-    known = drawn.stamp_ns > _THIS_CENTURY
+    place = settings.place
     level = f"{settings.water_level:g} m over the map's zero"
     words = {
         "title": f"Bathymetry of {folder.resolve().name}",
         "software": f"poam_ros {__version__}",
         "samples": str(count),
-        "map_time": _utc(seconds) if known else f"{seconds:.3f} s of the run's clock",
+        "map_time": clock_time(drawn.stamp_ns),
         "export_time": _utc(datetime.now(timezone.utc).timestamp()),
         "vertical_datum": f"EPSG:{datum.code} {datum.name}" if datum else "not given: the map's z",
         "water_level": level,
@@ -225,6 +228,12 @@ def _provenance(
     if not drawn.stamp_ns:
         del words["map_time"]
     return words
+
+
+def clock_time(stamp_ns: int) -> str:
+    """A stamp in words: a time of day, or one of a clock that began with the run."""
+    seconds = stamp_ns / 1e9
+    return _utc(seconds) if stamp_ns > _THIS_CENTURY else f"{seconds:.3f} s of the run's clock"
 
 
 def _utc(seconds: float) -> str:

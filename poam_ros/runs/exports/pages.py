@@ -11,6 +11,7 @@ from ...planning.tvu import LEVEL_NAMES
 from ..figures import blank_figure
 from ..view.page import standalone
 from ..view.scene import scene_of
+from ..view.words import refused
 from .chart import Chart
 from .needs import needing
 
@@ -50,4 +51,5 @@ def page(chart: Chart, name: str) -> dict[str, bytes]:
     """An HTML file to look into: layers, values under the pointer, numbers; nothing is fetched."""
     with needing(name, "bokeh", "view"):
         import bokeh  # noqa: F401
-    return {name: standalone(scene_of(chart)).encode()}
+    scene = scene_of(chart, remarks=refused(chart.unmapped.refused))
+    return {name: standalone(scene).encode()}

@@ -15,10 +15,12 @@ from ...survey.mission_folder import LOG
 from ..exports.chart import ExportSettings, read_chart
 from ..figures import CURVES
 from ..folder import read_table
+from ..unmapped import FILE, read_unmapped
 from .scene import BAD, Curves, Remark, Scene, scene_of
+from .words import refused
 
 #: What is looked at, and looked at anew where it has changed.
-FILES = ("map.npz", "samples.csv", "epochs.csv", "config.yaml", LOG)
+FILES = ("map.npz", "samples.csv", "epochs.csv", "config.yaml", FILE, LOG)
 #: Wall times among the columns of an epochs.csv.
 SECONDS = {"update_s": "update", "predict_s": "prediction"}
 Versions = tuple[tuple[int, int, int] | None, ...]
@@ -62,17 +64,19 @@ class FolderView:
             remark = Remark(str(error), "the page looks again when the file changes", BAD)
             return replace(before, title=self._title, waiting=str(error), remarks=(remark,))
         words = {k: v for k, v in chart.provenance.items() if k not in ("title", "export_time")}
-        held, place = _logged(folder, "SELECT x, y FROM held ORDER BY placed"), chart.settings.place
-        held = held if place is None else place.outwards(held)
-        scene = scene_of(chart, curves)
-        return replace(scene, chart=replace(chart, provenance=words), held=held)
+        scene = scene_of(chart, curves, refused(chart.unmapped.refused))
+        return replace(scene, chart=replace(chart, provenance=words))
 
     def _without_map(self, curves: Curves) -> Scene:
         pings, said = _pings(self._folder), f"there is no map.npz in {self._folder} yet"
         if len(pings):
             said += f"; {len(pings)} pings so far"
-        return Scene(self._title, waiting=f"waiting for the first map: {said}", samples=len(pings),
-            pings=pings, track=pings, curves=curves)  # fmt: skip
+        others = read_unmapped(self._folder)
+        return Scene(
+            self._title, waiting=f"waiting for the first map: {said}", samples=len(pings),
+            pings=pings, track=pings, held=others.held, refused=others.refused, curves=curves,
+            remarks=refused(others.refused),
+        )  # fmt: skip
 
     @property
     def _title(self) -> str:

@@ -9,28 +9,9 @@ import numpy as np
 from ..exports.chart import Chart
 from . import words
 from .layers import Layer, hillshade, layers, shade, stride, thin, thinned
+from .marks import Marks
 from .scene import Scene
 
-#: Marks by name: how they are drawn, and what of a scene they show.
-MARKS: dict[str, tuple[str, dict[str, Any]]] = {
-    "track": ("line", {"line_color": "#0d1b2a", "line_alpha": 0.45, "line_width": 1}),
-    "pings": ("scatter", {"size": 2.5, "color": "#0d1b2a", "alpha": 0.5}),
-    "support": ("scatter", {"size": 4, "color": "#ffffff", "line_color": "#8a4b00",
-        "marker": "diamond"}),
-    "held": ("scatter", {"size": 8, "fill_alpha": 0, "line_color": "#c8372d", "line_width": 1.6}),
-    "plan": ("line", {"line_color": "#d6006c", "line_dash": [6, 4], "line_width": 2}),
-    "goal": ("scatter", {"size": 15, "color": "#d6006c", "line_color": "#ffffff",
-        "marker": "star"}),
-    "vehicle": ("scatter", {"size": 15, "color": "#ffd23f", "line_color": "#0d1b2a",
-        "marker": "triangle", "angle": "heading"}),
-}  # fmt: skip
-#: In the legend.
-NAMES = {
-    "track": "track", "pings": "pings", "support": "support points", "held": "pings held",
-    "plan": "plan", "goal": "goal", "vehicle": "vehicle",
-}  # fmt: skip
-#: Not shown before somebody asks for it.
-HIDDEN = ("support",)
 _SELECT = """
 for (const key in images) {
     const on = buttons.tags[buttons.active] == key
@@ -53,7 +34,7 @@ class MapPicture:
     Attributes:
         figure, buttons, shading: Bokeh's models.
         cells: the data source of all layers: one row, a column for each.
-        marks: a data source for each of ``MARKS``.
+        marks: a data source for each of ``marks.MARKS``.
     """
 
     def __init__(self) -> None:
@@ -83,9 +64,8 @@ class MapPicture:
             renderers=list(self._images.values()), formatters=_spelt(), tooltips=None
         )
         self.figure.add_tools(self._hover)
-        self.marks = {name: ColumnDataSource({"x": [], "y": []}) for name in MARKS}
-        self.marks["vehicle"].data["heading"] = []
-        self._legend()
+        self._marks = Marks(self.figure)
+        self.marks = self._marks.sources
         self.buttons = RadioButtonGroup(labels=[], active=None, name="layers")
         self.shading = CheckboxGroup(labels=["hillshade"], active=[0], width=100, align="center")
         parts = {"images": self._images, "bars": self._bars, "buttons": self.buttons,
@@ -103,25 +83,11 @@ class MapPicture:
                 self._clear()
             else:
                 self._show_map(scene.chart)
-        found = {name: getattr(scene, name) for name in MARKS if name not in ("support", "vehicle")}
-        if scene.chart is not None:
-            found["support"] = scene.chart.support
-        for name, places in found.items():
-            self._mark(name, {"x": places[:, 0], "y": places[:, 1]})
-        if scene.vehicle is not None:
-            x, y, heading = scene.vehicle
-            # The triangle points up where a heading of 0 points east.
-            self._mark("vehicle", {"x": [x], "y": [y], "heading": [heading - np.pi / 2]})
+        self._marks.show(scene)
 
     def _clear(self) -> None:
         self.cells.data = {name: [] for name in self.cells.data}
         self._choose([], [])
-
-    def _mark(self, name: str, data: dict[str, Any]) -> None:
-        source = self.marks[name]
-        if not all(np.array_equal(source.data[key], data[key]) for key in data):
-            source.data = data
-            self._items[name].visible = len(data["x"]) > 0
 
     def _show_map(self, chart: Chart) -> None:
         found, step = layers(chart), stride(chart.grid.shape)
@@ -190,19 +156,6 @@ class MapPicture:
             border_line_color=None, background_fill_color=None, padding=8)  # fmt: skip
         self.figure.add_layout(bar, "right")
         return bar
-
-    def _legend(self) -> None:
-        from bokeh.models import Legend, LegendItem
-
-        self._items = {}
-        for name, (way, style) in MARKS.items():
-            drawn = getattr(self.figure, way)("x", "y", source=self.marks[name], **style)
-            drawn.visible = name not in HIDDEN
-            self._items[name] = LegendItem(label=NAMES[name], renderers=[drawn], visible=False)
-        legend = Legend(items=list(self._items.values()), orientation="horizontal",
-            click_policy="hide", border_line_color=None, background_fill_alpha=0,
-            inactive_fill_color="#ffffff", location="left", margin=0)  # fmt: skip
-        self.figure.add_layout(legend, "below")
 
 
 def _spelt() -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ...survey.refused import RefusedPings
 from ..exports.chart import Chart
 
 #: How bad a remark is.
@@ -54,6 +55,7 @@ class Scene:
         track: where the vehicle was.
         pings: that were accepted, where their places are known.
         held: pings that wait for others to confirm them.
+        refused: pings that were refused, the newest of each reason.
         goal: of the vehicle, one or none.
         plan: goals that follow.
         vehicle: x, y in m and heading in rad, if it is known where it is.
@@ -69,6 +71,7 @@ class Scene:
     track: np.ndarray = field(default_factory=_nowhere)
     pings: np.ndarray = field(default_factory=_nowhere)
     held: np.ndarray = field(default_factory=_nowhere)
+    refused: RefusedPings = field(default_factory=RefusedPings.none)
     goal: np.ndarray = field(default_factory=_nowhere)
     plan: np.ndarray = field(default_factory=_nowhere)
     vehicle: tuple[float, float, float] | None = None
@@ -106,8 +109,10 @@ class Trail:
         return np.array(self._places).reshape(-1, 2)
 
 
-def scene_of(chart: Chart, curves: Curves | None = None) -> Scene:
+def scene_of(chart: Chart, curves: Curves | None = None, remarks: tuple[Remark, ...] = ()) -> Scene:
     """A map that is finished, as it is handed on."""
-    title, track = chart.provenance["title"], chart.track
-    curves = curves or Curves()
-    return Scene(title, chart, samples=len(track), pings=track, track=track, curves=curves)
+    title, track, others = chart.provenance["title"], chart.track, chart.unmapped
+    return Scene(
+        title, chart, samples=len(track), pings=track, track=track, held=others.held,
+        refused=others.refused, curves=curves or Curves(), remarks=remarks,
+    )  # fmt: skip

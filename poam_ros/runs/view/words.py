@@ -8,7 +8,8 @@ from html import escape
 import numpy as np
 
 from ...planning.tvu import LEVEL_NAMES, ORDERS, shares
-from ..exports.chart import Chart
+from ...survey.refused import MOST, RefusedPings
+from ..exports.chart import Chart, clock_time
 from .layers import stride
 from .scene import BAD, GOOD, NOTE, Remark, Scene
 
@@ -137,6 +138,40 @@ def hover(layers: Iterable[str], height: str) -> str:
         for name, text in lines
     )
     return f'<table class="cell" style="{FONT};font-size:13px">{cells}</table>'
+
+
+#: What is said of the refused ping under the pointer.
+REFUSED_HOVER = (
+    f'<table class="ping" style="{FONT};font-size:13px">'
+    "<tr><td><b>refused: @reason</b></td></tr><tr><td>@height</td></tr>"
+    "<tr><td>@time</td></tr><tr><td>@x{0.0}, @y{0.0} m</td></tr></table>"
+)
+
+
+def heights(pings: RefusedPings, chart: Chart | None) -> list[str]:
+    """The elevation of each, or its depth where a chart asks for depths."""
+    name, z = "elevation", pings.xyz[:, 2]
+    if chart is not None and chart.settings.depth:
+        name, z = chart.height_name, chart.settings.water_level - z
+    return [f"no {name}" if value != value else f"{name} {value:.2f} m" for value in z.tolist()]
+
+
+def times(pings: RefusedPings) -> list[str]:
+    """When each was measured."""
+    return [clock_time(stamp_ns) if stamp_ns else "" for stamp_ns in pings.stamp_ns.tolist()]
+
+
+def refused(pings: RefusedPings) -> tuple[Remark, ...]:
+    """How many pings were refused, and which of them are drawn; nothing where none was."""
+    counts = pings.counts
+    if not counts:
+        return ()
+    reasons = ", ".join(f"{counts[reason]:,} {reason}" for reason in sorted(counts))
+    drawn, total = len(pings.placed), sum(counts.values())
+    said = f"{drawn:,} of them are drawn where they were"
+    if any(count > MOST for count in counts.values()):
+        said += f"; of each reason the newest {MOST:,} are known"
+    return (Remark(f"{total:,} pings refused: {reasons}", said, NOTE),)
 
 
 #: Values that are no numbers to people, as JavaScript of ``value``.

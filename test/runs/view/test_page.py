@@ -14,9 +14,14 @@ pytest.importorskip("bokeh")
 from poam_ros.errors import InputError
 from poam_ros.runs import folder as files
 from poam_ros.runs.exports.chart import ExportSettings
+from poam_ros.runs.exports.formats import export
+from poam_ros.runs.unmapped import write_refused
+from poam_ros.runs.view import words
 from poam_ros.runs.view.folders import FolderView
 from poam_ros.runs.view.page import Page, document, standalone
 from poam_ros.runs.view.scene import BAD, Remark, Scene
+from poam_ros.survey.log import MissionLog
+from poam_ros.survey.refused import RefusedPings
 
 
 @pytest.fixture
@@ -82,6 +87,74 @@ def test_before_the_first_map_the_pings_are_shown(page, tmp_path):
     assert page.picture.marks["held"].data["x"].tolist() == [3.5], "what was in doubt at last"
 
 
+def echoes():
+    """Two false echoes, of which one has no elevation, and one ping whose place nobody knows."""
+    nan, later = np.nan, 1_700_000_000 * 10**9
+    known = RefusedPings.none().more(
+        "false_echo", np.array([later, later + 10**9]), np.array([[3.0, 4.0, -9.125], [5, 6, nan]])
+    )
+    return known.more("no_odometry", np.array([0]), np.full((1, 3), nan))
+
+
+def test_refused_pings_of_a_log_are_drawn_with_their_reasons(page, tmp_path):
+    log = MissionLog(tmp_path / "pings.sqlite", {})
+    log.append([], [], 0, refused=echoes().rows)
+    log.close()
+    for folder in (tmp_path, write_run(tmp_path)):  # before the first map, and with one
+        page.show(FolderView(folder, ExportSettings()).scene())
+        found = page.picture.marks["refused"].data
+        assert list(found["x"]) == [3.0, 5.0] and list(found["y"]) == [4.0, 6.0]
+        assert list(found["reason"]) == ["false_echo", "false_echo"]
+        assert found["height"] == ["elevation -9.12 m", "no elevation"]
+        assert found["time"] == ["2023-11-14T22:13:20Z", "2023-11-14T22:13:21Z"]
+        assert "3 pings refused: 2 false_echo, 1 no_odometry" in said(page, "remarks")
+        assert "2 of them are drawn" in said(page, "remarks")
+    item = next(i for i in page.picture.figure.legend[0].items if i.label.value == "pings refused")
+    assert item.visible and page.picture.figure.legend[0].click_policy == "hide"
+    assert item.renderers[0].visible
+    # However far away they are, the map is what is shown at first.
+    assert item.renderers[0] not in page.picture.figure.x_range.renderers
+    assert item.renderers[0] not in page.picture.figure.y_range.renderers
+    view = FolderView(tmp_path, ExportSettings(depth=True, water_level=2.0))
+    page.show(view.scene())
+    assert page.picture.marks["refused"].data["height"] == ["depth 11.12 m", "no depth"]
+
+
+def test_refused_pings_of_a_run_without_a_log_are_drawn_too(page, tmp_path):
+    """And lie where the map does, once somebody says where that is."""
+    write_refused(write_run(tmp_path), echoes())
+    page.show(FolderView(tmp_path, ExportSettings()).scene())
+    found = page.picture.marks["refused"].data
+    assert list(found["x"]) == [3.0, 5.0] and list(found["reason"]) == ["false_echo"] * 2
+    turned = ExportSettings(origin=(17.5, -91.2), heading=90.0)
+    page.show(FolderView(tmp_path, turned).scene())
+    found = page.picture.marks["refused"].data
+    np.testing.assert_allclose(found["x"], [4.0, 6.0], atol=0.01)
+    np.testing.assert_allclose(found["y"], [-3.0, -5.0], atol=0.01)
+    (tmp_path / "refused.csv").write_text("torn\n")
+    page.show(FolderView(tmp_path, ExportSettings()).scene())
+    assert "refused.csv: expected columns reason" in said(page, "remarks")
+
+
+def test_the_page_to_mail_has_them(tmp_path):
+    write_refused(write_run(tmp_path / "lake"), echoes())
+    export(tmp_path / "lake", tmp_path / "lake.html", ExportSettings())
+    text = (tmp_path / "lake.html").read_text()
+    assert "pings refused" in text and "elevation -9.12 m" in text
+    assert "3 pings refused: 2 false_echo, 1 no_odometry" in text
+
+
+def test_how_many_are_not_known_any_more_is_said():
+    many = RefusedPings.none().more("paused", np.arange(5000), np.zeros((5000, 3)))
+    (remark,) = words.refused(many)
+    assert remark.text == "5,000 pings refused: 5,000 paused"
+    assert (
+        remark.todo == "1,000 of them are drawn where they were; of each reason the newest "
+        "1,000 are known"
+    )
+    assert words.refused(RefusedPings.none()) == ()
+
+
 def test_a_broken_map_is_said_and_the_last_good_one_stays(page, tmp_path):
     view = FolderView(write_run(tmp_path), ExportSettings())
     page.show(view.scene())
@@ -115,4 +188,4 @@ def test_marks_of_a_live_survey(page):
     shown = {item.label.value for item in page.picture.figure.legend[0].items if item.visible}
     assert shown == {"track", "pings held", "goal", "plan", "vehicle"}
     page.show(replace(scene, held=np.empty((0, 2))))
-    assert not page.picture._items["held"].visible
+    assert not page.picture._marks.items["held"].visible

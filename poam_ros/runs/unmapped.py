@@ -1,0 +1,65 @@
+"""Pings of a run that are not in its map: those in doubt at last, and the refused ones."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from ..survey.log_file import read_only, read_refused
+from ..survey.mission_folder import LOG
+from ..survey.refused import Refusal, RefusedPings
+from .exports.place import Place
+from .folder import read_records, write_table
+
+#: Refused pings of a run without a log, and its columns; cells are empty where nobody knows.
+FILE, COLUMNS = "refused.csv", Refusal._fields
+
+
+@dataclass(frozen=True)
+class Unmapped:
+    """Places of ``held`` [N, 2] in m; the newest of the ``refused`` by reason."""
+
+    held: np.ndarray = field(default_factory=lambda: np.empty((0, 2)))
+    refused: RefusedPings = field(default_factory=RefusedPings.none)
+
+    def outwards(self, place: Place | None) -> Unmapped:
+        """The same north-up, if a place was given."""
+        if place is None:
+            return self
+        xyz = self.refused.xyz.copy()
+        xyz[:, :2] = place.outwards(xyz[:, :2])
+        return Unmapped(place.outwards(self.held), replace(self.refused, xyz=xyz))
+
+
+def write_refused(folder: Path, refused: RefusedPings) -> None:
+    """Write refused.csv: ``reason, number, stamp_ns, x, y, z``, the newest of each reason."""
+    rows = (
+        [*row[:2], row.stamp_ns or "", *("" if v != v else repr(v) for v in row[3:])]
+        for row in refused.rows
+    )
+    write_table(folder / FILE, COLUMNS, rows)
+
+
+def read_unmapped(folder: Path) -> Unmapped:
+    """What a mission's log has, or else a refused.csv; nothing where there is neither.
+
+    Raises:
+        InputError: refused.csv is broken.
+    """
+    held, refused = np.empty((0, 2)), None
+    with suppress(sqlite3.Error), closing(read_only(folder / LOG)) as log:
+        rows = log.execute("SELECT x, y FROM held ORDER BY placed").fetchall()
+        held = np.array(rows, dtype=float).reshape(-1, 2)
+        refused = read_refused(log)  # which an older one has not
+    if refused is None and (folder / FILE).exists():
+        refused = RefusedPings.of(map(_row, read_records(folder / FILE, COLUMNS)))
+    return Unmapped(held, RefusedPings.none() if refused is None else refused)
+
+
+def _row(cells: dict[str, str]) -> Refusal:
+    numbers = (float(cells[name]) if cells[name] else np.nan for name in ("x", "y", "z"))
+    return Refusal(cells["reason"], int(cells["number"]), int(cells["stamp_ns"] or 0), *numbers)

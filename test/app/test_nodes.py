@@ -1,0 +1,68 @@
+"""The nodes' console scripts, with and without ROS 2."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from poam_ros.app import nodes
+
+HERE = Path(nodes.__file__).parents[1] / "ros" / "nodes"
+SCRIPTS = sorted(path.stem for path in HERE.glob("*.py") if path.stem != "__init__")
+#: As pip's script does; ``missing`` is not installed.
+SCRIPT = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == {missing!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Missing())
+from poam_ros.app.nodes import {node}
+sys.argv = [{node!r}, *{words!r}]
+sys.exit({node}())
+"""
+
+
+def run(node, env, missing="", words=()):
+    script = SCRIPT.format(node=node, missing=missing, words=list(words))
+    command = [sys.executable, "-c", script]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("node", SCRIPTS)
+def test_without_ros_a_line_says_so(node, ros_env):
+    done = run(node, ros_env, "rclpy")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith(f"{node} needs ROS 2's rclpy, which this Python does not have")
+    assert "pip install 'poam_ros[ros]'" in done.stderr
+
+
+@pytest.mark.ros
+@pytest.mark.parametrize("missing", ["nav_msgs", "std_srvs"])
+def test_a_package_of_messages_that_is_missing_is_named(missing, ros_env):
+    pytest.importorskip("rclpy")
+    done = run("planner", ros_env, missing)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert f"ROS 2's {missing}," in done.stderr
+
+
+@pytest.mark.ros
+def test_what_else_is_missing_is_no_matter_of_ros(ros_env):
+    pytest.importorskip("rclpy")
+    done = run("planner", ros_env, "numpy")
+    assert done.returncode == 1 and "No module named 'numpy'" in done.stderr
+
+
+@pytest.mark.ros
+@pytest.mark.parametrize("node", ["mapper", "planner", "simulator", "monitor", "drapes"])
+def test_with_ros_the_node_runs(node, ros_env):
+    """It reads its arguments, and refuses a wrong one by itself."""
+    pytest.importorskip("rclpy")
+    done = run(node, ros_env, words=["--ros-args", "-p", "use_sim_time:=17"])
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert "use_sim_time" in done.stderr
