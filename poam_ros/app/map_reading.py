@@ -54,7 +54,7 @@ def read(args: argparse.Namespace) -> Survey:
     _check(args, mission, bag)
     past = read_mission(args.log if mission else args.mission) if mission or args.mission else None
     if past is None:
-        values = {"method": ON_ROBOT["method"], **AS_LIVE} if bag else ON_MAP
+        values: Mapping[str, Any] = {"method": ON_ROBOT["method"], **AS_LIVE} if bag else ON_MAP
         settings = _settings({**values, **vars(args)}, args)
         soundings = _recorded(args, {}) if bag else _tabled(args, settings)
         workspace = Extent.of(args.workspace) if args.workspace else soundings.workspace(args.room)

@@ -17,7 +17,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
-def add_settings(parser: argparse.ArgumentParser, table: Iterable[Setting]) -> None:
+def add_settings(parser: argparse._ActionsContainer, table: Iterable[Setting]) -> None:
     """An option for each setting, checked as the setting is. One that is not given is absent."""
     for row in table:
         unit = f" in {row.unit}" if row.unit else ""

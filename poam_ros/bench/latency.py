@@ -170,7 +170,7 @@ def _filled(folder: Path, settings: Mapping[str, Any], samples: int) -> str:
     """A mission's folder with so many pings, all of them learned."""
     values = {**{row.name: row.default for row in MAPPER}, **settings}
     rng, terrain = np.random.default_rng(1), load_terrain("seamounts")
-    xy = rng.uniform(*np.array(WORKSPACE.bounds).reshape(2, 2).T, (samples, 2))
+    xy = WORKSPACE.sample(samples, rng)
     pings = Samples.of(xy, terrain.elevation_at(xy) + rng.normal(size=samples))
     firsts = range(0, samples, FILLING)
     steps = [Step(UPDATE, i, min(i + FILLING, samples) - 1, FILLING_STEPS) for i in firsts]

@@ -77,8 +77,10 @@ def table(result: dict[str, Any]) -> str:
     for name in _timed(result):
         cells = _cell(result, name) + _cell(result, f"{name}_cpu")
         bound = result.get(f"{name}_bound_s")
-        known = bound is not None
-        cells += f"{1e3 * bound:9.1f}{bound / result[f'{name}_cpu_s']:9.0%}" if known else " " * 18
+        if bound is None:
+            cells += " " * 18
+        else:
+            cells += f"{1e3 * bound:9.1f}{bound / result[f'{name}_cpu_s']:9.0%}"
         if reference:
             cells += _cell(result, f"reference_{name}_cpu", 18)
             cells += f"{result[f'{name}_ratio']:7.1f}x" if name in WHOLES else ""

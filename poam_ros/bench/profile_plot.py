@@ -35,7 +35,7 @@ def draw_profile(results: Sequence[dict[str, Any]], path: Path) -> None:
                 _curve(axes, compared, name, f"reference_{whole}_cpu", f"{whole}, reference")
         axes.set(xscale="log", yscale="log", xlabel=SWEPT[name], ylabel="CPU time (ms)")
         axes.grid(which="both", alpha=0.25)
-    handles = {}
+    handles: dict[str, Any] = {}
     for axes in figure.axes:
         handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     figure.legend(

@@ -115,8 +115,11 @@ class LogWriter:
         """Write what the model did; slices of training that are alike are one row."""
         with self._changed:
             last = self._queue[-1] if self._queue else None
-            alike = isinstance(last, Step) and replace(last, times=step.times) == step
-            if step.kind == TRAIN and alike:
+            if (
+                step.kind == TRAIN
+                and isinstance(last, Step)
+                and replace(last, times=step.times) == step
+            ):
                 self._queue[-1] = replace(last, times=last.times + step.times)
             else:
                 self._queue.append(step)

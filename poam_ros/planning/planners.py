@@ -37,7 +37,7 @@ class Planner:
     """
 
     plan: Callable[[MapView, Situation, Any, np.random.Generator], np.ndarray]
-    options: type
+    options: type[Any]
 
     def path(
         self, view: MapView, situation: Situation, options: Any, rng: np.random.Generator

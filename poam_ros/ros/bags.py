@@ -91,7 +91,8 @@ def read_bag(
     reach, mapper = Reach(), BathymetricMapper(gate.workspace or Extent(0, 1, 0, 1))
     session = Session(mapper, gate, policy, pilot_samples=pilot_samples)
     events = _Events(path, settings, reach)
-    batches, now = [], None
+    batches: list[Samples] = []
+    now: Moment | None = None
     for now, event in events:
         for each in (event, Tick()):
             session.handle(each, now)

@@ -63,7 +63,8 @@ class Trial:
         self.pings = Samples.joined([memory.held, fresh])
         self.range = self.pings.range
         count, before = len(self.pings), len(memory.held)
-        self.mean = self.std = None
+        self.mean: np.ndarray | None = None
+        self.std: np.ndarray | None = None
         if predict is not None and count:
             predicted = predict(self.pings.xy)
             self.mean, self.std = predicted.mean, np.sqrt(predicted.variance)
@@ -94,6 +95,7 @@ class Trial:
         self.ways[row] = self.track.go(place)
         expected, room = self.track.expected(place), STEPS * self.track.scatter
         self.seen, goes_on = row + 1, []
+        assert self.course is not None
         if self.course.ground[row - self.first]:
             goes_on = [
                 run
@@ -117,7 +119,7 @@ class Trial:
     def _follow(self) -> Course:
         """The likeliest course from what is believed through the rows from ``first`` on."""
         rows, mapped = slice(self.first, None), None
-        if self.mean is not None:
+        if self.mean is not None and self.std is not None:
             ranges = self.range[rows] + self.pings.z[rows] - self.mean[rows]
             mapped = Mapped(ranges, self.std[rows] ** 2)
         xy, ratio = self.pings.xy[rows], self.settings.echo_ratio
@@ -125,6 +127,7 @@ class Trial:
 
     def _linked(self, row: int) -> bool:
         """Whether the ground goes on to a ping from one that is believed."""
+        assert self.course is not None
         i = row - self.first
         ground, origin, jumped = (column[i] for column in self.course)
         known = origin < 0 or self.believed[self.first + origin]
@@ -161,13 +164,13 @@ class Trial:
             return alike(place.range, float(np.median(ahead)), ratio, 0.0)
         if np.isnan(expected):
             mapped = place.range + self.pings.z[row] - self.mean[row]
-            return abs(self._score(row)) <= self.settings.echo_deviations or alike(
-                place.range, mapped, ratio, 0.0
-            )
+            fits = abs(self._score(row)) <= self.settings.echo_deviations
+            return bool(fits) or alike(place.range, mapped, ratio, 0.0)
         return bool(self._mapped(np.array([row]), expected)[0])
 
     def _score(self, rows: np.ndarray | int, z: np.ndarray | None = None) -> np.ndarray:
         """Deviations from the map."""
+        assert self.mean is not None and self.std is not None
         z = self.pings.z[rows] if z is None else z
         return (z - self.mean[rows]) / self.std[rows]
 
@@ -236,4 +239,5 @@ class Trial:
             self.track.add(self._place(row), float(self.ways[row]))
 
     def _place(self, row: int) -> Place:
-        return Place(*self.pings.xy[row].tolist(), float(self.range[row]))
+        x, y = self.pings.xy[row].tolist()
+        return Place(x, y, float(self.range[row]))

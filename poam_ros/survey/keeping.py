@@ -27,7 +27,9 @@ class Keeping(Protocol):
     """
 
     failing: str
-    lost: int
+
+    @property
+    def lost(self) -> int: ...
 
     @property
     def folder(self) -> Path | None: ...

@@ -95,7 +95,9 @@ class MissionMemory:
         Raises:
             InputError: what is kept is unreadable, or another workspace's.
         """
-        kept = None if self._folder is None else _read(self._folder / MISSION)
+        if self._folder is None:
+            return ""
+        kept = _read(self._folder / MISSION)
         if kept is None:
             return ""
         try:

@@ -110,11 +110,13 @@ class Target:
     def tick(self, mission: Mission, now: float) -> None:
         """Let ``now`` (s) come: where gaps are due, the goals of the planner are left for them."""
         self._follow(mission)
-        known = self._drawn is not None and mission.state == EXPLORING and not self.closing
-        if not known or 0 <= now - self._turned_at < LOOK_S:
+        drawn = self._drawn
+        if drawn is None or mission.state != EXPLORING or self.closing:
+            return
+        if 0 <= now - self._turned_at < LOOK_S:
             return
         self._turned_at = now
-        self.closing = self._due(mission, self._gaps(mission, self._drawn), now)
+        self.closing = self._due(mission, self._gaps(mission, drawn), now)
         if self.closing:
             mission.legs.clear()
 

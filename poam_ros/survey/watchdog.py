@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from dataclasses import dataclass
 
 from ..planning.areas import Areas
@@ -76,7 +76,7 @@ class Watchdog:
         self.settings = settings
         self._areas = areas
         self._heard: set[str] = set()  # sources, since the look before
-        self._silent: Counter[str] = Counter()  # s, by source
+        self._silent: dict[str, float] = defaultdict(float)  # s, by source
         self._std = 0.0  # m, of the position
         self._calm = 0.0  # s without a fault
         self._armed = False  # the vehicle has been inside the fence

@@ -69,16 +69,16 @@ class Layout:
         """A network that is nearly zero around a stationary kernel of exponent 1: of amplitude 1
         and this lengthscale, or of these logits [fields - 1] of the attentive one's weights."""
         network = tanh_network(2, self.fields, generator, self.hidden)
-        network = [p.detach() for p in network.parameters()]
-        network[-2].mul_(0.1)
-        network[-1].zero_()
+        weights = [p.detach() for p in network.parameters()]
+        weights[-2].mul_(0.1)
+        weights[-1].zero_()
         offsets = torch.zeros(self.fields, dtype=torch.float64)
         if logits is None:
             offsets[1] = math.log(lengthscale)
         else:
             offsets[1:] = logits
         rest = torch.tensor([math.log(noise_variance), 0.0], dtype=torch.float64)
-        return torch.cat([*(p.flatten() for p in network), offsets, rest])
+        return torch.cat([*(p.flatten() for p in weights), offsets, rest])
 
     def nodes(self) -> Tensor:
         """The lattice's nodes [G * G, 2], row by row, G = lattice + 1."""

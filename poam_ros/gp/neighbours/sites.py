@@ -62,8 +62,8 @@ class SiteStore:
     @property
     def sites(self) -> Sites:
         """Views of the sites; no copy."""
-        rows, own = self._rows[: len(self)], self._own[: len(self)]
-        own = None if self.pings.noise is None else own
+        rows = self._rows[: len(self)]
+        own = None if self.pings.noise is None else self._own[: len(self)]
         return Sites(rows[:, :2], rows[:, 2], rows[:, 3], own)
 
     @property

@@ -74,6 +74,7 @@ class MapperNode(NodeShell):
         self.held.callback(leave)
         if found := taken_up(self.session):
             self.get_logger().info(found)
+        assert self.session.grid is not None  # a mission's maps are drawn
         self.topics = MapTopics(self, self.frame_id, self.session.grid)
         self._samples = self.create_publisher(UInt64, "map/samples", LATCHED)
         self._reports = self.create_publisher(Float64MultiArray, "map/report", KEPT)
@@ -210,8 +211,7 @@ class MapperNode(NodeShell):
                 raise
 
     def _publish_map(self, drawn: events.Drawn) -> None:
-        level = self.session.gate.level(self._now())
-        self.topics.publish(drawn.map, self.values.target_tvu, level)
+        self.topics.publish(drawn.map, self.values.target_tvu, self.session.gate.level(self._now()))
         self._reports.publish(write_report(map_report(drawn)))
         self._last = drawn
 

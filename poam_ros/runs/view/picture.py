@@ -55,7 +55,7 @@ class MapPicture:
         self.figure.toolbar.logo = None
         self.figure.grid.grid_line_color = "#e3e9ee"
         place = ("x", "y", "width", "height_m")
-        columns = {name: [] for name in (*place, *KEYS, "sigma", "shade")}
+        columns: dict[str, list[Any]] = {name: [] for name in (*place, *KEYS, "sigma", "shade")}
         self.cells = ColumnDataSource(columns, name="cells")
         self._images = {key: self._image(key) for key in KEYS}
         self._bars = {key: self._bar(image) for key, image in self._images.items()}

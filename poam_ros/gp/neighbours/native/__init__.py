@@ -171,8 +171,9 @@ def _problem(
     kernel: Kernel, sites: Sites, x: Tensor, near: Tensor
 ) -> tuple[ctypes.Structure, list[Tensor | None]]:
     """The problem, and the arrays that it points into."""
-    parts = (kernel.F, x, near, sites.own, kernel.bases)
-    F, x, near, own, bases = (None if t is None else t.detach().contiguous() for t in parts)
+    F, x, near = (t.detach().contiguous() for t in (kernel.F, x, near))
+    some = (sites.own, kernel.bases)
+    own, bases = (None if t is None else t.detach().contiguous() for t in some)
     places = sites.x if sites.x.stride(1) == 1 else sites.x.contiguous()
     arrays = [F, x, near, places, sites.y, sites.noise, own, bases]
     problem = _Problem(
