@@ -8,6 +8,7 @@ variable ``POAM_NATIVE=0`` leaves them aside.
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 MAX_NEIGHBOURS, MAX_BASES = 32, 16  # as in conditional.c
 BUCKET, BUCKET_BYTES, LEVELS = 7, 128, 4  # as in search.c
+INTERFACES = {"_search": 2, "_conditional": 1}  # as in the sources
+
+log = logging.getLogger(__name__)
 
 
 def _structure(integers: str, doubles: str, pointers: str) -> type[ctypes.Structure]:
@@ -54,7 +58,19 @@ def _load(name: str) -> Any:
     for suffix in EXTENSION_SUFFIXES:
         path = Path(__file__).with_name(f"{name}{suffix}")
         if path.exists():
-            return ctypes.CDLL(str(path))
+            return _as_expected(ctypes.CDLL(str(path)), name)
+    return None
+
+
+def _as_expected(library: Any, name: str) -> Any:
+    """The library, unless it was built from older sources: what it is given would not fit."""
+    try:
+        interface = ctypes.c_int64.in_dll(library, f"{name[1:]}_interface").value
+    except ValueError:
+        interface = 0
+    if interface == INTERFACES[name]:
+        return library
+    log.warning("%s was built from other sources: slower without it, so install again", name)
     return None
 
 

@@ -26,6 +26,8 @@
 #define CLONED
 #endif
 
+const int64_t search_interface = 2; /* raised with what it is given; as in __init__.py */
+
 /* Two cache lines. The last slots of two arrays are no site's. Zeros are an empty one. */
 typedef struct {
     float x[SLOTS], y[SLOTS]; /* places of sites */
