@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..errors import InputError
 from ..survey.log_file import read_only, read_refused
 from ..survey.mission_folder import LOG
 from ..survey.refused import Refusal, RefusedPings
@@ -51,13 +52,21 @@ def read_unmapped(folder: Path) -> Unmapped:
         InputError: refused.csv is broken.
     """
     held, refused = np.empty((0, 2)), None
-    with suppress(sqlite3.Error), closing(read_only(folder / LOG)) as log:
+    with suppress(sqlite3.Error, OSError), closing(read_only(folder / LOG)) as log:
         rows = log.execute("SELECT x, y FROM held ORDER BY placed").fetchall()
         held = np.array(rows, dtype=float).reshape(-1, 2)
         refused = read_refused(log)  # which an older one has not
     if refused is None and (folder / FILE).exists():
-        refused = RefusedPings.of(map(_row, read_records(folder / FILE, COLUMNS)))
+        refused = _read_refused(folder / FILE)
     return Unmapped(held, RefusedPings.none() if refused is None else refused)
+
+
+def _read_refused(path: Path) -> RefusedPings:
+    rows = read_records(path, COLUMNS)
+    try:
+        return RefusedPings.of(map(_row, rows))
+    except (ValueError, OverflowError) as error:
+        raise InputError(f"{path}: expected numbers but for the reason ({error})") from None
 
 
 def _row(cells: dict[str, str]) -> Refusal:

@@ -55,9 +55,9 @@ class FolderView:
     def _look(self, before: Scene) -> Scene:
         folder = self._folder
         curves = _curves(folder / "epochs.csv")
-        if not (folder / "map.npz").exists():
-            return self._without_map(curves)
         try:
+            if not (folder / "map.npz").exists():
+                return self._without_map(curves)
             chart = read_chart(folder, self._settings)
         except InputError as error:
             # Something is wrong, or being replaced: what there was is still there to be seen.
@@ -102,7 +102,7 @@ def _pings(folder: Path) -> np.ndarray:
 
 def _logged(folder: Path, query: str) -> np.ndarray:
     """Places [N, 2] that a mission's log has; none where there is no log, or an older one."""
-    with suppress(sqlite3.Error), closing(read_only(folder / LOG)) as log:
+    with suppress(sqlite3.Error, OSError), closing(read_only(folder / LOG)) as log:
         return np.array(log.execute(query).fetchall(), dtype=float).reshape(-1, 2)
     return np.empty((0, 2))
 

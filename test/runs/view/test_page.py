@@ -13,10 +13,11 @@ pytest.importorskip("bokeh")
 
 from poam_ros.errors import InputError
 from poam_ros.runs import folder as files
+from poam_ros.runs import unmapped
 from poam_ros.runs.exports.chart import ExportSettings
 from poam_ros.runs.exports.formats import export
 from poam_ros.runs.unmapped import write_refused
-from poam_ros.runs.view import words
+from poam_ros.runs.view import folders, words
 from poam_ros.runs.view.folders import FolderView
 from poam_ros.runs.view.page import Page, document, standalone
 from poam_ros.runs.view.scene import BAD, Remark, Scene
@@ -134,6 +135,28 @@ def test_refused_pings_of_a_run_without_a_log_are_drawn_too(page, tmp_path):
     (tmp_path / "refused.csv").write_text("torn\n")
     page.show(FolderView(tmp_path, ExportSettings()).scene())
     assert "refused.csv: expected columns reason" in said(page, "remarks")
+
+
+@pytest.mark.parametrize("row", ["nan,none,1,1,2,3", "nan,0,1e99,1,2,3", f"nan,0,{10**19},1,2,3"])
+@pytest.mark.parametrize("mapped", [True, False])
+def test_a_broken_list_of_refused_pings_is_said(page, tmp_path, row, mapped):
+    if mapped:
+        write_run(tmp_path)
+    (tmp_path / "refused.csv").write_text(f"reason,number,stamp_ns,x,y,z\n{row}\n")
+    page.show(FolderView(tmp_path, ExportSettings()).scene())
+    assert "refused.csv: expected numbers but for the reason" in said(page, "remarks")
+
+
+def test_a_log_that_may_not_be_read_is_none(page, tmp_path, monkeypatch):
+    write_refused(write_run(tmp_path), echoes())
+    for module in (unmapped, folders):
+        monkeypatch.setattr(module, "read_only", lambda path: (tmp_path / "none" / "x").touch())
+    page.show(FolderView(tmp_path, ExportSettings()).scene())
+    assert list(page.picture.marks["refused"].data["x"]) == [3.0, 5.0]
+    (tmp_path / "map.npz").unlink()
+    (tmp_path / "samples.csv").unlink()
+    page.show(FolderView(tmp_path, ExportSettings()).scene())
+    assert "waiting for the first map" in said(page, "waiting")
 
 
 def test_the_page_to_mail_has_them(tmp_path):
