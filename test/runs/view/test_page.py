@@ -137,6 +137,20 @@ def test_refused_pings_of_a_run_without_a_log_are_drawn_too(page, tmp_path):
     assert "refused.csv: expected columns reason" in said(page, "remarks")
 
 
+def test_a_log_that_is_being_written_is_followed(tmp_path, monkeypatch):
+    """What is committed stands beside the log's file for long, and that is as it was."""
+    monkeypatch.setattr(folders, "AHEAD_S", 0.0)
+    log, known = MissionLog(tmp_path / "pings.sqlite", {}), echoes()
+    view = FolderView(tmp_path, ExportSettings())
+    for count in (1, 2, 3):
+        log.append([], [], 0, refused=known.rows[count - 1 : count])
+        scene = view.scene()
+        assert len(scene.refused) == count
+        assert view.scene() is scene, "nothing is read while nothing is new"
+    log.close()
+    assert view.scene().refused.counts == known.counts
+
+
 @pytest.mark.parametrize("row", ["nan,none,1,1,2,3", "nan,0,1e99,1,2,3", f"nan,0,{10**19},1,2,3"])
 @pytest.mark.parametrize("mapped", [True, False])
 def test_a_broken_list_of_refused_pings_is_said(page, tmp_path, row, mapped):
