@@ -18,6 +18,8 @@ from .folder import read_records, write_table
 
 #: Refused pings of a run without a log, and its columns; cells are empty where nobody knows.
 FILE, COLUMNS = "refused.csv", Refusal._fields
+#: Of a place on the Earth from the origin, east or north, in m; UTM is none at far less.
+MOST_AWAY = 5e6
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Unmapped:
         if place is None:
             return self
         xyz = self.refused.xyz.copy()
+        if place.utm:  # odometry may have been anywhere, which no projection of the Earth is
+            xyz[~(np.abs(xyz[:, :2]) <= MOST_AWAY).all(axis=1), :2] = np.nan
         xyz[:, :2] = place.outwards(xyz[:, :2])
         return Unmapped(place.outwards(self.held), replace(self.refused, xyz=xyz))
 
