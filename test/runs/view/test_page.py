@@ -121,6 +121,21 @@ def test_refused_pings_of_a_log_are_drawn_with_their_reasons(page, tmp_path):
     assert page.picture.marks["refused"].data["height"] == ["depth 11.12 m", "no depth"]
 
 
+def test_pings_that_were_all_refused_are_shown_alone(page, tmp_path):
+    """A survey of nothing else: where they were is what somebody wants to know."""
+    view = FolderView(tmp_path, ExportSettings())
+    page.show(view.scene())
+    write_refused(tmp_path, echoes())
+    figure, drawn = page.picture.figure, page.picture.marks["refused"]
+    page.show(view.scene())
+    item = next(i for i in figure.legend[0].items if i.label.value == "pings refused")
+    assert figure.visible and len(drawn.data["x"]) == 2
+    for side in (figure.x_range, figure.y_range):
+        assert item.renderers[0] in side.renderers
+    page.show(FolderView(write_run(tmp_path), ExportSettings()).scene())
+    assert item.renderers[0] not in figure.x_range.renderers
+
+
 def test_refused_pings_of_a_run_without_a_log_are_drawn_too(page, tmp_path):
     """And lie where the map does, once somebody says where that is."""
     write_refused(write_run(tmp_path), echoes())
