@@ -28,6 +28,7 @@ class Display:
         self._live: Any = None
         self._shown_at = 0.0
         self._state = ""
+        self._last: Progress | None = None
 
     def __enter__(self) -> Display:
         if sys.stdout.isatty():
@@ -40,11 +41,18 @@ class Display:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Leave the last picture as it is; what is said from now on comes below it."""
         if self._live is not None:
+            if self._last is not None:
+                self._live.update(_picture(self._last), refresh=True)
             self._live.stop()
+            self._live = None
 
     def say(self, line: str) -> None:
-        """A line that stays, above the picture."""
+        """A line that stays, above the picture while there is one."""
         if self._live is None:
             sys.stdout.write(f"{line}\n")
             sys.stdout.flush()
@@ -53,7 +61,7 @@ class Display:
 
     def show(self, progress: Progress) -> None:
         """Show the progress, if it is time to."""
-        now = self._clock()
+        now, self._last = self._clock(), progress
         if self._live is not None:
             if now - self._shown_at >= LIVE_PERIOD:
                 self._shown_at = now
@@ -72,6 +80,9 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
     # The mapper may have accepted some more before it heard of the end.
     if progress.samples < progress.max_samples:
         samples += f"/{progress.max_samples}"
+    if progress.pending and not progress.samples:
+        # A screen judges a batch when it closes, the first of all at the end of the pilot survey.
+        samples += f", {progress.pending} pending"
     facts = [("state", progress.state), ("samples", samples), ("epoch", str(progress.epochs))]
     if progress.epoch is not None:
         facts.append(("smse", f"{progress.epoch.metrics.smse:.4f}"))
@@ -83,6 +94,7 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
 
 def _picture(progress: Progress) -> Any:
     from rich.console import Group
+    from rich.padding import Padding
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
@@ -92,4 +104,6 @@ def _picture(progress: Progress) -> Any:
     for name, value in _facts(progress):
         table.add_row(Text(name, style="bold"), Text(value))
     total = progress.max_samples or None
-    return Group(ProgressBar(total=total, completed=progress.samples, width=50), table)
+    # The padding ends the bar's line, which it does not do itself.
+    bar = Padding(ProgressBar(total=total, completed=progress.samples, width=50), 0)
+    return Group(bar, table)

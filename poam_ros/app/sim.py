@@ -70,6 +70,7 @@ def run(args: argparse.Namespace) -> int:
                     monitor.recorder.conclude()
         finally:
             children.stop()
+        display.stop()
         if status == FINISHED:
             for line in _summary(monitor.progress, options):
                 display.say(line)

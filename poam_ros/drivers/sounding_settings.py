@@ -23,7 +23,8 @@ ON_MAP: dict[str, Value] = {
     "neighbours": 32,
     "pool": 1000,
     "apart": 0.2,
-    "anisotropy_penalty": 300.0,
+    "anisotropy_penalty": 100.0,
+    "shared_anisotropy": 0.1,
 }
 
 #: Soundings of the first batch, of another, and how many batches a long record is cut into.

@@ -136,7 +136,8 @@ class Ground:
 
     def lines(self, borders: Iterable[Marker]) -> MarkerArray:
         """Lines as they came, but on the ground; those that were there before are gone."""
-        drawn = [Marker(action=Marker.DELETEALL)]
+        drawn = [self._marker(Marker.LINE_STRIP, "")]
+        drawn[0].action = Marker.DELETEALL
         for border in borders:
             corners = np.array([(p.x, p.y) for p in border.points]).reshape(-1, 2)
             if len(corners) < 2 or not np.isfinite(corners).all():

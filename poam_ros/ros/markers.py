@@ -61,7 +61,8 @@ def write_areas(areas: Areas, stamp_ns: int, frame_id: str) -> MarkerArray:
     ]
     rings += [] if areas.polygon is None else [("polygon", areas.polygon)]
     rings += [("keep_out", corners) for corners in areas.keep_outs]
-    markers = [Marker(action=Marker.DELETEALL)]  # those of an earlier mission
+    # Those of an earlier mission; in a frame, since Lichtblick reports a marker without one.
+    markers = [Marker(header=header(stamp_ns, frame_id), action=Marker.DELETEALL)]
     for number, (name, corners) in enumerate(rings):
         marker = Marker(header=header(stamp_ns, frame_id), ns=name, id=number)
         marker.type, marker.action = Marker.LINE_STRIP, Marker.ADD

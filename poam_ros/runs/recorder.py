@@ -30,6 +30,7 @@ class Progress:
     state: str = "starting"
     samples: int = 0
     max_samples: int = 0
+    pending: int = 0  # pings that wait to be placed or judged
     epoch: files.EpochRecord | None = None
     epochs: int = 0
     speed: float = float("nan")

@@ -14,6 +14,8 @@ from .held_out import COLUMNS
 
 #: Times as wide as it is high, from which a map's panels lie one over the other.
 WIDE = 2.5
+#: Width of a page, and height of what is over and under a panel, in inches.
+PAGE, TITLES = 14.0, 0.5
 #: Soundings that are drawn at most; of more, evenly many are left out.
 DRAWN = 20_000
 
@@ -26,11 +28,13 @@ def draw_sounding_map(folder: Path) -> Path:
         ImportError: if matplotlib is not installed.
     """
     drawn, samples = read_map(folder / "map.npz"), read_table(folder / "samples.csv", ("x", "y"))
-    bounds = drawn.grid.borders.bounds
-    figure = blank_figure((14, 6.5))
-    width, height = drawn.grid.borders.size
-    shape = (2, 1) if width > WIDE * height else (1, 2)
-    axes = figure.subplots(*shape, sharex=True, sharey=True)
+    borders = drawn.grid.borders
+    bounds = borders.bounds
+    width, height = borders.size
+    rows, columns = (2, 1) if width > WIDE * height else (1, 2)
+    panel = PAGE / columns * height / width + TITLES  # as high as the map makes it
+    figure = blank_figure((PAGE, float(np.clip(rows * panel, 3.5, 12.0))))
+    axes = figure.subplots(rows, columns, sharex=True, sharey=True)
     panels = (
         (drawn.mean, "elevation, mean (m)", "viridis"),
         (CONFIDENCE_95 * np.sqrt(drawn.variance), "95 % uncertainty, with noise (m)", "magma"),

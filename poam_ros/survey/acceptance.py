@@ -68,6 +68,11 @@ class Acceptance:
         return len(self._backlog) + (len(self.queue) if self.on else 0)
 
     @property
+    def unsettled(self) -> int:
+        """Pings that wait to be judged, or are held."""
+        return self._gate.unjudged + self._gate.held
+
+    @property
     def full(self) -> bool:
         """Whether no more should be taken: the model, or the judgement, is that far behind."""
         return self._backlog.full or self.queue.full

@@ -1,6 +1,7 @@
 """What a person sees of a running mission, without a terminal and in one."""
 
 import io
+import re
 import sys
 
 import pytest
@@ -36,12 +37,49 @@ def test_more_samples_than_asked_for_are_no_fraction(shown):
     assert shown((1, Progress("done", 902, 900))) == ["state done  samples 902  epoch 0"]
 
 
-def test_in_a_terminal_brackets_are_what_they_are(monkeypatch):
+def test_pings_that_wait_are_said_until_some_are_accepted(shown):
+    first, then = Progress("pilot", 0, 900, pending=3), Progress("exploring", 5, 900, pending=4)
+    assert shown((1, first), (2, then)) == [
+        "state pilot  samples 0/900, 3 pending  epoch 0",
+        "state exploring  samples 5/900  epoch 0",
+    ]
+
+
+def terminal(monkeypatch):
+    """A terminal on standard output, and what was written to it."""
     pytest.importorskip("rich")
     screen = io.StringIO()
     screen.isatty = lambda: True
     monkeypatch.setattr(sys, "stdout", screen)
     monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    return screen
+
+
+def test_in_a_terminal_each_fact_has_a_line_and_what_is_said_last_is_below(monkeypatch):
+    screen = terminal(monkeypatch)
+    now = [1.0]
+    with Display(clock=lambda: now[0]) as display:
+        display.show(Progress("pilot", 450, 900))
+        display.show(Progress("done", 902, 900))  # too soon to be drawn, but the last
+        display.stop()
+        display.say("results: runs/sim")
+    # Each drawing goes back over the one before: the last lines are what remains.
+    drawn = re.sub(r"\x1b\[\d*[AK]", "\n", screen.getvalue())
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", drawn).replace("\r", "\n")
+    lines = [line.strip() for line in plain.splitlines() if line.strip()]
+    bars = [set(line) for line in lines if "\u2501" in line]
+    assert bars and all(bar <= set("\u2501\u2578\u257a") for bar in bars)
+    assert [line.split() for line in lines[-4:]] == [
+        ["state", "done"],
+        ["samples", "902"],
+        ["epoch", "0"],
+        ["results:", "runs/sim"],
+    ]
+
+
+def test_in_a_terminal_brackets_are_what_they_are(monkeypatch):
+    screen = terminal(monkeypatch)
     with Display() as display:
         display.show(Progress("pilot", problems={"mapper": "expected xy [b, 2]"}))
         display.say("mapper: [WARN] no odometry")

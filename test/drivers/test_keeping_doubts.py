@@ -107,6 +107,7 @@ def test_after_a_crash_at_any_moment_pings_are_judged_as_if_there_had_been_none(
         assert again.balanced
         first = again.session.counts()
         assert (first["held"], first["pending"]) == (len(doubts), len(waiting)), at
+        assert again.session.acceptance.unsettled == len(doubts) + len(waiting), at
         again.turn()
         again.until(END)
         for ours, theirs in zip(again.session.everything().arrays, everything.arrays, strict=True):

@@ -2,88 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
+import launched
 import pytest
 import yaml
 
 from poam_ros.runs.folder import read_map, read_table
 
 # Not `launch`: from the checkout, that name also finds the folder of the launch files.
-REASON = "the launch tools of ROS 2 are not installed"
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
-pytest.importorskip("launch_ros.actions", reason=REASON)
+pytest.importorskip("launch_ros.actions", reason=launched.REASON)
 
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 
 HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
-NODES = ("mapper", "planner", "simulator", "monitor")
-LIMIT = 300.0  # s
-PARAMS = """
-/**/simulator:
-  ros__parameters: {terrain: seamounts, environment: [-7.0, 7.0, -7.0, 7.0],
-                    workspace: [-6.0, 6.0, -6.0, 6.0]}
-/**/mapper:
-  ros__parameters: {workspace: [-6.0, 6.0, -6.0, 6.0], num_inducing: 40}
-/**/planner:
-  ros__parameters: {workspace: [-6.0, 6.0, -6.0, 6.0]}
-/**/monitor:
-  ros__parameters: {workspace: [-6.0, 6.0, -6.0, 6.0], linger: 1.0}
-"""
-# What `ros2 launch` does with a file and its arguments, exit status included.
-LAUNCH = """
-import sys
-from launch import LaunchDescription, LaunchService
-from launch.actions import IncludeLaunchDescription
-from launch.launch_description_sources import PythonLaunchDescriptionSource
-
-source = PythonLaunchDescriptionSource(sys.argv[1])
-given = dict(word.split(":=") for word in sys.argv[2:])
-service = LaunchService()
-service.include_launch_description(
-    LaunchDescription([IncludeLaunchDescription(source, launch_arguments=given.items())])
-)
-sys.exit(service.run())
-"""
 
 
 @pytest.fixture
 def environment(tmp_path):
     """An ament prefix with this checkout's nodes, on a ROS domain of its own."""
-    index = tmp_path / "share" / "ament_index" / "resource_index" / "packages"
-    executables = tmp_path / "lib" / "poam_ros"
-    for folder in (index, executables):
-        folder.mkdir(parents=True)
-    (index / "poam_ros").touch()
-    for name in NODES:
-        script = executables / name
-        script.write_text(
-            f"#!{sys.executable}\nimport sys\nfrom poam_ros.ros.nodes.{name} import main\n"
-            "sys.exit(main())\n",
-            encoding="utf-8",
-        )
-        script.chmod(0o755)
-    (tmp_path / "mission.yaml").write_text(PARAMS, encoding="utf-8")
-
-    def path(name: str, first: Path) -> str:
-        return os.pathsep.join([str(first), *filter(None, [os.environ.get(name)])])
-
-    return {
-        **os.environ,
-        "AMENT_PREFIX_PATH": path("AMENT_PREFIX_PATH", tmp_path),
-        "PYTHONPATH": path("PYTHONPATH", ROOT),
-        "POAM_TEST_PARAMS": str(tmp_path / "mission.yaml"),
-        "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
-        "ROS_DOMAIN_ID": "87",
-        "ROS_LOG_DIR": str(tmp_path / "log"),
-        "OMP_NUM_THREADS": "1",
-        "MPLBACKEND": "Agg",
-    }
+    return launched.prefix(tmp_path, domain=87)
 
 
 def run(
@@ -97,7 +39,7 @@ def run(
         stderr=subprocess.STDOUT,
         stdin=subprocess.DEVNULL,
         text=True,
-        timeout=LIMIT,
+        timeout=launched.LIMIT,
     )
 
 
@@ -110,11 +52,14 @@ def test_mission_under_launch_testing(environment, tmp_path):
 
 def test_mission_in_a_namespace_ends_by_itself(environment, tmp_path):
     done = run(
-        [
-            *("-c", LAUNCH, str(ROOT / "launch" / "sim.launch.py")),
-            *("namespace:=auv1", "speed:=20", "max_samples:=200", "output:=run"),
-            f"params_file:={environment['POAM_TEST_PARAMS']}",
-        ],
+        launched.launch(
+            "sim",
+            namespace="auv1",
+            speed="20",
+            max_samples="200",
+            output="run",
+            params_file=environment["POAM_TEST_PARAMS"],
+        ),
         environment,
         tmp_path,
     )
@@ -133,11 +78,7 @@ def test_mission_in_a_namespace_ends_by_itself(environment, tmp_path):
 
 
 def test_failing_node_fails_the_launch(environment, tmp_path):
-    done = run(
-        ["-c", LAUNCH, str(ROOT / "launch" / "sim.launch.py"), "terrain:=no_such_terrain"],
-        environment,
-        tmp_path,
-    )
+    done = run(launched.launch("sim", terrain="no_such_terrain"), environment, tmp_path)
     assert done.returncode == 1, done.stdout[-4000:]
     assert "simulator ended with exit status 2" in done.stdout
     assert "no_such_terrain" in done.stdout

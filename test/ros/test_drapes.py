@@ -124,6 +124,7 @@ def test_keep_outs_lie_on_the_ground():
     assert borders[2].points[0] == borders[2].points[-1] and borders[2].color.r > 0.9
     drawn = ground(exaggeration=2.0).lines(borders[1:]).markers
     assert drawn[0].action == Marker.DELETEALL
+    assert {m.header.frame_id for m in [*borders, *drawn]} == {"map"}  # viewers report others
     line = np.array([(p.x, p.y, p.z) for p in drawn[2].points])
     assert len(line) > 15  # of 17 m
     inside = np.abs(line[:, 0]) < 9

@@ -113,6 +113,8 @@ def test_problems_of_the_nodes_in_its_namespace_are_shown(ros, monitor, eventual
     eventually(lambda: say("mapper", b"\x00", "fine") == {})
     say("simulator", b"\x00", "running", achieved_speed=19.5)
     eventually(lambda: node.progress.speed == 19.5)
+    say("mapper", b"\x00", "waiting for the pilot survey", pending=213)
+    eventually(lambda: node.progress.pending == 213)
 
 
 def test_a_node_is_asked_what_it_was_given_before_it_says_anything(ros, monitor, eventually):

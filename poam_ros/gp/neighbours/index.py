@@ -1,7 +1,7 @@
 """Which sites lie nearest: a grid of buckets that takes sites one by one.
 
 A query costs as many sites as it has to look at, whatever N is: the grid is refined when it holds
-four times as many sites as before, and every site moves then.
+about twice as many sites as before, and every site moves then.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from . import native
-from .problem import EVERYTHING, UNIT, Places, Share, cells_for, rounded
+from .problem import EVERYTHING, SLACK, UNIT, Places, Share, cells_for, rounded
 
 #: Shares come in parts of 1, 1/4, ... down to 1/4^(LEVELS - 1).
 LEVELS = 4
@@ -90,9 +90,9 @@ class PlainIndex(Places):
             edges = np.where(
                 [low > 0, high < cells - 1], [low, high + 1], [[-np.inf] * 2, [np.inf] * 2]
             )
-            sure = np.abs(edges[:, None] * (2.0 / cells) - 1.0 - points).min((0, 2))
+            sure = np.abs(edges[:, None] * (2.0 / cells) - 1.0 - points).min((0, 2)) - SLACK
             everything = reach >= cells
-            if everything or (len(sites) > pool and (squared[:, -1] <= sure**2).all()):
+            if everything or (len(sites) > pool and (squared[:, -1] <= sure * np.abs(sure)).all()):
                 break
             reach *= 2
         missing = max(0, pool - order.shape[1])

@@ -78,6 +78,10 @@ class NeighbourOptions:
     anisotropy_penalty: float = setting(
         60.0, "Penalty on the squared anisotropy, over the places", minimum=0.0, maximum=1e6
     )
+    shared_anisotropy: float = setting(
+        1.0, "Weight in that penalty of the anisotropy that the whole workspace has in common",
+        minimum=0.0, maximum=1.0,
+    )  # fmt: skip
     mean_precision: float = setting(
         0.05, "Precision of the unknown local mean", minimum=1e-6, maximum=1e6
     )

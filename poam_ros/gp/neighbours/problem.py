@@ -13,6 +13,8 @@ from ..linalg.factors import EXTRA_JITTER
 
 #: Mean number of sites in a cell when the grid is refined.
 CROWDED = 7
+#: The edges of cells are rounded: what lies so near to one may be on its other side.
+SLACK = 1e-12
 #: Of the sites' random numbers.
 UNIT = 2.0**-32
 
@@ -82,10 +84,16 @@ def numbers(first: int, count: int) -> np.ndarray:
 
 
 def cells_for(sites: int) -> int:
-    """Cells a side, a power of two, for so many sites."""
+    """Cells a side for so many sites: 1, 2, 4, 8, 16, 24, 32, 48, 64, 96, ...
+
+    Steps of less than two, so that a cell is never nearly empty; and still halves of each other.
+    """
     cells = 1
     while cells * cells * CROWDED < sites:
-        cells *= 2
+        if cells < 16:
+            cells *= 2
+        else:
+            cells = cells * 4 // 3 if cells % 3 == 0 else cells * 3 // 2
     return cells
 
 

@@ -157,7 +157,8 @@ class Trainer:
 
     def _penalty(self, F: Tensor, independent: int) -> Tensor:
         """The gradient [G * G, P] of the fields' penalties: the variances over the nodes of log s
-        and log l, and the mean |u, w|^2.
+        and log l, and the mean |u, w|^2, in which their means may weigh less: ground that is
+        stretched one way everywhere needs no proof from place to place.
 
         They are taken everywhere, not where pings are: what the network says far from all of them
         would be anything else, and where it says by chance that there is nothing to be seen, no
@@ -171,9 +172,10 @@ class Trainer:
             weights[0] = options.field_penalty
             return scale * weights * (F - F.mean(0))
         varying, anisotropic = F.split(2, dim=1)
+        spared = (1 - options.shared_anisotropy) * anisotropic.mean(0)
         return torch.cat([
             scale * options.field_penalty * (varying - varying.mean(0)),
-            scale * options.anisotropy_penalty * anisotropic,
+            scale * options.anisotropy_penalty * (anisotropic - spared),
         ], dim=1)  # fmt: skip
 
     def _by_theta(

@@ -137,10 +137,12 @@ class MonitorNode(NodeShell):
                 self.progress.problems.pop(node, None)
             else:
                 self.progress.problems[node] = status.message
-            if node == "simulator":
-                values = {item.key: item.value for item in status.values}
-                with contextlib.suppress(ValueError):  # whoever else uses this name
+            values = {item.key: item.value for item in status.values}
+            with contextlib.suppress(ValueError):  # whoever else uses this name
+                if node == "simulator":
                     self.progress.speed = float(values.get("achieved_speed", "nan"))
+                elif node == "mapper":
+                    self.progress.pending = int(values.get("pending", "0"))
 
     def _ask_parameters(self, node: str) -> None:
         """Ask a node for everything it was given, for config.yaml, until it answers.

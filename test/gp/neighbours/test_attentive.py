@@ -46,14 +46,6 @@ def fed(*batches, options=SHORT):
     return model
 
 
-@pytest.fixture(params=["native", "torch"])
-def backend(request, monkeypatch):
-    if request.param == "native" and not native.available():
-        pytest.skip("no compiled kernel")
-    if request.param == "torch":
-        monkeypatch.setattr(conditional.native, "usable", lambda kernel, neighbours: False)
-
-
 @pytest.mark.parametrize("exponent", [0.3, 1.0, 1.9])
 def test_symmetric_and_positive_definite(exponent):
     K = matrix(varied(exponent), scattered(150, 1).X)

@@ -5,6 +5,7 @@ import torch
 
 from poam_ros.gp.data import Dataset
 from poam_ros.gp.models import MODELS, NeighbourOptions
+from poam_ros.gp.neighbours.calibration import upper_limit
 
 SHORT = NeighbourOptions(first_steps=40, early_steps=2, hidden=8, lattice=8, left_out=64)
 LINES, LONG = 12, 50
@@ -57,3 +58,30 @@ def test_too_few_or_too_many_stretches_say_nothing(stretches):
     before = model.predict(data.X)
     model.calibrate(stretches)
     assert torch.equal(model.predict(data.X).variance, before.variance)
+
+
+def sizes(stretches, long, unlike, seed):
+    """Residuals' sizes [stretches * long]; the deviations of stretches differ by so much in log."""
+    generator = torch.Generator().manual_seed(seed)
+    scale = (unlike * torch.randn(stretches, generator=generator).double()).exp()
+    drawn = torch.randn(stretches * long, generator=generator).double().abs()
+    stretch = torch.arange(stretches).repeat_interleave(long)
+    return drawn * scale[stretch], stretch
+
+
+@pytest.mark.parametrize("unlike", [0.0, 0.5])
+def test_the_limit_is_above_the_true_quantile_as_often_as_it_says(unlike):
+    truth = sizes(20_000, 10, unlike, seed=1)[0].quantile(0.95)
+    limits = torch.tensor([upper_limit(*sizes(16, 60, unlike, seed)) for seed in range(2, 402)])
+    assert 0.8 < (limits > truth).double().mean() < 0.97  # about 0.9; their plain quantiles: 0.5
+    assert limits.mean() < 1.5 * truth
+
+
+def test_many_stretches_that_are_alike_need_no_more_than_their_quantile():
+    drawn, stretch = sizes(1000, 100, 0.0, seed=1)
+    assert upper_limit(drawn, stretch) < 1.01 * drawn.quantile(0.95)
+
+
+def test_a_limit_of_two_stretches_that_contradict_each_other_is_their_largest():
+    drawn, stretch = torch.tensor([1.0, 1.0, 1.0, 9.0]).double(), torch.tensor([0, 0, 1, 1])
+    assert upper_limit(drawn, stretch) == 9.0

@@ -52,14 +52,6 @@ def dense(kernel, sites, x, near):
     return b @ sites.y[near], whole[-1, -1] - b @ whole[:-1, -1]
 
 
-@pytest.fixture(params=["native", "torch"])
-def backend(request, monkeypatch):
-    if request.param == "native" and not native.available():
-        pytest.skip("no compiled kernel")
-    if request.param == "torch":
-        monkeypatch.setattr(conditional.native, "usable", lambda kernel, neighbours: False)
-
-
 @pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("queries", [1, 7, 8, 9, 40])
 def test_conditional_is_a_dense_gaussian_process_of_its_neighbours(queries):

@@ -1,5 +1,7 @@
 """Which sites a query gets, in NumPy and in C."""
 
+import ctypes
+
 import numpy as np
 import pytest
 import torch
@@ -80,6 +82,29 @@ def test_neighbours_that_lie_apart_come_first(kind, count, pool, apart):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_share_ends_where_the_numbers_of_its_sites_are(kind):
+    X = scattered(60, 8).X
+    order = numbers(0, 60).argsort().tolist()
+    low, high = (numbers(0, 60)[order[i]] * 2.0**-32 for i in (10, 50))
+    index = filled(kind, X)
+    for share, there in (
+        (Share(low, high - low), order[10:50]),
+        (Share(high, 1 - (high - low)), order[50:] + order[:10]),
+        (Share(low, (high - low) / 2**20), order[10:11]),
+        (Share(low + 2.0**-34, 2.0**-34), []),
+    ):
+        found = index.spread(X[:1], 60, 60, share)[0].tolist()
+        assert sorted(found) == sorted(there + [-1] * (60 - len(there)))
+
+
+@pytest.mark.skipif(not native.available(), reason="no compiled search")
+def test_what_lies_apart_is_found_without_the_whole_pool():
+    index, pool = filled(native.Index, scattered(20_000, 9).X), 1000
+    index.spread(0.8 * scattered(50, 10).X, K, pool, EVERYTHING, None, 0.2)
+    assert index.looked_at / 50 < pool / 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_ties_go_to_the_earlier_site(kind):
     axis = torch.linspace(-1, 1, 21).double()
     X = torch.cartesian_prod(axis, axis)
@@ -111,3 +136,13 @@ def test_a_query_looks_at_as_many_sites_whatever_there_are(kind, share):
         index = filled(kind, scattered(count, 4).X, batch=5000)
         index.spread(scattered(50, 5).X, K, POOL, share, None)
         assert index.looked_at / 50 < 12 * POOL / share.size
+
+
+@pytest.mark.skipif(not native.available(), reason="no compiled search")
+@pytest.mark.parametrize("name", ["_search", "_conditional"])
+def test_a_library_of_other_sources_is_left_aside(name, monkeypatch, caplog):
+    assert native._load(name) is not None
+    monkeypatch.setitem(native.INTERFACES, name, native.INTERFACES[name] + 1)
+    assert native._load(name) is None
+    assert f"{name} was built from other sources" in caplog.text
+    assert native._as_expected(ctypes.CDLL(None), name) is None  # older than these numbers

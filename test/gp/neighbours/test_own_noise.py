@@ -19,14 +19,6 @@ SHORT = NeighbourOptions(
 )
 
 
-@pytest.fixture(params=["native", "torch"])
-def backend(request, monkeypatch):
-    if request.param == "native" and not native.available():
-        pytest.skip("no compiled kernel")
-    if request.param == "torch":
-        monkeypatch.setattr(conditional.native, "usable", lambda kernel, neighbours: False)
-
-
 def built(options=SHORT, seed=0):
     return MODELS["nngp"].build(options, seed, torch.device("cpu"))
 

@@ -8,6 +8,7 @@ variable ``POAM_NATIVE=0`` leaves them aside.
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 MAX_NEIGHBOURS, MAX_BASES = 32, 16  # as in conditional.c
 BUCKET, BUCKET_BYTES, LEVELS = 7, 128, 4  # as in search.c
+INTERFACES = {"_search": 2, "_conditional": 1}  # as in the sources
+
+log = logging.getLogger(__name__)
 
 
 def _structure(integers: str, doubles: str, pointers: str) -> type[ctypes.Structure]:
@@ -40,7 +44,7 @@ def _structure(integers: str, doubles: str, pointers: str) -> type[ctypes.Struct
     return _Structure
 
 
-_Grid = _structure("cells used looked_at", "", "head buckets")
+_Grid = _structure("cells used looked_at", "", "buckets")
 _Problem = _structure(
     "queries neighbours side bases x_step y_step noise_step",
     "exponent noise low high mean_precision tail",
@@ -54,7 +58,19 @@ def _load(name: str) -> Any:
     for suffix in EXTENSION_SUFFIXES:
         path = Path(__file__).with_name(f"{name}{suffix}")
         if path.exists():
-            return ctypes.CDLL(str(path))
+            return _as_expected(ctypes.CDLL(str(path)), name)
+    return None
+
+
+def _as_expected(library: Any, name: str) -> Any:
+    """The library, unless it was built from older sources: what it is given would not fit."""
+    try:
+        interface = ctypes.c_int64.in_dll(library, f"{name[1:]}_interface").value
+    except ValueError:
+        interface = 0
+    if interface == INTERFACES[name]:
+        return library
+    log.warning("%s was built from other sources: slower without it, so install again", name)
     return None
 
 
@@ -65,7 +81,7 @@ def _declared() -> tuple[Any, Any]:
         return None, None
     pointer, integer, real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
     grid, problem = ctypes.POINTER(_Grid), ctypes.POINTER(_Problem)
-    search.search_add.argtypes = (grid, pointer, pointer, pointer, integer, integer)
+    search.search_add.argtypes = (grid, pointer, pointer, integer, integer)
     search.search_add.restype = None
     search.search_spread.argtypes = (
         grid, pointer, pointer, integer, integer, integer, real, real, integer, integer, real,
@@ -118,19 +134,13 @@ class Index(Places):
     def add(self, x: Tensor) -> None:
         """Take the sites x [n, 2], numbered on from the last."""
         first = self._append(x)
-        cells, order = cells_for(self._count), None
+        cells = cells_for(self._count)
         if cells != self._grid.cells:
             first = 0
             self._lay_out(cells)
-            order = np.empty(self._count, dtype=np.int64)
         self._make_room(self._count - first)
         _search.search_add(
-            self._grid,
-            self._x.ctypes.data,
-            self._numbers.ctypes.data,
-            None if order is None else order.ctypes.data,
-            first,
-            self._count,
+            self._grid, self._x.ctypes.data, self._numbers.ctypes.data, first, self._count
         )
 
     def spread(
@@ -148,25 +158,29 @@ class Index(Places):
 
     def _lay_out(self, cells: int) -> None:
         """An empty grid."""
-        looked_at = self._grid.looked_at
-        heads = sum(4**level * max(1, cells >> level) ** 2 for level in range(LEVELS))
-        self._head = np.full(heads, -1, dtype=np.int32)
-        self._buckets = np.empty((0, BUCKET_BYTES), dtype=np.uint8)
-        self._grid = _Grid(cells, 0, looked_at)
+        self._firsts = sum(4**level * max(1, cells >> level) ** 2 for level in range(LEVELS))
+        self._grid = _Grid(cells, self._firsts, self._grid.looked_at)
+        self._buckets = _zeros(self._firsts)
+        self._grid.buckets = self._buckets.ctypes.data
 
     def _make_room(self, sites: int) -> None:
         """For as many more buckets as so many sites may open."""
         used, there = int(self._grid.used), len(self._buckets)
-        needed = used + min(LEVELS * sites, LEVELS * (sites // BUCKET) + len(self._head))
+        # A cell opens another where all it has are full
+        most = self._firsts + LEVELS * (self._count // BUCKET)
+        needed = min(used + LEVELS * sites, most)
         if needed > there:
-            room = np.empty((max(needed, 2 * there) + 1) * BUCKET_BYTES, dtype=np.uint8)
-            # From the beginning of a cache line on
-            room = room[-room.ctypes.data % BUCKET_BYTES :][: len(room) - BUCKET_BYTES]
-            room = room.reshape(-1, BUCKET_BYTES)
+            room = _zeros(max(needed, there + there // 2))
             room[:used] = self._buckets[:used]
             self._buckets = room
-        self._grid.head = self._head.ctypes.data
-        self._grid.buckets = self._buckets.ctypes.data
+            self._grid.buckets = self._buckets.ctypes.data
+
+
+def _zeros(buckets: int) -> np.ndarray:
+    """So many empty buckets, from the beginning of a cache line on."""
+    room = np.zeros((buckets + 1) * BUCKET_BYTES, dtype=np.uint8)
+    start = -room.ctypes.data % BUCKET_BYTES
+    return room[start : start + buckets * BUCKET_BYTES].reshape(-1, BUCKET_BYTES)
 
 
 def _problem(

@@ -32,6 +32,8 @@
 #define EXPANDED(name, lanes) PASTE(name, lanes)
 #define FOR_LANES(name) EXPANDED(name, LANES)
 
+const int64_t conditional_interface = 1; /* raised with what it is given; as in __init__.py */
+
 typedef struct {
     int64_t queries, neighbours, side; /* side: nodes of the lattice along one axis */
     int64_t bases;                     /* of the Attentive Kernel; 0: the other kernel */

@@ -7,16 +7,18 @@
 
 #include <stdint.h>
 
-#define BUCKET 7     /* sites; as in __init__.py */
-#define SLOTS 8      /* of a bucket: one more, so that its lines are whole and vectors are even */
-#define LEVELS 4     /* as in index.py */
+#define BUCKET 7      /* sites; as in __init__.py */
+#define SLOTS 8       /* of a bucket: one more, so that its lines are whole and vectors are even */
+#define LEVELS 4      /* as in index.py */
 #define ROOM 4096     /* candidates that a query keeps at a time; more than BUCKET + MAX_POOL */
 #define MAX_POOL 1000 /* as in options.py */
 #define OCTANTS 8
-#define BINS 128     /* of squared distances: about as many as are wanted of them */
-#define WARMED 3     /* cells about a query that are asked for before its turn */
-#define LINE 64      /* bytes of a cache line */
-#define CACHED 4096  /* so many buckets are in a near cache anyway */
+#define BINS 128      /* of squared distances: about as many as are wanted of them */
+#define FARTHEST 6    /* cells about a query that are asked for before its turn, at most */
+#define LINE 64       /* bytes of a cache line */
+#define FAR 1e150     /* further than anything, even squared */
+#define SLACK 1e-12   /* of the edges of cells, as in problem.py: they are rounded */
+#define CACHED 4096   /* so many buckets are in a near cache anyway */
 #define INLINE static inline __attribute__((always_inline))
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
 #define CLONED __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -24,35 +26,41 @@
 #define CLONED
 #endif
 
-/* Two cache lines. The last slots of two arrays are no site's. */
+const int64_t search_interface = 2; /* raised with what it is given; as in __init__.py */
+
+/* Two cache lines. The last slots of two arrays are no site's. Zeros are an empty one. */
 typedef struct {
     float x[SLOTS], y[SLOTS]; /* places of sites */
     uint32_t number[SLOTS];   /* their random numbers times 2^32; last, how many there are */
-    int32_t site[SLOTS];      /* last, the next bucket of the same cell, or -1 */
+    int32_t site[SLOTS];      /* last, the next bucket of the same cell, or 0 */
 } Bucket;
 
+/* Every cell of every part of every level has its first bucket at a place of its own, a row of
+ * cells side by side; what does not fit goes into buckets after all these. */
 typedef struct {
     int64_t cells;     /* a side */
-    int64_t used;      /* buckets in use */
+    int64_t used;      /* buckets in use, the first ones among them */
     int64_t looked_at; /* sites that queries have looked at */
-    int32_t *head;     /* for each level, part and cell its first bucket, or -1 */
     Bucket *buckets;
 } Grid;
 
 typedef struct {
     double squared; /* distance */
-    float x, y;
-    int32_t site;
+    int32_t site, slot; /* slot: its bucket times SLOTS, and its place in there */
 } Candidate;
 
 typedef struct {
+    uint32_t first, mask, most; /* a number n belongs where (n - first) & mask <= most */
+    int64_t cells;              /* a side at the share's level */
+    double width;               /* of a cell */
+    const Bucket *cell;         /* the first buckets of its part */
+} Window;
+
+typedef struct {
     double x, y;
-    double start, share, scale; /* number * scale - part within `share` above `start` */
-    int64_t part, cells;        /* cells a side at the query's level */
-    const int32_t *head;        /* of the query's part */
     double beyond; /* only sites whose squared distance is larger count */
+    double worst;  /* no candidate further away is wanted */
     int64_t count;
-    double worst; /* no candidate further away is wanted */
     Candidate *found;
 } Query;
 
@@ -62,8 +70,8 @@ INLINE int64_t cells_at(const Grid *grid, int64_t level)
     return cells > 0 ? cells : 1;
 }
 
-/* Where the heads of a part of a level begin. */
-INLINE int64_t heads_of(const Grid *grid, int64_t level, int64_t part)
+/* Where the first buckets of a part of a level begin. */
+INLINE int64_t firsts_of(const Grid *grid, int64_t level, int64_t part)
 {
     int64_t first = 0;
     for (int64_t l = 0; l < level; l++)
@@ -77,15 +85,18 @@ INLINE int64_t cell_of(int64_t cells, double x)
     return !(place > 0.0) ? 0 : place >= cells ? cells - 1 : (int64_t)place;
 }
 
-static void add(Grid *grid, int32_t *head, const float *at, uint32_t number, int64_t site)
+/* The cell's second bucket is the newest: only the first and that one may have room. */
+static void add(Grid *grid, Bucket *first, const float *at, uint32_t number, int64_t site)
 {
-    Bucket *bucket = grid->buckets + *head;
-    if (*head < 0 || bucket->number[BUCKET] == BUCKET) {
-        const int32_t next = *head;
-        *head = (int32_t)grid->used++;
-        bucket = grid->buckets + *head;
-        bucket->site[BUCKET] = next;
-        bucket->number[BUCKET] = 0;
+    Bucket *bucket = first;
+    if (first->number[BUCKET] == BUCKET) {
+        const int32_t second = first->site[BUCKET];
+        bucket = grid->buckets + second;
+        if (!second || bucket->number[BUCKET] == BUCKET) {
+            first->site[BUCKET] = (int32_t)grid->used;
+            bucket = grid->buckets + grid->used++;
+            bucket->site[BUCKET] = second;
+        }
     }
     const uint32_t slot = bucket->number[BUCKET]++;
     bucket->x[slot] = at[0];
@@ -94,48 +105,50 @@ static void add(Grid *grid, int32_t *head, const float *at, uint32_t number, int
     bucket->site[slot] = (int32_t)site;
 }
 
-/* The list of a site at a level. */
-INLINE int32_t *list_of(const Grid *grid, int64_t level, const float *at, uint32_t number)
-{
-    const int64_t cells = cells_at(grid, level);
-    const int64_t part = (int64_t)((uint64_t)number << 2 * level >> 32);
-    return grid->head + heads_of(grid, level, part) + cell_of(cells, at[1]) * cells +
-           cell_of(cells, at[0]);
-}
-
-/* The sites up to `end` sorted by their lists at a level, into order. The lists must be empty. */
-static void sort_sites(Grid *grid, int64_t level, const float *x, const uint32_t *number,
-                       int64_t end, int64_t *order)
-{
-    int32_t *first = grid->head + heads_of(grid, level, 0);
-    int32_t *last = grid->head + heads_of(grid, level + 1, 0), sum = 0;
-    for (int64_t i = 0; i < end; i++)
-        ++*list_of(grid, level, x + 2 * i, number[i]);
-    for (int32_t *list = first; list < last; list++) {
-        const int32_t size = *list + 1; /* they were empty at -1 */
-        *list = sum;
-        sum += size;
-    }
-    for (int64_t i = 0; i < end; i++)
-        order[(*list_of(grid, level, x + 2 * i, number[i]))++] = i;
-    for (int32_t *list = first; list < last; list++)
-        *list = -1;
-}
-
-/* Take the sites from first to end: x [end, 2], number [end]. There is room. Where all are taken
- * anew, order [end] is scratch: what lies side by side on the ground does so in memory then. */
-void search_add(Grid *grid, const float *x, const uint32_t *number, int64_t *order,
-                int64_t first, int64_t end)
+/* Take the sites from first to end: x [end, 2], number [end]. There is room, and it is zero. */
+void search_add(Grid *grid, const float *x, const uint32_t *number, int64_t first, int64_t end)
 {
     for (int64_t level = 0; level < LEVELS; level++) {
-        if (order)
-            sort_sites(grid, level, x, number, end, order);
-        for (int64_t i = first; i < end; i++) {
-            const int64_t site = order ? order[i] : i;
+        const int64_t cells = cells_at(grid, level);
+        for (int64_t site = first; site < end; site++) {
             const float *at = x + 2 * site;
-            add(grid, list_of(grid, level, at, number[site]), at, number[site], site);
+            const int64_t part = (int64_t)((uint64_t)number[site] << 2 * level >> 32);
+            add(grid,
+                grid->buckets + firsts_of(grid, level, part) + cell_of(cells, at[1]) * cells +
+                    cell_of(cells, at[0]),
+                at, number[site], site);
         }
     }
+}
+
+/* Whether the share (see problem.py) has the site `step` numbers after its first, of `width`
+ * numbers in its part, going round: as NumPy says it, rounding included. */
+INLINE int in_share(double start, double share, int64_t first, int64_t step, int64_t width)
+{
+    const int64_t number = (first + step) % width;
+    const double above = (double)number / width - start;
+    return (above < 0.0 ? above + 1.0 : above) < share;
+}
+
+/* The numbers of a share; how many there are. */
+static int64_t open_window(const Grid *grid, double start, double share, int64_t level,
+                           int64_t part, Window *window)
+{
+    const int64_t width = (int64_t)1 << (32 - 2 * level);
+    int64_t first = (int64_t)(start * width), count;
+    first += (double)first < start * width;
+    count = share < 1.0 ? (int64_t)(share * width) : width;
+    while (count < width && in_share(start, share, first, count, width))
+        count++;
+    while (count > 0 && !in_share(start, share, first, count - 1, width))
+        count--;
+    window->first = (uint32_t)(part * width + first);
+    window->mask = (uint32_t)(width - 1);
+    window->most = (uint32_t)(count - 1);
+    window->cells = cells_at(grid, level);
+    window->width = 2.0 / window->cells;
+    window->cell = grid->buckets + firsts_of(grid, level, part);
+    return count;
 }
 
 INLINE int before(const Candidate *one, const Candidate *other)
@@ -182,6 +195,141 @@ static void make_room(Query *query, int64_t pool)
     query->worst = worst;
 }
 
+/* The sites of a cell; returns how many it has. */
+INLINE int64_t look(const Grid *grid, const Window *window, Query *query, int64_t cell,
+                    int64_t pool)
+{
+    int64_t looked = 0;
+    const Bucket *bucket = window->cell + cell;
+    do {
+        const uint32_t filled = bucket->number[BUCKET];
+        const int32_t next = bucket->site[BUCKET];
+        const int32_t slot = (int32_t)((bucket - grid->buckets) * SLOTS);
+        __builtin_prefetch((const char *)(grid->buckets + next));
+        __builtin_prefetch((const char *)(grid->buckets + next) + LINE);
+        double squared[SLOTS];
+        int64_t wanted[SLOTS];
+        for (int j = 0; j < SLOTS; j++) {
+            const double dx = bucket->x[j] - query->x, dy = bucket->y[j] - query->y;
+            squared[j] = dx * dx + dy * dy;
+        }
+        for (int j = 0; j < SLOTS; j++)
+            wanted[j] = (((bucket->number[j] - window->first) & window->mask) <= window->most) &
+                        ((uint32_t)j < filled);
+        for (int j = 0; j < SLOTS; j++)
+            wanted[j] &= (squared[j] <= query->worst) & (squared[j] > query->beyond);
+        if (query->count > ROOM - BUCKET)
+            make_room(query, pool);
+        Candidate *found = query->found + query->count;
+        for (int j = 0; j < BUCKET; j++) {
+            found->squared = squared[j];
+            found->site = bucket->site[j];
+            found->slot = slot + j;
+            found += wanted[j];
+        }
+        query->count = found - query->found;
+        looked += filled;
+        bucket = grid->buckets + next;
+    } while (bucket != grid->buckets);
+    return looked;
+}
+
+/* The squares of the nearest and of the farthest distance from a query to a cell along one axis. A
+ * cell at the border has what lies beyond it, too. */
+typedef struct {
+    double near, far;
+} Span;
+
+INLINE Span span_of(const Window *window, int64_t cell, double x)
+{
+    const double below = cell * window->width - 1.0 - x, above = -below - window->width;
+    const double low = cell ? below : -FAR, high = cell + 1 < window->cells ? above : -FAR;
+    const double outside = (low > high ? low : high) - SLACK;
+    const double across = (low < high ? -low : -high) + SLACK;
+    return (Span){outside > 0.0 ? outside * outside : 0.0, across * across};
+}
+
+/* What lies in the ring of cells `reach` away, but for cells in which nothing is wanted; returns
+ * how many sites were looked at. */
+INLINE int64_t look_round(const Grid *grid, const Window *window, Query *query, int64_t reach,
+                          int64_t pool)
+{
+    const int64_t cells = window->cells;
+    const int64_t column = cell_of(cells, query->x), row = cell_of(cells, query->y);
+    const int choosy = query->worst < FAR || query->beyond > 0.0;
+    int64_t looked = 0;
+    for (int64_t r = row > reach ? row - reach : 0; r <= row + reach && r < cells; r++) {
+        const Span up = choosy ? span_of(window, r, query->y) : (Span){0.0, FAR};
+        /* Whole rows at both ends of the ring, two cells of those between. */
+        const int64_t step = r == row - reach || r == row + reach || !reach ? 1 : 2 * reach;
+        for (int64_t c = column - reach; c <= column + reach && c < cells; c += step) {
+            if (c < 0)
+                continue;
+            if (choosy) {
+                const Span across = span_of(window, c, query->x);
+                if (across.near + up.near > query->worst || across.far + up.far <= query->beyond)
+                    continue;
+            }
+            looked += look(grid, window, query, r * cells + c, pool);
+        }
+    }
+    return looked;
+}
+
+/* The square of the distance within which the cells up to `reach` away hold every site. */
+INLINE double sure(const Window *window, const Query *query, int64_t reach)
+{
+    const double at[2] = {query->x, query->y};
+    double least = FAR;
+    for (int axis = 0; axis < 2; axis++) {
+        /* Beyond the border nothing is missed: its sites lie in the border cells. */
+        const int64_t cell = cell_of(window->cells, at[axis]);
+        const int64_t low = cell - reach, high = cell + reach + 1;
+        const double below = at[axis] - (low * window->width - 1.0);
+        const double over = high * window->width - 1.0 - at[axis];
+        if (low > 0 && below < least)
+            least = below;
+        if (high < window->cells && over < least)
+            least = over;
+    }
+    least -= SLACK;
+    return least > 0.0 ? least * least : -1.0;
+}
+
+INLINE int64_t within(const Query *query, double limit)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < query->count; i++)
+        count += query->found[i].squared <= limit;
+    return count;
+}
+
+/* Which bin of so many from `low` on; those beyond, into the last. */
+INLINE int bin_of(double squared, double low, double scale)
+{
+    const double place = (squared - low) * scale;
+    return place < BINS ? (int)place : BINS;
+}
+
+/* No candidate is wanted that lies further away than `pool` of them do, of those within the square
+ * `most`. */
+INLINE void tighten(Query *query, double most, int64_t pool)
+{
+    uint16_t sizes[BINS + 1] = {0};
+    const double scale = BINS / most;
+    for (int64_t i = 0; i < query->count; i++)
+        sizes[bin_of(query->found[i].squared, 0.0, scale)]++;
+    int64_t wanted = 0;
+    for (int b = 0; b < BINS; b++) {
+        wanted += sizes[b];
+        if (wanted >= pool) {
+            const double worst = (b + 1) * (1.0 + 1e-9) * most / BINS;
+            query->worst = worst < query->worst ? worst : query->worst;
+            return;
+        }
+    }
+}
+
 /* Insert into a sorted list of n candidates. */
 INLINE void insert(Candidate *list, int64_t n, Candidate c)
 {
@@ -192,32 +340,48 @@ INLINE void insert(Candidate *list, int64_t n, Candidate c)
     list[n] = c;
 }
 
-/* The candidates no further than the square `limit`, at least `pool` of them or all there are, into
- * sorted; returns how many of them are the pool. */
-INLINE int64_t sort(Query *query, double limit, int64_t pool, Candidate *sorted)
+/* The nearest `pool` of the candidates no further than the square `limit`, or all there are, into
+ * sorted; returns how many. None is nearer than the square `low`. Of the others those beyond the
+ * limit, with `keep`, are still found then. */
+INLINE int64_t sort(Query *query, double low, double limit, int64_t pool, int keep,
+                    Candidate *sorted)
 {
     /* By bins first: over an even ground squared distances are even too. */
-    uint16_t ends[BINS + 1] = {0}, bin[ROOM];
-    const double scale = limit > 0.0 ? BINS / limit : 0.0;
+    uint16_t ends[BINS + 2] = {0};
+    uint8_t bin[ROOM];
+    double most = limit;
+    if (limit >= FAR) {
+        most = low;
+        for (int64_t i = 0; i < query->count; i++)
+            most = query->found[i].squared > most ? query->found[i].squared : most;
+    }
+    const double scale = most > low ? BINS / (most - low) : 0.0;
     for (int64_t i = 0; i < query->count; i++) {
-        const double squared = query->found[i].squared, place = squared * scale;
-        bin[i] = squared <= limit ? (uint16_t)(place < BINS - 1 ? place : BINS - 1) : BINS;
+        const double squared = query->found[i].squared;
+        const int b = bin_of(squared, low, scale);
+        bin[i] = (uint8_t)(squared > limit ? BINS + 1 : b);
         ends[bin[i]]++;
     }
     int64_t wanted = 0, last = -1;
-    for (int b = 0; b < BINS; b++) {
+    for (int b = 0; b <= BINS; b++) {
         const uint16_t size = ends[b];
         ends[b] = (uint16_t)wanted;
         wanted += size;
-        if (last < 0 && (wanted >= pool || b == BINS - 1))
+        if (last < 0 && (wanted >= pool || b == BINS))
             last = b;
     }
-    int64_t count = 0;
-    for (int64_t i = 0; i < query->count; i++)
+    int64_t count = 0, kept = 0;
+    for (int64_t i = 0; i < query->count; i++) {
+        const Candidate c = query->found[i];
         if (bin[i] <= last) {
-            sorted[ends[bin[i]]++] = query->found[i];
+            sorted[ends[bin[i]]++] = c;
             count++;
         }
+    }
+    for (int64_t i = 0; keep && i < query->count; i++)
+        if (bin[i] > BINS)
+            query->found[kept++] = query->found[i];
+    query->count = kept;
     if (count > 2 * pool) { /* a crowd at one distance */
         select_first(sorted, count, pool);
         count = pool;
@@ -227,135 +391,128 @@ INLINE int64_t sort(Query *query, double limit, int64_t pool, Candidate *sorted)
     return count < pool ? count : pool;
 }
 
-INLINE int64_t look(const Grid *grid, Query *query, int64_t cell, int64_t pool)
+INLINE int everywhere(const Window *window, const Query *query, int64_t reach)
 {
-    int64_t looked = 0;
-    const Bucket *bucket;
-    for (int32_t next = query->head[cell]; next >= 0; next = bucket->site[BUCKET]) {
-        bucket = grid->buckets + next;
-        const int64_t filled = bucket->number[BUCKET];
-        double dx[SLOTS], dy[SLOTS], squared[SLOTS], above[SLOTS];
-        for (int j = 0; j < SLOTS; j++) {
-            dx[j] = bucket->x[j] - query->x;
-            dy[j] = bucket->y[j] - query->y;
-            squared[j] = dx[j] * dx[j] + dy[j] * dy[j];
-            above[j] = bucket->number[j] * query->scale - query->part - query->start;
-            above[j] = above[j] < 0.0 ? above[j] + 1.0 : above[j];
-        }
-        looked += filled;
-        if (query->count > ROOM - BUCKET)
-            make_room(query, pool);
-        for (int64_t j = 0; j < filled; j++) {
-            Candidate *c = query->found + query->count;
-            c->squared = squared[j];
-            c->x = bucket->x[j];
-            c->y = bucket->y[j];
-            c->site = bucket->site[j];
-            query->count += (above[j] < query->share) & (squared[j] <= query->worst) &
-                            (squared[j] > query->beyond);
-        }
-    }
-    return looked;
-}
-
-/* The square of the distance within which the cells up to `reach` away hold every site. */
-INLINE double sure(const Query *query, int64_t column, int64_t row, int64_t reach)
-{
-    const double at[2] = {query->x, query->y};
-    const int64_t cell[2] = {column, row};
-    double least = 1.0 / 0.0;
-    for (int axis = 0; axis < 2; axis++) {
-        /* Beyond the border nothing is missed: its sites lie in the border cells. */
-        const int64_t low = cell[axis] - reach, high = cell[axis] + reach + 1;
-        const double below = at[axis] - (low * (2.0 / query->cells) - 1.0);
-        const double over = high * (2.0 / query->cells) - 1.0 - at[axis];
-        if (low > 0 && below < least)
-            least = below;
-        if (high < query->cells && over < least)
-            least = over;
-    }
-    return least * least;
+    const int64_t column = cell_of(window->cells, query->x);
+    const int64_t row = cell_of(window->cells, query->y);
+    const int64_t last = window->cells - 1 - reach;
+    return column <= reach && row <= reach && column >= last && row >= last;
 }
 
 /* The `pool` nearest sites of a query, ring by ring of cells, sorted; returns how many. */
-INLINE int64_t nearest(Grid *grid, Query *query, int64_t pool, Candidate *sorted)
+INLINE int64_t nearest(Grid *grid, const Window *window, Query *query, int64_t pool,
+                       Candidate *sorted, int64_t *reached)
 {
-    const int64_t cells = query->cells;
-    const int64_t column = cell_of(cells, query->x), row = cell_of(cells, query->y);
-    int64_t looked = 0;
-    for (int64_t reach = 0; reach < cells; reach++) {
-        for (int64_t r = row - reach; r <= row + reach; r++) {
-            if (r < 0 || r >= cells)
-                continue;
-            /* Whole rows at both ends of the ring, two cells of those between. */
-            const int64_t step = r == row - reach || r == row + reach || !reach ? 1 : 2 * reach;
-            for (int64_t c = column - reach; c <= column + reach; c += step)
-                if (c >= 0 && c < cells)
-                    looked += look(grid, query, r * cells + c, pool);
-        }
+    int64_t looked = 0, reach = 0;
+    double limit;
+    for (;; reach++) {
+        looked += look_round(grid, window, query, reach, pool);
+        limit = sure(window, query, reach);
+        if (everywhere(window, query, reach))
+            break;
         if (query->count < pool)
             continue;
-        const double limit = sure(query, column, row, reach);
-        int64_t within = 0;
-        for (int64_t i = 0; i < query->count; i++)
-            within += query->found[i].squared <= limit;
-        if (within >= pool && limit < 1e300) {
-            grid->looked_at += looked;
-            return sort(query, limit, pool, sorted);
-        }
+        if (within(query, limit) >= pool)
+            break;
+        const double most = (reach + 1) * window->width;
+        tighten(query, most * most, pool);
     }
     grid->looked_at += looked;
-    double most = 0.0;
-    for (int64_t i = 0; i < query->count; i++)
-        most = query->found[i].squared > most ? query->found[i].squared : most;
-    return sort(query, most, pool, sorted);
+    *reached = reach;
+    if (query->worst < limit)
+        limit = query->worst;
+    return sort(query, 0.0, limit, pool, 0, sorted);
 }
 
-INLINE int octant_of(const Query *query, const Candidate *c)
+/* The place of a candidate. */
+INLINE const float *place_of(const Grid *grid, const Candidate *c)
 {
-    const double dx = c->x - query->x, dy = c->y - query->y;
+    return grid->buckets[c->slot / SLOTS].x + c->slot % SLOTS;
+}
+
+/* Places in blocks of a vector's length; where there is none, so far away that nothing is near. */
+typedef struct {
+    double x[MAX_POOL + SLOTS], y[MAX_POOL + SLOTS];
+    int64_t count;
+} Chosen;
+
+INLINE void choose(Chosen *chosen, double x, double y)
+{
+    if (chosen->count % SLOTS == 0)
+        for (int j = 0; j < SLOTS; j++)
+            chosen->x[chosen->count + j] = chosen->y[chosen->count + j] = 1e200;
+    chosen->x[chosen->count] = x;
+    chosen->y[chosen->count++] = y;
+}
+
+/* Whether a chosen one lies no further away than the square `limit`; the newest first. */
+INLINE int has_near(const Chosen *chosen, double x, double y, double limit)
+{
+    for (int64_t block = (chosen->count - 1) / SLOTS * SLOTS; chosen->count && block >= 0;
+         block -= SLOTS) {
+        int64_t near = 0;
+        for (int j = 0; j < SLOTS; j++) {
+            const double dx = x - chosen->x[block + j], dy = y - chosen->y[block + j];
+            near |= dx * dx + dy * dy <= limit;
+        }
+        if (near)
+            return 1;
+    }
+    return 0;
+}
+
+/* Of the `pool` nearest sites, from the nearest on, up to k that lie apart: each further from all
+ * that are chosen before than `apart` times its distance from the query. The others, until there
+ * are k, into left. It looks no further than to the last that is chosen. Returns how many are. */
+INLINE int64_t choose_apart(Grid *grid, const Window *window, Query *query, int64_t pool,
+                            double apart, int64_t k, Candidate *sorted, Candidate *left,
+                            int64_t *lefts, int64_t *sites, int64_t *reached)
+{
+    Chosen chosen;
+    chosen.count = 0;
+    const double share = apart * apart;
+    int64_t looked = 0, seen = 0, reach = 0;
+    double low = 0.0;
+    for (;; reach++) {
+        looked += look_round(grid, window, query, reach, pool - seen);
+        const int all = everywhere(window, query, reach);
+        const double limit = sure(window, query, reach);
+        const int64_t count = sort(query, low, limit, pool - seen, 1, sorted);
+        low = limit;
+        seen += count;
+        for (int64_t i = 0; i < count && chosen.count < k; i++) {
+            const float *at = place_of(grid, sorted + i);
+            if (has_near(&chosen, at[0], at[SLOTS], share * sorted[i].squared)) {
+                left[(*lefts)++] = sorted[i];
+            } else {
+                sites[chosen.count] = sorted[i].site;
+                choose(&chosen, at[0], at[SLOTS]);
+            }
+        }
+        if (chosen.count == k || seen == pool || all)
+            break;
+    }
+    grid->looked_at += looked;
+    *reached = reach;
+    return chosen.count;
+}
+
+INLINE int octant_of(const Query *query, const float *at)
+{
+    const double dx = at[0] - query->x, dy = at[SLOTS] - query->y;
     const double ax = dx < 0.0 ? -dx : dx, ay = dy < 0.0 ? -dy : dy;
     return 4 * (dx < 0.0) + 2 * (dy < 0.0) + (ay > ax);
 }
 
-/* Of the sorted candidates, up to k that lie apart: each further from all nearer ones that are
- * chosen than `apart` times its distance from the query. Those that are not chosen move to the
- * front of the list, in their order; returns how many are chosen. */
-INLINE int64_t choose_apart(Candidate *sorted, int64_t count, double apart, int64_t k,
-                            int64_t *chosen)
-{
-    uint8_t near[MAX_POOL] = {0};
-    const double share = apart * apart;
-    int64_t dealt = 0, left = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const Candidate c = sorted[i];
-        if (near[i] || dealt == k) {
-            sorted[left++] = c;
-            continue;
-        }
-        chosen[dealt++] = c.site;
-        for (int64_t j = i + 1; j < count; j++) {
-            const double dx = (double)sorted[j].x - c.x, dy = (double)sorted[j].y - c.y;
-            near[j] |= dx * dx + dy * dy <= share * sorted[j].squared;
-        }
-    }
-    return dealt;
-}
-
-/* k of the candidates: those that lie apart first, where that is asked for, then the others, dealt
- * round the octants: the nearest of each, then the second, ... and of the last round the nearest.
- * -1 where there are no more. */
-INLINE void deal(const Query *query, Candidate *sorted, int64_t count, double apart, int64_t k,
-                 int64_t *chosen)
+/* After those that are dealt, others up to k of the sorted candidates, dealt round the octants: the
+ * nearest of each, then the second, ... and of the last round the nearest. -1 where there are no
+ * more. */
+INLINE void deal(const Grid *grid, const Query *query, const Candidate *sorted, int64_t count,
+                 int64_t dealt, int64_t k, int64_t *sites)
 {
     int16_t lists[OCTANTS][MAX_POOL], sizes[OCTANTS] = {0};
-    int64_t dealt = 0;
-    if (apart > 0.0) {
-        dealt = choose_apart(sorted, count, apart, k, chosen);
-        count -= dealt;
-    }
     for (int64_t i = 0; i < count && dealt < k; i++) {
-        const int octant = octant_of(query, sorted + i);
+        const int octant = octant_of(query, place_of(grid, sorted + i));
         lists[octant][sizes[octant]++] = (int16_t)i;
     }
     for (int64_t turn = 0; dealt < k; turn++) {
@@ -373,26 +530,24 @@ INLINE void deal(const Query *query, Candidate *sorted, int64_t count, double ap
         if (!n)
             break;
         for (int64_t i = 0; i < n && dealt < k; i++)
-            chosen[dealt++] = sorted[round[i]].site;
+            sites[dealt++] = sorted[round[i]].site;
     }
     while (dealt < k)
-        chosen[dealt++] = -1;
+        sites[dealt++] = -1;
 }
 
 /* Ask for what a query is going to look at: of many sites most of it is not in a near cache. */
-INLINE void warm(const Grid *grid, const int32_t *head, int64_t cells, int64_t reach,
-                 const double *x)
+INLINE void warm(const Window *window, int64_t reach, const double *x)
 {
+    const int64_t cells = window->cells;
     const int64_t column = cell_of(cells, x[0]), row = cell_of(cells, x[1]);
     const int64_t low = column > reach ? column - reach : 0;
     const int64_t high = column + reach < cells ? column + reach : cells - 1;
-    for (int64_t r = row > reach ? row - reach : 0; r <= row + reach && r < cells; r++)
-        for (int64_t c = low; c <= high; c++) {
-            const char *bucket = (const char *)(grid->buckets + head[r * cells + c]);
-            if (head[r * cells + c] >= 0)
-                for (uint64_t line = 0; line < sizeof(Bucket); line += LINE)
-                    __builtin_prefetch(bucket + line, 0, 2);
-        }
+    for (int64_t r = row > reach ? row - reach : 0; r <= row + reach && r < cells; r++) {
+        const char *end = (const char *)(window->cell + r * cells + high + 1);
+        for (const char *at = (const char *)(window->cell + r * cells + low); at < end; at += LINE)
+            __builtin_prefetch(at);
+    }
 }
 
 /* For each of n queries x [n, 2] k sites [n, k], chosen from its `pool` nearest sites of the share
@@ -402,16 +557,21 @@ CLONED void search_spread(Grid *grid, const double *x, const double *beyond, int
                           int64_t pool, double start, double share, int64_t level, int64_t part,
                           double apart, int64_t *chosen)
 {
-    Candidate found[ROOM], sorted[ROOM];
-    const int32_t *head = grid->head + heads_of(grid, level, part);
-    const double scale = (double)((int64_t)1 << 2 * level) * 0x1p-32;
-    const int64_t cells = cells_at(grid, level);
+    Candidate found[ROOM], sorted[ROOM], left[MAX_POOL];
+    Window window;
+    const int64_t there = open_window(grid, start, share, level, part, &window);
+    int64_t reached = 1;
     for (int64_t i = 0; i < n; i++) {
         if (i + 1 < n && grid->used > CACHED)
-            warm(grid, head, cells, pool > BUCKET ? WARMED : 1, x + 2 * (i + 1));
-        Query query = {x[2 * i], x[2 * i + 1], start, share, scale, part, cells,
-                       head, beyond ? beyond[i] : -1.0, 0, 1.0 / 0.0, found};
-        const int64_t count = nearest(grid, &query, pool, sorted);
-        deal(&query, sorted, count, apart, k, chosen + i * k);
+            warm(&window, reached < FARTHEST ? reached : FARTHEST, x + 2 * (i + 1));
+        Query query = {x[2 * i], x[2 * i + 1], beyond ? beyond[i] : -1.0, there ? FAR : -2.0, 0,
+                       found};
+        int64_t count = 0, dealt = 0, *sites = chosen + i * k;
+        if (apart > 0.0)
+            dealt = choose_apart(grid, &window, &query, pool, apart, k, sorted, left, &count, sites,
+                                 &reached);
+        else
+            count = nearest(grid, &window, &query, pool, sorted, &reached);
+        deal(grid, &query, apart > 0.0 ? left : sorted, count, dealt, k, sites);
     }
 }
