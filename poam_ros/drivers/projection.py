@@ -60,8 +60,10 @@ class LocalProjection:
         return {"origin": [self.latitude, self.longitude], "heading": 0.0, "crs": self.crs}
 
     def metres(self, latitude: np.ndarray, longitude: np.ndarray) -> np.ndarray:
-        """x, y of places in degrees [N], [N, 2]."""
-        x, northing = _from_equator(latitude, _wrapped(longitude - self.longitude))
+        """x, y of places in degrees [N], [N, 2]; NaN where the series does not hold."""
+        off = _wrapped(longitude - self.longitude)
+        off = np.where(np.abs(off) <= WIDEST, off, np.nan)
+        x, northing = _from_equator(latitude, off)
         _, origin = _from_equator(np.array([self.latitude]), np.zeros(1))
         return np.column_stack((x, northing - origin))
 

@@ -66,9 +66,11 @@ def write_refused(refused: RefusedPings, stamp_ns: int, frame_id: str) -> PointC
     """Refused pings whose place is known, N = 0 included: `pings/refused`.
 
     ``reason``: its place in ``survey.refused.REASONS``; ``age``: s from its time to the stamp; z is
-    NaN where no elevation is known.
+    NaN where no elevation is known. A reason that is none of these, of a log that a later version
+    wrote, has no number there.
     """
     pings = refused.placed
+    pings = pings[np.isin(pings.reason, REASONS)]
     values = np.empty((1, len(pings), 5), dtype="<f4")
     values[0, :, :3] = pings.xyz
     values[0, :, 3] = [REASONS.index(reason) for reason in pings.reason.tolist()]

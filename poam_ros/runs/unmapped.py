@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..errors import InputError
 from ..survey.log_file import read_only, read_refused
 from ..survey.mission_folder import LOG
 from ..survey.refused import Refusal, RefusedPings
@@ -17,6 +18,8 @@ from .folder import read_records, write_table
 
 #: Refused pings of a run without a log, and its columns; cells are empty where nobody knows.
 FILE, COLUMNS = "refused.csv", Refusal._fields
+#: Of a place on the Earth from the origin, east or north, in m; UTM is none at far less.
+MOST_AWAY = 5e6
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,8 @@ class Unmapped:
         if place is None:
             return self
         xyz = self.refused.xyz.copy()
+        if place.utm:  # odometry may have been anywhere, which no projection of the Earth is
+            xyz[~(np.abs(xyz[:, :2]) <= MOST_AWAY).all(axis=1), :2] = np.nan
         xyz[:, :2] = place.outwards(xyz[:, :2])
         return Unmapped(place.outwards(self.held), replace(self.refused, xyz=xyz))
 
@@ -51,13 +56,21 @@ def read_unmapped(folder: Path) -> Unmapped:
         InputError: refused.csv is broken.
     """
     held, refused = np.empty((0, 2)), None
-    with suppress(sqlite3.Error), closing(read_only(folder / LOG)) as log:
+    with suppress(sqlite3.Error, OSError), closing(read_only(folder / LOG)) as log:
         rows = log.execute("SELECT x, y FROM held ORDER BY placed").fetchall()
         held = np.array(rows, dtype=float).reshape(-1, 2)
         refused = read_refused(log)  # which an older one has not
     if refused is None and (folder / FILE).exists():
-        refused = RefusedPings.of(map(_row, read_records(folder / FILE, COLUMNS)))
+        refused = _read_refused(folder / FILE)
     return Unmapped(held, RefusedPings.none() if refused is None else refused)
+
+
+def _read_refused(path: Path) -> RefusedPings:
+    rows = read_records(path, COLUMNS)
+    try:
+        return RefusedPings.of(map(_row, rows))
+    except (ValueError, OverflowError) as error:
+        raise InputError(f"{path}: expected numbers but for the reason ({error})") from None
 
 
 def _row(cells: dict[str, str]) -> Refusal:

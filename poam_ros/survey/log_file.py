@@ -87,14 +87,14 @@ def read_only(path: Path) -> sqlite3.Connection:
     Raises:
         sqlite3.Error, OSError: it cannot be opened, or copied.
     """
-    where = path.absolute()
+    where = path.resolve()  # what is written ahead lies beside the file, not beside a link to it
     db = sqlite3.connect(f"{where.as_uri()}?mode=ro", uri=True)
     try:
         db.execute("PRAGMA schema_version").fetchone()
         return db
     except sqlite3.OperationalError:
         db.close()
-        if not path.is_file() or os.access(where.parent, os.W_OK):
+        if not where.is_file() or os.access(where.parent, os.W_OK):
             raise
     wal = where.with_name(f"{where.name}-wal")
     if not (wal.is_file() and wal.stat().st_size):

@@ -74,6 +74,7 @@ def _read(path: Path) -> Past:
         raise InputError(f"{expected}, got an empty file")
     try:
         with closing(read_only(path)) as db:
+            db.execute("BEGIN")  # one moment of a log that a mapper goes on writing meanwhile
             facts, after, logged = facts_of(db), successor_of(db), load(db, path)
     except (sqlite3.Error, OSError, ValueError) as error:
         if isinstance(error, InputError):

@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from tempfile import gettempdir
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from poam_ros.gp.models import ModelSettings
 from poam_ros.runs.folder import read_map, read_table
 from poam_ros.runs.view.folders import _logged
 from poam_ros.survey.events import Reset
+from poam_ros.survey.log_file import read_pings
 from poam_ros.survey.log_reading import is_log, read_mission
 from poam_ros.survey.logged import TRAIN, UPDATE
 from poam_ros.survey.refused import RefusedPings
@@ -191,7 +193,32 @@ def test_a_log_on_a_disk_that_cannot_be_written_is_read(mission, tmp_path, cut):
         soundings, names = of_log(found), {path.name for path in before}
         assert len(_logged(there, "SELECT x, y FROM pings")) == len(soundings)
         assert {path.name for path in there.iterdir()} == names
+        # What was written ahead lies beside the file, wherever the link to it is.
+        (link := Path(gettempdir()) / f"{there.name}.sqlite").symlink_to(there / log.name)
+        try:
+            assert bool(read_mission(link).logged.steps) != cut
+        finally:
+            link.unlink()
     np.testing.assert_array_equal(soundings.z, mission.samples.z)
+
+
+def test_a_log_that_is_written_meanwhile_is_read_as_it_was_at_one_moment(tmp_path, monkeypatch):
+    kept = Kept(tmp_path / "m").mapped(steps=0)
+
+    def read_while_it_is_written(db, table):
+        found = read_pings(db, table)
+        if table == "pings":
+            kept.drive(20)
+            kept.work()
+            kept.close()  # all is on the disk then
+        return found
+
+    monkeypatch.setattr("poam_ros.survey.log.read_pings", read_while_it_is_written)
+    past = read_mission(tmp_path / "m").logged
+    monkeypatch.undo()
+    assert len(past.samples) == 40 and past.steps[-1].last == 39
+    later = read_mission(tmp_path / "m").logged
+    assert len(later.samples) == 60 and later.steps[-1].last == 59
 
 
 def test_pings_that_waited_when_it_was_cut_off_are_a_last_batch(tmp_path):

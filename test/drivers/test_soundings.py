@@ -100,6 +100,11 @@ def test_refused_rows_lie_where_the_soundings_do(csv_file):
     np.testing.assert_allclose((wild.x, wild.y), found.xy[1], atol=1e-9)
     assert odd.reason == "not_a_number" and np.isnan(odd.z)
     np.testing.assert_allclose((odd.x, odd.y), (found.xy[0, 0], found.xy[1, 1]), atol=0.01)
+    # What loggers write before they have a fix is not in this plane.
+    (nowhere,) = read_soundings(
+        csv_file("latitude,longitude,depth\n50,91,4\n0,0,\n")
+    ).refused_pings.rows
+    assert nowhere.reason == "not_a_number" and np.isnan(nowhere[3:]).all()
 
 
 def test_chunks_make_no_difference(csv_file, monkeypatch):

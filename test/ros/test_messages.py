@@ -144,6 +144,8 @@ def test_refused_pings_round_trip_and_those_without_a_place_stay_behind():
     np.testing.assert_array_equal(found.xyz, pings.placed.xyz)
     np.testing.assert_array_equal(found.stamp_ns, pings.placed.stamp_ns)
     assert len(clouds.read_refused(clouds.write_refused(RefusedPings.none(), 0, "map"))) == 0
+    later = pings.more("of a later version", np.array([10**18]), places[:1])  # from its log
+    assert clouds.write_refused(later, 10**18 + 2 * 10**9, "map") == message
 
 
 def test_clouds_that_are_no_refused_pings_are_refused():

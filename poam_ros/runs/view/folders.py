@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
+import time
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +23,9 @@ from .words import refused
 
 #: What is looked at, and looked at anew where it has changed.
 FILES = ("map.npz", "samples.csv", "epochs.csv", "config.yaml", FILE, LOG)
+#: What a mapper has written of its log ahead, into a file beside it, and every how many s that is
+#: looked at.
+AHEAD, AHEAD_S = f"{LOG}-wal", 5.0
 #: Wall times among the columns of an epochs.csv.
 SECONDS = {"update_s": "update", "predict_s": "prediction"}
 Versions = tuple[tuple[int, int, int] | None, ...]
@@ -42,22 +47,34 @@ class FolderView:
             raise InputError(f"RUN: expected the folder of a run or mission, got {folder}")
         self._folder, self._settings = folder, settings
         self._versions: Versions = ()
+        self._ahead: tuple[int, int, int] | None = None  # of the log
+        self._ahead_at = -math.inf  # when that was looked at, in s of a steady clock
         self._scene = Scene("")
 
     def scene(self) -> Scene:
         """What is there now; the same object as before while the files are the same."""
         versions = tuple(_version(self._folder / name) for name in FILES)
-        if versions != self._versions:
+        if self._grown() or versions != self._versions:
             self._versions, before = versions, self._scene
             self._scene = self._look(before)
         return self._scene
 
+    def _grown(self) -> bool:
+        """Whether a mapper went on with its log."""
+        now = time.monotonic()
+        if now - self._ahead_at < AHEAD_S:
+            return False
+        before, ahead = self._ahead, _version(self._folder / AHEAD)
+        # An empty one is left by whoever looked at a log that nobody writes.
+        self._ahead, self._ahead_at = ahead if ahead and ahead[2] else None, now
+        return self._ahead != before
+
     def _look(self, before: Scene) -> Scene:
         folder = self._folder
         curves = _curves(folder / "epochs.csv")
-        if not (folder / "map.npz").exists():
-            return self._without_map(curves)
         try:
+            if not (folder / "map.npz").exists():
+                return self._without_map(curves)
             chart = read_chart(folder, self._settings)
         except InputError as error:
             # Something is wrong, or being replaced: what there was is still there to be seen.
@@ -102,7 +119,7 @@ def _pings(folder: Path) -> np.ndarray:
 
 def _logged(folder: Path, query: str) -> np.ndarray:
     """Places [N, 2] that a mission's log has; none where there is no log, or an older one."""
-    with suppress(sqlite3.Error), closing(read_only(folder / LOG)) as log:
+    with suppress(sqlite3.Error, OSError), closing(read_only(folder / LOG)) as log:
         return np.array(log.execute(query).fetchall(), dtype=float).reshape(-1, 2)
     return np.empty((0, 2))
 

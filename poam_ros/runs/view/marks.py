@@ -32,7 +32,8 @@ NAMES = {
 MORE = {"vehicle": ("heading",), "refused": ("reason", "height", "time")}
 #: Not shown before somebody asks for it.
 HIDDEN = ("support",)
-#: May be far from the map, on the way to it: what is shown at first does not reach so far.
+#: May be far from the map, on the way to it: what is shown at first does not reach so far, unless
+#: there is nothing else.
 OFTEN_FAR = ("refused",)
 
 
@@ -58,8 +59,8 @@ class Marks:
             drawn[name] = mark
             self.items[name] = LegendItem(label=NAMES[name], renderers=[mark], visible=False)
         far = [drawn[name] for name in OFTEN_FAR]
-        for side in (figure.x_range, figure.y_range):
-            side.renderers = [mark for mark in figure.renderers if mark not in far]
+        self._sides, self._all = (figure.x_range, figure.y_range), list(figure.renderers)
+        self._near = [mark for mark in self._all if mark not in far]
         # Below or above the pointer: what is said of the cell is beside it.
         tip = HoverTool(renderers=[drawn["refused"]], tooltips=words.REFUSED_HOVER,
             attachment="vertical", description="refused pings")  # fmt: skip
@@ -71,6 +72,10 @@ class Marks:
 
     def show(self, scene: Scene) -> None:
         """Show those of a scene; what has not changed is not sent again."""
+        begun = self._near if scene.somewhere else self._all
+        for side in self._sides:
+            if side.renderers != begun:
+                side.renderers = begun
         found = {name: getattr(scene, name) for name in MARKS if name not in ("support", *MORE)}
         if scene.chart is not None:
             found["support"] = scene.chart.support

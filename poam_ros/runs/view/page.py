@@ -76,7 +76,7 @@ class Page:
             _say(self._provenance, "" if chart is None else words.provenance(chart))
             self._choice.visible = chart is not None
         _say(self._waiting, "" if chart is not None else words.waiting(scene))
-        anything = chart is not None or len(scene.track) + len(scene.pings) > 0
+        anything = scene.somewhere or len(scene.held) + len(scene.refused.placed) > 0
         if self.picture.figure.visible != anything:
             self.picture.figure.visible = anything
 

@@ -78,6 +78,11 @@ class Scene:
     curves: Curves = field(default_factory=Curves)
     remarks: tuple[Remark, ...] = ()
 
+    @property
+    def somewhere(self) -> bool:
+        """Whether there is a map, or the way to one."""
+        return self.chart is not None or len(self.track) + len(self.pings) > 0
+
 
 class Trail:
     """A track of any length in at most ``most`` places: the longer, the farther apart.

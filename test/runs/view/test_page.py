@@ -13,10 +13,11 @@ pytest.importorskip("bokeh")
 
 from poam_ros.errors import InputError
 from poam_ros.runs import folder as files
+from poam_ros.runs import unmapped
 from poam_ros.runs.exports.chart import ExportSettings
 from poam_ros.runs.exports.formats import export
 from poam_ros.runs.unmapped import write_refused
-from poam_ros.runs.view import words
+from poam_ros.runs.view import folders, words
 from poam_ros.runs.view.folders import FolderView
 from poam_ros.runs.view.page import Page, document, standalone
 from poam_ros.runs.view.scene import BAD, Remark, Scene
@@ -120,6 +121,21 @@ def test_refused_pings_of_a_log_are_drawn_with_their_reasons(page, tmp_path):
     assert page.picture.marks["refused"].data["height"] == ["depth 11.12 m", "no depth"]
 
 
+def test_pings_that_were_all_refused_are_shown_alone(page, tmp_path):
+    """A survey of nothing else: where they were is what somebody wants to know."""
+    view = FolderView(tmp_path, ExportSettings())
+    page.show(view.scene())
+    write_refused(tmp_path, echoes())
+    figure, drawn = page.picture.figure, page.picture.marks["refused"]
+    page.show(view.scene())
+    item = next(i for i in figure.legend[0].items if i.label.value == "pings refused")
+    assert figure.visible and len(drawn.data["x"]) == 2
+    for side in (figure.x_range, figure.y_range):
+        assert item.renderers[0] in side.renderers
+    page.show(FolderView(write_run(tmp_path), ExportSettings()).scene())
+    assert item.renderers[0] not in figure.x_range.renderers
+
+
 def test_refused_pings_of_a_run_without_a_log_are_drawn_too(page, tmp_path):
     """And lie where the map does, once somebody says where that is."""
     write_refused(write_run(tmp_path), echoes())
@@ -131,9 +147,51 @@ def test_refused_pings_of_a_run_without_a_log_are_drawn_too(page, tmp_path):
     found = page.picture.marks["refused"].data
     np.testing.assert_allclose(found["x"], [4.0, 6.0], atol=0.01)
     np.testing.assert_allclose(found["y"], [-3.0, -5.0], atol=0.01)
+    # Odometry was wild, and the ping out of the workspace: the rest is where it is all the same.
+    wild = np.array([(1e9, 0.0, -3.0), (0.0, 1e12, -3.0)])
+    write_refused(tmp_path, echoes().more("outside_workspace", np.array([7, 8]), wild))
+    page.show(FolderView(tmp_path, replace(turned, utm=True)).scene())
+    found = page.picture.marks["refused"].data
+    assert len(found["x"]) == 2 and (np.abs(found["x"] - 691_110) < 50).all()
     (tmp_path / "refused.csv").write_text("torn\n")
     page.show(FolderView(tmp_path, ExportSettings()).scene())
     assert "refused.csv: expected columns reason" in said(page, "remarks")
+
+
+def test_a_log_that_is_being_written_is_followed(tmp_path, monkeypatch):
+    """What is committed stands beside the log's file for long, and that is as it was."""
+    monkeypatch.setattr(folders, "AHEAD_S", 0.0)
+    log, known = MissionLog(tmp_path / "pings.sqlite", {}), echoes()
+    view = FolderView(tmp_path, ExportSettings())
+    for count in (1, 2, 3):
+        log.append([], [], 0, refused=known.rows[count - 1 : count])
+        scene = view.scene()
+        assert len(scene.refused) == count
+        assert view.scene() is scene, "nothing is read while nothing is new"
+    log.close()
+    assert view.scene().refused.counts == known.counts
+
+
+@pytest.mark.parametrize("row", ["nan,none,1,1,2,3", "nan,0,1e99,1,2,3", f"nan,0,{10**19},1,2,3"])
+@pytest.mark.parametrize("mapped", [True, False])
+def test_a_broken_list_of_refused_pings_is_said(page, tmp_path, row, mapped):
+    if mapped:
+        write_run(tmp_path)
+    (tmp_path / "refused.csv").write_text(f"reason,number,stamp_ns,x,y,z\n{row}\n")
+    page.show(FolderView(tmp_path, ExportSettings()).scene())
+    assert "refused.csv: expected numbers but for the reason" in said(page, "remarks")
+
+
+def test_a_log_that_may_not_be_read_is_none(page, tmp_path, monkeypatch):
+    write_refused(write_run(tmp_path), echoes())
+    for module in (unmapped, folders):
+        monkeypatch.setattr(module, "read_only", lambda path: (tmp_path / "none" / "x").touch())
+    page.show(FolderView(tmp_path, ExportSettings()).scene())
+    assert list(page.picture.marks["refused"].data["x"]) == [3.0, 5.0]
+    (tmp_path / "map.npz").unlink()
+    (tmp_path / "samples.csv").unlink()
+    page.show(FolderView(tmp_path, ExportSettings()).scene())
+    assert "waiting for the first map" in said(page, "waiting")
 
 
 def test_the_page_to_mail_has_them(tmp_path):
