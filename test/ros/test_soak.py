@@ -20,6 +20,7 @@ pytest.importorskip("torch")
 from feeder import Feeder
 
 from poam_ros.samples import Samples
+from poam_ros.survey.states import EXPLORING
 
 pytestmark = [pytest.mark.ros, pytest.mark.soak]
 
@@ -60,9 +61,10 @@ def survey(feeder, process, eventually):
     eventually(feeder.connected, timeout=60)
     memory, said = {}, time.monotonic()
     feeder.drive(PILOT)
+    feeder.say(EXPLORING)  # a mapper that has heard of a planner waits for its word
 
     def begun():
-        feeder.drive(1)  # in place of those that were lost on the way
+        feeder.drive(1)
         return feeder.mapped
 
     eventually(begun, PATIENCE, "no first map")
