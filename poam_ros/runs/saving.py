@@ -54,21 +54,7 @@ def save(
     """
     home = folder / SAVED
     home.mkdir(exist_ok=True)
-    with _alone(home):
-        return _save(home, settings, drawn, samples, water_level, config)
-
-
-def _save(
-    home: Path,
-    settings: SaveSettings,
-    drawn: ElevationMap,
-    samples: Samples,
-    water_level: float,
-    config: Mapping[str, Any],
-) -> tuple[Path, list[str], list[str]]:
-    begun = home / BEGUN
-    shutil.rmtree(begun, ignore_errors=True)  # of a process that was killed
-    try:
+    with _begun(home) as begun:
         place = begun / _next_name(home, drawn.samples)
         place.mkdir(parents=True)
         pings = samples[: drawn.samples]
@@ -85,22 +71,25 @@ def _save(
         final = home / place.name
         place.rename(final)
         sync(home)
-    finally:
-        shutil.rmtree(begun, ignore_errors=True)
     return final, sorted(path.name for path in final.iterdir()), failed
 
 
 @contextmanager
-def _alone(home: Path) -> Iterator[None]:
-    """Nobody else who asks for this is in the folder: what is begun there is then a dead
-    process's, and the next number is ours. The lock goes with the process that holds it."""
-    place = os.open(home, os.O_RDONLY)
+def _begun(home: Path) -> Iterator[Path]:
+    """The folder for what is begun, of which nothing is left. Nobody else who asks for it has it:
+    what is there is a dead process's, and the next number is ours. The lock goes with the process
+    that holds it."""
+    lock, begun = os.open(home, os.O_RDONLY), home / BEGUN
     try:
         with suppress(OSError):  # a file system without locks
-            fcntl.flock(place, fcntl.LOCK_EX)
-        yield
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        shutil.rmtree(begun, ignore_errors=True)
+        try:
+            yield begun
+        finally:
+            shutil.rmtree(begun, ignore_errors=True)
     finally:
-        os.close(place)
+        os.close(lock)
 
 
 def _next_name(home: Path, samples: int) -> str:
