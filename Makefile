@@ -52,7 +52,7 @@ help:
 
 setup: $(STAMP)
 
-$(STAMP): setup.py setup.cfg constraints.txt $(wildcard poam_ros/gp/*/native/*.[ch])
+$(STAMP): setup.py setup.cfg constraints.txt $(wildcard poam_ros/models/native/*.[ch])
 	@case "$$(ls .venv/.setup-* 2>/dev/null)" in ""|$@) ;; \
 	  *) echo "setup: .venv was made for another ROS, so it is made anew"; rm -rf .venv ;; esac
 	@test -x $(BIN)/python || { echo "setup 1/3: .venv with $(PYTHON)"; \

@@ -43,17 +43,13 @@ DEV = ["ruff>=0.15", "mypy>=1.11", "colcon-common-extensions>=0.3", "catkin-pkg>
 FLAGS = ["-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math"]
 NATIVE = [
     Extension(
-        f"{NAME}.gp.{folder}.native._{source}",
-        sources=[f"{NAME}/gp/{folder}/native/{source}.c"],
-        depends=glob(f"{NAME}/gp/{folder}/native/*.h"),
+        f"{NAME}.models.native._{source}",
+        sources=[f"{NAME}/models/native/{source}.c"],
+        depends=glob(f"{NAME}/models/native/*.h"),
         extra_compile_args=[*FLAGS, f"-ffp-contract={contract}"],
         optional=True,
     )
-    for folder, source, contract in (
-        ("kernels", "attentive", "fast"),
-        ("neighbours", "search", "off"),
-        ("neighbours", "conditional", "fast"),
-    )
+    for source, contract in (("attentive", "fast"), ("search", "off"), ("conditional", "fast"))
 ]
 
 setup(

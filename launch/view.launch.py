@@ -16,7 +16,7 @@ from launch.event_handlers import OnProcessExit
 
 from poam_ros.app import graph, robot
 from poam_ros.app.launching import Arguments, viewers
-from poam_ros.settings import Setting
+from poam_ros.core.settings import Setting
 
 VIEW = [graph.ROWS[row] for row in ("exaggeration", "water_level", "most_cells")]
 RVIZ = Setting("rviz", True, "Start RViz; false: only drape, for another viewer")

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .errors import InputError, PoamError
-    from .geometry import Extent, Grid, map_grid
-    from .gp.models import ModelSettings, SparseOptions
-    from .mapping import BathymetricMapper, MapperState
-    from .maps import ElevationMap, Predicted, UpdateReport
+    from .core.errors import InputError, PoamError
+    from .core.geometry import Extent, Grid, map_grid
+    from .core.maps import ElevationMap, Predicted, UpdateReport
+    from .models.mapper import BathymetricMapper, MapperState
+    from .models.registry import ModelSettings, SparseOptions
 
 __all__ = [
     "BathymetricMapper", "ElevationMap", "Extent", "Grid", "InputError", "MapperState",
@@ -25,18 +25,18 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # Loaded when they are asked for: `poam --help` needs no torch.
 _HOMES = {
-    "BathymetricMapper": "mapping",
-    "ElevationMap": "maps",
-    "Extent": "geometry",
-    "Grid": "geometry",
-    "InputError": "errors",
-    "MapperState": "mapping",
-    "ModelSettings": "gp.models",
-    "PoamError": "errors",
-    "Predicted": "maps",
-    "SparseOptions": "gp.models",
-    "UpdateReport": "maps",
-    "map_grid": "geometry",
+    "BathymetricMapper": "models.mapper",
+    "ElevationMap": "core.maps",
+    "Extent": "core.geometry",
+    "Grid": "core.geometry",
+    "InputError": "core.errors",
+    "MapperState": "models.mapper",
+    "ModelSettings": "models.registry",
+    "PoamError": "core.errors",
+    "Predicted": "core.maps",
+    "SparseOptions": "models.registry",
+    "UpdateReport": "core.maps",
+    "map_grid": "core.geometry",
 }
 
 if not TYPE_CHECKING:  # to a type checker every name would be there, misspelt ones too

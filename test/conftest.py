@@ -111,3 +111,11 @@ def eventually():
 def python():
     """The interpreter that runs the tests."""
     return sys.executable
+
+
+@pytest.fixture
+def survey():
+    """`survey(**options)`: a new session that is fed by hand."""
+    from sessions import Survey
+
+    return Survey

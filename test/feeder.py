@@ -13,11 +13,11 @@ from rclpy.node import Node
 from sensor_msgs.msg import Range
 from std_msgs.msg import Float64MultiArray, String
 
-from poam_ros.clock import SECOND
-from poam_ros.ros.messages import read_report, write_odometry, write_range
-from poam_ros.ros.qos import KEPT, LATCHED, SENSOR_PUBLISH
-from poam_ros.survey.gate import RawPing
-from poam_ros.survey.odometry import VehicleState
+from poam_ros.core.clock import SECOND
+from poam_ros.frontend.gate import RawPing
+from poam_ros.frontend.odometry import VehicleState
+from poam_ros.ros.common.messages import read_report, write_odometry, write_range
+from poam_ros.ros.common.qos import KEPT, LATCHED, SENSOR_PUBLISH
 
 DEPTH = 100.0
 QUIET = 1.5  # s of wall time after which nothing that was sent is still on its way

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from poam_ros.clock import SECOND, Moment
-from poam_ros.drivers.keeping import open_mission
-from poam_ros.drivers.thread import SurveyThread
-from poam_ros.ros.parameters import MAPPER
-from poam_ros.survey.events import MissionState, Tick
-from poam_ros.survey.gate import RawPing
-from poam_ros.survey.odometry import VehicleState
+from poam_ros.core.clock import SECOND, Moment
+from poam_ros.frontend.events import MissionState, Tick
+from poam_ros.frontend.gate import RawPing
+from poam_ros.frontend.odometry import VehicleState
+from poam_ros.learning.opening import open_mission
+from poam_ros.learning.thread import SurveyThread
+from poam_ros.ros.common.parameters import MAPPER
 
 SMALL = {
     "method": "nngp", "hidden": 8, "lattice": 8, "first_steps": 20, "left_out": 16,

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from poam_ros.app.nodes import MODULES
+
 ROOT = Path(__file__).parent.parent
 NODES = ("mapper", "planner", "simulator", "monitor")
 LIMIT = 300.0  # s
@@ -60,7 +62,7 @@ def prefix(folder: Path, domain: int) -> dict[str, str]:
     for name in NODES:
         script = executables / name
         script.write_text(
-            f"#!{sys.executable}\nimport sys\nfrom poam_ros.ros.nodes.{name} import main\n"
+            f"#!{sys.executable}\nimport sys\nfrom {MODULES[name]} import main\n"
             "sys.exit(main())\n",
             encoding="utf-8",
         )

@@ -6,14 +6,13 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from poam_ros.gp.data import Dataset
-from poam_ros.gp.kernels.attentive import AttentiveKernel
-from poam_ros.gp.kernels.base import ElevationKernel
-from poam_ros.gp.models import SparseOptions
-from poam_ros.gp.sparse.methods import METHODS
-from poam_ros.gp.sparse.model import SparseGP
-from poam_ros.gp.sparse.online import OnlineSparseGP
-from poam_ros.gp.sparse.recipe import Recipe
+from poam_ros.models.data import Dataset
+from poam_ros.models.kernels import AttentiveKernel, ElevationKernel
+from poam_ros.models.registry import SparseOptions
+from poam_ros.models.sparse.methods import METHODS
+from poam_ros.models.sparse.model import SparseGP
+from poam_ros.models.sparse.online import OnlineSparseGP
+from poam_ros.models.sparse.recipe import Recipe
 
 #: Inducing inputs of the smaller models.
 M = 24

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from poam_ros.drivers.replay import replay
-from poam_ros.mapping import BathymetricMapper
-from poam_ros.samples import Samples
-from poam_ros.survey.events import Handled, Judged
-from poam_ros.survey.session import Session
+from poam_ros.core.samples import Samples
+from poam_ros.frontend.events import Handled, Judged
+from poam_ros.learning.session import Session
+from poam_ros.learning.thread import replay
+from poam_ros.models.mapper import BathymetricMapper
 
 
 def fresh(session, mapper):

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from soundings import ground
 
-from poam_ros.survey.events import MissionState
-from poam_ros.survey.odometry import VehicleState
-from poam_ros.survey.ranges import RawPing
+from poam_ros.frontend.events import MissionState
+from poam_ros.frontend.odometry import VehicleState
+from poam_ros.frontend.ranges import RawPing
 
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND

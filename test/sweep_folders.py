@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from poam_ros.geometry import Extent, Grid
-from poam_ros.runs.folder import EPOCH_COLUMNS, RUN_COLUMNS, write_samples, write_table
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.outputs.folder import EPOCH_COLUMNS, RUN_COLUMNS, write_samples, write_table
 
 WORKSPACE = Extent(-30, 30, -30, 30)
 

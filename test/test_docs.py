@@ -11,9 +11,9 @@ import pytest
 from pages import PAGES, ROOT, Block, anchors, blocks, links, tables
 
 from poam_ros.app.cli import main
-from poam_ros.app.graph_findings import REASONS
-from poam_ros.ros.parameters import NODES, VIEWERS
-from poam_ros.survey import refused
+from poam_ros.app.doctor import REASONS
+from poam_ros.frontend import refused
+from poam_ros.ros.common.parameters import NODES, VIEWERS
 
 #: What makes the examples that are run small; a later option goes before an earlier one.
 SMALL = {

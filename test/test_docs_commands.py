@@ -14,10 +14,10 @@ from pages import PAGES, ROOT, blocks, commands, inline
 
 from poam_ros.app.cli import COMMANDS
 from poam_ros.app.options import Parser
-from poam_ros.errors import InputError
-from poam_ros.experiments.sweep_file import read_sweep
-from poam_ros.ros.parameters import NODES, VIEWERS
-from poam_ros.settings import Setting
+from poam_ros.core.errors import InputError
+from poam_ros.core.settings import Setting
+from poam_ros.research.sweeps.configuration import read_sweep
+from poam_ros.ros.common.parameters import NODES, VIEWERS
 
 #: What a command of the pages may begin with, besides ours.
 FOREIGN = {

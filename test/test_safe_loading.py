@@ -15,7 +15,7 @@ UNSAFE_MODULES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib
 UNSAFE_CALLS = {"eval", "exec", "compile", "torch.load", "torch.save", "os.system", "yaml.load",
                 "yaml.unsafe_load", "yaml.full_load", "numpy.fromregex"}  # fmt: skip
 #: yaml.load with a loader of our own, which is yaml's safe one and refuses doubled keys.
-ALLOWED = {("experiments/sweep_file.py", "yaml.load")}
+ALLOWED = {("research/sweeps/configuration.py", "yaml.load")}
 #: Last parts of the names of calls that open, make or remove what a path names.
 OPENERS = {
     "open", "Path", "load", "loadtxt", "fromfile", "read_text", "read_bytes", "write_text",
@@ -63,7 +63,7 @@ def test_nothing_that_is_loaded_can_run_code(path):
 def test_the_sweep_s_loader_makes_plain_values_only():
     import yaml
 
-    from poam_ros.experiments import sweep_file
+    from poam_ros.research.sweeps import configuration as sweep_file
 
     assert issubclass(sweep_file._Loader, yaml.SafeLoader)
 
@@ -78,7 +78,7 @@ def test_what_reads_messages_opens_nothing(name):
     assert "open" not in {called for called, _ in calls(tree)}
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "poam_ros/ros/nodes").glob("*.py")), ids=str)
+@pytest.mark.parametrize("path", sorted((ROOT / "poam_ros/ros").rglob("node.py")), ids=str)
 def test_no_callback_makes_a_path_of_a_message(path):
     """In a function that is given a message or a request, nothing is opened with it in hand."""
     wrong = []
@@ -95,11 +95,11 @@ def test_no_callback_makes_a_path_of_a_message(path):
 
 #: Queues that a length does not bound by itself, and what does.
 BOUNDED = {
-    "drivers/log_writer.py": "LIMIT, counted as log_full; PATIENCE while the disk fails",
-    "survey/gate.py": "capacity, counted as no_odometry",
-    "survey/refused.py": "WAITING; the oldest is counted without a place",
-    "survey/itinerary.py": "a planner's path, refilled when empty",
-    "world/simulation.py": "pings under way, at most a few travel times",
+    "journal/writer.py": "LIMIT, counted as log_full; PATIENCE while the disk fails",
+    "frontend/gate.py": "capacity, counted as no_odometry",
+    "frontend/refused.py": "WAITING; the oldest is counted without a place",
+    "mission/mission.py": "a planner's path, refilled when empty",
+    "simulation/world/simulator.py": "pings under way, at most a few travel times",
 }
 
 

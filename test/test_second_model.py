@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from toy import Toy, ToyOptions
 
-from poam_ros.drivers.mission_settings import MissionSettings
-from poam_ros.drivers.missions import run_mission
-from poam_ros.errors import InputError
-from poam_ros.geometry import Extent, Grid
-from poam_ros.gp.models import MODELS, Model, ModelSettings, SparseOptions
-from poam_ros.mapping import BathymetricMapper
-from poam_ros.runs.folder import read_map, read_table, write_map
-from poam_ros.world.terrain import load_terrain
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.models.mapper import BathymetricMapper
+from poam_ros.models.registry import MODELS, Model, ModelSettings, SparseOptions
+from poam_ros.outputs.folder import read_map, read_table, write_map
+from poam_ros.simulation.run import run_mission
+from poam_ros.simulation.settings import MissionSettings
+from poam_ros.simulation.world.terrain import load_terrain
 
 WORKSPACE = Extent(-30, 30, -30, 30)
 
@@ -90,7 +90,7 @@ def test_its_map_survives_the_file(mapper, tmp_path):
 
 def test_a_mission_is_scored_written_and_drawn(toy, tmp_path):
     pytest.importorskip("matplotlib")
-    from poam_ros.runs.figures import draw_run
+    from poam_ros.outputs.figures import draw_run
 
     settings = MissionSettings(max_samples=560, model=toy, resolution=3.0)
     records = run_mission(load_terrain("seamounts"), settings, tmp_path)
@@ -101,8 +101,8 @@ def test_a_mission_is_scored_written_and_drawn(toy, tmp_path):
 
 def test_its_cloud_and_pictures_are_written(mapper):
     pytest.importorskip("rclpy")
-    clouds = pytest.importorskip("poam_ros.ros.clouds")
-    markers = pytest.importorskip("poam_ros.ros.markers")
+    clouds = pytest.importorskip("poam_ros.ros.common.clouds")
+    markers = pytest.importorskip("poam_ros.ros.common.markers")
     drawn = mapper.map(Grid.cells(WORKSPACE, 2.0))
     received = clouds.read_map_cloud(clouds.write_map_cloud(drawn, "map"))
     np.testing.assert_array_equal(received.mean, drawn.mean.astype(np.float32))

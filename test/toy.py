@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import torch
 
-from poam_ros.gp.data import Dataset, Prediction
-from poam_ros.gp.interface import ModelState
-from poam_ros.maps import UpdateReport
-from poam_ros.settings import check, setting
+from poam_ros.core.maps import UpdateReport
+from poam_ros.core.settings import check, setting
+from poam_ros.models.data import Dataset, Prediction
+from poam_ros.models.interface import ModelState
 
 
 @dataclass(frozen=True)

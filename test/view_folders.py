@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from poam_ros.geometry import Extent, Grid
-from poam_ros.maps import ElevationMap
-from poam_ros.runs import folder as files
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.core.maps import ElevationMap
+from poam_ros.outputs import folder as files
 
 GRID = Grid.cells(Extent(0.0, 30.0, 0.0, 20.0), 1.0)
 SIGMA = 0.25  # m, everywhere

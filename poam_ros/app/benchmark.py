@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from ..experiments.sweep_file import SHIPPED
+from ..research.sweeps.configuration import SHIPPED
 from . import report
 from .interrupts import INTERRUPTED, at_once
 
@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run what is not finished yet of the sweep, and report; returns the exit status."""
     with at_once("poam benchmark"):
-        from ..experiments.sweep import run_sweep
-        from ..experiments.sweep_file import find_sweep, read_sweep
+        from ..research.sweeps.configuration import find_sweep, read_sweep
+        from ..research.sweeps.sweep import run_sweep
         from .progress import sweep_progress
 
     config = find_sweep(args.config)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from .. import __version__
-from ..errors import InputError, PoamError
+from ..core.errors import InputError, PoamError
 from .interrupts import INTERRUPTED, at_once, say_interrupted
 from .options import Parser
 

@@ -4,13 +4,199 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import InputError
-from .findings import Finding, problem
-from .graph_findings import any_problem, graph_findings, listen
-from .machine import machine_findings, middleware_findings
+from ..core.errors import InputError
+from .machine import Finding, machine_findings, middleware_findings, problem
+
+if TYPE_CHECKING:
+    from diagnostic_msgs.msg import DiagnosticArray
+
+OURS = ("mapper", "planner", "simulator", "monitor")
+OK, WARN, ERROR, STALE = range(4)  # levels of diagnostic_msgs/DiagnosticStatus
+REFUSED_SHARE, LOST_SHARE = 0.2, 0.01  # of all pings, above which something is wrong
+CLOCKS_APART = 5.0  # s between the nodes' times that are not their messages' ways
+
+#: What to do, by how a status begins.
+ADVICE = {
+    "odometry is in another frame": "set the parameter frame_id to the odometry's frame, or "
+    "install tf2_ros and publish the transform between them",
+    "pings come, but no odometry": "check the odometry's topic (odom_topic) and its stamps",
+    "no odometry": "check the odometry's topic (odom_topic), and /clock where use_sim_time is true",
+    "the model's thread has ended": "restart the mapper, and keep its log",
+    "the model cannot keep up": "give it a core, raise batch_size, or choose a cheaper method",
+    "one update in a hundred": "give it a core, raise batch_size or resolution",
+    "the target cannot be met": "compare water_level, target_distance and target_depths with the "
+    "map's elevations and cells (docs/good-enough.md)",
+    "too slow": "lower the simulation's speed",
+}
+#: What refuses pings, and what to do where it refuses many. Not in it: what is meant to refuse many
+#: (waiting, paused, after_mission, a driver that repeats itself).
+REASONS = {
+    "nan": "the driver sends NaN: the sonar fails or its messages are misread",
+    "no_return": "no echo comes back: too deep, or the beam's range is set too short",
+    "too_close": "ranges below the driver's min_range: the hull is seen, or the limit is wrong",
+    "out_of_range": "ranges above the driver's max_range: the limit may be wrong",
+    "no_odometry": "no odometry at the pings' times: compare the clocks of sonar and odometry, and "
+    "set range_time_offset or odometry_timeout",
+    "outside_workspace": "the vehicle is outside the workspace: check workspace and the frame",
+    "overload": "the model is too slow for so many pings",
+    "low_confidence": "the driver's confidence is low: lower min_confidence, or mend the sonar",
+    "duplicate": "two publishers on the sonar's topic, or a bag that is played twice",
+    "no_mount": "tf2 does not know the sonar's frame, or its beam does not point down: publish it, "
+    "or leave base_frame empty",
+    "water_level_stale": "nobody publishes water_level: start its source, or set "
+    "water_level_timeout to 0",
+    "too_noisy": "their known noise is above max_noise_std",
+    "position_uncertain": "the position is worse than max_position_std: wait for a fix",
+    "wild_elevation": "they lie 100 km from the datum: odometry's z is no metres",
+    "false_echo": "they contradict track and map: see echo_ratio and confirm_pings, if ground is "
+    "lost",
+    "log_full": "the disk of mission_dir does not come after them",
+}
+
+
+class Heard(NamedTuple):
+    """The newest status of a node. ``age_s``: the wall clock less its stamp; None without one."""
+
+    level: int
+    text: str
+    values: Mapping[str, str]
+    age_s: float | None
+
+
+def statuses(message: DiagnosticArray) -> dict[str, Heard]:
+    """What a message says of nodes of ours, by their names with namespace."""
+    stamp_s = message.header.stamp.sec + message.header.stamp.nanosec / 1e9
+    age_s = time.time() - stamp_s if stamp_s else None
+    found = {}
+    for status in message.status:
+        if status.name.rpartition("/")[2] in OURS:
+            values = {item.key: item.value for item in status.values}
+            level = status.level[0] if isinstance(status.level, bytes) else int(status.level)
+            found[status.name] = Heard(level, status.message, values, age_s)
+    return found
+
+
+def listen(seconds: float) -> dict[str, Heard]:
+    """The newest status of each node of ours, by its name with namespace.
+
+    Raises:
+        ImportError: there is no ROS 2.
+    """
+    import rclpy
+    from diagnostic_msgs.msg import DiagnosticArray
+    from rclpy.executors import SingleThreadedExecutor
+
+    heard: dict[str, Heard] = {}
+
+    context = rclpy.Context()
+    rclpy.init(args=[], context=context)
+    node = rclpy.create_node("poam_doctor", context=context)
+    executor = SingleThreadedExecutor(context=context)
+    try:
+        node.create_subscription(
+            DiagnosticArray, "/diagnostics", lambda message: heard.update(statuses(message)), 100
+        )
+        executor.add_node(node)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            executor.spin_once(timeout_sec=0.1)
+    finally:
+        executor.shutdown()
+        node.destroy_node()
+        rclpy.shutdown(context=context)
+    return heard
+
+
+def graph_findings(heard: Mapping[str, Heard]) -> Iterator[Finding]:
+    """What the nodes say, in words."""
+    if not heard:
+        todo = "start one (poam sim, robot.launch.py), or compare ROS_DOMAIN_ID here and there"
+        yield Finding("no node of ours is heard", todo)
+        return
+    yield from _times(heard)
+    for name, status in sorted(heard.items()):
+        todo = next((t for begin, t in ADVICE.items() if status.text.startswith(begin)), "")
+        if status.level == OK:
+            yield Finding(f"{name}: {status.text}")
+        else:
+            yield problem(f"{name}: {status.text}", todo or f"see the log of {name}")
+        if name.rpartition("/")[2] == "mapper":
+            yield from _pings(name, status.values)
+        yield from _counted(name, status.values)
+
+
+def _times(heard: Mapping[str, Heard]) -> Iterator[Finding]:
+    """Whether the nodes share a clock, and whether it runs."""
+    standing = [name for name, status in heard.items() if status.age_s is None]
+    if standing:
+        todo = "use_sim_time is true and nobody publishes /clock: unset it on a vehicle"
+        yield problem(f"{', '.join(standing)}: time has not begun", todo)
+    # The monitor is on wall time in every simulation.
+    ages = {
+        name: status.age_s
+        for name, status in heard.items()
+        if status.age_s is not None and not name.endswith("monitor")
+    }
+    if ages and max(ages.values()) - min(ages.values()) > CLOCKS_APART:
+        said = ", ".join(f"{name} {-age:+.0f} s" for name, age in ages.items())
+        todo = "give all the same use_sim_time, and synchronise the machines' clocks"
+        yield problem(f"the nodes' times differ ({said} from this machine's)", todo)
+    elif ages and abs(min(ages.values(), key=abs)) > CLOCKS_APART:
+        yield Finding("the nodes' time is not this machine's: simulated or recorded")
+
+
+def _pings(name: str, values: Mapping[str, str]) -> Iterator[Finding]:
+    received = _number(values, "received")
+    if not received:
+        yield Finding(f"{name}: no ping was received", "check the sonar's topic (range_topic)")
+        return
+    refused = {key[9:]: _number(values, key) for key in values if key.startswith("rejected ")}
+    for reason, count in sorted(refused.items(), key=lambda item: -item[1]):
+        if count > REFUSED_SHARE * received and reason in REASONS:
+            said = f"{name}: {count:.0f} of {received:.0f} pings refused as {reason}"
+            yield problem(said, REASONS[reason])
+    lost = {key[5:]: _number(values, key) for key in values if key.startswith("lost ")}
+    for topic, count in lost.items():
+        if count > LOST_SHARE * received:
+            todo = "a busy machine, or small buffers: sysctl -w net.core.rmem_max=2147483647"
+            yield problem(f"{name}: {count:.0f} messages of {topic} were lost on the way", todo)
+    samples, cycle = _number(values, "samples"), _number(values, "cycle_p99_s")
+    if samples and cycle:
+        yield Finding(
+            f"{name}: {samples:.0f} samples in the map; an update takes {cycle:.2f} s (p99)"
+        )
+
+
+def _counted(name: str, values: Mapping[str, str]) -> Iterator[Finding]:
+    """Goals that came to nothing, and whatever was refused."""
+    for key, todo in (
+        ("goals_timed_out", "raise capture_radius to the turning diameter, or set max_speed"),
+        ("goals_clipped", "they were moved into the workspace; expected of some planners only"),
+    ):
+        if count := _number(values, key):
+            yield Finding(f"{name}: {key} {count:.0f}", todo)
+    refusals = [k for k in values if k.startswith(("refused_", "goals_refused_", "errors "))]
+    for key in refusals:
+        if count := _number(values, key):
+            yield Finding(f"{name}: {key} {count:.0f}", f"see the log of {name}")
+
+
+def _number(values: Mapping[str, str], key: str) -> float:
+    try:
+        return float(values.get(key, "0"))
+    except ValueError:
+        return 0.0
+
+
+def any_problem(findings: Iterable[Finding]) -> bool:
+    """Whether anything is wrong."""
+    return any(finding.problem for finding in findings)
+
 
 HEALTHY, PROBLEMS = 0, 1
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..runs.exports.chart import ExportSettings
-from ..runs.exports.formats import FORMATS, export, settings_for
-from ..settings import rows
+from ..core.settings import rows
+from ..outputs.exports.chart import ExportSettings
+from ..outputs.exports.formats import FORMATS, export, settings_for
 from .options import add_settings
 
 _ORIGIN = "of the map's (0, 0), in degrees, WGS 84 (default: what the run recorded, or nowhere)"

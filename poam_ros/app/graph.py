@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..ros.parameters import NODES, VIEWERS
-from ..settings import Setting, Value
+from ..core.settings import Setting, Value
+from ..ros.common.parameters import NODES, VIEWERS
 
 #: Parameters by name.
 ROWS = {row.name: row for table in (NODES | VIEWERS).values() for row in table}

@@ -16,9 +16,9 @@ from launch.events.process import ProcessExited
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
-from ..errors import InputError
-from ..ros.parameters import NODES, VIEWERS
-from ..settings import Setting, Value
+from ..core.errors import InputError
+from ..core.settings import Setting, Value
+from ..ros.common.parameters import NODES, VIEWERS
 from . import graph
 
 PATHS = ("output", "params_file", "terrain", "mission_dir")

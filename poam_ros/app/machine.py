@@ -8,19 +8,39 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib import metadata
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
-from .findings import Finding, problem
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that was looked at.
+
+    Attributes:
+        what: was found, in words.
+        todo: what to do about it; empty where all is well.
+        problem: whether the survey suffers from it; else it is worth knowing.
+    """
+
+    what: str
+    todo: str = ""
+    problem: bool = False
+
+    def __str__(self) -> str:
+        mark = "PROBLEM" if self.problem else "note" if self.todo else "ok"
+        return f"{mark:8}{self.what}" + (f": {self.todo}" if self.todo else "")
+
+
+def problem(what: str, todo: str) -> Finding:
+    """Something that the survey suffers from."""
+    return Finding(what, todo, problem=True)
+
 
 PACKAGE = Path(__file__).parents[1]
 #: The compiled parts, below the package.
-COMPILED = (
-    "gp/kernels/native/_attentive",
-    "gp/neighbours/native/_search",
-    "gp/neighbours/native/_conditional",
-)
+COMPILED = tuple(f"models/native/_{name}" for name in ("attentive", "search", "conditional"))
 NEEDED = ("numpy", "scipy", "torch", "gpytorch")
 PING_BYTES = 400  # of a ping on disk, with its share of indices and checkpoints
 LEAST_DISK, LEAST_SHM = 500 * 2**20, 32 * 2**20

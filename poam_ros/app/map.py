@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..core.errors import InputError
 from .interrupts import at_once
 from .map_options import add_arguments as add_arguments
 
 if TYPE_CHECKING:
-    from ..drivers.soundings import Soundings
+    from ..importers.soundings import Soundings
     from .map_reading import Survey
 
 FLATTERS = (
@@ -63,7 +63,7 @@ def _client(args: argparse.Namespace, survey: Survey) -> Iterator[Any]:
     if args.workers == 1 and args.scheduler is None:
         yield None
         return
-    from ..experiments.cluster import cluster
+    from ..importers.workers import cluster
 
     threads = survey.settings.model.threads
     with cluster(args.workers, threads, args.workers, args.scheduler) as client:
@@ -83,16 +83,16 @@ def _say(soundings: Soundings) -> None:
 
 def _map(args: argparse.Namespace, survey: Survey, folder: Path, client: Any) -> None:
     with at_once("poam map"):
-        from ..drivers.sounding_map import draw
-        from ..drivers.sounding_run import cell_size, map_soundings
-        from ..geometry import map_grid
-        from ..process import prepare
-        from ..runs.held_out import split_folds, split_off, write_validation
+        from ..core.geometry import map_grid
+        from ..core.process import prepare
+        from ..importers.mapping import draw
+        from ..importers.run import cell_size, map_soundings
+        from ..outputs.held_out import split_folds, split_off, write_validation
         from .progress import work_progress
 
         prepare(survey.settings.model.threads)
     if client is not None:
-        from ..experiments.tiles import draw_in_bands
+        from ..importers.parallel import draw_in_bands
 
         draw = partial(draw_in_bands, client)
     soundings, workspace, settings = survey.soundings, survey.workspace, survey.settings
@@ -111,7 +111,7 @@ def _map(args: argparse.Namespace, survey: Survey, folder: Path, client: Any) ->
     checked = mapped.held_out
     print(f"{mapped.samples} soundings in the map, {mapped.false_echoes} refused as false echoes")
     if args.folds:
-        from ..experiments.validation import cross_validate
+        from ..importers.parallel import cross_validate
 
         with work_progress("validation", count * (args.folds - 1)) as report:
             checked = cross_validate(soundings, workspace, settings, args.folds, client, report)
@@ -127,7 +127,7 @@ def _map(args: argparse.Namespace, survey: Survey, folder: Path, client: Any) ->
 
 
 def _draw(folder: Path, validated: bool) -> None:
-    from ..runs.sounding_figures import draw_sounding_map, draw_validation
+    from ..outputs.figures import draw_sounding_map, draw_validation
 
     try:
         for draw in (draw_sounding_map, draw_validation)[: 1 + validated]:

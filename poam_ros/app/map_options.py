@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..drivers.sounding_settings import ON_MAP, SoundingMapSettings
-from ..errors import InputError
-from ..gp.models import model_rows
-from ..ros.bag_settings import BagSettings
-from ..settings import Setting, rows
-from ..survey.gate_settings import GateSettings
-from ..survey.screening import ScreeningSettings
+from ..core.errors import InputError
+from ..core.settings import Setting, rows
+from ..frontend.settings import GateSettings
+from ..importers.bags import BagSettings
+from ..importers.soundings import ON_MAP, SoundingMapSettings
+from ..models.registry import model_rows
+from ..screening.screen import ScreeningSettings
 from .options import add_settings
 
 MODEL = tuple(

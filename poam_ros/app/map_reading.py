@@ -7,23 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..clock import SECOND
-from ..drivers.lines import LINE
-from ..drivers.sounding_settings import ON_MAP, SoundingMapSettings
-from ..errors import InputError
-from ..geometry import Extent
-from ..gp.models import ModelSettings
-from ..ros.bag_settings import BagSettings
-from ..ros.robot_parameters import ON_ROBOT
-from ..settings import instance, rows
-from ..survey.gate_settings import GateSettings
-from ..survey.log_reading import Past, is_log, read_mission
-from ..survey.mission_folder import MAY_DIFFER
-from ..survey.screening import ScreeningSettings
+from ..core.clock import SECOND
+from ..core.errors import InputError
+from ..core.geometry import Extent
+from ..core.settings import instance, rows
+from ..frontend.settings import GateSettings
+from ..importers.bags import BagSettings
+from ..importers.soundings import LINE, ON_MAP, SoundingMapSettings
+from ..journal.folder import MAY_DIFFER
+from ..journal.reader import Past, is_log, read_mission
+from ..models.registry import ModelSettings
+from ..ros.common.parameters import ON_ROBOT
+from ..screening.screen import ScreeningSettings
 from .map_options import GATE, MODEL
 
 if TYPE_CHECKING:
-    from ..drivers.soundings import Soundings
+    from ..importers.soundings import Soundings
 
 #: What may be said anew of a table's soundings, and of a mission's pings; of a recording's all.
 OF_TABLES, OF_MISSIONS = ("sound_speed", "sound_speed_assumed"), ("sound_speed",)
@@ -48,7 +47,7 @@ def read(args: argparse.Namespace) -> Survey:
     Raises:
         InputError: options do not go together or with the log, or it cannot be read.
     """
-    from ..ros.bag_files import is_bag
+    from ..importers.bag_files import is_bag
 
     mission, bag = is_log(args.log), is_bag(args.log)
     _check(args, mission, bag)
@@ -111,8 +110,7 @@ def _settings(values: Mapping[str, Any], args: argparse.Namespace) -> SoundingMa
 
 def _tabled(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundings:
     """Of a CSV file."""
-    from ..drivers.sounding_columns import read_mapping
-    from ..drivers.sounding_tables import Table, read_soundings
+    from ..importers.tables import Table, read_mapping, read_soundings
 
     given = vars(args)
     scale = instance(GateSettings, {name: given[name] for name in OF_TABLES if name in given})
@@ -124,7 +122,7 @@ def _tabled(args: argparse.Namespace, settings: SoundingMapSettings) -> Sounding
 
 def _recorded(args: argparse.Namespace, known: Mapping[str, Any], crop: bool = True) -> Soundings:
     """Of a recording; ``known``: how the mission's mapper placed pings."""
-    from ..ros.bags import read_bag
+    from ..importers.bags import read_bag
 
     given = {**known, **vars(args)}
     bounds = args.workspace or known.get("workspace")
@@ -146,7 +144,7 @@ def _recorded(args: argparse.Namespace, known: Mapping[str, Any], crop: bool = T
 
 def _lived(args: argparse.Namespace, past: Past) -> Soundings:
     """Of a mission's own log."""
-    from ..drivers.mission_soundings import of_log
+    from ..importers.missions import of_log
 
     given = vars(args)
     soundings = of_log(past, given.get("sound_speed"), given.get("water_level"))
@@ -156,7 +154,7 @@ def _lived(args: argparse.Namespace, past: Past) -> Soundings:
 
 def _both(args: argparse.Namespace, past: Past) -> Soundings:
     """Of a recording of a mission, with its log."""
-    from ..drivers.mission_soundings import as_recorded
+    from ..importers.missions import as_recorded
 
     given, offset = vars(args), "range_time_offset"
     if past.mapper.get("base_frame") and not ("sonar_offset" in given or "sonar_tilt" in given):

@@ -20,10 +20,18 @@ def needs_ros(who: str, module: str = "rclpy") -> str:
     )
 
 
+#: The module of each node.
+MODULES = {
+    **{node: f"poam_ros.ros.{node}.node" for node in ("mapper", "planner", "simulator", "monitor")},
+    "bring_up": "poam_ros.ros.common.bring_up",
+    "drapes": "poam_ros.ros.viewers.node",
+}
+
+
 def start(node: str) -> int:
     """Run a node by its name with the command line's arguments; returns the exit status."""
     try:
-        module = import_module(f"..ros.nodes.{node}", __package__)
+        module = import_module(MODULES[node])
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if not ROS.fullmatch(missing):

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Callable, Iterable
 from typing import NoReturn
 
-from ..errors import InputError
-from ..settings import Setting, Value
+from ..core.errors import InputError
+from ..core.settings import Setting, Value
 
 
 class Parser(argparse.ArgumentParser):

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
+from ..core.errors import InputError
 from .interrupts import at_once
 
 
@@ -46,10 +46,10 @@ def run(args: argparse.Namespace) -> int:
     if args.nodes is not None:
         return _profile_nodes(args)
     with at_once("poam profile"):
-        from ..bench.contest import ProfileSettings
-        from ..bench.profile import machine, profile, table
-        from ..bench.profile_plot import draw_profile
-        from ..bench.rates import measure_rates
+        from ..research.bench.contest import ProfileSettings
+        from ..research.bench.profile import machine, profile, table
+        from ..research.bench.profile_plot import draw_profile
+        from ..research.bench.rates import measure_rates
 
     names = ("method", "batch", "queries", "repeats", "threads", "device", "reference")
     options = {name: getattr(args, name) for name in names}
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _profile_nodes(args: argparse.Namespace) -> int:
     try:
-        from ..bench.latency import measure
+        from ..research.bench.latency import measure
     except ImportError as error:
         raise InputError(f"--nodes: expected ROS 2 (rclpy), which is not there ({error})") from None
     if not args.nodes > 0:

@@ -12,7 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the report; returns the exit status."""
-    from ..experiments.report import write_report
+    from ..research.sweeps.report import write_report
 
     try:
         for path in write_report(args.folder):

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
-from ..ros.robot_parameters import ON_ROBOT, robot_tables
-from ..settings import Setting, Value
+from ..core.errors import InputError
+from ..core.settings import Setting, Value
+from ..ros.common.parameters import ON_ROBOT, robot_tables
 
 NODES = ("mapper", "planner")
 #: Arguments that are parameters of the nodes, with a vehicle's defaults.

@@ -6,15 +6,15 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from ..drivers.mission_settings import MissionSettings
-from ..gp.models import ModelSettings, model_rows
+from ..core.settings import instance, rows
+from ..frontend.batching import TimedBatches
+from ..mission.target import TargetSettings
+from ..models.registry import ModelSettings, model_rows
 from ..planning.planners import PLANNERS, planner_rows
-from ..ros.parameters import TERRAIN
-from ..settings import instance, rows
-from ..survey.batching import TimedBatches
-from ..survey.screening import ScreeningSettings
-from ..survey.target_settings import TargetSettings
-from ..world.sonar import SONAR_NAMES, SonarSettings
+from ..ros.common.parameters import TERRAIN
+from ..screening.screen import ScreeningSettings
+from ..simulation.settings import MissionSettings
+from ..simulation.world.sonar import SONAR_NAMES, SonarSettings
 from .interrupts import at_once
 from .options import add_settings
 
@@ -50,9 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the mission and draw its figures; returns the exit status."""
     with at_once("poam run"):
-        from ..drivers.missions import run_mission
-        from ..process import prepare
-        from ..world.terrain import load_terrain
+        from ..core.process import prepare
+        from ..simulation.run import run_mission
+        from ..simulation.world.terrain import load_terrain
         from .progress import mission_progress
 
     given = vars(args)
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _draw(folder: Path) -> None:
-    from ..runs.figures import draw_run
+    from ..outputs.figures import draw_run
 
     try:
         for path in draw_run(folder):

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 import os
+import re
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -16,15 +19,88 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError
+from ..core.errors import InputError
+from ..ros.common.parameters import NODES, TERRAIN, VIEWERS
+from . import graph
 from .interrupts import INTERRUPTED
-from .nodes import needs_ros
+from .nodes import MODULES, needs_ros
+from .options import add_settings
 from .processes import Children
-from .sim_options import add_arguments, resolve, ros_arguments, rviz_command
 
 if TYPE_CHECKING:
-    from ..ros.nodes.monitor import MonitorNode
-    from ..runs.recorder import Progress
+    from ..outputs.recorder import Progress
+    from ..ros.monitor.node import MonitorNode
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``poam sim``: those of sim.launch.py."""
+    whole, add = ("output", "keep"), parser.add_argument
+    add_settings(parser, (graph.ROWS[name] for name in graph.FORWARDED if name not in whole))
+    add("--output", type=Path, metavar="PATH", help="the run's folder (default: runs/sim-...)")
+    add("--params-file", type=Path, metavar="PATH", help=graph.PARAMS_FILE.description)
+    add("--namespace", default="", help=f"{graph.NAMESPACE.description} (default: none)")
+    add("--rviz", action="store_true", help=graph.RVIZ.description)
+    add("--keep", action="store_true", default=None, help=graph.ROWS["keep"].description)
+
+
+def resolve(args: argparse.Namespace) -> dict[str, Any]:
+    """The options with what follows from them, checked before anything is started."""
+    from ..outputs.folder import make_folder
+    from ..simulation.world.terrain import load_terrain
+
+    options: dict[str, Any] = {**dict.fromkeys(graph.FORWARDED), **vars(args)}
+    file = options["params_file"]
+    if file is not None and not file.is_file():
+        raise InputError(f"--params-file: no such file: {file}")
+    if options["rviz"] and shutil.which("rviz2") is None:
+        raise InputError(
+            "--rviz: there is no rviz2 on the path (it comes with ROS 2, not with pip)"
+        )
+    if options["terrain"] is not None or file is None:
+        load_terrain(options["terrain"] or str(TERRAIN.default))
+    if options["output"] is None:
+        terrain = Path(options["terrain"] or str(TERRAIN.default)).stem
+        options["output"] = Path("runs") / f"sim-{terrain}-{options['seed'] or 0}"
+    options["namespace"] = options["namespace"].strip("/")
+    if not re.fullmatch(r"|[A-Za-z_]\w*(/[A-Za-z_]\w*)*", options["namespace"], re.ASCII):
+        raise InputError(
+            "--namespace: expected letters, digits and underscores, parted by slashes, got "
+            f"{options['namespace']!r}"
+        )
+    options["output"] = options["output"].expanduser()
+    make_folder(options["output"])
+    make_folder(options["output"] / "log")
+    return options
+
+
+def ros_arguments(node: str, options: dict[str, Any]) -> list[str]:
+    """What a node is started with: namespace, remappings and parameters, as ROS spells them.
+
+    The options' parameters are written beside the logs, for the node by its name: those of `-p`
+    would give way to whatever a parameter file says of the node by name.
+    """
+    given = {name: options[name] for name in graph.FORWARDED if options[name] is not None}
+    given["output"] = str(options["output"])
+    values = {row.name: given[row.name] for row in (NODES | VIEWERS)[node] if row.name in given}
+    name = f"/{options['namespace']}/{node}".replace("//", "/")
+    own = options["output"] / "log" / f"{node}.yaml"
+    content = {name: {"ros__parameters": {**values, **graph.fixed(node)}}}
+    own.write_text(json.dumps(content, indent=1), encoding="utf-8")  # JSON is YAML
+    files = [own] if options["params_file"] is None else [options["params_file"], own]
+    arguments = [word for file in files for word in ("--params-file", str(file))]
+    return ["--ros-args", *_place(options["namespace"]), *arguments]
+
+
+def rviz_command(options: dict[str, Any]) -> list[str]:
+    """How RViz is started beside the graph."""
+    command = ["rviz2", "-d", str(graph.rviz_layout()), "--ros-args", "-p", "use_sim_time:=true"]
+    return command + _place(options["namespace"])
+
+
+def _place(namespace: str) -> list[str]:
+    rules = [f"__ns:=/{namespace}"] if namespace else []
+    rules += [f"{old}:={new}" for old, new in graph.remappings(namespace)]
+    return [word for rule in rules for word in ("-r", rule)]
+
 
 __all__ = ["add_arguments", "run"]
 
@@ -46,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
     if importlib.util.find_spec("rclpy") is None:
         raise InputError(needs_ros("poam sim"))
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-    from .display import Display
+    from .progress import Display
 
     options = resolve(args)
     folder = options["output"]
@@ -55,10 +131,10 @@ def run(args: argparse.Namespace) -> int:
         children = Children(folder / "log", display.say)
         try:
             for node in CHILDREN:
-                command = [sys.executable, "-m", f"poam_ros.ros.nodes.{node}"]
+                command = [sys.executable, "-m", MODULES[node]]
                 children.start(node, [*command, *ros_arguments(node, options)])
             if options["rviz"]:
-                command = [sys.executable, "-m", "poam_ros.ros.nodes.drapes"]
+                command = [sys.executable, "-m", "poam_ros.ros.viewers.node"]
                 command += ros_arguments("drapes", options)
                 children.start("drapes", command, vital=False)
                 children.start("rviz2", rviz_command(options), vital=False)
@@ -135,7 +211,7 @@ def _monitor(options: dict[str, Any]) -> Iterator[tuple[MonitorNode, Any]]:
     from rclpy.executors import SingleThreadedExecutor
     from rclpy.signals import SignalHandlerOptions
 
-    from ..ros.nodes.monitor import MonitorNode
+    from ..ros.monitor.node import MonitorNode
 
     try:
         # What goes well is on the display, which a line of the log would run into.

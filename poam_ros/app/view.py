@@ -7,10 +7,10 @@ import importlib.util
 import re
 from pathlib import Path
 
-from ..errors import InputError
-from ..runs.exports.chart import ExportSettings
-from ..runs.exports.formats import settings_for
-from ..settings import rows
+from ..core.errors import InputError
+from ..core.settings import rows
+from ..outputs.exports.chart import ExportSettings
+from ..outputs.exports.formats import settings_for
 from .options import add_settings
 
 NO_BOKEH = "poam view needs bokeh (pip install 'poam_ros[view]')"
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     from .view_server import serve
 
     if args.run is not None:
-        from ..runs.view.folders import FolderView
+        from ..outputs.view.folders import FolderView
 
         if args.namespace:
             raise InputError("--namespace: expected no RUN with it: it is of the live graph")

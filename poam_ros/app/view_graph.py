@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..errors import PoamError
-from ..runs.exports.chart import ExportSettings
-from ..runs.view.scene import BAD, GOOD, NOTE, Remark, Scene
-from .findings import Finding, problem
-from .graph_findings import Heard, graph_findings, statuses
+from ..core.errors import PoamError
+from ..outputs.exports.chart import ExportSettings
+from ..outputs.view.scene import BAD, GOOD, NOTE, Remark, Scene
+from .doctor import Heard, graph_findings, statuses
+from .machine import Finding, problem
 
 if TYPE_CHECKING:
     from diagnostic_msgs.msg import DiagnosticArray
@@ -51,7 +51,7 @@ class LiveGraph:
         from rclpy.executors import SingleThreadedExecutor
         from rclpy.signals import SignalHandlerOptions
 
-        from ..ros.watching import GraphWatch
+        from ..ros.viewers.watching import GraphWatch
 
         self._context: Any = rclpy.Context()
         rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
@@ -85,7 +85,7 @@ class LiveGraph:
             return self._scene
 
     def _spin(self) -> None:
-        from ..ros.running import BREATH_S
+        from ..ros.common.running import BREATH_S
 
         while not self._ended.is_set():
             self._executor.spin_once(timeout_sec=0.1)

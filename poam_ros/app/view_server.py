@@ -8,9 +8,9 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import InputError
-from ..runs.exports.needs import needing
-from ..runs.view.scene import Scene
+from ..core.errors import InputError
+from ..outputs.exports.needs import needing
+from ..outputs.view.scene import Scene
 
 #: ms between two looks at what there is; what is new goes to the browsers at once.
 PERIOD_MS = 250
@@ -61,7 +61,7 @@ def make_server(look: Callable[[], Scene], address: str, port: int) -> Any:
     for name in ("bokeh", "tornado"):
         logging.getLogger(name).setLevel(logging.ERROR)
 
-    from ..runs.view.page import Page, document
+    from ..outputs.view.page import Page, document
 
     def make(found: Any) -> None:
         page, scene = Page(), look()

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
-from ..geometry import Extent
-from ..settings import check, setting
+from ..core.errors import InputError
+from ..core.geometry import Extent
+from ..core.settings import check, setting
 from .areas import Areas
 
 SEMI_MAJOR, FLATTENING = 6378137.0, 1 / 298.257223563  # m, of WGS 84

@@ -13,8 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..errors import InputError
-from ..geometry import Extent
+from ..core.errors import InputError
+from ..core.geometry import Extent
 from . import polygons
 
 SLACK = 1e-6  # m: rounding may put a place on the border a last digit beyond it

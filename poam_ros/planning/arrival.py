@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from ..errors import InputError
-from ..geometry import is_place
+from ..core.errors import InputError
+from ..core.geometry import is_place
 
 #: m; about the turning diameter of the published vehicle.
 CAPTURE_RADIUS = 1.34

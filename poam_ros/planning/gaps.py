@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..geometry import Grid
+from ..core.geometry import Grid
 from . import polygons
 from .areas import Areas
 from .routes import Routes

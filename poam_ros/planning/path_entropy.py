@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import InputError
-from ..geometry import Extent, Grid, squared_distance_to
-from ..settings import check, setting
+from ..core.errors import InputError
+from ..core.geometry import Extent, Grid, squared_distance_to
+from ..core.settings import check, setting
 from .situation import MapView, Situation, entropy, usable
 
 #: Points along a way at which its entropy is looked at.

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ..errors import InputError
-from ..geometry import FARTHEST
+from ..core.errors import InputError
+from ..core.geometry import FARTHEST
 
 MOST_CORNERS = 200  # the time for a route grows with their square
 LEAST_AREA = 1e-9  # m^2

@@ -1,1 +1,1 @@
-"""ROS 2: messages, parameters, transforms, diagnostics, and the nodes."""
+"""ROS 2: messages, parameters, transforms, diagnostics, and a package for each node."""

@@ -11,11 +11,11 @@ import pytest
 from poam_ros.app import graph, run, sim
 from poam_ros.app.cli import COMMANDS, main
 from poam_ros.app.options import Parser, add_settings
-from poam_ros.drivers.mission_settings import MISSION_PILOTS, MissionSettings
-from poam_ros.gp.models import MODELS, ModelSettings, SparseOptions
+from poam_ros.core.settings import Setting, rows
+from poam_ros.mission.target import TargetSettings
+from poam_ros.models.registry import MODELS, ModelSettings, SparseOptions
 from poam_ros.planning.planners import PLANNERS, planner_rows
-from poam_ros.settings import Setting, rows
-from poam_ros.survey.target_settings import TargetSettings
+from poam_ros.simulation.settings import MISSION_PILOTS, MissionSettings
 
 ROWS = (
     Setting("pings_per_hour", 3.5, "Pings of 100 % an hour", "1/h", minimum=0.0, maximum=9.0),
@@ -120,7 +120,7 @@ def test_options_make_the_mission_s_settings(monkeypatch, tmp_path):
         taken.append((terrain.name, settings, folder))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("poam_ros.drivers.missions.run_mission", instead)
+    monkeypatch.setattr("poam_ros.simulation.run.run_mission", instead)
     monkeypatch.chdir(tmp_path)
     assert main(["run", "--terrain", "seamounts"]) == 130
     options = {
@@ -201,8 +201,8 @@ def test_wrong_input_is_one_line_and_status_2(options, words, tmp_path, capsys):
 # The moments are those at which a module has been loaded, which Python itself says.
 @pytest.mark.parametrize(
     "module",
-    ["poam_ros.geometry", "numpy", "poam_ros.ros.parameters", "torch._C", "torch.nn",
-     "poam_ros.drivers.lockstep"],
+    ["poam_ros.core.geometry", "numpy", "poam_ros.ros.common.parameters", "torch._C", "torch.nn",
+     "poam_ros.simulation.lockstep"],
 )  # fmt: skip
 def test_ctrl_c_while_a_command_loads_is_one_line_and_status_130(module, ros_env, tmp_path):
     command = [sys.executable, "-X", "importtime", "-m", "poam_ros.app.cli", "run"]

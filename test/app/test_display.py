@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from poam_ros.app.display import Display
-from poam_ros.runs.recorder import Progress
+from poam_ros.app.progress import Display
+from poam_ros.outputs.recorder import Progress
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from poam_ros.app.cli import main
-from poam_ros.app.graph_findings import ERROR, OK, WARN, Heard, any_problem, graph_findings
+from poam_ros.app.doctor import ERROR, OK, WARN, Heard, any_problem, graph_findings
 from poam_ros.app.machine import machine_findings, middleware_findings
 
 GOOD = {"received": "1000", "accepted": "990", "rejected": "10", "rejected nan": "10",
@@ -90,7 +90,7 @@ def test_a_wrong_number_is_one_line_and_status_2(capsys):
 def test_it_hears_a_live_node(python, ros_env, capsys):
     pytest.importorskip("rclpy")
     node = subprocess.Popen(
-        [python, "-m", "poam_ros.ros.nodes.planner", "--ros-args", "-r", "__ns:=/boat"],
+        [python, "-m", "poam_ros.ros.planner.node", "--ros-args", "-r", "__ns:=/boat"],
         env=ros_env,
     )
     try:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from poam_ros.app.cli import main
-from poam_ros.geometry import Extent, Grid
-from poam_ros.maps import ElevationMap
-from poam_ros.runs import folder as files
-from poam_ros.runs.exports.formats import FORMATS, settings_for
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.core.maps import ElevationMap
+from poam_ros.outputs import folder as files
+from poam_ros.outputs.exports.formats import FORMATS, settings_for
 
 PAGE = Path(__file__).parents[2] / "docs" / "export.md"
 LINES = re.findall(r"^poam export .*$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)

@@ -51,13 +51,14 @@ def test_a_report_loads_no_torch(tmp_path, ros_env):
 @pytest.mark.ros
 def test_the_monitor_loads_no_torch(ros_env):
     pytest.importorskip("rclpy")
-    loaded = heavy("import poam_ros.ros.nodes.monitor", ros_env)
+    loaded = heavy("import poam_ros.ros.monitor.node", ros_env)
     assert loaded == {"rclpy"}
 
 
 @pytest.mark.parametrize(
     "module",
-    ["settings", "maps", "drivers.mission_settings", "ros.parameters", "experiments.sweep_file"],
+    ["core.settings", "core.maps", "simulation.settings", "ros.common.parameters",
+     "research.sweeps.configuration"],
 )
 def test_settings_load_no_torch(module, ros_env):
     assert heavy(f"import poam_ros.{module}", ros_env) == set()
@@ -68,7 +69,8 @@ def test_the_package_gives_its_names_when_they_are_asked_for(ros_env):
     assert heavy(f"{light}\nimport sys; assert 'numpy' not in sys.modules", ros_env) == set()
     assert heavy("from poam_ros import Extent, ModelSettings, SparseOptions", ros_env) == set()
     program = (
-        "from poam_ros import BathymetricMapper as B; assert B.__module__ == 'poam_ros.mapping'"
+        "from poam_ros import BathymetricMapper as B; "
+        "assert B.__module__ == 'poam_ros.models.mapper'"
     )
     assert "torch" in heavy(program, ros_env)
     with pytest.raises(ImportError):

@@ -11,9 +11,9 @@ import pytest
 from soundings import write_survey
 
 from poam_ros.app.cli import main
-from poam_ros.runs.exports.chart import ExportSettings
-from poam_ros.runs.folder import read_records, read_table
-from poam_ros.runs.view.folders import FolderView
+from poam_ros.outputs.exports.chart import ExportSettings
+from poam_ros.outputs.folder import read_records, read_table
+from poam_ros.outputs.view.folders import FolderView
 
 QUICK = ["--first-batch", "100", "--first-steps", "40", "--early-steps", "2", "--hidden", "8"]
 REAL = Path(__file__).resolve().parents[3] / "shared" / "soundings" / "metzabok.csv"

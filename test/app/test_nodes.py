@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from poam_ros.app import nodes
 
-HERE = Path(nodes.__file__).parents[1] / "ros" / "nodes"
-SCRIPTS = sorted(path.stem for path in HERE.glob("*.py") if path.stem != "__init__")
+SCRIPTS = sorted(nodes.MODULES)
 #: As pip's script does; ``missing`` is not installed.
 SCRIPT = """
 import sys

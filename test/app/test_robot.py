@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from poam_ros.app import robot
-from poam_ros.errors import InputError
-from poam_ros.ros.parameters import NODES
+from poam_ros.core.errors import InputError
+from poam_ros.ros.common.parameters import NODES
 
 
 def test_a_vehicle_gets_the_more_accurate_pair_and_waits_for_its_start():
@@ -51,7 +51,7 @@ def test_without_a_workspace_it_is_refused_in_one_line(tmp_path, text, words):
 
 
 def test_the_shipped_file_names_none(tmp_path):
-    from poam_ros.ros.rendering import generated_files
+    from poam_ros.ros.common.rendering import generated_files
 
     with pytest.raises(InputError, match="has none for mapper and planner"):
         robot.require_workspace(False, written(tmp_path, generated_files()["config/robot.yaml"]))

@@ -8,11 +8,11 @@ import yaml
 from test_docs_commands import launch_rows
 
 from poam_ros.app import graph
-from poam_ros.app.sim_options import add_arguments, resolve, ros_arguments, rviz_command
-from poam_ros.errors import InputError
-from poam_ros.ros.parameters import NODES
-from poam_ros.settings import rows
-from poam_ros.survey.target_settings import TargetSettings
+from poam_ros.app.sim import add_arguments, resolve, ros_arguments, rviz_command
+from poam_ros.core.errors import InputError
+from poam_ros.core.settings import rows
+from poam_ros.mission.target import TargetSettings
+from poam_ros.ros.common.parameters import NODES
 
 
 @pytest.fixture

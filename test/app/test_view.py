@@ -13,9 +13,9 @@ from browser import CHOOSE, HOVERED, PIXEL, READY, Browser, found_browser, serve
 from view_folders import GRID, drawn, write_run
 
 from poam_ros.app.cli import main
-from poam_ros.runs import folder as files
-from poam_ros.runs.unmapped import write_refused
-from poam_ros.survey.refused import RefusedPings
+from poam_ros.frontend.refused import RefusedPings
+from poam_ros.outputs import folder as files
+from poam_ros.outputs.results import write_refused
 
 PING = "deep(document, 'table.ping').map(e => e.innerText).join('|')"
 RANGE = "Bokeh.documents[0].get_model_by_name('map').x_range"

@@ -10,11 +10,11 @@ pytest.importorskip("rclpy")
 pytest.importorskip("bokeh")
 
 from poam_ros.app.view_graph import LiveGraph
-from poam_ros.errors import PoamError
-from poam_ros.runs.exports.chart import ExportSettings
-from poam_ros.runs.scoring import MapReport
-from poam_ros.runs.view.page import Page
-from poam_ros.survey.refused import RefusedPings
+from poam_ros.core.errors import PoamError
+from poam_ros.frontend.refused import RefusedPings
+from poam_ros.outputs.exports.chart import ExportSettings
+from poam_ros.outputs.scoring import MapReport
+from poam_ros.outputs.view.page import Page
 
 pytestmark = pytest.mark.ros
 
@@ -59,8 +59,8 @@ def test_maps_of_a_live_graph_arrive_in_the_page(sender, followed):
     from std_msgs.msg import Float64, Float64MultiArray, String, UInt64
     from visualization_msgs.msg import MarkerArray
 
-    from poam_ros.ros import clouds, markers, messages, qos
-    from poam_ros.survey.odometry import VehicleState
+    from poam_ros.frontend.odometry import VehicleState
+    from poam_ros.ros.common import clouds, markers, messages, qos
 
     def send(kind, topic, message, how=qos.LATCHED):
         if topic not in sent:
@@ -154,7 +154,7 @@ def test_maps_of_a_live_graph_arrive_in_the_page(sender, followed):
 
 def test_a_node_that_falls_silent_is_a_problem(followed, monkeypatch):
     from poam_ros.app import view_graph
-    from poam_ros.app.graph_findings import OK, Heard
+    from poam_ros.app.doctor import OK, Heard
 
     monkeypatch.setattr(view_graph, "SILENT_S", -1.0)
     followed.graph._heard["auv/mapper"] = Heard(OK, "mapping", {}, 0.1), 0.0

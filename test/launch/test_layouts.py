@@ -38,10 +38,10 @@ def offered():
     """Kind and QoS of every topic that the nodes publish, by name without the leading slash."""
     rclpy = pytest.importorskip("rclpy")
     pytest.importorskip("torch")
-    from poam_ros.ros.nodes.drapes import DrapesNode
-    from poam_ros.ros.nodes.mapper import MapperNode
-    from poam_ros.ros.nodes.planner import PlannerNode
-    from poam_ros.ros.nodes.simulator import SimulatorNode
+    from poam_ros.ros.mapper.node import MapperNode
+    from poam_ros.ros.planner.node import PlannerNode
+    from poam_ros.ros.simulator.node import SimulatorNode
+    from poam_ros.ros.viewers.node import DrapesNode
 
     rclpy.init()
     found = {}

@@ -44,7 +44,7 @@ def test_a_mapper_that_is_killed_is_started_again_and_goes_on(tmp_path):
         range_topic=VEHICLE["sonar/range"],
         goal_topic=VEHICLE["goal_pose"],
     )
-    simulator = ["-m", "poam_ros.ros.nodes.simulator", "--ros-args", "--params-file", params]
+    simulator = ["-m", "poam_ros.ros.simulator.node", "--ros-args", "--params-file", params]
     for setting in ("use_sim_time:=true", "wait_for_mission:=true", "speed:=10.0"):
         simulator += ["-p", setting]
     for topic, name in VEHICLE.items():

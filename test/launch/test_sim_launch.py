@@ -10,7 +10,7 @@ import launched
 import pytest
 import yaml
 
-from poam_ros.runs.folder import read_map, read_table
+from poam_ros.outputs.folder import read_map, read_table
 
 # Not `launch`: from the checkout, that name also finds the folder of the launch files.
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from poam_ros.errors import InputError
-from poam_ros.geometry import Extent
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent
 from poam_ros.planning.area_settings import AreaSettings, local_metres, read_polygons
 
 SQUARE = Extent(-30, 30, -30, 30)

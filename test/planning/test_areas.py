@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from poam_ros.errors import InputError
-from poam_ros.geometry import Extent
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent
 from poam_ros.planning.areas import Areas
 from poam_ros.planning.polygons import ring
 from poam_ros.planning.routes import Routes

@@ -8,10 +8,10 @@ import warnings
 import numpy as np
 import pytest
 
-from poam_ros.errors import InputError
-from poam_ros.geometry import Extent
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent
 from poam_ros.planning.arrival import GoalWatch
-from poam_ros.world.vehicle import DubinsVehicle, Pose
+from poam_ros.simulation.world.vehicle import DubinsVehicle, Pose
 
 
 def generator(seed=0):

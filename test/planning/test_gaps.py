@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from poam_ros.geometry import Extent, Grid
+from poam_ros.core.geometry import Extent, Grid
 from poam_ros.planning.areas import Areas
 from poam_ros.planning.gaps import Gaps, Reach, closing, diagonal, to_nearest, way_along
 from poam_ros.planning.routes import Routes

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from poam_ros.geometry import Extent
-from poam_ros.planning.lawnmower import LawnmowerOptions, lawnmower
+from poam_ros.core.geometry import Extent
+from poam_ros.planning.planners import LawnmowerOptions, lawnmower
 from poam_ros.planning.situation import Situation
 
 SQUARE = Extent(-30, 30, -30, 30)

@@ -7,14 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from poam_ros.errors import InputError
-from poam_ros.geometry import Extent
-from poam_ros.maps import Predicted
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent
+from poam_ros.core.maps import Predicted
 from poam_ros.planning.areas import Areas
 from poam_ros.planning.path_entropy import PathEntropyOptions, Ways, path_entropy, thinned
 from poam_ros.planning.routes import Routes
 from poam_ros.planning.situation import Situation
-from poam_ros.world.dubins import Pose, dubins_paths
+from poam_ros.simulation.world.dubins import Pose, dubins_paths
 
 SQUARE = Extent(-30, 30, -30, 30)
 RADIUS = 0.67

@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from poam_ros.errors import InputError
-from poam_ros.geometry import Extent
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent
 from poam_ros.planning.pilots import (
     BEZIER_CONTROL_POINTS,
     PILOTS,

@@ -10,9 +10,10 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from poam_ros.errors import InputError
-from poam_ros.geometry import Extent
-from poam_ros.maps import Predicted
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent
+from poam_ros.core.maps import Predicted
+from poam_ros.core.settings import instance
 from poam_ros.planning.areas import Areas
 from poam_ros.planning.pilots import start_pose
 from poam_ros.planning.planners import (
@@ -24,7 +25,6 @@ from poam_ros.planning.planners import (
     random_waypoint,
 )
 from poam_ros.planning.routes import Routes
-from poam_ros.settings import instance
 
 SQUARE = Extent(-30, 30, -30, 30)
 SHAPES = {

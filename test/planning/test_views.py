@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from poam_ros.errors import InputError
-from poam_ros.geometry import Extent, Grid
-from poam_ros.mapping import BathymetricMapper, ModelSettings
-from poam_ros.maps import ElevationMap, Predicted
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.core.maps import ElevationMap, Predicted
+from poam_ros.models.mapper import BathymetricMapper, ModelSettings
 from poam_ros.planning.planners import MaxEntropyOptions, Situation, max_entropy
-from poam_ros.planning.views import GridView, ModelView, discount_visited
-from poam_ros.world.terrain import load_terrain
+from poam_ros.planning.situation import GridView, ModelView, discount_visited
+from poam_ros.simulation.world.terrain import load_terrain
 
 NOWHERE = np.empty((0, 2))
 GRID = Grid.nodes(Extent(0, 20, 0, 20), 21, 21)

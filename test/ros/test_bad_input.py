@@ -21,18 +21,18 @@ from sensor_msgs.msg import PointCloud2, PointField, Range
 from std_msgs.msg import Float64MultiArray, String, UInt64
 from std_srvs.srv import Trigger
 
-from poam_ros.geometry import Grid
-from poam_ros.maps import ElevationMap
-from poam_ros.ros.clouds import write_map_cloud
-from poam_ros.ros.messages import write_odometry
-from poam_ros.ros.nodes.mapper import MapperNode
-from poam_ros.ros.nodes.monitor import MonitorNode
-from poam_ros.ros.nodes.planner import PlannerNode
-from poam_ros.ros.nodes.simulator import SimulatorNode
-from poam_ros.ros.parameters import NODES
-from poam_ros.ros.qos import GOAL, KEPT, LATCHED, SENSOR_PUBLISH
-from poam_ros.survey.odometry import VehicleState
-from poam_ros.survey.states import STATES
+from poam_ros.core.geometry import Grid
+from poam_ros.core.maps import ElevationMap
+from poam_ros.frontend.events import STATES
+from poam_ros.frontend.odometry import VehicleState
+from poam_ros.ros.common.clouds import write_map_cloud
+from poam_ros.ros.common.messages import write_odometry
+from poam_ros.ros.common.parameters import NODES
+from poam_ros.ros.common.qos import GOAL, KEPT, LATCHED, SENSOR_PUBLISH
+from poam_ros.ros.mapper.node import MapperNode
+from poam_ros.ros.monitor.node import MonitorNode
+from poam_ros.ros.planner.node import PlannerNode
+from poam_ros.ros.simulator.node import SimulatorNode
 
 pytestmark = pytest.mark.ros
 

@@ -10,11 +10,11 @@ import pytest
 pytest.importorskip("rclpy")
 
 from diagnostic_msgs.msg import DiagnosticStatus
-from survey.conftest import Survey
+from sessions import Survey
 
-from poam_ros.maps import ElevationMap
-from poam_ros.ros.diagnostics import MapperView, mapper_status
-from poam_ros.survey.events import MissionState
+from poam_ros.core.maps import ElevationMap
+from poam_ros.frontend.events import MissionState
+from poam_ros.ros.mapper.diagnostics import MapperView, mapper_status
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 

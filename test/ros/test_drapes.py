@@ -13,16 +13,16 @@ from rclpy.parameter import Parameter
 from sensor_msgs.msg import PointCloud2
 from visualization_msgs.msg import Marker, MarkerArray
 
-from poam_ros.errors import InputError
-from poam_ros.geometry import Extent, Grid
-from poam_ros.maps import ElevationMap
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.core.maps import ElevationMap
+from poam_ros.frontend.refused import RefusedPings
 from poam_ros.planning.areas import Areas
-from poam_ros.ros import clouds, colours, markers
-from poam_ros.ros.drape_settings import DrapeSettings
-from poam_ros.ros.drapes import Ground, thinned
-from poam_ros.ros.nodes.drapes import DrapesNode
-from poam_ros.ros.qos import LATCHED, SENSOR_PUBLISH
-from poam_ros.survey.refused import RefusedPings
+from poam_ros.ros.common import clouds, markers
+from poam_ros.ros.common import markers as colours
+from poam_ros.ros.common.qos import LATCHED, SENSOR_PUBLISH
+from poam_ros.ros.viewers.drapes import DrapeSettings, Ground, thinned
+from poam_ros.ros.viewers.node import DrapesNode
 
 PLACES = np.array([(-4.0, 3.0), (5.5, -2.0)])
 

@@ -15,10 +15,10 @@ pytest.importorskip("rclpy")
 from geometry_msgs.msg import PoseStamped
 from rclpy.task import Future
 
-from poam_ros.errors import InputError
-from poam_ros.ros import messages
-from poam_ros.ros.goals import RETRY_S, ActionGoals, open_goals
-from poam_ros.survey.refusals import Refusals
+from poam_ros.core.errors import InputError
+from poam_ros.ros.common import messages
+from poam_ros.ros.common.log_throttle import Refusals
+from poam_ros.ros.planner.goals import RETRY_S, ActionGoals, open_goals
 
 SUCCEEDED, CANCELED, ABORTED = 4, 5, 6
 
@@ -202,7 +202,7 @@ def test_an_action_without_nav2_msgs_ends_with_one_line_and_status_2(python, ros
     with pytest.raises(InputError, match="expected nav2_msgs to be installed for 'go'"):
         open_goals(None, "go")
     ended = subprocess.run(
-        [python, "-m", "poam_ros.ros.nodes.planner", "--ros-args", "-p", "goal_action:=go"],
+        [python, "-m", "poam_ros.ros.planner.node", "--ros-args", "-p", "goal_action:=go"],
         env=ros_env,
         capture_output=True,
         text=True,
@@ -218,7 +218,7 @@ def test_nav2s_action_gets_the_pose(ros, eventually):
     from rclpy.action import ActionServer
     from rclpy.node import Node
 
-    from poam_ros.ros.nodes.planner import PlannerNode
+    from poam_ros.ros.planner.node import PlannerNode
 
     heard = []
 

@@ -31,14 +31,14 @@ from sensor_msgs.msg import Range
 from std_msgs.msg import String, UInt64
 from std_srvs.srv import Trigger
 
-from poam_ros.clock import SECOND
-from poam_ros.ros.messages import write_odometry, write_range
-from poam_ros.ros.nodes.mapper import MapperNode
-from poam_ros.ros.nodes.planner import PlannerNode
-from poam_ros.ros.nodes.simulator import SimulatorNode
-from poam_ros.ros.qos import LATCHED, SENSOR_PUBLISH
-from poam_ros.survey.gate import RawPing
-from poam_ros.survey.odometry import VehicleState
+from poam_ros.core.clock import SECOND
+from poam_ros.frontend.gate import RawPing
+from poam_ros.frontend.odometry import VehicleState
+from poam_ros.ros.common.messages import write_odometry, write_range
+from poam_ros.ros.common.qos import LATCHED, SENSOR_PUBLISH
+from poam_ros.ros.mapper.node import MapperNode
+from poam_ros.ros.planner.node import PlannerNode
+from poam_ros.ros.simulator.node import SimulatorNode
 
 pytestmark = pytest.mark.ros
 
@@ -80,7 +80,7 @@ def life(python, ros_env, tmp_path):
     """`life()`: a mapper of the same mission in a process of its own."""
     values = {**SMALL, "mission_dir": str(tmp_path / "m"), "training_duty": 0.2}
     given = [p for name, value in values.items() for p in ("-p", f"{name}:={value}")]
-    command = [python, "-m", "poam_ros.ros.nodes.mapper", "--ros-args", *given]
+    command = [python, "-m", "poam_ros.ros.mapper.node", "--ros-args", *given]
     begun = []
 
     def begin():
@@ -148,7 +148,7 @@ def explore(kills, samples, ros, python, ros_env, eventually, folder):
         "autoresume": True, "mission_dir": str(folder),
     }  # fmt: skip
     given = [p for name, value in values.items() for p in ("-p", f"{name}:={value}")]
-    command = [python, "-m", "poam_ros.ros.nodes.planner", "--ros-args", *given]
+    command = [python, "-m", "poam_ros.ros.planner.node", "--ros-args", *given]
     mapper = start(MapperNode, **MAPPER)
     start(SimulatorNode, **SIMULATOR)
     draw, progress = random.Random(kills), []

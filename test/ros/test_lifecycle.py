@@ -17,12 +17,12 @@ from lifecycle_msgs.srv import ChangeState, GetAvailableTransitions, GetState
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from poam_ros.errors import InputError
-from poam_ros.ros.nodes.bring_up import BringUp
-from poam_ros.ros.nodes.mapper import MapperNode
-from poam_ros.ros.nodes.monitor import MonitorNode
-from poam_ros.ros.nodes.planner import PlannerNode
-from poam_ros.ros.nodes.simulator import SimulatorNode
+from poam_ros.core.errors import InputError
+from poam_ros.ros.common.bring_up import BringUp
+from poam_ros.ros.mapper.node import MapperNode
+from poam_ros.ros.monitor.node import MonitorNode
+from poam_ros.ros.planner.node import PlannerNode
+from poam_ros.ros.simulator.node import SimulatorNode
 
 pytestmark = pytest.mark.ros
 SMALL = {
@@ -163,7 +163,7 @@ def test_a_step_that_fails_leads_back(operator):
 
 def test_nodes_are_brought_up_in_order_and_again_when_started_anew(ros, eventually, ros_env):
     """The second waits for the first; what an operator takes down stays down."""
-    command = [sys.executable, "-m", "poam_ros.ros.nodes.planner", "--ros-args"]
+    command = [sys.executable, "-m", "poam_ros.ros.planner.node", "--ros-args"]
     command += ["-p", "managed:=true"]
     ros(lambda: BringUp(["planner", "monitor"]))
     managed = {"parameter_overrides": [Parameter("managed", value=True)]}

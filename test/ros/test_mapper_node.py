@@ -28,16 +28,16 @@ from std_srvs.srv import Trigger
 from toy import Toy, ToyOptions
 from visualization_msgs.msg import MarkerArray
 
-from poam_ros.clock import SECOND
-from poam_ros.errors import CholeskyError
-from poam_ros.gp.models import MODELS, Model
-from poam_ros.ros.clouds import read_map_cloud, read_refused
-from poam_ros.ros.messages import read_report, write_odometry, write_range
-from poam_ros.ros.nodes.mapper import MapperNode
-from poam_ros.ros.qos import KEPT, LATCHED, SENSOR_PUBLISH
-from poam_ros.runs.folder import read_map, read_table
-from poam_ros.survey.gate import RawPing
-from poam_ros.survey.odometry import VehicleState
+from poam_ros.core.clock import SECOND
+from poam_ros.core.errors import CholeskyError
+from poam_ros.frontend.gate import RawPing
+from poam_ros.frontend.odometry import VehicleState
+from poam_ros.models.registry import MODELS, Model
+from poam_ros.outputs.folder import read_map, read_table
+from poam_ros.ros.common.clouds import read_map_cloud, read_refused
+from poam_ros.ros.common.messages import read_report, write_odometry, write_range
+from poam_ros.ros.common.qos import KEPT, LATCHED, SENSOR_PUBLISH
+from poam_ros.ros.mapper.node import MapperNode
 
 pytestmark = pytest.mark.ros
 
@@ -515,7 +515,7 @@ def test_stops_without_a_traceback(how, python, ros_env):
     arguments = [f"-p{name}:={value}" for name, value in SMALL.items()]
     flat = [part for a in arguments for part in ("-p", a[2:])]
     node = subprocess.Popen(
-        [python, "-m", "poam_ros.ros.nodes.mapper", "--ros-args", *flat],
+        [python, "-m", "poam_ros.ros.mapper.node", "--ros-args", *flat],
         env=ros_env, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     said = node.stderr.readline()

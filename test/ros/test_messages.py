@@ -8,23 +8,23 @@ import math
 import numpy as np
 import pytest
 
-from poam_ros.errors import InputError
-from poam_ros.geometry import Extent, Grid
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent, Grid
 
 pytest.importorskip("rclpy")
-messages = pytest.importorskip("poam_ros.ros.messages")
-clouds = pytest.importorskip("poam_ros.ros.clouds")
-markers = pytest.importorskip("poam_ros.ros.markers")
+messages = pytest.importorskip("poam_ros.ros.common.messages")
+clouds = pytest.importorskip("poam_ros.ros.common.clouds")
+markers = pytest.importorskip("poam_ros.ros.common.markers")
 
 from heard import status_values  # noqa: E402
 from nav_msgs.msg import OccupancyGrid  # noqa: E402
 from sensor_msgs.msg import PointCloud2, PointField  # noqa: E402
 
-from poam_ros.maps import ElevationMap  # noqa: E402
-from poam_ros.runs.scoring import MapReport  # noqa: E402
-from poam_ros.survey.gate import RawPing  # noqa: E402
-from poam_ros.survey.odometry import VehicleState  # noqa: E402
-from poam_ros.survey.refused import REASONS, RefusedPings  # noqa: E402
+from poam_ros.core.maps import ElevationMap  # noqa: E402
+from poam_ros.frontend.gate import RawPing  # noqa: E402
+from poam_ros.frontend.odometry import VehicleState  # noqa: E402
+from poam_ros.frontend.refused import REASONS, RefusedPings  # noqa: E402
+from poam_ros.outputs.scoring import MapReport  # noqa: E402
 
 STAMP = 12_345_678_901_234
 

@@ -14,12 +14,12 @@ from rclpy.parameter import Parameter
 from sensor_msgs.msg import PointCloud2
 from std_msgs.msg import Float64MultiArray, String, UInt64
 
-from poam_ros.geometry import Extent, Grid
-from poam_ros.maps import ElevationMap
-from poam_ros.ros import clouds, messages, qos
-from poam_ros.ros.nodes.monitor import MonitorNode
-from poam_ros.ros.nodes.planner import PlannerNode
-from poam_ros.runs.scoring import MapReport
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.core.maps import ElevationMap
+from poam_ros.outputs.scoring import MapReport
+from poam_ros.ros.common import clouds, messages, qos
+from poam_ros.ros.monitor.node import MonitorNode
+from poam_ros.ros.planner.node import PlannerNode
 
 SECOND = 1_000_000_000
 GRID = Grid.cells(Extent(-30, 30, -30, 30), 2.0)

@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from poam_ros.errors import InputError
-from poam_ros.gp.models import MODELS, ModelSettings, SparseOptions
-from poam_ros.ros.declaring import declare
-from poam_ros.ros.parameters import MAPPER, NODES, PLANNER, SIMULATOR, VIEWERS
-from poam_ros.ros.rendering import generated_files, render_markdown
-from poam_ros.ros.robot_parameters import robot_tables
-from poam_ros.settings import Setting, rows
-from poam_ros.world.sonar import SonarSettings
+from poam_ros.core.errors import InputError
+from poam_ros.core.settings import Setting, rows
+from poam_ros.models.registry import MODELS, ModelSettings, SparseOptions
+from poam_ros.ros.common.declaring import declare
+from poam_ros.ros.common.parameters import MAPPER, NODES, PLANNER, SIMULATOR, VIEWERS, robot_tables
+from poam_ros.ros.common.rendering import generated_files, render_markdown
+from poam_ros.simulation.world.sonar import SonarSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = [
@@ -195,7 +194,7 @@ def test_wrong_override_is_refused_at_start(ros):
 def test_mapper_process_ends_with_one_line_and_status_2(arguments, words, python, ros_env):
     pytest.importorskip("rclpy")
     ended = subprocess.run(
-        [python, "-m", "poam_ros.ros.nodes.mapper", "--ros-args", *arguments],
+        [python, "-m", "poam_ros.ros.mapper.node", "--ros-args", *arguments],
         env=ros_env, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert ended.returncode == 2, ended.stderr

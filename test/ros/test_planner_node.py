@@ -23,14 +23,14 @@ from sensor_msgs.msg import PointCloud2, Range
 from std_msgs.msg import Float64, String, UInt64
 from std_srvs.srv import Trigger
 
-from poam_ros.geometry import Extent, Grid
-from poam_ros.maps import ElevationMap
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.core.maps import ElevationMap
+from poam_ros.frontend.gate import RawPing
+from poam_ros.frontend.odometry import VehicleState
 from poam_ros.planning.pilots import PILOTS
 from poam_ros.planning.planners import PLANNERS, Planner, RandomOptions
-from poam_ros.ros import clouds, messages, qos
-from poam_ros.ros.nodes.planner import PlannerNode
-from poam_ros.survey.gate import RawPing
-from poam_ros.survey.odometry import VehicleState
+from poam_ros.ros.common import clouds, messages, qos
+from poam_ros.ros.planner.node import PlannerNode
 
 WORKSPACE = [-10.0, 10.0, -5.0, 5.0]
 
@@ -307,7 +307,7 @@ def test_up_down_and_up_again_in_one_process(ros, eventually):
 def refusal(python, ros_env, parameter):
     """The one line that a planner with this parameter ends with, and status 2."""
     ended = subprocess.run(
-        [python, "-m", "poam_ros.ros.nodes.planner", "--ros-args", "-p", parameter],
+        [python, "-m", "poam_ros.ros.planner.node", "--ros-args", "-p", parameter],
         env=ros_env,
         capture_output=True,
         text=True,
@@ -443,7 +443,7 @@ def test_a_planner_that_is_ended_says_to_hold_first(ros, eventually, python, ros
     parameters = "autostart:=true", "workspace:=[-10.0, 10.0, -5.0, 5.0]", "pilot:=lawnmower"
     given = [word for parameter in parameters for word in ("-p", parameter)]
     planner = subprocess.Popen(
-        [python, "-m", "poam_ros.ros.nodes.planner", "--ros-args", *given], env=ros_env
+        [python, "-m", "poam_ros.ros.planner.node", "--ros-args", *given], env=ros_env
     )
     try:
         eventually(lambda: vehicle.place[0] < 5, timeout=60)
@@ -588,7 +588,7 @@ def test_ends_by_the_map_once_the_gaps_are_closed(ring, eventually):
 @pytest.mark.parametrize("simulated", [True, False])
 def test_silence_names_what_is_waited_for(simulated, ros, eventually, monkeypatch, capfd):
     """Without odometry; and where time is simulated, without a clock as well."""
-    monkeypatch.setattr("poam_ros.ros.nodes.planner.ODOMETRY_PATIENCE", -1.0)
+    monkeypatch.setattr("poam_ros.ros.planner.node.ODOMETRY_PATIENCE", -1.0)
     ros(PlannerNode, parameter_overrides=overrides(use_sim_time=simulated), namespace="auv")
     heard = []
 

@@ -23,16 +23,16 @@ from nav_msgs.msg import Odometry
 from sensor_msgs.msg import Range
 from std_msgs.msg import Header
 
-from poam_ros.clock import SECOND, Moment
-from poam_ros.geometry import Extent
-from poam_ros.ros.adapters import range_of_dvl, range_of_ping1d
-from poam_ros.ros.messages import ns_to_stamp, read_odometry, read_range
-from poam_ros.ros.parameters import NODES
-from poam_ros.ros.transforms import STEEPEST, FrameChanger, mounted
-from poam_ros.samples import Samples
-from poam_ros.settings import instance
-from poam_ros.survey.gate import PingGate
-from poam_ros.survey.gate_settings import GateSettings
+from poam_ros.core.clock import SECOND, Moment
+from poam_ros.core.geometry import Extent
+from poam_ros.core.samples import Samples
+from poam_ros.core.settings import instance
+from poam_ros.frontend.gate import PingGate
+from poam_ros.frontend.settings import GateSettings
+from poam_ros.ros.common.adapters import range_of_dvl, range_of_ping1d
+from poam_ros.ros.common.messages import ns_to_stamp, read_odometry, read_range
+from poam_ros.ros.common.parameters import NODES
+from poam_ros.ros.common.transforms import STEEPEST, FrameChanger, mounted
 
 ROOT = Path(__file__).resolve().parents[2]
 PRESETS = sorted((ROOT / "config" / "presets").glob("*.yaml"))

@@ -13,13 +13,13 @@ from recorded import check_replayed
 from ros_bag import write_events
 
 from poam_ros.app.cli import main
-from poam_ros.ros.bag_settings import BagSettings
-from poam_ros.ros.nodes.mapper import MapperNode
-from poam_ros.ros.nodes.planner import PlannerNode
-from poam_ros.ros.nodes.simulator import SimulatorNode
-from poam_ros.runs.folder import read_map, read_table
-from poam_ros.survey.log_reading import read_mission
-from poam_ros.survey.logged import TRAIN
+from poam_ros.importers.bags import BagSettings
+from poam_ros.journal.reader import read_mission
+from poam_ros.journal.records import TRAIN
+from poam_ros.outputs.folder import read_map, read_table
+from poam_ros.ros.mapper.node import MapperNode
+from poam_ros.ros.planner.node import PlannerNode
+from poam_ros.ros.simulator.node import SimulatorNode
 
 pytestmark = pytest.mark.ros
 
@@ -75,7 +75,7 @@ def test_a_recorded_ring_mission_is_mapped_as_it_was_lived(ring, eventually, tmp
     model trained on in spare time, and false echoes were refused by what it knew then."""
     pytest.importorskip("rosbags", reason="recordings need the extra `bags`")
     pytest.importorskip("mcap", reason="recordings need the extra `bags`")
-    from poam_ros.ros.bags import read_bag
+    from poam_ros.importers.bags import read_bag
 
     mission, out = tmp_path / "mission", tmp_path / "out"
     sonar = SIMULATOR | {"speed": 10.0, "false_echo": 0.1, "max_range": 2000.0}

@@ -20,8 +20,8 @@ from sensor_msgs.msg import PointCloud2
 from std_msgs.msg import String
 
 from poam_ros.app.cli import main
-from poam_ros.ros import clouds
-from poam_ros.runs.folder import EPOCH_COLUMNS, read_map, read_table
+from poam_ros.outputs.folder import EPOCH_COLUMNS, read_map, read_table
+from poam_ros.ros.common import clouds
 
 LATCHED = QoSProfile(depth=20, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 # A small workspace, so that the pilot is short; a small model.

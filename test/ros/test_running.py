@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from poam_ros.app.nodes import MODULES
+
 pytest.importorskip("rclpy")
 
 from rclpy.node import Node
@@ -17,9 +19,10 @@ NODE = """
 import sys
 from rclpy.qos import QoSProfile
 from std_msgs.msg import String
-from poam_ros.errors import InputError
-from poam_ros.ros.running import run_node
-from poam_ros.ros.shell import NodeShell
+from poam_ros.app.nodes import MODULES
+from poam_ros.core.errors import InputError
+from poam_ros.ros.common.running import run_node
+from poam_ros.ros.common.node import NodeShell
 
 class Talker(NodeShell):
     def __init__(self):
@@ -104,7 +107,7 @@ def test_ctrl_c_of_our_nodes_is_quiet(start, ros, eventually, name, count, topic
     for namespace in ("/first", "/second", "/third"):
         there = functools.partial(getattr(outside, count), f"{namespace}/{topic}")
         options = ("--ros-args", "-r", f"__ns:={namespace}")
-        process = start("-m", f"poam_ros.ros.nodes.{name}", *options)
+        process = start("-m", MODULES[name], *options)
         eventually(there, timeout=60)
         process.send_signal(signal.SIGINT)
         _, heard = process.communicate(timeout=60)

@@ -20,15 +20,15 @@ from std_msgs.msg import Float64
 from std_srvs.srv import Trigger
 from toy import Toy, ToyOptions
 
-from poam_ros.errors import InputError
-from poam_ros.gp.models import MODELS, Model
+from poam_ros.core.errors import InputError
+from poam_ros.models.registry import MODELS, Model
+from poam_ros.outputs.exports.chart import read_config
+from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.planning.tvu import used
-from poam_ros.ros import saving
-from poam_ros.ros.clouds import read_map_cloud
-from poam_ros.ros.nodes.mapper import MapperNode
-from poam_ros.ros.qos import LATCHED, SENSOR_PUBLISH
-from poam_ros.runs.exports.recorded import read_config
-from poam_ros.runs.folder import read_map, read_table
+from poam_ros.ros.common.clouds import read_map_cloud
+from poam_ros.ros.common.qos import LATCHED, SENSOR_PUBLISH
+from poam_ros.ros.mapper import saving
+from poam_ros.ros.mapper.node import MapperNode
 
 pytestmark = pytest.mark.ros
 GIVEN = {

@@ -13,12 +13,12 @@ pytest.importorskip("torch")
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from poam_ros.ros.nodes.bring_up import BringUp
-from poam_ros.ros.nodes.drapes import DrapesNode
-from poam_ros.ros.nodes.mapper import MapperNode
-from poam_ros.ros.nodes.monitor import MonitorNode
-from poam_ros.ros.nodes.planner import PlannerNode
-from poam_ros.ros.nodes.simulator import SimulatorNode
+from poam_ros.ros.common.bring_up import BringUp
+from poam_ros.ros.mapper.node import MapperNode
+from poam_ros.ros.monitor.node import MonitorNode
+from poam_ros.ros.planner.node import PlannerNode
+from poam_ros.ros.simulator.node import SimulatorNode
+from poam_ros.ros.viewers.node import DrapesNode
 
 pytestmark = pytest.mark.ros
 POLICY = ET.parse(Path(__file__).parents[2] / "config" / "security" / "poam.policy.xml").getroot()

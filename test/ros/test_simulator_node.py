@@ -20,11 +20,11 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import PointCloud2, Range
 from std_srvs.srv import Trigger
 
-from poam_ros.geometry import Extent
-from poam_ros.ros import clouds, messages, qos
-from poam_ros.ros.nodes.simulator import SimulatorNode
-from poam_ros.ros.outgoing import thinned
-from poam_ros.world.terrain import Terrain
+from poam_ros.core.geometry import Extent
+from poam_ros.ros.common import clouds, messages, qos
+from poam_ros.ros.simulator.node import SimulatorNode
+from poam_ros.ros.simulator.topics import thinned
+from poam_ros.simulation.world.terrain import Terrain
 
 EXTENT = Extent(-31, 31, -31, 31)
 
@@ -266,7 +266,7 @@ def test_waits_for_a_mission_if_asked(ros, eventually, terrain):
 )
 def test_wrong_parameters_end_with_one_line_and_status_2(python, ros_env, terrain, wrong, named):
     ended = subprocess.run(
-        [python, "-m", "poam_ros.ros.nodes.simulator", "--ros-args"]
+        [python, "-m", "poam_ros.ros.simulator.node", "--ros-args"]
         + ["-p", f"terrain:={terrain}", "-p", wrong],
         env=ros_env,
         capture_output=True,

@@ -19,8 +19,8 @@ pytest.importorskip("torch")
 
 from feeder import Feeder
 
-from poam_ros.samples import Samples
-from poam_ros.survey.states import EXPLORING
+from poam_ros.core.samples import Samples
+from poam_ros.frontend.events import EXPLORING
 
 pytestmark = [pytest.mark.ros, pytest.mark.soak]
 
@@ -48,7 +48,7 @@ def resident_mb(pid: int) -> float:
 def mapper(python, ros_env, tmp_path):
     """A mapper in a process of its own."""
     given = [p for name, value in PARAMETERS.items() for p in ("-p", f"{name}:={value}")]
-    command = [python, "-m", "poam_ros.ros.nodes.mapper", "--ros-args", *given]
+    command = [python, "-m", "poam_ros.ros.mapper.node", "--ros-args", *given]
     with (tmp_path / "mapper.log").open("w") as log:
         process = subprocess.Popen(command, env=ros_env, stdout=log, stderr=log)
         yield process

@@ -21,16 +21,16 @@ from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.time import Time
 
-from poam_ros.clock import SECOND
-from poam_ros.ros.messages import yaw_to_quaternion
-from poam_ros.ros.outgoing import Outgoing
-from poam_ros.ros.transforms import FrameChanger, Mounts, mounted, transformed
-from poam_ros.survey.gate_settings import GateSettings
-from poam_ros.survey.odometry import VehicleState, rotate
-from poam_ros.survey.placing import mount_of
-from poam_ros.world.simulation import Simulation
-from poam_ros.world.terrain import load_terrain
-from poam_ros.world.vehicle import Pose
+from poam_ros.core.clock import SECOND
+from poam_ros.frontend.odometry import VehicleState, rotate
+from poam_ros.frontend.placing import mount_of
+from poam_ros.frontend.settings import GateSettings
+from poam_ros.ros.common.messages import yaw_to_quaternion
+from poam_ros.ros.common.transforms import FrameChanger, Mounts, mounted, transformed
+from poam_ros.ros.simulator.topics import Outgoing
+from poam_ros.simulation.world.simulator import Simulation
+from poam_ros.simulation.world.terrain import load_terrain
+from poam_ros.simulation.world.vehicle import Pose
 
 NO_WAIT = Duration()  # the default of tf2
 

@@ -1,1 +1,0 @@
-"""Those that feed the survey: a thread, lock-step, a replay."""

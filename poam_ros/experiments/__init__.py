@@ -1,1 +1,0 @@
-"""Missions in lock-step, what they are judged by, and what they leave. Never imports rclpy."""

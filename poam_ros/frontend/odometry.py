@@ -1,0 +1,200 @@
+"""Where the vehicle was, when: odometry in the order of its stamps, interpolated. Knows no ROS."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core.clock import SECOND
+
+#: How far from 1 the norm of an attitude may be. Rounding makes 1e-7 of it, and what is farther off
+#: than this is no rotation that somebody rounded but something else in its place.
+NORM_TOLERANCE = 0.1
+
+
+@dataclass(frozen=True)
+class VehicleState:
+    """Where the vehicle was.
+
+    Attributes:
+        stamp_ns: time.
+        position: x, y, z in metres.
+        quaternion: attitude (x, y, z, w), body to map, of about unit norm.
+        speed: forward speed, m/s.
+        yaw_rate: rad/s.
+        frame_id: frame of position and attitude.
+        child_frame_id: frame of the vehicle.
+        variance: of x, y, z, in m^2, as reported; what is not above 0 is unknown.
+    """
+
+    stamp_ns: int
+    position: tuple[float, float, float]
+    quaternion: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 1.0)
+    speed: float = 0.0
+    yaw_rate: float = 0.0
+    frame_id: str = "map"
+    variance: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    child_frame_id: str = "base_link"
+
+    @property
+    def known_variance(self) -> tuple[float, float, float]:
+        """The variance of x, y, z; NaN where it is unknown: 0 (as of MAVROS), or no variance."""
+        x, y, z = (v if 0 < v < math.inf else math.nan for v in self.variance)
+        return x, y, z
+
+    @property
+    def odd_variance(self) -> bool:
+        """Whether a variance is none: negative, infinite or NaN."""
+        return not all(0 <= v < math.inf for v in self.variance)
+
+    @property
+    def yaw(self) -> float:
+        """Heading, counter-clockwise from x (east)."""
+        x, y, z, w = self.quaternion
+        return math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+
+
+def rotate(quaternion: tuple[float, float, float, float], vector: np.ndarray) -> np.ndarray:
+    """vector [3] turned by a unit quaternion (x, y, z, w)."""
+    (x, y, z, w), (a, b, c) = quaternion, vector
+    # v + w t + u x t with t = 2 u x v; in plain numbers, since this is done for every ping
+    p, q, r = 2 * (y * c - z * b), 2 * (z * a - x * c), 2 * (x * b - y * a)
+    turned = (a + w * p + y * r - z * q, b + w * q + z * p - x * r, c + w * r + x * q - y * p)
+    return np.array(turned)
+
+
+def multiply(
+    a: tuple[float, float, float, float], b: tuple[float, float, float, float]
+) -> tuple[float, float, float, float]:
+    """The rotation b followed by a, as a quaternion (x, y, z, w)."""
+    ax, ay, az, aw = a
+    bx, by, bz, bw = b
+    return (
+        aw * bx + ax * bw + ay * bz - az * by,
+        aw * by - ax * bz + ay * bw + az * bx,
+        aw * bz + ax * by - ay * bx + az * bw,
+        aw * bw - ax * bx - ay * by - az * bz,
+    )
+
+
+def largest_std(xx: float, xy: float, yy: float) -> float:
+    """The largest standard deviation of a position in the plane, in m, from its covariance in m^2.
+
+    0 where it is unknown: drivers send zeros, or a negative variance; NaN where it is none.
+    """
+    if xx < 0 or yy < 0:
+        return 0.0
+    largest = (xx + yy) / 2 + math.hypot((xx - yy) / 2, xy)
+    return math.sqrt(largest) if largest >= 0 else math.nan
+
+
+class OdometryBuffer:
+    """The last states of the vehicle, in the order of their stamps.
+
+    Args:
+        capacity: number of states kept at least; twice as many at most.
+        restart_ns: a stamp this far behind the newest one means that time was set back (a bag or a
+            simulation that started again): the buffer starts again with it.
+    """
+
+    def __init__(self, capacity: int = 4096, restart_ns: int = SECOND) -> None:
+        self._capacity = capacity
+        self._restart_ns = restart_ns
+        self._stamps: list[int] = []
+        self._states: list[VehicleState] = []
+        self._jumps: set[int] = set()  # stamps of states that were not reached from those before
+        self.restarts = 0
+
+    def __len__(self) -> int:
+        return len(self._stamps)
+
+    @property
+    def newest_ns(self) -> int | None:
+        """Stamp of the newest state."""
+        return self._stamps[-1] if self._stamps else None
+
+    def clear(self) -> None:
+        """Forget every state."""
+        self._stamps.clear()
+        self._states.clear()
+        self._jumps.clear()
+
+    @property
+    def jumped(self) -> bool:
+        """Whether the newest state was too far from the one before to be reached."""
+        return bool(self._stamps) and self._stamps[-1] in self._jumps
+
+    def add(self, state: VehicleState, max_speed: float = 0.0) -> str | None:
+        """Append a state; return the reason where it is refused, None where it is kept.
+
+        ``max_speed``: two states that a vehicle of this speed (m/s) could not go between are not
+        interpolated between; 0: there is no such limit.
+        """
+        numbers = (*state.position, *state.quaternion)
+        if not all(math.isfinite(number) for number in numbers):
+            return "not_finite"
+        # An attitude that nobody filled in (all zero) is no rotation; guessing "level" would place
+        # pings wrongly without a word.
+        if abs(math.hypot(*state.quaternion) - 1) > NORM_TOLERANCE:
+            return "invalid_orientation"
+        if self._stamps and state.stamp_ns <= self._stamps[-1]:
+            if state.stamp_ns > self._stamps[-1] - self._restart_ns:
+                return "duplicate" if state.stamp_ns == self._stamps[-1] else "out_of_order"
+            self.clear()
+            self.restarts += 1
+        if max_speed and self._states and _speed(self._states[-1], state) > max_speed:
+            self._jumps.add(state.stamp_ns)
+        self._stamps.append(state.stamp_ns)
+        self._states.append(state)
+        if len(self._stamps) > 2 * self._capacity:
+            self._jumps.difference_update(self._stamps[: self._capacity])
+            del self._stamps[: self._capacity]
+            del self._states[: self._capacity]
+        return None
+
+    def at(self, stamp_ns: int, max_gap_ns: int) -> VehicleState | None:
+        """The state interpolated to a stamp; None outside the buffer, across too long a gap, and
+        where the vehicle jumped.
+
+        Position linearly; attitude along the chord, normalised (the error against the great circle
+        is far below a milliradian for the turns between two odometry messages).
+        """
+        after = bisect_left(self._stamps, stamp_ns)
+        if after == len(self._stamps):
+            return None
+        b = self._states[after]
+        if b.stamp_ns == stamp_ns:
+            return b
+        if after == 0:
+            return None
+        a = self._states[after - 1]
+        gap = b.stamp_ns - a.stamp_ns
+        if gap > max_gap_ns or b.stamp_ns in self._jumps:
+            return None
+        return _between(a, b, (stamp_ns - a.stamp_ns) / gap, stamp_ns)
+
+
+def _speed(a: VehicleState, b: VehicleState) -> float:
+    """At least this fast is a vehicle that was in one state and then in the other, m/s."""
+    return math.dist(a.position, b.position) * SECOND / (b.stamp_ns - a.stamp_ns)
+
+
+def _between(a: VehicleState, b: VehicleState, t: float, stamp_ns: int) -> VehicleState:
+    # q and -q are one attitude: take the sign of b that lies on a's side.
+    side = 1.0 if sum(p * q for p, q in zip(a.quaternion, b.quaternion, strict=True)) >= 0 else -1.0
+    mixed = [(1 - t) * p + t * side * q for p, q in zip(a.quaternion, b.quaternion, strict=True)]
+    norm = math.hypot(*mixed)
+    if norm < 1e-9:  # half a turn between two messages has no unique middle
+        mixed, norm = list(a.quaternion), math.hypot(*a.quaternion)
+    x, y, z = ((1 - t) * p + t * q for p, q in zip(a.position, b.position, strict=True))
+    qx, qy, qz, qw = (q / norm for q in mixed)
+    speed, yaw_rate = (1 - t) * a.speed + t * b.speed, (1 - t) * a.yaw_rate + t * b.yaw_rate
+    pairs = zip(a.known_variance, b.known_variance, strict=True)
+    vx, vy, vz = ((1 - t) * p + t * q for p, q in pairs)  # NaN where either is
+    place, attitude, frames = (x, y, z), (qx, qy, qz, qw), (a.frame_id, a.child_frame_id)
+    return VehicleState(
+        stamp_ns, place, attitude, speed, yaw_rate, frames[0], (vx, vy, vz), frames[1]
+    )

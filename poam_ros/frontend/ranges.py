@@ -1,0 +1,97 @@
+"""Ranges as a sonar reports them, and which of them are measurements. Metres, nanoseconds."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+
+from ..core.clock import SECOND
+from .settings import GateSettings
+
+FRAMES = 16  # sonars that are told apart
+PAST = 64  # pings among which one that comes twice is known again
+MAX_RANGE = 1e5  # m; no sonar hears farther, whatever a message says
+
+
+@dataclass(frozen=True)
+class RawPing:
+    """A range as the sonar reports it.
+
+    Attributes:
+        stamp_ns: time.
+        range: in m, as reported: nothing is corrected.
+        min_range, max_range: limits of validity, in m.
+        frame_id: frame of the sonar.
+        field_of_view: full angle of the beam in rad; 0: unknown.
+        variance: of the range, m^2; 0: unknown (as of sensor_msgs/Range).
+        confidence: in the driver's unit; NaN: unknown.
+    """
+
+    stamp_ns: int
+    range: float
+    min_range: float
+    max_range: float
+    frame_id: str = ""
+    field_of_view: float = 0.0
+    variance: float = 0.0
+    confidence: float = math.nan
+
+
+def fault_of(ping: RawPing, low: float = 0.0, high: float = 0.0) -> str | None:
+    """Why a range is no measurement (REP-117), or None where it is one.
+
+    A range of 0 is none, whatever the limits: drivers send 0 for "nothing" with a minimum of 0.
+
+    Args:
+        ping: the range.
+        low: shortest range that is one, in m; 0: the ping's own limit.
+        high: longest, likewise.
+    """
+    low, high = low or ping.min_range, high or ping.max_range
+    if low <= ping.range <= high and 0 < ping.range <= MAX_RANGE:
+        return None
+    if math.isnan(ping.range):
+        return "nan"
+    if ping.range == math.inf:
+        return "no_return"
+    # -inf is REP-117's "too close", and lies below every minimum.
+    return "too_close" if ping.range < low or ping.range <= 0 else "out_of_range"
+
+
+class RangeJudge:
+    """Which pings are measurements, and new ones."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget what came."""
+        self._past: deque[tuple[int, float, str]] = deque(maxlen=PAST)
+        self._first: dict[str, RawPing] = {}  # by frame: where the present value began
+
+    def fault_of(self, ping: RawPing, settings: GateSettings) -> str | None:
+        """The reason by which a ping is refused; None where it is taken."""
+        reason = fault_of(ping, settings.min_range, settings.max_range)
+        if reason is not None:
+            return reason
+        if ping.confidence < settings.min_confidence:  # not so where it is unknown
+            return "low_confidence"
+        # Four beams may share a stamp; the same beam with the same range is the same ping.
+        key = ping.stamp_ns, ping.range, ping.frame_id
+        if key in self._past:
+            return "duplicate"
+        self._past.append(key)
+        return "repeat" if self._repeats(ping, settings.repeat_window) else None
+
+    def _repeats(self, ping: RawPing, window: float) -> bool:
+        """Whether this is an old reading. Ground that is truly level still passes, once a window:
+        time counts from the first of equal readings that was taken."""
+        first = self._first.get(ping.frame_id)
+        same = first is not None and first.range == ping.range
+        if same and 0 <= ping.stamp_ns - first.stamp_ns < window * SECOND:  # type: ignore[union-attr]
+            return True
+        if first is None and len(self._first) >= FRAMES:
+            self._first.clear()
+        self._first[ping.frame_id] = ping
+        return False

@@ -1,4 +1,0 @@
-"""Online sparse Gaussian processes in scaled units: no ROS, no files, no plots, no metres.
-
-Matrices are named as in the paper (X y Z Kuu Kuf m S, sizes N M D); ``old`` is its prime.
-"""

@@ -1,1 +1,0 @@
-"""Covariance functions: the base, the Attentive Kernel and others; compiled where they can be."""

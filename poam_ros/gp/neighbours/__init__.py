@@ -1,1 +1,0 @@
-"""A nearest-neighbour Gaussian process with a rough, non-stationary, anisotropic kernel."""

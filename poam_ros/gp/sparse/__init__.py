@@ -1,1 +1,0 @@
-"""Inducing-point Gaussian processes that learn online: the paper's methods."""

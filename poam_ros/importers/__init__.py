@@ -1,0 +1,1 @@
+"""From recorded logs to soundings, and from soundings to a map."""

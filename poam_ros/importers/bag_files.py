@@ -1,0 +1,141 @@
+"""Raw messages of rosbag2 recordings, without ROS 2: folders, MCAP and SQLite files, torn ones too.
+
+Files are read from the front, in the order of recording. Where a power failure cut one off it has
+neither index nor end: what stands before the cut is taken.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from ..core.errors import InputError
+from ..journal.log import read_only
+
+SUFFIXES = (".mcap", ".db3")
+
+
+class RawMessage(NamedTuple):
+    """A message as it was recorded: its topic, type, the definition that came with it (empty where
+    none did), when it was recorded, and its CDR bytes."""
+
+    topic: str
+    kind: str
+    definition: str
+    time_ns: int
+    data: bytes
+
+
+@dataclass
+class Reach:
+    """How far recordings could be read: bytes read and in all, and what stopped it, by file."""
+
+    read: int = 0
+    size: int = 0
+    torn: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def share(self) -> float:
+        """Of the bytes, those that could be read."""
+        return self.read / self.size if self.size else 0.0
+
+
+def is_bag(path: Path) -> bool:
+    """Whether this is to be read as a rosbag2 recording."""
+    return path.is_dir() or path.suffix in SUFFIXES
+
+
+def bag_messages(path: Path, topics: frozenset[str], reach: Reach) -> Iterator[RawMessage]:
+    """The messages of some topics, in the order of recording; ``reach`` is kept up to date.
+
+    Raises:
+        InputError: there is no recording, its libraries are not installed, or nothing of it can
+            be read.
+    """
+    files = [path]
+    if path.is_dir():
+        found = [file for file in path.iterdir() if file.suffix in SUFFIXES]
+        files = sorted(found, key=lambda file: [_natural(p) for p in re.split(r"(\d+)", file.name)])
+    if not files or not all(file.is_file() for file in files):
+        raise InputError(
+            f"{path}: expected a rosbag2 folder with .mcap or .db3 files, or such a file "
+            "(compressed ones: ros2 bag convert)"
+        )
+    reach.size = sum(file.stat().st_size for file in files)
+    before = 0
+    for file in files:
+        read = _mcap if file.suffix == ".mcap" else _sqlite
+        for done, message in read(file, topics, reach):
+            reach.read = before + done
+            yield message
+        before += file.stat().st_size
+        if file.name not in reach.torn:
+            reach.read = before
+
+
+def _natural(part: str) -> tuple[int, str]:
+    return (int(part), "") if part.isdigit() else (0, part)
+
+
+def _mcap(file: Path, topics: frozenset[str], reach: Reach) -> Iterator[tuple[int, RawMessage]]:
+    try:
+        from mcap.exceptions import InvalidMagic
+        from mcap.reader import NonSeekingReader
+    except ImportError:
+        raise _missing(file) from None
+    with file.open("rb") as stream:
+        reader = NonSeekingReader(stream, record_size_limit=max(1, file.stat().st_size))
+        messages = reader.iter_messages(topics, log_time_order=False)
+        while True:
+            try:
+                schema, channel, message = next(messages)
+            except StopIteration:
+                return
+            except InvalidMagic as error:
+                if not reach.read and stream.tell() < 16:
+                    raise InputError(f"{file}: expected an MCAP file ({error})") from None
+                reach.torn[file.name] = "its end is not one"
+                return
+            except Exception as error:  # of decompression, of decoding: each library has its own
+                reach.torn[file.name] = f"{type(error).__name__} {error}".strip()
+                return
+            if schema is None or channel.message_encoding != "cdr":
+                continue
+            text = schema.data.decode("utf-8", "replace") if schema.encoding == "ros2msg" else ""
+            raw = RawMessage(channel.topic, schema.name, text, message.log_time, message.data)
+            yield stream.tell(), raw
+
+
+def _sqlite(file: Path, topics: frozenset[str], reach: Reach) -> Iterator[tuple[int, RawMessage]]:
+    size = file.stat().st_size
+    try:  # neither a lock nor a journal is left beside somebody's record
+        connection = read_only(file)
+    except (sqlite3.Error, OSError) as error:
+        raise InputError(f"{file}: expected a rosbag2 database ({error})") from None
+    try:
+        kinds = {
+            number: (name, kind)
+            for number, name, kind in connection.execute("SELECT id, name, type FROM topics")
+            if name in topics
+        }
+        marks = ",".join("?" * len(kinds))
+        done = 0
+        # By number, which is the order of recording and of the file: no index is needed for it.
+        query = f"SELECT topic_id, timestamp, data FROM messages WHERE topic_id IN ({marks})"
+        for topic, time_ns, data in connection.execute(f"{query} ORDER BY id", tuple(kinds)):
+            done = min(done + len(data), size)
+            yield done, RawMessage(*kinds[topic], "", time_ns, bytes(data))
+    except sqlite3.DatabaseError as error:
+        if not reach.read:
+            raise InputError(f"{file}: expected a rosbag2 database ({error})") from None
+        reach.torn[file.name] = str(error)
+    finally:
+        connection.close()
+
+
+def _missing(file: Path) -> InputError:
+    return InputError(f"{file}: recordings need rosbags and mcap (pip install 'poam_ros[bags]')")

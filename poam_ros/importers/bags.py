@@ -1,0 +1,210 @@
+"""A rosbag2 recording through the live mapper's front end, in event time: soundings. No ROS 2."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core.clock import SECOND, Moment
+from ..core.errors import InputError
+from ..core.geometry import Extent
+from ..core.samples import Samples
+from ..core.settings import check, rows, setting
+from ..frontend.batching import BatchPolicy, TimedBatches
+from ..frontend.events import DONE, Event, MissionState, OdometryRefused, Tick
+from ..frontend.gate import GateSettings
+from ..frontend.water import WaterLevel
+from ..learning.session import Session
+from .bag_files import RawMessage, Reach, bag_messages
+from .messages import read_odometry, read_range
+from .soundings import Soundings
+
+ODOMETRY, RANGE = "nav_msgs/msg/Odometry", "sensor_msgs/msg/Range"
+LEVEL, STATE = "std_msgs/msg/Float64", "std_msgs/msg/String"
+
+
+@dataclass(frozen=True)
+class BagSettings:
+    """What is heard of a recording.
+
+    Raises:
+        InputError: a value is wrong.
+    """
+
+    odom_topic: str = setting("/odom", "Topic of nav_msgs/Odometry")
+    range_topic: str = setting("/sonar/range", "Topic of sensor_msgs/Range")
+    level_topic: str = setting("/water_level", "Topic of the water's level, where there is one")
+    state_topic: str = setting(
+        "/mission/state", "Topic of the mission's states, by which pings were taken or not"
+    )
+    start: float = setting(0.0, "Leave out what was recorded before this", "s", 0.0, 1e9)
+    stop: float = setting(0.0, "Leave out what was recorded after this; 0: nothing", "s", 0.0, 1e9)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    @property
+    def topics(self) -> dict[str, str]:
+        """The type that each topic must have."""
+        return {
+            self.odom_topic: ODOMETRY,
+            self.range_topic: RANGE,
+            self.level_topic: LEVEL,
+            self.state_topic: STATE,
+        }
+
+
+FRAME = "frame"
+
+
+class Decoder:
+    """CDR bytes to messages, by the definitions in the recording first, else by those of Jazzy."""
+
+    def __init__(self) -> None:
+        try:
+            from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+        except ImportError:
+            raise InputError(
+                "recordings need rosbags and mcap (pip install 'poam_ros[bags]')"
+            ) from None
+        self._jazzy = get_typestore(Stores.ROS2_JAZZY)
+        self._empty: Callable[[], Any] = lambda: get_typestore(Stores.EMPTY)
+        self._parse = get_types_from_msg
+        self._stores: dict[tuple[str, str], Any] = {}
+
+    def decode(self, raw: RawMessage) -> Any:
+        """The message; raises whatever its bytes make the library raise."""
+        key = raw.kind, raw.definition
+        if key not in self._stores:
+            self._stores[key] = self._store(raw)
+        return self._stores[key].deserialize_cdr(raw.data, raw.kind)
+
+    def _store(self, raw: RawMessage) -> Any:
+        if not raw.definition:
+            return self._jazzy
+        store = self._empty()
+        try:
+            store.register(self._parse(raw.definition, raw.kind))
+        except Exception:  # one that the parser does not know
+            return self._jazzy
+        return store
+
+
+def read_bag(
+    path: Path,
+    settings: BagSettings,
+    gate: GateSettings,
+    policy: BatchPolicy = TimedBatches(),  # noqa: B008
+    pilot_samples: int = 500,
+) -> tuple[Soundings, Reach]:
+    """Place the pings of a recording: the same session takes the same events in the same order.
+
+    Args:
+        path: a rosbag2 folder, .mcap or .db3.
+        settings: which topics, and how much.
+        gate: how pings are placed; without a workspace they are taken from everywhere.
+        policy: when the live mapper's batches closed.
+        pilot_samples: of its first one, where nobody announced the mission's states.
+
+    Returns:
+        The pings that were placed, in order, with the batches in which a mapper that keeps up
+        takes them; and how far the recording could be read.
+
+    Raises:
+        InputError: nothing can be read, a topic has another type, or no ping is accepted.
+    """
+    # Here, because it loads torch. The session places pings; this model is never given any.
+    from ..models.mapper import BathymetricMapper
+
+    reach, mapper = Reach(), BathymetricMapper(gate.workspace or Extent(0, 1, 0, 1))
+    session = Session(mapper, gate, policy, pilot_samples=pilot_samples)
+    events = _Events(path, settings, reach)
+    batches: list[Samples] = []
+    now: Moment | None = None
+    for now, event in events:
+        for each in (event, Tick()):
+            session.handle(each, now)
+            if _closed(session, each, now, begun=bool(batches)):
+                batches.append(session.backlog.take())
+    if now is not None:  # those that waited for odometry that never came
+        patience = 2 * gate.odometry_wait
+        session.handle(Tick(), Moment(now.ros_ns, now.steady_s + patience))
+        batches.append(session.backlog.take())
+    refused = +(session.gate.rejected + events.refused)
+    samples = Samples.joined(batches)
+    if not len(samples):
+        reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items())
+        heard = ", ".join(f"{n} on {topic}" for topic, n in events.heard.items())
+        raise InputError(
+            f"{path}: expected pings with odometry, got none accepted (messages: "
+            f"{heard or 'none on these topics'}; refused: {reasons or 'none'})"
+        )
+    plain = {row.name: getattr(gate, row.name) for row in rows(gate)}
+    offset, tilt = list(gate.sonar_offset), list(gate.sonar_tilt)
+    source = {
+        "recording": {**asdict(settings), "bytes_read": reach.read, "bytes": reach.size},
+        "gate": {**plain, "sonar_offset": offset, "sonar_tilt": tilt},
+    }
+    batch = np.repeat(np.arange(len(batches)), [len(each) for each in batches])
+    return Soundings.of(samples, refused=refused, refused_pings=session.gate.refused.newest(),
+        source=source, batch=batch), reach  # fmt: skip
+
+
+def _closed(session: Session, event: Event, now: Moment, begun: bool) -> bool:
+    """Whether a mapper that keeps up takes now what waits: see ``Session.due``."""
+    if isinstance(event, MissionState) and event.name == DONE:
+        return len(session.backlog) > 0
+    over = begun or session.pilot.over(len(session.backlog))
+    return over and session.backlog.closes(now.ros_ns)
+
+
+class _Events:
+    """What a recording says, as the session's events, in the order of recording."""
+
+    def __init__(self, path: Path, settings: BagSettings, reach: Reach) -> None:
+        self._path, self._settings, self._reach = path, settings, reach
+        self._decoder = Decoder()
+        self._frame: str | None = None
+        self.heard: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+
+    def __iter__(self) -> Iterator[tuple[Moment, Event]]:
+        kinds, first = self._settings.topics, None
+        for raw in bag_messages(self._path, frozenset(kinds), self._reach):
+            self.heard[raw.topic] += 1
+            if raw.kind != kinds[raw.topic]:
+                raise InputError(
+                    f"{self._path}: expected {kinds[raw.topic]} on {raw.topic}, got {raw.kind}"
+                )
+            first = raw.time_ns if first is None else first
+            since = (raw.time_ns - first) / SECOND
+            if since < self._settings.start or 0 < self._settings.stop < since:
+                continue
+            event = self._event(raw)
+            if event is not None:
+                yield Moment(raw.time_ns, raw.time_ns / SECOND), event
+
+    def _event(self, raw: RawMessage) -> Event | None:
+        try:
+            message = self._decoder.decode(raw)
+            if raw.kind == ODOMETRY:
+                return self._framed(message)
+            if raw.kind == RANGE:
+                return read_range(message)
+            if raw.kind == LEVEL:
+                return WaterLevel(message.data)
+        except Exception:  # bytes that are no such message
+            self.refused["unreadable_message"] += 1
+            return None
+        return MissionState(message.data)
+
+    def _framed(self, message: Any) -> Event:
+        """Odometry in the frame of the first; another one is refused, as without tf2."""
+        state = read_odometry(message)
+        self._frame = self._frame or state.frame_id
+        return state if state.frame_id == self._frame else OdometryRefused(FRAME)

@@ -1,0 +1,121 @@
+"""A mission's own log as soundings: as it has them, or as a recording of the same mission has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..core.errors import InputError
+from ..core.samples import Samples
+from ..frontend.refused import RefusedPings
+from ..journal.reader import Past
+from ..journal.records import DROP, UPDATE
+from .soundings import Soundings
+
+#: Why pings of a recording are left out that its mission's map has not.
+NOT_IN_MISSION = "not_in_the_mission"
+
+
+def of_log(
+    past: Past, sound_speed: float | None = None, water_level: float | None = None
+) -> Soundings:
+    """The accepted pings of a mission; by another sound speed (m/s) or water level (m) if given.
+
+    Raises:
+        InputError: there are none, or nobody knows what they were made of.
+    """
+    pings = past.logged.samples
+    if not len(pings):
+        since = f" since the reset; those before: poam map {past.before}" if past.before else ""
+        raise InputError(f"{past.path}: expected pings, got none{since}")
+    if sound_speed is not None or water_level is not None:
+        unknown = int((~(np.isfinite(pings.range) & np.isfinite(pings.applied).all(1))).sum())
+        if unknown:
+            raise InputError(
+                f"{past.path}: expected pings of known making, to be corrected; {unknown} of "
+                f"{len(pings)} are not"
+            )
+        pings = pings.corrected(sound_speed, water_level)
+        logged = past.logged.refused  # whose elevations nobody can correct
+        places = np.column_stack((logged.xyz[:, :2], np.full(len(logged), np.nan)))
+        return _soundings(past, pings, replace(logged, xyz=places))
+    return _soundings(past, pings, past.logged.refused)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How a mission's log and a recording of it go together.
+
+    Attributes:
+        shared: pings in both.
+        missing: pings of the log that the recording has not; they are as the log has them.
+        beyond: pings of the recording that the mission's map has not.
+        farthest: the largest difference of a coordinate of those in both, in m.
+    """
+
+    shared: int
+    missing: int
+    beyond: int
+    farthest: float
+
+
+def as_recorded(past: Past, recorded: Soundings, later_ns: int = 0) -> tuple[Soundings, Agreement]:
+    """The pings that the mission accepted, placed as in a recording of it.
+
+    Args:
+        past: of the mission.
+        recorded: all pings that were placed of its recording.
+        later_ns: how much later the recording's times of measurement are now than they were.
+
+    Raises:
+        InputError: they have no ping in common.
+    """
+    pings, taken = past.logged.samples, recorded.taken
+    assert taken is not None
+    there = {key: i for i, key in enumerate(_keys(taken.stamp_ns - later_ns))}
+    found = np.array([there.get(key, -1) for key in _keys(pings.stamp_ns)], dtype=np.int64)
+    shared = np.flatnonzero(found >= 0)
+    if not len(shared):
+        raise InputError(
+            f"{past.path}: expected the log of the recorded mission, got none of the recording's "
+            f"{len(taken)} pings in its {len(pings)}"
+        )
+    both = Samples.joined([pings, taken])
+    index = np.arange(len(pings))
+    index[shared] = len(pings) + found[shared]
+    placed = both[index]
+    apart = np.column_stack((placed.xy - pings.xy, placed.z - pings.z))[shared]
+    numbers = len(shared), len(pings) - len(shared), len(taken) - len(shared)
+    agreement = Agreement(*numbers, float(np.abs(apart).max()))
+    refused = recorded.refused + Counter({NOT_IN_MISSION: agreement.beyond})
+    source = {**recorded.source, **_source(past)}
+    beyond = taken[np.setdiff1d(np.arange(len(taken)), found)]
+    where = np.column_stack((beyond.xy, beyond.z))
+    aside = recorded.refused_pings.more(NOT_IN_MISSION, beyond.stamp_ns, where)
+    return replace(_soundings(past, placed, aside), refused=+refused, source=source), agreement
+
+
+def _soundings(past: Past, pings: Samples, refused: RefusedPings) -> Soundings:
+    """With the mission's batches, and what its model did with them."""
+    steps = past.logged.steps
+    batch = np.full(len(pings), len(steps))  # those that were still waiting come last
+    for number, step in enumerate(steps):
+        if step.kind in (UPDATE, DROP):
+            batch[step.first : step.last + 1] = number
+    source = _source(past)
+    return Soundings.of(pings, source=source, batch=batch, steps=steps, refused_pings=refused)
+
+
+def _source(past: Past) -> dict[str, str]:
+    return {"mission": str(past.path.resolve())}
+
+
+def _keys(stamp_ns: np.ndarray) -> Iterable[tuple[int, int]]:
+    """Each stamp, and how often it came before."""
+    before: Counter[int] = Counter()
+    for stamp in stamp_ns.tolist():
+        yield stamp, before[stamp]
+        before[stamp] += 1

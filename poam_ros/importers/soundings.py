@@ -1,0 +1,283 @@
+"""Soundings: placed already, in the order of the record, whatever record it was."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import InputError
+from ..core.geometry import Extent
+from ..core.samples import Samples
+from ..core.settings import Value, check, setting
+from ..frontend.refused import RefusedPings
+from ..journal.records import Step
+from ..models.registry import ModelSettings
+from ..screening.screen import ScreeningSettings
+from ..screening.track import REACH
+from .projection import LocalProjection
+
+#: What people call such a group; a column of this name goes before.
+LINE = "line"
+#: A course this far from the line's own is a turn, in radians.
+TURN = math.radians(45)
+#: Courses are taken over this share of the longer side of the soundings' box.
+STRIDE = 0.02
+
+
+def find_lines(xy: np.ndarray) -> np.ndarray:
+    """The line of each sounding [N], counted from 0 in the order of the record.
+
+    A line goes on while its course, also across a gap, is within ``TURN`` of the way from its
+    begin. Where it turns it ends at the farthest point it came to.
+
+    Args:
+        xy: places [N, 2] along the track, in m.
+    """
+    begins = np.zeros(len(xy), dtype=np.int64)
+    begins[_turns(xy, STRIDE * float(np.ptp(xy, axis=0).max()))] = 1
+    return np.cumsum(begins)
+
+
+def _turns(xy: np.ndarray, stride: float) -> list[int]:
+    """The first soundings of new lines."""
+    nodes, turns, begin = _nodes(xy, stride), [], 0
+    for i in range(2, len(nodes)):
+        if i < begin + 2:
+            continue
+        (bx, by), (px, py), (nx, ny) = (xy[nodes[j]] for j in (begin, i - 1, i))
+        own, now = math.atan2(py - by, px - bx), math.atan2(ny - py, nx - px)
+        if abs(math.remainder(now - own, math.tau)) > TURN:
+            ahead = xy[nodes[i - 1] : nodes[i]] @ (math.cos(own), math.sin(own))
+            turns.append(nodes[i] - int(ahead[::-1].argmax()))  # the last of them where it stood
+            begin = i
+    return turns
+
+
+def _nodes(xy: np.ndarray, stride: float) -> list[int]:
+    """The first sounding, and each that is a stride or more from the last of these."""
+    nodes, (x, y) = [0], xy[0]
+    for i, (east, north) in enumerate(xy.tolist()):
+        if (east - x) ** 2 + (north - y) ** 2 >= stride * stride > 0:
+            nodes.append(i)
+            x, y = east, north
+    return nodes
+
+
+log = logging.getLogger(__name__)
+
+#: What a map of soundings gives its model, where it is not what a vehicle's has: lines that lie far
+#: apart are predicted from few soundings of many places, and there is time for them.
+ON_MAP: dict[str, Value] = {
+    "method": "nngp",
+    "tail": 10.0,
+    "neighbours": 32,
+    "pool": 1000,
+    "apart": 0.2,
+    "anisotropy_penalty": 100.0,
+    "shared_anisotropy": 0.1,
+}
+
+#: Soundings of the first batch, of another, and how many batches a long record is cut into.
+FIRST, SMALL, MOST = 600, 60, 1000
+#: Share of soundings beside the one before from which a record is taken for a track.
+TRACK = 0.5
+
+
+@dataclass(frozen=True)
+class SoundingMapSettings:
+    """How soundings become a map.
+
+    Raises:
+        InputError: a value is wrong.
+    """
+
+    seed: int = setting(0, "Same seed, same map and same folds", minimum=0, maximum=2**31 - 1)
+    first_batch: int = setting(
+        0, "Soundings of the first batch, which fixes the scales; 0: 600, or of a recording as the "
+        "live mapper closed it", minimum=0, maximum=1_000_000,
+    )  # fmt: skip
+    batch_size: int = setting(
+        0, "Soundings of every further batch; 0: 60, or a thousandth of them all where that is "
+        "more, or of a recording as the live mapper closed them", minimum=0, maximum=1_000_000,
+    )  # fmt: skip
+    water_level: float = setting(
+        0.0, "Elevation of the water's surface, from which ranges are counted", "m", -1e4, 1e4
+    )
+    stretches: int = setting(
+        16, "Stretches of the record, each predicted from the others at the end, that say how far "
+        "the map's intervals must be widened; 0: not at all", minimum=0, maximum=1000,
+    )  # fmt: skip
+    model: ModelSettings = field(default_factory=lambda: ModelSettings.of(ON_MAP))
+    screening: ScreeningSettings = field(default_factory=lambda: ScreeningSettings(screening=True))
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def batches(self, count: int) -> list[slice]:
+        """The batches of so many soundings, in order."""
+        size = self.batch_size or max(SMALL, count // MOST)
+        ends = [*range(self.first_batch or FIRST, count, size), count]
+        return [slice(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
+
+    def screened(self, samples: Samples, say: bool = True) -> SoundingMapSettings:
+        """Without screening where it cannot tell: soundings above the water, whose ranges are not
+        known, or a record that is no track, in which there is nothing beside a sounding."""
+        reason = _against_screening(samples, self.water_level)
+        if not (self.screening.screening and reason):
+            return self
+        if say:
+            log.warning("no screening: %s", reason)
+        return replace(self, screening=replace(self.screening, screening=False))
+
+
+def _against_screening(samples: Samples, water_level: float) -> str:
+    """Why these cannot be screened; empty where they can."""
+    dry = int((samples.range <= 0).sum())
+    if dry:
+        return (
+            f"{dry} of {len(samples)} soundings are not below the water's surface at "
+            f"{water_level:g} m (water_level)"
+        )
+    steps = np.hypot(*np.diff(samples.xy, axis=0).T)
+    depths = np.minimum(samples.range[1:], samples.range[:-1])
+    beside = float((steps <= np.maximum(REACH, depths / 2)).mean()) if len(steps) else 1.0
+    if beside < TRACK:
+        return f"only {100 * beside:.0f} % of the soundings lie beside the one before"
+    return ""
+
+
+#: In ``source``: how many lines were found in the track.
+FOUND = "lines_found"
+#: Soundings of a line, at least and in the mean; what has fewer is no track.
+LEAST_LINE = 5
+
+
+@dataclass(frozen=True)
+class Soundings:
+    """What a record holds.
+
+    Attributes:
+        row: the data row of each in the file, from 0 [N].
+        xy: places [N, 2], in m.
+        z: elevations [N], in m, positive up.
+        group: the index of each one's group [N]; without ``names`` each is one of its own.
+        names: of the groups, in their order.
+        refused: rows that are no soundings, by reason.
+        refused_pings: the newest of each reason, with their places; a mission's own among them.
+        source: what was read and how, as plain values.
+        projection: by which degrees became metres; None where they were metres.
+        stamp_ns: when they were measured [N], in ns; None where nobody knows.
+        taken: the same as a mapper's front end made them; None where only elevations are known.
+        batch: the number of each one's batch [N], as a live mapper closed them; None of others.
+        steps: what a mission's model did with exactly these; None of others, and of a part.
+    """
+
+    row: np.ndarray
+    xy: np.ndarray
+    z: np.ndarray
+    group: np.ndarray
+    names: tuple[str, ...] = ()
+    refused: Counter[str] = field(default_factory=Counter)
+    refused_pings: RefusedPings = field(default_factory=RefusedPings.none)
+    source: Mapping[str, Any] = field(default_factory=dict)
+    projection: LocalProjection | None = None
+    stamp_ns: np.ndarray | None = None
+    taken: Samples | None = None
+    batch: np.ndarray | None = None
+    steps: tuple[Step, ...] | None = None
+
+    @classmethod
+    def of(cls, taken: Samples, **others: Any) -> Soundings:
+        """What a mapper's front end made, a row each; ``others``: further attributes."""
+        row = np.arange(len(taken))
+        return cls(
+            row, taken.xy, taken.z, row, stamp_ns=taken.stamp_ns, taken=taken, **others
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def __getitem__(self, index: np.ndarray) -> Soundings:
+        names = ("row", "xy", "z", "group", "stamp_ns", "taken", "batch")
+        known = {name: value for name in names if (value := getattr(self, name)) is not None}
+        return replace(self, **{name: v[index] for name, v in known.items()}, steps=None)
+
+    def workspace(self, margin: float | None = None) -> Extent:
+        """Their own box with a margin in m; None: a hundredth of the longer side, at least 1 m."""
+        (xmin, ymin), (xmax, ymax) = self.xy.min(0), self.xy.max(0)
+        side = max(xmax - xmin, ymax - ymin)
+        room = max(1.0, side / 100) if margin is None else margin
+        bounds = xmin - room, xmax + room, ymin - room, ymax + room
+        return Extent(*map(float, bounds))
+
+    def within(self, workspace: Extent) -> Soundings:
+        """Those inside; the others are refused as ``outside_workspace``."""
+        return self._only(workspace.contains(self.xy), "outside_workspace")
+
+    def between(self, start: float, stop: float) -> Soundings:
+        """Those measured so many s after the first, or more, and before so many (0: any time); the
+        others are refused as ``outside_times``.
+
+        Raises:
+            InputError: times are not known, or none was measured then.
+        """
+        if not (start or stop):
+            return self
+        if self.stamp_ns is None:
+            raise InputError(
+                "--start, --stop: expected a column of times (--columns time=NAME), got none"
+            )
+        since = (self.stamp_ns - self.stamp_ns.min()) / 1e9
+        kept = self._only((since >= start) & ((since <= stop) | (not stop)), "outside_times")
+        if not len(kept):
+            raise InputError(
+                f"--start, --stop: expected soundings then, got none (they last {since.max():g} s)"
+            )
+        return kept
+
+    def by_lines(self) -> Soundings:
+        """In groups of one line each, found in the track. See ``lines.find_lines``.
+
+        Raises:
+            InputError: this is no track.
+        """
+        group = find_lines(self.xy)
+        count = int(group[-1]) + 1
+        if len(self) < LEAST_LINE * count:
+            raise InputError(
+                f"--by {LINE}: expected a track to find lines in, got {len(self)} soundings of "
+                f"which {count} would be lines (give --by a column)"
+            )
+        names, source = tuple(f"{i + 1}" for i in range(count)), {**self.source, FOUND: count}
+        return replace(self, group=group, names=names, source=source)
+
+    def samples(self, water_level: float) -> Samples:
+        """The same as samples, numbered by row; where ranges are not known they are those from the
+        water's surface, in m."""
+        if self.taken is not None:
+            return replace(self.taken, number=self.row)
+        bare = Samples.of(self.xy, self.z)
+        return replace(bare, number=self.row, range=water_level - self.z)
+
+    def batches(self, settings: SoundingMapSettings) -> list[slice]:
+        """The batches that they are learned in: the live mapper's, where there was one."""
+        if self.batch is None:
+            return settings.batches(len(self))
+        ends = [*(np.flatnonzero(np.diff(self.batch)) + 1).tolist(), len(self)]
+        return [slice(begin, end) for begin, end in pairwise([0, *ends])]
+
+    def _only(self, kept: np.ndarray, reason: str) -> Soundings:
+        if kept.all():
+            return self
+        refused = self.refused + Counter({reason: int((~kept).sum())})
+        stamps = np.zeros(len(self), dtype=np.int64) if self.stamp_ns is None else self.stamp_ns
+        where = np.column_stack((self.xy, self.z))
+        pings = self.refused_pings.more(reason, stamps[~kept], where[~kept])
+        return replace(self[np.flatnonzero(kept)], refused=refused, refused_pings=pings)

@@ -1,0 +1,1 @@
+"""The model loop: judge, learn, draw, checkpoint, repeat."""

@@ -1,0 +1,218 @@
+"""The model's side of a survey: a batch in, a map out, and what becomes of a batch that fails."""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..core.errors import CholeskyError, InputError
+from ..core.geometry import Grid
+from ..core.maps import ElevationMap, UpdateReport
+from ..core.samples import Samples
+from ..frontend.batching import NO_EFFORT, Effort
+from ..frontend.events import Drawn, Learned, Note, Outcome, Trained, Trouble
+from ..journal.checkpoint import Checkpoint
+from ..journal.records import DROP, TRAIN, UPDATE, Step
+
+if TYPE_CHECKING:
+    from ..models.mapper import BathymetricMapper
+
+KEPT = 500
+
+
+class Times:
+    """Durations in s; a few numbers of them. Written on one thread, read on any."""
+
+    def __init__(self) -> None:
+        self._taken: deque[float] = deque(maxlen=KEPT)
+
+    def add(self, seconds: float) -> None:
+        """It took so long once more."""
+        self._taken.append(seconds)
+
+    @property
+    def last(self) -> float:
+        """The last one; NaN before there is one."""
+        return self._taken[-1] if self._taken else float("nan")
+
+    def quantile(self, share: float) -> float:
+        """What this share of them does not exceed, without interpolation; NaN of none."""
+        taken = list(self._taken)
+        if not taken:
+            return float("nan")
+        return float(np.quantile(taken, share, method="inverted_cdf"))
+
+
+#: Fewer pings than this give no deviation worth scaling by.
+LEAST_PILOT = 5
+#: How often a batch is tried that fails for a reason that is no matter of numbers.
+TRIES = 3
+
+
+@dataclass
+class Status:
+    """What happened so far. Written by whoever runs the model, read by anybody."""
+
+    updates: int = 0
+    samples: int = 0
+    trained: int = 0  # steps between updates
+    predict_s: float = float("nan")
+    map_stamp_ns: int | None = None
+    report: UpdateReport | None = None
+    failing: str = ""
+    times: Times = field(default_factory=Times)  # of an update and its map, publication included
+    finished: bool = False  # the mission's last batch is dealt with, and what came of it is taken
+    errors: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
+
+
+class Learner:
+    """Feeds a model and draws its maps.
+
+    Args:
+        mapper: the model, in metres.
+        grid: of the maps; None: none are drawn.
+        effort: how much an update trains; may be replaced at any time.
+    """
+
+    def __init__(
+        self, mapper: BathymetricMapper, grid: Grid | None, effort: Effort = NO_EFFORT
+    ) -> None:
+        self.mapper, self.grid, self.effort = mapper, grid, effort
+        self.status = Status()
+        self.map: ElevationMap | None = None
+        self._learned: Learned | None = None
+        self._tries = 0
+        self._retrained = False  # since the last map
+        self._began = float("nan")  # of the update that is not in a map yet
+
+    def reset(self) -> None:
+        """Forget model, data and map."""
+        self.mapper.reset()
+        self.status, self.map, self._learned, self._tries = Status(), None, None, 0
+        self._retrained = False
+
+    def learn(self, batch: Samples) -> tuple[Outcome, bool]:
+        """Update the model with a batch: what came of it, and whether the batch is to be kept."""
+        if not self.mapper.initialised and (len(batch) < LEAST_PILOT or not np.ptp(batch.z) > 0):
+            text = (
+                f"first batch: {len(batch)} pings of elevations that do not differ enough to "
+                f"scale by (at least {LEAST_PILOT} are needed); waiting for more"
+            )
+            return Trouble(Note("first_batch", text), fault=False), True
+        self._began = perf_counter()
+        try:
+            report = self.mapper.learn(batch, self.effort.enough())
+        except CholeskyError as error:
+            outcome = f"its {len(batch)} pings are kept for the next batch"
+            return self.failed(error, outcome), True
+        except Exception as error:
+            return self._give_up_or_keep(error, batch)
+        return self._took(report), False
+
+    def repeat(self, step: Step, batch: Samples) -> Outcome | None:
+        """Do again what a log says, with as many training steps.
+
+        Raises:
+            Exception: whatever the model raises; the learner stands as before then.
+        """
+        if step.kind == UPDATE:
+            return self._took(self.mapper.learn(batch, lambda taken: taken >= step.steps))
+        if step.kind == TRAIN:
+            for _ in range(step.times):
+                self.mapper.train(step.steps)
+        self._account(step)
+        return None
+
+    def go_on_from(self, checkpoint: Checkpoint, data: Samples, steps: Sequence[Step]) -> None:
+        """Take up a model's state after these steps of a log, with these pings in it.
+
+        Raises:
+            InputError: it is another model's. The learner is to be reset then.
+        """
+        checkpoint.restore(self.mapper, data)
+        self.status.samples = len(data)
+        self.status.updates = sum(step.kind == UPDATE for step in steps)
+        for step in steps:
+            self._account(step)
+        if len(data):
+            targets = float(data.z.mean()), float(data.z.var())
+            self._learned = Learned(UpdateReport({}, samples=len(data)), targets)
+
+    def _account(self, step: Step) -> None:
+        """Count a step of a log that was no update."""
+        if step.kind == TRAIN:
+            self.status.trained += step.steps * step.times
+        elif step.kind == DROP:
+            self.status.dropped["before the restart"] += step.last - step.first + 1
+
+    def _took(self, report: UpdateReport) -> Learned:
+        """A batch is in the model."""
+        self._tries = 0
+        z, status = self.mapper.z, self.status
+        status.report, status.failing = report, ""
+        status.updates, status.samples = status.updates + 1, report.samples
+        self._learned = Learned(report, (float(z.mean()), float(z.var())))
+        return self._learned
+
+    def train(self, steps: int) -> Outcome:
+        """Train on the data there are."""
+        self._began = float("nan")
+        try:
+            report = self.mapper.train(steps)
+        except Exception as error:
+            return self.failed(error, "the map stays as it is")
+        self.status.trained += report.steps
+        self._retrained = self._retrained or report.steps > 0
+        return Trained(report)
+
+    def draw(self, stamp_ns: int) -> Iterator[Outcome]:
+        """Predict the map, where there is a model that has changed since the last one.
+
+        Where training alone has changed it, its stamp stays: it holds no newer pings.
+        """
+        latest = self.map
+        if self.grid is None or not self.mapper.initialised:
+            return
+        if latest is not None and latest.samples == self.mapper.samples:
+            if not self._retrained:
+                return
+            stamp_ns = latest.stamp_ns
+        try:
+            start = perf_counter()
+            drawn = self.mapper.map(self.grid, stamp_ns).with_pings(self.mapper.data.xy)
+            self.status.predict_s = perf_counter() - start
+        except Exception as error:
+            yield self.failed(error, f"no map\n{traceback.format_exc()}")
+            return
+        self._retrained = False
+        yield Drawn(drawn, self._learned, self.status.predict_s)
+        self.map, self.status.map_stamp_ns = drawn, stamp_ns
+        if self._began == self._began:  # of an update, not of training alone or a restart
+            self.status.times.add(perf_counter() - self._began)  # whoever took it has published it
+        self._began = float("nan")
+
+    def failed(self, error: Exception, outcome: str) -> Trouble:
+        """Keep account of a failure, and say it."""
+        kind = type(error).__name__
+        self.status.failing = f"{kind}: {error}"
+        self.status.errors[kind] += 1
+        return Trouble(Note(kind, f"{kind}: {error}; {outcome}"))
+
+    def _give_up_or_keep(self, error: Exception, batch: Samples) -> tuple[Outcome, bool]:
+        """An update failed for no reason of numbers: keep its batch, but not for ever."""
+        self._tries += 1
+        keep = self._tries < TRIES and not isinstance(error, InputError)
+        if keep:
+            outcome = f"its {len(batch)} pings are kept (try {self._tries} of {TRIES})"
+        else:
+            outcome = f"its {len(batch)} pings are dropped"
+            self.status.dropped[type(error).__name__] += len(batch)
+            self._tries = 0
+        return self.failed(error, f"{outcome}\n{traceback.format_exc()}"), keep

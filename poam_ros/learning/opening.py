@@ -1,0 +1,86 @@
+"""A session from flat settings, as a node's parameters give them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..core.geometry import Extent, map_grid
+from ..core.settings import instance
+from ..frontend.batching import Effort, TimedBatches
+from ..frontend.events import SettingsChanged
+from ..frontend.settings import GateSettings
+from ..journal.folder import KeepingSettings, MissionFolder, identity, plain
+from ..journal.writer import LogWriter
+from ..models.registry import ModelSettings
+from ..screening.screen import ScreeningSettings
+from .recovery import Resumption
+from .session import Session
+
+
+def gate_settings(values: Mapping[str, Any]) -> GateSettings:
+    """How pings are placed; ``values`` by the settings' names."""
+    return instance(GateSettings, values, workspace=Extent.of(values["workspace"]))
+
+
+def settings_changed(values: Mapping[str, Any]) -> SettingsChanged:
+    """The event of new values of what may change while a survey runs."""
+    batches, effort = instance(TimedBatches, values), instance(Effort, values)
+    return SettingsChanged(gate_settings(values), batches, values["pilot_samples"], effort)
+
+
+def open_session(values: Mapping[str, Any]) -> Session:
+    """A session with its model.
+
+    Raises:
+        InputError: a value is wrong.
+    """
+    # Here, because it loads torch: whoever opens a session may have something to do before.
+    from ..models.mapper import BathymetricMapper
+
+    workspace = Extent.of(values["workspace"])
+    return Session(
+        BathymetricMapper(workspace, ModelSettings.of(values), values["seed"]),
+        gate_settings(values),
+        instance(TimedBatches, values),
+        map_grid(workspace, values["resolution"]),
+        values["pilot_samples"],
+        instance(Effort, values),
+        screening=instance(ScreeningSettings, values),
+    )
+
+
+def open_mission(values: Mapping[str, Any]) -> tuple[Session, Callable[[], object]]:
+    """A session of flat settings, kept in ``mission_dir`` and going on from what is kept there.
+
+    Returns:
+        The session, and what is to be called when it is over: it leaves the folder.
+
+    Raises:
+        InputError: a setting is wrong, or the folder cannot be used.
+    """
+    keeping = instance(KeepingSettings, values)
+    if not keeping.mission_dir:
+        return open_session(values), lambda: None
+    folder = MissionFolder(Path(keeping.mission_dir).expanduser(), identity(values), plain(values))
+    try:
+        logged = folder.log.load()
+        session = open_session(values)
+    except BaseException:
+        folder.close()
+        raise
+    writer = LogWriter(folder, len(logged.steps), keeping.checkpoint_period)
+    session.go_on(writer, Resumption(folder.current, logged, writer.forget, folder.resets > 0))
+    return session, writer.close
+
+
+def taken_up(session: Session) -> str:
+    """What a session that was just opened goes on with, in words; empty where it begins."""
+    # Accepted, or still to be judged: in the pilot survey a screen has accepted none.
+    folder, pings = session.keeping.folder, session.samples + session.acceptance.unsettled
+    if pings:
+        return f"going on after {pings} pings kept in {folder}"
+    if session.pilot.anew:
+        return f"going on after a reset: no pings so far in {folder}"
+    return ""

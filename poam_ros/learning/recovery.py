@@ -1,0 +1,155 @@
+"""A mission that goes on: the model is brought to where its log ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..core.clock import Moment
+from ..core.errors import InputError
+from ..core.samples import Samples
+from ..frontend.batching import Backlog
+from ..frontend.events import Note, Outcome, Trouble
+from ..journal.checkpoint import Checkpoint, read_checkpoint
+from ..journal.interface import Keeping, NothingKept
+from ..journal.records import DROP, TRAIN, UPDATE, Logged, Step
+from .learner import Learner
+
+if TYPE_CHECKING:
+    from .learner import Learner
+
+class Resumption:
+    """Repeats what a log says, from the checkpoint on where there is one that can be used.
+
+    Args:
+        folder: of the checkpoint.
+        logged: what the log holds.
+        forget: called with a number of steps where the one after them could not be repeated: what
+            the log says from there on did not happen to this model.
+        anew: whether the mission goes on after a reset.
+
+    Attributes:
+        data: all pings of the log.
+        rest: those that are in no step, and wait for the next batch.
+        doubts, waiting, refused: see ``Logged``.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        logged: Logged,
+        forget: Callable[[int], object],
+        anew: bool = False,
+    ) -> None:
+        self.data, self.steps, self.anew = logged.samples, logged.steps, anew
+        self.doubts, self.waiting = logged.doubts, logged.waiting
+        self.refused = logged.refused
+        self._folder, self._forget = folder, forget
+        self.rest = self._after(len(self.steps))
+
+    def __len__(self) -> int:
+        """How many pings there are, and steps."""
+        return len(self.data) + len(self.steps)
+
+    def run(self, learner: Learner, now_ns: int) -> Iterator[Outcome]:
+        """Repeat the steps, on a learner that has done nothing so far, and draw the map."""
+        yield from self._repeat(learner)
+        stamps = [step.stamp_ns for step in self.steps if step.kind == UPDATE]
+        yield from learner.draw(stamps[-1] if stamps else now_ns)
+
+    def _repeat(self, learner: Learner) -> Iterator[Outcome]:
+        done, trouble = self._begin(learner)
+        if trouble is not None:
+            yield Trouble(Note("checkpoint", f"{trouble}; the whole log is repeated"), fault=False)
+        for number, step in enumerate(self.steps[done:], start=done):
+            try:
+                outcome = learner.repeat(step, self._batch(step))
+            except Exception as error:  # whatever it is, no ping is lost
+                self._forget(number)
+                self.rest = self._after(number)
+                told = f"the log's step {number + 1} of {len(self.steps)} cannot be repeated"
+                yield learner.failed(error, f"{told}: {len(self.rest)} pings are learned anew")
+                return
+            if outcome is not None:
+                yield outcome
+
+    def _begin(self, learner: Learner) -> tuple[int, str | None]:
+        """Start from the checkpoint: the steps that are done then, and why it cannot be used."""
+        try:
+            checkpoint = read_checkpoint(self._folder)
+            if checkpoint is None:
+                return 0, None
+            learner.go_on_from(
+                checkpoint, self._in_model(checkpoint), self.steps[: checkpoint.steps]
+            )
+            return checkpoint.steps, None
+        except InputError as error:
+            learner.reset()
+            return 0, str(error)
+
+    def _in_model(self, checkpoint: Checkpoint) -> Samples:
+        """The pings in a model after these steps.
+
+        Raises:
+            InputError: the checkpoint is not of this log.
+        """
+        steps = self.steps[: checkpoint.steps]
+        samples = Samples.joined([self._batch(step) for step in steps if step.kind == UPDATE])
+        if len(steps) != checkpoint.steps or len(samples) != checkpoint.pings:
+            raise InputError("checkpoint: of another log than is here")
+        return samples
+
+    def _batch(self, step: Step) -> Samples:
+        """The pings of a step; none of a training."""
+        return self.data[:0] if step.kind == TRAIN else self.data[step.first : step.last + 1]
+
+    def _after(self, number: int) -> Samples:
+        """The pings that are in none of so many steps."""
+        taken = [step.last for step in self.steps[:number] if step.kind in (UPDATE, DROP)]
+        return self.data[max(taken, default=-1) + 1 :]
+
+
+class Chronicle:
+    """Hands on to ``keeping`` what belongs to the mission that is kept now.
+
+    Attributes:
+        keeping: accepted pings count, and are learned, once it has kept them.
+        resumption: what is still to be repeated; None where nothing is.
+        resetting: a reset was asked for that the model has not seen: what it does until then
+            belongs to no mission any more. Changed under ``lock`` alone.
+        lock: never held while the model works.
+    """
+
+    def __init__(self) -> None:
+        self.keeping: Keeping = NothingKept()
+        self.resumption: Resumption | None = None
+        self.resetting = False
+        self.lock = threading.Lock()
+
+    def record(self, step: Step) -> None:
+        """The model did something."""
+        with self.lock:
+            if not self.resetting:
+                self.keeping.record(step)
+
+    def keep_model(self, learner: Learner, now: Moment) -> Iterator[Outcome]:
+        """Keep the model's state if it is time to."""
+        with self.lock:
+            mark = None if self.resetting else self.keeping.mark(now)
+        if mark is not None and (text := self.keeping.checkpoint(mark, learner.mapper)):
+            yield Trouble(Note("checkpoint", text))
+
+    def take_up(self, learner: Learner, backlog: Backlog, now: Moment) -> Iterator[Outcome]:
+        """Bring the model to where the log ends; the pings that wait there come first in line."""
+        resumption = self.resumption
+        assert resumption is not None
+        for outcome in resumption.run(learner, now.ros_ns):
+            yield outcome
+            if self.resetting:
+                return
+        with self.lock:
+            if not self.resetting:
+                self.resumption = None
+                backlog.put_back(resumption.rest, now.ros_ns, hold=False)

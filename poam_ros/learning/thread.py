@@ -1,0 +1,109 @@
+"""A survey beside callbacks: they hand over what happens, a thread of its own runs the model."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+
+from ..core.clock import Moment
+from ..frontend.events import Event, Handled, Outcome, Trouble
+from .session import Session
+
+
+def replay(record: Iterable[tuple[Moment, Event]], session: Session) -> Iterator[Handled | Outcome]:
+    """Feed recorded events to a session, in the time they came at, and run its model when due.
+
+    Nobody waits: the model has learned a batch before the next event comes.
+    """
+    for now, event in record:
+        yield session.handle(event, now)
+        while session.due(now):
+            yield from session.work(now)
+
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.05  # between two looks whether a batch is due: one also closes as time passes
+PAUSE_S = 0.5  # after an unforeseen failure, so that it is not repeated without end
+
+
+class SurveyThread:
+    """Runs a session's model, and hands on what comes of it.
+
+    Args:
+        session: fed by others, on one thread of theirs.
+        now: both clocks; called on this thread as well.
+        take: called on this thread with every outcome. What it raises is a failure like any other:
+            it is counted, and handed to it as ``Trouble``.
+    """
+
+    def __init__(
+        self, session: Session, now: Callable[[], Moment], take: Callable[[Outcome], None]
+    ) -> None:
+        self._session, self._now, self._take = session, now, take
+        self._changed = threading.Condition()
+        self._stopping = False
+        # A daemon, so that a model in the middle of an update never keeps the process alive.
+        self._thread = threading.Thread(target=self._run, name="model", daemon=True)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the model's thread runs."""
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Look at once whether there is work: something has happened."""
+        with self._changed:
+            self._changed.notify()
+
+    def stop(self, timeout: float = 5.0) -> bool:
+        """End the thread; whether it ended within the timeout (s)."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        if self._thread.is_alive():
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._stopping:
+            try:
+                self._turn()
+            except Exception as error:  # whatever it is, the thread goes on, and says so
+                self._complain(error)
+                with self._changed:
+                    self._changed.wait_for(lambda: self._stopping, PAUSE_S)
+
+    def _turn(self) -> None:
+        """Wait for something to do, and do it."""
+        with self._changed:
+            work = self._session.work
+            while not (self._stopping or self._session.due(self._now())):
+                rest = self._session.spare.rest(self._now())
+                if rest <= 0:
+                    work = self._session.spare.use
+                    break
+                self._changed.wait(min(rest, LOOK_S))
+        if self._stopping:
+            return
+        for outcome in work(self._now()):
+            if self._stopping:
+                return
+            try:
+                self._take(outcome)
+            except Exception as error:
+                self._complain(error)
+
+    def _complain(self, error: Exception) -> None:
+        if self._stopping:  # publishing fails while a node is shut down
+            return
+        try:
+            self._take(Trouble(self._session.failed(error, traceback.format_exc())))
+        except Exception:
+            log.exception("a failure cannot be handed on")

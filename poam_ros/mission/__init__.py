@@ -1,0 +1,1 @@
+"""The mission: states, goals, budget, watchdog, target."""

@@ -1,0 +1,216 @@
+"""What a planner keeps of its mission, so that a restart goes on with it: JSON, never half written.
+
+Nothing moves by itself after a restart: a mission that was under way is paused, and a person lets
+it go on, unless ``autoresume`` was asked for.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import InputError
+from ..core.settings import check, setting
+from ..frontend.events import DONE, EXPLORING, OPERATOR, PAUSED, PILOT, STATES
+from ..journal.checkpoint import sync
+from .mission import Mission
+
+#: Of the files; others are not read.
+SCHEMA = 1
+MISSION, TRACK, LOCK = "mission.json", "track.json", "planner.lock"
+TRACK_S = 5.0  # between two writings of the track, which is the large part
+
+
+@dataclass(frozen=True)
+class MemorySettings:
+    """Where a mission's progress is kept.
+
+    Raises:
+        InputError: a value is outside its range.
+    """
+
+    mission_dir: str = setting(
+        "",
+        "Folder that the mission is kept in, and goes on from after a restart; empty: nothing is",
+    )
+    autoresume: bool = setting(
+        False, "After a restart in mid-mission go on at once, instead of pausing until ~/resume"
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+class MissionMemory:
+    """A mission's progress in a folder, which may be the mapper's. Without one nothing is kept.
+
+    Args:
+        settings: where, and whether a mission goes on by itself.
+        draws: the generator that waypoints are drawn with, which goes on too.
+
+    Attributes:
+        failing: why nothing can be kept at present, in words; empty where it can.
+
+    Raises:
+        InputError: the folder cannot be written, or another planner has it.
+    """
+
+    def __init__(self, settings: MemorySettings, draws: np.random.Generator | None = None) -> None:
+        self.failing, self._draws = "", draws
+        self._autoresume = settings.autoresume
+        self._written: str | None = None
+        self._track_at, self._track_length = -math.inf, 0.0
+        self._holds = False  # the vehicle is still to be told to stay
+        self._folder = Path(settings.mission_dir).expanduser() if settings.mission_dir else None
+        if self._folder is None:
+            return
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._lock = (self._folder / LOCK).open("a+")
+        except OSError as error:
+            text = f"mission_dir: cannot write to {self._folder} ({error.strerror})"
+            raise InputError(text) from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            raise InputError(f"mission_dir: {self._folder} is in use by another planner") from None
+
+    def close(self) -> None:
+        """Leave the folder to another."""
+        if self._folder is not None:
+            self._lock.close()
+
+    def take_up(self, mission: Mission) -> str:
+        """Bring a mission that has not begun to where it stood; in words what was found, or "".
+
+        Raises:
+            InputError: what is kept is unreadable, or another workspace's.
+        """
+        if self._folder is None:
+            return ""
+        kept = _read(self._folder / MISSION)
+        if kept is None:
+            return ""
+        try:
+            text = _restore(mission, kept, self._autoresume)
+            if self._draws is not None and kept.get("draws"):
+                self._draws.bit_generator.state = kept["draws"]
+            track = _read(self._folder / TRACK)
+            if track is not None:
+                mission.track.restore(track["newest"], track["visited"], track["length"])
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise InputError(
+                f"{self._folder}: expected a mission of this package ({error})"
+            ) from None
+        self._holds = mission.state == PAUSED
+        return text
+
+    def keep(self, mission: Mission, steady_s: float) -> None:
+        """Write what has changed: state and goals at once, the track every few seconds."""
+        if self._holds and mission.position is not None:
+            self._holds = False
+            if mission.state == PAUSED:  # whatever it was told before it was restarted
+                mission.hold = mission.position.copy()
+        if self._folder is None:
+            return
+        kept = memento(mission)
+        if self._draws is not None:
+            kept["draws"] = self._draws.bit_generator.state
+        text = json.dumps(kept)
+        try:
+            if text != self._written:
+                _replace(self._folder / MISSION, text)
+                self._written = text
+            moved = mission.track.length != self._track_length
+            if moved and steady_s - self._track_at >= TRACK_S:
+                self._track_at, self._track_length = steady_s, mission.track.length
+                _replace(self._folder / TRACK, json.dumps(mission.track.memento()))
+            self.failing = ""
+        except OSError as error:
+            self.failing = f"mission_dir: cannot write to {self._folder} ({error.strerror})"
+
+
+def memento(mission: Mission) -> dict[str, Any]:
+    """What ``MissionMemory`` keeps of a mission but its track, as plain values."""
+    legs, budget = mission.legs, mission.budget
+    goals = [*([] if legs.target is None else [legs.target]), *legs.queue]
+    home = mission.home
+    return {
+        "schema": SCHEMA,
+        "workspace": list(mission.workspace.bounds),
+        "state": mission.state,
+        "under_way": mission.under_way,
+        "reason": mission.reason,
+        "paused_by": mission.paused_by,
+        "began": budget.began,
+        "samples": budget.samples,
+        "first": budget.first,
+        "goals": [[float(x), float(y)] for x, y in goals],
+        "home": None if home is None else home.tolist(),
+        "arrivals": dict(legs.arrivals),
+        "clipped": legs.clipped,
+        "unreachable": legs.unreachable,
+    }
+
+
+def _restore(mission: Mission, kept: dict[str, Any], autoresume: bool) -> str:
+    """The mission as it was kept, paused where it was under way."""
+    if kept["schema"] != SCHEMA:
+        raise ValueError(f"layout {kept['schema']} of another version, not {SCHEMA}")
+    if kept["workspace"] != list(mission.workspace.bounds):
+        raise ValueError(f"workspace {kept['workspace']}, not {list(mission.workspace.bounds)}")
+    state, under_way = kept["state"], kept["under_way"]
+    if state not in STATES or under_way not in (PILOT, EXPLORING):
+        raise ValueError(f"state {state!r}")
+    legs, budget = mission.legs, mission.budget
+    budget.began, budget.samples, budget.first = kept["began"], kept["samples"], kept["first"]
+    legs.clear()
+    if state != DONE:
+        legs.queue.extend(np.array(goal, dtype=float) for goal in kept["goals"])
+    legs.arrivals = Counter(kept["arrivals"])
+    legs.clipped, legs.unreachable = kept["clipped"], kept["unreachable"]
+    mission.home = None if kept["home"] is None else np.array(kept["home"], dtype=float)
+    mission.under_way, mission.paused_by = under_way, kept["paused_by"]
+    mission.state, mission.reason = state, kept["reason"]
+    if state in (PILOT, EXPLORING):
+        mission.reason = f"the planner was restarted while {state}"
+        if not autoresume:
+            mission.state, mission.under_way = PAUSED, state
+            mission.paused_by = OPERATOR
+    return f"going on with a mission: {mission.state} ({mission.reason})"
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """The values of a file; None where there is none."""
+    if not path.exists():
+        return None
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: expected a mission of this package ({error})") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{path}: expected a mission of this package, got something else")
+    return found
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file that is whole, old or new, whatever happens."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with beside.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+        sync(path.parent)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,335 @@
+"""What every covariance function of elevations has, as a gpytorch kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from gpytorch.constraints import Positive
+from gpytorch.kernels import Kernel
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from .native import attentive as native
+from .sparse.methods import SparseOptions
+
+
+class ElevationKernel(Kernel):
+    """A kernel with its amplitude inside and a lengthscale at every place.
+
+    Diagonal: the amplitude. ``network``: what is learned slowly, or None.
+    """
+
+    has_lengthscale = False
+    network: nn.Sequential | None
+
+    def __init__(self, amplitude: float) -> None:
+        super().__init__()
+        self.register_module("network", None)
+        self._register_positive("raw_amplitude", amplitude)
+
+    def _register_positive(self, name: str, value: float) -> None:
+        """A learned scalar that stays positive, with this initial value."""
+        self.register_parameter(name, nn.Parameter(torch.zeros((), dtype=torch.float64)))
+        self.register_constraint(name, Positive())
+        constraint = self.constraint_for_parameter_name(name)
+        initial = constraint.inverse_transform(torch.tensor(value, dtype=torch.float64))
+        self.initialize(**{name: initial})
+
+    @property
+    def amplitude(self) -> Tensor:
+        r"""The amplitude \alpha, a positive scalar."""
+        return self.raw_amplitude_constraint.transform(self.raw_amplitude)
+
+    def lengthscale_at(self, X: Tensor) -> Tensor:
+        """The lengthscale [N] at X [N, D], in scaled units."""
+        raise NotImplementedError
+
+    def prepare(self, X1: Tensor, X2: Tensor) -> Tensor | None:
+        """What ``forward`` can reuse as ``base`` over many calls; None where it has no need."""
+        return None
+
+    def forward(
+        self, x1: Tensor, x2: Tensor, diag: bool = False, base: Tensor | None = None, **params: Any
+    ) -> Tensor:
+        """Covariances [..., N1, N2] of x1 [..., N1, D] and x2 [..., N2, D].
+
+        With ``diag`` their diagonal [..., N1]. ``base``: what ``prepare`` gave for these inputs.
+        """
+        if diag and (x2 is x1 or torch.equal(x1, x2)):
+            return self.amplitude.expand(x1.shape[:-1])
+        if diag:
+            return self.forward(x1.unsqueeze(-2), x2.unsqueeze(-2)).squeeze(-1).squeeze(-1)
+        return self._covariance(x1, x2, base)
+
+    def inducing_covariances(
+        self, Z: Tensor, X: Tensor, base: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Kuu [M, M] and Kuf [M, N] of Z [M, D] and X [N, D]; ``base``: of Z, from ``prepare``."""
+        return self.forward(Z, Z, base=base), self.forward(Z, X)
+
+    def grid_covariance(self, X: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        """Covariances [N, rows, columns] of X [N, 2] with the points of a grid.
+
+        x [columns] and y [rows] are its coordinates. Not differentiable everywhere.
+        """
+        return self.forward(X, grid_points(x, y)).reshape(len(X), len(y), len(x))
+
+    def _covariance(self, X1: Tensor, X2: Tensor, base: Tensor | None) -> Tensor:
+        raise NotImplementedError
+
+
+def grid_points(x: Tensor, y: Tensor) -> Tensor:
+    """The points of a grid [rows * columns, 2], row by row, of x [columns] and y [rows]."""
+    yy, xx = torch.meshgrid(y, x, indexing="ij")
+    return torch.stack((xx.flatten(), yy.flatten()), dim=-1)
+
+
+def tanh_network(
+    inputs: int, outputs: int, generator: torch.Generator | None, width: int = 10
+) -> nn.Sequential:
+    """Two hidden tanh layers, of ten units as the paper's kernel has them."""
+    first, second = _linear(inputs, width, generator), _linear(width, width, generator)
+    return nn.Sequential(first, nn.Tanh(), second, nn.Tanh(), _linear(width, outputs, generator))
+
+
+def _linear(inputs: int, outputs: int, generator: torch.Generator | None) -> nn.Linear:
+    """A linear layer with torch's usual initial values, drawn by the generator that is given."""
+    layer = nn.utils.skip_init(nn.Linear, inputs, outputs, dtype=torch.float64)
+    for values in layer.parameters():
+        nn.init.uniform_(values, -(inputs**-0.5), inputs**-0.5, generator=generator)
+    return layer
+
+
+def squared_distances(X1: Tensor, X2: Tensor) -> Tensor:
+    """|x - x'|^2 [..., N1, N2], from differences: exact on the diagonal."""
+    return (X1.unsqueeze(-2) - X2.unsqueeze(-3)).square().sum(-1)
+
+
+class AttentiveKernel(ElevationKernel):
+    r"""The non-stationary Attentive Kernel (Sec. III-B; Chen et al., 2022).
+
+    k(x, x') = \alpha \bar w^T \bar w' \sum_m \bar w_m \bar w'_m \exp(-|x - x'|^2 / (2 l_m^2)):
+    base kernels of fixed lengthscales are blended by input-dependent weights, and points whose
+    weights differ are taken apart altogether. The weights \bar w = w / |w| come from a network
+    with tanh layers and a softmax output. Symmetric, positive semi-definite, diagonal \alpha.
+
+    Args:
+        min_lengthscale, max_lengthscale: ends of the linearly spaced l_m, in scaled units.
+        num_lengthscales: how many base kernels.
+        amplitude: initial \alpha.
+        generator: draws the initial network weights; None takes torch's default generator.
+        dim: D, the dimension of the inputs.
+    """
+
+    is_stationary = False
+    network: nn.Sequential
+
+    def __init__(
+        self,
+        min_lengthscale: float,
+        max_lengthscale: float,
+        num_lengthscales: int,
+        amplitude: float,
+        generator: torch.Generator | None = None,
+        dim: int = 2,
+    ) -> None:
+        super().__init__(amplitude)
+        ends = min_lengthscale, max_lengthscale
+        lengthscales = torch.linspace(*ends, num_lengthscales, dtype=torch.float64)
+        self.register_buffer("lengthscales", lengthscales)
+        self.network = tanh_network(dim, num_lengthscales, generator)
+        self.network.append(nn.Softmax(dim=-1))
+
+    def weights(self, X: Tensor) -> Tensor:
+        r"""The unit-norm weights \bar w [..., N, P] at X [..., N, D]."""
+        return nn.functional.normalize(self.network(X), dim=-1)
+
+    def lengthscale_at(self, X: Tensor) -> Tensor:
+        r"""The lengthscale map \sum_m \bar w_m^2 l_m, a convex combination, [..., N]."""
+        return self.weights(X).square() @ self.lengthscales
+
+    def base(self, X1: Tensor, X2: Tensor) -> Tensor:
+        """The base kernels [P, ..., N1, N2]. They depend on nothing that is learned."""
+        # Differences, not the expanded product: exact symmetry, an exact zero on the diagonal.
+        squared = sum(
+            (a.unsqueeze(-1) - b.unsqueeze(-2)).square()
+            for a, b in zip(X1.unbind(-1), X2.unbind(-1), strict=True)
+        )
+        rates = -0.5 / self.lengthscales.square()
+        return torch.stack([(squared * rate).exp_() for rate in rates.tolist()])
+
+    def prepare(self, X1: Tensor, X2: Tensor) -> Tensor | None:
+        """What ``forward`` can reuse as ``base`` over many calls; None where it has no need."""
+        return None if native.usable(X1, X2, len(self.lengthscales)) else self.base(X1, X2)
+
+    def _covariance(self, X1: Tensor, X2: Tensor, base: Tensor | None) -> Tensor:
+        W1 = self.weights(X1)
+        return self._blend(X1, X2, W1, W1 if X2 is X1 else self.weights(X2), base)
+
+    def _blend(self, X1: Tensor, X2: Tensor, W1: Tensor, W2: Tensor, base: Tensor | None) -> Tensor:
+        if native.usable(X1, X2, len(self.lengthscales)):
+            return native.covariance(X1, X2, W1, W2, self.lengthscales, self.amplitude)
+        if base is None:
+            base = self.base(X1.detach(), X2.detach())
+        return self.amplitude * _Blend.apply(W1, W2, base, X1, X2, self.lengthscales)
+
+    def inducing_covariances(
+        self, Z: Tensor, X: Tensor, base: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """As of any kernel, but the network and its gradient run once for all points."""
+        Wu, Wf = self.weights(torch.cat([Z, X])).split([len(Z), len(X)])
+        return self._blend(Z, Z, Wu, Wu, base), self._blend(Z, X, Wu, Wf, None)
+
+    def grid_covariance(self, X: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        """As of any kernel, but base kernels are products of one factor for each axis."""
+        W1 = self.weights(X)
+        W2 = self.weights(grid_points(x, y)).reshape(len(y), len(x), -1)
+        if native.usable_on_grid(X, x, y, len(self.lengthscales)):
+            amplitude = self.amplitude.item()
+            return native.grid_covariance(X, x, y, W1, W2, self.lengthscales, amplitude)
+        across, up = self.base(X[:, :1], x.unsqueeze(-1)), self.base(X[:, 1:], y.unsqueeze(-1))
+        K = torch.zeros(len(X), len(y), len(x)).to(X)
+        for m in range(len(self.lengthscales)):
+            on_axes = (W1[:, m, None] * up[m]).unsqueeze(-1) * across[m].unsqueeze(-2)
+            K.addcmul_(on_axes, W2[..., m])
+        return K.mul_(torch.einsum("np,rcp->nrc", W1, W2)).mul_(self.amplitude)
+
+
+class _Blend(torch.autograd.Function):
+    r"""(W1 W2^T) o sum_m (w_m w'_m^T) o E_m, with a hand-written backward, in torch alone.
+
+    W1 [..., N1, P], W2 [..., N2, P], E [P, ..., N1, N2] -> [..., N1, N2]. E are the base kernels
+    of X1 [..., N1, D] and X2 [..., N2, D], which may be learned too.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, W1: Tensor, W2: Tensor, E: Tensor, X1: Tensor, X2: Tensor, lengthscales: Tensor
+    ) -> Tensor:
+        similarity = W1 @ W2.mT
+        blend = torch.zeros_like(similarity)
+        scratch = torch.empty_like(similarity)
+        for m, E_m in enumerate(E):
+            torch.mul(E_m, W1[..., :, None, m], out=scratch)
+            blend.addcmul_(scratch, W2[..., None, :, m])
+        ctx.save_for_backward(W1, W2, E, X1, X2, similarity, blend)
+        ctx.precisions = lengthscales.square().reciprocal().tolist()
+        return similarity * blend
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, G: Tensor) -> tuple[Tensor | None, ...]:
+        W1, W2, E, X1, X2, similarity, blend = ctx.saved_tensors
+        G_similarity = G * blend
+        G_blend = G * similarity
+        dW1 = G_similarity @ W2
+        dW2 = G_similarity.mT @ W1
+        learns_inputs = ctx.needs_input_grad[3] or ctx.needs_input_grad[4]
+        # dK/dx = sum_j H_ij (x'_j - x_i) with H = sum_m G w_m w'_m E_m / l_m^2
+        H = torch.zeros_like(G)
+        scratch = torch.empty_like(G_blend)
+        for m, E_m in enumerate(E):
+            torch.mul(G_blend, E_m, out=scratch)
+            dW1[..., m] += (scratch @ W2[..., m, None]).squeeze(-1)
+            dW2[..., m] += (scratch.mT @ W1[..., m, None]).squeeze(-1)
+            if learns_inputs:
+                scratch.mul_(W1[..., :, None, m])
+                H.addcmul_(scratch, W2[..., None, :, m], value=ctx.precisions[m])
+        if not learns_inputs:
+            return dW1, dW2, None, None, None, None
+        dX1 = H @ X2 - H.sum(-1, keepdim=True) * X1
+        dX2 = H.mT @ X1 - H.sum(-2).unsqueeze(-1) * X2
+        return dW1, dW2, None, dX1, dX2, None
+
+
+class RBFKernel(ElevationKernel):
+    """The stationary kernel: alpha exp(-|x - x'|^2 / (2 l^2)) with one lengthscale l, learned."""
+
+    def __init__(self, lengthscale: float, amplitude: float) -> None:
+        super().__init__(amplitude)
+        self._register_positive("raw_lengthscale", lengthscale)
+
+    @property
+    def lengthscale(self) -> Tensor:
+        """The lengthscale l, a positive scalar."""
+        return self.raw_lengthscale_constraint.transform(self.raw_lengthscale)
+
+    def lengthscale_at(self, X: Tensor) -> Tensor:
+        """The same lengthscale [N] everywhere."""
+        return self.lengthscale.expand(X.shape[:-1])
+
+    def _covariance(self, X1: Tensor, X2: Tensor, base: Tensor | None) -> Tensor:
+        rate = -0.5 / self.lengthscale.square()
+        return self.amplitude * (squared_distances(X1, X2) * rate).exp()
+
+
+class GibbsKernel(ElevationKernel):
+    """The Gibbs kernel, whose lengthscale l(x) is a function of the place (Gibbs, 1997).
+
+    k(x, x') = alpha (2 l l' / (l^2 + l'^2))^(D/2) exp(-|x - x'|^2 / (l^2 + l'^2)); l(x) lies
+    between the two bounds and comes from a network like that of the Attentive Kernel.
+    """
+
+    def __init__(
+        self,
+        min_lengthscale: float,
+        max_lengthscale: float,
+        amplitude: float,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(amplitude)
+        self.min_lengthscale, self.max_lengthscale = min_lengthscale, max_lengthscale
+        self.network = tanh_network(2, 1, generator)
+
+    def lengthscale_at(self, X: Tensor) -> Tensor:
+        """l(x) [..., N]."""
+        assert self.network is not None
+        share = torch.sigmoid(self.network(X)).squeeze(-1)
+        return self.min_lengthscale + (self.max_lengthscale - self.min_lengthscale) * share
+
+    def _covariance(self, X1: Tensor, X2: Tensor, base: Tensor | None) -> Tensor:
+        l1 = self.lengthscale_at(X1).unsqueeze(-1)
+        l2 = self.lengthscale_at(X2).unsqueeze(-2)
+        squares = l1.square() + l2.square()
+        prefactor = (2 * l1 * l2 / squares) ** (X1.shape[-1] / 2)
+        return self.amplitude * prefactor * (-squared_distances(X1, X2) / squares).exp()
+
+
+class DeepKernel(RBFKernel):
+    """Deep kernel learning (Wilson et al., 2016): an RBF kernel on x + g(x), g a network."""
+
+    def __init__(
+        self, lengthscale: float, amplitude: float, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__(lengthscale, amplitude)
+        self.network = tanh_network(2, 2, generator)
+
+    def features(self, X: Tensor) -> Tensor:
+        """x + g(x) [..., N, D]: a bent map of the same place."""
+        assert self.network is not None
+        return X + self.network(X)
+
+    def lengthscale_at(self, X: Tensor) -> Tensor:
+        """What a small step meets: l over the root mean square stretch of the features [N]."""
+        jacobian = torch.func.vmap(torch.func.jacrev(self.features))(X)
+        stretch = (jacobian.square().sum((-1, -2)) / X.shape[-1]).sqrt()
+        return self.lengthscale / stretch
+
+    def _covariance(self, X1: Tensor, X2: Tensor, base: Tensor | None) -> Tensor:
+        F1 = self.features(X1)
+        return super()._covariance(F1, F1 if X2 is X1 else self.features(X2), base)
+
+
+#: The kernels by name. RBF and deep kernel start at the largest lengthscale, as published.
+KERNELS: dict[str, Callable[[SparseOptions, torch.Generator], ElevationKernel]] = {
+    "attentive": lambda o, generator: AttentiveKernel(
+        o.min_lengthscale, o.max_lengthscale, o.num_lengthscales, o.amplitude, generator
+    ),
+    "rbf": lambda o, _: RBFKernel(o.max_lengthscale, o.amplitude),
+    "gibbs": lambda o, generator: GibbsKernel(
+        o.min_lengthscale, o.max_lengthscale, o.amplitude, generator
+    ),
+    "deep": lambda o, generator: DeepKernel(o.max_lengthscale, o.amplitude, generator),
+}

@@ -1,0 +1,298 @@
+"""Factorisations, with the one jitter policy of the package.
+
+Every prior covariance of inducing outputs carries the same small jitter on its diagonal
+(``jitter``, 1e-6 by default), wherever it appears: M-step, variational update and prediction.
+Only if that is not enough does ``cholesky`` add more, and it says how much.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+import torch
+from scipy.linalg import cython_blas, cython_lapack
+from torch import Tensor
+
+from ..core.errors import CholeskyError
+from .native import attentive as native
+
+#: An integer result of a routine.
+Info = ctypes.c_int
+
+
+def trsm(L: Tensor, B: Tensor, transposed: bool = False, right: bool = False) -> Tensor:
+    """L^-1 B [M, N] for a lower triangular L [M, M]; ``transposed``: L^-T B; ``right``: B L^-1."""
+    assert not (transposed and right)
+    if not _serves(L, B):
+        A = L.mT if transposed else L
+        return torch.linalg.solve_triangular(A, B, upper=transposed, left=not right)
+    solution, L, (rows, columns) = _copy(B), L.contiguous(), B.shape
+    how = (b"L" if right else b"R"), b"U", (b"T" if transposed else b"N"), b"N"
+    call("dtrsm", *how, columns, rows, 1.0, L, len(L), solution, columns)
+    return solution
+
+
+def trmm(B: Tensor, L: Tensor) -> Tensor:
+    """B L [K, M] for a lower triangular L [M, M]."""
+    if not _serves(B, L):
+        return B @ L.tril()
+    product, L, (K, M) = _copy(B), L.contiguous(), B.shape
+    call("dtrmm", b"L", b"U", b"N", b"N", M, K, 1.0, L, M, product, M)
+    return product
+
+
+def trmm_unit_(L: Tensor, B: Tensor) -> Tensor:
+    """L^T B [M, N] in the place of B, for a lower triangular L [M, M] with ones on its diagonal."""
+    if not (_serves(L, B) and L.is_contiguous() and B.is_contiguous()):
+        return B.copy_(L.mT @ B)
+    M, N = B.shape
+    call("dtrmm", b"R", b"U", b"T", b"U", N, M, 1.0, L, M, B, N)
+    return B
+
+
+def symm(A: Tensor, B: Tensor) -> Tensor:
+    """A B [M, N] for a symmetric A [M, M]."""
+    if not _serves(A, B):
+        return (A.tril() + A.tril(-1).mT) @ B
+    A, B = A.contiguous(), B.contiguous()
+    product, (M, N) = torch.empty_like(B), B.shape
+    call("dsymm", b"R", b"U", N, M, 1.0, A, M, B, N, 0.0, product, N)
+    return product
+
+
+def syrk(A: Tensor, alpha: float = 1.0, onto: Tensor | None = None) -> Tensor:
+    """alpha A A^T [M, M]; C + alpha A A^T in the place of C = ``onto``, where there is one."""
+    if not _serves(A):
+        square = alpha * (A @ A.mT)
+        return square if onto is None else onto.add_(square)
+    A, (M, K) = A.contiguous(), A.shape
+    C = A.new_empty(M, M) if onto is None else onto
+    call("dsyrk", b"U", b"T", M, K, alpha, A, K, 0.0 if onto is None else 1.0, C, M)
+    return C
+
+
+def syr2k(
+    A: Tensor, B: Tensor, alpha: float = 1.0, beta: float = 1.0, onto: Tensor | None = None
+) -> Tensor:
+    """alpha (A B^T + B A^T) [M, M]; beta C + that in the place of C = ``onto``."""
+    if not _serves(A, B):
+        product = alpha * (A @ B.mT)
+        double = product + product.mT
+        return double if onto is None else onto.mul_(beta).add_(double)
+    A, B, (M, K) = A.contiguous(), B.contiguous(), A.shape
+    C = A.new_empty(M, M) if onto is None else onto
+    call("dsyr2k", b"U", b"T", M, K, alpha, A, K, B, K, 0.0 if onto is None else beta, C, M)
+    return C
+
+
+def sygst(A: Tensor, L: Tensor) -> Tensor:
+    """L^-1 A L^-T [M, M] for a symmetric A [M, M] and a lower triangular L [M, M]."""
+    if not _serves(L, A):
+        half = trsm(L, A.tril() + A.tril(-1).mT)
+        return trsm(L, half.mT)
+    result, L, M = _copy(A), L.contiguous(), len(L)
+    call("dsygst", 1, b"U", M, result, M, L, M, Info())
+    return result
+
+
+def potrf(A: Tensor) -> Tensor | None:
+    """Lower L [M, M] with A = L L^T; None where A is not positive definite."""
+    if _serves(A):
+        L, info = _copy(A), Info()
+        call("dpotrf", b"U", len(L), L, len(L), info)
+        found = info.value
+        L.tril_()
+    else:
+        L, code = torch.linalg.cholesky_ex(A)
+        found = int(code.item())
+    # What is not finite in A reaches the diagonal.
+    return L if found == 0 and bool(L.diagonal().isfinite().all()) else None
+
+
+def potri(L: Tensor) -> Tensor:
+    """(L L^T)^-1 [M, M] for a lower triangular L [M, M]."""
+    if not _serves(L):
+        return torch.cholesky_inverse(L)
+    inverse, M = _copy(L), len(L)
+    call("dpotri", b"U", M, inverse, M, Info())
+    return inverse
+
+
+def pstrf(A: Tensor, tolerance: float) -> Tensor:
+    """Pivots of A [M, M], positive semi-definite, in their order, while what remains of a diagonal
+    entry is above the tolerance [1 to M]. Torch has no such routine: it runs on the processor.
+    """
+    M, A_cpu = len(A), _copy(A.detach().cpu())
+    pivots, rank = torch.empty(M, dtype=torch.int32), Info()
+    work = A_cpu.new_empty(2 * M)
+    call("dpstrf", b"U", M, A_cpu, M, pivots, rank, tolerance, work, Info())
+    return (pivots[: max(1, rank.value)].to(torch.int64) - 1).to(A.device)
+
+
+def call(name: str, *arguments: bytes | int | float | Tensor | ctypes.c_int) -> None:
+    """Call a routine by its Fortran name. Tensors must be contiguous; results go into them."""
+    _routine(name)(*map(_reference, arguments))
+
+
+def _serves(*tensors: Tensor) -> bool:
+    """Whether these tensors can be handed to ``call``."""
+    return all(t.is_cpu and t.dtype == torch.float64 for t in tensors)
+
+
+def _copy(A: Tensor) -> Tensor:
+    return A.clone(memory_format=torch.contiguous_format)
+
+
+def _reference(argument: bytes | int | float | Tensor | ctypes.c_int) -> object:
+    if isinstance(argument, Tensor):
+        return ctypes.c_void_p(argument.data_ptr())
+    if isinstance(argument, bytes):
+        return ctypes.c_char_p(argument)
+    if isinstance(argument, float):
+        return ctypes.byref(ctypes.c_double(argument))
+    return ctypes.byref(argument if isinstance(argument, ctypes.c_int) else Info(argument))
+
+
+@cache
+def _routine(name: str) -> Callable[..., None]:
+    tables = (cython_blas.__pyx_capi__, cython_lapack.__pyx_capi__)
+    capsule = next(table[name] for table in tables if name in table)
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype = ctypes.c_char_p
+    api.PyCapsule_GetName.argtypes = [ctypes.py_object]
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
+    return ctypes.CFUNCTYPE(None)(address)
+
+
+#: Extra jitter tried in turn, relative to the mean of the diagonal.
+EXTRA_JITTER = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
+
+
+class Factor(NamedTuple):
+    """A lower Cholesky factor L [M, M] and the extra jitter that it took (absolute; usually 0)."""
+
+    L: Tensor
+    jitter: float
+
+
+def cholesky(A: Tensor, name: str) -> Factor:
+    """Lower Cholesky factor of A [M, M], with as little extra jitter as possible.
+
+    Args:
+        A: symmetric matrix, base jitter included.
+        name: what A is, for the error message.
+
+    Raises:
+        CholeskyError: if A stays indefinite with the largest extra jitter, or is not finite.
+    """
+    scale = A.diagonal().mean().item()
+    if not np.isfinite(scale):
+        raise CholeskyError(f"{name} [{len(A)} x {len(A)}] holds values that are not finite")
+    for relative in EXTRA_JITTER:
+        jitter = relative * abs(scale)
+        L = potrf(add_jitter(A, jitter) if jitter else A)
+        if L is not None:
+            return Factor(L, jitter)
+    raise CholeskyError(
+        f"{name} [{len(A)} x {len(A)}] is not positive definite, even with {jitter:.1e} added to "
+        f"its diagonal (mean {scale:.3g}): raise the parameter `jitter` or `tolerance`"
+    )
+
+
+def reversed_cholesky(A: Tensor, factorise: Callable[[Tensor, str], Factor], name: str) -> Tensor:
+    """Lower R [M, M] with A = R^T R: the Cholesky factor from the last row up."""
+    return factorise(A.flip(0, 1), name).L.flip(0, 1).mT.contiguous()
+
+
+def add_jitter(A: Tensor, jitter: float) -> Tensor:
+    """A + jitter * I, as a new tensor [M, M]."""
+    A = A.clone()
+    A.diagonal().add_(jitter)
+    return A
+
+
+def solve_posdef(L: Tensor, B: Tensor) -> Tensor:
+    """(L L^T)^-1 B [M, N] for a lower triangular L [M, M]."""
+    return trsm(L, trsm(L, B), transposed=True)
+
+
+def whitened(L: Tensor, A_lower: Tensor) -> Tensor:
+    """L^-1 A L^-T [M, M], whole, for a symmetric A, both from their lower triangles."""
+    return mirrored_(sygst(A_lower, L))
+
+
+def mirrored(A_lower: Tensor) -> Tensor:
+    """The symmetric matrix [M, M] with this lower triangle."""
+    return mirrored_(A_lower.clone(memory_format=torch.contiguous_format))
+
+
+def mirrored_(A: Tensor) -> Tensor:
+    """A [M, M] with its lower triangle copied to the upper one, in place."""
+    if native.mirror(A):
+        return A
+    upper = A.tril(-1).mT
+    return A.tril_().add_(upper)
+
+
+class Indefinite(NamedTuple):
+    """A symmetric matrix A [M, M], definite or not, as A[order][:, order] = L D L^T.
+
+    L [M, M] lower with ones on its diagonal; D has the diagonal d [M] and, where pivots were taken
+    in pairs, e [M - 1] beside it.
+    """
+
+    L: Tensor
+    d: Tensor
+    e: Tensor
+    order: Tensor
+
+    def quadratic_(self, B: Tensor) -> Tensor:
+        """diag(B^T A B) [N] for B[order] [M, N], which is overwritten.
+
+        Half the operations of a product with A.
+        """
+        B = trmm_unit_(self.L, B)
+        pairs = self.e.nonzero().squeeze(-1)
+        beside = 2 * (self.e[pairs] @ (B[pairs] * B[pairs + 1]))
+        return self.d @ B.square_() + beside
+
+    def congruent_(self, B: Tensor) -> Tensor:
+        """B^T A B [N, N] for B[order] [M, N], which is overwritten."""
+        B = trmm_unit_(self.L, B)
+        DB = self.d.unsqueeze(-1) * B
+        DB[:-1] += self.e.unsqueeze(-1) * B[1:]
+        DB[1:] += self.e.unsqueeze(-1) * B[:-1]
+        product = B.mT @ DB
+        return 0.5 * (product + product.mT)
+
+
+def factorise_indefinite(A: Tensor) -> Indefinite:
+    """The pivoted factor (Bunch and Kaufman, 1977) of a symmetric A [M, M]."""
+    lu, D, order = scipy.linalg.ldl(A.detach().cpu().numpy())
+    parts = (np.ascontiguousarray(lu[order]), D.diagonal().copy(), np.diagonal(D, -1).copy(), order)
+    return Indefinite(*(torch.from_numpy(part).to(A.device) for part in parts))
+
+
+def pivoted_cholesky(K: Tensor, rank: int, tolerance: float) -> Tensor:
+    """Pivots of the pivoted Cholesky decomposition of K (Sec. IV-A; Harbrecht et al., 2012).
+
+    Each pivot is the row with the largest remaining diagonal, so a point that repeats a chosen
+    one is never chosen.
+
+    Args:
+        K: positive semi-definite matrix [N, N], without jitter.
+        rank: how many pivots at most.
+        tolerance: stop when the largest remaining diagonal is below this (absolute).
+
+    Returns:
+        At most ``rank`` distinct row indices [M], in the order of choice; at least one.
+    """
+    # LAPACK's blocked pstrf factorises to the end; its first pivots are those of a shorter run.
+    return pstrf(K, tolerance)[:rank]

@@ -1,0 +1,1 @@
+"""The kernels in C, and how they are called."""

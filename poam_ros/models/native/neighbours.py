@@ -1,0 +1,240 @@
+"""Neighbours and their conditionals in C, where it was built; without it NumPy and torch do the
+same, slower.
+
+The libraries are built with the package where there is a C compiler (see setup.py). The environment
+variable ``POAM_NATIVE=0`` leaves them aside.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..linalg import EXTRA_JITTER
+from ..nngp.kernel import EVERYTHING, Places, cells_for, check_factors, rounded
+
+if TYPE_CHECKING:
+    from ..nngp.kernel import Kernel, Share, Sites
+
+MAX_NEIGHBOURS, MAX_BASES = 32, 16  # as in conditional.c
+BUCKET, BUCKET_BYTES, LEVELS = 7, 128, 4  # as in search.c
+INTERFACES = {"_search": 2, "_conditional": 1}  # as in the sources
+
+log = logging.getLogger(__name__)
+
+
+def _structure(integers: str, doubles: str, pointers: str) -> type[ctypes.Structure]:
+    """A C structure of 64-bit integers, doubles and pointers, in this order."""
+
+    class _Structure(ctypes.Structure):
+        _fields_ = [
+            *((name, ctypes.c_int64) for name in integers.split()),
+            *((name, ctypes.c_double) for name in doubles.split()),
+            *((name, ctypes.c_void_p) for name in pointers.split()),
+        ]
+
+    return _Structure
+
+
+_Grid = _structure("cells used looked_at", "", "buckets")
+_Problem = _structure(
+    "queries neighbours side bases x_step y_step noise_step",
+    "exponent noise low high mean_precision tail",
+    "F x near site_x site_y site_noise site_own lengths",
+)
+
+
+def _load(name: str) -> Any:
+    if os.environ.get("POAM_NATIVE", "1") == "0":
+        return None
+    for suffix in EXTENSION_SUFFIXES:
+        path = Path(__file__).with_name(f"{name}{suffix}")
+        if path.exists():
+            return _as_expected(ctypes.CDLL(str(path)), name)
+    return None
+
+
+def _as_expected(library: Any, name: str) -> Any:
+    """The library, unless it was built from older sources: what it is given would not fit."""
+    try:
+        interface = ctypes.c_int64.in_dll(library, f"{name[1:]}_interface").value
+    except ValueError:
+        interface = 0
+    if interface == INTERFACES[name]:
+        return library
+    log.warning("%s was built from other sources: slower without it, so install again", name)
+    return None
+
+
+def _declared() -> tuple[Any, Any]:
+    """Both libraries with their functions declared, or neither."""
+    search, conditional = _load("_search"), _load("_conditional")
+    if search is None or conditional is None:
+        return None, None
+    pointer, integer, real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
+    grid, problem = ctypes.POINTER(_Grid), ctypes.POINTER(_Problem)
+    search.search_add.argtypes = (grid, pointer, pointer, integer, integer)
+    search.search_add.restype = None
+    search.search_spread.argtypes = (
+        grid, pointer, pointer, integer, integer, integer, real, real, integer, integer, real,
+        pointer,
+    )  # fmt: skip
+    search.search_spread.restype = None
+    conditional.conditional_predict.argtypes = (
+        problem,
+        pointer,
+        pointer,
+        pointer,
+        integer,
+        pointer,
+    )
+    conditional.conditional_predict.restype = integer
+    conditional.conditional_gradient.argtypes = (
+        problem, *[pointer] * 6, integer, pointer,
+    )  # fmt: skip
+    conditional.conditional_gradient.restype = integer
+    return search, conditional
+
+
+_search, _conditional = _declared()
+
+
+def available() -> bool:
+    """Whether there are compiled libraries."""
+    return _search is not None
+
+
+def usable(kernel: Kernel, neighbours: int) -> bool:
+    """Whether conditionals of so many neighbours with such a kernel can be computed here."""
+    bases = 0 if kernel.bases is None else len(kernel.bases)
+    return _conditional is not None and 0 < neighbours <= MAX_NEIGHBOURS and bases <= MAX_BASES
+
+
+class Index(Places):
+    """The compiled index. See ``PlainIndex``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._grid = _Grid()
+        self._lay_out(1)
+
+    @property
+    def looked_at(self) -> int:
+        """Sites that queries have looked at so far."""
+        return int(self._grid.looked_at)
+
+    def add(self, x: Tensor) -> None:
+        """Take the sites x [n, 2], numbered on from the last."""
+        first = self._append(x)
+        cells = cells_for(self._count)
+        if cells != self._grid.cells:
+            first = 0
+            self._lay_out(cells)
+        self._make_room(self._count - first)
+        _search.search_add(
+            self._grid, self._x.ctypes.data, self._numbers.ctypes.data, first, self._count
+        )
+
+    def spread(
+        self, x: Tensor, k: int, pool: int, share: Share = EVERYTHING,
+        beyond: Tensor | None = None, apart: float = 0.0,
+    ) -> Tensor:  # fmt: skip
+        """See ``PlainIndex.spread``."""
+        x, beyond = rounded(x).contiguous(), None if beyond is None else beyond.contiguous()
+        found = torch.empty(len(x), k, dtype=torch.int64)
+        least = None if beyond is None else beyond.data_ptr()
+        _search.search_spread(
+            self._grid, x.data_ptr(), least, len(x), k, pool, *share, apart, found.data_ptr()
+        )
+        return found
+
+    def _lay_out(self, cells: int) -> None:
+        """An empty grid."""
+        self._firsts = sum(4**level * max(1, cells >> level) ** 2 for level in range(LEVELS))
+        self._grid = _Grid(cells, self._firsts, self._grid.looked_at)
+        self._buckets = _zeros(self._firsts)
+        self._grid.buckets = self._buckets.ctypes.data
+
+    def _make_room(self, sites: int) -> None:
+        """For as many more buckets as so many sites may open."""
+        used, there = int(self._grid.used), len(self._buckets)
+        # A cell opens another where all it has are full
+        most = self._firsts + LEVELS * (self._count // BUCKET)
+        needed = min(used + LEVELS * sites, most)
+        if needed > there:
+            room = _zeros(max(needed, there + there // 2))
+            room[:used] = self._buckets[:used]
+            self._buckets = room
+            self._grid.buckets = self._buckets.ctypes.data
+
+
+def _zeros(buckets: int) -> np.ndarray:
+    """So many empty buckets, from the beginning of a cache line on."""
+    room = np.zeros((buckets + 1) * BUCKET_BYTES, dtype=np.uint8)
+    start = -room.ctypes.data % BUCKET_BYTES
+    return room[start : start + buckets * BUCKET_BYTES].reshape(-1, BUCKET_BYTES)
+
+
+def _problem(
+    kernel: Kernel, sites: Sites, x: Tensor, near: Tensor
+) -> tuple[ctypes.Structure, list[Tensor | None]]:
+    """The problem, and the arrays that it points into."""
+    F, x, near = (t.detach().contiguous() for t in (kernel.F, x, near))
+    some = (sites.own, kernel.bases)
+    own, bases = (None if t is None else t.detach().contiguous() for t in some)
+    places = sites.x if sites.x.stride(1) == 1 else sites.x.contiguous()
+    arrays = [F, x, near, places, sites.y, sites.noise, own, bases]
+    problem = _Problem(
+        len(x), near.shape[1], round(len(kernel.F) ** 0.5),
+        0 if kernel.bases is None else len(kernel.bases),
+        places.stride(0), sites.y.stride(0), sites.noise.stride(0),
+        float(kernel.exponent), float(kernel.noise), *kernel.lengths, kernel.mean_precision,
+        kernel.tail,
+        *(None if array is None else array.data_ptr() for array in arrays),
+    )  # fmt: skip
+    return problem, arrays
+
+
+_JITTERS = np.array(EXTRA_JITTER)
+
+
+def condition(
+    kernel: Kernel, sites: Sites, x: Tensor, near: Tensor
+) -> tuple[Tensor, Tensor, float]:
+    """Mean and variance without noise at x [N, 2] from the sites near [N, k], and the jitter."""
+    problem, arrays = _problem(kernel, sites, x, near)
+    mean, variance, jitter = (x.new_zeros(n) for n in (len(x), len(x), 1))
+    failed = _conditional.conditional_predict(
+        problem, mean.data_ptr(), variance.data_ptr(),
+        _JITTERS.ctypes.data, len(_JITTERS), jitter.data_ptr(),
+    )  # fmt: skip
+    del arrays
+    check_factors(failed, near.shape[1])
+    return mean, variance, jitter.item()
+
+
+def gradient(
+    kernel: Kernel, sites: Sites, left_out: Tensor, near: Tensor
+) -> tuple[float, Tensor, float, float, float]:
+    """The fields of ``Gradient``."""
+    problem, arrays = _problem(kernel, sites, sites.x[left_out], near)
+    y, noise = sites.y[left_out], sites.noise[left_out]
+    own = None if sites.own is None else sites.own[left_out]
+    dF, others, jitter = torch.zeros_like(kernel.F), y.new_zeros(3), y.new_zeros(1)
+    failed = _conditional.conditional_gradient(
+        problem, y.data_ptr(), noise.data_ptr(), None if own is None else own.data_ptr(),
+        dF.data_ptr(), others.data_ptr(),
+        _JITTERS.ctypes.data, len(_JITTERS), jitter.data_ptr(),
+    )  # fmt: skip
+    del arrays
+    check_factors(failed, near.shape[1])
+    loss, dexponent, dnoise = others.tolist()
+    return loss, dF, dexponent, dnoise, jitter.item()

@@ -1,0 +1,1 @@
+"""The nearest-neighbour Gaussian process."""

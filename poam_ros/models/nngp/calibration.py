@@ -1,0 +1,96 @@
+"""How far off predictions are where whole stretches of a record are missing.
+
+Training leaves single sites out, or round gaps about them. A survey line that crosses others is
+further off than that says: its soundings share errors of position and level. With what was learned
+held, each stretch of the record is predicted from the others; where intervals turn out too narrow,
+they are widened as these residuals ask for (jackknife+ by groups, without its one-sidedness: see
+Barber et al. 2021, doi:10.1214/20-AOS1965). Residuals of one stretch are alike and stretches are
+few, so that the next line may well be worse than these: the limit is not their quantile, but what
+that is with confidence at most.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .conditional import condition, log_loss
+from .index import make_index
+from .kernel import Kernel, Sites
+
+#: Sites that are predicted, at most, evenly from the whole record.
+MOST = 8000
+#: The share of residuals within the intervals, and half the interval's width in deviations.
+COVERED, WIDTH = 0.95, 1.96
+#: One-sided confidence of the quantile's upper limit, 0.9, in deviations of a standard normal.
+CONFIDENCE = 1.2816
+#: What may be added to variances, in those of the targets.
+ADDED = torch.cat([torch.zeros(1), torch.logspace(-5, 1, 121)]).double()
+
+
+class Widening(NamedTuple):
+    """Predictive variances with noise become factor (variance + added)."""
+
+    added: float = 0.0
+    factor: float = 1.0
+
+
+def widening(
+    kernel: Kernel, sites: Sites, stretches: int, k: int, pool: int, apart: float
+) -> Widening:
+    """From the residuals of so many stretches, as long as each other; none of a single one.
+
+    First the variance to be added that has the least log loss, then the factor with which 1.96
+    deviations are the upper limit of the size that 95 % of the residuals have; never one below 1.
+
+    Raises:
+        CholeskyError: a matrix is beyond repair.
+    """
+    count = len(sites.x)
+    if not 1 < stretches <= count:
+        return Widening()
+    errors, variances, of = [], [], []
+    for number, stretch in enumerate(np.array_split(np.arange(count), stretches)):
+        error, variance = _residuals(kernel, sites, stretch, k, pool, apart)
+        errors.append(error)
+        variances.append(variance)
+        of.append(torch.full((len(error),), number))
+    error, variance = torch.cat(errors), torch.cat(variances)
+    losses = torch.stack([log_loss(error, 0.0 * error, variance + a).mean() for a in ADDED])
+    added = ADDED[losses.argmin()].item()
+    limit = upper_limit(error.abs() / (variance + added).sqrt(), torch.cat(of))
+    return Widening(added, max(1.0, limit / WIDTH) ** 2)
+
+
+def upper_limit(sizes: Tensor, stretch: Tensor) -> float:
+    """What the 95 % quantile of sizes [N] is at most, with confidence, where those of one stretch
+    [N] (numbers from 0, two or more) are no independent draws.
+
+    The confidence limit of the share below the quantile, whose variance is that between stretches,
+    read as a quantile (Woodruff 1952, doi:10.1080/01621459.1952.10483443).
+    """
+    below = (sizes <= sizes.quantile(COVERED)).double() - COVERED
+    excess = torch.zeros(int(stretch.max()) + 1, dtype=torch.float64).index_add_(0, stretch, below)
+    count = len(excess)
+    deviation = (count / (count - 1) * excess.square().sum()).sqrt() / len(sizes)
+    return sizes.quantile(min(1.0, COVERED + CONFIDENCE * deviation.item())).item()
+
+
+def _residuals(
+    kernel: Kernel, sites: Sites, stretch: np.ndarray, k: int, pool: int, apart: float
+) -> tuple[Tensor, Tensor]:
+    """Errors of a stretch's sites, predicted from the others, and their variances with noise."""
+    count = len(sites.x)
+    others = np.delete(np.arange(count), stretch)
+    asked = stretch[:: -(-count // MOST)]
+    x, index = sites.x[asked].contiguous(), make_index()
+    index.add(sites.x[others])
+    near = index.spread(x, k, pool, apart=apart)
+    near = torch.where(near < 0, near, torch.from_numpy(others)[near])
+    found = condition(kernel, sites, x, near)
+    own = 0.0 if sites.own is None else sites.own[asked]
+    variance = found.variance + kernel.noise * sites.noise[asked] + own
+    return sites.y[asked] - found.mean, variance

@@ -1,0 +1,210 @@
+"""Ordinary kriging of each query from neighbours of its own, and the gradient of its log loss.
+
+With K of the neighbours (noise included), c towards the query, c0 at it, and a local mean that is
+N(0, 1/t): K~ = K + 1 1'/t and so on, b = K~^-1 c~, a = K~^-1 y; mean b'y, variance c~0 - c~'b.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..linalg import EXTRA_JITTER, cholesky
+from ..native import neighbours as native
+from .kernel import Kernel, Sites, at, between, check_factors
+
+#: More neighbours than this together are not factorised.
+MOST = 2048
+
+
+class Joint(NamedTuple):
+    """Covariance without noise [N, N], and the extra jitter that it took."""
+
+    covariance: Tensor
+    jitter: float
+
+
+def joint_covariance(kernel: Kernel, sites: Sites, x: Tensor, neighbours: Tensor) -> Joint | None:
+    """Of x [N, 2] given the union of the neighbours [N, k]; None where these are more than MOST.
+
+    Raises:
+        CholeskyError: a matrix is beyond repair.
+    """
+    near = neighbours[neighbours >= 0].unique()
+    if len(near) > MOST:
+        return None
+    at_sites, at_x = (at(kernel, points) for points in (sites.x[near], x))
+    # The unknown local mean is one more covariance, the same everywhere.
+    trend = 1.0 / kernel.mean_precision
+    here = sites.x[near]
+    K = between(kernel, here, at_sites, here, at_sites, same=True) + trend
+    K.diagonal().add_(kernel.noise * sites.noise[near])
+    if sites.own is not None:
+        K.diagonal().add_(sites.own[near])
+    cross = between(kernel, here, at_sites, x, at_x) + trend
+    prior = between(kernel, x, at_x, x, at_x, same=True) + trend
+    L, jitter = cholesky(K, "covariance of the neighbours")
+    half = torch.linalg.solve_triangular(L, cross, upper=False)
+    return Joint(prior - half.mT @ half, jitter)
+
+
+#: A variance that cancels to nothing, or below, is this.
+LEAST_VARIANCE = 1e-9
+#: Queries at a time in torch.
+CHUNK = 1024
+
+
+class Conditionals(NamedTuple):
+    """Mean and variance without noise of each query [N], and the largest extra jitter."""
+
+    mean: Tensor
+    variance: Tensor
+    jitter: float
+
+
+class Gradient(NamedTuple):
+    """Mean log loss, its gradients by the fields at the nodes [G * G, 4], the exponent and the
+    noise variance, and the largest extra jitter."""
+
+    loss: float
+    F: Tensor
+    exponent: float
+    noise: float
+    jitter: float
+
+
+def condition(kernel: Kernel, sites: Sites, x: Tensor, neighbours: Tensor) -> Conditionals:
+    """Each query x [N, 2] from the sites that its row of neighbours [N, k] names, -1 for none.
+
+    Raises:
+        CholeskyError: a matrix is beyond repair.
+    """
+    if native.usable(kernel, neighbours.shape[1]):
+        return Conditionals(*native.condition(kernel, sites, x, neighbours))
+    parts = []
+    with torch.no_grad():
+        for points, near in zip(x.split(CHUNK), neighbours.split(CHUNK), strict=True):
+            system = _system(kernel, sites, points, near)
+            solved = _solve(system, kernel.mean_precision)
+            parts.append((solved.mean, solved.variance, solved.jitter))
+    if not parts:
+        return Conditionals(x.new_empty(0), x.new_empty(0), 0.0)
+    means, variances, jitters = zip(*parts, strict=True)
+    return Conditionals(torch.cat(means), torch.cat(variances), max(jitters))
+
+
+def gradient(kernel: Kernel, sites: Sites, left_out: Tensor, neighbours: Tensor) -> Gradient:
+    """Of the mean log loss of the left-out sites [N] from their neighbours [N, k].
+
+    Raises:
+        CholeskyError: a matrix is beyond repair.
+    """
+    if native.usable(kernel, neighbours.shape[1]):
+        return Gradient(*native.gradient(kernel, sites, left_out, neighbours))
+    F, exponent, noise = leaves = [
+        t.detach().requires_grad_() for t in (kernel.F, kernel.exponent, kernel.noise)
+    ]
+    learned = replace(kernel, F=F, exponent=exponent, noise=noise)
+    with torch.enable_grad():
+        system = _system(learned, sites, sites.x[left_out], neighbours)
+        mean, variance, jitter = _with_gradient(system, kernel.mean_precision)
+        variance = variance + noise * sites.noise[left_out]
+        if sites.own is not None:
+            variance = variance + sites.own[left_out]
+        loss = log_loss(sites.y[left_out], mean, variance).mean()
+        dF, dexponent, dnoise = torch.autograd.grad(loss, leaves)
+    return Gradient(loss.item(), dF, dexponent.item(), dnoise.item(), jitter)
+
+
+def log_loss(y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    """-log N(y; mean, variance) [N], without the constant."""
+    return 0.5 * (variance.log() + (y - mean).square() / variance)
+
+
+class _System(NamedTuple):
+    """K [N, k, k] with noise, c [N, k], c0 [N], targets y [N, k], and 1 where there is a neighbour
+    [N, k]. Where there is none, K has a row of the unit matrix, and the rest zeros."""
+
+    K: Tensor
+    c: Tensor
+    c0: Tensor
+    y: Tensor
+    present: Tensor
+
+
+class _Solved(NamedTuple):
+    mean: Tensor
+    variance: Tensor
+    a: Tensor
+    b: Tensor
+    jitter: float
+
+
+def _system(kernel: Kernel, sites: Sites, x: Tensor, neighbours: Tensor) -> _System:
+    present = (neighbours >= 0).to(sites.y)
+    near = neighbours.clamp_min(0)
+    points = torch.cat([sites.x[near], x.unsqueeze(1)], dim=1)
+    here = at(kernel, points)
+    whole = between(kernel, points, here, points, here, same=True)
+    k = near.shape[1]
+    mask = present.unsqueeze(-1) * present.unsqueeze(-2)
+    own = kernel.noise * sites.noise[near] * present + (1 - present)
+    if sites.own is not None:
+        own = own + sites.own[near] * present
+    K = whole[:, :k, :k] * mask + torch.diag_embed(own)
+    return _System(K, whole[:, :k, k] * present, whole[:, k, k], sites.y[near] * present, present)
+
+
+@torch.no_grad()
+def _solve(system: _System, mean_precision: float) -> _Solved:
+    """a = K~^-1 y and b = K~^-1 c~, by K^-1 and a rank of one."""
+    L, failed, jitter = _factorise(system.K)
+    right = torch.stack([system.y, system.c, system.present], dim=-1)
+    a, b, o = torch.cholesky_solve(right, L).unbind(-1)
+    precision = (o * system.present).sum(-1) + mean_precision
+    mean = (a * system.present).sum(-1) / precision
+    a = a - mean.unsqueeze(-1) * o
+    rest = 1 - (b * system.present).sum(-1)
+    variance = system.c0 - (system.c * b).sum(-1) + rest.square() / precision
+    mean = (system.c * a).sum(-1) + mean
+    b = b + (rest / precision).unsqueeze(-1) * o
+    failed |= ~(mean.isfinite() & variance.isfinite())
+    check_factors(int(failed.sum()), L.shape[-1])
+    return _Solved(mean, variance.clamp_min(LEAST_VARIANCE), a, b, jitter)
+
+
+def _with_gradient(system: _System, mean_precision: float) -> tuple[Tensor, Tensor, float]:
+    """Mean and variance, differentiable in the system without a gradient through the solve.
+
+    b'y has the gradient of c'a - b'K a, and c~0 - c~'b that of c0 - 2 b'c + b'K b, a and b held.
+    """
+    mean, variance, a, b, jitter = _solve(system, mean_precision)
+    Kb = torch.einsum("nij,nj->ni", system.K, b)
+    steer_mean = (system.c * a).sum(-1) - (a * Kb).sum(-1)
+    steer_variance = system.c0 - 2 * (b * system.c).sum(-1) + (b * Kb).sum(-1)
+    steer_variance = steer_variance * (variance > LEAST_VARIANCE)
+    return (
+        mean + steer_mean - steer_mean.detach(),
+        variance + steer_variance - steer_variance.detach(),
+        jitter,
+    )
+
+
+def _factorise(K: Tensor) -> tuple[Tensor, Tensor, float]:
+    """Lower factors [N, k, k] of K, each with as little extra jitter as it needs; which have none
+    [N]; and the largest jitter."""
+    L, failed = torch.linalg.cholesky_ex(K)
+    jitter, scale = 0.0, K.diagonal(dim1=-2, dim2=-1).mean(-1)
+    for relative in EXTRA_JITTER[1:]:
+        bad = (failed > 0).nonzero().squeeze(-1)
+        if not len(bad):
+            break
+        extra = relative * scale[bad].abs()
+        jitter = max(jitter, extra.max().item())
+        L[bad], failed[bad] = torch.linalg.cholesky_ex(K[bad] + torch.diag_embed(
+            extra.unsqueeze(-1).expand(-1, K.shape[-1])
+        ))  # fmt: skip
+    return L, failed > 0, jitter

@@ -1,0 +1,134 @@
+"""What the kernel is at every place: four fields from a small network, and all that is learned.
+
+The network is evaluated at the nodes of a square lattice over [-1, 1]^2; between them its values
+are interpolated (bilinearly), beyond them the nearest value stands. So a training step costs the
+network as many points as the lattice has nodes, however many data there are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..kernels import tanh_network
+
+#: log s, log l and the two numbers u, w of S = l^2 expm[[u, w], [w, -u]].
+FIELDS = 4
+#: Added to the learned noise variance: no conditional loses all its noise.
+LEAST_NOISE = 1e-6
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where everything that is learned lies in one vector theta [size].
+
+    First the network's weights (2 - hidden - hidden - fields, tanh), then the offset of each
+    field, the logarithm of the noise variance and the logit of half the exponent.
+    """
+
+    hidden: int
+    lattice: int
+    fields: int = FIELDS
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """Shape of each part, in their order."""
+        H, P = self.hidden, self.fields
+        return {
+            "W1": (H, 2), "b1": (H,), "W2": (H, H), "b2": (H,), "W3": (P, H), "b3": (P,),
+            "offsets": (P,), "log_noise": (1,), "logit_exponent": (1,),
+        }  # fmt: skip
+
+    @property
+    def weights(self) -> int:
+        """How many weights the network has: they come first in theta."""
+        return self.size - self.fields - 2
+
+    @property
+    def size(self) -> int:
+        """How many numbers are learned."""
+        return sum(torch.Size(shape).numel() for shape in self.shapes.values())
+
+    def split(self, theta: Tensor) -> dict[str, Tensor]:
+        """Views of the parts of theta, by name."""
+        shapes = self.shapes
+        parts = theta.split([torch.Size(shape).numel() for shape in shapes.values()])
+        return {name: p.view(s) for (name, s), p in zip(shapes.items(), parts, strict=True)}
+
+    def initial(
+        self,
+        lengthscale: float,
+        noise_variance: float,
+        generator: torch.Generator,
+        logits: Tensor | None = None,
+    ) -> Tensor:
+        """A network that is nearly zero around a stationary kernel of exponent 1: of amplitude 1
+        and this lengthscale, or of these logits [fields - 1] of the attentive one's weights."""
+        network = tanh_network(2, self.fields, generator, self.hidden)
+        weights = [p.detach() for p in network.parameters()]
+        weights[-2].mul_(0.1)
+        weights[-1].zero_()
+        offsets = torch.zeros(self.fields, dtype=torch.float64)
+        if logits is None:
+            offsets[1] = math.log(lengthscale)
+        else:
+            offsets[1:] = logits
+        rest = torch.tensor([math.log(noise_variance), 0.0], dtype=torch.float64)
+        return torch.cat([*(p.flatten() for p in weights), offsets, rest])
+
+    def nodes(self) -> Tensor:
+        """The lattice's nodes [G * G, 2], row by row, G = lattice + 1."""
+        axis = torch.linspace(-1.0, 1.0, self.lattice + 1, dtype=torch.float64)
+        y, x = torch.meshgrid(axis, axis, indexing="ij")
+        return torch.stack((x.flatten(), y.flatten()), dim=-1)
+
+
+def noise_variance(parts: Mapping[str, Tensor]) -> Tensor:
+    """The learned noise variance, a scalar."""
+    return parts["log_noise"].exp().squeeze() + LEAST_NOISE
+
+
+def exponent(parts: Mapping[str, Tensor]) -> Tensor:
+    """The kernel's exponent in (0, 2), a scalar."""
+    return 2 * parts["logit_exponent"].sigmoid().squeeze()
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """The network at the nodes: fields F [G * G, P], and what its gradient needs."""
+
+    F: Tensor
+    nodes: Tensor
+    h1: Tensor
+    h2: Tensor
+
+
+def evaluate(parts: Mapping[str, Tensor], nodes: Tensor) -> Evaluated:
+    """F = W3 tanh(W2 tanh(W1 x + b1) + b2) + b3 + offsets at the nodes."""
+    h1 = torch.addmm(parts["b1"], nodes, parts["W1"].mT).tanh_()
+    h2 = torch.addmm(parts["b2"], h1, parts["W2"].mT).tanh_()
+    return Evaluated(torch.addmm(parts["b3"] + parts["offsets"], h2, parts["W3"].mT), nodes, h1, h2)
+
+
+def pull_back(parts: Mapping[str, Tensor], at: Evaluated, dF: Tensor) -> list[Tensor]:
+    """Gradients of the network's parts and of the offsets, in theta's order, from dF [G * G, P]."""
+    d2 = torch.mm(dF, parts["W3"]).mul_(1 - at.h2.square())
+    d1 = torch.mm(d2, parts["W2"]).mul_(1 - at.h1.square())
+    total = dF.sum(0)
+    return [d1.mT @ at.nodes, d1.sum(0), d2.mT @ at.h1, d2.sum(0), dF.mT @ at.h2, total, total]
+
+
+def interpolate(F: Tensor, x: Tensor) -> Tensor:
+    """The fields [..., P] at x [..., 2] from those at the nodes F [G * G, P]."""
+    G = int(len(F) ** 0.5 + 0.5)
+    place = (x.clamp(-1.0, 1.0) + 1.0) * (0.5 * (G - 1))
+    corner = place.floor().clamp_max(G - 2)
+    across, up = (place - corner).unsqueeze(-1).unbind(-2)
+    first = corner[..., 1].long() * G + corner[..., 0].long()
+    low = F[first] * (1 - across) + F[first + 1] * across
+    high = F[first + G] * (1 - across) + F[first + G + 1] * across
+    return low * (1 - up) + high * up

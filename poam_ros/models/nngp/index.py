@@ -1,0 +1,312 @@
+"""Which sites lie nearest: a grid of buckets that takes sites one by one.
+
+A query costs as many sites as it has to look at, whatever N is: the grid is refined when it holds
+about twice as many sites as before, and every site moves then.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..data import Dataset, DataStore
+from ..native import neighbours as native
+from .kernel import EVERYTHING, SLACK, UNIT, Places, Share, Sites, cells_for, rounded
+
+#: Shares come in parts of 1, 1/4, ... down to 1/4^(LEVELS - 1).
+LEVELS = 4
+
+
+class PlainIndex(Places):
+    """The index in NumPy. The compiled one finds the same sites.
+
+    Attributes:
+        looked_at: sites that queries have looked at so far.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked_at = 0
+        self._cells = 1
+        self._buckets = _empty(1)
+
+    def add(self, x: Tensor) -> None:
+        """Take the sites x [n, 2], numbered on from the last."""
+        first = self._append(x)
+        cells = cells_for(self._count)
+        if cells != self._cells:
+            self._cells, first = cells, 0
+            self._buckets = _empty(cells)
+        placed = self._x[first : self._count].astype(float)
+        number = self._numbers[first : self._count] * UNIT
+        for level, buckets in enumerate(self._buckets):
+            columns, rows = self._cell(placed, level).T
+            side, part = _cells_at(cells, level), (number * 4**level).astype(np.int64)
+            for site, bucket in enumerate(((part * side + rows) * side + columns).tolist(), first):
+                buckets[bucket].append(site)
+
+    def spread(
+        self, x: Tensor, k: int, pool: int, share: Share = EVERYTHING,
+        beyond: Tensor | None = None, apart: float = 0.0,
+    ) -> Tensor:  # fmt: skip
+        """For each x [N, 2], k of its ``pool`` nearest sites [N, k], -1 where there are no more.
+
+        First those that lie apart, where that is asked for: from the nearest on, each that is
+        further from all chosen ones than ``apart`` times its distance from x. Then others, dealt
+        round the octants about it: the nearest of each, then the second of each, ... and of
+        the last round the nearest. Only sites of the share whose squared distance is larger than
+        ``beyond`` [N].
+        """
+        points, least = (
+            rounded(x).numpy(),
+            np.full(len(x), -1.0) if beyond is None else beyond.numpy(),
+        )
+        found = np.full((len(x), k), -1, dtype=np.int64)
+        cells = self._cell(points, share.level)
+        for cell in np.unique(cells, axis=0):
+            own = np.flatnonzero((cells == cell).all(1))
+            near, squared = self._nearest(points[own], least[own], cell, pool, share)
+            found[own] = _deal(self._x[near], points[own], near, squared, k, apart)
+        return torch.from_numpy(found)
+
+    def _cell(self, x: np.ndarray, level: int) -> np.ndarray:
+        cells = _cells_at(self._cells, level)
+        return np.clip((x + 1.0) * (0.5 * cells), 0, cells - 1).astype(np.int64)
+
+    def _nearest(
+        self, points: np.ndarray, least: np.ndarray, cell: np.ndarray, pool: int, share: Share
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The nearest sites of queries in one cell, by distance and number, and the squares of
+        their distances (infinite where there are no more), both [n, pool]."""
+        reach, cells = 1, _cells_at(self._cells, share.level)
+        while True:
+            low, high = np.maximum(cell - reach, 0), np.minimum(cell + reach, cells - 1)
+            sites = self._among(low, high, share)
+            squared = np.square(self._x[sites] - points[:, None]).sum(-1)
+            squared[squared <= least[:, None]] = np.inf
+            order = np.argsort(squared, axis=1, kind="stable")[:, :pool]
+            squared = np.take_along_axis(squared, order, 1)
+            # Beyond the border of the grid nothing is missed: its sites lie in the border cells.
+            edges = np.where(
+                [low > 0, high < cells - 1], [low, high + 1], [[-np.inf] * 2, [np.inf] * 2]
+            )
+            sure = np.abs(edges[:, None] * (2.0 / cells) - 1.0 - points).min((0, 2)) - SLACK
+            everything = reach >= cells
+            if everything or (len(sites) > pool and (squared[:, -1] <= sure * np.abs(sure)).all()):
+                break
+            reach *= 2
+        missing = max(0, pool - order.shape[1])
+        near = np.pad(sites[order], ((0, 0), (0, missing)))
+        return near, np.pad(squared, ((0, 0), (0, missing)), constant_values=np.inf)
+
+    def _among(self, low: np.ndarray, high: np.ndarray, share: Share) -> np.ndarray:
+        """The share's sites in a rectangle of cells, in their order."""
+        side = _cells_at(self._cells, share.level)
+        buckets, scale = self._buckets[share.level], 4**share.level
+        found = [
+            site
+            for row in range(low[1], high[1] + 1)
+            for column in range(low[0], high[0] + 1)
+            for site in buckets[(share.part * side + row) * side + column]
+        ]
+        self.looked_at += len(found)
+        sites = np.sort(np.array(found, dtype=np.int64))
+        above = self._numbers[sites] * (scale * UNIT) - share.part - share.start
+        return sites[np.where(above < 0, above + 1, above) < share.size]
+
+
+def _cells_at(cells: int, level: int) -> int:
+    """Cells a side for the parts of a level: as crowded as those of all sites."""
+    return max(1, cells >> level)
+
+
+def _empty(cells: int) -> list[list[list[int]]]:
+    return [[[] for _ in range(4**level * _cells_at(cells, level) ** 2)] for level in range(LEVELS)]
+
+
+def _deal(
+    x: np.ndarray, points: np.ndarray, near: np.ndarray, squared: np.ndarray, k: int, apart: float
+) -> np.ndarray:
+    """k of the sites ``near`` [n, pool] at x [n, pool, 2] of each query [n, 2]; see ``spread``."""
+    there = np.isfinite(squared)
+    chosen = _apart(x.astype(float), there, squared, k, apart)
+    dx, dy = np.moveaxis(x - points[:, None], -1, 0)
+    octant = 4 * (dx < 0) + 2 * (dy < 0) + (np.abs(dy) > np.abs(dx))
+    in_octant = (octant[..., None] == np.arange(8)) & (there & ~chosen)[..., None]
+    turn = np.take_along_axis(in_octant.cumsum(1), octant[..., None], 2)[..., 0]
+    pool = near.shape[1]
+    rank = np.where(chosen, 0, turn) * pool + np.arange(pool)
+    place = np.where(there, rank, np.iinfo(np.int64).max)
+    first = np.argsort(place, axis=1, kind="stable")[:, :k]
+    dealt = np.where(np.take_along_axis(there, first, 1), np.take_along_axis(near, first, 1), -1)
+    return np.pad(dealt, ((0, 0), (0, k - dealt.shape[1])), constant_values=-1)
+
+
+def _apart(
+    x: np.ndarray, there: np.ndarray, squared: np.ndarray, k: int, apart: float
+) -> np.ndarray:
+    """Which of the sites at x [n, pool, 2], sorted by distance, are the up to k that lie apart."""
+    chosen = np.zeros_like(there)
+    if not apart:
+        return chosen
+    free = there.copy()
+    for i in range(there.shape[1]):
+        chosen[:, i] = free[:, i] & (chosen.sum(1) < k)
+        near = np.square(x - x[:, i : i + 1]).sum(-1) <= apart * apart * squared
+        free &= ~(near & chosen[:, i : i + 1])
+    return chosen
+
+
+def make_index() -> PlainIndex | native.Index:
+    """An empty index, compiled where it can be."""
+    return native.Index() if native.available() else PlainIndex()
+
+
+#: A ping this near to the one before, in scaled units, is taken at the same place.
+SAME_PLACE = 1e-9
+#: Cells a side of [-1, 1]^2: pings in one of them say little more of the fields than one does.
+CELLS = 128
+#: Variances of pings' own noise are alike within a factor of 2^(1/KINDS); smaller ones than the
+#: negligible are none.
+KINDS, NEGLIGIBLE = 2, 1e-9
+
+
+class SiteStore:
+    """The pings as they came, the sites they make, and the index of the sites.
+
+    One site are n pings one after the other at one place whose own noises r are alike. Its target
+    is their mean, of which (s2 + mean r) / n is the variance whatever the learned noise s2. Their
+    best mean would be weighted by 1 / (s2 + r) and change with s2, so pings at one place whose
+    noises are unlike stay sites of their own; among like ones the plain mean is nearly the best
+    (its variance at most 3 % larger).
+
+    Attributes:
+        occupied: of CELLS x CELLS cells over [-1, 1]^2, how many have a site.
+    """
+
+    def __init__(self) -> None:
+        self._pings: DataStore | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._index = make_index()
+        self._count = self.occupied = 0
+        self._cells = torch.zeros(CELLS * CELLS, dtype=torch.bool)
+        self._low, self._high = (torch.full((2,), v).double() for v in (torch.inf, -torch.inf))
+        # At the place of the last ping: the site of each kind of noise.
+        self._here: dict[int, int] = {}
+        self._place: Tensor | None = None
+        # Place, target and noise of a site side by side: conditionals fetch them from anywhere.
+        self._rows, self._sum, self._pings_of, self._sum_own, self._own = (
+            torch.empty(0, *shape, dtype=torch.float64) for shape in ((4,), (), (), (), ())
+        )
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def pings(self) -> Dataset:
+        """A view of all pings; no copy."""
+        if self._pings is None:
+            return Dataset(torch.empty(0, 2).double(), torch.empty(0).double())
+        return self._pings.data
+
+    @property
+    def sites(self) -> Sites:
+        """Views of the sites; no copy."""
+        rows = self._rows[: len(self)]
+        own = None if self.pings.noise is None else self._own[: len(self)]
+        return Sites(rows[:, :2], rows[:, 2], rows[:, 3], own)
+
+    @property
+    def box(self) -> tuple[Tensor, Tensor]:
+        """The least and the largest coordinates of the sites [2]."""
+        return self._low, self._high
+
+    @property
+    def looked_at(self) -> int:
+        """Sites that searches have looked at so far."""
+        return self._index.looked_at
+
+    def append(self, new: Dataset) -> None:
+        """Take new pings."""
+        if self._pings is None:
+            self._pings = DataStore(new)
+        else:
+            self._pings.append(new)
+        self._gather(new)
+
+    def restore(self, pings: Dataset) -> None:
+        """Hold these pings, and no others."""
+        self._pings = DataStore(pings) if len(pings) else None
+        self._forget()
+        self._gather(pings)
+
+    def spread(
+        self, x: Tensor, k: int, pool: int, share: Share = EVERYTHING,
+        beyond: Tensor | None = None, apart: float = 0.0,
+    ) -> Tensor:  # fmt: skip
+        """See ``PlainIndex.spread``."""
+        return self._index.spread(x, k, pool, share, beyond, apart)
+
+    def _gather(self, new: Dataset) -> None:
+        """The new pings join sites at their place, or begin others."""
+        if not len(new):
+            return
+        old = self._count
+        own = torch.zeros_like(new.y) if new.noise is None else new.noise
+        site, begins = self._joined(new.X, own)
+        self._make_room()
+        self._rows[old : self._count, :2] = new.X[begins]
+        for buffer in (self._sum, self._sum_own, self._pings_of):
+            buffer[old : self._count] = 0.0
+        # One by one, so that the sums are the same whatever batches the pings come in.
+        np.add.at(self._sum.numpy(), site, new.y.numpy())
+        np.add.at(self._sum_own.numpy(), site, own.numpy())
+        np.add.at(self._pings_of.numpy(), site, 1.0)
+        changed = torch.from_numpy(site)
+        pings = self._pings_of[changed]
+        self._rows[changed, 2] = self._sum[changed] / pings
+        self._rows[changed, 3] = 1.0 / pings
+        self._own[changed] = self._sum_own[changed] / pings.square()
+        self._index.add(self._rows[old : self._count, :2])
+        self._survey(self._rows[old : self._count, :2])
+
+    def _survey(self, x: Tensor) -> None:
+        """Where sites are, by and large, with those at x [n, 2]."""
+        if not len(x):
+            return
+        low, high = x.aminmax(dim=0)
+        self._low, self._high = self._low.minimum(low), self._high.maximum(high)
+        column, row = ((x + 1.0) * (CELLS / 2)).long().clamp(0, CELLS - 1).unbind(1)
+        cell = (row * CELLS + column).unique()
+        self.occupied += int((~self._cells[cell]).sum())
+        self._cells[cell] = True
+
+    def _joined(self, X: Tensor, own: Tensor) -> tuple[np.ndarray, Tensor]:
+        """The site of each new ping [N], counting those that they begin; and which begin one."""
+        before = torch.cat([X[:1] + 1.0 if self._place is None else self._place, X[:-1]])
+        moved = ((X - before).abs().amax(1) > SAME_PLACE).tolist()
+        kinds = (KINDS * (own + NEGLIGIBLE).log2()).floor().long().tolist()
+        sites = np.empty(len(X), dtype=np.int64)
+        begins = torch.zeros(len(X), dtype=torch.bool)
+        for ping, (moves, kind) in enumerate(zip(moved, kinds, strict=True)):
+            if moves:
+                self._here = {}
+            if kind not in self._here:
+                self._here[kind], begins[ping] = self._count, True
+                self._count += 1
+            sites[ping] = self._here[kind]
+        self._place = X[-1:].clone()
+        return sites, begins
+
+    def _make_room(self) -> None:
+        room = len(self._rows)
+        if self._count <= room:
+            return
+        more = max(self._count, 2 * room) - room
+        self._rows, self._sum, self._pings_of, self._sum_own, self._own = (
+            torch.cat([kept, kept.new_empty(more, *kept.shape[1:])])
+            for kept in (self._rows, self._sum, self._pings_of, self._sum_own, self._own)
+        )

@@ -1,0 +1,242 @@
+"""The nearest-neighbour Gaussian process as a map model (Vecchia 1988; Datta et al. 2016)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields as rows_of
+from dataclasses import replace
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...core.maps import Enough, UpdateReport
+from ..data import Dataset, Prediction
+from ..interface import ModelState, until
+from ..kernels import grid_points
+from .attentive import first_logits
+from .calibration import Widening, widening
+from .conditional import condition, joint_covariance
+from .fields import Layout
+from .index import SiteStore
+from .kernel import Kernel, along_rows, described
+from .training import Learned, Trainer, bases_of
+
+if TYPE_CHECKING:
+    from .options import NeighbourOptions
+
+
+class NeighbourGP:
+    """Every prediction from a few neighbours of its own, every training step from a few pings.
+
+    It computes on the CPU in float64, whatever device the data are on. See ``OnlineModel``.
+    """
+
+    def __init__(
+        self, options: NeighbourOptions, network: torch.Generator, training: torch.Generator
+    ) -> None:
+        self.options = options
+        first, bases, logits = options.initial_lengthscale, bases_of(options), None
+        layout = Layout(options.hidden, options.lattice)
+        if bases is not None:
+            layout, logits = replace(layout, fields=1 + len(bases)), first_logits(bases, first)
+        theta = layout.initial(first, options.initial_noise, network, logits)
+        self._trainer = Trainer(layout, options, training)
+        self._learned = Learned.begin(theta)
+        self._store = SiteStore()
+        self._kernel: Kernel | None = None
+        self._widening = Widening()
+        self.extra_jitter = 0.0
+
+    @property
+    def data(self) -> Dataset:
+        """All data so far."""
+        return self._store.pings
+
+    @property
+    def support(self) -> Tensor:
+        """No points: it leans on the data themselves [0, 2]."""
+        return torch.empty(0, 2, dtype=torch.float64)
+
+    @property
+    def looked_at(self) -> int:
+        """Sites that searches for neighbours have looked at so far."""
+        return self._store.looked_at
+
+    def update(self, new: Dataset, enough: Enough | None = None) -> UpdateReport:
+        """Learn from new data. See ``OnlineModel``."""
+        before, count, start = self._learned, len(self.data), perf_counter()
+        generator = self._trainer.generator.get_state()
+        self.extra_jitter = 0.0
+        try:
+            self._store.append(_dataset(new.X, new.y, new.noise))
+            stored = perf_counter()
+            steps, loss = self._train(self._steps(first=count == 0), enough)
+        except BaseException:
+            self._learned, self._kernel = before, None
+            self._trainer.generator.set_state(generator)
+            self._store.restore(self.data[:count])
+            raise
+        seconds = {"index": stored - start, "training": perf_counter() - stored}
+        return self._report(seconds, steps, loss)
+
+    def train(self, steps: int) -> UpdateReport:
+        """Some more training steps without new data. See ``OnlineModel``."""
+        before, generator = self._learned, self._trainer.generator.get_state()
+        start = perf_counter()
+        try:
+            steps, loss = self._train(steps if len(self._store) else 0)
+        except BaseException:
+            self._learned, self._kernel = before, None
+            self._trainer.generator.set_state(generator)
+            raise
+        return self._report({"training": perf_counter() - start}, steps, loss)
+
+    @torch.no_grad()
+    def calibrate(self, stretches: int) -> None:
+        """Widen the variances of predictions, until anything new is learned, as ``calibration``
+        says. The joint covariance stays as it is."""
+        options = self.options
+        self._widening = widening(
+            self._averaged(), self._store.sites, stretches, options.neighbours, options.pool,
+            options.apart,
+        )  # fmt: skip
+
+    def _steps(self, first: bool) -> int:
+        options = self.options
+        if first:
+            return options.first_steps
+        early = len(self.data) < options.early_samples
+        return options.early_steps if early else options.update_steps
+
+    @torch.no_grad()
+    def _train(self, steps: int, enough: Enough | None = None) -> tuple[int, float]:
+        """The steps taken, and their mean loss; NaN without any."""
+        losses = []
+        for _ in until(steps, enough):
+            self._learned, loss, jitter = self._trainer.step(self._learned, self._store)
+            self.extra_jitter = max(self.extra_jitter, jitter)
+            losses.append(loss)
+        self._kernel, self._widening = None, Widening()
+        return len(losses), sum(losses) / len(losses) if losses else float("nan")
+
+    def _report(self, seconds: Mapping[str, float], steps: int, loss: float) -> UpdateReport:
+        return UpdateReport(
+            seconds=seconds,
+            steps=steps,
+            noise_std=self._averaged().noise.sqrt().item(),
+            jitter=self.extra_jitter,
+            loss=loss,
+        )
+
+    @torch.no_grad()
+    def _averaged(self) -> Kernel:
+        """The kernel of the averaged parameters, which every prediction uses."""
+        if self._kernel is None:
+            self._kernel = self._trainer.kernel(self._learned.average)
+        return self._kernel
+
+    @torch.no_grad()
+    def predict(self, X: Tensor, noise: bool = True) -> Prediction:
+        """Predictive marginals at X [N, 2].
+
+        Raises:
+            ValueError: X has the wrong shape, or there are no data yet.
+            CholeskyError: a matrix is beyond repair.
+        """
+        if X.ndim != 2 or X.shape[1] != 2:
+            raise ValueError(f"predict: expected points [N, 2], got {list(X.shape)}")
+        if not len(self._store):
+            raise ValueError("predict: expected data before, got none")
+        x, kernel, options = _here(X), self._averaged(), self.options
+        order = along_rows(x)
+        x = x[order]
+        near = self._store.spread(x, options.neighbours, options.pool, apart=options.apart)
+        found = condition(kernel, self._store.sites, x, near)
+        self.extra_jitter = max(self.extra_jitter, found.jitter)
+        mean, variance = torch.empty(2, len(x), dtype=torch.float64)
+        mean[order] = found.mean
+        added, factor = self._widening
+        variance[order] = factor * (
+            found.variance + (kernel.noise + added) if noise else found.variance
+        )
+        return Prediction(mean.to(X), variance.to(X))
+
+    def predict_grid(self, x: Tensor, y: Tensor, noise: bool = True) -> Prediction:
+        """Predictive marginals [rows, columns] on a grid of x [columns] and y [rows]."""
+        found = self.predict(grid_points(x, y), noise)
+        shape = len(y), len(x)
+        return Prediction(found.mean.reshape(shape), found.variance.reshape(shape))
+
+    @torch.no_grad()
+    def covariance(self, X: Tensor, noise: bool = True) -> Tensor | None:
+        """The joint predictive covariance at X [N, 2] given the neighbours of them all [N, N].
+
+        None where there are no data, or those neighbours are too many. Its diagonal is at most
+        about that of ``predict``, which gives each point its own neighbours only.
+        """
+        if not len(self._store):
+            return None
+        x, options = _here(X), self.options
+        near = self._store.spread(x, options.neighbours, options.pool, apart=options.apart)
+        found = joint_covariance(self._averaged(), self._store.sites, x, near)
+        if found is None:
+            return None
+        self.extra_jitter = max(self.extra_jitter, found.jitter)
+        joint = found.covariance
+        if noise:
+            joint.diagonal().add_(self._averaged().noise)
+        return joint.to(X)
+
+    @torch.no_grad()
+    def fields(self, X: Tensor) -> Mapping[str, Tensor]:
+        """``lengthscale`` (geometric mean of the axes, or of the attentive kernel the weighted
+        mean), ``amplitude`` (prior standard deviation) and, not of that one, ``anisotropy`` (ratio
+        of the axes, at least 1) at X [N, 2], each [N]."""
+        found = described(self._averaged(), _here(X))
+        return {name: values.to(X) for name, values in found.items()}
+
+    def state(self) -> ModelState:
+        """What ``restore`` needs."""
+        learned = {row.name: getattr(self._learned, row.name) for row in rows_of(Learned)}
+        data = self.data
+        return ModelState(
+            {
+                "X": data.X,
+                "y": data.y,
+                "noise": data.noise,
+                "learned": learned,
+                "generator": self._trainer.generator.get_state(),
+                "extra_jitter": self.extra_jitter,
+                "widening": self._widening._asdict(),
+            }
+        )
+
+    def restore(self, state: ModelState) -> None:
+        """Go on from a state of a model that was built alike, bit for bit."""
+        tree = state.tree
+        self._store.restore(_dataset(tree["X"], tree["y"], tree["noise"]))
+        self._learned, self._kernel = Learned(**tree["learned"]), None
+        self._widening = Widening(**tree.get("widening", {}))
+        self._trainer.generator.set_state(tree["generator"])
+        self.extra_jitter = tree["extra_jitter"]
+
+
+def build(options: NeighbourOptions, seed: int, device: torch.device) -> NeighbourGP:
+    """The model of these options; ``device`` is that of the data it will be given."""
+    network, training = (
+        torch.Generator().manual_seed(int(s))
+        for s in np.random.SeedSequence(seed).generate_state(2)
+    )
+    return NeighbourGP(options, network, training)
+
+
+def _dataset(X: Tensor, y: Tensor, noise: Tensor | None) -> Dataset:
+    return Dataset(_here(X), _here(y), None if noise is None else _here(noise))
+
+
+def _here(X: Tensor) -> Tensor:
+    """On the CPU in float64, contiguous."""
+    return X.detach().to("cpu", torch.float64).contiguous()

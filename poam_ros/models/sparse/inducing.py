@@ -1,0 +1,226 @@
+"""Functions that choose the inducing inputs Z."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from ..kernels import ElevationKernel
+from ..linalg import pivoted_cholesky
+
+#: Up to this many candidates their whole covariance is kept (32 MB); beyond, what is asked for.
+KEPT_WHOLE = 2000
+#: Share of the inducing inputs that resampling moves to new data, as in the published code.
+RESAMPLED = 0.01
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The points among which inducing inputs are chosen, [Z'; X], and their covariance.
+
+    X [C, D] holds the M' old inducing inputs first. The covariance is bare, without jitter, under
+    the present hyperparameters; Kuu, Ku'u and Kuf are parts of it. K [C, C] holds it where the
+    candidates are not too many, else None: a long pilot survey may bring thousands.
+    """
+
+    kernel: ElevationKernel
+    X: Tensor
+    old: int
+    K: Tensor | None
+
+    @classmethod
+    def of(cls, kernel: ElevationKernel, Z_old: Tensor, X: Tensor) -> Candidates:
+        """The old inducing inputs Z' [M', D] and the new data X [N, D]."""
+        points = torch.cat([Z_old, X])
+        K = kernel.forward(points, points) if len(points) <= KEPT_WHOLE else None
+        return cls(kernel, points, len(Z_old), K)
+
+    def covariance(self, rows: Tensor, columns: Tensor | slice) -> Tensor:
+        """The covariance of some candidates [R] with others [S], [R, S]."""
+        if self.K is not None:
+            return self.K[rows][:, columns]
+        return self.kernel.forward(self.X[rows], self.X[columns])
+
+
+@dataclass(frozen=True)
+class Inducing:
+    """Inducing inputs among the candidates, and their covariances, bare.
+
+    index [M]: which candidates. moved [M, D]: where the gradient has taken them since, or None.
+    """
+
+    candidates: Candidates
+    index: Tensor
+    moved: Tensor | None = None
+
+    @property
+    def Z(self) -> Tensor:
+        """The inducing inputs [M, D]."""
+        return self.candidates.X[self.index] if self.moved is None else self.moved
+
+    @property
+    def bare(self) -> Inducing:
+        """The same points, without the candidates' covariance: hyperparameters may have moved."""
+        return Inducing(replace(self.candidates, K=None), self.index, self.moved)
+
+    def at(self, Z: Tensor) -> Inducing:
+        """The same points after training: at Z [M, D], under other hyperparameters."""
+        return Inducing(replace(self.candidates, K=None), self.index, Z)
+
+    @property
+    def Kuu(self) -> Tensor:
+        """Their covariance [M, M]."""
+        if self.moved is not None:
+            return self.candidates.kernel.forward(self.moved, self.moved)
+        return self.candidates.covariance(self.index, self.index)
+
+    @property
+    def Kuf(self) -> Tensor:
+        """Their covariance with the new data [M, N]."""
+        new = slice(self.candidates.old, None)
+        if self.moved is not None:
+            return self.candidates.kernel.forward(self.moved, self.candidates.X[new])
+        return self.candidates.covariance(self.index, new)
+
+    def K_old_u(self, Z_old: Tensor) -> Tensor:
+        """The covariance of the old inducing inputs Z' [M', D] with these, [M', M].
+
+        Z' may lie elsewhere than the first candidates, where learning moved those.
+        """
+        old = slice(self.candidates.old)
+        if self.moved is None and torch.equal(Z_old, self.candidates.X[old]):
+            return self.candidates.covariance(self.index, old).mT
+        return self.candidates.kernel.forward(Z_old, self.Z)
+
+    @property
+    def kept(self) -> tuple[Tensor, Tensor]:
+        """Which of the old inducing inputs are kept: their places in Z' and in Z."""
+        places = (self.index < self.candidates.old).nonzero().squeeze(-1)
+        return self.index[places], places
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether they are the old ones, all of them and in the same order."""
+        same = torch.arange(self.candidates.old, device=self.index.device)
+        return torch.equal(self.index, same)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a choice of inducing inputs may look at.
+
+    Z_old [M', D], new data X_new [N, D], all data X [..., D]; at most num_inducing, M, are chosen.
+    """
+
+    kernel: ElevationKernel
+    Z_old: Tensor
+    X_new: Tensor
+    X: Tensor
+    num_inducing: int
+    tolerance: float
+    generator: torch.Generator
+
+    def old_and_new(self) -> Candidates:
+        """[Z'; X_new]."""
+        return Candidates.of(self.kernel, self.Z_old, self.X_new)
+
+    def everything(self) -> Candidates:
+        """All data."""
+        return Candidates.of(self.kernel, self.Z_old[:0], self.X)
+
+    def random(self, among: int, count: int) -> Tensor:
+        """``count`` different indices below ``among``, in their order."""
+        drawn = torch.randperm(among, generator=self.generator)[:count]
+        return drawn.sort().values.to(self.Z_old.device)
+
+
+Select = Callable[[Choice], Inducing]
+
+
+def pivoted_from_old_and_new(choice: Choice) -> Inducing:
+    """Recursive PCD on [Z'; X] (Sec. IV-B): constant time, whatever the number of data so far."""
+    return _pivoted(choice, choice.old_and_new())
+
+
+def pivoted_and_padded(choice: Choice) -> Inducing:
+    """The same, but candidates that PCD did not select fill Z up to M, in their order.
+
+    So the authors' code does; the paper does not say it.
+    """
+    chosen = pivoted_from_old_and_new(choice)
+    candidates, missing = chosen.candidates, choice.num_inducing - len(chosen.index)
+    unselected = torch.ones(len(candidates.X), dtype=torch.bool, device=candidates.X.device)
+    unselected[chosen.index] = False
+    padding = unselected.nonzero().squeeze(-1)[: max(missing, 0)]
+    return Inducing(candidates, torch.cat([chosen.index, padding]))
+
+
+def pivoted_from_all(choice: Choice) -> Inducing:
+    """PCD on all data (Sec. IV-A)."""
+    return _pivoted(choice, choice.everything())
+
+
+def all_data(choice: Choice) -> Inducing:
+    """Every datum: with Z = X the sparse posterior is the exact one. M is not looked at."""
+    index = torch.arange(len(choice.X), device=choice.X.device)
+    return Inducing(choice.everything(), index)
+
+
+def random_from_old_and_new(choice: Choice) -> Inducing:
+    """Uniformly from [Z'; X], without replacement (POAM-Z-RAND)."""
+    candidates = choice.old_and_new()
+    return Inducing(candidates, choice.random(len(candidates.X), choice.num_inducing))
+
+
+def kept(choice: Choice) -> Inducing:
+    """The old ones; while there are fewer than M, random new data fill them up."""
+    candidates = choice.old_and_new()
+    return Inducing(candidates, _filled(choice))
+
+
+def resampled(choice: Choice) -> Inducing:
+    """Some random old ones are moved to random new data (Bui et al., 2017), once M is reached."""
+    index = _filled(choice)
+    if len(choice.Z_old) == choice.num_inducing:
+        moving = min(max(1, round(RESAMPLED * len(index))), len(choice.X_new))
+        places = choice.random(len(index), moving)
+        index[places] = len(choice.Z_old) + choice.random(len(choice.X_new), moving)
+    return Inducing(choice.old_and_new(), index)
+
+
+def _filled(choice: Choice) -> Tensor:
+    old = torch.arange(len(choice.Z_old), device=choice.Z_old.device)
+    room = choice.num_inducing - len(old)
+    return torch.cat([old, len(old) + choice.random(len(choice.X_new), max(room, 0))])
+
+
+def _pivoted(choice: Choice, candidates: Candidates) -> Inducing:
+    """Stops early when the largest remaining diagonal falls below the tolerance times the
+    amplitude: then fewer than M points already explain the prior at all candidates."""
+    tolerance = choice.tolerance * choice.kernel.amplitude.item()
+    if candidates.K is not None:
+        index = pivoted_cholesky(candidates.K, choice.num_inducing, tolerance)
+    else:
+        index = _pivots_row_by_row(candidates, choice.num_inducing, tolerance)
+    return Inducing(candidates, index)
+
+
+def _pivots_row_by_row(candidates: Candidates, rank: int, tolerance: float) -> Tensor:
+    """The same pivots from the chosen rows of K alone: O(C M) memory, O(C M^2) time."""
+    X, rank = candidates.X, min(rank, len(candidates.X))
+    remaining = candidates.kernel.forward(X, X, diag=True).clone()
+    factor = X.new_empty(rank, len(X))
+    pivots: list[int] = []
+    for r in range(rank):
+        pivot = int(remaining.argmax())
+        if pivots and remaining[pivot] <= tolerance:
+            break
+        row = candidates.covariance(torch.tensor([pivot], device=X.device), slice(None))[0]
+        factor[r] = (row - factor[:r, pivot] @ factor[:r]) / remaining[pivot].sqrt()
+        remaining -= factor[r].square()
+        pivots.append(pivot)
+        remaining[pivots] = 0.0  # whatever rounding left
+    return torch.tensor(pivots, device=X.device)

@@ -1,0 +1,139 @@
+"""The methods, each a row: how Z is chosen, how q(u) is updated, what trains the rest.
+
+The functions are named, and looked up when a model is built (``recipe.Recipe``): the table itself
+needs no torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...core.errors import InputError
+from ...core.settings import check, setting
+from .. import metres
+
+
+@dataclass(frozen=True)
+class SparseOptions:
+    """Of the inducing-point models, as published. Lengthscales are scaled: the workspace reaches
+    from -1 to 1 along its longer side. Those in m come first where they are given. Variances are of
+    standardised targets.
+
+    Raises:
+        InputError: a value is outside its range.
+    """
+
+    kernel: str = setting(
+        "attentive", "Covariance function", choices=("attentive", "rbf", "gibbs", "deep")
+    )
+    num_inducing: int = setting(500, "Largest number of inducing points", minimum=2, maximum=10_000)
+    minibatch: int = setting(256, "Samples in one training step", minimum=1, maximum=100_000)
+    steps: int = setting(10, "Training steps per update", minimum=0, maximum=10_000)
+    num_lengthscales: int = setting(10, "Number of base kernels", minimum=1, maximum=100)
+    min_lengthscale: float = setting(
+        0.05,
+        "Shortest base lengthscale, half the workspace's longer side being 1",
+        minimum=1e-4,
+        maximum=100.0,
+    )
+    max_lengthscale: float = setting(
+        0.5,
+        "Longest base lengthscale, half the workspace's longer side being 1",
+        minimum=1e-4,
+        maximum=100.0,
+    )
+    shortest_lengthscale_m: float = metres.shortest()
+    longest_lengthscale_m: float = metres.longest()
+    amplitude: float = setting(
+        1.0, "Initial amplitude, the pilot's variance being 1", minimum=1e-6, maximum=1e3
+    )
+    noise_variance: float = setting(
+        1.0, "Initial noise variance, the pilot's variance being 1", minimum=1e-6, maximum=1e3
+    )
+    jitter: float = setting(
+        1e-6, "Jitter on the inducing points' covariance", minimum=0.0, maximum=1e-2
+    )
+    tolerance: float = setting(
+        1e-5,
+        "Inducing points are added while one explains more than this part of the prior variance",
+        minimum=1e-12,
+        maximum=1.0,
+    )
+    learning_rate: float = setting(
+        1e-2, "Learning rate of noise and amplitude", minimum=1e-9, maximum=1.0
+    )
+    network_learning_rate: float = setting(
+        1e-3, "Learning rate of the kernel's network", minimum=1e-9, maximum=1.0
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.min_lengthscale > self.max_lengthscale:
+            raise InputError(
+                f"min_lengthscale: expected at most max_lengthscale {self.max_lengthscale:g}, "
+                f"got {self.min_lengthscale:g}"
+            )
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of the table.
+
+    select: function of ``inducing`` that chooses the inducing inputs Z.
+    update: of ``variational``: q(u), from Z, the new data and what the epoch before left.
+    objective: of ``training``: what the M-step minimises, and ``train`` how.
+    learns: what the gradient learns beside the hyperparameters: "Z", "q".
+    train_first: q(u) follows the learned hyperparameters and Z at once. Otherwise the E-step comes
+        before the M-step, as in the paper's variational EM.
+    constant_time: whether an update costs the same whatever the number of data so far.
+    own_noise: whether a ping's own noise is taken into account; otherwise it is refused.
+    """
+
+    select: str
+    update: str
+    objective: str = "minibatch_elbo"
+    train: str = "adam"
+    learns: frozenset[str] = frozenset()
+    train_first: bool = False
+    constant_time: bool = True
+    own_noise: bool = False
+
+    @property
+    def bounded_time(self) -> bool:
+        """Whether an update's time can be relied on: no growth, and a fixed number of steps."""
+        return self.constant_time and self.train == "adam"
+
+
+_Z, _Q, _ZQ = frozenset({"Z"}), frozenset({"q"}), frozenset({"Z", "q"})
+
+#: The rows of the paper's tables, figures and appendix, by name.
+METHODS: dict[str, Method] = {
+    # The paper's method, with all data in its terms (FULL) and in its choice of Z too (PAM)
+    "poam": Method("pivoted_from_old_and_new", "update_poam", own_noise=True),
+    "full": Method("pivoted_from_old_and_new", "update_full", constant_time=False, own_noise=True),
+    "pam": Method("pivoted_from_all", "update_full", constant_time=False, own_noise=True),
+    # Batch methods, fitted again with every batch
+    "sgpr": Method(
+        "pivoted_from_all", "update_full", "collapsed_elbo", train_first=True, constant_time=False
+    ),
+    "gpr": Method(
+        "all_data", "update_full", "marginal_likelihood", train_first=True, constant_time=False
+    ),
+    # Everything by gradient
+    "svgp": Method("kept", "keep_learned", "whitened_elbo", learns=_ZQ),
+    # Online baselines, as they were published and improved (++)
+    "ssgp": Method(
+        "resampled", "update_ssgp", "online_elbo", train="lbfgs", learns=_Z, train_first=True
+    ),
+    "ssgp++": Method("pivoted_from_old_and_new", "update_ssgp", "online_elbo"),
+    "ovc": Method("pivoted_from_old_and_new", "update_ovc", learns=_Z),
+    "ovc++": Method("pivoted_from_old_and_new", "update_ovc"),
+    # What the authors' released code does otherwise than the paper
+    "poam-authors": Method("pivoted_and_padded", "update_poam_first_twice"),
+    # Ablations of POAM
+    "poam-z-opt": Method("kept", "update_poam", learns=_Z),
+    "poam-z-rand": Method("random_from_old_and_new", "update_poam"),
+    "poam-var-opt": Method("pivoted_from_old_and_new", "keep_learned", "whitened_elbo", learns=_Q),
+    "poam-var-ssgp": Method("pivoted_from_old_and_new", "update_ssgp"),
+    "poam-online-elbo": Method("pivoted_from_old_and_new", "update_poam", "online_elbo"),
+}

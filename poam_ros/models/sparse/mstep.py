@@ -1,0 +1,157 @@
+"""What an M-step works with: the optimisers, what is learned, what an objective may look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..data import Dataset
+from ..kernels import ElevationKernel
+from ..linalg import add_jitter
+from .bounds import PseudoData
+from .inducing import Candidates, Inducing
+from .methods import SparseOptions
+from .model import Posterior, SparseGP
+from .variational import Epoch, packed, parameters_of, put_parameters, unpacked
+
+
+def make_optimizer(model: SparseGP, options: SparseOptions) -> torch.optim.Adam:
+    """Adam with the network slow and the rest (amplitude, noise) fast; its state lives on.
+
+    A slow network lets the robot explore before it believes in a lengthscale map (Sec. IV-D).
+    """
+    network = [] if model.kernel.network is None else list(model.kernel.network.parameters())
+    slow = {id(p) for p in network}
+    rest = [p for p in model.parameters() if id(p) not in slow]
+    groups = [{"params": network, "lr": options.network_learning_rate}] if network else []
+    return torch.optim.Adam([*groups, {"params": rest, "lr": options.learning_rate}])
+
+
+class Learned:
+    """What the M-step learns by gradient beside the hyperparameters: Z, q(u), both or nothing.
+
+    Z [M, D]; q(u) in whitened coordinates, m [M] and a lower triangular root [M, M]. Their Adam
+    lives as long as the inducing inputs are kept: its moments belong to points, not to places in
+    a matrix.
+    """
+
+    def __init__(
+        self, Z: Tensor | None, m: Tensor | None, root: Tensor | None, learning_rate: float
+    ) -> None:
+        self.Z, self.m, self.root = Z, m, root
+        for leaf in self.leaves:
+            leaf.requires_grad_()
+        self.optimizer = torch.optim.Adam(self.leaves, lr=learning_rate) if self.leaves else None
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, model: SparseGP, learns: frozenset[str], learning_rate: float) -> Learned:
+        """What begins at the model's Z and q(u)."""
+        m, root = model.whitened_posterior() if "q" in learns else (None, None)
+        return cls(model.Z.clone() if "Z" in learns else None, m, root, learning_rate)
+
+    @property
+    def leaves(self) -> list[Tensor]:
+        """What is learned."""
+        return [leaf for leaf in (self.Z, self.m, self.root) if leaf is not None]
+
+    @torch.no_grad()
+    def hand_over(self, model: SparseGP) -> None:
+        """Give the model what was learned."""
+        if self.Z is not None:
+            model.Z = self.Z.detach().clone()
+        if self.m is not None and self.root is not None:
+            model.q = Posterior.of_whitened(model.prior()[1].L, self.m, self.root.tril())
+        model.hyperparameters_changed()
+
+    def state(self) -> dict[str, Any]:
+        """What ``restored`` needs; copies, because learning writes into the leaves."""
+        leaves = {"Z": self.Z, "m": self.m, "root": self.root}
+        copies = {n: None if t is None else t.detach().clone() for n, t in leaves.items()}
+        return {**copies, "optimizer": self.optimizer and parameters_of(self.optimizer)}
+
+    @classmethod
+    def restored(
+        cls, tree: Mapping[str, Any] | None, learning_rate: float, device: torch.device
+    ) -> Learned | None:
+        """What ``state`` was taken of."""
+        if tree is None:
+            return None
+        Z, m, root = (
+            None if tree[name] is None else tree[name].to(device, copy=True)
+            for name in ("Z", "m", "root")
+        )
+        learned = cls(Z, m, root, learning_rate)
+        if learned.optimizer is not None:
+            put_parameters(learned.optimizer, tree["optimizer"])
+        return learned
+
+
+@dataclass(frozen=True)
+class Context:
+    """What an M-step looks at beside all data: the epoch before, Z's places, the new data."""
+
+    old: Epoch | None
+    inducing: Inducing
+    new: Dataset
+
+    def state(self) -> dict[str, Any]:
+        """What ``restored`` needs."""
+        points = self.inducing.candidates
+        inducing = {"X": points.X, "old": points.old, "index": self.inducing.index}
+        return {"old": packed(self.old), "inducing": inducing, "new": packed(self.new)}
+
+    @classmethod
+    def restored(
+        cls, tree: Mapping[str, Any] | None, kernel: ElevationKernel, device: torch.device
+    ) -> Context | None:
+        """What ``state`` was taken of."""
+        if tree is None:
+            return None
+        points = tree["inducing"]
+        candidates = Candidates(kernel, points["X"].to(device), points["old"], None)
+        return cls(
+            unpacked(Epoch, tree["old"], device),
+            Inducing(candidates, points["index"].to(device)),
+            unpacked(Dataset, tree["new"], device),
+        )
+
+
+@dataclass
+class MStep:
+    """What an objective may look at. ``base``, ``pseudo``: what it computes once for all steps."""
+
+    model: SparseGP
+    context: Context
+    data: Dataset
+    learned: Learned
+    minibatch: int
+    generator: torch.Generator
+    base: Tensor | None = None
+    pseudo: PseudoData | None = None
+
+    @property
+    def Z(self) -> Tensor:
+        """The inducing inputs, learned or not [M, D]."""
+        return self.model.Z if self.learned.Z is None else self.learned.Z
+
+    def draw(self) -> Dataset:
+        """A mini-batch of all data, uniform, with replacement."""
+        index = torch.randint(len(self.data), (self.minibatch,), generator=self.generator)
+        return self.data[index.to(self.data.X.device)]
+
+    def covariances(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Kuu with jitter [M, M], Kuf [M, N] and kff [N] for X [N, D]."""
+        kernel, Z = self.model.kernel, self.Z
+        if self.learned.Z is None and self.base is None:
+            self.base = kernel.prepare(Z, Z)
+        Kuu, Kuf = kernel.inducing_covariances(Z, X, self.base)
+        return add_jitter(Kuu, self.model.jitter), Kuf, kernel.forward(X, X, diag=True)
+
+    def parameters(self) -> list[Tensor]:
+        """Everything that is learned."""
+        return [*self.model.parameters(), *self.learned.leaves]

@@ -1,0 +1,232 @@
+"""Algorithm 1's model update, one decision epoch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import perf_counter
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...core.maps import Enough, UpdateReport
+from ..data import Dataset, DataStore, Prediction
+from ..interface import ModelState
+from ..kernels import KERNELS
+from .inducing import Choice
+from .methods import Method, SparseOptions
+from .model import Posterior, SparseGP
+from .mstep import Context, Learned, MStep, make_optimizer
+from .recipe import Recipe
+from .variational import Epoch, Evidence, packed, parameters_of, put_parameters, unpacked
+
+
+def build(
+    method: Method, options: SparseOptions, seed: int, device: torch.device | str
+) -> OnlineSparseGP:
+    """A model of a row of METHODS; the seed spawns its generators, each with its own stream."""
+    network, minibatches, drawn = (
+        torch.Generator().manual_seed(int(state))
+        for state in np.random.SeedSequence(seed).generate_state(3)
+    )
+    kernel = KERNELS[options.kernel](options, network)
+    model = SparseGP(kernel, options.noise_variance, options.jitter).to(device)
+    return OnlineSparseGP(model, Recipe.of(method), options, minibatches, drawn)
+
+
+class OnlineSparseGP:
+    """A sparse GP that takes data batch by batch: an ``OnlineModel``.
+
+    Args:
+        model: kernel, noise and jitter at their initial values; this object owns it.
+        recipe: how Z and q(u) are updated.
+        options: how many inducing inputs, how many steps, at which rates.
+        minibatches: draws the mini-batches.
+        drawn: draws inducing inputs, where the method draws any.
+    """
+
+    def __init__(
+        self,
+        model: SparseGP,
+        recipe: Recipe,
+        options: SparseOptions,
+        minibatches: torch.Generator,
+        drawn: torch.Generator,
+    ) -> None:
+        self.model, self.recipe, self.options = model, recipe, options
+        self._generators = {"minibatches": minibatches, "inducing": drawn}
+        self._optimizer = make_optimizer(model, options)
+        self._store = DataStore(Dataset(model.noise.new_empty(0, 2), model.noise.new_empty(0)))
+        self._learned: Learned | None = None
+        self._context: Context | None = None
+        self.epoch: Epoch | None = None
+
+    @property
+    def data(self) -> Dataset:
+        """All data so far; a view."""
+        return self._store.data
+
+    @property
+    def support(self) -> Tensor:
+        """The inducing inputs Z [M, D]."""
+        return self.model.Z
+
+    @property
+    def extra_jitter(self) -> float:
+        """Largest jitter beyond the set one since the last update began."""
+        return self.model.extra_jitter
+
+    def predict(self, X: Tensor, noise: bool = True) -> Prediction:
+        """Predictive marginals at X [N, D], with or without the noise."""
+        return self.model.predict(X, noise)
+
+    def predict_grid(self, x: Tensor, y: Tensor, noise: bool = True) -> Prediction:
+        """Predictive marginals [rows, columns] on a grid of x [columns] and y [rows]."""
+        return self.model.predict_grid(x, y, noise)
+
+    def covariance(self, X: Tensor, noise: bool = True) -> Tensor:
+        """The joint predictive covariance at X [N, D], [N, N]."""
+        return self.model.covariance(X, noise)
+
+    @torch.no_grad()
+    def fields(self, X: Tensor) -> Mapping[str, Tensor]:
+        """The kernel's lengthscale at X [N, D], [N]."""
+        return {"lengthscale": self.model.kernel.lengthscale_at(X)}
+
+    def update(self, new: Dataset, enough: Enough | None = None) -> UpdateReport:
+        """One epoch: choose Z, update q(u), then a few steps on the hyperparameters, until there
+        are ``enough``.
+
+        Raises:
+            ValueError: the data have noise of their own, and the method cannot take it.
+            CholeskyError: if a matrix is beyond repair. After any exception the model stands as
+                before the call.
+        """
+        if new.noise is not None and not self.recipe.own_noise:
+            raise ValueError(
+                "OnlineSparseGP.update: this method cannot take noise of its own per target, "
+                "expected a Dataset without"
+            )
+        before = self.state()
+        self.model.extra_jitter = 0.0
+        try:
+            return self._update(new, enough)
+        except BaseException:
+            self.restore(before)
+            raise
+
+    def train(self, steps: int) -> UpdateReport:
+        """More steps of the last update's M-step; all data are drawn from, as always.
+
+        Raises:
+            ValueError: there was no update yet.
+            CholeskyError: if a matrix is beyond repair. After any exception the model stands as
+                before the call.
+        """
+        if self._context is None:
+            raise ValueError("OnlineSparseGP.train: no data yet, expected an update before")
+        before, start = self.state(), perf_counter()
+        try:
+            losses = self._m_step(self._context, steps)
+            trained = perf_counter()
+            if self.recipe.train_first:
+                self._e_step(self._context)
+        except BaseException:
+            self.restore(before)
+            raise
+        return self._report(
+            {"variational": perf_counter() - trained, "training": trained - start}, losses
+        )
+
+    def _update(self, new: Dataset, enough: Enough | None) -> UpdateReport:
+        start = perf_counter()
+        self._store.append(new)
+        with torch.no_grad():
+            chosen = self.recipe.select(self._choice(new))
+        self._context = Context(self.epoch, chosen.bare, new)
+        if not chosen.unchanged:
+            self._learned = None
+        selected = perf_counter()
+        if self.recipe.train_first:
+            self.model.Z = chosen.Z
+            losses = self._m_step(self._context, self.options.steps, enough)
+            trained = perf_counter()
+            self._e_step(self._context)
+            parts = (selected - start, perf_counter() - trained, trained - selected)
+        else:
+            self._condition(Evidence(self.epoch, chosen, new, self.data))
+            updated = perf_counter()
+            losses = self._m_step(self._context, self.options.steps, enough)
+            parts = (selected - start, updated - selected, perf_counter() - updated)
+        return self._report(
+            dict(zip(("inducing", "variational", "training"), parts, strict=True)), losses
+        )
+
+    def _choice(self, new: Dataset) -> Choice:
+        Z_old = new.X[:0] if self.epoch is None else self.model.Z
+        num_inducing, tolerance = self.options.num_inducing, self.options.tolerance
+        kernel, generator = self.model.kernel, self._generators["inducing"]
+        return Choice(kernel, Z_old, new.X, self.data.X, num_inducing, tolerance, generator)
+
+    def _e_step(self, context: Context) -> None:
+        """q(u) as the learned hyperparameters, and Z, have it now."""
+        moved = context.inducing.at(self.model.Z)
+        self._condition(Evidence(context.old, moved, context.new, self.data))
+
+    def _condition(self, evidence: Evidence) -> None:
+        with torch.no_grad():
+            self.epoch, q = self.recipe.update(self.model, evidence)
+        self.model.condition(self.epoch.Z, q)
+
+    def _m_step(self, context: Context, steps: int, enough: Enough | None = None) -> list[float]:
+        """The M-step; returns the losses."""
+        if self._learned is None:
+            self._learned = Learned.of(self.model, self.recipe.learns, self.options.learning_rate)
+        minibatch, generator = self.options.minibatch, self._generators["minibatches"]
+        step = MStep(self.model, context, self.data, self._learned, minibatch, generator)
+        losses = self.recipe.train(step, self.recipe.objective, self._optimizer, steps, enough)
+        self._learned.hand_over(self.model)
+        return losses
+
+    def _report(self, seconds: Mapping[str, float], losses: list[float]) -> UpdateReport:
+        return UpdateReport(
+            seconds,
+            steps=len(losses),
+            support=len(self.model.Z),
+            noise_std=self.model.noise.sqrt().item(),
+            jitter=self.extra_jitter,
+            loss=sum(losses) / len(losses) if losses else float("nan"),
+        )
+
+    def state(self) -> ModelState:
+        """What ``restore`` needs. The parameters and what else is learned are few, and copied; the
+        rest is replaced, never written into."""
+        model, learned = self.model, self._learned
+        tree = {
+            "parameters": {name: t.clone() for name, t in model.state_dict().items()},
+            "optimizer": parameters_of(self._optimizer),
+            "generators": {name: g.get_state() for name, g in self._generators.items()},
+            "extra_jitter": model.extra_jitter,
+            "Z": model.Z,
+            "q": packed(model.q),
+            "epoch": packed(self.epoch),
+            "learned": None if learned is None else learned.state(),
+            "context": None if self._context is None else self._context.state(),
+            "data": packed(self.data),
+        }
+        return ModelState(tree)
+
+    def restore(self, state: ModelState) -> None:
+        """Go on from a state of a model of the same method and options, bit for bit."""
+        tree, model, device = state.tree, self.model, self.model.noise.device
+        model.load_state_dict(tree["parameters"])
+        put_parameters(self._optimizer, tree["optimizer"])
+        for name, generator in self._generators.items():
+            generator.set_state(tree["generators"][name])
+        model.extra_jitter = tree["extra_jitter"]
+        model.Z, model.q = tree["Z"].to(device), unpacked(Posterior, tree["q"], device)
+        model.hyperparameters_changed()
+        self.epoch = unpacked(Epoch, tree["epoch"], device)
+        self._store = DataStore(unpacked(Dataset, tree["data"], device))
+        self._learned = Learned.restored(tree["learned"], self.options.learning_rate, device)
+        self._context = Context.restored(tree["context"], model.kernel, device)

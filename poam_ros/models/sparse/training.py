@@ -1,0 +1,154 @@
+"""What an M-step minimises, and how: steps of Adam on mini-batches, or other methods' ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from scipy.optimize import minimize
+from torch import Tensor
+
+from ...core.errors import CholeskyError
+from ...core.maps import Enough
+from ..interface import until
+from ..linalg import add_jitter
+from .bounds import OldData, PseudoData, marginal_likelihood_loss, online_elbo_loss
+from .mstep import MStep
+from .objectives import elbo_loss, whitened_elbo_loss
+from .variational import cross_covariance, shrunk
+
+#: L-BFGS-B has converged when an iteration gains less than this, relatively.
+CONVERGED = 1e-5
+
+Objective = Callable[[MStep], Tensor]
+Train = Callable[[MStep, Objective, torch.optim.Optimizer, int, "Enough | None"], list[float]]
+
+
+def minibatch_elbo(step: MStep) -> Tensor:
+    """The mini-batch ELBO (Eqs. 8 and 9), q(u) fixed."""
+    model, batch = step.model, step.draw()
+    assert model.q is not None
+    Kuu, Kuf, kff = step.covariances(batch.X)
+    noise, rest = model.noise, (model.q, len(step.data), model.factorise)
+    if batch.noise is None:
+        return elbo_loss(Kuu, Kuf, kff, noise, batch.y, *rest)
+    pings = shrunk(batch, Kuf, kff, noise)
+    return elbo_loss(Kuu, pings.Kuf, pings.kff, noise, pings.y, *rest) + pings.loss
+
+
+def whitened_elbo(step: MStep) -> Tensor:
+    """The mini-batch ELBO, q(u) learned."""
+    model, batch, learned = step.model, step.draw(), step.learned
+    assert learned.m is not None and learned.root is not None
+    K = step.covariances(batch.X)
+    return whitened_elbo_loss(
+        *K, model.noise, batch.y, learned.m, learned.root, len(step.data), model.factorise
+    )
+
+
+def online_elbo(step: MStep) -> Tensor:
+    """The online ELBO of the new data, with what the old posterior says of the old (App. A-B)."""
+    model, new, before, old = step.model, step.context.new, step.context.old, None
+    if before is not None:
+        step.pseudo = step.pseudo or PseudoData.of(before, model.factorise)
+        at_old = step.context.inducing.at(step.Z)
+        Koo = add_jitter(model.kernel.forward(before.Z, before.Z), model.jitter)
+        old = OldData(cross_covariance(before, at_old, model.jitter).mT, Koo, step.pseudo)
+    K = step.covariances(new.X)
+    return online_elbo_loss(*K, model.noise, new.y, old, model.factorise)
+
+
+def collapsed_elbo(step: MStep) -> Tensor:
+    """The collapsed ELBO of all data (Eq. 5)."""
+    model, data = step.model, step.data
+    return online_elbo_loss(*step.covariances(data.X), model.noise, data.y, None, model.factorise)
+
+
+def marginal_likelihood(step: MStep) -> Tensor:
+    """The exact GP's, of all data (Eq. 3)."""
+    model, data = step.model, step.data
+    Kff = model.kernel.forward(data.X, data.X)
+    return marginal_likelihood_loss(Kff, model.noise, data.y, model.factorise)
+
+
+def adam(
+    step: MStep,
+    objective: Objective,
+    optimizer: torch.optim.Optimizer,
+    steps: int,
+    enough: Enough | None = None,
+) -> list[float]:
+    """Some steps of Adam, until there are ``enough``; returns the losses.
+
+    Raises:
+        CholeskyError: if a matrix is beyond repair.
+    """
+    optimizers = [o for o in (optimizer, step.learned.optimizer) if o is not None]
+    losses = []
+    for _ in until(steps, enough):
+        loss = objective(step)
+        for each in optimizers:
+            each.zero_grad(set_to_none=True)
+        loss.backward()
+        for each in optimizers:
+            each.step()
+        losses.append(loss.item())
+    return losses
+
+
+def lbfgs(
+    step: MStep,
+    objective: Objective,
+    optimizer: torch.optim.Optimizer,
+    steps: int,
+    enough: Enough | None = None,
+) -> list[float]:
+    """L-BFGS-B until convergence, whatever is ``enough``; ``steps`` = 0 leaves everything as it is.
+
+    Where a line search goes so far that a matrix breaks, the loss counts as infinite.
+
+    Returns:
+        The losses.
+
+    Raises:
+        CholeskyError: if a matrix is beyond repair at the start.
+    """
+    if not steps:
+        return []
+    parameters = step.parameters()
+    losses: list[float] = []
+
+    def evaluate(x: np.ndarray) -> tuple[float, np.ndarray]:
+        _assign(parameters, x)
+        for parameter in parameters:
+            parameter.grad = None
+        try:
+            loss = objective(step)
+        except CholeskyError:
+            if not losses:
+                raise
+            return np.inf, np.zeros_like(x)
+        loss.backward()
+        losses.append(loss.item())
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+        return losses[-1], _flat(gradients)
+
+    start = _flat(parameters)
+    result = minimize(evaluate, start, jac=True, method="L-BFGS-B", options={"ftol": CONVERGED})
+    usable = bool(np.isfinite(result.fun) and np.isfinite(result.x).all())
+    _assign(parameters, result.x if usable else start)
+    return losses
+
+
+def _flat(tensors: list[Tensor]) -> np.ndarray:
+    return torch.cat([t.detach().reshape(-1) for t in tensors]).cpu().numpy().copy()
+
+
+@torch.no_grad()
+def _assign(parameters: list[Tensor], x: np.ndarray) -> None:
+    values = torch.as_tensor(x)
+    for parameter, value in zip(
+        parameters, values.split([p.numel() for p in parameters]), strict=True
+    ):
+        parameter.copy_(value.reshape(parameter.shape))

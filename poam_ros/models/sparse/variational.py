@@ -1,0 +1,312 @@
+"""Functions that update q(u)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..data import Dataset
+from ..linalg import Factor, add_jitter, reversed_cholesky, solve_posdef, symm, trsm, whitened
+from .inducing import Inducing
+from .model import Posterior, SparseGP
+
+#: Cached terms are summed again when the learned noise variance, by which their pings were
+#: weighed, has changed by this factor, while there are at most so many pings.
+STALE, SUMMED_AGAIN = 1.5, 20_000
+
+
+class Shrunk(NamedTuple):
+    """Targets [N], covariances [M, N] and variances [N] of pings, each shrunk by its weight, and
+    what this adds to the mean loss."""
+
+    y: Tensor
+    Kuf: Tensor
+    kff: Tensor
+    loss: Tensor
+
+
+def shrunk(batch: Dataset, Kuf: Tensor, kff: Tensor, noise: Tensor) -> Shrunk:
+    """The batch as one of the learned noise (a scalar). Differentiable in all but its targets."""
+    assert batch.noise is not None
+    w = noise / (noise + batch.noise)
+    root = w.sqrt()
+    return Shrunk(batch.y * root, Kuf * root, kff * w, -0.5 * w.log().mean())
+
+
+def weighed(batch: Dataset, Kuf: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """Kuf D^-1/2 [M, N] and D^-1/2 y [N]; Kuf and y themselves where no ping has noise."""
+    if batch.noise is None:
+        return Kuf, batch.y
+    root = (noise / (noise + batch.noise)).sqrt()
+    return Kuf * root, batch.y * root
+
+
+def stale(noise: Tensor, weighed_at: Tensor | None, data: Dataset) -> bool:
+    """Whether terms weighed at a noise variance are to be summed again, from all data."""
+    if weighed_at is None or len(data) > SUMMED_AGAIN:
+        return False
+    return bool((noise / weighed_at).log().abs().exp() > STALE)
+
+
+#: Data whose covariance with Z is held at once when all of them are summed over.
+CHUNK = 2048
+
+
+@dataclass(frozen=True)
+class DataTerms:
+    """The data-dependent terms of q(u), such as Kuf y [M] and Kuf Kfu [M, M] (POAM's, bare)."""
+
+    vector: Tensor
+    matrix: Tensor
+
+    @classmethod
+    def of(cls, Kuf: Tensor, y: Tensor) -> DataTerms:
+        """Kuf y and Kuf Kfu, without the noise; Kuf [M, N], y [N]."""
+        return cls(Kuf @ y, Kuf @ Kuf.mT)
+
+    def projected(self, P: Tensor) -> DataTerms:
+        """P^T Kuf y and P^T Kuf Kfu P, P [M', M] (Eqs. 12 and 13)."""
+        projected = P.mT @ symm(self.matrix, P)
+        return DataTerms(P.mT @ self.vector, 0.5 * (projected + projected.mT))
+
+    def __add__(self, new: DataTerms) -> DataTerms:
+        return DataTerms(self.vector + new.vector, self.matrix + new.matrix)
+
+    def __truediv__(self, noise: Tensor) -> DataTerms:
+        return DataTerms(self.vector / noise, self.matrix / noise)
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What the next epoch must know of this one, as it was before the M-step moved on.
+
+    Z [M, D]; Kuu [M, M] with jitter, and its factor L; the terms that the method accumulates;
+    pseudo: L^T S^-1 m and L^T (S^-1 - Kuu^-1) L, which is all that q(u) says beyond the prior, as
+    pseudo data (SSGP). None where q(u) was learned.
+
+    weighed_at: the noise variance by which pings that have noise of their own were weighed in the
+    terms (see ``weights``); None where no ping has any.
+    """
+
+    Z: Tensor
+    Kuu: Tensor
+    factor: Factor
+    terms: DataTerms | None = None
+    pseudo: DataTerms | None = None
+    weighed_at: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What an update of q(u) may look at: the epoch before, Z, the new data and all data."""
+
+    old: Epoch | None
+    inducing: Inducing
+    new: Dataset
+    data: Dataset
+
+
+Update = Callable[[SparseGP, Evidence], tuple[Epoch, Posterior]]
+
+
+def _prior(model: SparseGP, inducing: Inducing) -> tuple[Tensor, Factor]:
+    Kuu = add_jitter(inducing.Kuu, model.jitter)
+    return Kuu, model.factorise(Kuu, "Kuu")
+
+
+def closed_form(
+    Kuu: Factor, terms: DataTerms, noise: Tensor | float, model: SparseGP
+) -> tuple[Posterior, DataTerms]:
+    """The optimal q(u) (Eqs. 6 and 7), and its pseudo data.
+
+    m = Kuu A^-1 Kuf y / s2, S = Kuu A^-1 Kuu with A = Kuu + Kuf Kfu / s2. With Kuu = L L^T and
+    B = I + L^-1 Kuf Kfu L^-T / s2, which is well conditioned, S = L B^-1 L^T and
+    m = L B^-1 L^-1 Kuf y / s2.
+
+    Hence S^-1 - Kuu^-1 = L^-T (B - I) L^-1 and S^-1 m = L^-T L^-1 Kuf y / s2: SSGP's difference of
+    two inverses needs no subtraction, and B - I is positive semi-definite as it stands.
+    """
+    L = Kuu.L
+    W = whitened(L, terms.matrix) / noise
+    # B = R^T R: then S = L R^-1 (L R^-1)^T, and this root is lower triangular
+    R = reversed_cholesky(add_jitter(W, 1.0), model.factorise, "I + L^-1 Kuf Kfu L^-T / noise")
+    root = trsm(R, L, right=True)
+    w = trsm(L, terms.vector.unsqueeze(-1)) / noise
+    m = root @ trsm(R, w, transposed=True)
+    logdet = 2 * (L.diagonal().log().sum() - R.diagonal().log().sum())
+    return Posterior(m.squeeze(-1), root, logdet), DataTerms(w.squeeze(-1), W)
+
+
+def cross_covariance(old: Epoch, inducing: Inducing, jitter: float) -> Tensor:
+    """K_u'u [M', M], with the jitter of Kuu where u is u'.
+
+    The jitter is that of a small independent part of each inducing output, which the output keeps
+    when learning moves its input: where u goes on from u' it is shared, wherever they are.
+    """
+    K_old_u = inducing.K_old_u(old.Z).clone()
+    K_old_u[inducing.kept] += jitter
+    return K_old_u
+
+
+def projection(old: Epoch, inducing: Inducing, jitter: float) -> Tensor:
+    """P = K'uu^-1 K_u'u [M', M] (Eq. 11), K' under the old hyperparameters.
+
+    Kept points carry the jitter, or P would not be the identity for what has not changed. Written
+    as E + K'^-1 (K_u'u - K' E), E the 0/1 matrix of the kept points, this costs no accuracy
+    either: what is kept, and has not moved, is kept exactly.
+    """
+    places_old, places = inducing.kept
+    change = cross_covariance(old, inducing, jitter)
+    change[:, places] -= old.Kuu[:, places_old]
+    P = solve_posdef(old.factor.L, change)
+    P[places_old, places] += 1.0
+    return P
+
+
+def update_poam(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
+    """POAM (Sec. IV-C): project the old data terms, add the new, close the form.
+
+    The terms hold no noise: the present noise weighs old and new data alike. Where pings have noise
+    of their own, the terms hold their weights beside each other (``weights``), which were right for
+    the noise then: when it has changed too much, all data are summed once more.
+    """
+    old, inducing, noise = evidence.old, evidence.inducing, model.noise.detach()
+    weighed_at = None if old is None else old.weighed_at
+    if stale(noise, weighed_at, evidence.data):
+        return update_full(model, evidence)
+    terms = DataTerms.of(*weighed(evidence.new, inducing.Kuf, noise))
+    if old is not None:
+        assert old.terms is not None
+        terms = old.terms.projected(projection(old, inducing, model.jitter)) + terms
+    Kuu, factor = _prior(model, inducing)
+    q, pseudo = closed_form(factor, terms, noise, model)
+    if weighed_at is None and evidence.new.noise is not None:
+        weighed_at = noise
+    return Epoch(inducing.Z, Kuu, factor, terms, pseudo, weighed_at), q
+
+
+def update_poam_first_twice(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
+    """POAM, but the first batch counts twice, as in the authors' code."""
+    epoch, q = update_poam(model, evidence)
+    if evidence.old is not None:
+        return epoch, q
+    assert epoch.terms is not None
+    terms = epoch.terms + epoch.terms
+    q, pseudo = closed_form(epoch.factor, terms, model.noise.detach(), model)
+    return replace(epoch, terms=terms, pseudo=pseudo), q
+
+
+def update_ovc(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
+    """OVC (Maddox et al., 2021; App. A-C): like POAM, but the terms keep the noise they met."""
+    old, inducing = evidence.old, evidence.inducing
+    terms = DataTerms.of(inducing.Kuf, evidence.new.y) / model.noise.detach()
+    if old is not None:
+        assert old.terms is not None
+        terms = old.terms.projected(projection(old, inducing, model.jitter)) + terms
+    Kuu, factor = _prior(model, inducing)
+    q, pseudo = closed_form(factor, terms, 1.0, model)
+    return Epoch(inducing.Z, Kuu, factor, terms, pseudo), q
+
+
+def update_ssgp(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
+    """SSGP (Bui et al., 2017; App. A-B): the old posterior, as pseudo data, and the new data.
+
+    C = Kuf Kfu / s2 + K_uu' (S'^-1 - K'^-1) K_u'u and c = Kuf y / s2 + K_uu' S'^-1 m', both old
+    terms in the coordinates of ``Epoch.pseudo``.
+    """
+    old, inducing = evidence.old, evidence.inducing
+    terms = DataTerms.of(inducing.Kuf, evidence.new.y) / model.noise.detach()
+    if old is not None:
+        assert old.pseudo is not None
+        K_old_u = cross_covariance(old, inducing, model.jitter)
+        whitened = torch.linalg.solve_triangular(old.factor.L, K_old_u, upper=False)
+        terms = old.pseudo.projected(whitened) + terms
+    Kuu, factor = _prior(model, inducing)
+    q, pseudo = closed_form(factor, terms, 1.0, model)
+    return Epoch(inducing.Z, Kuu, factor, pseudo=pseudo), q
+
+
+def update_full(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
+    """From all data so far (Eqs. 6 and 7), in O(N M^2)."""
+    inducing, data, noise = evidence.inducing, evidence.data, model.noise.detach()
+    kernel, Z = model.kernel, inducing.Z
+    parts = (slice(start, start + CHUNK) for start in range(0, len(data), CHUNK))
+    terms = None
+    for part in parts:
+        new = DataTerms.of(*weighed(data[part], kernel.forward(Z, data.X[part]), noise))
+        terms = new if terms is None else terms + new
+    assert terms is not None
+    Kuu, factor = _prior(model, inducing)
+    q, pseudo = closed_form(factor, terms, noise, model)
+    return Epoch(Z, Kuu, factor, terms, pseudo, None if data.noise is None else noise), q
+
+
+def keep_learned(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
+    """q(u) as the gradient left it; at the beginning, and for more inducing inputs, the prior.
+
+    What is kept are the parameters: mean and root in whitened coordinates, v = L^-1 u, by place.
+    While Z only grows (SVGP) that is exactly q(u) = int p(u | u') q(u') du'. Where Z is chosen
+    anew (POAM-VAR-OPT) the gradient alone brings q(u) to the new points: the paper says no more
+    than that q(u) is optimised instead of computed, and this is what was published. What
+    conditioning on q(u') does instead is in docs/results.md.
+    """
+    inducing = evidence.inducing
+    Kuu, factor = _prior(model, inducing)
+    L, epoch = factor.L, Epoch(inducing.Z, Kuu, factor)
+    m, root = L.new_zeros(len(L)), torch.eye(len(L)).to(L)
+    if model.q is not None:
+        m_old, root_old = model.whitened_posterior()
+        count = min(len(L), len(m_old))
+        m[:count], root[:count, :count] = m_old[:count], root_old[:count, :count]
+    return epoch, Posterior.of_whitened(L, m, root)
+
+
+#: What kind a part is, by the name of its field; any other is a tensor or a number.
+KINDS: dict[str, Any] = {
+    "factor": Factor,
+    "terms": DataTerms,
+    "pseudo": DataTerms,
+    "old": Epoch,
+    "new": Dataset,
+}
+
+
+def packed(value: Any) -> Any:
+    """A dataclass or named tuple of tensors, numbers and others like it, as nested mappings."""
+    names = getattr(value, "_fields", None)
+    if names is None and hasattr(value, "__dataclass_fields__"):
+        names = [field.name for field in fields(value)]
+    return value if names is None else {name: packed(getattr(value, name)) for name in names}
+
+
+def unpacked(kind: Any, tree: Any, device: torch.device) -> Any:
+    """The object of a kind that ``packed`` made this tree from, its tensors on a device."""
+    if tree is None:
+        return None
+    parts = {}
+    for name, part in tree.items():
+        if name in KINDS:
+            parts[name] = unpacked(KINDS[name], part, device)
+        else:
+            parts[name] = part.to(device) if isinstance(part, Tensor) else part
+    return kind(**parts)
+
+
+def parameters_of(optimizer: torch.optim.Optimizer) -> dict[str, dict[str, Any]]:
+    """What an optimiser keeps of each of its parameters, by their number; a copy."""
+    kept = optimizer.state_dict()["state"]
+    return {str(number): _copied(values) for number, values in kept.items()}
+
+
+def put_parameters(optimizer: torch.optim.Optimizer, tree: Mapping[str, Any]) -> None:
+    """Give an optimiser of the same parameters what ``parameters_of`` took."""
+    kept = {int(number): _copied(values) for number, values in tree.items()}
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": kept})
+
+
+def _copied(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {n: v.clone() if isinstance(v, Tensor) else v for n, v in values.items()}

@@ -1,0 +1,286 @@
+"""A run's map as it is handed on: north-up, with its layers and what it was made from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from ... import __version__
+from ...core.errors import InputError
+from ...core.geometry import Extent, Grid
+from ...core.maps import ElevationMap
+from ...core.settings import check, setting
+from ...planning.tvu import CONFIDENCE_95, strictest
+from ..folder import read_map, read_table
+from ..results import Unmapped, read_unmapped
+from .place import LOCAL, Place, VerticalDatum, vertical_datum
+
+
+def read_config(path: Path) -> Any:
+    """The settings of a run; None where the run kept none.
+
+    Raises:
+        InputError: if the file is there but is no YAML.
+    """
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise InputError(f"{path}: expected YAML ({' '.join(str(error).split())})") from None
+
+
+def recorded(folder: Path) -> dict[str, Any]:
+    """``origin``, ``heading`` and ``water_level`` of a run, as far as its config.yaml has them.
+
+    They lie flat in that of a mapped log; in that of nodes the planner has the place and the mapper
+    the level.
+
+    Raises:
+        InputError: if config.yaml is there but is no YAML.
+    """
+    config = _mapping(read_config(folder / "config.yaml"))
+    nodes = _mapping(config.get("nodes"))
+    places, levels = (config | _mapping(nodes.get(name)) for name in ("planner", "mapper"))
+    origin, level = places.get("origin"), _number(levels.get("water_level"))
+    found: dict[str, Any] = {} if level is None else {"water_level": level}
+    # A planner's origin of 0, 0 is its default: it was not said.
+    if isinstance(origin, list) and any(origin):
+        place = tuple(map(_number, origin))
+        if len(place) == 2 and None not in place:
+            found |= {"origin": place, "heading": _number(places.get("heading")) or 0.0}
+    return found
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def _number(value: Any) -> float | None:
+    known = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if known else None
+
+
+#: ns; later stamps are times of day (since 1970), others are of a clock that began with the run.
+_THIS_CENTURY = 10**18
+#: Of a turned map that are interpolated at a time.
+_ROWS = 128
+
+
+@dataclass(frozen=True)
+class ExportSettings:
+    """How a map is handed on.
+
+    Attributes:
+        origin: latitude and longitude of the map's (0, 0), in degrees.
+        utm: north-up coordinates of the UTM zone, not of a projection around the origin.
+        vertical_datum: EPSG code of what the map's zero is.
+        depth: depths under the water's level, positive down, in the place of elevations.
+
+    Raises:
+        InputError: if a value is out of its range.
+    """
+
+    origin: tuple[float, float] | None = None
+    heading: float = setting(
+        0.0, "Direction of the map's +y, clockwise from north", "deg", minimum=-360.0, maximum=360.0
+    )
+    utm: bool = False
+    vertical_datum: int | None = None
+    depth: bool = False
+    water_level: float = setting(
+        0.0, "The water's level over the map's zero, in the place of a recorded one", "m",
+        minimum=-1e5, maximum=1e5,
+    )  # fmt: skip
+    clearance: float = setting(
+        0.0, "A Nav2 map is free where the water is surely deeper than this", "m",
+        minimum=0.0, maximum=1e5,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.origin is None and (self.heading or self.utm):
+            raise InputError("heading and utm: expected an origin as well (--origin LAT LON)")
+
+    @property
+    def place(self) -> Place | None:
+        """Where the map lies, if that was said."""
+        return None if self.origin is None else Place(*self.origin, self.heading, self.utm)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A map to hand on; NaN where a turned map's cells end.
+
+    Attributes:
+        grid: centres of the cells, x east and y north if there is a place, else the map's own.
+        elevation: positive up from the vertical datum [rows, columns], in m; row 0 is south.
+        deviation: standard deviation of the elevation, with noise [rows, columns], in m.
+        density: pings per cell [rows, columns]; 0 says that a cell is interpolated.
+        track: the pings [N, 2], as the grid.
+        settings: how it is handed on.
+        datum: of the elevations or depths, if it was said.
+        provenance: in words, by name.
+        lengthscale: [rows, columns], in m; NaN where the model has none.
+        support: places that the model leans on [M, 2], as the grid.
+        unmapped: pings that are not in the map, as the grid.
+    """
+
+    grid: Grid
+    elevation: np.ndarray
+    deviation: np.ndarray
+    density: np.ndarray
+    track: np.ndarray
+    settings: ExportSettings
+    datum: VerticalDatum | None
+    provenance: Mapping[str, str]
+    lengthscale: np.ndarray
+    support: np.ndarray
+    unmapped: Unmapped = field(default_factory=Unmapped)
+
+    @property
+    def place(self) -> Place | None:
+        return self.settings.place
+
+    @property
+    def depth(self) -> np.ndarray:
+        """Under the water's level [rows, columns], in m, positive down."""
+        return self.settings.water_level - self.elevation
+
+    @property
+    def uncertainty(self) -> np.ndarray:
+        """Half of the interval that holds 95 % [rows, columns], in m."""
+        return CONFIDENCE_95 * self.deviation
+
+    @property
+    def tvu(self) -> np.ndarray:
+        """How many of ``planning.tvu.LEVELS`` a cell is within; NaN where it is dry."""
+        return strictest(self.depth, self.deviation)
+
+    @property
+    def height_name(self) -> str:
+        """What ``height`` is."""
+        return "depth" if self.settings.depth else "elevation"
+
+    @property
+    def height(self) -> np.ndarray:
+        """Elevation or depth [rows, columns], in m, as it was asked for."""
+        return self.depth if self.settings.depth else self.elevation
+
+    @property
+    def cell(self) -> tuple[float, float]:
+        """Width and height of a cell, in m."""
+        rows, columns = self.grid.shape
+        width, height = self.grid.borders.size / (columns, rows)
+        return float(width), float(height)
+
+    @property
+    def crs_wkt(self) -> str:
+        """The coordinates as well-known text; compound where there is a vertical datum."""
+        if self.place is None:
+            return LOCAL
+        flat = self.place.projection
+        if self.datum is None:
+            return flat.wkt
+        return f'COMPD_CS["{flat.name} + {self.datum.name}",{flat.wkt},{self.datum.wkt}]'
+
+
+def read_chart(folder: Path, settings: ExportSettings) -> Chart:
+    """The map of a run's folder (map.npz, samples.csv, config.yaml), to be handed on.
+
+    Raises:
+        InputError: if a file is missing or broken, or the vertical datum is none for this.
+    """
+    drawn = read_map(folder / "map.npz")
+    pings = read_table(folder / "samples.csv", ("x", "y"))
+    track = np.column_stack((pings["x"], pings["y"]))
+    track = track[: drawn.samples or None]  # a later ping is not in the map
+    code = settings.vertical_datum
+    datum = None if code is None else vertical_datum(code, settings.depth)
+    if settings.depth and datum and settings.water_level and not datum.is_water:
+        raise InputError(
+            f"vertical_datum: depths under a water level of {settings.water_level:g} m are not "
+            f"depths under EPSG:{code} ({datum.name}); expected --water-level 0, or EPSG:5831"
+        )
+    place = settings.place
+    own = (drawn.mean, np.sqrt(drawn.variance), drawn.lengthscale)
+    grid, (mean, deviation, lengthscale) = _north_up(drawn.grid, own, place)
+    support = drawn.support
+    if place is not None:
+        track, support = place.outwards(track), place.outwards(support)
+    density = np.where(np.isfinite(mean), grid.counted(track), np.nan)
+    words = _provenance(folder, drawn, len(track), settings, datum)
+    others = read_unmapped(folder).outwards(place)
+    return Chart(
+        grid, mean, deviation, density, track, settings, datum, words, lengthscale, support, others
+    )
+
+
+def _north_up(
+    own_grid: Grid, values: Sequence[np.ndarray], place: Place | None
+) -> tuple[Grid, Sequence[np.ndarray]]:
+    """Grid and values; cells of the same size, and interpolated, if the map is turned."""
+    if place is None or place.as_it_is:
+        return own_grid, values
+    borders = own_grid.borders
+    size = float(min(np.diff(own_grid.x[:2])[0], np.diff(own_grid.y[:2])[0]))
+    xs = np.linspace(borders.xmin, borders.xmax, 101)
+    ys = np.linspace(borders.ymin, borders.ymax, 101)
+    sides = [np.column_stack((xs, np.full(101, y))) for y in (borders.ymin, borders.ymax)]
+    sides += [np.column_stack((np.full(101, x), ys)) for x in (borders.xmin, borders.xmax)]
+    outline = place.outwards(np.concatenate(sides))
+    (west, south), (east, north) = outline.min(0), outline.max(0)
+    grid = Grid.cells(Extent(west, east, south, north), size)
+    layers = [np.full(grid.shape, np.nan) for _ in values]
+    for begin in range(0, grid.shape[0], _ROWS):
+        part = Grid(grid.x, grid.y[begin : begin + _ROWS])
+        own = place.inwards(part.points)
+        inside = borders.contains(own, slack=1e-6 * size)
+        for layer, known in zip(layers, values, strict=True):
+            found = np.where(inside, own_grid.interpolate(known, own), np.nan)
+            layer[begin : begin + _ROWS] = found.reshape(part.shape)
+    return grid, layers
+
+
+def _provenance(
+    folder: Path, drawn: ElevationMap, count: int, settings: ExportSettings, datum: Any
+) -> dict[str, str]:
+    """Version, settings, samples, datum and time, in words."""
+    place = settings.place
+    level = f"{settings.water_level:g} m over the map's zero"
+    words = {
+        "title": f"Bathymetry of {folder.resolve().name}",
+        "software": f"poam_ros {__version__}",
+        "samples": str(count),
+        "map_time": clock_time(drawn.stamp_ns),
+        "export_time": _utc(datetime.now(timezone.utc).timestamp()),
+        "vertical_datum": f"EPSG:{datum.code} {datum.name}" if datum else "not given: the map's z",
+        "water_level": level,
+        "origin": "not given: the map's own frame"
+        if place is None
+        else f"{place.latitude:.12g} {place.longitude:.12g} (WGS 84), heading {place.heading:g}",
+        "uncertainty": "predictive, of a Gaussian process, with its noise: 95 % is 1.96 sigma; "
+        "not an estimate from repeated soundings",
+        "density": "pings per cell; cells with 0 are interpolated",
+        "settings": json.dumps(read_config(folder / "config.yaml"), default=str),
+    }
+    if not drawn.stamp_ns:
+        del words["map_time"]
+    return words
+
+
+def clock_time(stamp_ns: int) -> str:
+    """A stamp in words: a time of day, or one of a clock that began with the run."""
+    seconds = stamp_ns / 1e9
+    return _utc(seconds) if stamp_ns > _THIS_CENTURY else f"{seconds:.3f} s of the run's clock"
+
+
+def _utc(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,109 @@
+"""Every format that a map is handed on in: a row for each file's ending."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...core.errors import InputError
+from ..folder import make_folder, replacing
+from .chart import Chart, ExportSettings, read_chart, recorded
+from .netcdf import netcdf
+from .pages import page, picture
+from .points import nav2, surface, table
+from .rasters import bag, geotiff
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of maps.
+
+    Attributes:
+        write: the contents of its files by name, the file asked for last.
+        summary: for ``--help``.
+        origin: whether it wants one (``needed``), may have one (``taken``) or not (``refused``).
+        depth: whether it can hold depths.
+        crs: whether it holds a coordinate system, and so takes a vertical datum with an origin.
+    """
+
+    write: Callable[[Chart, str], dict[str, bytes]]
+    summary: str
+    origin: str = "taken"
+    depth: bool = True
+    crs: bool = False
+
+
+FORMATS = {
+    ".tif": Format(geotiff, "GeoTIFF", crs=True),
+    ".bag": Format(bag, "Bathymetric Attributed Grid", origin="needed", depth=False, crs=True),
+    ".nc": Format(netcdf, "NetCDF-CF", crs=True),
+    ".csv": Format(table, "XYZ table"),
+    ".ply": Format(surface, "mesh", depth=False),
+    ".yaml": Format(nav2, "Nav2 map, with its .pgm", origin="refused", depth=False),
+    ".png": Format(picture, "picture"),
+    ".html": Format(page, "page with picture and numbers"),
+}
+
+
+def settings_for(run: Path, to: Path, given: Mapping[str, Any]) -> ExportSettings:
+    """How the map of a run is handed on: as given, and the rest as the run recorded it.
+
+    Args:
+        run: its folder, whose config.yaml may have a place on the Earth and a water level.
+        to: the file, whose format may have no use for a place.
+        given: fields of ``ExportSettings`` that somebody chose.
+
+    Raises:
+        InputError: if a value is wrong, or config.yaml is no YAML.
+    """
+    own = recorded(run)
+    found = FORMATS.get(to.suffix.lower())
+    if given.get("origin") is not None or (found and found.origin == "refused"):
+        own = {key: own[key] for key in own if key == "water_level"}
+    elif "heading" in given:
+        raise InputError("heading: expected --origin LAT LON with it")
+    return ExportSettings(**{**own, **given})
+
+
+def export(run: Path, to: Path, settings: ExportSettings) -> list[Path]:
+    """Write the map of a run's folder in the format of the file's ending.
+
+    Returns:
+        The files written, the one asked for last. Each takes its name when it is complete.
+
+    Raises:
+        InputError: if there is no such format, the settings do not go with it, the run has no map,
+            what writes the format is not installed, or the file cannot be written.
+    """
+    found = _checked(to, settings)
+    files = found.write(read_chart(run, settings), to.name)
+    make_folder(to.parent)
+    for name, content in files.items():
+        try:
+            with replacing(to.parent / name) as file:
+                file.write(content)
+        except OSError as error:
+            raise InputError(f"{to.parent / name}: cannot write ({error.strerror})") from None
+    return [to.parent / name for name in files]
+
+
+def _checked(to: Path, settings: ExportSettings) -> Format:
+    """The format of a file, if the settings go with it."""
+    ending = to.suffix.lower()
+    if ending not in FORMATS:
+        raise InputError(f"to: expected a file that ends with {', '.join(FORMATS)}, got {to.name}")
+    found, placed = FORMATS[ending], settings.origin is not None
+    if found.origin == "needed" and not placed:
+        raise InputError(f"to: {ending} lies on the Earth; expected --origin LAT LON")
+    if found.origin == "refused" and placed:
+        raise InputError(f"to: {ending} is in the map's own frame; expected no --origin")
+    if settings.depth and not found.depth:
+        raise InputError(f"to: {ending} holds elevations, positive up; expected no --depth")
+    if settings.vertical_datum is not None and found.crs and not placed:
+        raise InputError(
+            f"vertical_datum: {ending} names it in one system with the place on the Earth; "
+            f"expected --origin LAT LON"
+        )
+    return found

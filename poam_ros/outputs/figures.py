@@ -1,0 +1,275 @@
+"""Figures of a run, from the files in its folder alone. Needs matplotlib."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core.geometry import Extent, Grid
+from ..planning.tvu import CONFIDENCE_95
+from .folder import read_map, read_table, read_truth
+from .held_out import COLUMNS
+
+#: Metric columns of epochs.csv, their titles and units.
+CURVES = {
+    "smse": "SMSE", "msll": "MSLL", "rmse": "RMSE (m)",
+    "mae": "MAE (m)", "nlpd": "NLPD", "update_s": "update (s)",
+}  # fmt: skip
+#: Left, right, lower and upper end of a picture, in m.
+Bounds = tuple[float, float, float, float]
+#: Room beside a curve, as a part of its height.
+_ROOM = 0.08
+
+
+def draw_run(folder: Path) -> list[Path]:
+    """Draw the maps and the metric curves of the run in ``folder``.
+
+    Returns:
+        The PNG files written: maps.png and metrics.png.
+
+    Raises:
+        InputError: if a file of the run is missing or broken.
+        ImportError: if matplotlib is not installed.
+    """
+    drawings = {"maps.png": ((16, 9.5), _draw_maps), "metrics.png": ((13, 6.5), draw_curves)}
+    for name, (size, draw) in drawings.items():
+        figure = blank_figure(size)
+        draw(figure, folder)
+        figure.savefig(folder / name, dpi=110)
+    return [folder / name for name in drawings]
+
+
+def blank_figure(size: tuple[float, float]) -> Any:
+    """An empty figure of a size in inches, its layout done when it is drawn."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    # No pyplot: a figure without global state can be drawn from any thread of a node.
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def plain(text: str) -> str:
+    """Text that matplotlib draws as it is, without formulas between dollars."""
+    return text.replace("$", r"\$")
+
+
+@dataclass(frozen=True)
+class Relief:
+    """How one ground is drawn everywhere: colours of its heights, lit from the north-west.
+
+    Attributes:
+        low, high: the heights, in m, that the colours reach over.
+        exaggeration: of the heights where they cast their shade, so that steep ground and gentle
+            hills both look like ground.
+    """
+
+    low: float
+    high: float
+    exaggeration: float
+
+    @classmethod
+    def of(cls, ground: np.ndarray, extent: Extent) -> Relief:
+        """What suits a ground [rows, columns] on an extent."""
+        steepest = float(np.percentile(_steepness(ground, extent.bounds), 95))
+        return cls(float(ground.min()), float(ground.max()), 1.2 / steepest if steepest else 1.0)
+
+    @property
+    def under_water(self) -> bool:
+        """Whether it is the ground of a water whose level is 0."""
+        return self.high <= 0
+
+    def draw(self, axis: Any, heights: np.ndarray, bounds: Bounds, title: str) -> None:
+        """Draw heights [rows, columns] in m with their colours; lines of depth under water."""
+        from matplotlib.cm import ScalarMappable
+        from matplotlib.colors import Normalize
+
+        name = "YlGnBu_r" if self.under_water else "terrain"
+        axis.imshow(self.shade(heights, bounds, name), origin="lower", extent=bounds)
+        if self.under_water:
+            levels = np.arange(5 * np.ceil(self.low / 5), self.high, 5)
+            lines = {"levels": levels, "colors": "black", "linewidths": 0.5, "linestyles": "solid"}
+            axis.contour(heights, extent=bounds, alpha=0.5, **lines)
+        axis.set_title(title)
+        colours = ScalarMappable(Normalize(self.low, self.high), name)
+        axis.figure.colorbar(colours, ax=axis, shrink=0.85)
+
+    def shade(self, heights: np.ndarray, bounds: Bounds, name: str) -> np.ndarray:
+        """Colours [rows, columns, 4] of a colour map's name for heights in m."""
+        from matplotlib import colormaps
+        from matplotlib.colors import LightSource
+
+        share = np.clip((heights - self.low) / ((self.high - self.low) or 1.0), 0, 1)
+        colours = colormaps[name](share)
+        # The light's rows go north to south; ours do not.
+        step_x, step_y = _steps(heights, bounds)
+        light = LightSource(azdeg=315, altdeg=45).hillshade(
+            heights[::-1], vert_exag=self.exaggeration, dx=step_x, dy=step_y
+        )[::-1]
+        colours[..., :3] = LightSource().blend_soft_light(colours[..., :3], light[..., None])
+        return colours
+
+
+def _steps(values: np.ndarray, bounds: Bounds) -> tuple[float, float]:
+    """Size of the cells of values [rows, columns] in m."""
+    (rows, columns), (left, right, lower, upper) = values.shape, bounds
+    return (right - left) / columns, (upper - lower) / rows
+
+
+def _steepness(heights: np.ndarray, bounds: Bounds) -> np.ndarray:
+    """Rise over run, [rows, columns]."""
+    step_x, step_y = _steps(heights, bounds)
+    return np.hypot(*np.gradient(heights, step_y, step_x))
+
+
+def _draw_maps(figure: Any, folder: Path) -> None:
+    drawn = read_map(folder / "map.npz")
+    samples = read_table(folder / "samples.csv")
+    truth, extent = read_truth(folder / "truth.npz")
+    grid, outside = drawn.grid, extent.bounds
+    inside = grid.borders.bounds
+    true_on_grid = Grid.dividing(extent, truth.shape).interpolate(truth, grid.points)
+    error = drawn.mean - true_on_grid.reshape(grid.shape)
+    # The worst places would leave the rest without colour.
+    reach = float(np.percentile(np.abs(error), 99)) or 1.0
+    relief = Relief.of(truth, extent)
+    errors = {"vmin": -reach, "vmax": reach, "cmap": "RdBu_r"}
+    axes = figure.subplots(2, 3, sharex=True, sharey=True)
+    (true_axis, mean_axis, deviation_axis), (error_axis, length_axis, path_axis) = axes
+    relief.draw(true_axis, truth, outside, "elevation, truth (m)")
+    relief.draw(mean_axis, drawn.mean, inside, "elevation, mean (m)")
+    on = f" and {len(drawn.support)} inducing inputs" if len(drawn.support) else ""
+    panels: tuple[tuple[Any, np.ndarray, str, str, dict[str, Any]], ...] = (
+        (deviation_axis, np.sqrt(drawn.variance), "standard deviation, with noise (m)", "neither",
+         {"cmap": "viridis"}),
+        (error_axis, error, "error: mean - truth (m)", "both", errors),
+        (length_axis, drawn.lengthscale, f"lengthscale (m){on}", "neither", {"cmap": "magma"}),
+    )  # fmt: skip
+    for axis, values, title, beyond, style in panels:
+        image = axis.imshow(values, origin="lower", extent=inside, **style)
+        axis.set_title(title)
+        figure.colorbar(image, ax=axis, shrink=0.85, extend=beyond)
+    length_axis.plot(*drawn.support.T, ".", color="white", markersize=2)
+    count = len(samples["x"])
+    axis, order = path_axis, np.arange(count)
+    axis.imshow(relief.shade(truth, outside, "gray"), origin="lower", extent=outside)
+    axis.set_title(f"path: {count} pings, colour = order")
+    dots = axis.scatter(samples["x"], samples["y"], c=order, s=3, cmap="plasma")
+    figure.colorbar(dots, ax=axis, shrink=0.85)
+    for axis in axes[1]:
+        axis.set_xlabel("x (m)")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("y (m)")
+
+
+def draw_curves(figure: Any, folder: Path) -> None:
+    """Draw the columns of the run's epochs.csv over samples, each in an axis of its own.
+
+    Raises:
+        InputError: if epochs.csv is missing or broken.
+    """
+    epochs = read_table(folder / "epochs.csv")
+    axes = figure.subplots(2, 3, sharex=True)
+    for axis, (column, title) in zip(axes.flat, CURVES.items(), strict=True):
+        values = np.where(np.isfinite(epochs[column]), epochs[column], np.nan)
+        axis.margins(y=_ROOM)
+        axis.plot(epochs["samples"], values, marker=".", markersize=3)
+        axis.set_title(title)
+        axis.grid(alpha=0.3)
+        if column not in ("msll", "nlpd"):
+            # From zero; and room of the axis' height, however little the curve itself varies.
+            highest = np.max(values, initial=0.0, where=np.isfinite(values))
+            axis.set_ylim(0, (1 + _ROOM) * highest if highest > 0 else 1)
+    for axis in axes[1]:
+        axis.set_xlabel("samples")
+
+
+#: Times as wide as it is high, from which a map's panels lie one over the other.
+WIDE = 2.5
+#: Width of a page, and height of what is over and under a panel, in inches.
+PAGE, TITLES = 14.0, 0.5
+#: Soundings that are drawn at most; of more, evenly many are left out.
+DRAWN = 20_000
+
+
+def draw_sounding_map(folder: Path) -> Path:
+    """Draw mean and uncertainty with the soundings: maps.png.
+
+    Raises:
+        InputError: if a file of the run is missing or broken.
+        ImportError: if matplotlib is not installed.
+    """
+    drawn, samples = read_map(folder / "map.npz"), read_table(folder / "samples.csv", ("x", "y"))
+    borders = drawn.grid.borders
+    bounds = borders.bounds
+    width, height = borders.size
+    rows, columns = (2, 1) if width > WIDE * height else (1, 2)
+    panel = PAGE / columns * height / width + TITLES  # as high as the map makes it
+    figure = blank_figure((PAGE, float(np.clip(rows * panel, 3.5, 12.0))))
+    axes = figure.subplots(rows, columns, sharex=True, sharey=True)
+    panels = (
+        (drawn.mean, "elevation, mean (m)", "viridis"),
+        (CONFIDENCE_95 * np.sqrt(drawn.variance), "95 % uncertainty, with noise (m)", "magma"),
+    )
+    for axis, (values, title, colours) in zip(axes, panels, strict=True):
+        image = axis.imshow(values, origin="lower", extent=bounds, cmap=colours)
+        axis.set_title(title)
+        axis.set_xlabel("x (m)")
+        figure.colorbar(image, ax=axis, shrink=0.85)
+    axes[0].set_ylabel("y (m)")
+    some = slice(None, None, _stride(len(samples["x"])))
+    axes[1].plot(samples["x"][some], samples["y"][some], ",", color="white")
+    figure.savefig(folder / "maps.png", dpi=110)
+    return folder / "maps.png"
+
+
+def draw_validation(folder: Path) -> Path:
+    """Draw predicted against sounded elevations, and where the errors are: validation.png.
+
+    Raises:
+        InputError: if held_out.csv is missing or broken.
+        ImportError: if matplotlib is not installed.
+    """
+    held = read_table(folder / "held_out.csv", COLUMNS)
+    some = slice(None, None, _stride(len(held["row"])))
+    x, y, z, mean, std = (held[name][some] for name in ("x", "y", "z", "mean", "std"))
+    error = mean - z
+    outside = np.abs(error) > CONFIDENCE_95 * std
+    figure = blank_figure((14, 6.5))
+    against, where = figure.subplots(1, 2)
+    _draw_against(against, z, mean, outside)
+    reach = float(np.quantile(np.abs(error), 0.98)) or 1.0
+    order = np.argsort(np.abs(error))  # the large ones on top
+    points = where.scatter(
+        x[order], y[order], c=error[order], s=4, cmap="RdBu_r", vmin=-reach, vmax=reach
+    )
+    where.set_aspect("equal")
+    where.set_title("error: predicted - sounded (m)")
+    where.set_xlabel("x (m)")
+    where.set_ylabel("y (m)")
+    figure.colorbar(points, ax=where, shrink=0.85, extend="both")
+    figure.savefig(folder / "validation.png", dpi=110)
+    return folder / "validation.png"
+
+
+def _draw_against(axis: Any, z: np.ndarray, mean: np.ndarray, outside: np.ndarray) -> None:
+    for chosen, colour, name in (
+        (~outside, "tab:blue", "within the 95 % interval"),
+        (outside, "tab:red", "outside of it"),
+    ):
+        label = f"{name}: {100 * chosen.mean():.1f} %"
+        axis.plot(z[chosen], mean[chosen], ".", markersize=2, color=colour, label=label)
+    ends = [min(z.min(), mean.min()), max(z.max(), mean.max())]
+    axis.plot(ends, ends, color="black", linewidth=0.8)
+    axis.set_title("held-out soundings")
+    axis.set_xlabel("sounded elevation (m)")
+    axis.set_ylabel("predicted elevation (m)")
+    axis.legend(loc="upper left", markerscale=5)
+
+
+def _stride(count: int) -> int:
+    return max(1, -(-count // DRAWN))

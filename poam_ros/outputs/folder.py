@@ -1,0 +1,235 @@
+"""A run's folder: CSV, npz and YAML that others can read, each written beside and renamed."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+from zipfile import BadZipFile
+
+import numpy as np
+import yaml
+
+from ..core.errors import InputError
+from ..core.geometry import Extent, Grid
+from ..core.maps import ElevationMap
+from ..simulation.world.terrain import Terrain
+from .metrics import Metrics
+
+#: Columns of epochs.csv, one row per decision epoch.
+EPOCH_COLUMNS = (
+    "samples", "time_s", "smse", "msll", "rmse", "mae", "nlpd", "update_s", "predict_s",
+)  # fmt: skip
+#: Columns of a sweep's runs.csv, one row per finished run, which is also in its folder's run.csv.
+RUN_COLUMNS = (
+    "environment", "method", "kernel", "pilot", "planner", "seed", "samples", "wall_s", "folder",
+)  # fmt: skip
+#: Rows of a table that are text, or objects, at the same time.
+ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One decision epoch: mission time in s, wall times of update and prediction in s."""
+
+    samples: int
+    time_s: float
+    metrics: Metrics
+    update_s: float
+    predict_s: float
+
+    def row(self) -> tuple[Any, ...]:
+        """The values of ``EPOCH_COLUMNS``."""
+        values = {**asdict(self), **asdict(self.metrics)}
+        return tuple(values[name] for name in EPOCH_COLUMNS)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write; it takes its name only when it is complete."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with beside.open("wb") as file:
+            yield file
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def make_folder(path: Path) -> Path:
+    """Make the folder of a run, or take one that is there.
+
+    Raises:
+        InputError: if it cannot be made or written to.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with replacing(path / "probe"):
+            pass
+        (path / "probe").unlink()
+    except OSError as error:
+        raise InputError(f"output: cannot write to {path} ({error.strerror})") from None
+    return path
+
+
+def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write a CSV file with a header, row by row."""
+    with replacing(path) as file:
+        file.write((",".join(columns) + "\n").encode())
+        file.writelines((",".join(_cell(value) for value in row) + "\n").encode() for row in rows)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    text = str(value)
+    if any(character in text for character in ',"\n\r'):
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def read_table(path: Path, columns: Sequence[str] = ()) -> dict[str, np.ndarray]:
+    """The columns of a CSV file of numbers; those named in ``columns`` must be there.
+
+    Raises:
+        InputError: if the file is missing, empty or not numbers, or lacks a column.
+    """
+    expected = "a table of numbers with a header"
+    with _refusing(path, expected), path.open(newline="") as file:
+        header, *_ = islice(rows := csv.reader(file), 1)
+        chunks = [np.empty((0, len(header)))]
+        while chunk := list(islice(rows, ROWS)):
+            chunks.append(np.array(chunk, dtype=float).reshape(len(chunk), len(header)))
+    values = np.concatenate(chunks)
+    _require(path, columns, header)
+    return {name: values[:, i] for i, name in enumerate(header)}
+
+
+def read_records(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
+    """The rows of a CSV file, as text, with at least the given columns.
+
+    Raises:
+        InputError: if the file is missing or broken, or lacks a column.
+    """
+    expected = f"a table with columns {','.join(columns)}"
+    with _refusing(path, expected), path.open(newline="") as file:
+        header, *rows = csv.reader(file)
+    _require(path, columns, header)
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(header):
+            raise InputError(
+                f"{path}: expected {len(header)} values in row {number}, got {len(row)}"
+            )
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+@contextmanager
+def _refusing(path: Path, expected: str) -> Iterator[None]:
+    """What is wrong with a file that does not hold what is expected, as an ``InputError``."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, csv.Error, BadZipFile) as error:
+        raise InputError(f"{path}: expected {expected} ({error})") from None
+
+
+def _require(path: Path, columns: Sequence[str], header: Sequence[str]) -> None:
+    missing = [name for name in columns if name not in header]
+    if missing:
+        raise InputError(
+            f"{path}: expected columns {','.join(columns)}; missing: {', '.join(missing)} "
+            f"(an older format?)"
+        )
+
+
+def read_raster(path: Path, columns: Sequence[str]) -> tuple[Grid, dict[str, np.ndarray]]:
+    """The values of a CSV file x,y,... on a regular grid, row-major from the lower left corner.
+
+    Returns:
+        The grid, and each of ``columns`` as an array [rows, columns].
+
+    Raises:
+        InputError: if the file is missing or broken, lacks a column or is no such grid.
+    """
+    table = read_table(path, ("x", "y", *columns))
+    grid = Grid(np.unique(table["x"]), np.unique(table["y"]))
+    points = np.column_stack((table["x"], table["y"]))
+    if min(grid.shape) < 2 or not np.array_equal(grid.points, points):
+        raise InputError(f"{path}: expected x,y on a grid, row by row from the lower left corner")
+    return grid, {name: table[name].reshape(grid.shape) for name in columns}
+
+
+def write_samples(path: Path, xy: np.ndarray, z: np.ndarray) -> None:
+    """Write the pings, x, y, z in m, in order; exact to the last bit of a double."""
+    parts = (np.column_stack((xy[i : i + ROWS], z[i : i + ROWS])) for i in range(0, len(z), ROWS))
+    rows = ([repr(value) for value in row] for part in parts for row in part.tolist())
+    write_table(path, ("x", "y", "z"), rows)
+
+
+def write_map(path: Path, drawn: ElevationMap) -> None:
+    """Write a map: arrays x, y, mean, variance, every field [rows, columns], inducing_points."""
+    arrays: dict[str, Any] = {
+        **drawn.fields, "x": drawn.grid.x, "y": drawn.grid.y, "mean": drawn.mean,
+        "variance": drawn.variance, "lengthscale": drawn.lengthscale,
+        "inducing_points": drawn.support, "samples": drawn.samples, "stamp_ns": drawn.stamp_ns,
+    }  # fmt: skip
+    with replacing(path) as file:
+        np.savez_compressed(file, **arrays)
+
+
+def write_map_tables(folder: Path, snapshot: ElevationMap, terrain: Terrain) -> None:
+    """Write a map and the truth on its grid as CSV files: map.csv, truth.csv and inducing.csv.
+
+    Row by row from the lower left corner; x, y, mean, lengthscale and elevation in m, variance in
+    m^2 and with noise.
+    """
+    points = snapshot.grid.points
+    names = ("mean", "variance", "lengthscale")
+    layers = (getattr(snapshot, name).ravel() for name in names)
+    write_table(folder / "map.csv", ("x", "y", *names), np.column_stack((points, *layers)).tolist())
+    rows = np.column_stack((points, terrain.elevation_at(points))).tolist()
+    write_table(folder / "truth.csv", ("x", "y", "elevation"), rows)
+    write_table(folder / "inducing.csv", ("x", "y"), snapshot.support.tolist())
+
+
+def read_map(path: Path) -> ElevationMap:
+    """Read what ``write_map`` wrote.
+
+    Raises:
+        InputError: if the file is missing or holds something else.
+    """
+    with _refusing(path, "a map.npz of this package"):
+        with np.load(path) as data:
+            arrays = dict(data)
+        names = ("x", "y", "mean", "variance", "inducing_points", "samples")
+        x, y, mean, variance, support, samples = (arrays.pop(name) for name in names)
+        stamp_ns = int(arrays.pop("stamp_ns", 0))
+        if np.isnan(arrays["lengthscale"]).all():  # of a model that has none
+            del arrays["lengthscale"]
+    return ElevationMap(Grid(x, y), mean, variance, arrays, support, int(samples), stamp_ns)
+
+
+def write_truth(path: Path, elevation: np.ndarray, extent: Extent) -> None:
+    """Write the ground truth for the figures: elevation [rows, columns], row 0 south."""
+    with replacing(path) as file:
+        np.savez_compressed(file, elevation=elevation, extent=np.array(extent.bounds))
+
+
+def read_truth(path: Path) -> tuple[np.ndarray, Extent]:
+    """Read what ``write_truth`` wrote.
+
+    Raises:
+        InputError: if the file is missing or holds something else.
+    """
+    with _refusing(path, "a truth.npz of this package"), np.load(path) as data:
+        return data["elevation"], Extent.of(data["extent"])
+
+
+def write_config(path: Path, config: Mapping[str, Any]) -> None:
+    """Write everything resolved, as YAML."""
+    with replacing(path) as file:
+        file.write(yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).encode())

@@ -1,0 +1,121 @@
+"""Pings of a run that are not in its map: those in doubt at last, and the refused ones."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from ..core.errors import InputError
+from ..core.maps import ElevationMap
+from ..core.samples import Samples
+from ..frontend.refused import Refusal, RefusedPings
+from ..journal.folder import LOG
+from ..journal.log import read_only, read_refused
+from .exports.place import Place
+from .folder import make_folder, read_records, write_map, write_samples, write_table
+
+#: Refused pings of a run without a log, and its columns; cells are empty where nobody knows.
+FILE, COLUMNS = "refused.csv", Refusal._fields
+#: Of a place on the Earth from the origin, east or north, in m; UTM is none at far less.
+MOST_AWAY = 5e6
+
+
+@dataclass(frozen=True)
+class Unmapped:
+    """Places of ``held`` [N, 2] in m; the newest of the ``refused`` by reason."""
+
+    held: np.ndarray = field(default_factory=lambda: np.empty((0, 2)))
+    refused: RefusedPings = field(default_factory=RefusedPings.none)
+
+    def outwards(self, place: Place | None) -> Unmapped:
+        """The same north-up, if a place was given."""
+        if place is None:
+            return self
+        xyz = self.refused.xyz.copy()
+        if place.utm:  # odometry may have been anywhere, which no projection of the Earth is
+            xyz[~(np.abs(xyz[:, :2]) <= MOST_AWAY).all(axis=1), :2] = np.nan
+        xyz[:, :2] = place.outwards(xyz[:, :2])
+        return Unmapped(place.outwards(self.held), replace(self.refused, xyz=xyz))
+
+
+def write_refused(folder: Path, refused: RefusedPings) -> None:
+    """Write refused.csv: ``reason, number, stamp_ns, x, y, z``, the newest of each reason."""
+    rows = (
+        [*row[:2], row.stamp_ns or "", *("" if v != v else repr(v) for v in row[3:])]
+        for row in refused.rows
+    )
+    write_table(folder / FILE, COLUMNS, rows)
+
+
+def read_unmapped(folder: Path) -> Unmapped:
+    """What a mission's log has, or else a refused.csv; nothing where there is neither.
+
+    Raises:
+        InputError: refused.csv is broken.
+    """
+    held, refused = np.empty((0, 2)), None
+    with suppress(sqlite3.Error, OSError), closing(read_only(folder / LOG)) as log:
+        rows = log.execute("SELECT x, y FROM held ORDER BY placed").fetchall()
+        held = np.array(rows, dtype=float).reshape(-1, 2)
+        refused = read_refused(log)  # which an older one has not
+    if refused is None and (folder / FILE).exists():
+        refused = _read_refused(folder / FILE)
+    return Unmapped(held, RefusedPings.none() if refused is None else refused)
+
+
+def _read_refused(path: Path) -> RefusedPings:
+    rows = read_records(path, COLUMNS)
+    try:
+        return RefusedPings.of(map(_row, rows))
+    except (ValueError, OverflowError) as error:
+        raise InputError(f"{path}: expected numbers but for the reason ({error})") from None
+
+
+def _row(cells: dict[str, str]) -> Refusal:
+    numbers = (float(cells[name]) if cells[name] else np.nan for name in ("x", "y", "z"))
+    return Refusal(cells["reason"], int(cells["number"]), int(cells["stamp_ns"] or 0), *numbers)
+
+
+class Results:
+    """The mapper's share of a run's folder: samples.csv, refused.csv and map.npz.
+
+    Args:
+        path: of the folder; empty: nothing is kept.
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.folder = make_folder(Path(path).expanduser()) if path else None
+
+    def keep(
+        self, latest: ElevationMap | None, samples: Samples, refused: RefusedPings
+    ) -> list[str]:
+        """Write what there is; returns the names of the files of samples and map.
+
+        Raises:
+            OSError: they cannot be written.
+        """
+        if self.folder is None:
+            return []
+        write_refused(self.folder, refused)
+        write_samples(self.folder / "samples.csv", samples.xy, samples.z)
+        if latest is None:
+            return ["samples.csv"]
+        write_map(self.folder / "map.npz", latest)
+        return ["samples.csv", "map.npz"]
+
+    def keep_remains(
+        self, latest: ElevationMap | None, samples: Samples, refused: RefusedPings
+    ) -> list[str]:
+        """As ``keep``, of a mission that was cut short: a pilot survey alone does not replace an
+        earlier run's results."""
+        if self.folder is None or not len(samples):
+            return []
+        earlier = (self.folder / "map.npz").exists()
+        return [] if latest is None and earlier else self.keep(latest, samples, refused)

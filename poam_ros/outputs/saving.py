@@ -1,0 +1,182 @@
+"""A map saved in mid-mission: each in a folder of its own, which is there whole or not at all."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ..core.errors import InputError
+from ..core.maps import ElevationMap
+from ..core.samples import Samples
+from ..core.settings import check, setting
+from ..journal.checkpoint import sync
+from .exports.chart import ExportSettings
+from .exports.formats import FORMATS, export
+from .folder import write_config, write_map, write_samples
+
+_NAMES = [ending[1:] for ending in FORMATS]
+
+
+def _formats(text: str) -> list[str]:
+    """The endings of a text such as ``tif, nc``.
+
+    Raises:
+        InputError: one is none.
+    """
+    names = text.replace(",", " ").split()
+    wrong = [name for name in names if name not in _NAMES]
+    if wrong:
+        raise InputError(f"expected names of {', '.join(_NAMES)}, got {', '.join(wrong)[:80]!r}")
+    return [f".{name}" for name in dict.fromkeys(names)]
+
+
+@dataclass(frozen=True)
+class SaveSettings:
+    """What ``~/save_map`` writes besides map.npz, samples.csv and config.yaml, and where that lies.
+
+    Raises:
+        InputError: a value is wrong.
+    """
+
+    save_formats: str = setting(
+        "tif, nc",
+        f"What ~/save_map writes of the map: any of {', '.join(_NAMES)}",
+        check=_formats,
+    )
+    origin: tuple[float, ...] = setting(
+        (0.0, 0.0),
+        "Latitude and longitude of the map's origin, for saved maps; 0, 0: not said",
+        "deg",
+        minimum=-180.0,
+        maximum=180.0,
+    )
+    heading: float = setting(
+        0.0, "Direction of the map's y axis, clockwise from true north", "deg", -360.0, 360.0
+    )
+    vertical_datum: int = setting(
+        0, "EPSG code of what the map's zero is, for saved maps; 0: not said", "", 0, 10**6
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
+        if abs(self.origin[0]) > 90:
+            raise InputError(f"origin: expected a latitude within 90 deg, got {self.origin[0]}")
+        if self.vertical_datum and not self.placed:
+            raise InputError("vertical_datum: expected an origin as well, got 0, 0")
+
+    @property
+    def placed(self) -> bool:
+        """Whether it was said where the map lies."""
+        return any(self.origin)
+
+    @property
+    def endings(self) -> list[str]:
+        """Of the files, as ``FORMATS`` has them."""
+        return _formats(self.save_formats)
+
+    def of(self, ending: str, water_level: float) -> dict[str, Any]:
+        """Fields of ``ExportSettings`` for a format, at a water level in m."""
+        given: dict[str, Any] = {"water_level": water_level}
+        row = FORMATS[ending]
+        if self.placed and row.origin != "refused":
+            given |= {"origin": self.origin, "heading": self.heading}
+        if self.vertical_datum and row.origin != "refused":
+            given["vertical_datum"] = self.vertical_datum
+        return given
+
+
+#: In the folder of the results: of all saved maps, and of the one that is being written.
+SAVED, BEGUN = "saved", ".begun"
+
+
+def save(
+    folder: Path,
+    settings: SaveSettings,
+    drawn: ElevationMap,
+    samples: Samples,
+    water_level: float,
+    config: Mapping[str, Any],
+) -> tuple[Path, list[str], list[str]]:
+    """Write a map, its pings and the formats that are asked for, in the next ``saved/map-...``.
+
+    A format that cannot be written does not keep the others back. Whoever saves into the same
+    folder meanwhile, in this process or another, waits.
+
+    Args:
+        folder: of the results.
+        settings: which formats, and where the map lies.
+        drawn: the map.
+        samples: at least those that it was made from.
+        water_level: over the map's zero, in m.
+        config: everything resolved, for config.yaml.
+
+    Returns:
+        The folder, the names of what is in it, and in words what could not be written.
+
+    Raises:
+        OSError: the folder cannot be written; nothing is left of it then.
+    """
+    home = folder / SAVED
+    home.mkdir(exist_ok=True)
+    with _begun(home) as begun:
+        place = begun / _next_name(home, drawn.samples)
+        place.mkdir(parents=True)
+        pings = samples[: drawn.samples]
+        write_samples(place / "samples.csv", pings.xy, pings.z)
+        write_map(place / "map.npz", drawn)
+        write_config(place / "config.yaml", {"version": __version__, **config})
+        failed = [
+            f"map{ending} ({fault})"
+            for ending in settings.endings
+            if (fault := _export(place, ending, settings.of(ending, water_level)))
+        ]
+        for path in (*place.iterdir(), place):
+            sync(path)
+        final = home / place.name
+        place.rename(final)
+        sync(home)
+    return final, sorted(path.name for path in final.iterdir()), failed
+
+
+@contextmanager
+def _begun(home: Path) -> Iterator[Path]:
+    """The folder for what is begun, of which nothing is left. Nobody else who asks for it has it:
+    what is there is a dead process's, and the next number is ours. The lock goes with the process
+    that holds it."""
+    lock, begun = os.open(home, os.O_RDONLY), home / BEGUN
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        shutil.rmtree(begun, ignore_errors=True)
+        try:
+            yield begun
+        finally:
+            shutil.rmtree(begun, ignore_errors=True)
+    finally:
+        os.close(lock)
+
+
+def _next_name(home: Path, samples: int) -> str:
+    """The next number is in front, so that names sort by time."""
+    taken = [re.match(r"map-(\d+)-", path.name) for path in home.iterdir()]
+    number = max((int(found[1]) for found in taken if found), default=0) + 1
+    return f"map-{number:03d}-{samples}-samples"
+
+
+def _export(place: Path, ending: str, given: Mapping[str, Any]) -> str:
+    """Write a format beside the run's files; in words why that was not possible, or ""."""
+    try:
+        export(place, place / f"map{ending}", ExportSettings(**given))
+    except InputError as error:
+        return str(error).replace(f"{place}{os.sep}", "")
+    except Exception as error:  # of the libraries that write: the rest is to be kept
+        return f"{type(error).__name__}: {error}"
+    return ""

@@ -1,0 +1,1 @@
+"""A survey as a page: its layers, its words, and the Bokeh document of them."""

@@ -1,0 +1,135 @@
+"""What a run's or a mission's folder has to show, complete or still being written."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import time
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from ...core.errors import InputError
+from ...journal.folder import LOG
+from ...journal.log import read_only
+from ..exports.chart import ExportSettings, read_chart
+from ..figures import CURVES
+from ..folder import read_table
+from ..results import FILE, read_unmapped
+from .scene import BAD, Curves, Remark, Scene, scene_of
+from .words import refused
+
+#: What is looked at, and looked at anew where it has changed.
+FILES = ("map.npz", "samples.csv", "epochs.csv", "config.yaml", FILE, LOG)
+#: What a mapper has written of its log ahead, into a file beside it, and every how many s that is
+#: looked at.
+AHEAD, AHEAD_S = f"{LOG}-wal", 5.0
+#: Wall times among the columns of an epochs.csv.
+SECONDS = {"update_s": "update", "predict_s": "prediction"}
+Versions = tuple[tuple[int, int, int] | None, ...]
+
+
+class FolderView:
+    """A folder that is looked at again and again.
+
+    Args:
+        folder: of a run or mission.
+        settings: how its map is shown.
+
+    Raises:
+        InputError: there is no such folder.
+    """
+
+    def __init__(self, folder: Path, settings: ExportSettings) -> None:
+        if not folder.is_dir():
+            raise InputError(f"RUN: expected the folder of a run or mission, got {folder}")
+        self._folder, self._settings = folder, settings
+        self._versions: Versions = ()
+        self._ahead: tuple[int, int, int] | None = None  # of the log
+        self._ahead_at = -math.inf  # when that was looked at, in s of a steady clock
+        self._scene = Scene("")
+
+    def scene(self) -> Scene:
+        """What is there now; the same object as before while the files are the same."""
+        versions = tuple(_version(self._folder / name) for name in FILES)
+        if self._grown() or versions != self._versions:
+            self._versions, before = versions, self._scene
+            self._scene = self._look(before)
+        return self._scene
+
+    def _grown(self) -> bool:
+        """Whether a mapper went on with its log."""
+        now = time.monotonic()
+        if now - self._ahead_at < AHEAD_S:
+            return False
+        before, ahead = self._ahead, _version(self._folder / AHEAD)
+        # An empty one is left by whoever looked at a log that nobody writes.
+        self._ahead, self._ahead_at = ahead if ahead and ahead[2] else None, now
+        return self._ahead != before
+
+    def _look(self, before: Scene) -> Scene:
+        folder = self._folder
+        curves = _curves(folder / "epochs.csv")
+        try:
+            if not (folder / "map.npz").exists():
+                return self._without_map(curves)
+            chart = read_chart(folder, self._settings)
+        except InputError as error:
+            # Something is wrong, or being replaced: what there was is still there to be seen.
+            remark = Remark(str(error), "the page looks again when the file changes", BAD)
+            return replace(before, title=self._title, waiting=str(error), remarks=(remark,))
+        words = {k: v for k, v in chart.provenance.items() if k not in ("title", "export_time")}
+        scene = scene_of(chart, curves, refused(chart.unmapped.refused))
+        return replace(scene, chart=replace(chart, provenance=words))
+
+    def _without_map(self, curves: Curves) -> Scene:
+        pings, said = _pings(self._folder), f"there is no map.npz in {self._folder} yet"
+        if len(pings):
+            said += f"; {len(pings)} pings so far"
+        others = read_unmapped(self._folder)
+        return Scene(
+            self._title, waiting=f"waiting for the first map: {said}", samples=len(pings),
+            pings=pings, track=pings, held=others.held, refused=others.refused, curves=curves,
+            remarks=refused(others.refused),
+        )  # fmt: skip
+
+    @property
+    def _title(self) -> str:
+        return f"Bathymetry of {self._folder.resolve().name}"
+
+
+def _version(path: Path) -> tuple[int, int, int] | None:
+    """Something that changes when a file is written; None where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ino, status.st_size
+
+
+def _pings(folder: Path) -> np.ndarray:
+    """Places of the pings of a folder without a map [N, 2]: of samples.csv, or a mission's log."""
+    with suppress(InputError):
+        found = read_table(folder / "samples.csv", ("x", "y"))
+        return np.column_stack((found["x"], found["y"]))
+    return _logged(folder, "SELECT x, y FROM pings ORDER BY number")
+
+
+def _logged(folder: Path, query: str) -> np.ndarray:
+    """Places [N, 2] that a mission's log has; none where there is no log, or an older one."""
+    with suppress(sqlite3.Error, OSError), closing(read_only(folder / LOG)) as log:
+        return np.array(log.execute(query).fetchall(), dtype=float).reshape(-1, 2)
+    return np.empty((0, 2))
+
+
+def _curves(path: Path) -> Curves:
+    """Of an epochs.csv; none where there is none, or none that can be read."""
+    try:
+        rows = read_table(path, ("samples",))
+    except InputError:
+        return Curves()
+    seconds = {title: rows[name] for name, title in SECONDS.items() if name in rows}
+    titles = {k: title for k, title in CURVES.items() if k in rows and k not in SECONDS}
+    return Curves(rows["samples"], {title: rows[k] for k, title in titles.items()}, seconds)

@@ -1,0 +1,180 @@
+"""A survey as a page: one document for a server's and for a file to mail. Needs bokeh."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import words
+from .picture import MapPicture
+from .scene import Curves, Scene
+
+TIMES = "Time"
+COLOURS = ("#1f6f9f", "#d9822b")
+
+
+class CurvePicture:
+    """Tabs of small figures.
+
+    Attributes:
+        root: Bokeh's model.
+        source: the data of all: ``samples``, and a column for each curve.
+    """
+
+    def __init__(self) -> None:
+        from bokeh.models import ColumnDataSource, Tabs
+
+        self.source = ColumnDataSource({"samples": []})
+        self.root = Tabs(tabs=[], sizing_mode="stretch_width", name="curves", margin=0)
+        self._shown: tuple[list[str], list[str]] = ([], [])
+
+    def show(self, curves: Curves) -> None:
+        """Show other curves, or more of the same."""
+        names = list(curves.metrics), list(curves.seconds)
+        columns = {"samples": curves.samples, **curves.metrics, **curves.seconds}
+        self.source.data = {name: np.asarray(column, float) for name, column in columns.items()}
+        if names != self._shown:
+            self._shown = names
+            metrics, seconds = names
+            tabs = [self._tab(name, [name]) for name in metrics]
+            self.root.tabs = [*tabs, *([self._tab(TIMES, seconds)] if seconds else [])]
+
+    def _tab(self, title: str, names: list[str]) -> Any:
+        from bokeh.models import HoverTool, TabPanel
+        from bokeh.plotting import figure
+
+        drawn = figure(height=190, sizing_mode="stretch_width", tools="", toolbar_location=None,
+            x_axis_label="pings", y_axis_label="s" if title == TIMES else None)  # fmt: skip
+        for name, colour in zip(names, COLOURS, strict=False):
+            style = {"legend_label": name} if title == TIMES else {}
+            drawn.line("samples", name, source=self.source, color=colour, width=1.8, **style)
+            dots = drawn.scatter("samples", name, source=self.source, color=colour, size=4, **style)
+            said = [("pings", "@samples{0}"), (name, f"@{{{name}}}{{0.000}}")]
+            drawn.add_tools(HoverTool(renderers=[dots], tooltips=said, mode="vline"))
+        drawn.grid.grid_line_color = "#e3e9ee"
+        drawn.outline_line_color = None
+        if title == TIMES:
+            drawn.legend.update(location="top_left", background_fill_alpha=0.7,
+                border_line_color=None)  # fmt: skip
+        return TabPanel(title=title, child=drawn)
+
+
+SIDE = 400  # px, what stands beside the map
+#: Around the page, as a block of Bokeh's own template.
+TEMPLATE = (
+    "{% block postamble %}<style>"
+    f"html,body{{background:#f2f5f7;{words.FONT}}}"
+    "body{padding:14px;box-sizing:border-box}"
+    "</style>{% endblock %}"
+)
+_CARD = {
+    "background": "#ffffff", "border": "1px solid #dde4ea", "border-radius": "8px",
+    "padding": "12px 14px",
+}  # fmt: skip
+
+
+class Page:
+    """The models of a page, to be shown scenes one after the other.
+
+    Attributes:
+        root: of the document.
+        picture, curves: of the map, and over the samples.
+    """
+
+    def __init__(self) -> None:
+        from bokeh.layouts import column, row
+        from bokeh.models import InlineStyleSheet
+
+        self.picture, self.curves = MapPicture(), CurvePicture()
+        sheet = InlineStyleSheet(css=words.STYLE)
+        self._head = _words(sheet, name="head")
+        self._waiting = _words(sheet, name="waiting")
+        self._waiting.update(sizing_mode="stretch_both", styles={"height": "100%"})
+        self._remarks = _words(sheet, name="remarks", styles=_CARD)
+        self._numbers = _words(sheet, name="numbers", styles=_CARD)
+        self._provenance = _words(sheet, name="provenance", styles=_CARD)
+        self._choice = row(self.picture.buttons, self.picture.shading, spacing=14)
+        self._curves = column(
+            self.curves.root, sizing_mode="stretch_width", styles=_CARD, visible=False
+        )
+        chart = column(
+            self._choice, self.picture.figure, self._waiting, sizing_mode="stretch_both",
+            styles=_CARD,
+        )  # fmt: skip
+        side = column(
+            self._remarks, self._curves, self._numbers, self._provenance, width=SIDE,
+            sizing_mode="stretch_height", spacing=12, styles={"overflow-y": "auto"},
+        )  # fmt: skip
+        below = row(chart, side, sizing_mode="stretch_both", spacing=12)
+        self.root = column(self._head, below, sizing_mode="stretch_both", spacing=10, name="page")
+        self._scene: Scene | None = None
+
+    def show(self, scene: Scene) -> None:
+        """Show a scene; what has not changed is not sent to the browser again."""
+        before, self._scene = self._scene, scene
+        if scene is before:
+            return
+        self.picture.show(scene)
+        if before is None or scene.curves is not before.curves:
+            self.curves.show(scene.curves)
+            self._curves.visible = len(scene.curves.samples) > 0
+        _say(self._head, words.head(scene))
+        _say(self._remarks, words.remarks(scene.remarks))
+        chart = scene.chart
+        if before is None or chart is not before.chart:
+            _say(self._numbers, "" if chart is None else words.map_numbers(chart))
+            _say(self._provenance, "" if chart is None else words.provenance(chart))
+            self._choice.visible = chart is not None
+        _say(self._waiting, "" if chart is not None else words.waiting(scene))
+        anything = scene.somewhere or len(scene.held) + len(scene.refused.placed) > 0
+        if self.picture.figure.visible != anything:
+            self.picture.figure.visible = anything
+
+
+def _words(sheet: Any, **options: Any) -> Any:
+    from bokeh.models import Div
+
+    # Else "$$" in a name would ask for MathJax, which is fetched.
+    return Div(text="", disable_math=True, stylesheets=[sheet], sizing_mode="stretch_width",
+        visible=False, margin=0, **options)  # fmt: skip
+
+
+def _say(part: Any, text: str) -> None:
+    """Say something, or nothing; what is folded open stays so while the words stay."""
+    if part.text != text:
+        part.text = text
+    if part.visible != bool(text):
+        part.visible = bool(text)
+
+
+def document(page: Page, title: str, into: Any = None) -> Any:
+    """A Bokeh document with the page; ``into`` is one that is there already."""
+    from bokeh.document import Document
+
+    found = Document() if into is None else into
+    found.title = title
+    found.template = TEMPLATE
+    found.add_root(page.root)
+    return found
+
+
+def standalone(scene: Scene) -> str:
+    """A page that is complete in its file: scripts and data are in it, nothing is fetched.
+
+    Where no scripts run, the numbers and how the map was made can still be read.
+    """
+    from bokeh.embed import file_html
+    from bokeh.resources import INLINE
+
+    page = Page()
+    page.show(scene)
+    chart = scene.chart
+    said = "" if chart is None else words.table(words.numbers(chart) | dict(chart.provenance))
+    plain = f"<noscript><h1>{words.escape(scene.title)}</h1>{said}</noscript>"
+    # As a variable: what is in a template is run.
+    block = "{% block contents %}{{ super() }}{{ plain }}{% endblock %}"
+    return file_html(
+        page.root, INLINE, title=scene.title, template=TEMPLATE + block,
+        template_variables={"plain": plain},
+    )  # fmt: skip

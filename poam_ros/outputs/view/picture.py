@@ -1,0 +1,252 @@
+"""The map of a page: an image for each layer, the shade over them, and marks. Needs bokeh."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..exports.chart import Chart
+from . import words
+from .layers import Layer, hillshade, layers, shade, stride, thin, thinned
+from .scene import Scene
+
+#: Marks by name: how they are drawn, and what of a scene they show.
+MARKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "track": ("line", {"line_color": "#0d1b2a", "line_alpha": 0.45, "line_width": 1}),
+    "pings": ("scatter", {"size": 2.5, "color": "#0d1b2a", "alpha": 0.5}),
+    "support": ("scatter", {"size": 4, "color": "#ffffff", "line_color": "#8a4b00",
+        "marker": "diamond"}),
+    "refused": ("scatter", {"size": 8, "line_color": "#c8372d", "line_width": 1.8, "marker": "x"}),
+    "held": ("scatter", {"size": 8, "fill_alpha": 0, "line_color": "#c8372d", "line_width": 1.6}),
+    "plan": ("line", {"line_color": "#d6006c", "line_dash": [6, 4], "line_width": 2}),
+    "goal": ("scatter", {"size": 15, "color": "#d6006c", "line_color": "#ffffff",
+        "marker": "star"}),
+    "vehicle": ("scatter", {"size": 15, "color": "#ffd23f", "line_color": "#0d1b2a",
+        "marker": "triangle", "angle": "heading"}),
+}  # fmt: skip
+#: In the legend.
+NAMES = {
+    "track": "track", "pings": "pings", "support": "support points", "held": "pings held",
+    "refused": "pings refused", "plan": "plan", "goal": "goal", "vehicle": "vehicle",
+}  # fmt: skip
+#: Columns besides x and y.
+MORE = {"vehicle": ("heading",), "refused": ("reason", "height", "time")}
+#: Not shown before somebody asks for it.
+HIDDEN = ("support",)
+#: May be far from the map, on the way to it: what is shown at first does not reach so far, unless
+#: there is nothing else.
+OFTEN_FAR = ("refused",)
+
+
+class Marks:
+    """Drawn on a figure, after its images.
+
+    Attributes:
+        sources: a data source for each of ``MARKS``.
+        items: of the legend, likewise.
+    """
+
+    def __init__(self, figure: Any) -> None:
+        from bokeh.models import ColumnDataSource, HoverTool, Legend, LegendItem
+
+        self.sources = {
+            name: ColumnDataSource({key: [] for key in ("x", "y", *MORE.get(name, ()))})
+            for name in MARKS
+        }
+        self.items, drawn = {}, {}
+        for name, (way, style) in MARKS.items():
+            mark = getattr(figure, way)("x", "y", source=self.sources[name], **style)
+            mark.visible = name not in HIDDEN
+            drawn[name] = mark
+            self.items[name] = LegendItem(label=NAMES[name], renderers=[mark], visible=False)
+        far = [drawn[name] for name in OFTEN_FAR]
+        self._sides, self._all = (figure.x_range, figure.y_range), list(figure.renderers)
+        self._near = [mark for mark in self._all if mark not in far]
+        # Below or above the pointer: what is said of the cell is beside it.
+        tip = HoverTool(renderers=[drawn["refused"]], tooltips=words.REFUSED_HOVER,
+            attachment="vertical", description="refused pings")  # fmt: skip
+        figure.add_tools(tip)
+        legend = Legend(items=list(self.items.values()), orientation="horizontal",
+            click_policy="hide", border_line_color=None, background_fill_alpha=0,
+            inactive_fill_color="#ffffff", location="left", margin=0)  # fmt: skip
+        figure.add_layout(legend, "below")
+
+    def show(self, scene: Scene) -> None:
+        """Show those of a scene; what has not changed is not sent again."""
+        begun = self._near if scene.somewhere else self._all
+        for side in self._sides:
+            if side.renderers != begun:
+                side.renderers = begun
+        found = {name: getattr(scene, name) for name in MARKS if name not in ("support", *MORE)}
+        if scene.chart is not None:
+            found["support"] = scene.chart.support
+        for name, places in found.items():
+            self._show(name, {"x": places[:, 0], "y": places[:, 1]})
+        if scene.vehicle is not None:
+            x, y, heading = scene.vehicle
+            # The triangle points up where a heading of 0 points east.
+            self._show("vehicle", {"x": [x], "y": [y], "heading": [heading - np.pi / 2]})
+        refused = scene.refused.placed
+        x, y, _ = refused.xyz.T
+        height, time = words.heights(refused, scene.chart), words.times(refused)
+        said = {"reason": refused.reason, "height": height, "time": time}
+        self._show("refused", {"x": x, "y": y, **said})
+
+    def _show(self, name: str, data: dict[str, Any]) -> None:
+        source = self.sources[name]
+        if not all(np.array_equal(source.data[key], data[key]) for key in data):
+            source.data = data
+            self.items[name].visible = len(data["x"]) > 0
+
+
+_SELECT = """
+for (const key in images) {
+    const on = buttons.tags[buttons.active] == key
+    images[key].visible = on
+    bars[key].visible = on
+}
+// A shade over anything but heights would be read as a value of it.
+const relief = buttons.tags[buttons.active] == "height"
+shading.disabled = !relief
+lit.visible = relief && shading.active.length > 0
+"""
+#: Layers of whole numbers, where a value below the lowest colour is a word.
+COUNTS = {"tvu", "density"}
+KEYS = ("height", "uncertainty", "lengthscale", "tvu", "density")
+
+
+class MapPicture:
+    """A figure with buttons for its layers. The buttons work in the browser, with no server.
+
+    Attributes:
+        figure, buttons, shading: Bokeh's models.
+        cells: the data source of all layers: one row, a column for each.
+        marks: a data source for each of ``marks.MARKS``.
+    """
+
+    def __init__(self) -> None:
+        from bokeh.models import (
+            CheckboxGroup,
+            ColumnDataSource,
+            CustomJS,
+            HoverTool,
+            RadioButtonGroup,
+        )
+        from bokeh.plotting import figure
+
+        self.figure = figure(
+            name="map", tools="pan,wheel_zoom,box_zoom,reset,save", active_scroll="wheel_zoom",
+            match_aspect=True, sizing_mode="stretch_both", min_height=320, toolbar_location="above",
+            x_axis_label="x (m)", y_axis_label="y (m)", background_fill_color="#f7f9fa",
+        )  # fmt: skip
+        self.figure.toolbar.logo = None
+        self.figure.grid.grid_line_color = "#e3e9ee"
+        place = ("x", "y", "width", "height_m")
+        columns: dict[str, list[Any]] = {name: [] for name in (*place, *KEYS, "sigma", "shade")}
+        self.cells = ColumnDataSource(columns, name="cells")
+        self._images = {key: self._image(key) for key in KEYS}
+        self._bars = {key: self._bar(image) for key, image in self._images.items()}
+        lit = self.figure.image_rgba("shade", "x", "y", "width", "height_m", source=self.cells)
+        self._hover = HoverTool(
+            renderers=list(self._images.values()), formatters=_spelt(), tooltips=None
+        )
+        self.figure.add_tools(self._hover)
+        self._marks = Marks(self.figure)
+        self.marks = self._marks.sources
+        self.buttons = RadioButtonGroup(labels=[], active=None, name="layers")
+        self.shading = CheckboxGroup(labels=["hillshade"], active=[0], width=100, align="center")
+        parts = {"images": self._images, "bars": self._bars, "buttons": self.buttons,
+            "shading": self.shading, "lit": lit}  # fmt: skip
+        select = CustomJS(args=parts, code=_SELECT)
+        for chosen in (self.buttons, self.shading):
+            chosen.js_on_change("active", select)
+        self._chart: Chart | None = None
+
+    def show(self, scene: Scene) -> None:
+        """Show a scene; what has not changed is not sent again."""
+        if scene.chart is not self._chart:
+            self._chart = scene.chart
+            if scene.chart is None:
+                self._clear()
+            else:
+                self._show_map(scene.chart)
+        self._marks.show(scene)
+
+    def _clear(self) -> None:
+        self.cells.data = {name: [] for name in self.cells.data}
+        self._choose([], [])
+
+    def _show_map(self, chart: Chart) -> None:
+        found, step = layers(chart), stride(chart.grid.shape)
+        low, (width, height) = thinned(chart.grid, step).borders, chart.cell
+        values = {layer.key: layer.values for layer in found} | {"sigma": chart.deviation}
+        nothing = [np.full((2, 2), np.nan, dtype=np.float32)]
+        for key in COUNTS & values.keys():
+            values[key] = np.nan_to_num(values[key], nan=-1.0)  # of NaN the browser says "NaN"
+        columns: dict[str, Any] = dict.fromkeys(KEYS, nothing) | {
+            key: [np.ascontiguousarray(thin(layer, step), dtype=np.float32)]
+            for key, layer in values.items()
+        }
+        lit = hillshade(chart.elevation, (width, height))
+        columns["shade"] = [np.ascontiguousarray(thin(shade(lit), step))]
+        columns |= {"x": [low.xmin], "y": [low.ymin]}
+        columns |= {"width": [float(low.size[0])], "height_m": [float(low.size[1])]}
+        for layer in found:
+            self._colour(layer)
+        self._offer(found, chart)
+        self.cells.data = columns
+
+    def _offer(self, found: list[Layer], chart: Chart) -> None:
+        """A button for each layer; the one that was chosen stays, as far as it is there."""
+        keys, labels = [layer.key for layer in found], [layer.title for layer in found]
+        axes = ("east (m)", "north (m)") if chart.place is not None else ("x (m)", "y (m)")
+        self.figure.xaxis.axis_label, self.figure.yaxis.axis_label = axes
+        if (keys, labels) != (self.buttons.tags, self.buttons.labels):
+            self._hover.tooltips = words.hover(keys, chart.height_name)
+            self._choose(keys, labels)
+
+    def _choose(self, keys: list[str], labels: list[str]) -> None:
+        active = self.buttons.active
+        before = self.buttons.tags[active] if active is not None else "height"
+        chosen = before if before in keys else keys[0] if keys else None
+        self.buttons.update(tags=keys, labels=labels)
+        self.buttons.active = keys.index(chosen) if chosen else None
+        for key in KEYS:
+            self._images[key].visible = self._bars[key].visible = key == chosen
+
+    def _colour(self, layer: Layer) -> None:
+        from bokeh.models import FixedTicker
+
+        mapper, bar = self._images[layer.key].glyph.color_mapper, self._bars[layer.key]
+        if mapper.palette != list(layer.colours):
+            mapper.palette = list(layer.colours)
+            if layer.labels:
+                bar.ticker = FixedTicker(ticks=list(range(len(layer.labels))))
+                bar.major_label_overrides = dict(enumerate(layer.labels))
+        mapper.update(low=layer.low, high=layer.high)
+
+    def _image(self, key: str) -> Any:
+        from bokeh.models import LinearColorMapper
+
+        clear = "rgba(0, 0, 0, 0)"
+        mapper = LinearColorMapper(palette=["#ffffff", "#000000"], low=0, high=1, nan_color=clear,
+            low_color=clear if key in COUNTS else None)  # fmt: skip
+        return self.figure.image(
+            key, "x", "y", "width", "height_m", source=self.cells, color_mapper=mapper,
+            visible=False,
+        )  # fmt: skip
+
+    def _bar(self, image: Any) -> Any:
+        from bokeh.models import ColorBar
+
+        bar = ColorBar(color_mapper=image.glyph.color_mapper, visible=False, width=14,
+            border_line_color=None, background_fill_color=None, padding=8)  # fmt: skip
+        self.figure.add_layout(bar, "right")
+        return bar
+
+
+def _spelt() -> dict[str, Any]:
+    from bokeh.models import CustomJSHover
+
+    return {name: CustomJSHover(code=code) for name, code in words.SPELT.items()}

@@ -1,0 +1,123 @@
+"""What a page shows at one moment, whoever knows of it: a folder, or the live graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...frontend.refused import RefusedPings
+from ..exports.chart import Chart
+
+#: How bad a remark is.
+GOOD, NOTE, BAD = "good", "note", "bad"
+
+
+def _nowhere() -> np.ndarray:
+    return np.empty((0, 2))
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something worth saying, in words: what is so, what to do about it, and how bad it is."""
+
+    text: str
+    todo: str = ""
+    mark: str = GOOD
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Values over samples [N]; NaN where one is not known.
+
+    Attributes:
+        samples: [N], ascending.
+        metrics: by their titles.
+        seconds: wall times, by what took them.
+    """
+
+    samples: np.ndarray = field(default_factory=lambda: np.empty(0))
+    metrics: Mapping[str, np.ndarray] = field(default_factory=dict)
+    seconds: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A survey at one moment. Places are [N, 2] in m, as the map's.
+
+    Attributes:
+        title: of the page.
+        chart: the map; None while there is none.
+        waiting: what there is instead of a map, in words.
+        state, reason: of the mission, as the planner says them; empty where it is not known.
+        samples: accepted pings so far, among them some that are not in the map yet.
+        track: where the vehicle was.
+        pings: that were accepted, where their places are known.
+        held: pings that wait for others to confirm them.
+        refused: pings that were refused, the newest of each reason.
+        goal: of the vehicle, one or none.
+        plan: goals that follow.
+        vehicle: x, y in m and heading in rad, if it is known where it is.
+        remarks: how it goes, in words.
+    """
+
+    title: str
+    chart: Chart | None = None
+    waiting: str = ""
+    state: str = ""
+    reason: str = ""
+    samples: int = 0
+    track: np.ndarray = field(default_factory=_nowhere)
+    pings: np.ndarray = field(default_factory=_nowhere)
+    held: np.ndarray = field(default_factory=_nowhere)
+    refused: RefusedPings = field(default_factory=RefusedPings.none)
+    goal: np.ndarray = field(default_factory=_nowhere)
+    plan: np.ndarray = field(default_factory=_nowhere)
+    vehicle: tuple[float, float, float] | None = None
+    curves: Curves = field(default_factory=Curves)
+    remarks: tuple[Remark, ...] = ()
+
+    @property
+    def somewhere(self) -> bool:
+        """Whether there is a map, or the way to one."""
+        return self.chart is not None or len(self.track) + len(self.pings) > 0
+
+
+class Trail:
+    """A track of any length in at most ``most`` places: the longer, the farther apart.
+
+    Args:
+        most: places kept at most.
+    """
+
+    def __init__(self, most: int = 4000) -> None:
+        self._places: list[tuple[float, float]] = []
+        self._most, self._apart = most, 0.0
+
+    def add(self, x: float, y: float) -> None:
+        """Go on to a place; it is kept if it is far enough from the last one that was."""
+        if self._places:
+            last_x, last_y = self._places[-1]
+            if np.hypot(x - last_x, y - last_y) <= self._apart:
+                return
+        self._places.append((x, y))
+        if len(self._places) > self._most:
+            places = np.array(self._places)
+            length = float(np.hypot(*np.diff(places, axis=0).T).sum())
+            self._apart = max(2 * self._apart, 2 * length / self._most)
+            self._places = self._places[::2]
+
+    @property
+    def places(self) -> np.ndarray:
+        """[N, 2], in m."""
+        return np.array(self._places).reshape(-1, 2)
+
+
+def scene_of(chart: Chart, curves: Curves | None = None, remarks: tuple[Remark, ...] = ()) -> Scene:
+    """A map that is finished, as it is handed on."""
+    title, track, others = chart.provenance["title"], chart.track, chart.unmapped
+    return Scene(
+        title, chart, samples=len(track), pings=track, track=track, held=others.held,
+        refused=others.refused, curves=curves or Curves(), remarks=remarks,
+    )  # fmt: skip

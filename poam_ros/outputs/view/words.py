@@ -1,0 +1,181 @@
+"""What a survey comes to, in words, and those words as HTML. Whatever others said is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from html import escape
+
+import numpy as np
+
+from ...frontend.refused import MOST, RefusedPings
+from ...planning.tvu import LEVEL_NAMES, ORDERS, shares
+from ..exports.chart import Chart, clock_time
+from .layers import stride
+from .scene import BAD, GOOD, NOTE, Remark, Scene
+
+#: The page around everything. Fonts are the machine's own: nothing is fetched.
+FONT = "font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif"
+#: Of the parts made here, which live each in a shadow of its own.
+STYLE = (
+    f":host{{{FONT};color:#1c2733;font-size:14px;line-height:1.45}}"
+    "h1{font-size:20px;margin:0;font-weight:650;overflow-wrap:anywhere}"
+    "h2{font-size:12px;letter-spacing:.06em;text-transform:uppercase;color:#5b6b7b;"
+    "margin:0 0 6px;font-weight:650}"
+    "table{border-collapse:collapse;width:100%}"
+    "th,td{text-align:left;vertical-align:top;padding:3px 0;border-bottom:1px solid #e7ecf0;"
+    "overflow-wrap:anywhere;font-weight:400}"
+    "th{color:#5b6b7b;padding-right:12px;width:38%}"
+    "ul{list-style:none;margin:0;padding:0}li{padding:3px 0 3px 18px;position:relative;"
+    "overflow-wrap:anywhere}"
+    "li::before{content:'';position:absolute;left:2px;top:9px;width:8px;height:8px;"
+    "border-radius:50%;background:#2f9e62}"
+    "li.note::before{background:#c9a227}li.bad::before{background:#c8372d}"
+    "small{color:#5b6b7b;font-size:13px}"
+    ".head{display:flex;align-items:baseline;gap:12px;flex-wrap:wrap}"
+    ".state{padding:1px 9px;border-radius:9px;background:#dfe8ef;font-size:13px}"
+    ".state.paused{background:#f3d9a4}.state.exploring,.state.pilot{background:#cfe8d5}"
+    ".wait{display:flex;height:100%;align-items:center;justify-content:center;text-align:center;"
+    "font-size:17px;color:#44525f;padding:0 2em}"
+    "details{margin-top:4px}summary{cursor:pointer;color:#5b6b7b}"
+)
+
+
+def numbers(chart: Chart) -> dict[str, str]:
+    """What a map comes to, in words, by name."""
+    known = np.isfinite(chart.elevation)
+    height, half = chart.height[known], chart.uncertainty[known]
+    rows, columns = chart.grid.shape
+    found = {"cells": f"{columns} x {rows}, {chart.cell[0]:g} x {chart.cell[1]:g} m"}
+    if (step := stride(chart.grid.shape)) > 1:
+        found["shown"] = f"every {step}. row and column of them"
+    if not len(height):
+        return found | {chart.height_name: "no cell has a value"}
+    found |= {
+        chart.height_name: f"{height.min():.2f} to {height.max():.2f} m",
+        "uncertainty (95 %)": f"median {np.median(half):.2f} m, largest {half.max():.2f} m",
+    }
+    if np.isfinite(chart.density).any():
+        observed = float((chart.density[known] > 0).mean())
+        found["cells with a ping"] = f"{observed:.1%}; the others are interpolated"
+    wet = shares(chart.depth, chart.deviation, list(ORDERS))
+    for order, share in wet.items():
+        if np.isfinite(share):
+            found[f"TVU within {order}"] = f"{share:.1%} of the cells under water"
+    if not np.isfinite(list(wet.values())).any():
+        found["TVU"] = f"no cell is under a water level of {chart.settings.water_level:g} m"
+    return found
+
+
+def table(words: Mapping[str, str]) -> str:
+    """Words by name, as a table."""
+    cells = (f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in words.items())
+    return f"<table>{''.join(cells)}</table>"
+
+
+def head(scene: Scene) -> str:
+    """Title, state and reason, and what the map was made of."""
+    parts = [f"<h1>{escape(scene.title)}</h1>"]
+    if scene.state:
+        kind = escape(scene.state, quote=True)
+        parts.append(f'<span class="state {kind}">{escape(scene.state)}</span>')
+    said = [scene.reason] if scene.reason else []
+    made = None if scene.chart is None else scene.chart.provenance.get("samples")
+    if made:
+        said.append(f"map of {made} pings")
+    if scene.samples and str(scene.samples) != made:
+        said.append(f"{scene.samples} pings so far")
+    parts.append(f"<small>{escape(' · '.join(said))}</small>")
+    return f'<div class="head">{"".join(parts)}</div>'
+
+
+def waiting(scene: Scene) -> str:
+    """What stands in the place of the map while there is none."""
+    return f'<div class="wait">{escape(scene.waiting)}</div>'
+
+
+def remarks(found: Iterable[Remark]) -> str:
+    """How it goes, the worst first; empty where nothing is known."""
+    worst_first = sorted(found, key=lambda remark: (BAD, NOTE, GOOD).index(remark.mark))
+    items = "".join(
+        f'<li class="{remark.mark}">{escape(remark.text)}'
+        + (f"<br><small>{escape(remark.todo)}</small>" if remark.todo else "")
+        + "</li>"
+        for remark in worst_first
+    )
+    return f"<h2>How it goes</h2><ul>{items}</ul>" if items else ""
+
+
+def map_numbers(chart: Chart) -> str:
+    """The numbers of a map."""
+    return f"<h2>The map</h2>{table(numbers(chart))}"
+
+
+def provenance(chart: Chart) -> str:
+    """How a map was made, folded up; empty where that is not known."""
+    words = {key: text for key, text in chart.provenance.items() if key != "samples"}
+    if not words:
+        return ""
+    return f"<h2>How it was made</h2><details><summary>show</summary>{table(words)}</details>"
+
+
+def hover(layers: Iterable[str], height: str) -> str:
+    """The template of what is said of the cell under the pointer.
+
+    Args:
+        layers: keys of those that there are.
+        height: what the height is called.
+    """
+    rows = {
+        "height": (height, "<b>@height{0.00}</b> ± @sigma{0.00} m (1 σ)"),
+        "uncertainty": ("95 %", "± @uncertainty{0.00} m"),
+        "lengthscale": ("lengthscale", "@lengthscale{0.00} m"),
+        "tvu": ("TVU within", "@tvu{custom}"),
+        "density": ("pings", "@density{custom}"),
+    }
+    lines = [("x, y", "$x{0.0}, $y{0.0} m"), *(rows[key] for key in layers)]
+    cells = "".join(
+        f'<tr><td style="color:#5b6b7b;padding-right:10px">{escape(name)}</td><td>{text}</td></tr>'
+        for name, text in lines
+    )
+    return f'<table class="cell" style="{FONT};font-size:13px">{cells}</table>'
+
+
+#: What is said of the refused ping under the pointer.
+REFUSED_HOVER = (
+    f'<table class="ping" style="{FONT};font-size:13px">'
+    "<tr><td><b>refused: @reason</b></td></tr><tr><td>@height</td></tr>"
+    "<tr><td>@time</td></tr><tr><td>@x{0.0}, @y{0.0} m</td></tr></table>"
+)
+
+
+def heights(pings: RefusedPings, chart: Chart | None) -> list[str]:
+    """The elevation of each, or its depth where a chart asks for depths."""
+    name, z = "elevation", pings.xyz[:, 2]
+    if chart is not None and chart.settings.depth:
+        name, z = chart.height_name, chart.settings.water_level - z
+    return [f"no {name}" if value != value else f"{name} {value:.2f} m" for value in z.tolist()]
+
+
+def times(pings: RefusedPings) -> list[str]:
+    """When each was measured."""
+    return [clock_time(stamp_ns) if stamp_ns else "" for stamp_ns in pings.stamp_ns.tolist()]
+
+
+def refused(pings: RefusedPings) -> tuple[Remark, ...]:
+    """How many pings were refused, and which of them are drawn; nothing where none was."""
+    counts = pings.counts
+    if not counts:
+        return ()
+    reasons = ", ".join(f"{counts[reason]:,} {reason}" for reason in sorted(counts))
+    drawn, total = len(pings.placed), sum(counts.values())
+    said = f"{drawn:,} of them are drawn where they were"
+    if any(count > MOST for count in counts.values()):
+        said += f"; of each reason the newest {MOST:,} are known"
+    return (Remark(f"{total:,} pings refused: {reasons}", said, NOTE),)
+
+
+#: Values that are no numbers to people, as JavaScript of ``value``.
+SPELT = {
+    "@tvu": f"return value >= 0 ? {list(LEVEL_NAMES)!r}[value] : 'dry'",
+    "@density": "return value > 0 ? String(value) : value < 0 ? 'none' : 'none: interpolated'",
+}

@@ -1,0 +1,228 @@
+"""How long messages wait: a vehicle made of publishers before a real mapper and planner.
+
+Run by ``poam profile --nodes``. Three processes, real time, the nodes as on a vehicle; only that
+the mapper notes when its odometry callback is called. A mapper that is to have many pings from the
+beginning is given a mission's folder with them, and goes on from there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rclpy
+from geometry_msgs.msg import PoseStamped
+from nav_msgs.msg import Odometry
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from sensor_msgs.msg import PointCloud2, Range
+
+from ...core.errors import PoamError
+from ...core.samples import Samples
+from ...frontend.gate import RawPing
+from ...frontend.odometry import VehicleState
+from ...journal.folder import MissionFolder, identity
+from ...journal.records import UPDATE, Step
+from ...planning.pilots import start_pose
+from ...ros.common import messages, qos
+from ...ros.common.parameters import MAPPER
+from ...simulation.world.terrain import WORKSPACE, load_terrain
+from .timed_mapper import NOTES
+
+ODOMETRY_HZ, PINGS_EVERY = 100, 10  # a ping with every tenth odometry
+SPEED = 10.0  # m/s: the pilot survey takes nine seconds
+GOAL_RADIUS = 0.1  # m, the planner's default
+PATIENCE = 120.0  # s for the first map
+FILLING = 1000  # pings in a batch of those that a mapper has from the beginning
+FILLING_STEPS = 10  # training steps with each of these batches
+FIRST_PATIENCE = 0.02  # s for each of these pings
+
+
+class Vehicle(Node):
+    """Goes straight to the latest goal; sends odometry and pings, and notes what comes back."""
+
+    def __init__(self) -> None:
+        super().__init__("vehicle")
+        self._odometry = self.create_publisher(Odometry, "odom", qos.SENSOR_PUBLISH)
+        self._range = self.create_publisher(Range, "sonar/range", qos.SENSOR_PUBLISH)
+        self.create_subscription(PoseStamped, "goal_pose", self._on_goal, qos.GOAL)
+        self.create_subscription(PointCloud2, "map/points", self._on_map, qos.LATCHED)
+        self._terrain = load_terrain("seamounts")
+        self._rng = np.random.default_rng(0)
+        self._position = np.array(start_pose(WORKSPACE)[:2])
+        self._goal: np.ndarray | None = None
+        self._reached_ns: int | None = None
+        self._ticks = 0
+        self.pings: list[int] = []
+        self.maps: list[float] = []
+        self.goals: list[float] = []
+
+    def tick(self) -> None:
+        """One step of the vehicle, and the messages that go with it."""
+        now = time.time_ns()
+        if self._goal is not None:
+            way = self._goal - self._position
+            distance, step = float(np.hypot(*way)), SPEED / ODOMETRY_HZ
+            self._position += way * min(1.0, step / max(distance, 1e-9))
+            left = float(np.hypot(*(self._goal - self._position)))
+            if left <= GOAL_RADIUS and self._reached_ns is None:
+                self._reached_ns = now
+        place = (float(self._position[0]), float(self._position[1]), 300.0)
+        state = VehicleState(now, place, frame_id="map")
+        self._odometry.publish(messages.write_odometry(state))
+        self._ticks += 1
+        if self._ticks % PINGS_EVERY == 0:
+            ground = float(self._terrain.elevation_at(self._position[None])[0])
+            depth = place[2] - ground + self._rng.normal()
+            self._range.publish(messages.write_range(RawPing(now, depth, 0.1, 1000.0)))
+            self.pings.append(now)
+
+    def _on_goal(self, message: PoseStamped) -> None:
+        goal = messages.read_pose(message)[:2]
+        if self._goal is not None and np.array_equal(goal, self._goal):
+            return  # repeated
+        if self._reached_ns is not None and self.maps:
+            self.goals.append((time.time_ns() - self._reached_ns) * 1e-9)
+        self._goal, self._reached_ns = goal, None
+
+    def _on_map(self, message: PointCloud2) -> None:
+        # Its stamp is the moment at which its batch closed.
+        last = bisect_right(self.pings, messages.stamp_to_ns(message.header.stamp)) - 1
+        if last >= 0:
+            self.maps.append((time.time_ns() - self.pings[last]) * 1e-9)
+
+
+def measure(
+    seconds: float = 60.0,
+    method: str = "poam",
+    samples: int = 0,
+    budget: float = 0.0,
+    resolution: float = 0.5,
+) -> dict[str, Any]:
+    """Latencies (s) over ``seconds`` after the first map, maps of 60 m / ``resolution`` a side.
+
+    ``all`` is update, map and publication together, ``all_cpu`` the CPU time of their thread.
+
+    Args:
+        seconds: as above.
+        method: of the mapper.
+        samples: pings that are in its model from the beginning.
+        budget: its ``update_budget``, in s.
+        resolution: of its maps, in m.
+
+    Raises:
+        PoamError: if no map comes.
+    """
+    settings = {"method": method, "resolution": resolution, "update_budget": budget}
+    rclpy.init()
+    vehicle, executor = Vehicle(), SingleThreadedExecutor()
+    executor.add_node(vehicle)
+    thread = threading.Thread(target=executor.spin, daemon=True)
+    thread.start()
+    with tempfile.TemporaryDirectory() as folder:
+        noted = Path(folder) / "mapper.json"
+        if samples:
+            settings["mission_dir"] = _filled(Path(folder) / "mission", settings, samples)
+        children = _start(noted, settings)
+        try:
+            _drive(vehicle, children, seconds, PATIENCE + FIRST_PATIENCE * samples)
+        finally:
+            for child in children:
+                child.send_signal(signal.SIGINT)
+            for child in children:
+                child.wait(20.0)
+            executor.shutdown()
+            thread.join(5.0)
+            vehicle.destroy_node()
+            rclpy.try_shutdown()
+        mapper = json.loads(noted.read_text())
+    # The first map is of the pilot survey, or of the pings that were there, and then the next one
+    # of all that waited meanwhile.
+    begin = 1 if samples else 0
+    first, delays = mapper["drawn"][begin]["odometry"], mapper["delays"]
+    later = mapper["drawn"][begin + 1 :]
+    return {
+        "seconds": seconds,
+        "method": method,
+        "samples": samples,
+        "odometry": _spread(delays[first:]),
+        "ping_to_map": _spread(vehicle.maps[1:]),
+        "arrival_to_goal": _spread(vehicle.goals),
+        **{
+            name.removesuffix("_s"): _spread([drawn[name] for drawn in later])
+            for name in ("update_s", "predict_s", "publish_s", "all_s", "all_cpu_s")
+        },
+    }
+
+
+def _filled(folder: Path, settings: Mapping[str, Any], samples: int) -> str:
+    """A mission's folder with so many pings, all of them learned."""
+    values = {**{row.name: row.default for row in MAPPER}, **settings}
+    rng, terrain = np.random.default_rng(1), load_terrain("seamounts")
+    xy = WORKSPACE.sample(samples, rng)
+    pings = Samples.of(xy, terrain.elevation_at(xy) + rng.normal(size=samples))
+    firsts = range(0, samples, FILLING)
+    steps = [Step(UPDATE, i, min(i + FILLING, samples) - 1, FILLING_STEPS) for i in firsts]
+    mission = MissionFolder(folder, identity(values))
+    try:
+        mission.log.append([pings], steps, 0)
+    finally:
+        mission.close()
+    return str(folder)
+
+
+def _start(noted: Path, settings: Mapping[str, Any]) -> list[subprocess.Popen[bytes]]:
+    python = [sys.executable, "-m"]
+    mapper = [part for name, value in settings.items() for part in ("-p", f"{name}:={value}")]
+    planner = ["-p", f"max_speed:={SPEED}", "-p", "pilot:=diagonal", "-p", "autostart:=true"]
+    planner += ["-p", "max_samples:=1000000"]
+    environment = {**os.environ, NOTES: str(noted)}
+    return [
+        subprocess.Popen(
+            [*python, f"poam_ros.{module}", "--ros-args", *arguments],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        for module, arguments in (
+            ("research.bench.timed_mapper", mapper),
+            ("ros.planner.node", planner),
+        )
+    ]
+
+
+def _drive(
+    vehicle: Vehicle,
+    children: Sequence[subprocess.Popen[bytes]],
+    seconds: float,
+    patience: float,
+) -> None:
+    """Drive for so many s after the first map, which has to come within ``patience``."""
+    period, due = 1 / ODOMETRY_HZ, time.monotonic()
+    give_up, end = due + patience, None
+    while end is None or time.monotonic() < end:
+        vehicle.tick()
+        if end is None and vehicle.maps:
+            end = time.monotonic() + seconds
+        if (end is None and time.monotonic() > give_up) or any(c.poll() for c in children):
+            raise PoamError(f"no map within {patience:g} s, or a node has failed")
+        due = max(due + period, time.monotonic() - period)
+        time.sleep(max(0.0, due - time.monotonic()))
+
+
+def _spread(values: Sequence[float]) -> dict[str, float]:
+    if not len(values):
+        return {"count": 0}
+    median, p99, worst = np.quantile(values, (0.5, 0.99, 1.0)).tolist()
+    return {"count": len(values), "median_s": median, "p99_s": p99, "worst_s": worst}

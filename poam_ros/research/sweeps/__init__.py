@@ -1,0 +1,1 @@
+"""Sweeps of missions in lock-step: configuration, runs, tables, figures."""

@@ -1,0 +1,381 @@
+"""What a sweep is made of: environments x methods x seeds x pilots x planners.
+
+The terrains are found, loaded and checked before any run starts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import product
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import yaml
+
+from ...core.errors import InputError, TerrainError
+from ...core.settings import Setting, Value, at, instance, rows
+from ...models.registry import ModelSettings, model_rows
+from ...planning.planners import PLANNERS, planner_rows
+from ...simulation.settings import MissionSettings
+from ...simulation.world.rasters import FORMATS, IMAGES
+from ...simulation.world.sonar import SonarSettings
+from ...simulation.world.terrain import BUILT_IN, TILE_NAME, Terrain, load_terrain
+
+#: Names that are also folders.
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+#: What `model:` may not hold, because it differs from run to run.
+PER_RUN = ("method", "kernel")
+#: What differs from run to run besides: the key of the list, and the mission's setting.
+LISTS = {"seeds": "seed", "pilots": "pilot", "planners": "planner"}
+_MISSION = {row.name: row for row in rows(MissionSettings)}
+#: The mission's settings that all runs of a sweep have in common, but for model and sonar.
+COMMON = tuple(row for row in _MISSION.values() if row.name not in LISTS.values())
+#: Of the files in which a terrain is looked for by its name.
+ENDINGS = tuple(dict.fromkeys((*FORMATS, ".tiff", *IMAGES)))
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class EnvironmentSettings:
+    """A terrain and what is done to it, as `load_terrain` takes them."""
+
+    terrain: str
+    elevation_range: tuple[float, float] | None = None
+    preparation: str | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a sweep. ``method``: as in the configuration, such as ``poam`` or ``poam:rbf``."""
+
+    environment: str
+    method: str
+    mission: MissionSettings
+
+    @property
+    def folder(self) -> str:
+        """The run's folder, relative to the sweep's."""
+        mission = self.mission
+        method = self.method.replace(":", "-")
+        path = f"{mission.pilot}-{mission.planner}/seed-{mission.seed}"
+        return f"runs/{self.environment}/{method}/{path}"
+
+    def __str__(self) -> str:
+        mission = self.mission
+        return f"{self.environment} {self.method} {mission.pilot}-{mission.planner} {mission.seed}"
+
+
+@dataclass(frozen=True)
+class SweepSettings:
+    """Every run of a sweep: each environment with each method, pilot, planner and seed.
+
+    Attributes:
+        environments: by name.
+        methods: names of MODELS, or ``name:kernel``.
+        model: settings of the models, by name; of each method, those that it has.
+        planning: options of the planners, by name; of each planner, those that it has.
+        base: what all runs have in common besides.
+        folder: what relative paths of terrains are relative to.
+        file: what they were read from, if they were; messages say it.
+
+    Raises:
+        InputError: if a value is wrong, a list is empty, or a run is there twice.
+    """
+
+    environments: Mapping[str, EnvironmentSettings]
+    methods: Sequence[str]
+    seeds: Sequence[int] = (0,)
+    pilots: Sequence[str] = ("bezier",)
+    planners: Sequence[str] = ("max-entropy",)
+    model: Mapping[str, Any] = field(default_factory=dict)
+    planning: Mapping[str, Any] = field(default_factory=dict)
+    base: MissionSettings = field(default_factory=MissionSettings)
+    folder: Path = Path()
+    file: Path | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("environments", "methods", "seeds", "pilots", "planners"):
+            values = list(getattr(self, name))
+            if not values:
+                raise InputError(f"{name}: expected at least one, got none")
+            twice = [value for i, value in enumerate(values) if value in values[:i]]
+            if twice:
+                raise InputError(f"{name}: expected every value once, got {twice[0]!r} twice")
+        for name in self.environments:
+            if not NAME.fullmatch(name):
+                raise InputError(
+                    f"environments: expected names of letters, digits and _ . + -, got {name!r}"
+                )
+        for key, name in LISTS.items():
+            for i, value in enumerate(getattr(self, key)):
+                at(f"{key}[{i}]", _MISSION[name]).convert(value)
+        self._check_models()
+        options = [located("planning", self._planning, planner) for planner in self.planners]
+        names = list(dict.fromkeys(row.name for given in options for row in rows(given)))
+        for name in self.planning:
+            if name not in names:
+                known = ", ".join(names) or "none"
+                raise InputError(
+                    f"planning.{name}: unknown to these planners, expected one of {known}"
+                )
+
+    def _check_models(self) -> None:
+        for i, method in enumerate(self.methods):
+            located(f"methods[{i}]", _named, method)
+        models = [located("model", self._model, method) for method in self.methods]
+        for i, model in enumerate(models):
+            if model in models[:i]:
+                same = self.methods[models.index(model)]
+                raise InputError(
+                    f"methods[{i}]: expected every run once, got {self.methods[i]!r}, "
+                    f"which is the same as {same!r}"
+                )
+        known = dict.fromkeys(name for model in models for name in model.flat)
+        for name in self.model:
+            if name in PER_RUN:
+                raise InputError(f"model.{name}: expected under methods, as in poam or poam:rbf")
+            if name not in known:
+                names = ", ".join(n for n in known if n not in PER_RUN)
+                raise InputError(f"model.{name}: unknown to these methods, expected one of {names}")
+
+    def place(self, name: str) -> str:
+        """How messages say where a key is."""
+        return f"{self.file}: {name}" if self.file else name
+
+    def runs(self) -> list[Run]:
+        """All runs: every method on every environment with the first seed comes first."""
+        runs = []
+        every = product(self.seeds, self.pilots, self.planners, self.environments, self.methods)
+        for seed, pilot, planner, environment, method in every:
+            varied: dict[str, Any] = {"seed": seed, "pilot": pilot, "planner": planner}
+            varied["planner_options"] = self._planning(planner)
+            mission = replace(self.base, **varied, model=self._model(method))
+            runs.append(Run(environment, method, mission))
+        return runs
+
+    def _planning(self, planner: str) -> Any:
+        return instance(PLANNERS[planner].options, self.planning)
+
+    def _model(self, method: str) -> ModelSettings:
+        return ModelSettings.of({**self.model, **_named(method)})
+
+
+def _named(method: str) -> dict[str, str]:
+    """The settings that a name like ``poam`` or ``poam:rbf`` stands for."""
+    name, colon, kernel = method.partition(":")
+    settings = {"method": name, "kernel": kernel} if colon else {"method": name}
+    if settings.keys() - ModelSettings.of(settings).flat:
+        raise InputError(f"expected a method that has kernels before the colon, got {method!r}")
+    return settings
+
+
+def located(where: str, call: Callable[..., Result], *arguments: Any) -> Result:
+    """Call, and say where it was if the input is wrong."""
+    try:
+        return call(*arguments)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def load_environments(sweep: SweepSettings, terrains: Path | None = None) -> dict[str, Terrain]:
+    """The terrain of every environment, by its name.
+
+    Args:
+        sweep: with the environments, and the folder that relative paths are relative to.
+        terrains: a folder in which a terrain is looked for by its name, in any case and format,
+            before it is downloaded.
+
+    Raises:
+        InputError: if ``terrains`` is no folder.
+        TerrainError: if a terrain cannot be found or read.
+    """
+    if terrains is not None and not terrains.is_dir():
+        raise InputError(f"terrains: expected a folder, got {terrains}")
+    loaded = {}
+    for name, settings in sweep.environments.items():
+        try:
+            loaded[name] = load_terrain(
+                _source(settings.terrain, sweep.folder, terrains),
+                elevation_range=settings.elevation_range,
+                preparation=settings.preparation,
+            )
+        except InputError as error:
+            hint = (
+                "; here: in a folder, --terrains DIR"
+                if TILE_NAME.fullmatch(settings.terrain)
+                else ""
+            )
+            place = sweep.place(f"environments.{name}")
+            raise TerrainError(f"{place}: {error}{hint}") from None
+    return loaded
+
+
+def digest(terrain: Terrain) -> str:
+    """What tells this elevation from any other."""
+    elevation = np.ascontiguousarray(terrain.elevation, dtype="<f8")
+    return hashlib.sha256(repr(elevation.shape).encode() + elevation.tobytes()).hexdigest()
+
+
+def _source(terrain: str, folder: Path, terrains: Path | None) -> str:
+    """What ``load_terrain`` is to load: a name, or a path that exists."""
+    if terrain in BUILT_IN:
+        return terrain
+    if terrains is not None:
+        files = {path.name.lower(): path for path in sorted(terrains.iterdir()) if path.is_file()}
+        for ending in ENDINGS:
+            if (terrain + ending).lower() in files:
+                return str(files[(terrain + ending).lower()])
+    beside = folder / Path(terrain).expanduser()
+    return str(beside) if beside.is_file() else terrain
+
+
+#: Sweeps that come with the package, in config/.
+SHIPPED = ("paper", "ablation", "robustness", "results", "planners", "smoke")
+MERGE = "tag:yaml.org,2002:merge"
+_TEXT = Setting("text", "", "Any text")
+_NUMBER = Setting("number", 0.0, "Any number")
+
+
+def read_sweep(path: Path) -> SweepSettings:
+    """The sweep that a YAML file describes.
+
+    Raises:
+        InputError: if the file cannot be read, a key is unknown or a value is wrong.
+    """
+    return located(str(path), _parse, _read(path), path)
+
+
+def find_sweep(name: str) -> Path:
+    """The path of a configuration: a file, or one that comes with the package by its bare name.
+
+    Raises:
+        InputError: if there is neither.
+    """
+    path = Path(name).expanduser()
+    if path.exists() and not path.is_dir():
+        return path
+    package = Path(__file__).resolve().parents[2]
+    # In a checkout beside the package; installed under share/ of some prefix of it.
+    folders = [package.parent / "config", *(p / "share/poam_ros/config" for p in package.parents)]
+    for folder in folders:
+        shipped = folder / f"{name}.yaml"
+        if path.name == name and shipped.is_file() and _is_sweep(shipped):
+            return shipped
+    found = "is a folder" if path.is_dir() else "no such file"
+    raise InputError(
+        f"{name}: {found}; expected a YAML file, or one that is shipped: {', '.join(SHIPPED)}"
+    )
+
+
+def _is_sweep(path: Path) -> bool:
+    """Whether it is not one of the files of node parameters, which lie in the same folder."""
+    content = _read(path)
+    return isinstance(content, dict) and "environments" in content
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is there twice, of which YAML would quietly keep the last."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        # As written: merging (``<<: *a``) later puts keys beside those that they give way to.
+        node = super().compose_mapping_node(anchor)
+        scalars = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        keys = [key.value if key.tag == MERGE else self.construct_object(key) for key in scalars]
+        twice = [key for i, key in enumerate(keys) if key in keys[:i]]
+        if twice:
+            line = node.start_mark.line + 1
+            raise yaml.YAMLError(f"{twice[0]!r} is there twice in the mapping of line {line}")
+        return node
+
+
+def _read(path: Path) -> Any:
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), _Loader)
+    except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path}: cannot be read as YAML ({reason})") from None
+
+
+def _parse(content: Any, path: Path) -> SweepSettings:
+    common = (row.name for row in COMMON)
+    keys = ("environments", "methods", *LISTS, *common, "model", "planning", "sonar")
+    given = _mapping("", content, keys)
+    for name in ("environments", "methods"):
+        if name not in given:
+            raise InputError(f"{name}: expected, but not there")
+    sweep: dict[str, Any] = {
+        "environments": _environments(given["environments"]),
+        "methods": _list("methods", given["methods"], _TEXT),
+        **{name: _list(name, given[name]) for name in LISTS if name in given},
+        # Which keys there may be depends on the methods and on the planners.
+        "model": _values("model", given.get("model", {}), model_rows()),
+        "planning": _values("planning", given.get("planning", {}), planner_rows()),
+    }
+    sonar = _values("sonar", given.get("sonar", {}), rows(SonarSettings), strict=True)
+    base: dict[str, Any] = {
+        row.name: _value(row.name, row, given[row.name]) for row in COMMON if row.name in given
+    }
+    mission = MissionSettings(**base, sonar=located("sonar", lambda: SonarSettings(**sonar)))
+    return SweepSettings(**sweep, base=mission, folder=path.parent, file=path)
+
+
+def _environments(given: Any) -> dict[str, EnvironmentSettings]:
+    names = tuple(f.name for f in fields(EnvironmentSettings))
+    environments = {}
+    for name, value in _mapping("environments", given).items():
+        where = f"environments.{name}"
+        if isinstance(value, str):
+            environments[str(name)] = EnvironmentSettings(value)
+            continue
+        parts = {k: v for k, v in _mapping(where, value, names).items() if v is not None}
+        if "terrain" not in parts:
+            raise InputError(f"{where}.terrain: expected, but not there")
+        for n in ("terrain", "preparation"):
+            if n in parts:
+                parts[n] = _value(f"{where}.{n}", _TEXT, parts[n])
+        if "elevation_range" in parts:
+            place = f"{where}.elevation_range"
+            pair = _list(place, parts["elevation_range"], _NUMBER)
+            if len(pair) != 2 or not pair[0] < pair[1]:
+                raise InputError(f"{place}: expected two numbers, low < high, got {pair}")
+            parts["elevation_range"] = tuple(pair)
+        environments[str(name)] = EnvironmentSettings(**parts)
+    return environments
+
+
+def _mapping(where: str, value: Any, known: Sequence[str] | None = None) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InputError(f"{where + ': ' if where else ''}expected a mapping, got {value!r:.60}")
+    unknown = [key for key in value if known is not None and key not in known]
+    if unknown:
+        place = f"{where}.{unknown[0]}" if where else str(unknown[0])
+        raise InputError(f"{place}: unknown, expected one of {', '.join(known or ())}")
+    return value
+
+
+def _list(where: str, value: Any, row: Setting | None = None) -> list[Any]:
+    if not isinstance(value, list):
+        raise InputError(f"{where}: expected a list, got {value!r:.60}")
+    return [_value(f"{where}[{i}]", row, item) if row else item for i, item in enumerate(value)]
+
+
+def _value(where: str, row: Setting, value: Any) -> Value:
+    """The value; a number is also one that YAML takes for text, such as 1e-6."""
+    number = isinstance(row.default, float) and isinstance(value, str)
+    return at(where, row).read(value) if number else at(where, row).convert(value)
+
+
+def _values(
+    where: str, given: Any, table: Sequence[Setting], strict: bool = False
+) -> dict[str, Any]:
+    """The values of a mapping, each as its row has it; ``strict``: every key must have one."""
+    known = {row.name: row for row in table}
+    return {
+        name: _value(f"{where}.{name}", known[name], value) if name in known else value
+        for name, value in _mapping(where, given, list(known) if strict else None).items()
+    }

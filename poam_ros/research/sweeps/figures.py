@@ -1,0 +1,246 @@
+"""Metric curves of a sweep, methods in one axis, environments side by side. Needs matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.geometry import Grid
+from ...outputs.figures import blank_figure, plain
+from ...outputs.folder import read_raster, read_table
+from .comparison import Comparison, FinishedRun, method_label
+
+#: Panels next to each other in a figure of maps, and the width of a figure, in inches.
+_ACROSS = 6
+_WIDTH = 11.0
+
+#: Draws a run on an axis; given the image style of elevations.
+Panel = Callable[[Any, FinishedRun, dict[str, Any]], None]
+
+
+def draw_maps(comparison: Comparison) -> Any:
+    """The truth, and each method's predicted mean with its sampling path. Returns the figure."""
+
+    def panel(axis: Any, run: FinishedRun, elevation: dict[str, Any]) -> None:
+        grid, values = read_raster(run.folder / "map.csv", ("mean",))
+        _image(axis, grid, values["mean"], **elevation)
+        samples = read_table(run.folder / "samples.csv", ("x", "y"))
+        axis.plot(samples["x"], samples["y"], color="black", linewidth=0.45, alpha=0.8)
+
+    figure, _ = _draw_panels(comparison, panel)
+    return figure
+
+
+def draw_lengthscales(comparison: Comparison) -> Any:
+    """The truth, and each method's lengthscales with its inducing inputs. Returns the figure.
+
+    All lengthscales have one colour scale, which leaves out the outermost hundredths.
+    """
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    maps = {
+        run.folder: read_raster(run.folder / "map.csv", ("lengthscale",))
+        for environment in comparison.environments
+        for run in comparison.shown(environment).values()
+    }
+    values = np.concatenate([layers["lengthscale"].ravel() for _, layers in maps.values()])
+    values = values[np.isfinite(values)]
+    low, high = np.quantile(values, (0.01, 0.99)) if len(values) else (0.0, 1.0)
+    scale = ScalarMappable(Normalize(low, high if high > low else low + 1.0), "magma")
+
+    def panel(axis: Any, run: FinishedRun, elevation: dict[str, Any]) -> None:
+        grid, layers = maps[run.folder]
+        _image(axis, grid, layers["lengthscale"], norm=scale.norm, cmap=scale.cmap)
+        inducing = read_table(run.folder / "inducing.csv", ("x", "y"))
+        # White dots with a dark rim are seen on every colour.
+        axis.scatter(
+            inducing["x"], inducing["y"], s=2.2, color="white", edgecolors="black", linewidths=0.25
+        )
+
+    figure, axes = _draw_panels(comparison, panel, below=0.8)
+    figure.colorbar(
+        scale, ax=axes, location="bottom", shrink=0.5, aspect=40, extend="both",
+        label="lengthscale (m)",
+    )  # fmt: skip
+    return figure
+
+
+def _image(axis: Any, grid: Grid, values: np.ndarray, **style: Any) -> Any:
+    return axis.imshow(values, origin="lower", extent=grid.borders.bounds, **style)
+
+
+def _draw_panels(comparison: Comparison, panel: Panel, below: float = 0.0) -> tuple[Any, Any]:
+    """A block of panels for each environment: the truth, then ``panel`` for each method.
+
+    Leaves ``below`` inches free. Returns the figure and its axes.
+    """
+    shown = {name: comparison.shown(name) for name in comparison.environments}
+    most = 1 + max(len(runs) for runs in shown.values())
+    rows, columns = -(-most // _ACROSS), min(most, _ACROSS)
+    side = min(3.2, (_WIDTH - 1.6) / columns)
+    first = next(iter(shown[comparison.environments[0]].values()))
+    width, height = read_raster(first.folder / "truth.csv", ())[0].borders.size
+    total = rows * len(shown)
+    high = 0.8 + below + total * (side * height / width + 0.3)
+    figure = blank_figure((1.6 + side * columns, high))
+    # Panels of a fixed aspect, without the gaps that would leave.
+    figure.set_layout_engine("compressed")
+    axes = figure.subplots(total, columns, squeeze=False)
+    for block, (environment, runs) in enumerate(shown.items()):
+        part = axes[block * rows : (block + 1) * rows]
+        truth = _draw_block(part, environment, runs, panel)
+        figure.colorbar(truth, ax=part, label="elevation (m)", aspect=20 * rows, pad=0.01)
+    for axis in axes[-1]:
+        axis.set_xlabel("x (m)")
+    return figure, axes
+
+
+def _draw_block(axes: Any, environment: str, runs: dict[str, FinishedRun], panel: Panel) -> Any:
+    """Draw an environment's panels; returns the image of the truth, for its colour bar."""
+    first = next(iter(runs.values()))
+    grid, values = read_raster(first.folder / "truth.csv", ("elevation",))
+    truth = values["elevation"]
+    elevation = {"vmin": float(truth.min()), "vmax": float(truth.max()), "cmap": "terrain"}
+    flat = axes.ravel()
+    image = _image(flat[0], grid, truth, **elevation)
+    flat[0].set_title("truth", fontsize=10)
+    for axis, (method, run) in zip(flat[1:], runs.items(), strict=False):
+        panel(axis, run, elevation)
+        label = method_label(method)
+        # A long name must not run into the next panel's.
+        axis.set_title(label, fontsize=min(10, 160 / len(label)))
+    for axis in flat[1 + len(runs) :]:
+        axis.set_axis_off()
+    bounds = grid.borders.bounds
+    for (row, column), axis in np.ndenumerate(axes):
+        axis.set(xlim=bounds[:2], ylim=bounds[2:])
+        axis.locator_params(nbins=4)
+        axis.tick_params(labelsize=8, labelleft=column == 0, labelbottom=row == len(axes) - 1)
+    for axis in axes[:, 0]:
+        axis.set_ylabel("y (m)")
+    axes[0, 0].set_ylabel(f"{plain(environment)}\ny (m)")
+    return image
+
+
+#: Metrics drawn over samples, and their axes' labels.
+CURVES = {"smse": "SMSE", "msll": "MSLL", "update_s": "update (s)"}
+
+#: Colours that differ in hue and lightness; where there are more methods, the line changes.
+_COLOURS = (
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f3c8d", "#555555",
+)  # fmt: skip
+_LINES = ("-", "--", ":", "-.")
+
+#: A curve far beyond the others leaves its axis at so many times their usual height.
+_REACH = 2.0
+
+#: By method: samples [N], and the values of its runs there [runs, N].
+Curves = dict[str, tuple[np.ndarray, np.ndarray]]
+
+
+def method_styles(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Colour and line of each method, by its place in the sweep; the same in every figure."""
+    count = len(_COLOURS)
+    return {
+        method: {"color": _COLOURS[i % count], "linestyle": _LINES[i // count % len(_LINES)]}
+        for i, method in enumerate(methods)
+    }
+
+
+def draw_curves(comparison: Comparison, styles: dict[str, dict[str, Any]]) -> Any:
+    """SMSE, MSLL and update time over samples, mean and one deviation over seeds.
+
+    Environments are columns. Returns the figure.
+    """
+    from matplotlib.lines import Line2D
+
+    environments = comparison.environments
+    width = 1.0 + 2.6 * max(len(environments), 2)
+    longest = max(len(method_label(method)) for method in comparison.methods)
+    across = max(2, int(width / (1.5 if longest <= 10 else 1.9)))
+    legend_rows = -(-len(comparison.methods) // across)
+    figure = blank_figure((width, 6.6 + 0.22 * legend_rows))
+    axes = figure.subplots(len(CURVES), len(environments), sharex="col", squeeze=False)
+    for column, environment in zip(axes.T, environments, strict=True):
+        column[0].set_title(plain(environment))
+        for axis, metric in zip(column, CURVES, strict=True):
+            curves = {
+                method: seed_curves(comparison.of(environment, method), metric)
+                for method in comparison.methods
+                if comparison.of(environment, method)
+            }
+            _draw_metric(axis, curves, styles)
+            _limit(axis, metric, curves)
+        column[-1].set_xlabel("samples")
+    for axis, label in zip(axes[:, 0], CURVES.values(), strict=True):
+        axis.set_ylabel(label)
+    figure.align_ylabels(axes[:, 0])
+    keys = [Line2D([], [], label=method_label(m), **styles[m]) for m in comparison.methods]
+    columns = min(across, len(keys))
+    figure.legend(handles=keys, loc="outside lower center", ncols=columns, frameon=False)
+    return figure
+
+
+def seed_curves(runs: Sequence[FinishedRun], metric: str) -> tuple[np.ndarray, np.ndarray]:
+    """A metric's curves on the samples that all runs have.
+
+    Returns:
+        Samples [N] and the interpolated values, [runs, N]; N is 0 if they have none in common.
+    """
+    first = max(run.samples[0] for run in runs)
+    last = min(run.samples[-1] for run in runs)
+    inside = np.unique(np.concatenate([run.samples for run in runs]))
+    at = inside[(inside >= first) & (inside <= last)]
+    return at, np.array([np.interp(at, run.samples, run.epochs[metric]) for run in runs])
+
+
+def _draw_metric(axis: Any, curves: Curves, styles: dict[str, dict[str, Any]]) -> None:
+    for method, (samples, values) in curves.items():
+        mean = values.mean(axis=0)
+        # A run of one epoch is a point.
+        marker = "." if len(samples) == 1 else None
+        axis.plot(samples, mean, linewidth=1.3, marker=marker, **styles[method])
+        if len(values) > 1:
+            deviation = values.std(axis=0, ddof=1)
+            colour = styles[method]["color"]
+            axis.fill_between(
+                samples, mean - deviation, mean + deviation, color=colour, alpha=0.15, linewidth=0
+            )
+    axis.grid(alpha=0.3)
+    axis.margins(x=0.02)
+
+
+def _limit(axis: Any, metric: str, curves: Curves) -> None:
+    """Choose the y axis by what follows the first tenth, so that neither the steep start nor a
+    method far off flattens the other curves."""
+    every = np.concatenate([at for at, _ in curves.values()])
+    start = 0.9 * every.min() + 0.1 * every.max() if len(every) else 0.0
+    means = {}
+    for method, (at, values) in curves.items():
+        mean = values.mean(axis=0)[(at >= start) | (at == at[-1:])]
+        if np.isfinite(mean).any():
+            means[method] = mean[np.isfinite(mean)]
+    if not means:
+        return
+    highs = np.array([np.quantile(mean, 0.98) for mean in means.values()])
+    lowest = min(float(mean.min()) for mean in means.values())
+    if metric == "update_s" and lowest > 0:
+        if highs.max() > 2 * _REACH * np.median(highs):
+            axis.set_yscale("log")
+            axis.yaxis.set_major_formatter("{x:g}")
+        else:
+            axis.set_ylim(0, 1.15 * highs.max())
+        return
+    floor = lowest if metric == "msll" else 0.0
+    height = min(float(highs.max()) - floor, _REACH * (float(np.median(highs)) - floor))
+    if height <= 0:
+        return
+    top = floor + 1.15 * height
+    axis.set_ylim(floor - (0.08 * height if metric == "msll" else 0), top)
+    beyond = [method_label(method) for method, mean in means.items() if mean.min() > top]
+    if beyond:
+        text = "above: " + ", ".join(beyond)
+        axis.text(0.97, 0.96, text, transform=axis.transAxes, ha="right", va="top", fontsize=8)

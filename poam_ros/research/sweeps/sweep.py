@@ -1,0 +1,169 @@
+"""Many missions side by side: each run is a task of its own, on this machine or on a cluster."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from ...core.errors import InputError, PoamError
+from ...importers.workers import cluster
+from ...simulation.lockstep import LockstepMission
+from ...simulation.world.terrain import Terrain
+from .archive import Archive, locked
+from .configuration import Run, SweepSettings, load_environments
+from .tasks import Outcome, run_task
+
+
+@dataclass
+class SweepStatus:
+    """Where a sweep stands. ``finished`` counts those of earlier calls, too; walls by method, s."""
+
+    total: int
+    finished: int = 0
+    waiting: list[Run] = field(default_factory=list)
+    running: dict[Any, tuple[Run, float]] = field(default_factory=dict)
+    failed: dict[Run, Path] = field(default_factory=dict)
+    walls: dict[str, list[float]] = field(default_factory=dict)
+
+    def seconds_left(self) -> float | None:
+        """About how long it will take, from the mean time of each method's finished runs."""
+        every = [wall for walls in self.walls.values() for wall in walls]
+        if not every or not self.running:
+            return None
+        mean = {name: sum(walls) / len(walls) for name, walls in self.walls.items()}
+        overall = sum(every) / len(every)
+        left = sum(mean.get(run.method, overall) for run in self.waiting)
+        now = monotonic()
+        remains = [
+            max(0.0, mean.get(run.method, overall) - (now - since))
+            for run, since in self.running.values()
+        ]
+        return max((left + sum(remains)) / len(self.running), *remains, 0.0)
+
+
+#: Called with the status and the run that is done with, None when the first ones have begun. One
+#: that failed is in ``status.failed``.
+OnRun = Callable[[SweepStatus, Run | None], None]
+
+
+def run_sweep(
+    settings: SweepSettings,
+    folder: Path,
+    *,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    terrains: Path | None = None,
+    on_run: OnRun = lambda status, run: None,
+) -> SweepStatus:
+    """Run what is not finished yet of a sweep, and keep it in ``folder`` (see `Archive`).
+
+    Args:
+        settings: of the sweep.
+        folder: of the results.
+        workers: processes on this machine; None: as many as it has cores for.
+        scheduler: address of a dask scheduler to work on, instead of this machine.
+        terrains: a folder in which terrains are looked for by name before they are downloaded.
+        on_run: called after every run, and with no run before the first.
+
+    Returns:
+        The status at the end: ``failed`` has the runs that failed, with the files of their
+        tracebacks.
+
+    Raises:
+        InputError: if a setting is wrong, a terrain is missing, the folder cannot be used or there
+            is no scheduler at the address. Nothing has run then.
+        PoamError: if the cluster is lost, or a result cannot be written.
+    """
+    if workers is not None and workers < 1:
+        raise InputError(f"workers: expected at least 1, got {workers}")
+    loaded = load_environments(settings, terrains)
+    _check(settings, loaded, here=scheduler is None)
+    with locked(folder):
+        archive = Archive(folder, settings, loaded)
+        runs, finished = settings.runs(), archive.finished
+        waiting = [run for run in runs if run.folder not in finished]
+        status = SweepStatus(len(runs), len(runs) - len(waiting), waiting)
+        for row in finished.values():
+            status.walls.setdefault(row["method"], []).append(float(row["wall_s"]))
+        if waiting:
+            threads = settings.runs()[0].mission.model.threads
+            with cluster(len(waiting), threads, workers, scheduler) as client:
+                _work(client, archive, loaded, status, on_run)
+    return status
+
+
+def _check(settings: SweepSettings, terrains: Mapping[str, Terrain], here: bool) -> None:
+    """Begin a mission on every terrain, which finds what is wrong with the settings for it."""
+    first = {run.environment: run for run in reversed(settings.runs())}
+    for run in first.values():
+        mission = run.mission
+        if not here:  # the device is the workers', not this machine's
+            mission = replace(mission, model=replace(mission.model, device="cpu"))
+        try:
+            LockstepMission(terrains[run.environment], mission)
+        except InputError as error:
+            place = settings.place(f"environments.{run.environment}")
+            raise InputError(f"{place}: {error}") from None
+
+
+def _work(
+    client: Any,
+    archive: Archive,
+    terrains: Mapping[str, Terrain],
+    status: SweepStatus,
+    on_run: OnRun,
+) -> None:
+    """Run everything that waits, as many at a time as the cluster has threads."""
+    from distributed import as_completed
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph")
+        # A task each, not data laid down somewhere: made anew where a worker is lost.
+        there = {
+            name: client.submit(_same, terrain, pure=False) for name, terrain in terrains.items()
+        }
+
+    def start() -> list[Any]:
+        # Counted anew each time: workers come and go.
+        slots = max(1, sum(client.nthreads().values()))
+        started = []
+        while status.waiting and len(status.running) < slots:
+            run = status.waiting.pop(0)
+            future = client.submit(run_task, there[run.environment], run, pure=False)
+            status.running[future] = run, monotonic()
+            started.append(future)
+        return started
+
+    completed = as_completed(start(), loop=client.loop)
+    on_run(status, None)
+    for future in completed:
+        run, _ = status.running.pop(future)
+        outcome = _outcome(future)
+        future.release()
+        if outcome.failure:
+            status.failed[run] = archive.fail(run, outcome.failure)
+        else:
+            archive.add(run, outcome)
+            status.finished += 1
+            status.walls.setdefault(run.method, []).append(outcome.wall_s)
+        completed.update(start())
+        on_run(status, run)
+
+
+def _same(terrain: Terrain) -> Terrain:
+    return terrain
+
+
+def _outcome(future: Any) -> Outcome:
+    if future.cancelled():
+        raise PoamError("the cluster is lost; the finished runs are kept")
+    error = future.exception()
+    if error is None:
+        return future.result()
+    # Not the run itself: a worker that died under it, or that lacks this package.
+    return Outcome(failure="".join(traceback.format_exception(error)))

@@ -1,0 +1,137 @@
+"""Brings managed nodes up in order, and again those that were started anew."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from lifecycle_msgs.msg import State, Transition, TransitionEvent
+from lifecycle_msgs.srv import ChangeState, GetState
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
+from rclpy.node import Node
+from rclpy.utilities import remove_ros_args
+
+from .running import run_node
+
+PERIOD = 1.0  # s of wall time between two looks
+# s of wall time for an answer. A node that was killed is seen for some seconds more and answers
+# nothing; one that is configured loads torch, or a mission, before it answers.
+PATIENCE, STEP_PATIENCE = 3.0, 120.0
+UNCONFIGURED, INACTIVE = State.PRIMARY_STATE_UNCONFIGURED, State.PRIMARY_STATE_INACTIVE
+ACTIVE = State.PRIMARY_STATE_ACTIVE
+LOOKS = 2  # that must agree that a node was started anew: its last event may still be on its way
+
+
+class Managed:
+    """A node that is brought up once in each of its lives.
+
+    What somebody does by hand stays done: a node that is deactivated or cleaned up says so on
+    ``transition_event``. One that is unconfigured without having said so was started anew.
+
+    Args:
+        node: that asks.
+        name: of the managed node, relative to the namespace of that.
+        group: of the clients, so that a callback can wait for an answer.
+    """
+
+    def __init__(self, node: Node, name: str, group: ReentrantCallbackGroup) -> None:
+        self.name, self._node = name, node
+        self._get = node.create_client(GetState, f"{name}/get_state", callback_group=group)
+        self._change = node.create_client(ChangeState, f"{name}/change_state", callback_group=group)
+        node.create_subscription(
+            TransitionEvent, f"{name}/transition_event", self._on_event, 10, callback_group=group
+        )
+        self._due, self._heard, self._odd = True, UNCONFIGURED, 0
+        self.up = False  # has been, in any of its lives: others need not wait for it any more
+        self._waiting: tuple[Any, float] | None = None  # for an answer, and until when
+
+    async def look(self) -> None:
+        """Bring the node up if it is due."""
+        if not self._get.service_is_ready():
+            return
+        answer = await self._ask(self._get, GetState.Request(), PATIENCE)
+        if answer is None:
+            return
+        state = answer.current_state.id
+        self._odd = self._odd + 1 if state == UNCONFIGURED != self._heard else 0
+        if self._odd >= LOOKS:
+            self._due, self._heard, self._odd = True, UNCONFIGURED, 0
+            self._node.get_logger().info(f"{self.name} was started anew")
+        if self._due and state == UNCONFIGURED and await self._step("configure"):
+            state = INACTIVE
+        if self._due and state == INACTIVE and await self._step("activate"):
+            state = ACTIVE
+        if state == ACTIVE:
+            self.up, self._due = True, False
+
+    async def _step(self, label: str) -> bool:
+        number = getattr(Transition, f"TRANSITION_{label.upper()}")
+        request = ChangeState.Request(transition=Transition(id=number))
+        answer = await self._ask(self._change, request, STEP_PATIENCE)
+        if answer is not None and answer.success:
+            self._node.get_logger().info(f"{self.name}: {label} done")
+            return True
+        if answer is not None:  # no answer: it is asked again
+            self._due = False
+            self._node.get_logger().error(
+                f"{self.name} refused to {label}; its own log says why. Start it again, or call "
+                f"{self.name}/change_state"
+            )
+        return False
+
+    async def _ask(self, client: Any, request: Any, patience: float) -> Any:
+        """The answer, or None."""
+        future = client.call_async(request)
+        self._waiting = future, time.monotonic() + patience
+        answer = await future
+        self._waiting = None
+        return answer
+
+    def give_up(self) -> None:
+        """Wait no longer for an answer that may never come: a node can die in its midst."""
+        if self._waiting is not None and time.monotonic() > self._waiting[1]:
+            self._waiting[0].cancel()
+
+    def _on_event(self, message: TransitionEvent) -> None:
+        self._heard = message.goal_state.id
+
+
+class BringUp(Node):
+    """Asks the nodes in turn for their state; none is brought up before those ahead of it are.
+
+    Args:
+        names: of the managed nodes, in order.
+    """
+
+    def __init__(self, names: Sequence[str], **options: Any) -> None:
+        super().__init__("bring_up", **options)
+        group, steady = ReentrantCallbackGroup(), Clock(clock_type=ClockType.STEADY_TIME)
+        self.managed = [Managed(self, name, group) for name in names]
+        alone = MutuallyExclusiveCallbackGroup()
+        self.create_timer(PERIOD, self._look, callback_group=alone, clock=steady)
+        self.create_timer(PERIOD, self._give_up, callback_group=group, clock=steady)
+
+    async def _look(self) -> None:
+        for managed in self.managed:
+            await managed.look()
+            if not managed.up:
+                self.get_logger().info(f"waiting for {managed.name}", throttle_duration_sec=10.0)
+                return
+
+    def _give_up(self) -> None:
+        for managed in self.managed:
+            managed.give_up()
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the node; its arguments are the names of the nodes, mapper and planner by default."""
+    names = remove_ros_args(sys.argv if args is None else ["bring_up", *args])[1:]
+    return run_node(lambda: BringUp(names or ["mapper", "planner"]), args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""Support points, and where the vehicle may go, as markers and back. Pure functions."""
+
+from __future__ import annotations
+
+import numpy as np
+from geometry_msgs.msg import Point
+from visualization_msgs.msg import Marker, MarkerArray
+
+from ...outputs.light import brightness
+from ...planning.areas import Areas
+from .messages import header
+
+#: Colours from low to high, red, green and blue of 255 each; between them it is linear.
+RAMPS: dict[str, tuple[tuple[int, int, int], ...]] = {
+    "depth": (
+        (14, 22, 84), (24, 74, 150), (32, 130, 182), (80, 184, 190), (166, 220, 176),
+        (234, 238, 182), (255, 250, 224),
+    ),
+    "land": (
+        (38, 92, 86), (92, 140, 84), (176, 184, 110), (206, 168, 116), (158, 116, 92),
+        (250, 248, 246),
+    ),
+    "doubt": ((52, 16, 84), (54, 78, 140), (34, 142, 138), (112, 200, 92), (250, 230, 46)),
+    "length": ((12, 8, 34), (88, 24, 112), (186, 52, 104), (244, 134, 84), (252, 240, 196)),
+}  # fmt: skip
+#: Of the levels of ``planning.tvu``: within none, 2, 1b, special, exclusive.
+LEVELS = ((166, 36, 44), (236, 142, 62), (248, 224, 116), (122, 192, 122), (40, 120, 178))
+#: Steps that a ramp is drawn in, and steps of light: few enough that each colour is made once.
+STEPS, LIGHTS = 100, 24
+SHADE = 0.45  # the least light, as a part of the most
+
+
+def ramp(name: str) -> np.ndarray:
+    """The colours of a ramp [STEPS + 1, 3], 0..1."""
+    stops = np.array(RAMPS[name]) / 255
+    at = np.linspace(0, len(stops) - 1, STEPS + 1)
+    return np.column_stack([np.interp(at, np.arange(len(stops)), band) for band in stops.T])
+
+
+def levels() -> np.ndarray:
+    """The colours of the levels [5, 3], 0..1."""
+    return np.array(LEVELS) / 255
+
+
+def steps(values: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Which colour of a ramp each of the values has, as integers; 0 where there is no value."""
+    share = (np.nan_to_num(values, nan=low) - low) / ((high - low) or 1.0)
+    return np.rint(STEPS * np.clip(share, 0, 1)).astype(int)
+
+
+def lights(heights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """How much light falls on heights [rows, columns] at x, y, as integers 0..LIGHTS."""
+    with np.errstate(invalid="ignore"):  # beside what is infinite
+        rise_y, rise_x = np.gradient(heights, y, x)
+    return np.rint(LIGHTS * np.nan_to_num(brightness(rise_x, rise_y))).astype(int)
+
+
+def lit(colour: np.ndarray, light: int) -> np.ndarray:
+    """A colour [3] in this much light."""
+    return colour * (SHADE + (1 - SHADE) * light / LIGHTS)
+
+
+#: Of support points, wherever they are drawn.
+SUPPORT = (1.0, 0.55, 0.0)
+#: Colours of the borders: of the rectangle, of a polygon in it, of what may not be entered.
+BORDERS = {
+    "workspace": (0.8, 0.8, 0.8), "polygon": (0.2, 0.8, 0.3), "keep_out": (0.95, 0.15, 0.1),
+}  # fmt: skip
+
+
+def blank(kind: int, name: str, stamp_ns: int, frame_id: str, number: int = 0) -> Marker:
+    """A marker of a kind that is as large as it says, and opaque."""
+    marker = Marker(header=header(stamp_ns, frame_id), ns=name, id=number, type=kind)
+    marker.pose.orientation.w = 1.0
+    marker.scale.x = marker.scale.y = marker.scale.z = 1.0
+    marker.color.a = 1.0
+    return marker
+
+
+def spheres(
+    points: np.ndarray,
+    name: str,
+    colour: tuple[float, float, float],
+    size: float,
+    stamp_ns: int,
+    frame_id: str,
+) -> MarkerArray:
+    """Places [N, 3] as one marker, each a sphere of this size [m]."""
+    marker = blank(Marker.SPHERE_LIST, name, stamp_ns, frame_id)
+    marker.scale.x = marker.scale.y = marker.scale.z = float(size)
+    marker.color.r, marker.color.g, marker.color.b = colour
+    marker.points = [Point(x=x, y=y, z=z) for x, y, z in points.tolist()]
+    if not marker.points:  # viewers complain of an empty list
+        marker.action = Marker.DELETE
+    return MarkerArray(markers=[marker])
+
+
+def write_support(
+    points: np.ndarray, z: float, size: float, stamp_ns: int, frame_id: str
+) -> MarkerArray:
+    """The support points [M, 2] as one marker at height z, each a sphere of this size [m]."""
+    places = np.column_stack((points, np.full(len(points), float(z))))
+    return spheres(places, "inducing_points", SUPPORT, size, stamp_ns, frame_id)
+
+
+def write_areas(areas: Areas, stamp_ns: int, frame_id: str) -> MarkerArray:
+    """Where the vehicle may go, as closed lines at height 0: ``workspace``, ``polygon``, and each
+    ``keep_out``."""
+    left, right, lower, upper = areas.workspace.bounds
+    rings = [
+        ("workspace", np.array([(left, lower), (right, lower), (right, upper), (left, upper)]))
+    ]
+    rings += [] if areas.polygon is None else [("polygon", areas.polygon)]
+    rings += [("keep_out", corners) for corners in areas.keep_outs]
+    # Those of an earlier mission; in a frame, since Lichtblick reports a marker without one.
+    markers = [Marker(header=header(stamp_ns, frame_id), action=Marker.DELETEALL)]
+    for number, (name, corners) in enumerate(rings):
+        marker = Marker(header=header(stamp_ns, frame_id), ns=name, id=number)
+        marker.type, marker.action = Marker.LINE_STRIP, Marker.ADD
+        marker.pose.orientation.w, marker.scale.x = 1.0, 0.2
+        marker.color.r, marker.color.g, marker.color.b = BORDERS[name]
+        marker.color.a = 1.0
+        closed = [*corners.tolist(), corners[0].tolist()]
+        marker.points = [Point(x=float(x), y=float(y), z=0.0) for x, y in closed]
+        markers.append(marker)
+    return MarkerArray(markers=markers)
+
+
+def read_support(message: MarkerArray) -> np.ndarray:
+    """The support points of ``write_support`` [M, 2]."""
+    drawn = (marker for marker in message.markers if marker.action == Marker.ADD)
+    places = [(point.x, point.y) for marker in drawn for point in marker.points]
+    return np.array(places).reshape(-1, 2)

@@ -1,0 +1,154 @@
+"""Messages to arrays and back. Pure functions; no node, no topic, no state.
+
+Those that read what a bag may hold as well are in ``reading.py``, which needs no ROS."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, fields
+from typing import Any
+
+import numpy as np
+from builtin_interfaces.msg import Time
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from geometry_msgs.msg import Point, PoseStamped, Quaternion
+from nav_msgs.msg import Odometry, Path
+from sensor_msgs.msg import Range
+from std_msgs.msg import Float64MultiArray, Header, MultiArrayDimension, MultiArrayLayout
+
+from ...core.clock import SECOND
+from ...core.errors import InputError
+from ...frontend.gate import RawPing
+from ...frontend.odometry import VehicleState, largest_std
+from ...importers.messages import DIAGONAL, bare_frame
+from ...importers.messages import LONGEST_FRAME as LONGEST_FRAME
+from ...importers.messages import read_odometry as read_odometry
+from ...importers.messages import read_range as read_range
+from ...importers.messages import stamp_to_ns as stamp_to_ns
+from ...outputs.scoring import MapReport
+
+REPORT_LABELS = ("stamp_sec", "stamp_nanosec", *(f.name for f in fields(MapReport)[1:]))
+
+
+def ns_to_stamp(stamp_ns: int) -> Time:
+    """Nanoseconds as a message's stamp."""
+    return Time(sec=int(stamp_ns // SECOND), nanosec=int(stamp_ns % SECOND))
+
+
+def header(stamp_ns: int, frame_id: str) -> Header:
+    """A header; frame ids carry no leading slash."""
+    return Header(stamp=ns_to_stamp(stamp_ns), frame_id=bare_frame(frame_id))
+
+
+def yaw_to_quaternion(yaw: float) -> tuple[float, float, float, float]:
+    """A level attitude with this heading, as (x, y, z, w)."""
+    return 0.0, 0.0, math.sin(yaw / 2), math.cos(yaw / 2)
+
+
+def write_odometry(state: VehicleState) -> Odometry:
+    """The state as a message; speed and yaw rate in the child's frame."""
+    message = Odometry(header=header(state.stamp_ns, state.frame_id))
+    message.child_frame_id = bare_frame(state.child_frame_id)
+    _fill_pose(message.pose.pose, state.position, state.quaternion)
+    message.pose.covariance[DIAGONAL] = state.variance
+    message.twist.twist.linear.x = float(state.speed)
+    message.twist.twist.angular.z = float(state.yaw_rate)
+    return message
+
+
+def position_std(message: Odometry) -> float:
+    """The largest standard deviation of a position in the plane, in m; 0 where it is unknown."""
+    covariance = message.pose.covariance
+    return largest_std(covariance[0], covariance[1], covariance[7])
+
+
+def write_range(ping: RawPing, frame_id: str = "sonar_link", field_of_view: float = 0.05) -> Range:
+    """A ping as a message: an acoustic range along the x axis of its frame."""
+    return Range(
+        header=header(ping.stamp_ns, frame_id),
+        radiation_type=Range.ULTRASOUND,
+        field_of_view=float(field_of_view),
+        min_range=float(ping.min_range),
+        max_range=float(ping.max_range),
+        range=float(ping.range),
+        variance=float(ping.variance),
+    )
+
+
+def write_pose(
+    xy: Sequence[float], stamp_ns: int, frame_id: str, z: float = 0.0, yaw: float = 0.0
+) -> PoseStamped:
+    """A level pose, as a goal or a point of a path."""
+    message = PoseStamped(header=header(stamp_ns, frame_id))
+    _fill_pose(message.pose, (xy[0], xy[1], z), yaw_to_quaternion(yaw))
+    return message
+
+
+def read_pose(message: PoseStamped) -> np.ndarray:
+    """The place of a goal, [2]."""
+    return np.array((message.pose.position.x, message.pose.position.y))
+
+
+def write_path(points: np.ndarray, stamp_ns: int, frame_id: str, z: float = 0.0) -> Path:
+    """The points [K, 2] as a path."""
+    poses = [write_pose(xy, stamp_ns, frame_id, z) for xy in points]
+    return Path(header=header(stamp_ns, frame_id), poses=poses)
+
+
+def read_path(message: Path) -> np.ndarray:
+    """The points of a path [K, 2]."""
+    return np.array([read_pose(pose) for pose in message.poses]).reshape(-1, 2)
+
+
+def write_report(report: MapReport) -> Float64MultiArray:
+    """What belongs to a map, `map/report`: a labelled dimension for each of the values.
+
+    A stamp in one float64 would be wrong by some 100 ns, and names no map then.
+    """
+    values = dict(zip(REPORT_LABELS, (0, 0, *astuple(report)[1:]), strict=True))
+    values["stamp_sec"], values["stamp_nanosec"] = divmod(report.stamp_ns, SECOND)
+    labels = [MultiArrayDimension(label=name, size=1, stride=1) for name in values]
+    data = [float(value) for value in values.values()]
+    return Float64MultiArray(layout=MultiArrayLayout(dim=labels), data=data)
+
+
+def read_report(message: Float64MultiArray) -> MapReport:
+    """`map/report` as a report; values with further labels are left alone.
+
+    Raises:
+        InputError: a value is missing, or one that counts is no whole number.
+    """
+    labels = [dimension.label for dimension in message.layout.dim]
+    if len(labels) != len(message.data) or not set(REPORT_LABELS) <= set(labels):
+        raise InputError(
+            f"map/report: expected {', '.join(REPORT_LABELS)}, one value each; got "
+            f"{len(message.data)} values, labelled {', '.join(labels) or 'nothing'}"
+        )
+    values: dict[str, Any] = dict(zip(labels, message.data, strict=True))
+    for name in ("stamp_sec", "stamp_nanosec", "samples", "finished"):
+        if not values[name].is_integer() or values[name] < 0:
+            raise InputError(f"map/report: expected a whole {name}, got {values[name]}")
+        values[name] = int(values[name])
+    values["finished"] = bool(values["finished"])
+    seconds, nanoseconds, *others = (values[name] for name in REPORT_LABELS)
+    return MapReport(seconds * SECOND + nanoseconds, *others)
+
+
+def write_diagnostics(
+    name: str, level: bytes, text: str, values: Mapping[str, object], stamp_ns: int
+) -> DiagnosticArray:
+    """One status; numbers are shown with six digits."""
+    status = DiagnosticStatus(level=level, name=name, message=text)
+    status.values = [
+        KeyValue(key=key, value=f"{value:.6g}" if isinstance(value, float) else str(value))
+        for key, value in values.items()
+    ]
+    return DiagnosticArray(header=header(stamp_ns, ""), status=[status])
+
+
+def _fill_pose(pose: object, position: Sequence[float], quaternion: Sequence[float]) -> None:
+    x, y, z = (float(value) for value in position)
+    pose.position = Point(x=x, y=y, z=z)  # type: ignore[attr-defined]
+    qx, qy, qz, qw = (float(value) for value in quaternion)
+    pose.orientation = Quaternion(x=qx, y=qy, z=qz, w=qw)  # type: ignore[attr-defined]

@@ -1,0 +1,151 @@
+"""What every node of ours is made of: parameters, what it opens, and how that is taken down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
+from rclpy.node import Node
+from rclpy.subscription import Subscription
+from rosgraph_msgs.msg import Clock as ClockMessage
+
+from .declaring import declare
+from .log_throttle import Refusals
+from .messages import write_diagnostics
+
+
+def _owned(kind: str) -> Callable[..., Any]:
+    """As rclpy's ``create_...`` of a kind; what it makes is destroyed with the present state."""
+
+    def create(self: NodeShell, *given: Any, **options: Any) -> Any:
+        made = getattr(super(NodeShell, self), f"create_{kind}")(*given, **options)
+        # What rclpy makes when simulated time is switched on stays as long as the node.
+        of_rclpy = isinstance(made, Subscription) and made.msg_type is ClockMessage
+        if self.configured and not of_rclpy:
+            self.held.callback(getattr(self, f"destroy_{kind}"), made)
+        return made
+
+    return create
+
+
+class NodeShell(Node):
+    """A node that goes round configure, activate, deactivate, cleanup as often as one likes.
+
+    Construction declares parameters, and nothing else; where the parameter ``managed`` is true, it
+    offers the standard lifecycle services too, and others bring the node up. A subclass makes what
+    talks in ``configure`` and what acts (timers, threads) in ``activate``; both begin with
+    ``super()``'s. Publishers, subscriptions, services, clients and timers made through the node, by
+    whomever, are destroyed in reverse order: what is made while the node is active in
+    ``deactivate``, what is made while it is configured in ``cleanup``. ``held`` takes what else is
+    to be undone then.
+
+    Args:
+        name: of the node.
+        table: rows of its parameters.
+        options: as ``rclpy.node.Node``.
+
+    Attributes:
+        values: the parameters' current values, by name.
+        refusals: what it was sent and could not take, since it was configured.
+        steady: wall time, for what goes on while a simulated clock stands.
+        configured, active: how far it is up.
+        ended: set by a node whose work is over; ``run_node`` returns then.
+
+    Raises:
+        InputError: a parameter is wrong.
+    """
+
+    # Of the class, because rclpy's constructor makes publishers already.
+    configured = active = ended = False
+
+    def __init__(self, name: str, table: Iterable[Any], **options: Any) -> None:
+        super().__init__(name, **options)
+        self._opened, self._started = ExitStack(), ExitStack()
+        self.steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.refusals = Refusals(self.get_logger().warning)
+        self.values = declare(self, table, self._parameters_changed)
+        if getattr(self.values, "managed", False):
+            from .lifecycle import Lifecycle  # here: lifecycle_msgs, for those who ask for it
+
+            self._lifecycle = Lifecycle(self)
+
+    def come_up(self) -> None:
+        """Configure and activate, unless that is for others to ask for."""
+        if not getattr(self.values, "managed", False):
+            self.configure()
+            self.activate()
+
+    def configure(self) -> None:
+        """Make what talks."""
+        self.configured = True
+        self.refusals = Refusals(self.get_logger().warning)
+        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
+
+    def activate(self) -> None:
+        """Begin to act."""
+        self.active = True
+
+    def deactivate(self) -> None:
+        """Stop acting; what talks stays."""
+        try:
+            self._started.close()
+        finally:
+            self.active = False
+
+    def cleanup(self) -> None:
+        """Take down what talks, also after a ``configure`` that failed; then as constructed."""
+        try:
+            self._opened.close()
+        finally:
+            self.configured = False
+
+    def changed(self, names: frozenset[str]) -> None:
+        """Parameters with these names have new values; called while the node is configured."""
+
+    def take_down(self) -> None:
+        """Deactivate and clean up, however far it came up."""
+        if self.active:
+            self.deactivate()
+        if self.configured:
+            self.cleanup()
+
+    def destroy_node(self) -> None:
+        """Take everything down first."""
+        self.take_down()
+        super().destroy_node()
+
+    @property
+    def held(self) -> ExitStack:
+        """Takes whatever is to be undone when the present state ends (``held.callback(undo)``)."""
+        return self._started if self.active else self._opened
+
+    @property
+    def now_ns(self) -> int:
+        """ROS time; 0 while a simulated clock has not begun."""
+        return self.get_clock().now().nanoseconds
+
+    @property
+    def full_name(self) -> str:
+        """The node's name with its namespace, as diagnostics have it."""
+        return self.get_fully_qualified_name().lstrip("/")
+
+    create_publisher = _owned("publisher")
+    create_subscription = _owned("subscription")
+    create_service = _owned("service")
+    create_client = _owned("client")
+    create_timer = _owned("timer")
+
+    def report(
+        self, level: bytes, text: str, values: Mapping[str, object], stamp_ns: int | None = None
+    ) -> None:
+        """Publish a diagnostic status named after the node."""
+        stamp = self.now_ns if stamp_ns is None else stamp_ns
+        self._diagnostics.publish(write_diagnostics(self.full_name, level, text, values, stamp))
+
+    def _parameters_changed(self, names: frozenset[str]) -> None:
+        if self.configured:
+            self.changed(names)

@@ -1,0 +1,165 @@
+"""Odometry from another frame into the map's, and how sonars are mounted, by tf2 where it is."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from rclpy.node import Node
+from rclpy.time import Time
+
+from ...core.clock import SECOND
+from ...core.errors import shown
+from ...frontend.odometry import VehicleState, multiply, rotate
+from ...frontend.placing import Mount
+from ...frontend.ranges import FRAMES
+
+MOUNT_PERIOD = 1.0  # s of wall time between two looks at how a sonar is mounted
+STEEPEST = 0.5  # z of a beam in the vehicle's frame is below minus this
+
+
+class FrameChanger:
+    """Brings states into one frame.
+
+    tf2's buffer and listener are made when the first state in another frame comes, and only where
+    the package is there. The latest transform is taken: the one between `odom` and `map` is a slow
+    correction, and waiting for the exact moment would hold up every ping.
+
+    Attributes:
+        fault, reason: why the last state could not be brought; a name, and words.
+    """
+
+    def __init__(self, node: Node, frame_id: str) -> None:
+        self._node = node
+        self._frame_id = frame_id
+        self._buffer: Any = None
+        self._listener: Any = None
+        self._tf2: Any = None
+        self._missing = False
+        self._latest_ns = 0
+        self.fault = self.reason = ""
+
+    def close(self) -> None:
+        """Stop listening; what comes later in another frame makes it listen anew."""
+        if self._listener is not None:
+            self._listener.unregister()
+        self._buffer = self._listener = None
+
+    def into_map(self, state: VehicleState) -> VehicleState | None:
+        """The state in the map's frame; None, and why, where it cannot be brought."""
+        if state.frame_id == self._frame_id:
+            return state
+        if moves_with_vehicle(state.frame_id, state.child_frame_id):
+            # tf2 would take a pose in it for one in a fixed frame: the vehicle's place twice over.
+            self.fault, frame_id = "body_frame", shown(state.frame_id)
+            self.reason = f"odometry is in frame '{frame_id}', which moves with the vehicle"
+            return None
+        self.fault = "wrong_frame"
+        if not self._listens():
+            self.reason = (
+                f"odometry is in frame '{shown(state.frame_id)}', the map in '{self._frame_id}', "
+                "and tf2_ros is not installed"
+            )
+            return None
+        if state.stamp_ns < self._latest_ns - SECOND:
+            # Time was set back. tf2 takes what it has for newer than all that comes, and learns of
+            # a jump of the system's clock only. Transforms that never change stay.
+            self._buffer.clear()
+        self._latest_ns = state.stamp_ns
+        transform = self.look_up(self._frame_id, state.frame_id)
+        return None if transform is None else transformed(state, transform, self._frame_id)
+
+    def look_up(self, target: str, source: str) -> Any:
+        """The latest transform from a frame to another; None, and ``reason``, without one."""
+        if not self._listens():
+            self.reason = "tf2_ros is not installed"
+            return None
+        try:
+            return self._buffer.lookup_transform(target, source, Time()).transform
+        except self._tf2.TransformException as error:
+            words = shown(str(error), 200)
+            self.reason = f"no transform from '{shown(source)}' to '{shown(target)}': {words}"
+            return None
+
+    def _listens(self) -> bool:
+        if self._buffer is None and not self._missing:
+            try:
+                self._tf2 = importlib.import_module("tf2_ros")
+            except ImportError:
+                self._missing = True
+                return False
+            self._buffer = self._tf2.Buffer()
+            self._listener = self._tf2.TransformListener(self._buffer, self._node)
+        return not self._missing
+
+
+class Mounts:
+    """How sonars are mounted on the vehicle, by tf2: looked up now and then, and told when new.
+
+    Args:
+        frames: who asks tf2.
+        base: frame of the vehicle; empty: nobody asks.
+        warn: takes a name and words for each ping whose sonar's mounting is unknown.
+    """
+
+    def __init__(self, frames: FrameChanger, base: str, warn: Callable[[str, str], object]) -> None:
+        self._frames, self._base, self._warn = frames, base, warn
+        self._known: dict[str, Mount | None] = {}
+        self._asked: dict[str, float] = {}
+
+    def news(self, frame_id: str, now_s: float) -> Mount | None:
+        """The mounting of a ping's sonar, where it is another than last time."""
+        if not self._base or now_s - self._asked.get(frame_id, -math.inf) < MOUNT_PERIOD:
+            return None
+        if len(self._asked) >= FRAMES and frame_id not in self._asked:
+            self._warn("no_mount", f"more than {FRAMES} sonars: not '{shown(frame_id)}'")
+            return None
+        self._asked[frame_id] = now_s
+        transform = self._frames.look_up(self._base, frame_id)
+        if transform is None:
+            self._warn("no_mount", self._frames.reason)
+            return None
+        mount = mounted(frame_id, transform)
+        if mount is None or mount.beam[2] > -STEEPEST:
+            text = f"the x axis of '{shown(frame_id)}', its beam, does not point down"
+            self._warn("no_mount", f"{text} in '{self._base}'")
+            return None
+        if mount == self._known.get(frame_id):
+            return None
+        self._known[frame_id] = mount
+        return mount
+
+
+def moves_with_vehicle(frame_id: str, child_frame_id: str) -> bool:
+    """Whether poses in this frame are none: it is the vehicle's own, or named as such are
+    (REP-105: `base_link`; of sensors `..._link`)."""
+    name = frame_id.rpartition("/")[2]
+    own = frame_id != "" and frame_id == child_frame_id
+    return own or name.endswith("_link") or name == "base_footprint"
+
+
+def mounted(frame_id: str, transform: Any) -> Mount | None:
+    """The mounting by the geometry_msgs/Transform from a sonar's frame to the vehicle's; None where
+    that is not finite or without a rotation. The beam is the x axis of the sonar's frame."""
+    r, t = transform.rotation, transform.translation
+    norm = math.hypot(r.x, r.y, r.z, r.w)
+    if not (0 < norm < math.inf and math.isfinite(t.x + t.y + t.z)):
+        return None
+    turn = (r.x / norm, r.y / norm, r.z / norm, r.w / norm)
+    x, y, z = rotate(turn, np.array((1.0, 0.0, 0.0))).tolist()
+    return Mount(frame_id, (t.x, t.y, t.z), (x, y, z))
+
+
+def transformed(state: VehicleState, transform: Any, frame_id: str) -> VehicleState:
+    """The state under a geometry_msgs/Transform; one without a valid rotation is left to fail."""
+    r, t = transform.rotation, transform.translation
+    norm = math.hypot(r.x, r.y, r.z, r.w) or math.nan
+    turn = (r.x / norm, r.y / norm, r.z / norm, r.w / norm)
+    x, y, z = rotate(turn, np.array(state.position)) + (t.x, t.y, t.z)
+    place, attitude = (float(x), float(y), float(z)), multiply(turn, state.quaternion)
+    # Variances stay: of x and y the mean is used, which a turn of heading leaves as it is.
+    return replace(state, position=place, quaternion=attitude, frame_id=frame_id)

@@ -1,0 +1,1 @@
+"""The mapper node."""

@@ -1,0 +1,204 @@
+"""What the mapper says of itself, once a second: values, and how bad it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticStatus
+
+from ...core.clock import SECOND, Moment
+from ...frontend.events import Drawn
+from ...frontend.gate import AFTER_MISSION, OVERLOAD
+from ...learning.session import Session
+from ...outputs.scoring import MapReport
+
+OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
+SENSORS = ("odom", "sonar/range")
+FRAME_FAULTS = {
+    "wrong_frame": "odometry is in another frame than the map",
+    "body_frame": "odometry is in a frame that moves with the vehicle",
+}
+SLOW_S = 1.0  # p99 of an update and its map above this is said
+
+
+@dataclass(frozen=True)
+class MapperView:
+    """What is looked at.
+
+    Attributes:
+        session: and all that it counts.
+        now: of both clocks.
+        alive: whether the model's thread runs.
+        lost: messages lost on the way, by topic.
+        lost_lately: how many of them since the last look.
+        bounds: the values at 0 and 100 of each occupancy grid.
+    """
+
+    session: Session
+    now: Moment
+    alive: bool
+    lost: Mapping[str, int]
+    lost_lately: int
+    bounds: Mapping[str, tuple[float, float]]
+
+
+def mapper_status(view: MapperView) -> tuple[bytes, str, dict[str, object]]:
+    """The mapper's state as a diagnostic level, a text and values."""
+    values: dict[str, object] = {}
+    for part in PARTS:
+        values |= part(view)
+    # The first that is wrong is said; what is worst is asked first.
+    found = next(filter(None, (check(view) for check in CHECKS)), None)
+    return *(found or (OK, _doing(view.session))), values
+
+
+def map_report(drawn: Drawn) -> MapReport:
+    """What belongs to a map and is not in it."""
+    learned = drawn.learned
+    unknown = float("nan")
+    return MapReport(
+        stamp_ns=drawn.map.stamp_ns,
+        samples=drawn.map.samples,
+        target_mean=unknown if learned is None else learned.targets[0],
+        target_variance=unknown if learned is None else learned.targets[1],
+        update_s=unknown if learned is None else learned.report.update_s,
+        predict_s=drawn.predict_s,
+    )
+
+
+def _doing(session: Session) -> str:
+    gate, status = session.gate, session.status
+    if not status.updates:
+        return "waiting for the pilot survey"
+    if gate.closed == AFTER_MISSION:
+        return "done" if status.finished else "finishing the last map"
+    return gate.closed or "mapping"
+
+
+def _disk(view: MapperView) -> tuple[bytes, str] | None:
+    failing = view.session.keeping.failing
+    return (ERROR, f"nothing is kept at present: {failing}") if failing else None
+
+
+def _unfit_odometry(view: MapperView) -> tuple[bytes, str] | None:
+    gate = view.session.gate
+    if len(gate.buffer):
+        return None
+    for fault, text in FRAME_FAULTS.items():
+        if gate.odometry_rejected[fault]:
+            return ERROR, text
+    return (WARN, "pings come, but no odometry") if gate.received else None
+
+
+def _no_level(view: MapperView) -> tuple[bytes, str] | None:
+    gate = view.session.gate
+    if gate.closed or gate.level(view.now) is not None:
+        return None
+    return WARN, "pings are refused: no water level comes"
+
+
+def _overloaded(view: MapperView) -> tuple[bytes, str] | None:
+    if view.session.acceptance.full:
+        return ERROR, "the model cannot keep up: pings are refused until it has"
+    refused = view.session.gate.rejected[OVERLOAD]
+    return (WARN, f"{refused} pings were refused while the model was behind") if refused else None
+
+
+def _dropped(view: MapperView) -> tuple[bytes, str] | None:
+    dropped = sum(view.session.status.dropped.values())
+    return (WARN, f"{dropped} accepted pings were dropped") if dropped else None
+
+
+def _lost(view: MapperView) -> tuple[bytes, str] | None:
+    lost = view.lost_lately
+    return (WARN, f"{lost} messages were lost on the way just now") if lost else None
+
+
+def _slow(view: MapperView) -> tuple[bytes, str] | None:
+    late = view.session.status.times.quantile(0.99)
+    return (WARN, f"one update in a hundred takes {late:.1f} s or more") if late > SLOW_S else None
+
+
+Check = Callable[[MapperView], tuple[bytes, str] | None]
+#: What may be wrong, the worst first. A new one is a line here.
+CHECKS: tuple[Check, ...] = (
+    lambda view: None if view.alive else (ERROR, "the model's thread has ended"),
+    lambda view: (ERROR, failing) if (failing := view.session.status.failing) else None,
+    _disk,
+    _unfit_odometry,
+    _overloaded,
+    _no_level,
+    _dropped,
+    _lost,
+    _slow,
+)
+
+
+def _pings(view: MapperView) -> dict[str, object]:
+    gate, status = view.session.gate, view.session.status
+    values: dict[str, object] = dict(view.session.counts())
+    for name, counts in (
+        ("rejected", gate.rejected),
+        ("odometry rejected", gate.odometry_rejected),
+        ("odd", gate.odd),
+        ("lost", {topic: view.lost.get(topic, 0) for topic in SENSORS}),
+        ("dropped", status.dropped),
+        ("errors", status.errors),
+    ):
+        values |= {f"{name} {reason}": count for reason, count in sorted(counts.items())}
+    return values
+
+
+def _progress(view: MapperView) -> dict[str, object]:
+    session, status = view.session, view.session.status
+    return {
+        "mission_state": session.mission_state or "unknown",
+        "backlog": len(session.backlog),
+        "samples": status.samples,
+        "epoch": status.updates,
+        "errors": sum(status.errors.values()),
+        "trained": status.trained,
+        "finished": str(status.finished).lower(),
+        "disk": session.keeping.failing or "ok",
+        "not kept": session.keeping.lost,
+    }
+
+
+def _model(view: MapperView) -> dict[str, object]:
+    status, report = view.session.status, view.session.status.report
+    if report is None:
+        return {}
+    return {
+        "update_s": report.update_s,
+        "steps": report.steps,
+        **{f"{part}_s": seconds for part, seconds in report.seconds.items()},
+        "predict_s": status.predict_s,
+        # An update with its map, of the last some hundred.
+        "cycle_s": status.times.last,
+        "cycle_p50_s": status.times.quantile(0.5),
+        "cycle_p99_s": status.times.quantile(0.99),
+        "noise_std": report.noise_std,
+        "support": report.support,
+        "jitter": view.session.mapper.extra_jitter,
+        "loss": report.loss,
+    }
+
+
+def _map(view: MapperView) -> dict[str, object]:
+    status, latest = view.session.status, view.session.map
+    values: dict[str, object] = {}
+    if status.map_stamp_ns is not None:
+        values["map_age_s"] = (view.now.ros_ns - status.map_stamp_ns) / SECOND
+    if latest is not None and "lengthscale" in latest.fields:
+        scales = latest.lengthscale
+        values["lengthscale_min"] = float(np.min(scales))
+        values["lengthscale_max"] = float(np.max(scales))
+    for layer, (low, high) in view.bounds.items():
+        values |= {f"map/{layer} at 0": low, f"map/{layer} at 100": high}
+    return values
+
+
+#: What is said besides, by name. Another room's numbers are another function here.
+PARTS: tuple[Callable[[MapperView], dict[str, object]], ...] = (_pings, _progress, _model, _map)

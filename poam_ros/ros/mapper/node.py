@@ -1,0 +1,248 @@
+"""The mapper node: odometry and pings in, an elevation map with its uncertainty out."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from nav_msgs.msg import Odometry
+from rclpy.clock import JumpThreshold, TimeJump
+from rclpy.duration import Duration
+from sensor_msgs.msg import Range
+from std_msgs.msg import Float64, Float64MultiArray, String, UInt64
+from std_srvs.srv import Trigger
+
+from ...core.clock import SECOND, Moment
+from ...core.errors import InputError
+from ...core.process import prepare
+from ...frontend import events
+from ...frontend.water import level_fault
+from ...learning.opening import open_mission, settings_changed, taken_up
+from ...learning.session import Session
+from ...learning.thread import SurveyThread
+from ...models.registry import MODELS
+from ...outputs.results import Results
+from ..common.log_throttle import Refusals
+from ..common.messages import bare_frame, read_odometry, read_range, write_report
+from ..common.node import NodeShell
+from ..common.parameters import MAPPER
+from ..common.qos import KEPT, LATCHED, SENSOR_READ, Sensors
+from ..common.running import run_node
+from ..common.transforms import FrameChanger, Mounts
+from .diagnostics import MapperView, map_report, mapper_status
+from .saving import SaveService
+from .topics import MapTopics
+
+# The model's thread and the callbacks share the interpreter. At Python's 5 ms a callback that
+# waits for its turn a few times takes longer than the sensors' period.
+SWITCH_INTERVAL_S, BACKWARDS = 5e-4, Duration(nanoseconds=-SECOND)
+
+
+class MapperNode(NodeShell):
+    """Callbacks feed a ``Session``; a thread of its own learns and publishes the maps.
+
+    Raises:
+        InputError: a parameter is wrong.
+    """
+
+    session: Session
+    thread: SurveyThread
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__("mapper", MAPPER, **options)
+
+    def configure(self) -> None:
+        """Make the model and what is said of it; torch is loaded here."""
+        super().configure()
+        values, self.frame_id = self.values, bare_frame(self.values.frame_id)
+        self._sensors = Sensors(self, self._on_heard)
+        self._faults = Refusals(self.get_logger().error)
+        self._frames = FrameChanger(self, self.frame_id)
+        self._mounts = Mounts(self._frames, values.base_frame, self.refusals.add)
+        self.held.callback(self._frames.close)
+        Results(values.output)  # refuses a folder that cannot be written
+        if not MODELS[values.method].bounded_time:
+            self.get_logger().warning(
+                f"method {values.method}: an update's time has no bound; for comparisons only"
+            )
+        self.session, leave = open_mission(vars(values))
+        self.held.callback(leave)
+        if found := taken_up(self.session):
+            self.get_logger().info(found)
+        assert self.session.grid is not None  # a mission's maps are drawn
+        self.topics = MapTopics(self, self.frame_id, self.session.grid)
+        self._samples = self.create_publisher(UInt64, "map/samples", LATCHED)
+        self._reports = self.create_publisher(Float64MultiArray, "map/report", KEPT)
+        self.topics.publish_unknown(self.now_ns)
+        self._publish_samples()
+
+    def activate(self) -> None:
+        """Listen, and start the model's thread."""
+        super().activate()
+        if "thread" in self.__dict__ and self.thread.alive:  # deactivated in a long update
+            raise InputError("the model is still busy with its last update: activate it later")
+        self.thread = SurveyThread(self.session, self._now, self._take)
+        self.held.callback(self.thread.stop)
+        self._listen()
+        # Wall time: diagnostics and the wait for odometry go on when the simulated clock stands.
+        self.create_timer(1.0, self._on_timer, clock=self.steady)
+        self.thread.start()
+        self.get_logger().info(f"mapping with {self.values.method}, waiting for pings")
+
+    def cleanup(self) -> None:
+        """Keep what there is of a mission that was interrupted."""
+        session = self.__dict__.pop("session", None)  # none where it could not be made
+        if session is not None and not session.status.finished:
+            try:
+                results = self._results(session)
+                kept = session.map, session.everything(), session.gate.refused.newest()
+                self._wrote(results, results.keep_remains(*kept))
+            except (OSError, InputError) as error:
+                self.get_logger().error(f"output: what there is cannot be written ({error})")
+        super().cleanup()
+
+    def changed(self, names: frozenset[str]) -> None:
+        """Batches close, pings are placed and the model is trained by the new values."""
+        self._hear(settings_changed(vars(self.values)))
+
+    def _listen(self) -> None:
+        self._sensors.listen("odom", Odometry, self._on_odometry)
+        self._sensors.listen("sonar/range", Range, self._on_range)
+        self.create_subscription(Float64, "water_level", self._on_level, SENSOR_READ)
+        self._states = self.create_subscription(String, "mission/state", self._on_state, LATCHED)
+        jump = self.get_clock().create_jump_callback(
+            JumpThreshold(min_forward=None, min_backward=BACKWARDS, on_clock_change=False),
+            post_callback=self._on_time_set_back,
+        )
+        self.held.callback(jump.unregister)
+        self.create_service(Trigger, "~/reset", self._on_reset)
+        SaveService(self, self.session, self._now)
+
+    def _now(self) -> Moment:
+        return Moment(self.now_ns, time.monotonic())
+
+    def _hear(self, event: events.Event) -> None:
+        """Hand the session what happened, and tell what came of it at once."""
+        handled = self.session.handle(event, self._now())
+        if handled.note is not None:
+            self.refusals.add(*handled.note)
+        if len(handled.samples):
+            self._publish_samples()
+            self.thread.wake()
+
+    def _on_odometry(self, message: Odometry) -> None:
+        state = self._frames.into_map(read_odometry(message))
+        if state is None:
+            self.refusals.add(self._frames.fault, self._frames.reason)
+        self._hear(events.OdometryRefused(self._frames.fault) if state is None else state)
+
+    def _on_range(self, message: Range) -> None:
+        ping = read_range(message)
+        mount = self._mounts.news(ping.frame_id, time.monotonic())
+        if mount is not None:
+            self._hear(mount)
+        self._hear(ping)
+
+    def _on_level(self, message: Float64) -> None:
+        if fault := level_fault(message.data):
+            self.refusals.add("water_level", fault)
+        self._hear(events.WaterLevel(message.data))
+
+    def _on_heard(self) -> None:
+        self._hear(events.Tick())
+
+    def _on_state(self, message: String) -> None:
+        self._hear(events.MissionState(message.data))
+        self.thread.wake()
+
+    def _on_time_set_back(self, jump: TimeJump) -> None:
+        self._hear(events.TimeSetBack())
+
+    def _on_reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        self._hear(events.Reset())
+        self._publish_samples()
+        self.thread.wake()
+        response.success = True
+        response.message = "model and data are cleared; waiting to start again"
+        self.get_logger().info(response.message)
+        return response
+
+    def _on_timer(self) -> None:
+        # Otherwise nobody asks, and the graph is slow to tell.
+        if self.session.gate.closed or not self.session.mapper.initialised:
+            awaited = self.count_publishers(self._states.topic_name) > 0
+            self._hear(events.StatesAwaited(awaited))
+        self._hear(events.Tick())
+        if failing := self.session.keeping.failing:
+            self._faults.add("disk", f"nothing is kept at present: {failing}")
+        self.topics.publish_refused(self.session.gate.refused, self.now_ns)
+        lost = self._sensors.take_lost()
+        view = (self.session, self._now(), self.thread.alive, *lost, self.topics.bounds)
+        self.report(*mapper_status(MapperView(*view)))
+
+    def _publish_samples(self) -> None:
+        self._samples.publish(UInt64(data=self.session.samples))
+
+    def _take(self, outcome: events.Outcome) -> None:
+        """What the model's thread has to tell. Ctrl-C may take the middleware away meanwhile."""
+        try:
+            match outcome:
+                case events.Drawn():
+                    self._publish_map(outcome)
+                case events.Cleared():
+                    self.topics.publish_unknown(self.now_ns)
+                case events.Finished():
+                    self._keep_results(outcome)
+                case events.Trouble(note, fault):
+                    (self._faults if fault else self.refusals).add(*note)
+                case events.Judged(accepted, held):
+                    if len(accepted):
+                        self._publish_samples()
+                    self.topics.publish_held(held, self.now_ns)
+                case events.Learned() | events.Trained():
+                    pass
+        except Exception:
+            if self.context.ok():
+                raise
+
+    def _publish_map(self, drawn: events.Drawn) -> None:
+        self.topics.publish(drawn.map, self.values.target_tvu, self.session.gate.level(self._now()))
+        self._reports.publish(write_report(map_report(drawn)))
+        self._last = drawn
+
+    def _keep_results(self, finished: events.Finished) -> None:
+        if finished.map is None:
+            if self.session.gate.received:  # not the latched end of an earlier mission
+                self.get_logger().error("the mission is done, and there is no map: too few pings")
+            return
+        self.get_logger().info(f"the mission is done: {len(finished.samples)} samples in the map")
+        results, refused = self._results(self.session), self.session.gate.refused.newest()
+        self._wrote(results, results.keep(finished.map, finished.samples, refused))
+        self._reports.publish(write_report(replace(map_report(self._last), finished=True)))
+
+    def _results(self, session: Session) -> Results:
+        """The folder of the results: the one given or, without one, the mission's."""
+        return Results(self.values.output or str(session.keeping.folder or ""))
+
+    def _wrote(self, results: Results, names: list[str]) -> None:
+        if names:
+            self.get_logger().info(f"wrote {' and '.join(names)} in {results.folder}")
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the mapper; return its exit status."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+
+    def make() -> MapperNode:
+        node = MapperNode()
+        prepare(node.values.threads)
+        return node
+
+    return run_node(make, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

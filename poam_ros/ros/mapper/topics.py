@@ -1,0 +1,90 @@
+"""The mapper's outgoing topics: full-precision map, pictures of it, its support points, and the
+pings that are not in it: in doubt, or refused."""
+
+from __future__ import annotations
+
+import numpy as np
+from nav_msgs.msg import OccupancyGrid
+from rclpy.node import Node
+from sensor_msgs.msg import PointCloud2
+from visualization_msgs.msg import MarkerArray
+
+from ...core.geometry import Grid
+from ...core.maps import ElevationMap
+from ...core.samples import Samples
+from ...frontend.refused import RefusedStore
+from ...planning.tvu import used
+from ..common.clouds import write_map_cloud, write_occupancy, write_points, write_refused, write_tvu
+from ..common.markers import write_support
+from ..common.qos import LATCHED
+
+LAYERS = ("mean", "variance", "lengthscale")
+
+
+class MapTopics:
+    """Publishes maps on a node's latched topics; remembers the bounds of the pictures."""
+
+    def __init__(self, node: Node, frame_id: str, grid: Grid) -> None:
+        self._frame_id = frame_id
+        self._grid = grid
+        self._points = node.create_publisher(PointCloud2, "map/points", LATCHED)
+        # The topic's name is a promise; what is drawn are the places that any model leans on.
+        self._support = node.create_publisher(MarkerArray, "map/inducing_points", LATCHED)
+        self._pictures = {
+            layer: node.create_publisher(OccupancyGrid, f"map/{layer}", LATCHED) for layer in LAYERS
+        }
+        self._tvu = node.create_publisher(OccupancyGrid, "map/tvu", LATCHED)
+        self._held = node.create_publisher(PointCloud2, "pings/held", LATCHED)
+        self._refused = node.create_publisher(PointCloud2, "pings/refused", LATCHED)
+        self._refused_version = -1  # that was published last
+        self.bounds: dict[str, tuple[float, float]] = {}
+
+    def publish_unknown(self, stamp_ns: int) -> None:
+        """Say that there is no map yet."""
+        self.bounds = {}
+        nothing = write_support(np.empty((0, 2)), 0.0, 1.0, stamp_ns, self._frame_id)
+        self._support.publish(nothing)
+        self.publish_held(Samples.empty(), stamp_ns)
+        for publisher in self._pictures.values():
+            publisher.publish(write_occupancy(self._grid, None, stamp_ns, self._frame_id)[0])
+        self._tvu.publish(write_tvu(self._grid, None, stamp_ns, self._frame_id))
+
+    def publish_held(self, held: Samples, stamp_ns: int) -> None:
+        """Publish the pings that wait for confirmation, all of them."""
+        points = np.column_stack([held.xy, held.z])
+        self._held.publish(write_points(points, stamp_ns, self._frame_id))
+
+    def publish_refused(self, refused: RefusedStore, stamp_ns: int) -> None:
+        """Publish the refused pings that are remembered, if they are others than at the last call:
+        whoever calls bounds how often that is."""
+        if refused.version != self._refused_version:
+            self._refused_version = refused.version
+            self._refused.publish(write_refused(refused.newest(), stamp_ns, self._frame_id))
+
+    def publish(self, drawn: ElevationMap, order: str = "", level: float | None = None) -> None:
+        """Publish a map on every topic, with its stamp.
+
+        Args:
+            drawn: the map.
+            order: of S-44, whose TVU `map/tvu` is drawn for; empty: it says nothing.
+            level: of the water over the map's zero, in m; None: nobody knows it.
+        """
+        self._points.publish(write_map_cloud(drawn, self._frame_id))
+        bounds = {}
+        for layer, publisher in self._pictures.items():
+            values = getattr(drawn, layer)
+            picture, span = write_occupancy(drawn.grid, values, drawn.stamp_ns, self._frame_id)
+            publisher.publish(picture)
+            if span is not None:
+                bounds[layer] = span
+        self.bounds = bounds
+        part = None
+        if order and level is not None:
+            part = used(order, level - drawn.mean, np.sqrt(drawn.variance))
+        self._tvu.publish(write_tvu(drawn.grid, part, drawn.stamp_ns, self._frame_id))
+        # Above the map's highest cell, so that no viewer hides them below it.
+        height = float(drawn.mean.max())
+        size = float(self._grid.x[1] - self._grid.x[0]) / 2 if len(self._grid.x) > 1 else 0.5
+        self._support.publish(
+            write_support(drawn.support, height, size, drawn.stamp_ns, self._frame_id)
+        )

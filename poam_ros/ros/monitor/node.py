@@ -1,0 +1,179 @@
+"""The monitor node: hears a simulated mission, so that its maps are scored and its run kept."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from nav_msgs.msg import Path as Plan
+from rclpy.parameter import parameter_value_to_python
+from rclpy.parameter_client import AsyncParameterClient
+from rclpy.task import Future
+from sensor_msgs.msg import PointCloud2
+from std_msgs.msg import Float64MultiArray, String, UInt64
+
+from ...core.errors import InputError
+from ...core.geometry import Extent
+from ...outputs.recorder import Progress, RunRecorder
+from ..common import clouds, messages, qos
+from ..common.node import NodeShell
+from ..common.parameters import MONITOR, NODES
+from ..common.running import run_node
+
+OBSERVED = ("simulator", "mapper", "planner")
+PERIOD = 0.2  # s of wall time between two looks
+REPEAT = 1.0  # s of wall time until a question that got no answer is asked again
+
+
+class MonitorNode(NodeShell):
+    """Feeds a ``RunRecorder``, which at ``done`` writes what the mapper does not.
+
+    Where the node is ended before, what there is is written.
+
+    Wall time alone drives it: it looks after a mission whose clock may stand still. What it needs
+    of ROS time comes with the messages.
+
+    Raises:
+        InputError: a parameter is wrong.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__("monitor", MONITOR, **options)
+
+    def configure(self) -> None:
+        """Begin to listen.
+
+        Raises:
+            InputError: the output folder cannot be written.
+        """
+        values = self.values
+        # First, because `cleanup` needs it also where this fails.
+        self.recorder = RunRecorder(
+            Extent.of(values.workspace),
+            Path(values.output) if values.output else None,
+            self.get_logger(),
+            linger=None if values.keep else values.linger,
+            nodes=OBSERVED,
+        )
+        super().configure()
+        self._remote = {node: AsyncParameterClient(self, node) for node in OBSERVED}
+        self._asked: dict[str, float] = {}
+        for kind, topic, callback, how in (
+            (PointCloud2, "terrain", self._on_terrain, qos.LATCHED),
+            (PointCloud2, "map/points", self._on_map, qos.KEPT),
+            (Float64MultiArray, "map/report", self._on_report, qos.KEPT),
+            (UInt64, "map/samples", self._on_samples, qos.LATCHED),
+            (String, "mission/state", self._on_state, qos.LATCHED),
+            (Plan, "plan", self._on_plan, qos.KEPT),
+            (DiagnosticArray, "/diagnostics", self._on_diagnostics, 100),
+        ):
+            self.create_subscription(kind, topic, callback, how)
+
+    def activate(self) -> None:
+        """See the mission to its end."""
+        super().activate()
+        self.create_timer(PERIOD, self._look, clock=self.steady)
+
+    def cleanup(self) -> None:
+        """Keep what there is first."""
+        self.recorder.conclude()
+        super().cleanup()
+
+    @property
+    def progress(self) -> Progress:
+        """What is known of the mission so far."""
+        return self.recorder.progress
+
+    def _look(self) -> None:
+        for node in OBSERVED:
+            self._ask_parameters(node)
+        self.recorder.look()
+        self.ended = self.recorder.over
+
+    def _on_terrain(self, message: PointCloud2) -> None:
+        try:
+            grid, layers = clouds.read_cloud(message)
+            self.recorder.set_truth(grid, layers["z"])
+        except InputError as error:
+            self.get_logger().warning(f"terrain: expected a grid with z, got none ({error})")
+
+    def _on_map(self, message: PointCloud2) -> None:
+        try:
+            self.recorder.scores.add_map(clouds.read_map_cloud(message))
+        except InputError as error:
+            self.refusals.add("map_unreadable", str(error))
+
+    def _on_report(self, message: Float64MultiArray) -> None:
+        try:
+            self.recorder.add_report(messages.read_report(message))
+        except InputError as error:
+            self.refusals.add("report_unreadable", str(error))
+
+    def _on_samples(self, message: UInt64) -> None:
+        self.progress.samples = message.data
+
+    def _on_state(self, message: String) -> None:
+        self.recorder.set_state(message.data)
+
+    def _on_plan(self, message: Plan) -> None:
+        """The mission begins with the planner's first plan; whoever comes late is told it too."""
+        stamp_ns, scores = messages.stamp_to_ns(message.header.stamp), self.recorder.scores
+        scores.began_ns = min(stamp_ns, scores.began_ns or stamp_ns)
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        """For people's eyes: the statuses of the nodes in our namespace; others share the topic."""
+        namespace = self.get_namespace().strip("/")
+        for status in message.status:
+            place, _, node = status.name.rpartition("/")
+            if place != namespace or node not in OBSERVED:
+                continue
+            if status.level == DiagnosticStatus.OK:
+                self.progress.problems.pop(node, None)
+            else:
+                self.progress.problems[node] = status.message
+            values = {item.key: item.value for item in status.values}
+            with contextlib.suppress(ValueError):  # whoever else uses this name
+                if node == "simulator":
+                    self.progress.speed = float(values.get("achieved_speed", "nan"))
+                elif node == "mapper":
+                    self.progress.pending = int(values.get("pending", "0"))
+
+    def _ask_parameters(self, node: str) -> None:
+        """Ask a node for everything it was given, for config.yaml, until it answers.
+
+        An answer is lost where the node has not discovered us as we have discovered it.
+        """
+        client, now = self._remote[node], time.monotonic()
+        early = now - self._asked.get(node, -math.inf) < REPEAT
+        if node in self.recorder.config or early or not client.services_are_ready():
+            return
+        self._asked[node] = now
+        names = [row.name for row in NODES[node]]
+
+        def keep(future: Future) -> None:
+            answer = future.result()
+            if answer is not None and len(answer.values) == len(names):
+                values = map(parameter_value_to_python, answer.values)
+                self.recorder.config[node] = {
+                    name: list(value) if hasattr(value, "typecode") else value
+                    for name, value in zip(names, values, strict=True)
+                }
+                if node == "planner":
+                    self.progress.max_samples = self.recorder.config[node]["max_samples"]
+
+        client.get_parameters(names).add_done_callback(keep)
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the node until the mission is over; returns the exit status."""
+    return run_node(MonitorNode, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

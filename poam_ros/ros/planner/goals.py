@@ -1,0 +1,162 @@
+"""Where goals go: to a topic that is driven to, or to an action such as Nav2's NavigateToPose."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from geometry_msgs.msg import PoseStamped
+from rclpy.duration import Duration
+from rclpy.task import Future
+
+from ...core.errors import InputError
+from ..common import qos
+from ..common.log_throttle import Refusals
+from ..common.node import NodeShell
+
+RETRY_S = 5.0  # of wall time, until a goal that an action refused or gave up is sent again
+SETTLE_S = 2.0  # at most, until everyone who listens has the last goal
+CANCELED, ABORTED = 5, 6  # of action_msgs/GoalStatus
+
+
+class Goals(Protocol):
+    """What moves the vehicle."""
+
+    def go(self, pose: PoseStamped) -> None:
+        """Go there, instead of wherever it goes."""
+
+    def repeat(self, pose: PoseStamped) -> None:
+        """What it was told stands."""
+
+    def hold(self, pose: PoseStamped) -> None:
+        """Stay there; said once."""
+
+    def look(self) -> None:
+        """A second has passed."""
+
+    def settle(self) -> None:
+        """Let what was said last arrive, since the node is about to end."""
+
+
+class TopicGoals:
+    """``goal_pose``: the vehicle drives to the latest one."""
+
+    def __init__(self, node: NodeShell) -> None:
+        self._goals = node.create_publisher(PoseStamped, "goal_pose", qos.GOAL)
+        self.go = self.repeat = self.hold = self._goals.publish
+
+    def look(self) -> None:
+        """Nothing is waited for."""
+
+    def settle(self) -> None:
+        """What a publisher has not delivered when it goes is lost."""
+        self._goals.wait_for_all_acked(Duration(seconds=SETTLE_S))
+
+
+class ActionGoals:
+    """An action: each goal preempts the one before, and to hold is to cancel.
+
+    A goal that is refused or given up is sent again, until the mission chooses another; a cancel
+    is, until every goal has ended.
+
+    Args:
+        client: as ``rclpy.action.ActionClient``.
+        make_goal: the action's goal from a pose.
+        refusals: counts goals that were ``action_missing``, ``goal_rejected``, ``goal_aborted``.
+        clock: seconds that only grow.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        make_goal: Callable[[PoseStamped], Any],
+        refusals: Refusals,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client, self._make_goal = client, make_goal
+        self._refusals, self._clock = refusals, clock
+        self._wanted: PoseStamped | None = None
+        self._number = 0  # of the goal that counts; others are to end
+        self._handles: dict[int, Any] = {}  # of goals that were accepted and have not ended
+        self._again: float | None = None  # when the goal that counts is to be sent again
+
+    def go(self, pose: PoseStamped) -> None:
+        """Send a goal; the server ends the one before."""
+        self._wanted = pose
+        self._send()
+
+    def repeat(self, pose: PoseStamped) -> None:
+        """A goal that is sent again would be a new one."""
+
+    def hold(self, pose: PoseStamped) -> None:
+        """Cancel what there is, also what is not accepted yet."""
+        self._wanted, self._again = None, None
+        self._number += 1
+        self._cancel()
+
+    def look(self) -> None:
+        """Send again what did not get through."""
+        if self._wanted is None:
+            self._cancel()
+        elif self._again is not None and self._clock() >= self._again:
+            self._send()
+
+    def settle(self) -> None:
+        """A cancel is a request, which nothing can be waited for without spinning."""
+
+    def _send(self) -> None:
+        assert self._wanted is not None
+        self._number += 1
+        number, self._again = self._number, None
+        if not self._client.server_is_ready():
+            self._failed(number, "action_missing", "no server for goal_action")
+            return
+        sent = self._client.send_goal_async(self._make_goal(self._wanted))
+        sent.add_done_callback(lambda future: self._answered(number, future))
+
+    def _answered(self, number: int, future: Future) -> None:
+        handle = future.result()
+        if handle is None or not handle.accepted:
+            self._failed(number, "goal_rejected", "goal_action: the goal was rejected")
+            self._cancel()  # what it should have replaced
+            return
+        self._handles[number] = handle
+        handle.get_result_async().add_done_callback(lambda future: self._ended(number, future))
+        if self._wanted is None:
+            self._cancel()
+
+    def _ended(self, number: int, future: Future) -> None:
+        self._handles.pop(number, None)
+        answer = future.result()
+        if answer is None or answer.status in (ABORTED, CANCELED):
+            self._failed(number, "goal_aborted", "goal_action: the goal was given up")
+
+    def _failed(self, number: int, reason: str, text: str) -> None:
+        if number == self._number and self._wanted is not None:
+            self._again = self._clock() + RETRY_S
+            self._refusals.add(reason, text)
+
+    def _cancel(self) -> None:
+        for handle in self._handles.values():
+            handle.cancel_goal_async()
+
+
+def open_goals(node: NodeShell, action: str) -> Goals:
+    """The topic or, by its name, the action; closed with the node's present state.
+
+    Raises:
+        InputError: an action is asked for, and nav2_msgs is not installed.
+    """
+    if not action:
+        return TopicGoals(node)
+    try:
+        kind = importlib.import_module("nav2_msgs.action").NavigateToPose
+    except ImportError:
+        raise InputError(
+            f"parameter goal_action: expected nav2_msgs to be installed for '{action}'; it is not"
+        ) from None
+    client = importlib.import_module("rclpy.action").ActionClient(node, kind, action)
+    node.held.callback(client.destroy)
+    return ActionGoals(client, lambda pose: kind.Goal(pose=pose), node.refusals)

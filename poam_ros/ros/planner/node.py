@@ -1,0 +1,250 @@
+"""The planner node: pilot survey, waypoints from the map, and the mission's state."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from nav_msgs.msg import Odometry
+from rclpy.subscription import Subscription
+from sensor_msgs.msg import PointCloud2, Range
+from std_msgs.msg import Float64, UInt64
+from std_srvs.srv import Trigger
+
+from ...core.clock import SECOND
+from ...core.errors import InputError, shown
+from ...core.geometry import Extent, is_place
+from ...core.maps import ElevationMap
+from ...core.settings import instance
+from ...frontend.events import PAUSED
+from ...mission.memory import MemorySettings, MissionMemory
+from ...mission.mission import Mission
+from ...mission.target import Target, TargetSettings
+from ...mission.watchdog import MAP, SONAR, Watchdog, WatchSettings
+from ...planning.area_settings import AreaSettings
+from ...planning.pilots import PILOTS
+from ...planning.planners import PLANNERS
+from ...planning.situation import GridView
+from ..common import clouds, messages, qos
+from ..common.node import NodeShell
+from ..common.parameters import PLANNER
+from ..common.running import run_node, subscribe
+from ..common.transforms import FrameChanger
+from .diagnostics import planner_status
+from .goals import open_goals
+from .topics import MissionTopics
+
+LOOK_PERIOD = 1.0  # s of ROS time between two looks at limits and watchdogs
+REPORT_PERIOD = 1.0  # s of wall time
+ODOMETRY_PATIENCE = 15.0  # s of wall time without odometry before this is said
+SERVICES = "start", "stop", "pause", "resume"
+
+
+class PlannerNode(NodeShell):
+    """Feeds a ``Mission`` with odometry, maps and counts, and publishes what it decides.
+
+    A mission begins with ``configure``; an inactive planner hears nothing and sends nothing.
+
+    Attributes:
+        mission: what the node feeds; target: what ends it by its map.
+        latest_map: by which waypoints are chosen; None before there is one.
+
+    Raises:
+        InputError: a parameter is wrong.
+    """
+
+    def __init__(self, **node_arguments: Any) -> None:
+        super().__init__("planner", PLANNER, **node_arguments)
+
+    def configure(self) -> None:
+        """A mission that has not begun, and the publishers of what it decides."""
+        super().configure()
+        p, workspace = self.values, Extent.of(self.values.workspace)
+        areas = instance(AreaSettings, vars(p)).open(workspace)
+        # The pilot's draws and the waypoints' do not disturb each other.
+        pilot, waypoints = map(np.random.default_rng, np.random.SeedSequence(p.seed).spawn(2))
+        self._rng = waypoints
+        self.mission = Mission(
+            PILOTS[p.pilot](workspace, pilot),
+            workspace,
+            areas=areas,
+            arrival=self._arrival,
+            max_samples=p.max_samples,
+            max_duration=p.max_duration,
+            autostart=p.autostart,
+            on_done=p.on_done,
+        )
+        self._memory = MissionMemory(instance(MemorySettings, vars(p)), self._rng)
+        self.held.callback(self._memory.close)
+        if found := self._memory.take_up(self.mission):
+            self.get_logger().warning(found)
+        self.watchdog = Watchdog(instance(WatchSettings, vars(p)), areas)
+        self.target = Target(instance(TargetSettings, vars(p)), self.mission.state)
+        self.latest_map: ElevationMap | None = None
+        self._frames = FrameChanger(self, p.frame_id)
+        self.held.callback(self._frames.close)
+        self._topics = MissionTopics(self, self.mission, open_goals(self, p.goal_action))
+
+    def activate(self) -> None:
+        """Listen, answer, and say the state."""
+        super().activate()
+        self._heard = time.monotonic()  # the last odometry that was usable
+        self._sonar: Subscription | None = None
+        subscribe(self, Odometry, "odom", self._on_odometry, qos.SENSOR_READ)
+        self.create_subscription(PointCloud2, "map/points", self._on_map, qos.LATCHED)
+        self.create_subscription(UInt64, "map/samples", self._on_samples, qos.LATCHED)
+        self.create_subscription(Float64, "water_level", self._on_level, qos.SENSOR_READ)
+        for name in SERVICES:
+            self.create_service(Trigger, f"~/{name}", partial(self._answer, name))
+        self.create_timer(LOOK_PERIOD, self._on_timer)
+        if self.values.goal_period:
+            self.create_timer(self.values.goal_period, self._topics.repeat)
+        self.create_timer(REPORT_PERIOD, self._report, clock=self.steady)
+        self._announce()
+
+    def deactivate(self) -> None:
+        """Let nothing go on that nobody looks at any more."""
+        if self.active and self.mission.goal is not None:
+            self._topics.hold()
+        super().deactivate()
+
+    def changed(self, names: frozenset[str]) -> None:
+        """Limits of the mission and of arrival; options of the planner are read at every choice."""
+        mission, p = self.mission, self.values
+        mission.legs.arrival, mission.budget.max_duration = self._arrival, p.max_duration
+        mission.budget.max_samples = p.max_samples
+        mission.count_samples(mission.budget.samples)
+        self.watchdog.settings = instance(WatchSettings, vars(p))
+        self.target.settings = instance(TargetSettings, vars(p))
+        self._announce()
+
+    @property
+    def _arrival(self) -> dict[str, float]:
+        """What a ``GoalWatch`` judges arrival by."""
+        names = ("goal_radius", "capture_radius", "max_speed")
+        return {name: getattr(self.values, name) for name in names}
+
+    def _on_odometry(self, message: Odometry) -> None:
+        state = self._frames.into_map(messages.read_odometry(message))
+        if state is None:
+            self.refusals.add("odometry_frame", self._frames.reason)
+            return
+        position = np.array(state.position[:2])
+        if not (is_place(position) and math.isfinite(state.position[2])):
+            self.refusals.add(
+                "odometry_not_finite", f"odometry: expected numbers, got {state.position}"
+            )
+            return
+        if self.now_ns == 0:
+            return  # simulated time has not begun
+        self._heard = time.monotonic()
+        if self._sonar is None:  # not before: a simulator waits for the mapper to hear its sonar
+            self._sonar = subscribe(self, Range, "sonar/range", self._on_ping, qos.SENSOR_READ)
+        self._topics.z, self._topics.yaw = state.position[2], state.yaw
+        arrival = self.mission.locate(position, self.now_ns / SECOND, state.stamp_ns / SECOND)
+        if arrival == "timeout":
+            count = self.mission.legs.arrivals["timeout"]
+            self.get_logger().warning(f"a goal was not reached in time: given up ({count} so far)")
+        self.watchdog.located(self.mission, messages.position_std(message))
+        self._announce()
+
+    def _on_ping(self, _: Range) -> None:
+        self.watchdog.heard(SONAR)
+
+    def _on_map(self, message: PointCloud2) -> None:
+        frame, expected = messages.bare_frame(message.header.frame_id), self.values.frame_id
+        if frame != expected:
+            self.refusals.add("map_frame", f"map/points: expected {expected}, got '{shown(frame)}'")
+            return
+        try:
+            self.latest_map = clouds.read_map_cloud(message)
+        except InputError as error:
+            self.refusals.add("map_unreadable", str(error))
+            return
+        self.watchdog.heard(MAP)
+        self.target.judge(self.mission, self.latest_map, self.now_ns / SECOND)
+        self.mission.explore_with(self._choose)
+        self._announce()
+
+    def _on_samples(self, message: UInt64) -> None:
+        if message.data < self.mission.budget.samples:  # the mapper was reset: its map is no more
+            self.latest_map = None
+            self.target.forget()
+            self.mission.explore_with(None)
+        if self.mission.state == PAUSED:  # else the map is what counts
+            self.watchdog.heard(MAP)
+        self.mission.count_samples(message.data)
+        self._announce()
+
+    def _on_level(self, message: Float64) -> None:
+        if fault := self.target.hear(message.data):
+            self.refusals.add("water_level", fault)
+
+    def _choose(self, position: np.ndarray) -> np.ndarray | None:
+        """The next waypoints by the latest map; None, and a warning, where the map allows none."""
+        latest, mission, planner = self.latest_map, self.mission, PLANNERS[self.values.planner]
+        assert latest is not None
+        if (gap := self.target.path(mission, latest, self.now_ns / SECOND)) is not None:
+            return gap
+        view = GridView(latest, *mission.track.around(latest.stamp_ns / SECOND))
+        situation = mission.situation(self._topics.yaw, self.values.max_speed)
+        try:
+            options: Any = instance(planner.options, vars(self.values))
+            return planner.path(view, situation, options, self._rng)
+        except InputError as error:
+            self.refusals.add("map_unusable", f"no waypoint from this map: {error}")
+            return None
+
+    def _on_timer(self) -> None:
+        """Let limits and watchdogs act without odometry."""
+        now_s = self.now_ns / SECOND
+        self.mission.tick(now_s)
+        self.target.tick(self.mission, now_s)
+        self.watchdog.look(self.mission, time.monotonic(), now_s)
+        self._announce()
+        self._topics.goals.look()
+
+    def _announce(self) -> None:
+        self.target.look(self.mission)
+        if self.active:
+            self._memory.keep(self.mission, time.monotonic())
+            self._topics.announce()
+            if self._memory.failing:
+                self.refusals.add("disk", self._memory.failing)
+
+    def _answer(
+        self, service: str, _: Trigger.Request, response: Trigger.Response
+    ) -> Trigger.Response:
+        """Start, stop, pause or resume."""
+        if service == "start" and self.now_ns == 0:
+            response.message = "there is no time yet: nothing on /clock"
+            return response
+        given = (self.now_ns / SECOND,) if service == "start" else ()
+        response.success, response.message = getattr(self.mission, service)(*given)
+        self._announce()
+        return response
+
+    def _report(self) -> None:
+        """Diagnostics, by wall time: the mission, the goals, and what was refused."""
+        silent = time.monotonic() - self._heard > ODOMETRY_PATIENCE
+        if silent:
+            text = f"no odometry: waiting for it on {self.resolve_topic_name('odom')}"
+            if self.now_ns == 0:
+                text += " and for /clock"
+            self.get_logger().warning(text, throttle_duration_sec=10.0)
+        failing, counts = self._memory.failing, self.refusals.counts
+        self.report(*planner_status(self.mission, self.target, counts, silent, failing))
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the node; returns the exit status."""
+    return run_node(PlannerNode, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

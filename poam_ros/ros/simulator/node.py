@@ -1,0 +1,241 @@
+"""The simulator node: takes a real vehicle's place, and drives simulated time. Holds no maths."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import PoseStamped
+from rcl_interfaces.msg import SetParametersResult
+from std_srvs.srv import Trigger
+
+from ...core.clock import SECOND
+from ...core.errors import InputError, shown
+from ...core.geometry import Extent
+from ...core.settings import instance
+from ...planning.pilots import start_pose
+from ...simulation.world.simulator import Pacer, Simulation
+from ...simulation.world.sonar import SONAR_NAMES, SonarSettings
+from ...simulation.world.terrain import load_terrain
+from ...simulation.world.vehicle import Pose
+from ..common import messages, qos
+from ..common.node import NodeShell
+from ..common.parameters import SIMULATOR
+from ..common.running import run_node
+from .topics import Outgoing
+
+TICK = 0.01  # s of wall time between two looks at the clock
+MISSION_PATIENCE = 60.0  # s of wall time to wait for a mission that was announced
+REPORT_PERIOD = 1.0  # s of wall time
+GOAL_TRAVEL = 0.25  # s of wall time that a goal may be on its way, however fast time runs
+GOAL_SLACK = 1e-6  # m outside the workspace that are rounding
+START_NS = SECOND  # simulated time begins here: zero means "no time yet" to ROS
+GOAL_REFUSALS = ("frame", "not_finite", "stale")
+
+
+class SimulatorNode(NodeShell):
+    """Steps a ``Simulation`` by a steady wall clock and publishes what its vehicle would.
+
+    With ``use_sim_time`` it is the source of ``/clock``, ``speed`` times as fast as the wall clock;
+    without, stamps follow the wall clock and the speed is 1. Where the machine cannot keep up,
+    simulated time slows down (diagnostics give the speed achieved). It stands while the node is
+    not active, and never goes back.
+
+    Raises:
+        InputError: a parameter or the terrain is wrong.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__("simulator", SIMULATOR, **options)
+        self._simulated_time = bool(self.get_parameter("use_sim_time").value)
+        if not self._simulated_time and self.values.speed != 1.0:
+            raise InputError(_speed_refused(self.values.speed))
+        self.add_on_set_parameters_callback(self._validate)
+        self._time_ns = START_NS  # when the node was last active
+
+    def configure(self) -> None:
+        """Load the terrain, and make what the vehicle speaks with.
+
+        Raises:
+            InputError: the terrain is wrong, or the vehicle's start lies outside it.
+        """
+        super().configure()
+        self.simulation = self._build()
+        self._offset_ns = self._time_ns
+        self._follow_wall_clock()
+        p = self.values
+        self._outgoing = Outgoing(self, self.simulation, p.frame_id, p.field_of_view)
+        self._outgoing.send_terrain(self._terrain, self.now_ns)
+        self.create_service(Trigger, "~/reset", self._on_reset)
+
+    def activate(self) -> None:
+        """Let time run, and obey goals."""
+        super().activate()
+        self._follow_wall_clock()
+        self._pacer = Pacer(1.0 / self.values.control_rate, self.values.speed, tick=TICK)
+        self._goal_ns: int | None = None  # simulation time of the last goal
+        self._waiting_since = time.monotonic() if self.values.wait_for_mission else None
+        self._reported = (time.monotonic(), self.simulation.time_ns)
+        self._goals = self.create_subscription(PoseStamped, "goal_pose", self._on_goal, qos.GOAL)
+        # Wall time drives the simulation; its own /clock must not.
+        self.create_timer(TICK, self._on_tick, clock=self.steady)
+        self.create_timer(REPORT_PERIOD, self._report_speed, clock=self.steady)
+
+    def deactivate(self) -> None:
+        """Stop time, and forget the goal."""
+        super().deactivate()
+        self.simulation.set_goal(None)
+        self._time_ns = self.now_ns
+
+    def _build(self) -> Simulation:
+        p = self.values
+        environment, self._workspace = Extent.of(p.environment), Extent.of(p.workspace)
+        low, high = p.elevation_range
+        scale = (low, high) if low != high else None
+        self._terrain = load_terrain(p.terrain, environment, elevation_range=scale, seed=p.seed)
+        return Simulation(
+            self._terrain,
+            start=Pose(*start_pose(self._workspace)),
+            environment=environment,
+            sonar=instance(SonarSettings, vars(p), SONAR_NAMES),
+            control_rate=p.control_rate,
+            max_speed=p.max_speed,
+            max_turn_rate=p.max_turn_rate,
+            seed=p.seed,
+        )
+
+    @property
+    def now_ns(self) -> int:
+        """The stamp of the present moment."""
+        return self.simulation.time_ns + self._offset_ns
+
+    @property
+    def waiting(self) -> bool:
+        """Whether time waits for a mission to begin."""
+        return self._waiting_since is not None
+
+    def _follow_wall_clock(self) -> None:
+        if not self._simulated_time:
+            self._offset_ns = time.time_ns() - self.simulation.time_ns
+
+    def _on_tick(self) -> None:
+        """Take the control steps that wall time has made due."""
+        if self._waiting_since is not None and not self._mission_is_there():
+            return
+        steps, dropped = self._pacer.due(time.monotonic())
+        for _ in range(steps):
+            self._step()
+        if dropped and not self._simulated_time:
+            # The stamps follow the wall clock, also over a time in which this machine stood still.
+            self._offset_ns += round(dropped * self._pacer.period * SECOND)
+
+    def _mission_is_there(self) -> bool:
+        """Whether somebody hears the sonar and gives goals, or was waited for long enough."""
+        assert self._waiting_since is not None
+        late = time.monotonic() - self._waiting_since > MISSION_PATIENCE
+        ready = self._outgoing.heard and self.count_publishers(self._goals.topic_name) > 0
+        if late and not ready:
+            self.get_logger().warning("no mission appeared; simulated time begins without one")
+        if late or ready:
+            self._waiting_since = None
+        return not self.waiting
+
+    def _step(self) -> None:
+        """One control period: the vehicle moves, and what its sensors say is published."""
+        simulation = self.simulation
+        stale_ns = round(self.values.goal_timeout * SECOND)
+        if self._goal_ns is not None and simulation.time_ns - self._goal_ns > stale_ns:
+            simulation.set_goal(None)
+            self._goal_ns = None
+        self._outgoing.send(simulation.step(), self._offset_ns)
+
+    def _on_goal(self, message: PoseStamped) -> None:
+        """A fresh goal in our frame moves the vehicle; another is refused, counted and said.
+
+        One outside the workspace is clipped to it, which is counted and said as well.
+        """
+        p, goal = self.values, messages.read_pose(message)
+        frame = messages.bare_frame(message.header.frame_id)
+        stamp_ns = messages.stamp_to_ns(message.header.stamp)
+        age = (self.now_ns - stamp_ns) / SECOND if stamp_ns else 0.0  # no stamp: now
+        if frame != p.frame_id:
+            text = f"goal refused: expected frame {p.frame_id!r}, got '{shown(frame)}'"
+            self.refusals.add("frame", text)
+        elif not np.all(np.isfinite(goal)):
+            text = f"goal refused: expected finite x and y, got {goal.tolist()}"
+            self.refusals.add("not_finite", text)
+        elif age > (limit := max(p.goal_timeout, GOAL_TRAVEL * p.speed)):
+            text = f"goal refused: expected one of the last {limit:g} s, got one of {age:.1f} s ago"
+            self.refusals.add("stale", text)
+        else:
+            nearest = self._workspace.clip(goal)
+            if not self._workspace.contains(goal, slack=GOAL_SLACK):
+                self.refusals.add(
+                    "outside",
+                    f"goal {goal.tolist()} is outside the workspace: heading for the nearest point "
+                    f"in it, {nearest.tolist()}",
+                )
+            self.simulation.set_goal(nearest)
+            self._goal_ns = self.simulation.time_ns
+
+    def _on_reset(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        self.simulation.reset()
+        self._goal_ns = None
+        response.success, response.message = True, "the vehicle is back at its start; time goes on"
+        return response
+
+    def _validate(self, parameters: list[Any]) -> SetParametersResult:
+        for parameter in parameters:
+            if parameter.name == "use_sim_time" and parameter.value != self._simulated_time:
+                reason = "parameter use_sim_time: fixed at the simulator's start"
+                return SetParametersResult(successful=False, reason=reason)
+            fixed = not self._simulated_time and parameter.value not in (1, 1.0)
+            if parameter.name == "speed" and fixed:
+                return SetParametersResult(successful=False, reason=_speed_refused(parameter.value))
+        return SetParametersResult(successful=True)
+
+    def changed(self, names: frozenset[str]) -> None:
+        """A new speed holds from the next tick on."""
+        if "speed" in names and self.active:
+            self._pacer.speed = self.values.speed
+
+    def _report_speed(self) -> None:
+        """Diagnostics: how fast simulated time runs, and what was refused."""
+        now, time_ns = time.monotonic(), self.simulation.time_ns
+        (since, since_ns), self._reported = self._reported, (now, time_ns)
+        achieved = (time_ns - since_ns) / SECOND / (now - since)
+        speed = self.values.speed
+        slow = not self.waiting and achieved < 0.8 * speed
+        text = "waiting for a mission" if self.waiting else "too slow" if slow else "running"
+        if slow:
+            self.get_logger().warning(
+                f"simulated time runs at {achieved:.1f} x real time instead of {speed:g}",
+                throttle_duration_sec=30.0,
+                skip_first=True,
+            )
+        counts = self.refusals.counts
+        values = {
+            "speed": speed,
+            "achieved_speed": achieved,
+            "time_s": time_ns / SECOND,
+            **{f"goals_refused_{reason}": counts[reason] for reason in GOAL_REFUSALS},
+            "goals_outside_workspace": counts["outside"],
+        }
+        self.report(DiagnosticStatus.WARN if slow else DiagnosticStatus.OK, text, values)
+
+
+def _speed_refused(speed: object) -> str:
+    return f"parameter speed: expected 1 where use_sim_time is false, got {speed!r}"
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the node; returns the exit status."""
+    return run_node(SimulatorNode, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

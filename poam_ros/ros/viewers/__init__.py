@@ -1,0 +1,1 @@
+"""Nodes and readers for people who watch: RViz, Foxglove, the page."""

@@ -1,0 +1,188 @@
+"""The drapes node: draws the map for RViz and Foxglove, on the machine of whoever looks at it."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from nav_msgs.msg import Odometry
+from sensor_msgs.msg import PointCloud2
+from visualization_msgs.msg import Marker, MarkerArray
+
+from ...core.errors import InputError
+from ...core.maps import ElevationMap
+from ...core.settings import instance
+from ...frontend.odometry import VehicleState
+from ..common import clouds
+from ..common.markers import SUPPORT, read_support
+from ..common.messages import bare_frame, read_odometry, stamp_to_ns
+from ..common.node import NodeShell
+from ..common.parameters import DRAPES
+from ..common.qos import LATCHED, SENSOR_READ
+from ..common.running import run_node
+from .drapes import DrapeSettings, Ground, lift, thinned, vehicle
+
+LAYERS = ("mean", "uncertainty", "lengthscale", "tvu")
+HELD, REFUSED = (0.95, 0.1, 0.3), (0.35, 0.05, 0.1)
+TRAIL, TRAIL_STEP = 5000, 0.25  # places, and m between two of them
+VEHICLE_PERIOD = 0.5  # s of wall time
+
+
+class DrapesNode(NodeShell):
+    """Hears maps and what belongs to them, and publishes them as surfaces at their own height.
+
+    The vehicle's nodes do not know of it: without it nothing is drawn, and nothing else differs.
+
+    Raises:
+        InputError: a parameter is wrong.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__("drapes", DRAPES, **options)
+
+    def configure(self) -> None:
+        """Make what is published, and listen; everything that is drawn is latched."""
+        super().configure()
+        self._map: tuple[ElevationMap, str] | None = None
+        self._truth: tuple[ElevationMap, str] | None = None
+        self._support = np.empty((0, 2))
+        self._held = self._refused = np.empty((0, 3))
+        self._borders: list[Marker] = []
+        self._trail: deque[tuple[float, float, float]] = deque(maxlen=TRAIL)
+        self._vehicle: VehicleState | None = None
+        names = (*LAYERS, "truth", "support", "held", "refused", "areas", "vehicle")
+        self._topics = {
+            name: self.create_publisher(MarkerArray, f"drapes/{name}", LATCHED) for name in names
+        }
+        for kind, topic, take in (
+            (PointCloud2, "map/points", self._take_map),
+            (PointCloud2, "terrain", self._take_truth),
+            (MarkerArray, "map/inducing_points", self._take_support),
+            (PointCloud2, "pings/held", self._take_held),
+            (PointCloud2, "pings/refused", self._take_refused),
+            (MarkerArray, "mission/areas", self._take_areas),
+        ):
+            self.create_subscription(kind, topic, partial(self._heard, topic, take), LATCHED)
+
+    def activate(self) -> None:
+        """Follow the vehicle."""
+        super().activate()
+        self.create_subscription(Odometry, "odom", self._on_odometry, SENSOR_READ)
+        self.create_timer(VEHICLE_PERIOD, self._draw_vehicle, clock=self.steady)
+
+    def changed(self, names: frozenset[str]) -> None:
+        """Draw everything anew."""
+        self._draw_map()
+        self._draw_truth()
+
+    def _heard(self, topic: str, take: Callable[[Any], None], message: Any) -> None:
+        try:
+            take(message)
+        except InputError as error:
+            self.refusals.add("unreadable", f"{topic}: {error}")
+
+    def _take_map(self, message: PointCloud2) -> None:
+        self._map = clouds.read_map_cloud(message), message.header.frame_id
+        self._draw_map()
+
+    def _take_truth(self, message: PointCloud2) -> None:
+        grid, layers = clouds.read_cloud(message)
+        stamp_ns, nothing = stamp_to_ns(message.header.stamp), np.zeros(grid.shape)
+        truth = ElevationMap(grid, layers["z"], nothing, stamp_ns=stamp_ns)
+        self._truth = truth, message.header.frame_id
+        self._draw_truth()
+
+    def _take_support(self, message: MarkerArray) -> None:
+        self._support = _finite(read_support(message))
+        self._draw_what_lies_on_it()
+
+    def _take_held(self, message: PointCloud2) -> None:
+        self._held = _finite(clouds.read_points(message))
+        self._draw_what_lies_on_it()
+
+    def _take_refused(self, message: PointCloud2) -> None:
+        points = clouds.read_refused(message).xyz
+        self._refused = points[np.isfinite(points[:, :2]).all(axis=1)]
+        self._draw_refused()
+
+    def _take_areas(self, message: MarkerArray) -> None:
+        self._borders = [marker for marker in message.markers if marker.action == Marker.ADD]
+        self._draw_what_lies_on_it()
+
+    def _on_odometry(self, message: Odometry) -> None:
+        state = read_odometry(message)
+        if not np.isfinite(state.position).all():
+            return
+        if not self._trail or math.dist(self._trail[-1], state.position) > TRAIL_STEP:
+            self._trail.append(state.position)
+        self._vehicle = state
+
+    def _ground(self, known: tuple[ElevationMap, str] | None) -> Ground | None:
+        """What is draped over, thinned where it is large; None where nothing is known."""
+        if known is None:
+            return None
+        settings = instance(DrapeSettings, vars(self.values))
+        return Ground(thinned(known[0], settings.most_cells), settings, bare_frame(known[1]))
+
+    def _draw_map(self) -> None:
+        ground = self._ground(self._map)
+        if ground is None:
+            return
+        for name, layer in ground.layers().items():
+            self._topics[name].publish(ground.drape(layer))
+        self._draw_what_lies_on_it()
+
+    def _draw_truth(self) -> None:
+        ground = self._ground(self._truth)
+        if ground is not None:
+            self._topics["truth"].publish(ground.drape(ground.elevations("truth")))
+
+    def _draw_vehicle(self) -> None:
+        """The vehicle and where it came from, in the frame of its odometry."""
+        state, self._vehicle = self._vehicle, None
+        if state is not None:
+            settings = instance(DrapeSettings, vars(self.values))
+            self._topics["vehicle"].publish(vehicle(state, np.array(self._trail), settings))
+
+    def _draw_what_lies_on_it(self) -> None:
+        """Support points, borders and held pings; there is no place for them before a map."""
+        ground = self._ground(self._map)
+        if ground is None:
+            return
+        size = ground.step / 2
+        support = np.column_stack((self._support, ground.under(self._support) + size / 2))
+        held = self._held.copy()
+        held[:, 2] = lift(held[:, 2], ground.settings)
+        self._topics["support"].publish(ground.spheres(support, "support", SUPPORT, size))
+        self._topics["held"].publish(ground.spheres(held, "held", HELD, size))
+        self._topics["areas"].publish(ground.lines(self._borders))
+        self._draw_refused()
+
+    def _draw_refused(self) -> None:
+        """Refused pings, on the ground where nobody knows how deep they were."""
+        ground = self._ground(self._map)
+        if ground is None:
+            return
+        points, size = self._refused.copy(), ground.step / 2
+        z, under = lift(points[:, 2], ground.settings), ground.under(points[:, :2]) + size / 2
+        points[:, 2] = np.where(np.isfinite(z), z, under)
+        self._topics["refused"].publish(ground.spheres(points, "refused", REFUSED, size))
+
+
+def _finite(points: np.ndarray) -> np.ndarray:
+    """Those of the points [N, D] that are somewhere."""
+    return points[np.isfinite(points).all(axis=1)]
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the node; returns the exit status."""
+    return run_node(DrapesNode, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,217 @@
+"""A live graph as a scene to look at: the newest of what its topics say. Sends nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import PoseStamped
+from nav_msgs.msg import Odometry
+from nav_msgs.msg import Path as Plan
+from rclpy.node import Node
+from sensor_msgs.msg import PointCloud2
+from std_msgs.msg import Float64, Float64MultiArray, String, UInt64
+from visualization_msgs.msg import MarkerArray
+
+from ...core.errors import InputError
+from ...core.maps import ElevationMap
+from ...importers.messages import bare_frame, read_odometry
+from ...outputs.exports.chart import Chart, ExportSettings
+from ...outputs.scoring import MapReport
+from ...outputs.view.scene import BAD, NOTE, Curves, Remark, Scene, Trail
+from ...planning.tvu import CONFIDENCE_95
+from ..common import clouds, markers, messages, qos
+from ..common.running import subscribe
+
+#: Maps whose times are kept for the curves.
+MOST = 5000
+#: m; a water level that moved by less does not draw the map anew.
+STEP = 0.01
+#: Titles of the curves.
+UNCERTAINTY, UPDATE, PREDICTION = "95 %, median (m)", "update", "prediction"
+
+
+class GraphWatch:
+    """Listens for a node. Callbacks come on the node's thread, ``scene`` is asked for on others.
+
+    Args:
+        node: whose namespace is watched.
+        settings: how maps are shown; their water level holds until the topic says another.
+
+    Attributes:
+        version: grows with whatever is heard.
+    """
+
+    def __init__(self, node: Node, settings: ExportSettings) -> None:
+        self.version = 0
+        self._lock, self._settings = Lock(), settings
+        place = node.get_namespace().strip("/")
+        self._scene = Scene(f"Live survey {place}".strip())
+        self._trail, self._frames, self._fault = Trail(), {"odom": "", "map": ""}, ""
+        self._map: ElevationMap | None = None
+        self._support = np.empty((0, 2))
+        self._reports: dict[int, MapReport] = {}
+        self._medians: dict[int, float] = {}
+        # Whether what they are made of has changed since they were made.
+        self._chart_old = self._curves_old = False
+        for kind, topic, hear, how in (
+            (PointCloud2, "map/points", self._on_map, qos.KEPT),
+            (MarkerArray, "map/inducing_points", self._on_support, qos.LATCHED),
+            (UInt64, "map/samples", self._on_samples, qos.LATCHED),
+            (Float64MultiArray, "map/report", self._on_report, qos.KEPT),
+            (String, "mission/state", self._on_state, qos.LATCHED),
+            (String, "mission/reason", self._on_reason, qos.LATCHED),
+            (PoseStamped, "goal_pose", self._on_goal, qos.GOAL),
+            (Plan, "plan", self._on_plan, qos.KEPT),
+            (PointCloud2, "pings/held", self._on_held, qos.LATCHED),
+            (PointCloud2, "pings/refused", self._on_refused, qos.LATCHED),
+            (Float64, "water_level", self._on_level, qos.SENSOR_READ),
+        ):
+            node.create_subscription(kind, topic, self._safely(topic, hear), how)
+        hear_odometry = self._safely("odom", self._on_odometry)
+        subscribe(node, Odometry, "odom", hear_odometry, qos.SENSOR_READ)
+
+    def scene(self, remarks: Sequence[Remark]) -> Scene:
+        """What is known now, with these remarks and our own."""
+        with self._lock:
+            self._redraw()
+            odometry, ours = self._frames["odom"], self._frames["map"]
+            elsewhere = bool(odometry and ours and odometry != ours)
+            said = [*remarks]
+            if elsewhere:
+                text = f"odometry is in the frame {odometry}, the map in {ours}"
+                said.append(Remark(text, "the track is not shown: this page knows no tf", NOTE))
+            if self._fault:
+                said.append(Remark(self._fault, "what sends it is no node of this version", BAD))
+            track = np.empty((0, 2)) if elsewhere else self._trail.places
+            vehicle = None if elsewhere else self._scene.vehicle
+            return replace(
+                self._scene, track=track, vehicle=vehicle, remarks=tuple(said),
+                waiting=self._waiting(remarks),
+            )  # fmt: skip
+
+    def _waiting(self, remarks: Sequence[Remark]) -> str:
+        scene = self._scene
+        if self._map is not None:
+            return ""
+        known = [f"mission {scene.state}" if scene.state else "", scene.reason]
+        known.append(f"{scene.samples} pings so far" if scene.samples else "")
+        found = ", ".join(filter(None, known))
+        if not found and not self._trail.places.size and remarks:
+            found = "; ".join(filter(None, (remarks[0].text, remarks[0].todo)))
+        return f"waiting for the first map: {found or 'nothing is heard of the mission yet'}"
+
+    def _redraw(self) -> None:
+        """The chart and the curves, where what they are made of has changed."""
+        if self._chart_old:
+            self._set(chart=self._chart())
+        if self._curves_old:
+            self._set(curves=self._curves())
+        self._chart_old = self._curves_old = False
+
+    def _chart(self) -> Chart | None:
+        drawn = self._map
+        if drawn is None:
+            return None
+        report = self._reports.get(drawn.stamp_ns)
+        words = {} if report is None else {"samples": str(report.samples)}
+        unknown = np.full(drawn.grid.shape, np.nan)
+        density = unknown if drawn.density is None else drawn.density
+        with np.errstate(invalid="ignore"):
+            deviation = np.sqrt(drawn.variance)
+        return Chart(
+            drawn.grid, drawn.mean, deviation, density, np.empty((0, 2)), self._settings, None,
+            words, drawn.lengthscale, self._support,
+        )  # fmt: skip
+
+    def _curves(self) -> Curves:
+        reports = sorted(self._reports.values(), key=lambda report: report.samples)
+        medians = [self._medians.get(report.stamp_ns, np.nan) for report in reports]
+        return Curves(
+            np.array([report.samples for report in reports], float),
+            {UNCERTAINTY: np.array(medians)} if np.isfinite(medians).any() else {},
+            {UPDATE: np.array([report.update_s for report in reports]),
+             PREDICTION: np.array([report.predict_s for report in reports])},
+        )  # fmt: skip
+
+    def _safely(self, topic: str, hear: Any) -> Any:
+        """A callback that may refuse a message, in words; one after the other."""
+
+        def heard(message: Any) -> None:
+            with self._lock:
+                try:
+                    hear(message)
+                except InputError as error:
+                    text = str(error)
+                    self._fault = text if text.startswith(topic) else f"{topic}: {text}"
+                self.version += 1
+
+        return heard
+
+    def _set(self, **values: Any) -> None:
+        self._scene = replace(self._scene, **values)
+
+    def _on_map(self, message: PointCloud2) -> None:
+        drawn = clouds.read_map_cloud(message)
+        self._map, self._fault = drawn, ""
+        self._frames["map"] = bare_frame(message.header.frame_id)
+        known = drawn.variance[drawn.variance >= 0]
+        if len(known):
+            self._medians[drawn.stamp_ns] = float(CONFIDENCE_95 * np.sqrt(np.median(known)))
+        _bound(self._medians)
+        self._chart_old = self._curves_old = True
+
+    def _on_support(self, message: MarkerArray) -> None:
+        self._support, self._chart_old = markers.read_support(message), True
+
+    def _on_samples(self, message: UInt64) -> None:
+        if message.data < self._scene.samples:  # the mapper forgot, and begins anew
+            self._map, self._trail = None, Trail()
+            self._reports, self._medians = {}, {}
+            self._chart_old = self._curves_old = True
+        self._set(samples=message.data)
+
+    def _on_report(self, message: Float64MultiArray) -> None:
+        report = messages.read_report(message)
+        self._reports[report.stamp_ns] = report
+        _bound(self._reports)
+        self._chart_old = self._curves_old = True
+
+    def _on_state(self, message: String) -> None:
+        self._set(state=message.data)
+
+    def _on_reason(self, message: String) -> None:
+        self._set(reason=message.data)
+
+    def _on_goal(self, message: PoseStamped) -> None:
+        self._set(goal=messages.read_pose(message)[None])
+
+    def _on_plan(self, message: Plan) -> None:
+        self._set(plan=messages.read_path(message))
+
+    def _on_held(self, message: PointCloud2) -> None:
+        self._set(held=clouds.read_points(message)[:, :2])
+
+    def _on_refused(self, message: PointCloud2) -> None:
+        self._set(refused=clouds.read_refused(message))
+
+    def _on_level(self, message: Float64) -> None:
+        if np.isfinite(message.data) and abs(message.data - self._settings.water_level) >= STEP:
+            self._settings = replace(self._settings, water_level=message.data)
+            self._chart_old = True
+
+    def _on_odometry(self, message: Odometry) -> None:
+        state = read_odometry(message)
+        x, y, _ = state.position
+        if np.isfinite((x, y, state.yaw)).all():
+            self._frames["odom"] = state.frame_id
+            self._trail.add(x, y)
+            self._set(vehicle=(x, y, state.yaw))
+
+
+def _bound(kept: dict[int, Any]) -> None:
+    while len(kept) > MOST:
+        del kept[min(kept)]

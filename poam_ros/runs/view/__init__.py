@@ -1,1 +1,0 @@
-"""A survey as a page to look into: its layers, its words, and the Bokeh document of them."""

@@ -1,0 +1,1 @@
+"""Which soundings are believed."""

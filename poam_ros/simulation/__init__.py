@@ -1,0 +1,1 @@
+"""Missions in lock-step over a simulated world."""

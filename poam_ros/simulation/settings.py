@@ -1,0 +1,80 @@
+"""What makes a mission in lock-step, but for its terrain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..core.errors import InputError
+from ..core.geometry import Extent, map_grid
+from ..core.settings import check, setting
+from ..frontend.batching import TimedBatches
+from ..mission.target import TargetSettings
+from ..models.registry import ModelSettings
+from ..planning.pilots import PILOTS
+from ..planning.planners import PLANNERS
+from ..screening.screen import ScreeningSettings
+from .world.sonar import SonarSettings
+from .world.terrain import WORKSPACE
+
+#: The paper's random initialisation: samples from anywhere at once, and a random starting pose.
+RANDOM_SAMPLES = "random-samples"
+#: The pilots of a lock-step mission. No vehicle can take samples at random places, so the last is
+#: not among ``PILOTS``.
+MISSION_PILOTS = (*PILOTS, RANDOM_SAMPLES)
+POLICIES = ("paper", "deployed")
+
+
+@dataclass(frozen=True)
+class MissionSettings:
+    """What makes a mission, but for its terrain.
+
+    ``planner_options`` is an instance of the planner's own options, None for the defaults.
+
+    Raises:
+        InputError: a value is wrong.
+    """
+
+    planner: str = setting(
+        "max-entropy", "How waypoints are chosen after the pilot", choices=PLANNERS
+    )
+    pilot: str = setting("bezier", "Pilot survey", choices=MISSION_PILOTS)
+    policy: str = setting(
+        "paper",
+        "Batches and the planner's map as in the paper's experiments, or as on a vehicle",
+        choices=POLICIES,
+    )
+    seed: int = setting(0, "Same seed, same mission", minimum=0, maximum=2**31 - 1)
+    max_samples: int = setting(5000, "Pings until the mission is done", minimum=1, maximum=10**7)
+    resolution: float = setting(
+        0.5, "Cell size of the final map", "m", minimum=0.01, maximum=1000.0
+    )
+    training_rate: float = setting(
+        0.0,
+        "Training steps per second of travel, taken before the next batch is learned",
+        "1/s",
+        minimum=0.0,
+        maximum=1e4,
+    )
+    planner_noise: bool = setting(
+        True, "The planner's entropy is that of a ping, not of the ground alone"
+    )
+    planner_options: Any = None
+    workspace: Extent = WORKSPACE
+    model: ModelSettings = field(default_factory=ModelSettings)
+    sonar: SonarSettings = field(default_factory=SonarSettings)
+    batches: TimedBatches = field(default_factory=TimedBatches)
+    screening: ScreeningSettings = field(default_factory=ScreeningSettings)
+    target: TargetSettings = field(default_factory=TargetSettings)
+
+    def __post_init__(self) -> None:
+        check(self)
+        kind = PLANNERS[self.planner].options
+        if self.planner_options is None:
+            object.__setattr__(self, "planner_options", kind())
+        elif not isinstance(self.planner_options, kind):
+            raise InputError(
+                f"planner_options: expected {kind.__name__} for planner {self.planner}, "
+                f"got {type(self.planner_options).__name__}"
+            )
+        map_grid(self.workspace, self.resolution)

@@ -1,0 +1,1 @@
+"""The simulated world: terrain, vehicle, sonar. NumPy alone."""

@@ -1,0 +1,119 @@
+"""Rasters of elevation from files. Whatever the format: row 0 south, voids are NaN."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from ...core.errors import TerrainError
+
+HGT_SIZES = (3601, 1201)  # samples along each side of SRTM1 and SRTM3
+HGT_VOID = -32768
+LARGEST_HGT = 2 * HGT_SIZES[0] ** 2 + 1  # bytes; nothing larger is unpacked
+IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
+FORMATS = (".hgt", ".hgt.zip", ".hgt.gz", ".tif", ".npy", ".npz", ".png", ".jpg")
+
+
+@contextmanager
+def needing(terrain: object, what: str) -> Iterator[None]:
+    """Import something optional within; a ``TerrainError`` says what it takes."""
+    try:
+        yield
+    except ImportError:
+        raise TerrainError(f"terrain {terrain}{what}") from None
+
+
+def north_up(raster: np.ndarray) -> np.ndarray:
+    """A raster whose row 0 is the north edge, as float64 with row 0 south."""
+    return np.ascontiguousarray(raster[::-1], dtype=float)
+
+
+def read_raster(path: Path) -> np.ndarray:
+    """Elevation [rows, columns] from a file, by its ending: row 0 south, voids NaN.
+
+    Row 0 of the file is the north edge, but in .npy and .npz the south edge.
+
+    Raises:
+        TerrainError: if the file cannot be read, or holds something else.
+    """
+    ending = path.suffix.lower()
+    try:
+        if ending in (".hgt", ".zip", ".gz"):
+            return _read_hgt(path, _unpacked(path))
+        if ending in (".npy", ".npz"):
+            return _read_numpy(path)
+        if ending in (".tif", ".tiff"):
+            return _read_geotiff(path)
+        if ending in IMAGES:
+            return _read_image(path)
+    except TerrainError:
+        raise
+    except Exception as error:  # the formats' readers raise as they like
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise TerrainError(f"terrain {path}: cannot be read ({reason})") from None
+    raise TerrainError(f"terrain {path}: expected one of {' '.join(FORMATS)}")
+
+
+def _unpacked(path: Path) -> bytes:
+    if path.suffix.lower() == ".gz":
+        with gzip.open(path) as file:
+            return file.read(LARGEST_HGT)
+    if path.suffix.lower() == ".zip":
+        with zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if name.lower().endswith(".hgt")]
+            if len(names) != 1:
+                raise TerrainError(f"terrain {path}: expected one .hgt in it, got {len(names)}")
+            with archive.open(names[0]) as file:
+                return file.read(LARGEST_HGT)
+    return path.read_bytes()
+
+
+def _read_hgt(path: Path, content: bytes) -> np.ndarray:
+    sizes = {2 * side * side: side for side in HGT_SIZES}
+    if len(content) not in sizes:
+        expected = " or ".join(f"{size} bytes ({side} x {side})" for size, side in sizes.items())
+        raise TerrainError(f"terrain {path}: expected {expected} of .hgt, got {len(content)}")
+    side = sizes[len(content)]
+    raster = np.frombuffer(content, dtype=">i2").reshape(side, side)
+    elevation = north_up(raster)
+    elevation[elevation == HGT_VOID] = np.nan
+    return elevation
+
+
+def _read_numpy(path: Path) -> np.ndarray:
+    loaded = np.load(path, allow_pickle=False)
+    if isinstance(loaded, np.ndarray):
+        raster = loaded
+    else:
+        with loaded:
+            if "elevation" not in loaded:
+                there = ", ".join(loaded) or "none"
+                raise TerrainError(
+                    f"terrain {path}: expected an array `elevation`, got arrays: {there}"
+                )
+            raster = loaded["elevation"]
+    if not (np.issubdtype(raster.dtype, np.integer) or np.issubdtype(raster.dtype, np.floating)):
+        raise TerrainError(f"terrain {path}: expected real numbers, got {raster.dtype}")
+    return raster.astype(float)
+
+
+def _read_geotiff(path: Path) -> np.ndarray:
+    with needing(path, ": GeoTIFF needs rasterio (pip install 'poam_ros[geotiff]')"):
+        import rasterio
+    with rasterio.open(path) as source:
+        return north_up(source.read(1, masked=True).astype(float).filled(np.nan))
+
+
+def _read_image(path: Path) -> np.ndarray:
+    """Grey values: 0..255, or what a picture of 16 bits or of floats holds."""
+    with needing(path, ": images need Pillow (pip install 'poam_ros[sim]')"):
+        from PIL import Image
+    with Image.open(io.BytesIO(path.read_bytes())) as image:
+        deep = image.mode.startswith(("I", "F"))
+        return north_up(np.asarray(image if deep else image.convert("L")))

@@ -1,0 +1,229 @@
+"""A vehicle with a single-beam sonar above a terrain, in lock-step: one control period per step.
+
+Time is counted in integer ticks of the least common multiple of control rate and sonar rate, so
+that a 3 Hz sonar beside a 10 Hz control pings at k/3 s exactly, without drift.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...core.clock import SECOND
+from ...core.errors import InputError
+from ...core.geometry import Extent
+from .sonar import FAULTS, SonarSettings
+from .vehicle import DubinsVehicle, Pose
+
+if TYPE_CHECKING:
+    from .terrain import Terrain
+
+class Pacer:
+    """Says how many control steps are due by a steady wall clock.
+
+    A machine that falls behind catches up at no more than twice the speed asked for, and what it is
+    behind by more than ``patience`` is dropped: simulated time slows down rather than bursts.
+
+    Args:
+        period: simulated time of a step, in seconds.
+        speed: simulated seconds per wall second.
+        tick: wall time between two calls of ``due``, in seconds.
+        patience: largest backlog, in wall seconds.
+    """
+
+    def __init__(
+        self, period: float, speed: float, *, tick: float = 0.01, patience: float = 0.5
+    ) -> None:
+        self.period = period
+        self.speed = speed
+        self._tick = tick
+        self._patience = patience
+        self._debt = 0.0  # in steps
+        self._last: float | None = None
+
+    def due(self, now: float) -> tuple[int, int]:
+        """Steps to take at wall time ``now`` (s), and whole steps dropped since the last call.
+
+        The first call starts the count.
+        """
+        if self._last is None:
+            self._last = now
+        rate = self.speed / self.period
+        self._debt += (now - self._last) * rate
+        self._last = now
+        burst = max(1, math.ceil(2 * self._tick * rate))
+        # The tolerance keeps ten steps of 0.1 s ten in spite of rounding.
+        steps = min(int(self._debt + 1e-9), burst)
+        self._debt -= steps
+        dropped = max(0, math.floor(self._debt - max(1.0, self._patience * rate)))
+        self._debt -= dropped
+        return steps, dropped
+
+
+@dataclass(frozen=True)
+class Ping:
+    """A reading of the sonar as delivered: nanoseconds and metres.
+
+    ``stamp_ns`` is what the message says, ``deliver_ns`` when it comes; x, y is the true place of
+    the measurement; ``range`` may be NaN, infinite or beyond the maximum.
+    """
+
+    stamp_ns: int
+    deliver_ns: int
+    x: float
+    y: float
+    range: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """The state at the end of a control period, and the pings delivered in it, in order."""
+
+    time_ns: int
+    pose: Pose
+    speed: float
+    turn_rate: float
+    pings: tuple[Ping, ...]
+
+
+class Simulation:
+    """The vehicle and its sonar over a terrain: anything with elevation_at, highest, lowest and
+    sounding.
+
+    Everything follows from the seed and the goals. The sonar's noise and its faults have generators
+    of their own: switching faults on changes neither the noise nor the trajectory.
+
+    Raises:
+        InputError: if a rate, a limit, the seed or the start is wrong.
+    """
+
+    def __init__(
+        self,
+        terrain: Terrain,
+        *,
+        start: Pose,
+        environment: Extent | None = None,
+        sonar: SonarSettings | None = None,
+        control_rate: float = 10.0,
+        max_speed: float = 1.0,
+        max_turn_rate: float = 1.5,
+        seed: int = 0,
+    ) -> None:
+        if seed < 0:
+            raise InputError(f"seed: expected an integer >= 0, got {seed}")
+        sonar = (SonarSettings() if sonar is None else sonar).over(terrain)
+        self.terrain = terrain
+        self.environment = terrain.extent if environment is None else environment
+        self.sonar_z = float(terrain.highest) + sonar.clearance
+        self.settings = sonar
+        control, ping = _rate("control_rate", control_rate), _rate("sonar rate", sonar.rate)
+        self._tick_rate = _common(control, ping)
+        self._control_ticks = int(self._tick_rate / control)
+        self._ping_ticks = int(self._tick_rate / ping)
+        self._latency_ns = round(sonar.latency * SECOND)
+        self._start, self._seed = start, seed
+        self._limits: dict[str, Any] = {"max_speed": max_speed, "max_turn_rate": max_turn_rate}
+        self._tick = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew: start pose, no goal, generators and ping rhythm from their start.
+
+        Time goes on, because a clock that jumps back breaks whoever reads it. Undelivered pings are
+        dropped. What follows equals a new simulation's steps, later.
+        """
+        self._vehicle = DubinsVehicle(self._start, self.environment, **self._limits)
+        noise, faults = np.random.SeedSequence(self._seed).spawn(2)
+        self._noise, self._faults = np.random.default_rng(noise), np.random.default_rng(faults)
+        self._next_ping = self._tick + self._ping_ticks
+        self._under_way: deque[Ping] = deque()
+
+    @property
+    def time_ns(self) -> int:
+        """Nanoseconds since this simulation was made."""
+        return self._nanoseconds(self._tick)
+
+    @property
+    def pose(self) -> Pose:
+        return self._vehicle.pose
+
+    @property
+    def goal(self) -> tuple[float, float] | None:
+        """The present goal as the vehicle took it (clipped to where it can go), or None."""
+        return self._vehicle.goal
+
+    @property
+    def at_goal(self) -> bool:
+        """True once the present goal was reached."""
+        return self._vehicle.at_goal
+
+    @property
+    def max_range(self) -> float:
+        """The largest valid range, metres, resolved if the settings left it open."""
+        return self.settings.max_range
+
+    def set_goal(self, goal: Sequence[float] | np.ndarray | None) -> None:
+        """Drive to goal (x, y), or hold station (None); see DubinsVehicle.set_goal.
+
+        Raises:
+            InputError: if the goal is not two finite numbers; the present goal then stays.
+        """
+        self._vehicle.set_goal(goal)
+
+    def step(self) -> Step:
+        """Advance by one control period. A ping at the very end of it belongs to it."""
+        begin, self._tick = self._tick, self._tick + self._control_ticks
+        motion = self._vehicle.advance(float(self._control_ticks / self._tick_rate))
+        while self._next_ping <= self._tick:
+            pose = motion.pose(float((self._next_ping - begin) / self._tick_rate))
+            self._measure(pose)
+            self._next_ping += self._ping_ticks
+        time_ns, delivered = self.time_ns, []
+        while self._under_way and self._under_way[0].deliver_ns <= time_ns:
+            delivered.append(self._under_way.popleft())
+        vehicle = self._vehicle
+        return Step(time_ns, vehicle.pose, vehicle.speed, vehicle.turn_rate, tuple(delivered))
+
+    def _measure(self, pose: Pose) -> None:
+        """Take the next ping at a pose, spoil it if its time has come, and send it on its way."""
+        elevation = float(self.terrain.elevation_at(np.array([[pose.x, pose.y]]))[0])
+        noise = self.settings.noise_std * self._noise.standard_normal()
+        measured = self._spoil(self.sonar_z - elevation + noise)
+        if measured is not None:
+            stamp_ns = self._nanoseconds(self._next_ping) + self._latency_ns
+            self._under_way.append(Ping(stamp_ns, stamp_ns, pose.x, pose.y, measured))
+
+    def _spoil(self, measured: float) -> float | None:
+        """The range as the faults leave it; None for a ping that is lost."""
+        # Two draws whatever happens, so that one fault's share does not move the others.
+        which, how = self._faults.uniform(size=2)
+        infinite = math.inf if how < 0.5 else -math.inf
+        echo = measured * (1.5 + 1.5 * how)
+        spoiled = (None, self.max_range * (1.1 + how), math.nan, infinite, echo)
+        for name, value in zip(FAULTS, spoiled, strict=True):
+            which -= getattr(self.settings, name)
+            if which < 0:
+                return value
+        return measured
+
+    def _nanoseconds(self, tick: int) -> int:
+        """The time of a tick, rounded once from the exact quotient."""
+        return round(tick * SECOND / self._tick_rate)
+
+
+def _rate(name: str, rate: float) -> Fraction:
+    """A rate in Hz as a fraction of small integers (3.3333 is 10/3)."""
+    if not 1e-3 <= rate <= 1e6:
+        raise InputError(f"{name}: expected 0.001 to 1e6 Hz, got {rate}")
+    return Fraction(float(rate)).limit_denominator(1000)
+
+
+def _common(a: Fraction, b: Fraction) -> Fraction:
+    """The lowest rate that is a multiple of both."""
+    return Fraction(math.lcm(a.numerator, b.numerator), math.gcd(a.denominator, b.denominator))

@@ -1,0 +1,174 @@
+"""Ground truth: real or generated elevation, placed on the environment."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from ...core.errors import InputError, TerrainError
+from ...core.geometry import Extent, Grid
+from .generated import corner, lake, seamounts
+from .preparation import PREPARATIONS, filled, scaled, without_depths
+from .rasters import FORMATS, needing, north_up, read_raster
+
+#: The paper's environment, and the workspace in it: the vehicle needs 1 m to turn.
+ENVIRONMENT = Extent(-31.0, 31.0, -31.0, 31.0)
+WORKSPACE = Extent(-30.0, 30.0, -30.0, 30.0)
+
+TILE_NAME = re.compile(r"([NS])(\d{2})([EW])(\d{3})", re.IGNORECASE)
+#: The public copy of the Mapzen terrain tiles: SRTM and better, one .hgt per degree, no login.
+TILE_ADDRESS = "https://s3.amazonaws.com/elevation-tiles-prod/skadi/{row}/{tile}.hgt.gz"
+
+
+@dataclass(frozen=True)
+class Sounding:
+    """What suits a terrain: a range's deviation, the sonar's height over the highest ground, m."""
+
+    noise_std: float = 1.0
+    clearance: float = 5.0
+
+
+@dataclass(frozen=True)
+class Terrain:
+    """Elevation [rows, columns] in m on an extent: row 0 south, column 0 west.
+
+    The extent is that of the cells' outer borders; a value belongs to the centre of its cell.
+    ``source`` is what it was loaded from, ``sounding`` what a sonar has that is not told otherwise.
+
+    Raises:
+        TerrainError: if the elevation is not a matrix of at least 2 x 2 finite numbers.
+    """
+
+    name: str
+    elevation: np.ndarray
+    extent: Extent = ENVIRONMENT
+    source: str = ""
+    sounding: Sounding = field(default_factory=Sounding)
+
+    def __post_init__(self) -> None:
+        shape = self.elevation.shape
+        if len(shape) != 2 or min(shape) < 2:
+            raise TerrainError(
+                f"terrain {self.name}: expected a raster of at least 2 x 2 cells, got {shape}"
+            )
+        if not np.isfinite(self.elevation).all():
+            raise TerrainError(f"terrain {self.name}: expected finite elevations")
+
+    @cached_property
+    def _centres(self) -> Grid:
+        return Grid.dividing(self.extent, self.elevation.shape)
+
+    def elevation_at(self, xy: np.ndarray) -> np.ndarray:
+        """Elevation [N] in m at xy [N, 2]: bilinear between the cells' centres."""
+        return self._centres.interpolate(self.elevation, np.asarray(xy, dtype=float))
+
+    @cached_property
+    def highest(self) -> float:
+        """The highest elevation, in m."""
+        return float(self.elevation.max())
+
+    @cached_property
+    def lowest(self) -> float:
+        """The lowest elevation, in m."""
+        return float(self.elevation.min())
+
+
+def load_terrain(
+    source: str,
+    extent: Extent = ENVIRONMENT,
+    *,
+    elevation_range: tuple[float, float] | None = None,
+    preparation: str | None = None,
+    seed: int = 0,
+) -> Terrain:
+    """A terrain by its name or from a file, placed on the extent.
+
+    Voids are filled first, then the elevation is prepared, then scaled.
+
+    Args:
+        source: ``jacksboro`` (real), ``seamounts``, ``corner`` and ``lake`` (generated), an SRTM
+            tile such as ``N17E073`` (fetched once, then cached), or the path of a raster.
+        extent: where the raster's outer borders lie, in m.
+        elevation_range: (lowest, highest) in m to scale the elevation to, linearly.
+        preparation: a name of ``PREPARATIONS``, such as ``paper`` for the paper's grey values;
+            None: the elevation as it is.
+        seed: of a generated terrain.
+
+    Raises:
+        TerrainError: if it cannot be found or read, holds too many voids, or is flat where it is to
+            be scaled.
+        InputError: if the elevation range is empty or the preparation unknown.
+    """
+    if preparation is not None and preparation not in PREPARATIONS:
+        raise InputError(
+            f"preparation: expected one of {', '.join(PREPARATIONS)}, got {preparation!r}"
+        )
+    path = Path(source).expanduser()
+    if source in BUILT_IN:
+        name, elevation = source, BUILT_IN[source](seed)
+    elif path.exists():
+        name, elevation = path.name.split(".")[0], read_raster(path)
+    elif TILE_NAME.fullmatch(source):
+        name, elevation = source.upper(), read_raster(_fetch_tile(source.upper()))
+    else:
+        raise TerrainError(
+            f"terrain {source}: no such file; expected {', '.join(BUILT_IN)}, an SRTM tile such as "
+            f"N17E073, or a file ({' '.join(FORMATS)})"
+        )
+    elevation = filled(name, elevation)
+    as_it_is = preparation is None and elevation_range is None
+    if preparation is not None:
+        if TILE_NAME.fullmatch(source) or ".hgt" in path.name.lower():
+            elevation = without_depths(elevation)
+        elevation = PREPARATIONS[preparation](name, elevation)
+    if elevation_range is not None:
+        elevation = scaled(name, elevation, elevation_range)
+    # Noise and depth that suit a lake do not suit its shape on another scale.
+    sounding = SOUNDINGS.get(source, Sounding()) if as_it_is else Sounding()
+    return Terrain(name, elevation, extent, source, sounding)
+
+
+def _fetch_tile(tile: str) -> Path:
+    """The path of an SRTM tile in the user's cache; fetched there if it is not in it yet."""
+    found = TILE_NAME.fullmatch(tile)
+    assert found
+    if int(found[2]) > 90 or int(found[4]) > 180:
+        raise TerrainError(f"terrain {tile}: no such tile, expected N/S 00..90 and E/W 000..180")
+    address = TILE_ADDRESS.format(row=tile[:3], tile=tile)
+    by_hand = f"give a file instead, such as --terrain {tile}.hgt"
+    extra = "needs pooch (pip install 'poam_ros[download]')"
+    with needing(tile, f": fetching {address} {extra}; {by_hand}"):
+        import pooch
+    pooch.get_logger().setLevel("WARNING")  # one line is enough if it fails
+    cache = Path(os.environ.get("POAM_CACHE") or pooch.os_cache("poam_ros"))
+    try:
+        # No hash is known: the mirror publishes none. A broken file is found when it is read.
+        path = pooch.retrieve(address, None, fname=f"{tile}.hgt.gz", path=cache, progressbar=False)
+    except Exception as error:  # whatever the transport raises: offline, refused, not there
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        missing = f"not in {cache} and not to be had from {address} ({reason[:120]})"
+        raise TerrainError(f"terrain {tile}: {missing}; {by_hand}") from None
+    return Path(path)
+
+
+def _jacksboro(seed: int) -> np.ndarray:
+    """The Jacksboro fault, Tennessee: SRTM elevation that matplotlib ships as sample data."""
+    missing = "comes with matplotlib, which is not installed (pip install 'poam_ros[sim]')"
+    with needing("jacksboro", f" {missing}"):
+        from matplotlib.cbook import get_sample_data
+    with np.load(get_sample_data("jacksboro_fault_dem.npz", asfileobj=False)) as data:
+        elevation = data["elevation"]
+    # Its `ymin` is the larger latitude: row 0 is the north edge.
+    square = north_up(elevation[:, : elevation.shape[0]])
+    return scaled("jacksboro", square, (0.0, 255.0))
+
+
+#: Generated for a seed, or real, by name.
+BUILT_IN = {"jacksboro": _jacksboro, "seamounts": seamounts, "corner": corner, "lake": lake}
+#: What a sonar over a terrain has by itself, where that is not ``Sounding()``.
+SOUNDINGS = {"lake": Sounding(noise_std=0.1, clearance=2.5)}

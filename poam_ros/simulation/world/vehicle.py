@@ -1,0 +1,161 @@
+"""A Dubins car: forward only, bounded speed and turn rate, never outside its environment.
+
+A path is planned once per goal and then driven exactly, so there is nothing to dither between.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...core.errors import InputError
+from ...core.geometry import Extent
+from .dubins import Path, Pose, dubins_paths, wrap
+
+# A goal this near counts as reached, metres (the goal radius of the published experiment).
+ARRIVAL_RADIUS = 0.1
+# Turns are driven at the first of these shares of the top speed at which some path stays inside: at
+# a given turn rate the radius shrinks with the speed.
+TURN_SPEEDS = (1.0, 0.75, 0.5, 0.25, 0.1)
+# Two turns reach at most four radii from where they began; the fifth is for rounding.
+CLEARANCE_RADII = 5.0
+
+
+@dataclass(frozen=True)
+class Motion:
+    """One control period: the pose at any time in it, in seconds from its beginning."""
+
+    path: Path
+    begin: float
+    moving: bool
+
+    def pose(self, time: float) -> Pose:
+        """The pose ``time`` seconds after the period began."""
+        return self.path.pose(self.begin + time if self.moving else self.begin)
+
+
+class DubinsVehicle:
+    """A vehicle that drives to one goal after the other and holds station in between.
+
+    What it promises:
+        - It never leaves the environment. It always keeps a path that stays inside and ends in
+          ``interior``; from there some path to every other goal stays inside, if need be with slow
+          turns. Where a new goal has no such path yet, the old path is driven on until it has.
+        - A goal outside ``interior`` is replaced by the nearest point of it.
+        - ``at_goal`` turns True at the end of the period in which it came within ARRIVAL_RADIUS.
+          The last decimetre is driven on and the vehicle then holds station at the goal; a caller
+          that sets the next goal as soon as ``at_goal`` is True keeps it moving at full speed.
+
+    Args:
+        paths: as ``dubins_paths``: the candidates for a path from a pose to a goal.
+
+    Raises:
+        InputError: if a limit is not positive, or the start is not in ``interior``.
+    """
+
+    def __init__(
+        self,
+        start: Pose,
+        environment: Extent,
+        *,
+        max_speed: float = 1.0,
+        max_turn_rate: float = 1.5,
+        paths: Callable[..., list[Path]] = dubins_paths,
+    ) -> None:
+        for name, value in (("max_speed", max_speed), ("max_turn_rate", max_turn_rate)):
+            if not 0 < value < math.inf:
+                raise InputError(f"{name}: expected a positive number, got {value}")
+        self.environment = environment
+        self.max_speed = float(max_speed)
+        self.max_turn_rate = float(max_turn_rate)
+        self.interior = _interior(environment, TURN_SPEEDS[-1] * max_speed / max_turn_rate)
+        numbers = (start.x, start.y, start.yaw)
+        if not np.all(np.isfinite(numbers)) or not self.interior.contains(np.array(numbers[:2])):
+            raise InputError(
+                f"start: expected a pose inside {self.interior.bounds} (the environment less the "
+                f"room for its smallest turn), got {numbers}"
+            )
+        self.goal: tuple[float, float] | None = None
+        self.at_goal = False
+        self.speed = 0.0
+        self.turn_rate = 0.0
+        self._paths = paths
+        self._path = Path(Pose(float(start.x), float(start.y), wrap(start.yaw)))
+        self._time = 0.0  # since the path's start
+        self._moving = False
+        self._planned = False  # the path leads to the present goal, not to an earlier one
+
+    @property
+    def pose(self) -> Pose:
+        return self._path.pose(self._time)
+
+    def set_goal(self, goal: Sequence[float] | np.ndarray | None) -> None:
+        """Drive to goal (x, y) from now on, or hold station here (None).
+
+        The present goal once more changes nothing, also after it was reached.
+
+        Raises:
+            InputError: if the goal is not two finite numbers; the present goal then stays.
+        """
+        if goal is None:
+            self.goal, self.at_goal, self._moving = None, False, False
+            return
+        xy = np.asarray(goal, dtype=float)
+        if xy.shape != (2,) or not np.all(np.isfinite(xy)):
+            raise InputError(f"goal: expected two finite numbers x, y, got {goal}")
+        x, y = (float(value) for value in self.interior.clip(xy))
+        if self.goal is not None and math.dist(self.goal, (x, y)) < 1e-6:
+            return
+        self.goal, self.at_goal, self._moving, self._planned = (x, y), False, True, False
+        self._judge((x, y))
+        if not self.at_goal:
+            self._plan((x, y))
+
+    def advance(self, duration: float) -> Motion:
+        """Drive (or hold station) for one control period of ``duration`` seconds."""
+        self.speed, self.turn_rate = 0.0, 0.0
+        if self.goal is None or not self._moving:
+            return Motion(self._path, self._time, moving=False)
+        if not self._planned:
+            self._plan(self.goal)
+        motion = Motion(self._path, self._time, moving=True)
+        self.speed, self.turn_rate = self._path.rates(self._time + duration)
+        self._time = min(self._time + duration, self._path.duration)
+        self._judge(self.goal)
+        return motion
+
+    def _plan(self, goal: tuple[float, float]) -> None:
+        """Take the shortest path that stays inside; keep the present one if there is none yet."""
+        pose = self.pose
+        for share in TURN_SPEEDS:
+            turn_speed = share * self.max_speed
+            paths = self._paths(pose, goal, turn_speed, self.max_turn_rate, self.max_speed)
+            inside = [path for path in paths if path.stays_inside(self.environment)]
+            if inside:
+                # Of equally long ones (a goal right behind) the first, whatever the last digits.
+                self._path = min(inside, key=lambda path: round(path.length, 6))
+                self._time, self._planned = 0.0, True
+                return
+
+    def _judge(self, goal: tuple[float, float]) -> None:
+        """Decide whether the goal was reached, and what is still worth driving."""
+        pose, rest = self.pose, self._path.remaining(self._time)
+        near = math.dist((pose.x, pose.y), goal) <= ARRIVAL_RADIUS
+        self.at_goal = self.at_goal or near or (self._planned and not rest.legs)
+        if self.at_goal:
+            # What passes a goal on its way round to it has arrived: only a last bit is driven on.
+            self._moving = self._planned and 0 < rest.length <= 2 * ARRIVAL_RADIUS
+
+
+def _interior(environment: Extent, smallest_radius: float) -> Extent:
+    """The places from which every turn at the lowest turning speed stays inside the environment."""
+    margin = CLEARANCE_RADII * smallest_radius
+    if not np.all(environment.size > 2 * margin):
+        raise InputError(
+            f"environment: expected sides longer than {2 * margin:.3g} m, the room this vehicle "
+            f"needs to turn, got {environment.bounds}"
+        )
+    return environment.grown(-margin)

@@ -1,0 +1,240 @@
+"""Rectangles and regular grids."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import FARTHEST, Extent, Grid, is_place
+
+EXTENT = Extent(-10.0, 30.0, 5.0, 15.0)
+
+
+# --- Extent ---
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        (1, 1, 0, 1),
+        (2, 1, 0, 1),
+        (0, 1, 3, 3),
+        (0, 1, 3, -3),
+        (math.nan, 1, 0, 1),
+        (0, math.inf, 0, 1),
+        (0, 1, -math.inf, 1),
+        (0, 1, 0, math.nan),
+    ],
+)
+def test_refuses_empty_and_endless_extents(bounds):
+    with pytest.raises(InputError, match="xmin < xmax and ymin < ymax"):
+        Extent(*bounds)
+
+
+@pytest.mark.parametrize("bounds", [(), (0, 1), (0, 1, 2), (0, 1, 2, 3, 4)])
+def test_an_extent_is_four_numbers(bounds):
+    with pytest.raises(InputError, match="xmin xmax ymin ymax"):
+        Extent.of(bounds)
+
+
+def test_of_is_the_inverse_of_bounds():
+    assert Extent.of([-10, 30, 5, 15]) == EXTENT
+    assert Extent.of(np.array(EXTENT.bounds)) == EXTENT
+    assert all(type(bound) is float for bound in Extent.of([-10, 30, 5, 15]).bounds)
+
+
+def test_an_extent_does_not_change():
+    with pytest.raises(FrozenInstanceError):
+        EXTENT.xmin = 0.0
+
+
+def test_lower_size_and_centre():
+    np.testing.assert_array_equal(EXTENT.lower, [-10, 5])
+    np.testing.assert_array_equal(EXTENT.size, [40, 10])
+    np.testing.assert_array_equal(EXTENT.centre, [10, 10])
+
+
+def test_contains_its_borders_and_nothing_beyond():
+    inside = [(-10, 5), (30, 5), (-10, 15), (30, 15), (10, 10)]
+    outside = [(-10.01, 10), (30.01, 10), (10, 4.99), (10, 15.01), (math.nan, 10), (10, math.inf)]
+    assert EXTENT.contains(np.array(inside)).all()
+    assert not EXTENT.contains(np.array(outside)).any()
+
+
+def test_contains_with_slack_moves_every_side():
+    just_outside = np.array([(-10.5, 10), (30.5, 10), (10, 4.5), (10, 15.5)])
+    assert EXTENT.contains(just_outside, slack=0.5).all()
+    assert not EXTENT.contains(just_outside, slack=0.49).any()
+    just_inside = np.array([(-9.5, 10), (29.5, 10), (10, 5.5), (10, 14.5)])
+    assert not EXTENT.contains(just_inside, slack=-0.51).any()
+
+
+def test_contains_keeps_the_shape_of_its_points():
+    assert EXTENT.contains(np.zeros((3, 4, 2))).shape == (3, 4)
+    assert EXTENT.contains((0.0, 10.0)).shape == ()
+
+
+def test_clip_gives_the_nearest_point_inside():
+    rng = np.random.default_rng(0)
+    xy = EXTENT.grown(20).sample(300, rng)
+    clipped = EXTENT.clip(xy)
+    inside = EXTENT.contains(xy)
+    assert 0 < inside.sum() < 300
+    np.testing.assert_array_equal(clipped[inside], xy[inside])
+    assert EXTENT.contains(clipped).all()
+    # No other point inside is nearer.
+    others = EXTENT.sample(500, rng)
+    nearest_other = np.linalg.norm(xy[:, None] - others, axis=2).min(1)
+    assert np.all(np.linalg.norm(xy - clipped, axis=1) <= nearest_other)
+
+
+def test_grown_moves_every_border():
+    assert EXTENT.grown(1.5) == Extent(-11.5, 31.5, 3.5, 16.5)
+    assert EXTENT.grown(1.5).grown(-1.5) == EXTENT
+    with pytest.raises(InputError):
+        EXTENT.grown(-5.0)
+
+
+def test_sample_is_uniform_inside_and_follows_its_generator():
+    xy = EXTENT.sample(4000, np.random.default_rng(3))
+    assert xy.shape == (4000, 2)
+    assert EXTENT.contains(xy).all()
+    # As many in each of 4 x 2 equal parts, within five standard deviations.
+    counts, _, _ = np.histogram2d(*xy.T, bins=(4, 2), range=[(-10, 30), (5, 15)])
+    assert np.all(np.abs(counts - 500) < 5 * math.sqrt(500))
+    np.testing.assert_array_equal(xy, EXTENT.sample(4000, np.random.default_rng(3)))
+    assert not np.array_equal(xy, EXTENT.sample(4000, np.random.default_rng(4)))
+
+
+# --- Grid ---
+
+
+def test_cells_are_centred_and_start_in_the_lower_left_corner():
+    grid = Grid.cells(EXTENT, 2.0)
+    assert grid.shape == (5, 20)
+    np.testing.assert_allclose(grid.x, -10 + 2 * (np.arange(20) + 0.5))
+    np.testing.assert_allclose(grid.y, 5 + 2 * (np.arange(5) + 0.5))
+    assert EXTENT.contains(grid.points).all()
+
+
+@pytest.mark.parametrize("resolution", [0.1, 0.2, 0.3, 0.7, 1.0, 3.0, 7.0, 9.99, 40.0, 100.0])
+def test_cells_cover_the_extent_with_none_to_spare(resolution):
+    grid = Grid.cells(EXTENT, resolution)
+    for nodes, low, high in ((grid.x, -10, 30), (grid.y, 5, 15)):
+        assert nodes[0] - resolution / 2 == pytest.approx(low)
+        np.testing.assert_allclose(np.diff(nodes), resolution)
+        assert nodes[-1] + resolution / 2 >= high - 1e-6
+        assert nodes[-1] - resolution / 2 < high - 1e-6
+
+
+def test_rounding_adds_no_cell():
+    # 0.2 + 0.1 is a little more than three times 0.1.
+    assert Grid.cells(Extent(-0.1, 0.2, 0.0, 0.3), 0.1).shape == (3, 3)
+    for tenths in range(1, 100):
+        grid = Grid.cells(Extent(-0.1, tenths / 10, -30, 30), 0.1)
+        assert grid.shape == (600, tenths + 1)
+
+
+@pytest.mark.parametrize("resolution", [0, -1.0, math.nan, -math.inf])
+def test_refuses_a_cell_size_that_is_not_positive(resolution):
+    with pytest.raises(InputError, match="positive cell size"):
+        Grid.cells(EXTENT, resolution)
+
+
+def test_nodes_reach_from_corner_to_corner():
+    grid = Grid.nodes(EXTENT, columns=9, rows=3)
+    assert grid.shape == (3, 9)
+    np.testing.assert_allclose(grid.x, -10 + 5.0 * np.arange(9))
+    np.testing.assert_allclose(grid.y, [5, 10, 15])
+    corners = {(-10.0, 5.0), (30.0, 5.0), (-10.0, 15.0), (30.0, 15.0)}
+    assert corners <= {tuple(point) for point in grid.points.tolist()}
+
+
+def test_points_are_row_major_with_x_fastest():
+    grid = Grid.nodes(Extent(0, 2, 10, 11), columns=3, rows=2)
+    expected = [(0, 10), (1, 10), (2, 10), (0, 11), (1, 11), (2, 11)]
+    np.testing.assert_array_equal(grid.points, expected)
+    # Reshaped to the grid's shape, the row is y and the column is x.
+    by_cell = grid.points.reshape(*grid.shape, 2)
+    for row, y in enumerate(grid.y):
+        for column, x in enumerate(grid.x):
+            assert tuple(by_cell[row, column]) == (x, y)
+
+
+def affine(xy):
+    return 3.0 - 0.25 * xy[:, 0] + 1.75 * xy[:, 1]
+
+
+@pytest.fixture(params=["cells", "nodes"])
+def grid(request):
+    return Grid.cells(EXTENT, 2.5) if request.param == "cells" else Grid.nodes(EXTENT, 7, 6)
+
+
+def test_interpolation_gives_back_the_nodes(grid):
+    values = np.random.default_rng(1).normal(size=grid.shape)
+    np.testing.assert_allclose(grid.interpolate(values, grid.points), values.ravel(), atol=1e-12)
+
+
+def test_interpolation_is_exact_on_bilinear_functions(grid):
+    inner = Extent(grid.x[0], grid.x[-1], grid.y[0], grid.y[-1])
+    xy = inner.sample(500, np.random.default_rng(2))
+    values = affine(grid.points).reshape(grid.shape)
+    np.testing.assert_allclose(grid.interpolate(values, xy), affine(xy), atol=1e-12)
+    values = np.prod(grid.points, axis=1).reshape(grid.shape)
+    np.testing.assert_allclose(grid.interpolate(values, xy), np.prod(xy, axis=1), atol=1e-10)
+
+
+def test_interpolation_is_flat_beyond_the_border(grid):
+    inner = Extent(grid.x[0], grid.x[-1], grid.y[0], grid.y[-1])
+    xy = inner.grown(50).sample(500, np.random.default_rng(3))
+    values = affine(grid.points).reshape(grid.shape)
+    expected = affine(inner.clip(xy))
+    np.testing.assert_allclose(grid.interpolate(values, xy), expected, atol=1e-12)
+
+
+def test_interpolation_stays_between_the_values(grid):
+    values = np.random.default_rng(4).normal(size=grid.shape)
+    found = grid.interpolate(values, EXTENT.grown(5).sample(500, np.random.default_rng(5)))
+    assert values.min() <= found.min() <= found.max() <= values.max()
+
+
+def test_interpolation_on_one_row_one_column_and_one_cell():
+    xy = EXTENT.sample(50, np.random.default_rng(6))
+    row = Grid.cells(EXTENT, 10.0)
+    assert row.shape == (1, 4)
+    found = row.interpolate(row.x[None, :], xy)
+    np.testing.assert_allclose(found, np.clip(xy[:, 0], row.x[0], row.x[-1]))
+    column = Grid(np.array([0.0]), np.array([5.0, 10.0, 15.0]))
+    np.testing.assert_allclose(column.interpolate(column.y[:, None], xy), xy[:, 1])
+    cell = Grid.cells(EXTENT, 100.0)
+    assert cell.shape == (1, 1)
+    np.testing.assert_array_equal(cell.interpolate(np.array([[7.0]]), xy), np.full(50, 7.0))
+
+
+@pytest.mark.parametrize(
+    ("xy", "expected"),
+    [
+        ((0.0, -3.0), True),
+        ((FARTHEST, -FARTHEST), True),
+        ((1.01 * FARTHEST, 0.0), False),
+        ((0.0, math.nan), False),
+        ((-math.inf, 0.0), False),
+        ((0.0, 0.0, 0.0), False),
+        (1.0, False),
+    ],
+)
+def test_a_place_is_two_finite_numbers_of_this_world(xy, expected):
+    assert is_place(np.array(xy)) is expected
+
+
+def test_counted_is_how_many_lie_in_each_cell():
+    grid = Grid.cells(Extent(-1, 2, 0, 2), 1.0)
+    places = np.array([[-1.0, 0.0], [0.5, 0.5], [0.6, 0.1], [2.0, 2.0], [2.1, 1.0], [0.5, -0.1]])
+    np.testing.assert_array_equal(grid.counted(places), [[1, 2, 0], [0, 0, 1]])
+    assert grid.counted(np.empty((0, 2))).sum() == 0
+    assert grid.same(Grid.cells(Extent(-1, 2, 0, 2), 1.0))
+    assert not grid.same(Grid.cells(Extent(-1, 2, 0, 2), 0.5))

@@ -1,0 +1,18 @@
+"""What entry points set for their process."""
+
+import subprocess
+
+PROBE = """
+import torch
+from threadpoolctl import threadpool_info
+from poam_ros.core.process import prepare
+prepare(1)
+pools = [pool["num_threads"] for pool in threadpool_info()]
+assert torch.get_num_threads() == 1 and pools and set(pools) == {1}, (pools,)
+"""
+
+
+def test_threads_are_those_that_are_asked_for(python, ros_env):
+    env = {name: value for name, value in ros_env.items() if not name.endswith("_NUM_THREADS")}
+    done = subprocess.run([python, "-c", PROBE], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,166 @@
+"""Settings declared once: what a row converts, reads and refuses, and dataclasses of them."""
+
+import array
+import math
+from dataclasses import FrozenInstanceError, dataclass
+
+import pytest
+
+from poam_ros.core.errors import InputError
+from poam_ros.core.settings import Setting, at, check, instance, joined, rows, setting
+
+
+def _even(value):
+    if value % 2:
+        raise InputError(f"expected an even number, got {value}")
+
+
+TABLE = {"first": 1, "second": 2}
+
+
+@dataclass(frozen=True)
+class Some:
+    """A setting of each kind, and one field that is none."""
+
+    flag: bool = setting(False, "A flag")
+    count: int = setting(2, "A count", minimum=0, maximum=8, check=_even)
+    least: int = setting(1, "Bounded below", minimum=1)
+    length: float = setting(1.5, "A length", "m", minimum=0.5, maximum=9.0, mutable=True)
+    word: str = setting("a", "A word", choices=("a", "b"))
+    row: str = setting("first", "A row of a table", choices=TABLE)
+    text: str = setting("", "Any text")
+    pair: tuple[float, float] = setting((0.0, 1.0), "Two numbers", maximum=5.0)
+    other: object = None
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+ROWS = {row.name: row for row in rows(Some)}
+
+
+def test_rows_are_the_declared_fields_in_order():
+    assert list(ROWS) == ["flag", "count", "least", "length", "word", "row", "text", "pair"]
+    assert rows(Some()) == rows(Some)
+    length = Setting("length", 1.5, "A length", "m", minimum=0.5, maximum=9.0, mutable=True)
+    assert ROWS["length"] == length
+    assert [row.name for row in rows(Some, {"count": "number"})][:3] == ["flag", "number", "least"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("flag", "true or false"), ("count", "an integer from 0 to 8"), ("text", "text"),
+        ("least", "an integer of at least 1"), ("length", "a number from 0.5 to 9"),
+        ("word", "one of a, b"), ("row", "one of first, second"),
+        ("pair", "2 numbers of at most 5"),
+    ],
+)  # fmt: skip
+def test_what_is_expected_in_words(name, expected):
+    assert ROWS[name].expected == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "value"),
+    [
+        ("flag", True, True), ("count", 4, 4), ("length", 3, 3.0), ("word", "b", "b"),
+        ("row", "second", "second"), ("text", "7", "7"), ("pair", [-2, 5], (-2.0, 5.0)),
+        ("pair", array.array("d", [1, 2]), (1.0, 2.0)),
+    ],
+)  # fmt: skip
+def test_values_in_the_declared_type(name, given, value):
+    converted = ROWS[name].convert(given)
+    assert converted == value and type(converted) is type(value)
+    assert getattr(Some(**{name: given}), name) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("flag", "True", True), ("flag", "false", False), ("count", "4", 4), ("length", "3", 3.0),
+        ("length", "1e0", 1.0), ("text", "4", "4"), ("word", "b", "b"), ("pair", "0 2", (0.0, 2.0)),
+        ("pair", "[-1.5, 2]", (-1.5, 2.0)), ("pair", "-1,2", (-1.0, 2.0)),
+    ],
+)  # fmt: skip
+def test_texts_stand_for_values(name, text, value):
+    read = ROWS[name].read(text)
+    assert read == value and type(read) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "got"),
+    [
+        ("flag", 1, "1"), ("flag", "true", "'true'"), ("count", 2.0, "2.0"),
+        ("count", True, "True"), ("count", 10, "10"), ("count", -2, "-2"), ("count", None, "None"),
+        ("count", {}, "{}"),
+        ("length", math.nan, "nan"), ("length", math.inf, "inf"), ("length", "2", "'2'"),
+        ("length", False, "False"), ("length", [1.0], r"\[1.0\]"), ("word", "c", "'c'"),
+        ("word", 3, "3"), ("row", "third", "'third'"), ("text", 3, "3"), ("pair", [1], r"\[1\]"),
+        ("pair", "01", "'01'"), ("pair", [0, math.nan], r"\[0, nan\]"), ("pair", None, "None"),
+        ("pair", array.array("d", [9, 0]), r"\[9.0, 0.0\]"),
+    ],
+)  # fmt: skip
+def test_wrong_values_are_refused_with_name_expected_and_got(name, value, got):
+    with pytest.raises(InputError, match=f"^{name}: expected {ROWS[name].expected}, got {got}$"):
+        ROWS[name].convert(value)
+    with pytest.raises(InputError, match=f"^{name}: expected"):
+        Some(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("flag", "yes"), ("count", "4.0"), ("count", "x"), ("length", "2 m"), ("pair", "1 two")],
+)
+def test_wrong_texts_are_refused_as_they_were_given(name, text):
+    with pytest.raises(InputError, match=f"^{name}: expected {ROWS[name].expected}, got {text!r}"):
+        ROWS[name].read(text)
+
+
+def test_a_row_s_own_check_comes_last_and_is_named():
+    with pytest.raises(InputError, match=r"^count: expected an even number, got 3$"):
+        Some(count=3)
+    with pytest.raises(InputError, match=r"^--count: expected an even number, got 3$"):
+        at("--count", ROWS["count"]).convert(3)
+
+
+def test_choices_follow_the_table_they_come_from(monkeypatch):
+    with pytest.raises(InputError, match="one of first, second, got 'third'"):
+        Some(row="third")
+    monkeypatch.setitem(TABLE, "third", 3)
+    assert Some(row="third").row == "third"
+
+
+def test_what_was_got_is_shown_in_one_short_line():
+    with pytest.raises(InputError) as caught:
+        ROWS["count"].convert("x" * 1000)
+    assert len(str(caught.value)) < 150
+
+
+def test_settings_are_built_from_flat_values():
+    values = {"number": 6, "length": 2, "nobody": 1}
+    assert instance(Some, values, {"count": "number"}, other=7) == Some(
+        count=6, length=2.0, other=7
+    )
+    assert instance(Some, values) == Some(length=2.0)
+    with pytest.raises(InputError, match=r"^count: expected"):
+        instance(Some, {"number": 9}, {"count": "number"})
+
+
+def test_settings_of_several_kinds_join_where_a_name_means_the_same():
+    @dataclass(frozen=True)
+    class Like:
+        word: str = setting("a", "A word", choices=("a", "b"))
+        more: int = setting(1, "More")
+
+    @dataclass(frozen=True)
+    class Unlike:
+        word: str = setting("b", "Another word", choices=("a", "b"))
+
+    assert [row.name for row in joined(Some, Like, Some)] == [*ROWS, "more"]
+    with pytest.raises(ValueError, match=r"Unlike\.word: declared otherwise"):
+        joined(Some, Unlike)
+
+
+def test_settings_are_frozen():
+    with pytest.raises(FrozenInstanceError):
+        Some().count = 4

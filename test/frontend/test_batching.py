@@ -1,0 +1,61 @@
+"""The backlog and its policies, without a model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from poam_ros.core.clock import SECOND
+from poam_ros.core.errors import InputError
+from poam_ros.core.samples import Samples
+from poam_ros.frontend.batching import Backlog, TimedBatches, WaypointBatches
+
+
+def some(count, first=0):
+    return Samples.of(np.zeros((count, 2)), np.arange(count), first)
+
+
+def test_everything_that_waits_is_one_batch_in_order():
+    backlog = Backlog(TimedBatches(batch_size=5))
+    backlog.add(some(3), 0)
+    backlog.add(some(0), 0)
+    assert not backlog.closes(0)
+    backlog.add(some(4, first=3), 0)
+    assert backlog.closes(0)
+    assert backlog.take().number.tolist() == list(range(7))
+    assert len(backlog) == 0 and not backlog.closes(10**18)
+
+
+def test_what_is_held_goes_first_and_closes_nothing():
+    backlog = Backlog(TimedBatches(batch_size=2, batch_period=10.0))
+    backlog.add(some(3), 0)
+    failed = backlog.take()
+    backlog.add(some(1, first=3), 5 * SECOND)  # came during the update
+    backlog.put_back(failed, 6 * SECOND, hold=True)
+    assert not backlog.closes(14 * SECOND)
+    assert backlog.closes(15 * SECOND)  # of age: counted from the new one
+    assert backlog.take().number.tolist() == [0, 1, 2, 3]
+
+
+def test_what_is_put_back_unheld_closes_a_batch_again():
+    backlog = Backlog(TimedBatches(batch_size=2, batch_period=10.0))
+    backlog.put_back(some(1), 0, hold=False)
+    assert not backlog.closes(0) and backlog.closes(10 * SECOND)
+
+
+def test_waypoints_close_what_is_new_since_the_last():
+    backlog = Backlog(WaypointBatches())
+    backlog.arrive()
+    backlog.add(some(2), 0)
+    assert not backlog.closes(10**18)
+    backlog.arrive()
+    assert backlog.closes(0)
+    backlog.put_back(backlog.take(), 0, hold=True)
+    backlog.arrive()
+    assert not backlog.closes(0)
+
+
+@pytest.mark.parametrize("wrong", [{"batch_size": 0}, {"batch_period": float("nan")}])
+def test_policies_are_checked(wrong):
+    with pytest.raises(InputError, match=f"{next(iter(wrong))}: expected"):
+        TimedBatches(**wrong)

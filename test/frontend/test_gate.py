@@ -1,0 +1,357 @@
+"""Pings by reason, and their places."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from poam_ros.core.clock import SECOND, Moment
+from poam_ros.core.geometry import Extent
+from poam_ros.core.samples import Samples
+from poam_ros.frontend.gate import GateSettings, PingGate, RawPing
+from poam_ros.frontend.odometry import OdometryBuffer, VehicleState, multiply, rotate
+from poam_ros.frontend.placing import Mount
+from poam_ros.frontend.ranges import fault_of
+from poam_ros.frontend.water import WaterLevel
+
+
+def seconds(value):
+    return round(value * SECOND)
+
+
+def state(t, x=0.0, y=0.0, z=0.0, quaternion=(0.0, 0.0, 0.0, 1.0)):
+    return VehicleState(seconds(t), (x, y, z), quaternion)
+
+
+def ping(t, distance=10.0, low=1.0, high=100.0):
+    return RawPing(seconds(t), distance, low, high)
+
+
+def at(steady_s):
+    return Moment(0, steady_s)
+
+
+def take(gate, now=0.0):
+    """What can be placed by now: x, y, z [N, 3]."""
+    samples = gate.take(at(now))
+    return np.column_stack((samples.xy, samples.z))
+
+
+def roll(angle):
+    return (math.sin(angle / 2), 0.0, 0.0, math.cos(angle / 2))
+
+
+@pytest.mark.parametrize(
+    ("distance", "fault"),
+    [
+        (1.0, None),
+        (100.0, None),
+        (50.0, None),
+        (0.999, "too_close"),
+        (-math.inf, "too_close"),
+        (-3.0, "too_close"),
+        (100.001, "out_of_range"),
+        (math.inf, "no_return"),
+        (math.nan, "nan"),
+    ],
+)
+def test_range_is_judged_by_a_positive_test(distance, fault):
+    assert fault_of(ping(0, distance)) == fault
+
+
+def test_limits_that_are_no_numbers_validate_nothing():
+    assert fault_of(RawPing(0, 5.0, math.nan, math.nan)) == "out_of_range"
+    assert fault_of(RawPing(0, math.inf, 0.0, math.inf)) == "no_return"
+
+
+def test_sample_lies_below_the_interpolated_sonar():
+    gate = PingGate(GateSettings())
+    gate.add_odometry(state(1.0, x=0.0, y=4.0, z=50.0))
+    gate.add_odometry(state(1.5, x=2.0, y=0.0, z=52.0))
+    gate.add_ping(ping(1.25, 10.0), at(0.0))
+    np.testing.assert_allclose(take(gate, 0.0), [[1.0, 2.0, 41.0]], atol=1e-12)
+
+
+@pytest.mark.parametrize("offset", [-0.5, 0.0, 0.25])
+def test_time_of_measurement_is_stamp_plus_offset(offset):
+    gate = PingGate(GateSettings(range_time_offset=offset))
+    for t in np.arange(0.0, 5.0, 0.1):
+        gate.add_odometry(state(t, x=t))
+    gate.add_ping(ping(2.03), at(0.0))
+    assert take(gate, 0.0)[0, 0] == pytest.approx(2.03 + offset, abs=1e-9)
+
+
+def test_ping_waits_for_the_odometry_that_brackets_it():
+    gate = PingGate(GateSettings())
+    gate.add_odometry(state(1.0))
+    gate.add_ping(ping(1.05), at(0.0))
+    assert len(take(gate, 0.0)) == 0
+    assert gate.pending == 1
+    gate.add_odometry(state(1.1))
+    assert len(take(gate, 0.0)) == 1
+    assert gate.pending == 0
+
+
+def test_waiting_is_bounded_in_time_and_number():
+    gate = PingGate(GateSettings(odometry_wait=5.0, capacity=3))
+    for i in range(4):
+        gate.add_ping(ping(1 + i), at(float(i)))
+    assert (gate.pending, gate.rejected["no_odometry"]) == (3, 1)
+    take(gate, 6.5)  # the second came at 1 s
+    assert (gate.pending, gate.rejected["no_odometry"]) == (2, 2)
+
+
+def test_no_extrapolation_and_no_interpolation_across_a_gap():
+    gate = PingGate(GateSettings(odometry_timeout=0.5))
+    for t in (1.0, 1.5, 2.1):
+        gate.add_odometry(state(t, x=t))
+    for t in (0.9, 1.2, 1.8, 2.1):
+        gate.add_ping(ping(t), at(0.0))
+    # 0.9 lies before the buffer, 1.8 in a gap of 0.6 s; 2.1 needs no neighbour.
+    np.testing.assert_allclose(take(gate, 0.0)[:, 0], [1.2, 2.1])
+    assert gate.rejected == {"no_odometry": 2}
+
+
+def test_beam_follows_attitude_and_mount():
+    """Rolled by 90 degrees to starboard-down, the beam points along the body's -z in the map."""
+    gate = PingGate(GateSettings(sonar_offset=(1.0, 2.0, -0.5)))
+    quaternion = roll(math.pi / 2)
+    gate.add_odometry(state(0.0, 10.0, 20.0, 30.0, quaternion))
+    gate.add_ping(ping(0.0, 7.0), at(0.0))
+    # About x by +90 degrees: y goes to z, and -z goes to +y. Body (1, 2, -0.5 - 7).
+    np.testing.assert_allclose(take(gate, 0.0), [[11.0, 27.5, 32.0]], atol=1e-12)
+
+
+def test_attitude_is_interpolated_the_short_way_round():
+    buffer = OdometryBuffer()
+    a, b = roll(0.1), roll(0.3)
+    buffer.add(state(0.0, quaternion=a))
+    buffer.add(state(1.0, quaternion=tuple(-q for q in b)))
+    middle = buffer.at(seconds(0.5), SECOND)
+    np.testing.assert_allclose(middle.quaternion, roll(0.2), atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [0.95, 1 + 1e-6, 1.09])
+def test_an_attitude_of_about_unit_norm_is_normalised(scale):
+    gate = PingGate(GateSettings())
+    gate.add_odometry(state(0.0, quaternion=tuple(scale * q for q in roll(math.pi / 2))))
+    gate.add_ping(ping(0.0, 7.0), at(0.0))
+    np.testing.assert_allclose(take(gate, 0.0), [[0.0, 7.0, 0.0]], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (state(1.0), "duplicate"),
+        (state(0.5), "out_of_order"),
+        (state(2.0, x=math.nan), "not_finite"),
+        (state(2.0, quaternion=(0.0, 0.0, 0.0, 0.0)), "invalid_orientation"),
+        (state(2.0, quaternion=(0.0, 0.0, 0.0, 0.85)), "invalid_orientation"),
+        (state(2.0, quaternion=(0.0, 0.0, 3.0, 3.0)), "invalid_orientation"),
+        (state(2.0, quaternion=(0.0, 0.0, 1e200, 1e200)), "invalid_orientation"),
+        (state(2.0, quaternion=(math.inf, 0.0, 0.0, 1.0)), "not_finite"),
+    ],
+)
+def test_odometry_is_refused_with_a_reason(bad, reason):
+    gate = PingGate(GateSettings())
+    gate.add_odometry(state(1.0))
+    assert gate.add_odometry(bad) == reason
+    assert gate.odometry_rejected == {reason: 1}
+    assert len(gate.buffer) == 1
+
+
+def test_time_set_back_starts_the_buffer_again():
+    gate = PingGate(GateSettings())
+    gate.add_odometry(state(100.0, x=100.0))
+    gate.add_ping(ping(100.5), at(0.0))
+    assert gate.add_odometry(state(0.0)) is None
+    assert (gate.pending, gate.rejected["no_odometry"]) == (0, 1)
+    gate.add_odometry(state(0.5, x=0.5))
+    gate.add_ping(ping(0.25), at(0.0))
+    assert take(gate, 0.0)[0, 0] == pytest.approx(0.25)
+    assert gate.buffer.restarts == 1
+    gate.add_odometry(state(100.0))
+    gate.add_odometry(state(0.0))
+    gate.add_odometry(state(0.5, x=0.5))
+    gate.add_ping(ping(0.25), at(0.0))  # a bag that begins anew brings no duplicates
+    assert len(take(gate, 0.0)) == 1
+
+
+def test_buffer_is_bounded():
+    buffer = OdometryBuffer(capacity=10)
+    for i in range(1000):
+        buffer.add(state(0.1 * i, x=i))
+        assert len(buffer) <= 20
+    assert len(buffer) >= 10
+    assert buffer.at(seconds(99.85), SECOND).position[0] == pytest.approx(998.5)
+
+
+def test_area_and_mission_end():
+    gate = PingGate(GateSettings(margin=0.0, workspace=Extent(-1, 1, -1, 1)))
+    gate.add_odometry(state(0.0, x=0.0))
+    gate.add_odometry(state(1.0, x=2.0))
+    gate.add_ping(ping(0.25), at(0.0))
+    gate.add_ping(ping(0.75), at(0.0))
+    assert len(take(gate, 0.0)) == 1
+    gate.add_ping(ping(1.5), at(0.0))
+    gate.finish()
+    gate.add_ping(ping(1.0), at(0.0))
+    assert gate.rejected == {"outside_workspace": 1, "after_mission": 2}
+    gate.closed = None
+    gate.add_ping(ping(0.3), at(0.0))
+    assert len(take(gate, 0.0)) == 1
+
+
+def test_every_ping_ends_in_exactly_one_heap():
+    rng = np.random.default_rng(0)
+    area = {"margin": 0.0, "workspace": Extent(-40, 40, -1, 1)}
+    gate = PingGate(GateSettings(odometry_wait=0.3, capacity=20, **area))
+    specials = [math.nan, math.inf, -math.inf, 0.5, 500.0]
+    handed_out, clock = 0, 0.0
+    for step in range(3000):
+        clock += 0.01
+        t = clock - 20 if step > 2000 else clock
+        if rng.uniform() < 0.5 and not 1000 < step < 1200:
+            gate.add_odometry(state(t + rng.normal(0, 0.02), x=t))
+        if rng.uniform() < 0.5:
+            distance = rng.choice(specials) if rng.uniform() < 0.3 else rng.uniform(1, 100)
+            gate.add_ping(ping(t + rng.normal(0, 0.1), distance), at(clock))
+        if step == 2500:
+            gate.restart()
+        if step == 2700:
+            gate.finish()
+        if step == 2800:
+            gate.closed = None
+        handed_out += len(take(gate, clock))
+        assert gate.received == gate.accepted + gate.pending + sum(gate.rejected.values())
+    assert handed_out == gate.accepted > 300
+    assert set(gate.rejected) == {
+        "nan", "no_return", "too_close", "out_of_range", "no_odometry", "after_mission",
+    }  # fmt: skip
+
+
+def test_quaternions_compose_as_rotations_do():
+    rng = np.random.default_rng(1)
+    a, b = (tuple(q / np.linalg.norm(q)) for q in rng.normal(size=(2, 4)))
+    v = rng.normal(size=3)
+    np.testing.assert_allclose(rotate(multiply(a, b), v), rotate(a, rotate(b, v)), atol=1e-12)
+
+
+def test_yaw():
+    yaw = 2.5
+    heading = VehicleState(0, (0.0, 0.0, 0.0), (0.0, 0.0, math.sin(yaw / 2), math.cos(yaw / 2)))
+    assert heading.yaw == pytest.approx(yaw)
+
+
+def test_no_ping_is_placed_across_a_jump():
+    gate = PingGate(GateSettings(max_vehicle_speed=3.0))
+    for t, x in ((0.0, 0.0), (0.1, 0.2), (0.2, 50.0), (0.3, 50.2)):
+        assert gate.add_odometry(state(t, x)) is None
+    for t in (0.05, 0.1, 0.15, 0.2, 0.25):
+        gate.add_ping(ping(t), at(0.0))
+    np.testing.assert_allclose(take(gate)[:, 0], [0.1, 0.2, 50.0, 50.1])
+    assert gate.odd["teleport"] == 1 and gate.rejected == {"no_odometry": 1}
+    # Without a limit positions are interpolated as they come.
+    gate = PingGate(GateSettings())
+    gate.add_odometry(state(0.0))
+    gate.add_odometry(state(0.1, 50.0))
+    gate.add_ping(ping(0.05), at(0.0))
+    assert take(gate)[0, 0] == 25.0 and not +gate.odd
+
+
+def test_jumps_are_forgotten_with_their_states():
+    buffer = OdometryBuffer(capacity=10)
+    for i in range(1000):
+        buffer.add(state(i, x=100.0 * i), 3.0)
+        assert len(buffer._jumps) <= 20
+    assert buffer.at(seconds(999), SECOND) is not None
+    assert buffer.at(seconds(998.5), SECOND) is None
+
+
+def test_a_flood_is_bounded_and_placed_once_odometry_comes():
+    gate = PingGate(GateSettings(capacity=500))
+    for i in range(5000):  # 1 kHz
+        gate.add_ping(ping(100 + 0.001 * i, 10 + 0.001 * i), at(0.001 * i))
+        assert len(take(gate, 0.001 * i)) == 0 and gate.pending <= 500
+    assert gate.rejected == {"no_odometry": 4500}
+    gate.add_odometry(state(104.4))
+    gate.add_odometry(state(105.0))
+    assert len(take(gate, 5.0)) == 500
+
+
+@pytest.mark.parametrize("stamp", [0, -1, -(2**62), 2**62, 10**30])
+def test_stamps_that_are_none_do_no_harm(stamp):
+    gate = PingGate(GateSettings(odometry_wait=1.0))
+    for t in (100.0, 100.1):
+        gate.add_odometry(state(t))
+    gate.add_ping(RawPing(stamp, 10.0, 1.0, 100.0), at(0.0))
+    gate.add_ping(ping(100.05), at(0.0))
+    assert len(take(gate, 0.0)) == 1
+    take(gate, 1.5)
+    assert gate.rejected == {"no_odometry": 1} and gate.pending == 0
+
+
+WILD = [0.0, -0.0, 1.0, -1.0, 1e-300, 1e30, 1.7e308, -1.7e308, math.inf, -math.inf, math.nan]
+
+
+def odd_event(rng, t):
+    """Anything that a driver might send at about this time, in s."""
+
+    def number(usual):
+        return float(rng.choice(WILD)) if rng.uniform() < 0.1 else usual
+
+    jitter = rng.choice([0.0, 0.0, rng.normal(0, 0.05), rng.normal(0, 5.0), -t, 1e9])
+    stamp = seconds(t + jitter)
+    frame = str(rng.choice(["sonar_link", "", "ß" * 3000, "a/b\n\x00", f"f{rng.integers(1000)}"]))
+    kind = rng.uniform()
+    if kind < 0.45:
+        turn = tuple(number(q) for q in (0.0, 0.0, math.sin(t), math.cos(t)))
+        position = (number(math.sin(t)), number(0.5), number(50.0))
+        variance = (number(0.0), number(1.0), number(0.1))
+        return VehicleState(stamp, position, turn, variance=variance)
+    if kind < 0.9:
+        distance = round(number(rng.uniform(1, 40)), 1)
+        more = {"field_of_view": number(0.1), "variance": number(0.0), "confidence": number(70.0)}
+        return RawPing(stamp, distance, number(0.0), number(100.0), frame, **more)
+    if kind < 0.95:
+        return Mount(frame, (0.1, 0.0, -0.3), (0.0, 0.0, -1.0))
+    return WaterLevel(number(0.3))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_whatever_comes_is_counted_once_and_what_is_accepted_is_finite(seed):
+    rng = np.random.default_rng(seed)
+    settings = GateSettings(
+        workspace=Extent(-40, 40, -40, 40), capacity=50, odometry_wait=1.0, repeat_window=0.1,
+        min_confidence=50.0, min_range=0.5, max_range=35.0, max_vehicle_speed=20.0,
+        base_frame="base_link" if seed % 2 else "", ping_noise=True, slope=0.5, range_noise_std=0.1,
+        max_noise_std=3.0, max_position_std=2.0, water_level_timeout=10.0,
+    )  # fmt: skip
+    gate, twin, accepted = PingGate(settings), PingGate(settings), []
+    event = odd_event(rng, 200)
+    for step in range(4000):
+        now = Moment(step * SECOND // 100, step / 100)
+        if rng.uniform() > 0.05:  # otherwise the last one comes again
+            event = odd_event(rng, 200 + step / 100)
+        for each in (gate, twin):
+            if isinstance(event, VehicleState):
+                each.add_odometry(event)
+            else:
+                each.hear(event, now)
+        samples, again = gate.take(now), twin.take(now)
+        for one, other in zip(samples.arrays, again.arrays, strict=True):
+            np.testing.assert_array_equal(one, other)
+        accepted.append(samples)
+        assert gate.received == gate.accepted + gate.pending + sum(gate.rejected.values())
+        assert gate.pending <= 50
+    samples = Samples.joined(accepted)
+    assert len(samples) == gate.accepted > 100
+    for array in (samples.xy, samples.z, samples.noise_std, samples.range, samples.applied):
+        assert np.isfinite(array).all()
+    assert (samples.noise_std <= 3.0).all() and np.abs(samples.xy).max() <= 45.0
+    assert {
+        "nan", "no_return", "too_close", "out_of_range", "low_confidence", "duplicate",
+        "no_odometry",
+    } <= set(gate.rejected)  # fmt: skip

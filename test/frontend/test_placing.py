@@ -1,0 +1,234 @@
+"""Where beams end, by attitude, mounting and water, and how well that is known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from poam_ros.core.clock import SECOND, Moment
+from poam_ros.core.samples import APPLIED, Samples
+from poam_ros.frontend.gate import PingGate
+from poam_ros.frontend.odometry import VehicleState, multiply
+from poam_ros.frontend.placing import Mount, mount_of
+from poam_ros.frontend.ranges import RawPing
+from poam_ros.frontend.settings import GateSettings
+from poam_ros.frontend.water import WaterLevel
+
+NOW = Moment(0, 0.0)
+PLACE = (10.0, 20.0, 30.0)
+
+
+def about(axis, angle):
+    turned = [0.0, 0.0, 0.0, math.cos(angle / 2)]
+    turned[axis] = math.sin(angle / 2)
+    return tuple(turned)
+
+
+def survey(
+    settings, *events, distance=8.0, quaternion=(0.0, 0.0, 0.0, 1.0), variance=(0, 0, 0), **ping
+):
+    """The sample, or the reason of its refusal, of one ping from ``PLACE``."""
+    gate = PingGate(settings)
+    gate.add_odometry(VehicleState(SECOND, PLACE, quaternion, variance=variance))
+    for event in (*events, RawPing(SECOND, distance, 0.1, 1e5, **ping)):
+        gate.hear(event, NOW)
+    samples = gate.take(NOW)
+    assert gate.accepted + sum(gate.rejected.values()) == 1
+    if len(samples):
+        return samples
+    (reason,) = gate.rejected
+    return reason
+
+
+def point(samples):
+    return [*samples.xy[0], samples.z[0]]
+
+
+def test_a_mounting_of_nothing_points_down_to_the_last_bit():
+    mount = mount_of(GateSettings())
+    assert mount == Mount("", (0.0, 0.0, 0.0), (0.0, 0.0, -1.0))
+
+
+@pytest.mark.parametrize("distance", [1.0, 8.0, 123.456])
+@pytest.mark.parametrize(
+    ("tilt", "toward"),
+    [
+        ((0.0, 0.0), (0.0, 0.0, -1.0)),
+        ((math.pi / 6, 0.0), (-0.5, 0.0, -math.sqrt(0.75))),  # nose of the sonar down: looks aft
+        ((-math.pi / 6, 0.0), (0.5, 0.0, -math.sqrt(0.75))),
+        ((0.0, math.pi / 6), (0.0, 0.5, -math.sqrt(0.75))),  # starboard down: looks to port
+        (
+            (0.3, -0.4),
+            (-math.cos(0.4) * math.sin(0.3), -math.sin(0.4), -math.cos(0.4) * math.cos(0.3)),
+        ),
+    ],
+)
+def test_mounting_by_parameters(tilt, toward, distance):
+    settings = GateSettings(sonar_tilt=tilt, sonar_offset=(1.0, 2.0, -0.5))
+    expected = np.array(PLACE) + (1.0, 2.0, -0.5) + distance * np.array(toward)
+    np.testing.assert_allclose(point(survey(settings, distance=distance)), expected, atol=1e-12)
+
+
+def test_a_mounting_and_a_vehicle_that_undo_each_other_look_straight_down():
+    """A vehicle pitched by 0.2 with its sonar tilted by -0.2, on whatever heading."""
+    for heading in (0.0, 1.0, -2.5):
+        attitude = multiply(about(2, heading), about(1, 0.2))
+        found = survey(GateSettings(sonar_tilt=(-0.2, 0.0)), quaternion=attitude)
+        np.testing.assert_allclose(point(found), (10.0, 20.0, 22.0), atol=1e-12)
+        # and with an offset forward, which the attitude turns
+        offset = GateSettings(sonar_tilt=(-0.2, 0.0), sonar_offset=(2.0, 0.0, 0.0))
+        ahead = 2 * math.cos(0.2)
+        expected = (
+            10 + ahead * math.cos(heading), 20 + ahead * math.sin(heading), 22 - 2 * math.sin(0.2)
+        )  # fmt: skip
+        np.testing.assert_allclose(point(survey(offset, quaternion=attitude)), expected, atol=1e-12)
+
+
+def test_mounting_by_frames():
+    """The sonar's own frame counts; the parameters do not, and an unknown one is waited for."""
+    settings = GateSettings(base_frame="base_link", sonar_offset=(9.0, 9.0, 9.0))
+    fore = Mount("fore", (2.0, 0.0, -1.0), (0.6, 0.0, -0.8))
+    aft = Mount("aft", (-2.0, 0.0, -1.0), (0.0, 0.0, -1.0))
+    assert survey(settings, fore, frame_id="aft") == "no_mount"
+    at_aft = survey(settings, fore, aft, frame_id="aft", distance=10.0)
+    at_fore = survey(settings, fore, aft, frame_id="fore", distance=10.0)
+    np.testing.assert_allclose(point(at_aft), (8.0, 20.0, 19.0), atol=1e-12)
+    np.testing.assert_allclose(point(at_fore), (18.0, 20.0, 21.0), atol=1e-12)
+    moved = Mount("aft", (-3.0, 0.0, -1.0), (0.0, 0.0, -1.0))  # it was put right meanwhile
+    np.testing.assert_allclose(point(survey(settings, aft, moved, frame_id="aft"))[0], 7.0)
+
+
+def test_sound_speed_and_water_level():
+    settings = GateSettings(sound_speed=1440.0, sound_speed_assumed=1500.0, water_level=2.0)
+    found = survey(settings, distance=10.0)
+    np.testing.assert_allclose(point(found), (10.0, 20.0, 30.0 + 2.0 - 9.6), atol=1e-12)
+    # The topic's level replaces the parameter's.
+    found = survey(settings, WaterLevel(-1.5), distance=10.0)
+    np.testing.assert_allclose(found.z, 30.0 - 1.5 - 9.6, atol=1e-12)
+
+
+def test_what_a_sample_was_made_of_is_kept_and_corrects_it():
+    attitude = multiply(about(2, 0.7), about(0, 0.3))
+    settings = GateSettings(
+        sound_speed=1480.0, sonar_tilt=(0.1, 0.0), sonar_offset=(1.0, 0.0, -1.0)
+    )
+    first = survey(settings, WaterLevel(0.4), quaternion=attitude, distance=20.0)
+    columns = dict(zip(APPLIED, first.applied[0].tolist(), strict=True))
+    assert first.range.tolist() == [20.0] and columns["water_level"] == 0.4
+    assert (columns["sound_speed_assumed"], columns["sound_speed"]) == (1500.0, 1480.0)
+    assert np.linalg.norm(first.applied[0, 3:]) == pytest.approx(1.0)
+    # A replay with better ones is the survey as it would have been with them.
+    better = GateSettings(sound_speed=1520.0, sonar_tilt=(0.1, 0.0), sonar_offset=(1.0, 0.0, -1.0))
+    again = survey(better, WaterLevel(-0.3), quaternion=attitude, distance=20.0)
+    corrected = first.corrected(sound_speed=1520.0, water_level=-0.3)
+    np.testing.assert_allclose(point(corrected), point(again), atol=1e-12)
+    np.testing.assert_allclose(corrected.applied, again.applied, atol=1e-12)
+    np.testing.assert_allclose(point(first.corrected()), point(first), atol=0)
+    bare = Samples.of(np.ones((3, 2)), np.ones(3))
+    assert bare.corrected(1520.0, np.arange(3.0)).z.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_a_ping_has_no_noise_of_its_own_unless_that_is_asked_for():
+    found = survey(GateSettings(range_noise_std=1.0), variance=(1, 1, 1))
+    assert np.isnan(found.noise_std).all()
+    asked = survey(GateSettings(ping_noise=True))
+    assert np.isnan(asked.noise_std).all()  # of nothing known
+
+
+WIDTH = 2 * math.atan(0.1)  # a footprint of a tenth of the range
+
+
+@pytest.mark.parametrize(
+    ("settings", "given", "expected"),
+    [
+        ({"range_noise_std": 0.3}, {}, 0.3),
+        ({"range_noise_share": 0.02}, {}, 0.02 * 8),
+        ({"range_noise_std": 0.3, "range_noise_share": 0.05}, {}, 0.5),
+        ({"range_noise_std": 0.3}, {"variance": (9, 9, 0)}, 0.3),  # level ground: no error of z
+        ({"range_noise_std": 0.3}, {"variance": (0, 0, 0.16)}, 0.5),
+        ({"range_noise_std": 0.3, "slope": 0.5}, {"variance": (0.4, 0.88, 0)}, 0.5),
+        ({"slope": 0.5}, {"variance": (-1, 4, math.nan)}, math.nan),
+        ({"slope": 0.5, "beam_width": WIDTH}, {}, 0.4),
+        ({"slope": 0.5}, {"field_of_view": WIDTH}, 0.4),
+        ({"slope": 0.5, "beam_width": WIDTH}, {"field_of_view": 1.0}, 0.4),
+        ({"slope": 0.5, "range_noise_std": 0.3}, {"field_of_view": 7.0}, 0.3),  # no angle of a beam
+        ({"slope": 0.5, "range_noise_std": 0.3}, {"field_of_view": math.nan}, 0.3),
+    ],
+)  # fmt: skip
+def test_noise_is_put_together_of_what_is_known(settings, given, expected):
+    found = survey(GateSettings(ping_noise=True, **settings), **given)
+    np.testing.assert_allclose(found.noise_std, [expected], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("variance", "std"), [(0.04, 0.2), (0.0, 0.3), (-1.0, 0.3), (math.nan, 0.3)]
+)
+def test_a_variance_that_the_sonar_gives_counts_before_the_parameters(variance, std):
+    gate = PingGate(GateSettings(ping_noise=True, range_noise_std=0.3))
+    gate.add_odometry(VehicleState(0, PLACE))
+    gate.add_ping(RawPing(0, 8.0, 0.1, 100.0, variance=variance), NOW)
+    np.testing.assert_allclose(gate.take(NOW).noise_std, [std])
+
+
+def test_noise_matches_what_is_drawn():
+    """Elevations on a slope, from poses and ranges with errors, scatter as is said of them."""
+    rng, n, slope = np.random.default_rng(0), 20_000, 0.4
+    settings = GateSettings(
+        ping_noise=True, range_noise_std=0.2, range_noise_share=0.01, slope=slope
+    )
+    said = survey(settings, distance=30.0, variance=(0.5, 1.1, 0.09)).noise_std[0]
+    bearing = rng.uniform(0, 2 * np.pi, n)  # of the slope: not known
+    ex, ey, ez = rng.normal(size=(3, n)) * np.sqrt([[0.5], [1.1], [0.09]])
+    uphill = ex * np.cos(bearing) + ey * np.sin(bearing)
+    error = ez + rng.normal(size=n) * 0.2 + rng.normal(size=n) * 0.3 + slope * uphill
+    assert said == pytest.approx(error.std(), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("settings", "given", "outcome"),
+    [
+        ({"max_noise_std": 0.5, "range_noise_std": 0.6}, {}, "too_noisy"),
+        ({"max_noise_std": 0.5, "range_noise_std": 0.4}, {}, None),
+        ({"max_noise_std": 0.5}, {"variance": (0, 0, 0.26)}, "too_noisy"),
+        ({"max_noise_std": 0.5}, {}, None),  # nothing is known of it
+        ({"max_position_std": 1.0}, {"variance": (1.5, 1.5, 0)}, "position_uncertain"),
+        ({"max_position_std": 1.0}, {"variance": (0.9, 0.9, 99)}, None),
+        ({"max_position_std": 1.0}, {"variance": (0, 0, 0)}, None),
+        ({"max_position_std": 1.0}, {"variance": (math.nan, -1, 0)}, None),
+        ({"ping_noise": True}, {"variance": (0, 0, 1.7e308)}, None),
+        ({"ping_noise": True, "slope": 9.0}, {"variance": (1.7e308,) * 3}, "too_noisy"),
+    ],
+)
+def test_pings_above_a_limit_are_refused_by_name(settings, given, outcome):
+    found = survey(GateSettings(**settings), **given)
+    assert (found if isinstance(found, str) else None) == outcome
+    if outcome is None and not settings.get("ping_noise"):
+        assert np.isnan(found.noise_std).all()  # a limit alone changes no update
+
+
+def test_covariances_that_are_none_are_unknown_and_counted():
+    gate = PingGate(GateSettings())
+    for i, variance in enumerate(
+        [(0, 0, 0), (1, 1, 1), (-1, 0, 0), (0, math.nan, 0), (0, 0, math.inf)]
+    ):
+        assert gate.add_odometry(VehicleState(i * SECOND, PLACE, variance=variance)) is None
+    assert gate.odd["covariance"] == 3 and not +gate.odometry_rejected
+
+
+def test_variance_is_interpolated_where_both_ends_are_known():
+    gate = PingGate(GateSettings(ping_noise=True))
+    for i, z in enumerate((0.1, 0.3, 0.0, 0.2)):
+        gate.add_odometry(VehicleState(i * SECOND, PLACE, variance=(0, 0, z)))
+    for t in (0.5, 1.0, 1.5, 2.5):
+        gate.add_ping(RawPing(round(t * SECOND), 8.0, 0.1, 100.0), NOW)
+    found = gate.take(NOW).noise_std
+    np.testing.assert_allclose(found, np.sqrt([0.2, 0.3, math.nan, math.nan]))
+
+
+def test_no_ground_is_as_far_as_the_limit():
+    gate = PingGate(GateSettings())
+    gate.add_odometry(VehicleState(0, (0.0, 0.0, -1e300)))
+    gate.add_ping(RawPing(0, 8.0, 0.1, 100.0), NOW)
+    assert len(gate.take(NOW)) == 0 and gate.rejected == {"wild_elevation": 1}

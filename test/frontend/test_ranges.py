@@ -1,0 +1,97 @@
+"""Which ranges are measurements, and new ones."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import pytest
+
+from poam_ros.core.clock import SECOND, Moment
+from poam_ros.frontend.gate import PingGate
+from poam_ros.frontend.ranges import PAST, RawPing, fault_of
+from poam_ros.frontend.settings import GateSettings
+
+
+def ping(t, distance, low=1.0, high=100.0, **more):
+    return RawPing(round(t * SECOND), distance, low, high, **more)
+
+
+def judged(settings, *pings):
+    """The pings refused by reason; what is not refused waits for odometry."""
+    gate = PingGate(settings)
+    for each in pings:
+        gate.add_ping(each, Moment(0, 0.0))
+    assert gate.received == gate.pending + sum(gate.rejected.values()) == len(pings)
+    return +gate.rejected
+
+
+@pytest.mark.parametrize(
+    ("distance", "low", "high", "fault"),
+    [
+        (0.0, 0.0, 100.0, "too_close"),  # looks valid; no sonar measures it
+        (-0.0, 0.0, 100.0, "too_close"),
+        (1e-3, 0.0, 100.0, None),
+        (50.0, 0.0, 0.0, "out_of_range"),  # the message has no limits
+        (math.inf, 0.0, math.inf, "no_return"),
+        (1e30, 0.0, math.inf, "out_of_range"),
+        (1e308, -math.inf, math.inf, "out_of_range"),
+    ],
+)
+def test_limits_of_the_message(distance, low, high, fault):
+    assert fault_of(ping(0, distance, low, high)) == fault
+
+
+@pytest.mark.parametrize(
+    ("distance", "fault"),
+    [(0.3, "too_close"), (0.5, None), (50.0, None), (50.01, "out_of_range"), (math.nan, "nan")],
+)
+def test_limits_of_the_parameters_replace_those_of_the_message(distance, fault):
+    settings = GateSettings(min_range=0.5, max_range=50.0)
+    # The driver says 0 and 0, or caps them where the sonar still hears.
+    for low, high in ((0.0, 0.0), (2.0, 20.0), (math.nan, math.nan)):
+        found = judged(settings, ping(0, distance, low, high))
+        assert found == ({} if fault is None else {fault: 1})
+
+
+def test_confidence_is_judged_where_it_is_given():
+    settings = GateSettings(min_confidence=50.0)
+    given = [0.0, 49.9, 50.0, 100.0, math.nan]
+    pings = [ping(i, 10.0 + i, confidence=c) for i, c in enumerate(given)]
+    assert judged(settings, *pings) == {"low_confidence": 2}
+    assert judged(GateSettings(), *pings) == {}
+
+
+def test_the_same_ping_twice_is_one():
+    pings = [ping(i, 10.0 + i) for i in range(5)]
+    late = [*pings[3:], pings[0]]  # out of order, as a second publisher or a bridge has them
+    assert judged(GateSettings(), *pings, *late) == {"duplicate": 3}
+    # Four beams of one instrument share a stamp, and may share a range.
+    beams = [ping(1, 10.0, frame_id=f"beam_{i}") for i in range(4)]
+    assert judged(GateSettings(), *beams, ping(1, 11.0, frame_id="beam_0")) == {}
+
+
+def test_old_readings_with_new_stamps_are_dropped_for_a_window():
+    """Polled at 20 Hz, measured at 5 Hz; then the bottom is truly level."""
+    window = GateSettings(repeat_window=0.2)
+    polled = [ping(0.05 * i, 10.0 + i // 4) for i in range(40)]
+    assert judged(window, *polled) == {"repeat": 30}
+    level = [ping(0.05 * i, 10.0) for i in range(40)]
+    assert judged(window, *level) == {"repeat": 30}
+    assert judged(GateSettings(), *polled, *(ping(9 + i, 3.0) for i in range(5))) == {}
+
+
+def test_repeats_are_told_apart_by_sonar_and_need_the_very_same_range():
+    settings = GateSettings(repeat_window=1.0)
+    two = [ping(0.1 * i, 10.0, frame_id=f) for i, f in enumerate("abab")]
+    assert judged(settings, *two) == {"repeat": 2}
+    assert judged(settings, ping(0, 10.0), ping(0.1, 10.0 + 1e-9), ping(0.2, 10.0)) == {}
+    assert judged(settings, ping(5, 10.0), ping(4.9, 10.0)) == {}  # before it: not after it
+
+
+def test_memory_is_bounded_whatever_the_frames_are_called():
+    gate = PingGate(GateSettings(repeat_window=1.0, capacity=10))
+    for i in range(2000):
+        gate.add_ping(ping(0.001 * i, 10.0, frame_id=f"{i}" * 50), Moment(0, 0.0))
+    assert len(gate._judge._first) <= 16 and len(gate._judge._past) == PAST
+    assert gate.rejected == Counter(no_odometry=1990) and gate.pending == 10

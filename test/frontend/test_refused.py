@@ -1,0 +1,297 @@
+"""Refused pings: which of them have a place, how many are remembered, and that all are counted."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from poam_ros.core.clock import SECOND
+from poam_ros.core.geometry import Extent
+from poam_ros.frontend import refused
+from poam_ros.frontend.events import MissionState, Mount, Reset, Tick, TimeSetBack
+from poam_ros.frontend.odometry import VehicleState
+from poam_ros.frontend.ranges import RawPing
+from poam_ros.frontend.refused import MOST, REASONS, Refusal, RefusedPings, RefusedStore
+from poam_ros.frontend.settings import GateSettings
+from poam_ros.frontend.water import WaterLevel
+from poam_ros.screening.screen import ScreeningSettings
+
+SMALL = Extent(-5, 5, -5, 5)
+GATE = GateSettings(workspace=SMALL, margin=0.0)
+SOURCES = Path(refused.__file__).parents[1]
+
+
+class Straight:
+    """A session whose vehicle goes along x at 1 m/s, 100 m high; one ping after the other."""
+
+    def __init__(self, survey, **gate):
+        self.s = survey(gate=replace(GATE, **gate), grid=None)
+        self.at(0.0)
+
+    def at(self, t, **more):
+        """The vehicle is at x = t, at the time t."""
+        self.s.wait(t - self.s.now.ros_ns / SECOND)
+        self.s.handle(VehicleState(self.s.now.ros_ns, (t, 0.0, 100.0), **more))
+
+    def ping(self, t, distance, **more):
+        self.s.handle(RawPing(round(t * SECOND), distance, 1.0, 150.0, **more))
+        self.s.handle(Tick())
+
+    @property
+    def rows(self):
+        return self.s.session.gate.refused.newest().rows
+
+    def only(self):
+        """The one refused ping: reason, time and place."""
+        (row,) = self.rows
+        assert self.s.session.gate.rejected == {row.reason: 1} and row.number == 0
+        return row.reason, row.stamp_ns / SECOND, *row[3:]
+
+
+def same(found, expected):
+    assert found[0] == expected[0]
+    np.testing.assert_allclose(found[1:], expected[1:], atol=1e-9)
+
+
+nan = math.nan
+
+
+@pytest.mark.parametrize(
+    ("distance", "reason"),
+    [(nan, "nan"), (math.inf, "no_return"), (0.5, "too_close"), (151.0, "out_of_range")],
+)
+def test_without_a_range_it_is_the_place_of_the_sonar(survey, distance, reason):
+    """Between two odometries: it waits for the second, as an accepted ping does."""
+    v = Straight(survey, sonar_offset=(0.0, 0.25, 0.0))
+    v.ping(0.3, distance)
+    assert v.s.session.gate.rejected == {reason: 1} and not v.rows
+    v.at(1.0)
+    v.s.handle(Tick())
+    same(v.only(), (reason, 0.3, 0.3, 0.25, nan))
+
+
+@pytest.mark.parametrize(
+    ("gate", "more", "expected"),
+    [
+        ({"min_confidence": 0.5}, {"confidence": 0.1}, ("low_confidence", 1.0, 1.0, 0.0, 60.0)),
+        ({"max_noise_std": 0.5}, {"variance": 1.0}, ("too_noisy", 1.0, 1.0, 0.0, 60.0)),
+        ({"workspace": Extent(4, 9, -5, 5)}, {}, ("outside_workspace", 1.0, 1.0, 0.0, 60.0)),
+        ({"base_frame": "base_link"}, {"frame_id": "sonar"}, ("no_mount", 1.0, 1.0, 0.0, nan)),
+        ({"await_water_level": True}, {}, ("water_level_stale", 1.0, 1.0, 0.0, nan)),
+        # The time of measurement, and the bottom as it lies by the true sound speed.
+        (
+            {"range_time_offset": -0.5, "sound_speed": 1650.0, "workspace": Extent(4, 9, -5, 5)},
+            {}, ("outside_workspace", 0.5, 0.5, 0.0, 56.0),
+        ),
+    ],
+)  # fmt: skip
+def test_with_a_range_it_is_where_the_beam_ended(survey, gate, more, expected):
+    v = Straight(survey, **gate)
+    v.at(1.0)
+    v.ping(1.0, 40.0, **more)
+    same(v.only(), expected)
+
+
+def test_where_the_position_is_too_uncertain_the_place_is_what_was_said(survey):
+    v = Straight(survey, max_position_std=1.0)
+    v.at(1.0, variance=(9.0, 9.0, 0.0))
+    v.ping(1.0, 40.0)
+    same(v.only(), ("position_uncertain", 1.0, 1.0, 0.0, 60.0))
+
+
+def test_an_elevation_that_cannot_be_one_is_said_as_it_came(survey):
+    v = Straight(survey)
+    v.s.handle(VehicleState(SECOND, (1.0, 0.0, 2e5)))
+    v.ping(1.0, 40.0)
+    same(v.only(), ("wild_elevation", 1.0, 1.0, 0.0, 2e5 - 40.0))
+    far = Straight(survey)
+    far.s.handle(VehicleState(SECOND, (1e300, 0.0, 100.0)))
+    far.ping(1.0, 40.0)
+    same(far.only(), ("outside_workspace", 1.0, nan, nan, nan))
+
+
+def test_second_readings_and_pings_of_other_times_have_a_place(survey):
+    v = Straight(survey, repeat_window=5.0)
+    v.at(1.0)
+    v.ping(1.0, 40.0)
+    v.ping(1.0, 40.0)
+    v.at(2.0)
+    v.ping(2.0, 40.0)
+    for state in ("paused", "waiting", "done"):
+        v.s.handle(MissionState(state))
+        v.ping(2.0, 41.0)
+    found = [(row.reason, row.x, row.z) for row in v.rows]
+    assert found == [
+        ("duplicate", 1.0, 60.0), ("repeat", 2.0, 60.0), ("paused", 2.0, 59.0),
+        ("waiting", 2.0, 59.0), ("after_mission", 2.0, 59.0),
+    ]  # fmt: skip
+
+
+def test_the_end_of_a_mission_refuses_what_waits_for_odometry_and_finds_its_place(survey):
+    v = Straight(survey)
+    v.ping(0.5, 40.0)
+    v.s.handle(MissionState("done"))
+    assert not v.rows and v.s.session.gate.rejected == {"after_mission": 1}
+    v.at(1.0)
+    v.s.handle(Tick())
+    same(v.only(), ("after_mission", 0.5, 0.5, 0.0, 60.0))
+
+
+def test_where_nobody_knows_there_is_no_place(survey):
+    v = Straight(survey)
+    v.ping(0.5, 40.0)  # no odometry comes for it
+    v.ping(0.6, nan)
+    v.s.wait(6.0)
+    v.s.handle(Tick())
+    assert {row.reason for row in v.rows} == {"no_odometry", "nan"}
+    v.at(9.0)
+    v.ping(-1.0, 40.0)  # from before there was any
+    v.ping(9.5, math.inf)
+    v.s.handle(TimeSetBack())
+    found = v.s.session.gate.refused.newest()
+    assert found.counts == v.s.session.gate.rejected == {"no_odometry": 2, "nan": 1, "no_return": 1}
+    assert np.isnan(found.xyz).all() and not len(found.placed)
+
+
+def test_mountings_and_levels_that_came_on_topics_count(survey):
+    v = Straight(survey, base_frame="base_link", workspace=Extent(4, 9, -5, 5))
+    v.s.handle(Mount("sonar", (0.0, 2.0, 0.0), (0.0, 0.0, -1.0)))
+    v.s.handle(WaterLevel(0.5))
+    v.at(1.0)
+    v.ping(1.0, 40.0, frame_id="sonar")
+    same(v.only(), ("outside_workspace", 1.0, 1.0, 2.0, 60.5))
+
+
+def test_a_flood_pushes_out_no_other_reason_and_every_ping_is_counted(survey):
+    v = Straight(survey)
+    v.at(1.0)
+    v.ping(1.0, 151.0)
+    total = MOST + 700
+    for n in range(total):
+        v.ping(1.0 - n * 1e-6, nan)
+    found = v.s.session.gate.refused.newest()
+    assert found.counts == {"nan": total, "out_of_range": 1} and len(found) == MOST + 1
+    last = found[found.reason == "nan"]
+    assert last.number.tolist() == list(range(700, total))
+    assert last.stamp_ns[-1] == SECOND - 1000 * (total - 1)
+
+
+def test_what_waits_for_its_place_is_bounded(survey, monkeypatch):
+    monkeypatch.setattr(refused, "WAITING", 10)
+    v = Straight(survey)
+    for n in range(25):
+        v.ping(0.5 + n * 1e-3, nan)
+    assert len(v.rows) == 15 and v.s.session.gate.refused.waiting == 10
+    assert v.s.session.gate.rejected == {"nan": 25}
+    v.at(1.0)
+    v.s.handle(Tick())
+    found = v.s.session.gate.refused.newest()
+    assert len(found) == 25
+    np.testing.assert_allclose(found.placed.xyz[:, 0], 0.5 + np.arange(15, 25) * 1e-3)
+
+
+def into(kept):
+    """A way to keep that remembers who was refused."""
+    return lambda samples, doubts=None, refused=(): kept.extend(refused) or samples
+
+
+def test_false_echoes_and_what_a_reset_forgets_are_where_they_were_placed(survey):
+    s = survey(pilot_samples=30, screening=ScreeningSettings(screening=True))
+    s.drive(30)
+    s.work()
+    s.drive(10)
+    s.drive(1, distance=230.0)
+    at = s.now.ros_ns
+    s.drive(10)
+    s.work()
+    store, kept = s.session.gate.refused, []
+    (echo,) = store.newest().rows
+    angle = at / SECOND
+    place = 20 * math.sin(angle), 20 * math.cos(angle), 100.0 - 230.0
+    assert (echo.reason, echo.stamp_ns) == ("false_echo", at)
+    np.testing.assert_allclose(echo[3:], place)
+    s.drive(20, distance=230.0)
+    s.work()
+    s.drive(3)
+    held, waiting = s.session.acceptance.held, s.session.acceptance.queue.samples
+    assert len(held) and len(waiting)
+    s.session.keeping.keep = lambda samples, doubts=None, refused=(): (
+        kept.extend(refused) or samples
+    )
+    s.handle(Reset())
+    gone = [row for row in kept if row.reason == "reset"]
+    stamps = [*held.stamp_ns.tolist(), *waiting.stamp_ns.tolist()]
+    assert [row.stamp_ns for row in gone] == stamps
+    assert [row.z for row in gone] == [*held.z.tolist(), *waiting.z.tolist()]
+    assert s.session.gate.rejected == {"false_echo": 1, "reset": len(stamps)}
+    assert not len(store.newest()), "what comes now is another mission's"
+    s.ping(nan)
+    s.handle(Tick())
+    assert store.newest().counts == {"nan": 1}
+
+
+def test_a_reset_while_pings_are_judged_knows_their_places(survey):
+    s = survey(pilot_samples=30, screening=ScreeningSettings(screening=True))
+    s.drive(30)
+    s.work()
+    s.drive(20)
+    waiting, predict, kept = s.session.acceptance.queue.samples, s.mapper.predict, []
+    s.session.keeping.keep = lambda samples, doubts=None, refused=(): (
+        kept.extend(refused) or samples
+    )
+
+    def predict_and_reset(xy):
+        s.handle(Reset())
+        return predict(xy)
+
+    s.mapper.predict = predict_and_reset
+    s.work()
+    assert [row.stamp_ns for row in kept] == waiting.stamp_ns.tolist()
+    assert s.session.gate.rejected == {"reset": 20}
+
+
+def test_numbers_go_on_where_another_store_ended():
+    first = RefusedStore()
+    for n in range(3):
+        first.refuse("paused", n, (float(n), 0.0, nan))
+    again = RefusedStore()
+    again.go_on(first.newest())
+    version = again.version
+    again.refuse("paused", 9)
+    assert again.version != version and not again.counts["nan"]
+    assert [row.number for row in again.newest().rows] == [0, 1, 2, 3]
+    assert [row.number for row in again.news()] == [3] and again.news() == []
+    assert again.newest().counts == {"paused": 4}
+
+
+def test_further_pings_of_a_reason_are_numbered_on_and_bounded():
+    first = RefusedPings.of([Refusal("a", 4, 1, 0.0, 0.0, nan), Refusal("b", 0, 2, 1.0, 1.0, 1.0)])
+    many = np.arange(MOST - 1), np.zeros((MOST - 1, 3))
+    assert first.more("a", many[0][:0], many[1][:0]) is first
+    found = first.more("a", *many)
+    assert found.counts == {"a": 5 + MOST - 1, "b": 1} and len(found) == MOST + 1
+    found = found.more("a", *many).more("c", *many)
+    assert found.counts["a"] == 5 + 2 * (MOST - 1) and len(found) == 2 * MOST
+    assert found[found.reason == "a"].number.tolist() == list(
+        range(5 + 2 * (MOST - 1) - MOST, 5 + 2 * (MOST - 1))
+    )
+
+
+def test_every_reason_has_a_number_of_its_own():
+    """By which it is published: an order that only grows."""
+    code = "".join(
+        (SOURCES / f"{name}.py").read_text()
+        for name in (
+            "frontend/gate", "frontend/ranges", "frontend/placing",
+            "learning/session", "learning/acceptance", "screening/screen",
+        )
+    )
+    found = set(re.findall(r'(?:return |else |refuse\(event, |NO_ODOMETRY = )"([a-z_]+)"', code))
+    found |= {"after_mission", "overload", "false_echo", "reset", "waiting", "paused"}
+    assert found == set(REASONS) and len(set(REASONS)) == len(REASONS)
+    assert REASONS[:3] == ("nan", "no_return", "too_close") and REASONS[20] == "reset"

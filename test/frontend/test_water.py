@@ -1,0 +1,113 @@
+"""The water's level: what holds, and for how long."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from poam_ros.core.clock import SECOND, Moment
+from poam_ros.core.samples import Samples
+from poam_ros.frontend.events import Mount, SettingsChanged, Tick, TimeSetBack, WaterLevel
+from poam_ros.frontend.settings import GateSettings
+
+DEPTH, RANGE = 100.0, 30.0  # of the survey's vehicle
+
+
+def elevations(s):
+    return [z for part in s.samples for z in part.z.tolist()]
+
+
+def test_a_tide_that_stops_coming_pauses_acceptance_until_it_is_back(survey):
+    s = survey(gate=GateSettings(water_level=1.0, water_level_timeout=5.0))
+    s.drive(2, RANGE)
+    s.handle(WaterLevel(3.0))
+    s.drive(50, RANGE)  # 5 s: just not too old
+    s.drive(10, RANGE)
+    assert s.session.gate.rejected == {"water_level_stale": 10}
+    s.handle(WaterLevel(-2.0))
+    s.drive(3, RANGE)
+    assert elevations(s) == [71.0] * 2 + [73.0] * 50 + [68.0] * 3
+    gate = s.session.gate
+    assert gate.received == gate.accepted + gate.pending + sum(gate.rejected.values()) == 65
+
+
+def test_a_level_need_not_come_where_nobody_sends_one_unless_it_is_awaited(survey):
+    s = survey(gate=GateSettings(water_level=1.0, water_level_timeout=5.0))
+    s.drive(100, RANGE)
+    assert elevations(s) == [71.0] * 100
+    s = survey(gate=GateSettings(water_level=1.0, await_water_level=True))
+    s.drive(10, RANGE)
+    s.handle(WaterLevel(0.5))
+    s.drive(10, RANGE)
+    assert elevations(s) == [70.5] * 10 and s.session.gate.rejected == {"water_level_stale": 10}
+
+
+def test_without_a_timeout_the_last_level_holds(survey):
+    s = survey(gate=GateSettings(water_level_timeout=0.0))
+    s.handle(WaterLevel(0.5))
+    s.wait(1e6)
+    s.drive(3, RANGE)
+    assert elevations(s) == [70.5] * 3
+
+
+@pytest.mark.parametrize("level", [math.nan, math.inf, -math.inf, 1e5, -1e300])
+def test_what_can_be_no_level_is_counted_and_changes_nothing(survey, level):
+    s = survey()
+    s.handle(WaterLevel(0.5))
+    s.handle(WaterLevel(level))
+    s.drive(2, RANGE)
+    assert elevations(s) == [70.5] * 2 and s.session.gate.odd["water_level"] == 1
+
+
+def test_after_time_was_set_back_a_level_is_awaited(survey):
+    s = survey()
+    s.wait(1000)
+    s.handle(WaterLevel(0.5))
+    s.drive(2, RANGE)
+    s.now = Moment(SECOND, s.now.steady_s)
+    s.handle(TimeSetBack())
+    s.drive(2, RANGE)
+    assert s.session.gate.rejected["water_level_stale"] == 2
+    s.handle(WaterLevel(0.25))
+    s.drive(2, RANGE)
+    assert elevations(s) == [70.5] * 2 + [70.25] * 2
+
+
+def test_a_level_set_by_hand_holds_from_then_on(survey):
+    s = survey()
+    s.drive(2, RANGE)
+    policy, pilot = s.session.backlog.policy, s.session.pilot.samples
+    s.handle(SettingsChanged(GateSettings(water_level=-1.0, sound_speed=1470.0), policy, pilot))
+    s.handle(Tick())
+    s.drive(2, RANGE)
+    assert elevations(s) == [70.0] * 2 + [pytest.approx(99.0 - 29.4)] * 2
+
+
+def test_a_record_holds_all_by_which_pings_were_judged(survey):
+    """Mountings, levels and settings are events: what is replayed is refused and placed alike."""
+    gate = GateSettings(
+        water_level_timeout=5.0, base_frame="base_link", ping_noise=True, range_noise_std=0.2,
+        repeat_window=0.3,
+    )  # fmt: skip
+    s, record = survey(gate=gate), []
+    s.session.record = lambda now, event: record.append((now, event))
+    s.drive(5)  # no mounting is known
+    s.handle(Mount("", (0.5, 0.0, -0.2), (0.0, 0.6, -0.8)))
+    s.drive(20)
+    s.handle(WaterLevel(0.7))
+    s.drive(60)
+    s.drive(6, RANGE)
+    s.handle(WaterLevel(math.nan))
+    s.handle(WaterLevel(0.9))
+    s.drive(9, RANGE)
+    again = survey(gate=gate)
+    for now, event in record:
+        again.now = now
+        again.handle(event)
+    first, second = Samples.joined(s.samples), Samples.joined(again.samples)
+    for one, other in zip(first.arrays, second.arrays, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert again.session.gate.rejected == s.session.gate.rejected
+    assert set(s.session.gate.rejected) == {"no_mount", "water_level_stale", "repeat"}

@@ -1,0 +1,167 @@
+"""Recordings without ROS 2: both storages, torn files, topics, and the gate's refusals."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rosbags", reason="recordings need the extra `bags`")
+pytest.importorskip("mcap", reason="recordings need the extra `bags`")
+
+from read_only import read_only
+from ros_bag import place, write_bag, write_events
+from soundings import ground
+
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent
+from poam_ros.frontend.gate import GateSettings
+from poam_ros.importers.bags import BagSettings, read_bag
+from poam_ros.importers.mapping import learn
+from poam_ros.importers.soundings import SoundingMapSettings
+from poam_ros.models.registry import ModelSettings, SparseOptions
+from poam_ros.screening.screen import ScreeningSettings
+from poam_ros.simulation.lockstep import LockstepMission
+from poam_ros.simulation.settings import MissionSettings
+from poam_ros.simulation.world.sonar import SonarSettings
+from poam_ros.simulation.world.terrain import load_terrain
+
+FILES = {"mcap": ".mcap", "sqlite3": ".db3"}
+
+
+@pytest.fixture(scope="module", params=FILES)
+def bag(request, tmp_path_factory):
+    return write_bag(tmp_path_factory.mktemp("bags") / "dive", request.param)
+
+
+def only_file(folder):
+    (file,) = (path for path in folder.iterdir() if path.suffix in FILES.values())
+    return file
+
+
+@pytest.mark.parametrize("whole_folder", [True, False])
+def test_pings_are_placed_as_the_live_mapper_does(bag, whole_folder):
+    path = bag if whole_folder else only_file(bag)
+    found, reach = read_bag(path, BagSettings(), GateSettings())
+    assert len(found) == 121 and not found.refused
+    expected = np.array([place(0.5 * k) for k in range(121)])
+    np.testing.assert_allclose(found.xy, expected, atol=1e-9)
+    np.testing.assert_allclose(found.z, ground(*expected.T), atol=1e-5)  # ranges are float32
+    np.testing.assert_allclose(found.taken.range, -1 - found.z)
+    assert reach.share == 1.0 and not reach.torn
+
+
+def test_a_recording_that_was_cut_off_is_read_up_to_there(tmp_path):
+    folder = write_bag(tmp_path / "dive", "mcap", seconds=1200)  # of more than one chunk
+    whole, file = read_bag(folder, BagSettings(), GateSettings())[0], only_file(folder)
+    data = file.read_bytes()
+    file.write_bytes(data[: len(data) // 2])
+    (folder / "metadata.yaml").unlink()  # it is written when the recording ends
+    found, reach = read_bag(folder, BagSettings(), GateSettings())
+    assert 100 < len(found) < 2300
+    np.testing.assert_array_equal(found.z, whole.z[: len(found)])
+    assert list(reach.torn) == [file.name] and 0.1 < reach.share <= 1.0
+
+
+def test_a_database_with_damaged_pages_is_read_up_to_there(tmp_path):
+    folder = write_bag(tmp_path / "dive", "sqlite3", seconds=300)
+    file = only_file(folder)
+    data = file.read_bytes()
+    kept = data[: 2 * len(data) // 3]
+    file.write_bytes(kept + bytes(len(data) - len(kept)))
+    found, reach = read_bag(file, BagSettings(), GateSettings())
+    assert 50 < len(found) < 601 and list(reach.torn) == [file.name]
+
+
+def test_a_database_on_a_disk_that_cannot_be_written_is_read(tmp_path):
+    """rosbag2 writes ahead, and a file stays one of that kind."""
+    folder = write_bag(tmp_path / "dive", "sqlite3", seconds=30)
+    with closing(sqlite3.connect(only_file(folder))) as db:
+        assert db.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
+    whole, _ = read_bag(folder, BagSettings(), GateSettings())
+    for file in folder.glob("*.db3-*"):  # of that reading; a disk that is read-only has none
+        file.unlink()
+    with read_only(folder) as there:
+        found, _ = read_bag(there, BagSettings(), GateSettings())
+    np.testing.assert_array_equal(found.z, whole.z)
+
+
+def test_topics_and_times_are_chosen(tmp_path):
+    folder = write_bag(tmp_path / "dive", "mcap", topics=("/auv/odometry", "/ping"))
+    with pytest.raises(InputError, match="messages: none on these topics"):
+        read_bag(folder, BagSettings(), GateSettings())
+    settings = BagSettings(odom_topic="/auv/odometry", range_topic="/ping", start=10, stop=20)
+    found, _ = read_bag(folder, settings, GateSettings())
+    assert found.xy[0, 0] == pytest.approx(10) and found.xy[-1, 0] == pytest.approx(20)
+    with pytest.raises(InputError, match="expected nav_msgs/msg/Odometry on /ping"):
+        read_bag(folder, BagSettings(odom_topic="/ping", range_topic="/x"), GateSettings())
+
+
+def test_the_gate_refuses_by_name_and_applies_water_and_sound(bag):
+    settings = GateSettings(workspace=Extent(0, 30, 0, 10), margin=0.0)
+    found, _ = read_bag(bag, BagSettings(), settings)
+    assert found.xy[:, 0].max() <= 30 and found.refused == {"outside_workspace": 60}
+    beyond = found.refused_pings
+    assert len(beyond) == 60 and set(beyond.reason) == {"outside_workspace"}
+    assert beyond.xyz[:, 0].min() > 30 and np.isfinite(beyond.xyz).all()
+    plain, _ = read_bag(bag, BagSettings(), GateSettings())
+    other, _ = read_bag(bag, BagSettings(), GateSettings(sound_speed=1530.0, water_level=2.0))
+    np.testing.assert_allclose(other.z, plain.z + 2.0 - 0.02 * plain.taken.range, atol=1e-9)
+
+
+def test_what_is_no_recording_is_said(tmp_path):
+    with pytest.raises(InputError, match="expected a rosbag2 folder"):
+        read_bag(tmp_path, BagSettings(), GateSettings())
+    for name, words in (("a.mcap", "expected an MCAP file"), ("a.db3", "rosbag2 database")):
+        (tmp_path / name).write_bytes(b"nothing of the kind, but long enough to be looked at")
+        with pytest.raises(InputError, match=words):
+            read_bag(tmp_path / name, BagSettings(), GateSettings())
+
+
+def test_a_recorded_mission_gives_the_samples_that_it_took(tmp_path):
+    """The same pings, the same refusals; to the float32 of the message, which ranges come in."""
+    model = ModelSettings(options=SparseOptions(num_inducing=40, steps=1, minibatch=16))
+    sonar = SonarSettings(dropout=0.1, outlier=0.05, nan=0.04, inf=0.06, latency=0.5)
+    settings = MissionSettings(max_samples=300, policy="deployed", sonar=sonar, model=model)
+    mission, record = LockstepMission(load_terrain("seamounts"), settings), []
+    mission.session.record = lambda now, event: record.append((now, event))
+    list(mission.epochs())
+    gate = mission.session.gate
+    folder = write_events(tmp_path / "mission", record)
+    found, _ = read_bag(folder, BagSettings(), gate.settings)
+    lived = mission.session.everything()
+    assert len(found) == len(lived) == 300
+    np.testing.assert_allclose(found.xy, lived.xy, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.z, lived.z, rtol=0, atol=1e-4)
+    assert found.refused == gate.rejected and sum(gate.rejected.values()) > 20
+    lived, again = (
+        {(row.reason, row.number, row.stamp_ns): row[3:] for row in pings.rows}
+        for pings in (gate.refused.newest(), found.refused_pings)
+    )
+    assert again.keys() >= lived.keys() and len(lived) > 20
+    known = [key for key in lived if np.isfinite(lived[key][:2]).all()]
+    places = [[places[key][:2] for key in known] for places in (lived, again)]
+    np.testing.assert_allclose(*places, rtol=0, atol=1e-9)
+    assert len(known) > 20
+
+
+def test_a_recorded_screened_mission_gives_the_pings_that_it_believed(tmp_path):
+    """By the batches of a mapper that keeps up, the same model knows as much at each judgement."""
+    small = {"method": "nngp", "hidden": 8, "lattice": 8, "first_steps": 20, "early_steps": 2}
+    model, screening = ModelSettings.of(small), ScreeningSettings(screening=True)
+    sonar = SonarSettings(dropout=0.1, latency=0.5, false_echo=0.1, max_range=2000.0)
+    settings = MissionSettings(
+        max_samples=400, policy="deployed", sonar=sonar, model=model, screening=screening, seed=1
+    )
+    mission, record = LockstepMission(load_terrain("seamounts"), settings), []
+    mission.session.record = lambda now, event: record.append((now, event))
+    list(mission.epochs())
+    lived, gate = mission.session.everything(), mission.session.gate
+    found, _ = read_bag(write_events(tmp_path / "mission", record), BagSettings(), gate.settings)
+    how = SoundingMapSettings(model=model, seed=1, screening=screening)
+    assert len(found.batches(how)) == mission.session.status.updates > 1
+    mapper, echoes = learn(found, settings.workspace, how)
+    assert len(echoes) == gate.rejected["false_echo"] > 20
+    np.testing.assert_array_equal(mapper.data.stamp_ns, lived.stamp_ns)

@@ -1,0 +1,180 @@
+"""Placed soundings through the screen and the model, and what held-out ones say of the map."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import yaml
+from soundings import ground, write_survey
+
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent, map_grid
+from poam_ros.importers import mapping as sounding_map
+from poam_ros.importers.mapping import draw, learn, predict, validate_fold
+from poam_ros.importers.parallel import cross_validate, draw_in_bands
+from poam_ros.importers.run import cell_size, map_soundings
+from poam_ros.importers.soundings import SoundingMapSettings
+from poam_ros.importers.tables import Table, read_soundings
+from poam_ros.importers.workers import cluster
+from poam_ros.models.registry import ModelSettings
+from poam_ros.outputs.folder import read_map, read_table
+from poam_ros.outputs.held_out import score
+from poam_ros.screening.screen import ScreeningSettings
+
+WORKSPACE = Extent(-3, 62, -3, 43)
+MODEL = ModelSettings.of(
+    {"method": "nngp", "first_steps": 60, "early_steps": 4, "hidden": 8, "lattice": 8}
+)
+
+
+def quick(**given):
+    given = {"model": MODEL, "first_batch": 100, "batch_size": 50} | given
+    return SoundingMapSettings(**given)
+
+
+@pytest.fixture(scope="module")
+def survey(tmp_path_factory):
+    return read_soundings(
+        write_survey(tmp_path_factory.mktemp("log") / "log.csv"), Table(by="line")
+    )
+
+
+@pytest.fixture(scope="module")
+def mapper(survey):
+    return learn(survey, WORKSPACE, quick())[0]
+
+
+def test_batches_follow_the_record():
+    settings = SoundingMapSettings(first_batch=100, batch_size=30)
+    assert settings.batches(170) == [
+        slice(0, 100),
+        slice(100, 130),
+        slice(130, 160),
+        slice(160, 170),
+    ]
+    assert settings.batches(100) == [slice(0, 100)] and settings.batches(7) == [slice(0, 7)]
+    # Left to themselves they grow with the record: a long one is cut into about a thousand.
+    alone = SoundingMapSettings(first_batch=600)
+    assert alone.batches(1000)[1] == slice(600, 660)
+    assert len(alone.batches(1_000_000)) == 1001
+
+
+def test_the_map_is_the_ground(mapper, survey):
+    assert mapper.samples == len(survey)
+    np.testing.assert_array_equal(mapper.data.number, survey.row)
+    grid = map_grid(WORKSPACE, 2.0)
+    drawn = draw(mapper, grid)
+    inside = Extent(2, 56, 2, 38).contains(grid.points).reshape(grid.shape)
+    error = drawn.mean - ground(*grid.points.T).reshape(grid.shape)
+    assert np.sqrt(np.mean(error[inside] ** 2)) < 0.3
+    assert drawn.samples == len(survey) and drawn.variance.min() > 0
+
+
+@pytest.mark.parametrize("tile", [1, 50, 170])
+def test_tiles_make_no_difference(mapper, monkeypatch, tile):
+    grid = map_grid(WORKSPACE, 4.0)
+    whole, asked = mapper.map(grid), []
+    monkeypatch.setattr(sounding_map, "TILE", tile)
+    drawn = draw(mapper, grid, asked.append)
+    np.testing.assert_allclose(drawn.mean, whole.mean, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(drawn.variance, whole.variance, rtol=1e-9)
+    np.testing.assert_allclose(drawn.lengthscale, whole.lengthscale)
+    assert asked[-1] == grid.shape[0] * grid.shape[1] and len(asked) > 1
+    found = predict(mapper, grid.points)
+    np.testing.assert_allclose(found.mean, whole.mean.ravel(), rtol=0, atol=1e-9)
+
+
+def test_false_echoes_are_refused_unless_all_is_believed(tmp_path):
+    survey = read_soundings(write_survey(tmp_path / "log.csv", echoes=8))
+    screened, refused = learn(survey, WORKSPACE, quick())
+    assert len(refused) >= 7 and screened.samples == len(survey) - len(refused)
+    assert (screened.z > -17).sum() >= screened.samples - 1
+    believing = quick(screening=ScreeningSettings(screening=False))
+    every, refused = learn(survey, WORKSPACE, believing)
+    assert len(refused) == 0 and every.samples == len(survey)
+
+
+def test_soundings_above_the_water_are_not_screened(survey, caplog):
+    high = survey.samples(-11.0)
+    with caplog.at_level(logging.WARNING):
+        settings = quick(water_level=-11.0).screened(high)
+    assert not settings.screening.screening and "no screening" in caplog.text
+    assert quick().screened(survey.samples(0.0)).screening.screening
+
+
+def test_ground_that_makes_no_map_is_said(survey):
+    flat = replace(survey, z=np.full(len(survey), -5.0))
+    with pytest.raises(InputError, match="do not differ enough"):
+        learn(flat, WORKSPACE, quick(screening=ScreeningSettings(screening=False)))
+
+
+def test_a_folder_is_left(survey, tmp_path):
+    (tmp_path / "validation.json").write_text("of an earlier run")
+    held = survey.group == 2
+    grid, seen = map_grid(WORKSPACE, 4.0), []
+    mapped = map_soundings(
+        tmp_path / "log.csv", survey, grid, WORKSPACE, quick(), tmp_path, held, seen.append
+    )
+    assert mapped.samples == 200 and mapped.held_out.row.tolist() == np.flatnonzero(held).tolist()
+    assert seen == sorted(seen) and seen[-1] == 200 + grid.shape[0] * grid.shape[1]
+    assert not (tmp_path / "validation.json").exists()
+    samples = read_table(tmp_path / "samples.csv", ("x", "y", "z"))
+    np.testing.assert_array_equal(samples["z"], survey.z[~held])
+    assert read_map(tmp_path / "map.npz").mean.shape == grid.shape
+    config = yaml.safe_load((tmp_path / "config.yaml").read_text())
+    assert config["model"]["method"] == "nngp" and config["workspace"] == list(WORKSPACE.bounds)
+    assert config["samples"] == {"mapped": 200, "false_echoes": 0}
+
+
+def test_a_fold_does_not_see_what_it_predicts(survey):
+    """Held-out soundings that lie change nothing of the map that they are compared with."""
+    held = survey.group == 3
+    honest = validate_fold(survey, held, 0, WORKSPACE, quick())
+    lying = replace(survey, z=np.where(held, survey.z - 50.0, survey.z))
+    lied = validate_fold(lying, held, 0, WORKSPACE, quick())
+    np.testing.assert_array_equal(honest.mean, lied.mean)
+    np.testing.assert_allclose(lied.z, honest.z - 50.0)  # nor are they screened
+
+
+def test_folds_hold_out_every_sounding_once(survey):
+    seen = []
+    held = cross_validate(survey, WORKSPACE, quick(), 3, on_progress=seen.append)
+    assert held.row.tolist() == survey.row.tolist()
+    assert all(len(set(held.fold[survey.group == g])) == 1 for g in range(6))
+    scores = score(held)
+    assert scores.rmse < 1.5 and scores.msll < 0
+    assert seen == sorted(seen) and seen[-1] == 2 * len(survey)
+
+
+def test_side_by_side_is_as_in_turn(survey, mapper):
+    """Folds, and the map in bands that each worker predicts with a mapper of its own."""
+    pytest.importorskip("distributed")
+    few, settings = survey[np.flatnonzero(survey.group < 3)], quick(first_batch=60)
+    grid, seen = map_grid(WORKSPACE, 1.0), []
+    with cluster(2, workers=2) as client:
+        beside = cross_validate(few, WORKSPACE, settings, 2, client)
+        bands = draw_in_bands(client, mapper, grid, seen.append)
+    turn = cross_validate(few, WORKSPACE, settings, 2)
+    np.testing.assert_allclose(beside.mean, turn.mean, atol=1e-6)
+    np.testing.assert_array_equal(beside.fold, turn.fold)
+    whole = mapper.map(grid)
+    np.testing.assert_allclose(bands.mean, whole.mean, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(bands.variance, whole.variance, rtol=1e-9)
+    assert bands.fields.keys() == whole.fields.keys() and bands.samples == len(survey)
+    np.testing.assert_allclose(bands.lengthscale, whole.lengthscale)
+    assert len(seen) == 8 and seen[-1] == grid.shape[0] * grid.shape[1]
+
+
+def test_a_record_that_is_no_track_is_not_screened(survey, caplog):
+    shuffled = survey[np.random.default_rng(0).permutation(len(survey))]
+    with caplog.at_level(logging.WARNING):
+        settings = quick().screened(shuffled.samples(0.0))
+    assert not settings.screening.screening and "lie beside the one before" in caplog.text
+
+
+@pytest.mark.parametrize(("side", "cell"), [(256, 1), (1300, 10), (100, 0.5), (990_000, 5000)])
+def test_cells_are_round(side, cell):
+    assert cell_size(Extent(0, side, 0, side / 2)) == pytest.approx(cell)

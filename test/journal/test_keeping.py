@@ -1,0 +1,410 @@
+"""A survey that is kept: what is on the disk when, and what a restart makes of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import threading
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from kept import POAM, Kept, rebuilt, rows
+
+from poam_ros.core.errors import InputError
+from poam_ros.frontend.events import MissionState, Reset, Trouble
+from poam_ros.journal.log import MissionLog
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """`kept(**settings)`: a survey in the folder, closed at the end."""
+    begun = []
+
+    def begin(name="m", **settings):
+        begun.append(Kept(tmp_path / name, **settings))
+        return begun[-1]
+
+    yield begin
+    for survey in begun:
+        survey.close()
+
+
+def crashed(survey, to):
+    """What the disk holds when the power goes now."""
+    mark = survey.session.keeping.mark  # all that was recorded is written
+    survey.session.keeping._next_checkpoint = -1.0
+    assert mark(survey.now).reached.wait(20)
+    shutil.copytree(survey.session.keeping.folder, to)
+    return to
+
+
+def test_every_accepted_ping_is_a_row_with_all_that_is_known(kept, tmp_path):
+    s = kept()
+    s.drive(50)
+    everything = s.session.everything()
+    found = rows(tmp_path / "m")
+    assert len(found) == 50 == s.session.samples
+    for row, number, stamp, (x, y), z in zip(found, *everything.arrays[:4], strict=True):
+        assert row[:5] == (number, stamp, x, y, z)
+    assert np.isfinite(everything.range).all() and np.isnan(everything.noise_std).all()
+    s.close()
+    again = kept().session.everything()
+    for ours, theirs in zip(again.arrays, everything.arrays, strict=True):
+        np.testing.assert_array_equal(ours, theirs)  # to the last bit
+        assert ours.dtype == theirs.dtype
+
+
+def test_a_ping_counts_and_is_learned_once_it_is_on_the_disk(kept, monkeypatch):
+    s, gate = kept(pilot_samples=5), threading.Event()
+    append = MissionLog.append
+
+    def slow(*given):
+        assert gate.wait(20)
+        append(*given)
+
+    monkeypatch.setattr(MissionLog, "append", slow)
+    for _ in range(20):
+        s.ping()
+    assert s.session.gate.accepted == 20
+    assert s.session.samples == 0 and not s.session.due(s.now)
+    assert len(s.session.everything()) == 20
+    gate.set()
+    s.settle()
+    assert s.session.samples == 20 and s.session.due(s.now)
+
+
+def test_pings_are_committed_within_half_a_second(kept, tmp_path):
+    s = kept()
+    s.ping()
+    time.sleep(0.5)
+    assert len(rows(tmp_path / "m")) == 1
+
+
+def test_the_last_batch_waits_for_what_is_on_its_way_to_the_disk(kept):
+    s = kept(pilot_samples=5)
+    s.drive(20)
+    s.work()
+    for _ in range(7):
+        s.ping()
+    s.session.handle(MissionState("done"), s.now)
+    s.settle()
+    s.work()
+    assert s.session.status.finished and s.session.mapper.samples == 27
+
+
+def test_what_the_screen_believes_is_kept_before_it_counts_or_is_learned(kept, tmp_path):
+    s = kept(screening=True)
+
+    def turn():
+        s.work()  # judged
+        assert s.session.mapper.samples <= len(rows(tmp_path / "m"))
+        s.settle()  # kept
+        s.work()  # learned
+
+    s.drive(60)
+    assert s.session.samples == 0 and rows(tmp_path / "m") == []
+    turn()
+    for _ in range(5):
+        s.drive(20)
+        turn()
+    counts = s.session.counts()
+    accepted = counts["accepted"]
+    assert counts["received"] == 160 == sum(counts.values()) - counts["received"]
+    assert 100 < accepted == s.session.samples == s.session.mapper.samples
+    assert [row[0] for row in rows(tmp_path / "m")] == list(range(accepted))
+    crashed(s, tmp_path / "crashed")
+    again = kept("crashed", screening=True).work()
+    assert again.session.samples == accepted
+    np.testing.assert_allclose(again.map, s.map, rtol=0, atol=1e-6)
+    s.drive(9)
+    s.session.handle(MissionState("done"), s.now)
+    turn()
+    counts = s.session.counts()
+    assert s.session.status.finished and counts["held"] == counts["pending"] == 0
+    assert counts["accepted"] == s.session.mapper.samples == len(rows(tmp_path / "m"))
+
+
+@pytest.mark.parametrize("model", [{}, POAM], ids=["nngp", "poam"])
+def test_a_restart_goes_on_with_the_same_map(kept, tmp_path, model):
+    s = kept(**model).mapped()
+    s.drive(7)  # accepted, but in no batch
+    at = crashed(s, tmp_path / "crashed")
+    again = kept("crashed", **model)
+    assert again.session.samples == s.session.samples  # before anything is repeated
+    again.work()
+    np.testing.assert_allclose(again.map, s.map, rtol=0, atol=1e-6)
+    assert again.session.status.updates == s.session.status.updates
+    assert again.session.map.stamp_ns == s.session.map.stamp_ns
+    assert len(again.session.backlog) == 7
+    # And with the same next one: the optimiser and the generators go on too.
+    again.stamp = s.stamp
+    for survey in (s, again):
+        survey.drive(20)
+        survey.work()
+    np.testing.assert_allclose(again.map, s.map, rtol=0, atol=1e-6)
+    again.close()
+    (whole, count), (alone, _) = rebuilt(at, **model)
+    np.testing.assert_allclose(whole, alone, rtol=0, atol=1e-6)
+    assert count == again.session.mapper.samples
+
+
+def test_the_steps_of_a_deadline_are_repeated(kept, tmp_path):
+    s = kept(update_budget=1e-9).mapped(steps=3)
+    crashed(s, tmp_path / "crashed")
+    steps = rows(tmp_path / "m", "SELECT steps FROM updates WHERE kind = 'update'")
+    assert steps == [(0,)] * len(steps)
+    again = kept("crashed").work()  # no budget any more; what happened stays
+    np.testing.assert_allclose(again.map, s.map, rtol=0, atol=1e-6)
+
+
+def test_slices_of_training_that_are_alike_are_one_row(kept, tmp_path):
+    kept().mapped(steps=1).close()
+    found = rows(tmp_path / "m", "SELECT kind, steps, times FROM updates ORDER BY id")
+    assert ("train", 2, 2) in found
+
+
+def test_a_batch_that_was_given_up_is_not_learned_by_a_restart(kept, tmp_path, monkeypatch):
+    s = kept().mapped(steps=1)
+    monkeypatch.setattr(
+        s.session.mapper, "learn", lambda *_: (_ for _ in ()).throw(InputError("no"))
+    )
+    s.drive(20)
+    s.work()
+    monkeypatch.undo()
+    s.drive(20)
+    s.work()
+    crashed(s, tmp_path / "crashed")
+    again = kept("crashed").work()
+    assert again.session.mapper.samples == s.session.mapper.samples == 80
+    np.testing.assert_allclose(again.map, s.map, rtol=0, atol=1e-6)
+    assert sum(again.session.status.dropped.values()) == 20
+
+
+@pytest.mark.parametrize("damage", ["torn", "foreign", "another layout", "another model", "ahead"])
+def test_without_a_usable_checkpoint_the_whole_log_is_repeated(kept, tmp_path, damage):
+    s = kept().mapped(steps=3)
+    at = crashed(s, tmp_path / "crashed")
+    file = at / "checkpoint.npz"
+    with np.load(file) as data:
+        arrays = dict(data)
+    facts = json.loads(str(arrays["facts.json"]))
+    if damage == "torn":
+        file.write_bytes(file.read_bytes()[:-400])
+    elif damage == "foreign":
+        file.write_text("elevations")
+    else:
+        facts["schema"] += damage == "another layout"
+        facts["steps"] += 1000 * (damage == "ahead")
+        if damage == "another model":
+            del arrays["learned/theta"]
+        arrays["facts.json"] = np.array(json.dumps(facts))
+        np.savez(file, **arrays)
+    again = kept("crashed").work()
+    told = [o for o in again.outcomes if isinstance(o, Trouble)]
+    assert [o.note.reason for o in told] == ["checkpoint"] and not told[0].fault
+    np.testing.assert_allclose(again.map, s.map, rtol=0, atol=1e-6)
+
+
+def test_a_step_that_cannot_be_repeated_costs_no_ping(kept, tmp_path, monkeypatch):
+    s = kept().mapped(steps=3)
+    at = crashed(s, tmp_path / "crashed")
+    (at / "checkpoint.npz").unlink()
+    again = kept("crashed")
+    learn, calls = again.session.mapper.learn, []
+
+    def fails_once(*given):
+        calls.append(1)
+        if len(calls) == 3:
+            raise MemoryError("another machine")
+        return learn(*given)
+
+    monkeypatch.setattr(again.session.mapper, "learn", fails_once)
+    again.work()
+    assert [o.note.reason for o in again.outcomes if isinstance(o, Trouble)] == ["MemoryError"]
+    assert again.session.samples == len(again.session.everything()) == s.session.samples
+    again.drive(20)
+    again.work()
+    assert again.session.mapper.samples == s.session.samples + 20
+    again.close()
+    (whole, _), (alone, _) = rebuilt(at)  # the log says what happened to this model
+    np.testing.assert_allclose(whole, alone, rtol=0, atol=1e-6)
+
+
+def test_a_reset_while_a_log_is_repeated_in_vain_leaves_the_new_one_whole(
+    kept, tmp_path, monkeypatch
+):
+    s = kept().mapped(steps=2)
+    at = crashed(s, tmp_path / "crashed")
+    (at / "checkpoint.npz").unlink()
+    again = kept("crashed", pilot_samples=5)
+    learn, calls = again.session.mapper.learn, []
+
+    def fails_after_a_reset(*given):
+        calls.append(1)
+        if len(calls) == 2:
+            again.session.handle(Reset(), again.now)
+            raise MemoryError("another machine")
+        return learn(*given)
+
+    monkeypatch.setattr(again.session.mapper, "learn", fails_after_a_reset)
+    again.work()
+    again.drive(40)
+    again.work()
+    again.close()
+    found = rows(at / "reset-001", "SELECT id FROM updates ORDER BY id")
+    assert found[0] == (1,)
+    assert kept("crashed").work().session.samples == 40
+
+
+def test_a_reset_opens_a_new_folder_and_leaves_the_old_one(kept, tmp_path):
+    s = kept().mapped(steps=2)
+    before = s.session.samples
+    s.session.handle(Reset(), s.now)
+    assert s.session.samples == 0
+    s.drive(15)
+    s.work()
+    s.close()
+    assert len(rows(tmp_path / "m")) == before
+    assert len(rows(tmp_path / "m" / "reset-001")) == 15
+    again = kept().work()
+    assert again.session.samples == 15 and len(again.session.backlog) == 15
+    assert again.session.keeping.folder == tmp_path / "m" / "reset-001"
+    # In mid-mission nobody announces a pilot survey again: enough pings end it.
+    again.stamp = s.stamp
+    again.drive(25)
+    assert again.session.due(again.now)
+
+
+def test_an_update_that_ends_after_a_reset_is_in_neither_log(kept, tmp_path, monkeypatch):
+    s = kept(pilot_samples=5).mapped(steps=1)
+    learn = s.session.mapper.learn
+
+    def reset_meanwhile(*given):
+        s.session.handle(Reset(), s.now)
+        return learn(*given)
+
+    monkeypatch.setattr(s.session.mapper, "learn", reset_meanwhile)
+    known = len(s.session.mapper.data)
+    s.drive(20)
+    s.work()
+    s.close()
+    assert rows(tmp_path / "m" / "reset-001", "SELECT * FROM updates") == []
+    [[last]] = rows(tmp_path / "m", "SELECT max(last) FROM updates WHERE kind = 'update'")
+    assert last < known
+
+
+def test_what_comes_while_the_log_is_repeated_waits_its_turn(kept, tmp_path):
+    s = kept().mapped(steps=2)
+    crashed(s, tmp_path / "crashed")
+    again = kept("crashed")
+    again.stamp = s.stamp
+    again.drive(5)
+    assert again.session.samples == len(again.session.everything()) == s.session.samples + 5
+    again.work()
+    again.drive(20)
+    again.work()
+    assert again.session.mapper.data.number.tolist() == list(range(again.session.samples))
+
+
+def test_a_disk_that_fails_for_a_while_loses_nothing(kept, tmp_path, monkeypatch):
+    s = kept().mapped(steps=1)
+    before = s.session.samples
+
+    def full(*_):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr("poam_ros.journal.writer.RETRY_S", 0.2)
+    with monkeypatch.context() as broken:
+        broken.setattr(MissionLog, "append", full)
+        s.drive(20)  # pings count without it, and are learned
+        s.work()
+        assert "full" in s.session.keeping.failing
+        assert s.session.samples == s.session.mapper.samples == before + 20
+        assert len(rows(tmp_path / "m")) == before
+    s.drive(1)
+    end = time.monotonic() + 20
+    while s.session.keeping.failing:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    assert len(rows(tmp_path / "m")) == before + 21
+    assert s.session.keeping.lost == 0
+    s.close()
+    (whole, _), (alone, _) = rebuilt(tmp_path / "m")
+    np.testing.assert_allclose(whole, alone, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(whole, s.map, rtol=0, atol=1e-6)
+
+
+def test_a_disk_that_fails_for_too_long_ends_the_log_until_a_reset(kept, tmp_path, monkeypatch):
+    s = kept().mapped(steps=1)
+    before = s.session.samples
+    monkeypatch.setattr("poam_ros.journal.writer.RETRY_S", 0.05)
+    monkeypatch.setattr("poam_ros.journal.writer.PATIENCE", 30)
+
+    def full(*_):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(MissionLog, "append", full)
+        s.drive(60)
+    s.drive(5)
+    end = time.monotonic() + 20
+    while s.session.keeping.lost < 60:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    assert "ended" in s.session.keeping.failing
+    assert len(rows(tmp_path / "m")) == before  # no hole in it
+    s.session.handle(Reset(), s.now)
+    s.drive(5)
+    s.close()
+    assert len(rows(tmp_path / "m" / "reset-001")) == 5
+    assert s.session.keeping.failing == ""
+
+
+def test_a_reset_that_the_disk_does_not_take_lets_no_more_wait_than_anything_else(
+    kept, tmp_path, monkeypatch
+):
+    s = kept().mapped(steps=1)
+    writer = s.session.keeping
+    monkeypatch.setattr("poam_ros.journal.writer.RETRY_S", 0.05)
+    monkeypatch.setattr("poam_ros.journal.writer.PATIENCE", 30)
+
+    def full(*_):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    def until(done):
+        end = time.monotonic() + 30
+        while not done():
+            assert time.monotonic() < end
+            time.sleep(0.02)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(MissionLog, "end", full)
+        s.session.handle(Reset(), s.now)
+        s.drive(60)
+        until(lambda: writer.lost >= 30)
+        assert writer._unwritten <= 30 and s.session.samples == 60
+    until(lambda: "ended" in writer.failing and not writer._unwritten)
+    assert rows(tmp_path / "m" / "reset-001") == []  # no hole in it
+    s.session.handle(Reset(), s.now)
+    s.drive(5)
+    s.close()
+    assert len(rows(tmp_path / "m" / "reset-002")) == 5 and writer.failing == ""
+
+
+def test_pings_that_the_disk_does_not_come_after_are_refused_by_name(kept, monkeypatch):
+    s, gate = kept(), threading.Event()
+    append = MissionLog.append
+    monkeypatch.setattr("poam_ros.journal.writer.LIMIT", 10)
+    monkeypatch.setattr(MissionLog, "append", lambda *given: gate.wait(20) and append(*given))
+    for _ in range(25):
+        s.ping()
+    assert s.session.gate.rejected == {"log_full": 15}
+    gate.set()
+    s.settle()
+    s.drive(1)
+    assert s.session.samples == 11

@@ -1,0 +1,225 @@
+"""Pings that are not accepted yet (in doubt, or not judged) are kept, and judged as if there had
+been no restart."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import sqlite3
+import threading
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from kept import Echoing, rows
+
+from poam_ros.frontend.events import MissionState, Reset, Trouble
+from poam_ros.frontend.gate import RawPing
+from poam_ros.journal.log import MissionLog
+from poam_ros.journal.reader import read_mission
+
+END = 200  # pings
+REFUSED = "SELECT * FROM refused ORDER BY reason, number"
+HELD, WAITING = "SELECT * FROM held ORDER BY 1", "SELECT * FROM waiting ORDER BY 1"
+
+
+class Doubtful(Echoing):
+    """Whose model has its turn at once."""
+
+    def turn(self):
+        """Judge, keep and learn all that is due."""
+        self.work()
+        self.settle()
+        self.work()
+
+    def until(self, stamp):
+        while self.stamp < stamp:
+            self.ping()
+            if self.session.due(self.now):
+                self.turn()
+        return self
+
+    @property
+    def memory(self):
+        return self.session.acceptance._screen.remembered()
+
+
+@pytest.fixture
+def doubtful(tmp_path):
+    begun = []
+
+    def begin(name="m", **settings):
+        begun.append(Doubtful(tmp_path / name, **settings))
+        return begun[-1]
+
+    yield begin
+    for survey in begun:
+        survey.close()
+
+
+def written(survey):
+    """Wait until all that was told is on the disk."""
+    keeping = survey.session.keeping
+    keeping._next_checkpoint = -1.0
+    assert keeping.mark(survey.now).reached.wait(20)
+
+
+@pytest.fixture
+def image(monkeypatch, tmp_path):
+    """Pictures of the disk, as the power might leave it: after some commits, drawn at random."""
+    seed, made, append = random.randrange(10**6), [], MissionLog.append
+    draw = random.Random(seed)
+
+    def pictured(log, *given):
+        append(log, *given)
+        if draw.random() < 0.3:
+            made.append(tmp_path / f"image-{seed}-{len(made)}")
+            shutil.copytree(log.path.parent, made[-1], ignore=shutil.ignore_patterns(".*"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MissionLog, "append", pictured)
+        yield lambda: patch.undo() or draw.sample(made, min(4, len(made)))
+
+
+def test_after_a_crash_at_any_moment_pings_are_judged_as_if_there_had_been_none(
+    doubtful, image, tmp_path
+):
+    whole = doubtful().until(END)
+    written(whole)
+    everything, counts = whole.session.everything(), whole.session.counts()
+    assert counts["held"] > 0 and counts["rejected"] > 0 and whole.balanced
+    images = image()
+    assert len(images) > 1
+    for at in images:
+        doubts, waiting = rows(at, HELD), rows(at, WAITING)
+        [(judged,)] = rows(at, "SELECT judged FROM screen") or [(0,)]
+        refused = rows(at, REFUSED)
+        known = [row[1] for row in (*rows(at), *doubts, *waiting)]
+        known += [row[2] for row in refused]
+        assert len(set(known)) == len(known), (at, "all or nothing of a judgement is there")
+        again = doubtful(at.name)
+        # So many were placed before; they are accepted, refused, held or wait.
+        again.stamp = judged + len(waiting)
+        assert again.balanced
+        first = again.session.counts()
+        assert (first["held"], first["pending"]) == (len(doubts), len(waiting)), at
+        assert again.session.acceptance.unsettled == len(doubts) + len(waiting), at
+        again.turn()
+        again.until(END)
+        for ours, theirs in zip(again.session.everything().arrays, everything.arrays, strict=True):
+            np.testing.assert_array_equal(ours, theirs, err_msg=str(at))
+        np.testing.assert_allclose(again.map, whole.map, rtol=0, atol=1e-6, err_msg=str(at))
+        assert again.memory == whole.memory, at
+        written(again)
+        assert rows(at, REFUSED) == rows(tmp_path / "m", REFUSED), at
+        assert again.balanced
+
+
+def test_the_log_has_what_is_held_and_what_waits(doubtful, tmp_path):
+    s = doubtful().until(END)
+    s.drive(3)
+    written(s)
+    held, waiting = s.session.acceptance.held, s.session.acceptance.queue.samples
+    assert len(held) and len(waiting) >= 3
+    for query, pings in ((HELD, held), (WAITING, waiting)):
+        found = rows(tmp_path / "m", query)
+        assert [row[:5] for row in found] == [
+            (number, stamp, x, y, z)
+            for number, stamp, (x, y), z in zip(*pings.arrays[:4], strict=True)
+        ]
+        assert [row[6] for row in found] == pings.range.tolist()
+    accepted = {row[1] for row in rows(tmp_path / "m")}
+    assert accepted.isdisjoint(held.stamp_ns.tolist())
+    s.session.handle(MissionState("done"), s.now)
+    s.turn()
+    assert s.session.status.finished and s.balanced
+    assert rows(tmp_path / "m", HELD) == rows(tmp_path / "m", WAITING) == []
+    assert len(rows(tmp_path / "m")) == s.session.mapper.samples
+
+
+def test_a_reset_refuses_what_was_in_doubt(doubtful, tmp_path):
+    s = doubtful().until(END)
+    s.session.handle(Reset(), s.now)
+    s.drive(9)
+    s.close()
+    assert rows(tmp_path / "m", HELD) == rows(tmp_path / "m", WAITING) == []
+    again = doubtful()
+    assert len(rows(tmp_path / "m" / "reset-001", WAITING)) == 9
+    assert again.session.counts()["pending"] == 9 and again.balanced
+
+
+def test_what_other_rules_remembered_is_judged_anew(doubtful, tmp_path):
+    s = doubtful().until(END)
+    s.close()
+    held = rows(tmp_path / "m", HELD)
+    with closing(sqlite3.connect(tmp_path / "m" / "pings.sqlite")) as db:
+        [(text,)] = db.execute("SELECT memory FROM screen").fetchall()
+        memory = json.loads(text)
+        memory["Memory"]["of earlier rules"] = 1
+        db.execute("UPDATE screen SET memory = ?", (json.dumps(memory),))
+        db.commit()
+    again = doubtful()
+    counts = again.session.counts()
+    assert held and counts["held"] == 0 and counts["pending"] >= len(held)
+    again.stamp = s.stamp
+    again.until(END + 30)
+    told = [o.note for o in again.outcomes if isinstance(o, Trouble)]
+    assert [note.reason for note in told] == ["screen"] and "other rules" in told[0].text
+    assert again.balanced
+
+
+@pytest.mark.parametrize(
+    ("layout", "lacks"), [(1, ("held", "waiting", "screen", "refused")), (2, ("refused",))]
+)
+def test_a_log_of_a_version_before_goes_on(doubtful, tmp_path, layout, lacks):
+    s = doubtful().until(100)
+    s.close()
+    accepted, held = s.session.samples, rows(tmp_path / "m", HELD)
+    with closing(sqlite3.connect(tmp_path / "m" / "pings.sqlite")) as db:
+        for table in lacks:
+            db.execute(f"DROP TABLE {table}")
+        db.execute(f"PRAGMA user_version = {layout}")
+        db.commit()
+    past = read_mission(tmp_path / "m").logged
+    assert len(past.samples) == accepted and not len(past.refused)
+    assert len(past.doubts.held) == (0 if layout == 1 else len(held)) and held
+    again = doubtful()
+    assert again.session.samples == accepted
+    assert again.session.counts()["held"] == len(past.doubts.held)
+    again.stamp = s.stamp
+    again.until(150)
+    again.session.handle(RawPing(again.now.ros_ns, float("nan"), 1.0, 1000.0), again.now)
+    again.ping()
+    written(again)
+    assert rows(tmp_path / "m", "PRAGMA user_version") == [(3,)]
+    assert len(rows(tmp_path / "m", HELD)) == len(again.session.acceptance.held)
+    assert len(rows(tmp_path / "m", REFUSED)) == again.session.gate.rejected.total() > 0
+
+
+def test_what_is_believed_is_learned_before_more_is_judged(doubtful, monkeypatch):
+    """Else a sonar that is faster than the disk would keep the model from learning for ever."""
+    s, gate, append = doubtful(), threading.Event(), MissionLog.append
+
+    def slow(*given):
+        assert gate.wait(20)
+        append(*given)
+
+    monkeypatch.setattr(MissionLog, "append", slow)
+    for _ in range(45):
+        s.ping()
+    s.work()
+    accepted = s.session.gate.accepted
+    assert accepted > 30 and s.session.mapper.samples == 0
+    for _ in range(45):
+        s.ping()
+    assert not s.session.due(s.now)
+    gate.set()
+    s.settle()
+    list(s.session.work(s.now))
+    assert s.session.mapper.samples == accepted == s.session.gate.accepted
+    s.turn()
+    assert s.session.mapper.samples > accepted

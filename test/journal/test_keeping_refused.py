@@ -1,0 +1,188 @@
+"""Refused pings in a mission's log: where they were, a bounded number, and on from there."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import threading
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from kept import DEPTH, Kept, rows
+
+from poam_ros.core.clock import SECOND
+from poam_ros.frontend.events import MissionState, Reset, Tick
+from poam_ros.frontend.gate import RawPing
+from poam_ros.journal import log as log_file
+from poam_ros.journal.log import MissionLog
+from poam_ros.journal.reader import read_mission
+from poam_ros.outputs.results import read_unmapped
+
+REFUSED = "SELECT * FROM refused ORDER BY reason, number"
+
+
+class Refusing(Kept):
+    """Some of whose pings are refused, on purpose."""
+
+    def refuse(self, count, distance=math.nan):
+        """Pings at the last place that was driven to; they are a microsecond apart."""
+        at = self.stamp * SECOND // 10
+        for n in range(count):
+            self.session.handle(RawPing(at - 1000 * n, distance, 1.0, 1000.0), self.now)
+        self.session.handle(Tick(), self.now)
+
+    def written(self):
+        """Wait until all that was told is on the disk."""
+        keeping = self.session.keeping
+        keeping._next_checkpoint = -1.0
+        assert keeping.mark(self.now).reached.wait(20)
+
+
+@pytest.fixture
+def kept(tmp_path):
+    begun = []
+
+    def begin(name="m", **settings):
+        begun.append(Refusing(tmp_path / name, **settings))
+        return begun[-1]
+
+    yield begin
+    for survey in begun:
+        survey.close()
+
+
+def test_a_place_a_time_and_a_reason_are_on_the_disk(kept, tmp_path):
+    s = kept()
+    s.drive(5)
+    s.refuse(2)
+    s.refuse(1, math.inf)
+    s.session.handle(MissionState("paused"), s.now)
+    s.ping()
+    s.written()
+    x, y, _ = s.place(5)
+    found = rows(tmp_path / "m", REFUSED)
+    assert [row[:3] for row in found] == [
+        ("nan", 0, SECOND // 2), ("nan", 1, SECOND // 2 - 1000), ("no_return", 0, SECOND // 2),
+        ("paused", 0, 6 * SECOND // 10),
+    ]  # fmt: skip
+    np.testing.assert_allclose([row[3:5] for row in found[:3]], [(x, y)] * 3, atol=1e-4)
+    np.testing.assert_allclose(found[3][3:5], s.place(6)[:2])
+    assert [row[5] for row in found[:3]] == [None] * 3 and 0 < found[3][5] < DEPTH
+    assert len(rows(tmp_path / "m")) == 5
+    # As somebody reads them while the mapper has the log, for a page or another map.
+    seen = read_unmapped(tmp_path / "m").refused
+    assert seen.counts == s.session.gate.rejected == {"nan": 2, "no_return": 1, "paused": 1}
+    assert repr(seen.rows) == repr(read_mission(tmp_path / "m").logged.refused.rows)
+
+
+def test_where_nothing_else_happens_they_are_committed_now_and_then(kept, tmp_path, monkeypatch):
+    """A vehicle that waits for days refuses every ping; each is not worth a commit."""
+    monkeypatch.setattr("poam_ros.journal.writer.RETRY_S", 0.05)
+    s, commits, append = kept(), [], MissionLog.append
+    monkeypatch.setattr(MissionLog, "append", lambda *a: commits.append(1) or append(*a))
+    s.drive(1)
+    before = len(commits)
+    s.refuse(3)
+    end = time.monotonic() + 60
+    while len(rows(tmp_path / "m", REFUSED)) < 3:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    assert len(commits) == before + 1
+
+
+def test_the_newest_of_each_reason_stay(kept, tmp_path, monkeypatch):
+    monkeypatch.setattr(log_file, "MOST", 5)
+    s = kept()
+    s.drive(5)
+    s.refuse(1, math.inf)
+    for _ in range(4):
+        s.refuse(9)
+        s.written()
+        assert len(rows(tmp_path / "m", REFUSED)) == 6
+    assert [row[1] for row in rows(tmp_path / "m", REFUSED)] == [*range(31, 36), 0]
+    assert read_unmapped(tmp_path / "m").refused.counts == {"nan": 36, "no_return": 1}
+
+
+@pytest.mark.parametrize("screening", [True, False])
+def test_after_a_restart_they_are_there_and_numbers_go_on(kept, tmp_path, screening):
+    s = kept(screening=screening)
+    for _ in range(5):
+        s.ping()
+    s.refuse(3)
+    s.close()
+    again = kept(screening=screening)
+    again.stamp = s.stamp
+    before = again.session.gate.refused.newest()
+    assert before.counts == {"nan": 3} and len(before.placed) == 3
+    assert not again.session.gate.rejected, "of this process"
+    again.ping()
+    again.refuse(1)
+    again.written()
+    assert [row[1] for row in rows(tmp_path / "m", REFUSED)] == [0, 1, 2, 3]
+
+
+def test_what_a_reset_refuses_is_in_the_mission_that_it_ends(kept, tmp_path):
+    s = kept(screening=True)
+    for _ in range(5):
+        s.ping()
+    s.refuse(2)
+    s.session.handle(Reset(), s.now)
+    s.ping()
+    s.refuse(1)
+    s.close()
+    assert read_unmapped(tmp_path / "m").refused.counts == {"nan": 2, "reset": 5}
+    ended = rows(tmp_path / "m", "SELECT stamp_ns FROM refused WHERE reason = 'reset'")
+    assert ended == [(n * SECOND // 10,) for n in range(1, 6)]
+    found = rows(tmp_path / "m" / "reset-001", REFUSED)
+    assert [row[:2] for row in found] == [("nan", 0)]
+
+
+def test_while_the_disk_fails_they_are_counted_alone(kept, tmp_path, monkeypatch):
+    s = kept()
+    s.drive(5)
+    s.refuse(1)
+    s.written()
+
+    failed = threading.Event()
+
+    def full(*_):
+        failed.set()
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr("poam_ros.journal.writer.RETRY_S", 0.05)
+    with monkeypatch.context() as broken:
+        broken.setattr(MissionLog, "append", full)
+        s.refuse(7)
+        s.drive(3)  # whose pings count meanwhile
+        assert failed.is_set()
+    s.drive(1)
+    s.refuse(1)
+    s.close()
+    assert len(rows(tmp_path / "m")) == 9, "no accepted ping is lost by that"
+    assert [row[1] for row in rows(tmp_path / "m", REFUSED)] == [0, 8]
+    assert read_unmapped(tmp_path / "m").refused.counts == {"nan": 9}
+
+
+def test_a_flood_that_waits_for_a_slow_disk_is_bounded(kept, tmp_path, monkeypatch):
+    monkeypatch.setattr("poam_ros.journal.writer.LIMIT", 10)
+    s, gate, append = kept(), threading.Event(), MissionLog.append
+    begun = threading.Event()
+
+    def slow(*given):
+        begun.set()
+        assert gate.wait(20)
+        append(*given)
+
+    monkeypatch.setattr(MissionLog, "append", slow)
+    s.ping()
+    assert begun.wait(20)
+    for _ in range(6):
+        s.refuse(30)
+    assert len(s.session.keeping._refused) == 10
+    gate.set()
+    s.close()
+    assert [row[1] for row in rows(tmp_path / "m", REFUSED)] == list(range(170, 180))

@@ -1,0 +1,192 @@
+"""The folder of a mission: what it refuses to start with, and that it leaves that as it is."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import subprocess
+
+import pytest
+
+pytest.importorskip("torch")
+
+from kept import Kept, rebuilt, rows, settings
+from read_only import read_only
+
+from poam_ros.core.errors import InputError
+from poam_ros.learning.opening import open_mission
+
+
+def digest(folder):
+    """Everything in a folder, by name, but for the lock and SQLite's shared memory."""
+    files = [p for p in folder.rglob("*") if p.is_file() and p.stat().st_size]
+    files = [p for p in files if p.name != "lock" and not p.name.endswith("-shm")]
+    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+
+
+@pytest.fixture(scope="module")
+def mission(tmp_path_factory):
+    """A folder with a mission that is over."""
+    folder = tmp_path_factory.mktemp("mission") / "m"
+    Kept(folder).mapped(steps=2).close()
+    return folder
+
+
+def truncated(folder):
+    file = folder / "pings.sqlite"
+    file.write_bytes(file.read_bytes()[:5000])
+
+
+def scrambled(folder):
+    file = folder / "pings.sqlite"
+    data = bytearray(file.read_bytes())
+    data[4096:9000] = os.urandom(4904)
+    file.write_bytes(data)
+
+
+def text(folder):
+    (folder / "pings.sqlite").write_text("x,y,z\n1,2,3\n" * 100)
+
+
+def foreign(folder):
+    (folder / "pings.sqlite").unlink()
+    with sqlite3.connect(folder / "pings.sqlite") as db:
+        db.execute("CREATE TABLE pings (id INTEGER)")
+
+
+def newer(folder):
+    with sqlite3.connect(folder / "pings.sqlite") as db:
+        db.execute("PRAGMA user_version = 99")
+
+
+def with_a_hole(folder):
+    with sqlite3.connect(folder / "pings.sqlite") as db:
+        db.execute("DELETE FROM pings WHERE number = 17")
+
+
+def shortened(folder):
+    with sqlite3.connect(folder / "pings.sqlite") as db:
+        db.execute("DELETE FROM pings WHERE number > 50")
+
+
+@pytest.mark.parametrize(
+    "damage", [truncated, scrambled, text, foreign, newer, with_a_hole, shortened]
+)
+def test_what_is_no_log_is_refused_and_left_as_it_is(mission, tmp_path, damage):
+    folder = tmp_path / "m"
+    folder.mkdir()
+    for file in mission.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    damage(folder)
+    before = digest(folder)
+    with pytest.raises(InputError, match=r"pings\.sqlite: expected"):
+        open_mission(settings(folder))
+    assert digest(folder) == before
+
+
+def test_an_empty_file_is_a_log_that_was_never_begun(tmp_path):
+    """Killed between the file's making and its first commit."""
+    (tmp_path / "pings.sqlite").touch()
+    s = Kept(tmp_path)
+    s.drive(3)
+    s.close()
+    assert len(rows(tmp_path)) == 3
+
+
+def test_a_reset_that_was_cut_short_goes_on_in_the_folder_that_it_named(mission, tmp_path):
+    folder = tmp_path / "m"
+    folder.mkdir()
+    for file in mission.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    with sqlite3.connect(folder / "pings.sqlite") as db:
+        db.execute("INSERT INTO resets VALUES (0, 'reset-001')")
+    s = Kept(folder)
+    assert s.session.samples == 0
+    s.close()
+    assert rows(folder / "reset-001") == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"seed": 7}, "seed 0, not 7"),
+        ({"workspace": (0.0, 9.0, 0.0, 9.0)}, "workspace"),
+        ({"method": "poam"}, "method 'nngp', not 'poam'"),
+        ({"hidden": 9}, "hidden 8, not 9"),
+    ],
+)
+def test_a_mission_with_other_settings_is_refused(mission, changed, words):
+    before = digest(mission)
+    with pytest.raises(InputError, match=words):
+        open_mission(settings(mission, **changed))
+    assert digest(mission) == before
+
+
+def test_threads_may_be_others(mission):
+    Kept(mission, threads=2).close()
+
+
+def test_one_mapper_at_a_time(tmp_path):
+    first = Kept(tmp_path)
+    with pytest.raises(InputError, match="in use by another mapper"):
+        open_mission(settings(tmp_path))
+    first.close()
+    Kept(tmp_path).close()
+
+
+@pytest.mark.parametrize("place", ["/proc/nowhere", "/dev/null/m"])
+def test_a_folder_that_cannot_be_written_is_refused(place):
+    with pytest.raises(InputError, match="mission_dir: cannot write to"):
+        open_mission(settings(place))
+
+
+def test_a_read_only_folder_is_refused(mission):
+    with read_only(mission) as there:
+        before = digest(there)
+        with pytest.raises(InputError, match="mission_dir: cannot write to"):
+            open_mission(settings(there))
+        assert digest(there) == before
+
+
+FILLS = """
+import resource, signal, sys
+sys.path.insert(0, {test!r})
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
+from kept import Kept
+from poam_ros.core.errors import InputError
+try:
+    s = Kept({folder!r})
+except InputError as error:
+    sys.exit(f"refused: {{error}}")
+for _ in range(40):
+    s.drive(10)
+    s.work()
+print(s.session.samples, s.session.mapper.samples, bool(s.session.keeping.failing))
+s.close()
+"""
+
+
+def limited(folder, limit, python, ros_env, request):
+    test = str(request.config.rootpath / "test")
+    script = FILLS.format(test=test, folder=str(folder), limit=limit)
+    return subprocess.run(
+        [python, "-c", script], env=ros_env, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_a_disk_that_is_full_at_the_start_is_refused(tmp_path, python, ros_env, request):
+    done = limited(tmp_path, 2000, python, ros_env, request)
+    assert done.returncode == 1 and "refused" in done.stderr and "pings.sqlite" in done.stderr
+
+
+def test_a_disk_that_is_full_later_ends_the_log_and_not_the_survey(
+    tmp_path, python, ros_env, request
+):
+    done = limited(tmp_path, 120_000, python, ros_env, request)
+    assert done.stdout.split() == ["400", "400", "True"], done.stderr
+    kept = len(rows(tmp_path))
+    assert 0 < kept < 400
+    (whole, count), (alone, _) = rebuilt(tmp_path)  # what is there is whole
+    assert count <= kept and abs(whole - alone).max() < 1e-6

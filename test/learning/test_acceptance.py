@@ -1,0 +1,170 @@
+"""Between placed and accepted: who is counted where, whatever happens."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from poam_ros.frontend.batching import TimedBatches
+from poam_ros.frontend.events import Judged, MissionState, Reset, Tick
+from poam_ros.screening.screen import ScreeningSettings
+
+ON = ScreeningSettings(screening=True)
+BATCHES = TimedBatches(batch_size=20, batch_period=3600.0)
+
+
+def total(s):
+    """received = accepted + held + pending + rejected; returns all counts."""
+    counts = s.session.counts()
+    parts = counts["accepted"] + counts["held"] + counts["pending"] + counts["rejected"]
+    assert counts["received"] == parts
+    return counts
+
+
+def test_pings_are_accepted_when_their_batch_closes(survey):
+    s = survey(pilot_samples=30, screening=ON)
+    s.drive(29)
+    assert s.samples == [] and s.session.samples == 0 and total(s)["pending"] == 29
+    s.drive(1)
+    judged, *_ = s.work()
+    assert judged.accepted.number.tolist() == list(range(30)) and len(judged.refused) == 0
+    assert total(s)["accepted"] == 30 == s.session.samples and s.mapper.batches == [30]
+
+
+def test_a_false_echo_is_refused_by_name(survey):
+    s = survey(pilot_samples=30, screening=ON)
+    s.drive(30)
+    s.work()
+    s.drive(10)
+    s.drive(1, distance=230.0)
+    s.drive(10)
+    s.work()
+    assert s.session.gate.rejected == {"false_echo": 1} and total(s)["accepted"] == 50
+    assert s.session.everything().number.tolist() == list(range(50))
+
+
+def test_held_pings_are_refused_when_the_mission_is_done(survey):
+    s = survey(pilot_samples=30, screening=ON)
+    s.drive(30)
+    s.work()
+    s.drive(8)
+    s.drive(12, distance=230.0)
+    *_, judged = [o for o in s.work() if isinstance(o, Judged)]
+    assert len(judged.held) == 12 == total(s)["held"] == len(s.session.acceptance.held)
+    s.handle(MissionState("done"))
+    *_, finished = s.work()
+    assert total(s)["held"] == 0 and s.session.gate.rejected["false_echo"] == 12
+    assert len(finished.samples) == 38
+
+
+def test_a_reset_refuses_what_is_held_and_what_waits(survey):
+    s = survey(pilot_samples=30, screening=ON)
+    s.drive(30)
+    s.work()
+    s.drive(20, distance=230.0)
+    s.work()
+    s.drive(5)
+    s.handle(Reset())
+    assert s.session.gate.rejected == {"reset": 25} and total(s)["held"] == 0
+    s.drive(4)
+    assert s.kinds() == ["Cleared"]
+    s.drive(30)
+    s.work()
+    assert s.session.everything().number.tolist() == list(range(34)) and total(s)
+
+
+def test_a_reset_while_pings_are_judged_forgets_them(survey):
+    s = survey(pilot_samples=30, screening=ON)
+    s.drive(30)
+    s.work()
+    s.drive(20)
+    predict = s.mapper.predict
+
+    def predict_and_reset(xy):
+        s.handle(Reset())
+        return predict(xy)
+
+    s.mapper.predict = predict_and_reset
+    assert s.kinds() == ["Cleared"]
+    assert total(s)["rejected"] == 20 and s.session.samples == 0
+
+
+def test_pings_after_a_reset_that_the_model_has_not_seen_yet_wait_for_it(survey):
+    s = survey(pilot_samples=30, screening=ON)
+    s.drive(30)
+    s.work()
+    s.drive(20)
+    s.session.acceptance._trouble = "of other rules"  # said before anything is judged
+    work = s.session.work(s.now)
+    next(work)
+    s.handle(Reset())
+    s.drive(30)
+    list(work)
+    s.work()
+    assert total(s)["accepted"] == 60 and s.session.samples == 30 and total(s)["pending"] == 0
+
+
+def test_a_map_that_cannot_be_asked_is_said_and_done_without(survey):
+    s = survey(pilot_samples=30, screening=ON)
+    s.drive(30)
+    s.work()
+    s.mapper.unpredictable = True
+    s.drive(20)
+    assert s.kinds() == ["Trouble", "Judged", "Learned", "Drawn"]
+    assert total(s)["accepted"] == 50
+
+
+def test_an_interruption_loses_no_ping(survey):
+    s = survey(pilot_samples=30, screening=ON)
+    s.drive(30)
+    s.work()
+    s.drive(20)
+    predict = s.mapper.predict
+
+    def interrupt(xy):
+        raise KeyboardInterrupt
+
+    s.mapper.predict = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        s.work()
+    s.mapper.predict = predict
+    assert total(s)["pending"] == 20
+    s.drive(20)
+    s.work()
+    assert total(s)["accepted"] == 70
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_ping_is_ever_lost_or_counted_twice(survey, seed):
+    """At random: echoes, gaps, failures, pauses, resets and ends of missions."""
+    rng = np.random.default_rng(seed)
+    settings = ScreeningSettings(screening=True, held_pings=int(rng.integers(0, 40)))
+    s = survey(pilot_samples=20, policy=BATCHES, screening=settings)
+    states = ("pilot", "exploring", "paused", "done")
+    for _ in range(120):
+        kind = rng.integers(12)
+        if kind < 6:
+            s.drive(int(rng.integers(1, 30)))
+        elif kind < 9:
+            s.drive(int(rng.integers(1, 15)), distance=float(rng.uniform(50, 400)))
+        elif kind == 9:
+            s.handle(MissionState(states[rng.integers(4)]))
+        elif kind == 10:
+            s.ping(float("nan"))
+            s.wait(float(rng.uniform(0, 30)))
+            s.handle(Tick())
+        elif rng.random() < 0.3:
+            s.handle(Reset())
+        total(s)
+        s.work()
+        total(s)
+        assert len(s.session.acceptance.held) == total(s)["held"] <= settings.held_pings
+        everything = s.session.everything().number
+        assert everything.tolist() == list(range(s.session.samples))
+
+
+def test_a_judgement_that_is_far_behind_takes_no_more(survey):
+    s = survey(pilot_samples=1000, screening=ON)
+    s.session.acceptance.queue.capacity = 25
+    s.drive(40)
+    assert s.session.gate.rejected == {"overload": 15} and total(s)["pending"] == 25

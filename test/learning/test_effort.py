@@ -1,0 +1,118 @@
+"""How much is trained: the budget of an update, and the share of the time between two."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from poam_ros.core.errors import CholeskyError, InputError
+from poam_ros.frontend.batching import Effort, TimedBatches
+from poam_ros.frontend.events import Drawn, MissionState, SettingsChanged, Trained
+from poam_ros.frontend.gate import GateSettings
+from poam_ros.learning.spare_time import PATIENCE_S, REDRAW_S
+
+
+def use(s):
+    """One slice, if it is time for one."""
+    return list(s.session.spare.use(s.now)) if s.session.spare.rest(s.now) <= 0 else []
+
+
+def after_a_batch(survey, **effort):
+    s = survey(pilot_samples=5, effort=Effort(**effort))
+    s.drive(20)
+    s.work()
+    return s
+
+
+def test_without_a_budget_an_update_ends_by_its_own_steps(survey):
+    assert after_a_batch(survey).mapper.enough == [None]
+
+
+def test_a_budget_that_is_spent_ends_the_training(survey):
+    s = after_a_batch(survey, update_budget=1e-9)
+    assert s.mapper.enough[0](0) is True  # before the first step: the data are in all the same
+    assert after_a_batch(survey, update_budget=3600.0).mapper.enough[0](100) is False
+
+
+def test_without_a_duty_nothing_is_trained_between_updates(survey):
+    s = after_a_batch(survey)
+    assert s.session.spare.rest(s.now) == math.inf
+
+
+def test_nothing_is_trained_before_there_is_a_map_or_after_the_end(survey):
+    s = survey(effort=Effort(training_duty=1.0))
+    s.drive(5)
+    assert s.session.spare.rest(s.now) == math.inf
+    s.handle(MissionState("exploring"))
+    s.drive(20)
+    s.work()
+    assert s.session.spare.rest(s.now) == 0.0
+    s.handle(MissionState("done"))
+    s.work()
+    assert s.session.spare.rest(s.now) == math.inf
+
+
+def test_a_slice_is_followed_by_a_rest_as_the_duty_says(survey, monkeypatch):
+    """By a clock that stands still but for the training: 10 ms a step."""
+    s = after_a_batch(survey, training_duty=0.25)
+    clock, train = [0.0], s.mapper.train
+
+    def slow(steps):
+        clock[0] += 0.01 * steps
+        return train(steps)
+
+    s.mapper.train = slow
+    monkeypatch.setattr("poam_ros.learning.spare_time.perf_counter", lambda: clock[0])
+    begun = s.now.steady_s
+    while s.now.steady_s - begun < 20.0:
+        use(s)
+        s.wait(max(s.session.spare.rest(s.now), 1e-6))
+    assert sum(s.mapper.steps) * 0.01 == pytest.approx(0.25 * 20.0, abs=0.05)
+    assert max(s.mapper.steps) == 2  # as many as fit into 30 ms: nobody waits longer for a batch
+    assert s.session.status.trained == sum(s.mapper.steps)
+
+
+def test_the_map_follows_training_every_few_seconds_and_keeps_its_stamp(survey):
+    s = after_a_batch(survey, training_duty=1.0)
+    stamp, drawn = s.session.map.stamp_ns, []
+    for _ in range(101):
+        s.wait(0.1 * REDRAW_S)
+        drawn += [o for o in use(s) if isinstance(o, Drawn)]
+    assert len(drawn) == 11
+    assert {d.map.stamp_ns for d in drawn} == {stamp}  # no ping in it is newer
+    assert list(s.session._learner.draw(s.now.ros_ns)) == []  # nothing has changed since
+
+
+def test_a_batch_that_is_due_comes_before_more_training(survey):
+    s = after_a_batch(survey, training_duty=1.0)
+    s.drive(20)
+    assert s.session.due(s.now)
+    assert s.kinds() == ["Learned", "Drawn"]
+    assert type(use(s)[0]) is Trained
+
+
+def test_training_that_fails_is_said_and_not_repeated_at_once(survey):
+    s = after_a_batch(survey, training_duty=1.0)
+    s.mapper.failures = [CholeskyError("K")]
+    (trouble,) = use(s)
+    assert trouble.note.reason == "CholeskyError"
+    assert s.session.spare.rest(s.now) == PATIENCE_S
+    s.wait(PATIENCE_S)
+    assert use(s)
+
+
+def test_a_survey_that_runs_takes_another_effort(survey):
+    s = after_a_batch(survey)
+    changed = Effort(update_budget=2.0, training_duty=0.5)
+    s.handle(SettingsChanged(GateSettings(), TimedBatches(batch_size=5), 5, changed))
+    assert s.session.spare.rest(s.now) == 0.0
+    s.drive(5)
+    s.work()
+    assert s.mapper.enough[-1] is not None
+
+
+def test_settings_out_of_range():
+    for wrong in ({"update_budget": -1.0}, {"training_duty": 1.5}, {"training_duty": math.nan}):
+        with pytest.raises(InputError):
+            Effort(**wrong)

@@ -1,0 +1,279 @@
+"""Anything that can happen to a session, in any order, at any time: it is counted and survived."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+
+import numpy as np
+import pytest
+
+pytest.importorskip("hypothesis")
+
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+
+from poam_ros.core.clock import SECOND, Moment
+from poam_ros.core.errors import CholeskyError, InputError
+from poam_ros.core.geometry import FARTHEST
+from poam_ros.frontend import events
+from poam_ros.frontend.batching import TimedBatches
+from poam_ros.frontend.events import STATES
+from poam_ros.frontend.odometry import VehicleState
+from poam_ros.frontend.placing import Mount
+from poam_ros.frontend.ranges import RawPing
+from poam_ros.frontend.refused import MOST, REASONS, WAITING
+from poam_ros.frontend.settings import GateSettings
+from poam_ros.frontend.water import WaterLevel
+from poam_ros.ros.common.log_throttle import PERIOD, Refusals
+from poam_ros.screening.screen import ScreeningSettings
+
+LENGTH = 100  # events of a sequence
+SHORT, FULL = 25, int(os.environ.get("POAM_FUZZ_SEQUENCES", "2000"))  # sequences
+ODD = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1e308, -1e308, 5e-324]
+STAMPS = [0, 1, -1, SECOND, 2**31 * SECOND + SECOND - 1, -(2**31) * SECOND, 2**63 - 1]
+
+NAKED = events.Tick, events.Arrived, events.TimeSetBack, events.Reset
+
+number = st.one_of(st.sampled_from(ODD), st.floats(), st.floats(-200, 200))
+place = st.one_of(
+    st.tuples(st.floats(-40, 40), st.floats(-40, 40), st.floats(0, 120)),
+    st.tuples(number, number, number),
+)
+attitude = st.one_of(
+    st.just((0.0, 0.0, 0.0, 1.0)),
+    st.sampled_from([(0.0,) * 4, (1e-4,) * 4, (1e300,) * 4, (3.0, -4.0, 0.5, 2.0)]),
+    st.tuples(number, number, number, number),
+)
+text = st.one_of(
+    st.sampled_from(STATES),
+    st.text(max_size=40),
+    st.sampled_from(["", "map", "Ünterwasser", "\u6df1\u5ea6", "x" * 100_000, "\x00", "\ud800"]),
+)
+# Seconds from the present moment, or a stamp that has nothing to do with it.
+when = st.one_of(
+    st.floats(-0.2, 0.2), st.floats(-20, 20), st.sampled_from(STAMPS), st.integers(-(2**63), 2**63)
+)
+gates = st.builds(
+    GateSettings,
+    range_time_offset=st.floats(-60, 60),
+    odometry_timeout=st.floats(0.01, 60),
+    odometry_wait=st.floats(0.1, 600),
+    margin=st.floats(0, 1e6),
+    ping_noise=st.booleans(),
+    await_water_level=st.booleans(),
+    min_confidence=st.floats(0, 1),
+)
+policies = st.builds(TimedBatches, batch_size=st.integers(1, 500))
+small = [
+    st.tuples(
+        st.just("odometry"), when, place, attitude, number, number, text,
+        st.tuples(number, number, number),
+    ),
+    st.tuples(st.just("ping"), when, number, number, number, text, number, number, number),
+    st.tuples(st.just("good ping"), st.floats(-0.2, 0.0)),
+    st.tuples(st.just("good odometry"), st.just(0.0)),
+    st.tuples(st.just("wait"), st.floats(0, 3)),
+    st.just(("work",)),
+    # A stretch as it should be, so that the odd things happen to a survey that is under way.
+    st.tuples(
+        st.just("drive"), st.integers(1, 30), st.sampled_from([1.0, 1.0, 1.7, 0.5]), st.booleans()
+    ),
+]  # fmt: skip
+rare = [
+    st.builds(lambda level: ("event", WaterLevel(level)), number),
+    st.builds(
+        lambda name, offset: ("event", Mount(name, offset, (0.0, 0.0, -1.0))),
+        text, st.tuples(*[st.floats(-100, 100)] * 3),
+    ),
+    st.tuples(st.just("flood"), st.integers(1, 5000)),
+    st.tuples(st.just("teleport"), place),
+    st.tuples(st.just("clock"), st.integers(0, 2**62)),
+    st.tuples(st.just("repeat"), st.integers(1, 20)),
+    st.tuples(st.just("failing"), st.sampled_from([CholeskyError, InputError, ValueError])),
+    st.builds(lambda name: ("event", events.MissionState(name)), text),
+    st.builds(lambda name: ("event", events.OdometryRefused(name)), st.sampled_from("ab")),
+    st.builds(lambda on: ("event", events.StatesAwaited(on)), st.booleans()),
+    st.builds(
+        lambda *new: ("event", events.SettingsChanged(*new)), gates, policies, st.integers(5, 1000)
+    ),
+    st.sampled_from([("event", kind()) for kind in NAKED]),
+]  # fmt: skip
+sequences = st.lists(st.one_of(*small, *small, *rare), min_size=LENGTH, max_size=LENGTH)
+
+# Many a survey is under way when the odd things begin: there is a map, and pings are in doubt.
+begins = st.sampled_from([[], [("drive", 40, 1.0, True), ("drive", 5, 1.7, True)]])
+
+
+class Fuzzed:
+    """A survey (``sessions.Survey``) that takes what the strategies draw."""
+
+    def __init__(self, survey, screened) -> None:
+        self.s = survey(
+            pilot_samples=20, grid=None, screening=ScreeningSettings(screened, held_pings=50)
+        )
+        self.at, self.last, self.lines = (0.0, 0.0, 100.0), events.Tick(), []
+        self.refusals = Refusals(self.lines.append, clock=lambda: self.s.now.steady_s)
+        self.handled = Counter()
+
+    def hear(self, event) -> None:
+        """As the mapper node does: count and say what is to be said, then place what can be."""
+        self.last = event
+        self.handled[type(event).__name__] += 1
+        note = self.s.session.handle(event, self.s.now).note
+        if note is not None:
+            self.refusals.add(*note)
+        check(self.s.session)
+
+    def stamp(self, when) -> int:
+        """A drawn time as a message can hold it: signed 32 bits of seconds, and nanoseconds."""
+        ns = when if isinstance(when, int) else self.s.now.ros_ns + round(when * SECOND)
+        return min(max(ns, -(2**31) * SECOND), 2**31 * SECOND - 1)
+
+    def take(self, kind, *drawn) -> None:
+        getattr(self, "on_" + kind.replace(" ", "_"))(*drawn)
+        self.hear(events.Tick())
+
+    def on_odometry(self, when, place, attitude, *rest) -> None:
+        self.hear(VehicleState(self.stamp(when), place, attitude, *rest))
+
+    def on_ping(self, when, *numbers) -> None:
+        self.hear(RawPing(self.stamp(when), *numbers))
+
+    def on_good_ping(self, when) -> None:
+        self.hear(RawPing(self.stamp(when), 80.0 + self.s.now.steady_s % 7, 0.0, 1000.0))
+
+    def on_good_odometry(self, when) -> None:
+        self.hear(VehicleState(self.stamp(when), self.at))
+
+    def on_drive(self, pings, ratio, works) -> None:
+        """Places, ranges and stamps as a vehicle has them; or all ranges an echo's."""
+        for _ in range(pings):
+            self.s.wait(0.1)
+            x, y = 20 * math.sin(self.s.now.steady_s), 20 * math.cos(self.s.now.steady_s)
+            self.hear(VehicleState(self.stamp(0.0), (x, y, 100.0)))
+            distance = ratio * (80.0 + math.sin(x / 9))
+            self.hear(RawPing(self.stamp(0.0), distance, 0.0, 1000.0))
+            self.hear(events.Tick())
+            if works:
+                self.on_work()
+
+    def on_wait(self, seconds) -> None:
+        self.s.wait(seconds)
+
+    def on_clock(self, ros_ns) -> None:
+        self.s.now = Moment(ros_ns, self.s.now.steady_s)
+
+    def on_teleport(self, place) -> None:
+        self.at = place
+
+    def on_flood(self, count) -> None:
+        for _ in range(count):
+            self.s.session.handle(RawPing(self.stamp(0.0), 80.0, 0.0, 1000.0), self.s.now)
+        self.handled["flood"] += count
+
+    def on_repeat(self, count) -> None:
+        for _ in range(count):
+            self.hear(self.last)
+
+    def on_failing(self, kind) -> None:
+        self.s.mapper.failures.append(kind("drawn"))
+
+    def on_event(self, event) -> None:
+        self.hear(event)
+
+    def on_work(self) -> None:
+        for _ in range(5):  # a batch that is kept may be due again
+            if self.s.session.due(self.s.now):
+                list(self.s.session.work(self.s.now))
+        check(self.s.session)
+
+
+def check(session) -> None:
+    """What holds whatever happened."""
+    gate = session.gate
+    heaps = gate.accepted + gate.pending + gate.rejected.total()
+    assert gate.received == heaps + gate.held
+    assert gate.held == len(session.acceptance.held) <= session.acceptance.settings.held_pings
+    unjudged = len(session.acceptance.queue) if session.acceptance.on else 0
+    assert unjudged == gate.unjudged <= session.backlog.capacity + gate.settings.capacity
+    assert gate.pending - unjudged <= gate.settings.capacity
+    assert len(gate.buffer) <= 2 * 4096
+    assert len(session.backlog) <= session.backlog.capacity + 5000 + gate.settings.capacity
+    assert len(gate.rejected) < 20 and len(gate.odometry_rejected) < 20
+
+
+def check_samples(session) -> None:
+    """Every accepted ping is a finite sample, with a number of its own."""
+    samples = session.everything()
+    assert np.isfinite(samples.xy).all() and np.isfinite(samples.z).all()
+    assert (np.diff(samples.number) > 0).all()
+
+
+def check_refused(gate, anew) -> None:
+    """Every refused ping is counted, the newest are known, and are somewhere or nowhere."""
+    store, found = gate.refused, gate.refused.newest()
+    assert set(gate.rejected) <= set(REASONS) and store.waiting <= WAITING
+    known = sum(found.counts.values()) + store.waiting
+    assert known <= gate.rejected.total() if anew else known == gate.rejected.total()
+    for reason, count in found.counts.items():
+        number = found.number[found.reason == reason]
+        assert number.tolist() == list(range(max(0, count - MOST), count))
+    placed = found.placed
+    assert (np.abs(placed.xyz[:, :2]) <= FARTHEST).all()
+    z = placed.xyz[:, 2]
+    assert (np.abs(z[~np.isnan(z)]) <= FARTHEST).all()
+    nowhere = ~np.isfinite(found.xyz[:, :2]).all(axis=1)
+    assert np.isnan(found.xyz[nowhere]).all()
+
+
+def run(survey, screened, drawn, handled) -> None:
+    fuzzed = Fuzzed(survey, screened)
+    for step in drawn:
+        fuzzed.take(*step)
+    check_samples(fuzzed.s.session)
+    check_refused(fuzzed.s.session.gate, anew=fuzzed.handled["Reset"] > 0)
+    gate = fuzzed.s.session.gate
+    handled["accepted"] += gate.accepted
+    handled["false echoes"] += gate.rejected["false_echo"]
+    reasons, seconds = len(fuzzed.refusals.counts), fuzzed.s.now.steady_s
+    assert len(fuzzed.lines) <= reasons * (1 + seconds / PERIOD)
+    assert all(len(line) < 1000 for line in fuzzed.lines), max(map(len, fuzzed.lines))
+    handled += fuzzed.handled
+
+
+COMMON = {
+    "deadline": None, "database": None, "suppress_health_check": list(HealthCheck),
+}  # fmt: skip
+
+
+def test_no_sequence_of_events_is_too_odd(survey):
+    handled = Counter()
+
+    @seed(0)
+    @settings(max_examples=SHORT, **COMMON)
+    @given(st.booleans(), begins, sequences)
+    def fuzz(screened, begin, drawn):
+        run(survey, screened, begin + drawn, handled)
+
+    fuzz()
+    assert handled.total() - handled["flood"] > SHORT * LENGTH
+    assert handled["accepted"] > SHORT  # what is drawn changes with the modules that are loaded
+
+
+@pytest.mark.soak
+def test_no_sequence_of_a_hundred_thousand_events_is_too_odd(survey):
+    handled = Counter()
+
+    @settings(max_examples=FULL, **COMMON)
+    @given(st.booleans(), begins, sequences)
+    def fuzz(screened, begin, drawn):
+        run(survey, screened, begin + drawn, handled)
+
+    fuzz()
+    counted = "flood", "Tick", "accepted", "false echoes"
+    taken = handled.total() - sum(handled[name] for name in counted)
+    print(dict(handled), taken, "without floods")
+    assert taken > 0.5 * FULL * LENGTH
+    assert handled["accepted"] > 10 * FULL and handled["false echoes"] > 0

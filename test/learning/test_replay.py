@@ -1,0 +1,58 @@
+"""What happened in a mission, replayed: the same refusals, the same samples, the same maps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from recorded import check_replayed
+
+from poam_ros.frontend.events import Learned
+from poam_ros.models.registry import ModelSettings, SparseOptions
+from poam_ros.screening.screen import ScreeningSettings
+from poam_ros.simulation.lockstep import LockstepMission
+from poam_ros.simulation.settings import MissionSettings
+from poam_ros.simulation.world.sonar import SonarSettings
+from poam_ros.simulation.world.terrain import load_terrain
+
+SMALL = ModelSettings(options=SparseOptions(num_inducing=60, steps=2, minibatch=32))
+FAULTY = SonarSettings(dropout=0.1, outlier=0.05, nan=0.04, inf=0.06, latency=0.5)
+
+
+ECHOES = SonarSettings(dropout=0.05, inf=0.05, false_echo=0.05, latency=0.5, max_range=800.0)
+
+
+def test_a_mission_whose_pings_are_screened():
+    settings = MissionSettings(
+        max_samples=400, policy="deployed", sonar=ECHOES, model=SMALL,
+        screening=ScreeningSettings(screening=True),
+    )  # fmt: skip
+    mission, record = LockstepMission(load_terrain("seamounts"), settings), []
+    mission.session.record = lambda now, event: record.append((now, event))
+    epochs = list(mission.epochs())
+    counts = mission.session.counts()
+    assert counts["accepted"] >= 400 and counts["held"] == 0 == counts["pending"]
+    assert counts["received"] == counts["accepted"] + counts["rejected"]
+    assert mission.session.gate.rejected["false_echo"] > 10
+    again, outcomes = check_replayed(record, mission.session)
+    learned = [o.report.samples for o in outcomes if isinstance(o, Learned)]
+    assert learned == [epoch.samples for epoch in epochs]
+    np.testing.assert_array_equal(again.mapper.z, mission.mapper.z)
+
+
+@pytest.mark.parametrize("policy", ["paper", "deployed"])
+@pytest.mark.parametrize("sonar", [SonarSettings(), FAULTY], ids=["faultless", "faulty"])
+def test_a_lockstep_mission(policy, sonar):
+    settings = MissionSettings(max_samples=700, policy=policy, sonar=sonar, model=SMALL)
+    mission, record = LockstepMission(load_terrain("seamounts"), settings), []
+    mission.session.record = lambda now, event: record.append((now, event))
+    epochs = list(mission.epochs())
+    gate = mission.session.gate
+    assert gate.accepted == 700 == epochs[-1].samples
+    assert (sum(gate.rejected.values()) > 50) == (sonar is FAULTY)
+    again, outcomes = check_replayed(record, mission.session)
+    learned = [o.report.samples for o in outcomes if isinstance(o, Learned)]
+    assert learned == [epoch.samples for epoch in epochs]
+    at = mission.settings.workspace.sample(50, np.random.default_rng(0))
+    expected, found = mission.mapper.predict(at), again.mapper.predict(at)
+    np.testing.assert_array_equal(found.mean, expected.mean)
+    np.testing.assert_array_equal(found.variance, expected.variance)

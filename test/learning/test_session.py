@@ -1,0 +1,403 @@
+"""The front end, event by event: what is refused, what becomes a sample, a batch, a map."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from poam_ros.core.clock import SECOND, Moment
+from poam_ros.core.errors import CholeskyError, InputError
+from poam_ros.frontend.batching import TimedBatches, WaypointBatches
+from poam_ros.frontend.events import (
+    Arrived,
+    MissionState,
+    OdometryRefused,
+    Reset,
+    SettingsChanged,
+    StatesAwaited,
+    Tick,
+    TimeSetBack,
+)
+from poam_ros.frontend.gate import GateSettings
+
+LEARNED = ["Learned", "Drawn"]
+
+
+def counts(s):
+    """received = accepted + pending + rejected, always."""
+    gate = s.session.gate
+    assert gate.received == gate.accepted + gate.pending + sum(gate.rejected.values())
+    return dict(gate.rejected)
+
+
+def test_samples_have_an_identity(survey):
+    s = survey()
+    s.drive(3)
+    s.ping(math.nan)
+    s.drive(2)
+    assert [n for part in s.samples for n in part.number] == [0, 1, 2, 3, 4]
+    assert [n for part in s.samples for n in part.stamp_ns] == [
+        round(t * SECOND) for t in (0.1, 0.2, 0.3, 0.4, 0.5)
+    ]
+    assert counts(s) == {"nan": 1}
+
+
+def test_the_pilot_survey_ends_when_the_mission_explores(survey):
+    s = survey(pilot_samples=30)
+    s.handle(MissionState("pilot"))
+    s.drive(50)  # more than pilot_samples: where there is a planner, its word counts
+    assert not s.session.due(s.now)
+    s.handle(MissionState("exploring"))
+    assert s.kinds() == LEARNED
+    assert s.mapper.batches == [50]
+
+
+def test_where_nobody_announces_states_enough_pings_end_the_pilot_survey(survey):
+    s = survey(pilot_samples=30)
+    s.handle(StatesAwaited(True))
+    s.drive(40)
+    assert s.work() == []
+    s.handle(StatesAwaited(False))
+    assert s.kinds() == LEARNED
+    assert s.mapper.batches == [40]
+
+
+def test_a_batch_closes_by_number_or_age_and_takes_all_that_waits(survey):
+    s = survey(pilot_samples=5, policy=TimedBatches(batch_size=20, batch_period=5.0))
+    s.drive(19)
+    assert not s.session.due(s.now)
+    s.drive(1)
+    assert s.session.due(s.now)
+    s.drive(7)  # while the model is busy
+    s.work()
+    s.drive(3)
+    assert not s.session.due(s.now)
+    s.wait(4.5)
+    assert not s.session.due(s.now)
+    s.wait(0.6)
+    s.work()
+    assert s.mapper.batches == [27, 3]
+
+
+def test_the_age_of_a_batch_survives_a_clock_that_is_set_back(survey):
+    s = survey(pilot_samples=5, policy=TimedBatches(batch_size=20, batch_period=5.0))
+    s.drive(20)
+    s.work()
+    s.drive(3)
+    s.now = Moment(SECOND, s.now.steady_s)
+    assert not s.session.due(s.now)
+    s.wait(5.1)
+    assert s.session.due(s.now)
+
+
+def test_the_papers_batches_close_at_waypoints_where_anything_was_measured(survey):
+    s = survey(policy=WaypointBatches(), grid=None)
+    s.handle(MissionState("exploring"))
+    s.drive(50)
+    assert not s.session.due(s.now)
+    s.handle(Arrived())
+    assert s.kinds() == ["Learned"]  # and no map, where none is asked for
+    s.handle(Arrived())  # nothing was measured on the way
+    s.drive(10)
+    assert not s.session.due(s.now)
+    s.handle(Arrived())
+    s.work()
+    assert s.mapper.batches == [50, 10]
+
+
+def test_flat_ground_waits_for_more(survey):
+    s = survey()
+    s.handle(MissionState("exploring"))
+    s.drive(25, distance=80.0)
+    assert s.kinds() == ["Trouble"]
+    assert s.mapper.batches == [] and len(s.session.backlog) == 25
+    assert not s.session.due(s.now)  # not again without new pings
+    s.drive(20)
+    assert s.kinds() == LEARNED
+    assert s.mapper.batches == [45]
+
+
+def test_a_numerical_failure_keeps_its_batch_for_the_next(survey):
+    s = survey(pilot_samples=5)
+    s.mapper.failures = [CholeskyError("Kuu is not positive definite")]
+    s.drive(20)
+    (trouble,) = s.work()
+    assert trouble.fault and "kept for the next batch" in trouble.note.text
+    assert s.session.status.failing.startswith("CholeskyError")
+    assert len(s.session.backlog) == 20 and not s.session.due(s.now)
+    s.drive(19)
+    assert not s.session.due(s.now)
+    s.drive(1)
+    assert s.kinds() == LEARNED
+    assert s.mapper.batches == [20, 40]
+    assert s.session.status.failing == "" and s.session.status.errors == {"CholeskyError": 1}
+
+
+def test_any_other_failure_is_tried_three_times_and_then_its_batch_is_dropped(survey):
+    s = survey(pilot_samples=5, policy=TimedBatches(batch_size=5, batch_period=3600.0))
+    s.drive(20)
+    s.work()
+    s.mapper.failures = [RuntimeError("out of memory")] * 3
+    for _ in range(3):
+        s.drive(6)
+        assert s.kinds() == ["Trouble"]
+    assert s.mapper.batches == [20, 6, 12, 18]
+    assert s.session.status.dropped == {"RuntimeError": 18} and len(s.session.backlog) == 0
+    s.drive(6)
+    assert s.kinds() == LEARNED
+    assert s.session.status.samples + 18 == s.session.gate.accepted == 44
+
+
+def test_input_that_the_model_refuses_is_dropped_at_once(survey):
+    s = survey(pilot_samples=5)
+    s.mapper.failures = [InputError("update: expected finite pings")]
+    s.drive(20)
+    s.work()
+    assert s.session.status.dropped == {"InputError": 20}
+
+
+def test_the_last_batch_is_tried_again_and_whatever_comes_of_it_the_mission_finishes(survey):
+    s = survey(pilot_samples=5)
+    s.drive(20)
+    s.work()
+    s.drive(7)
+    s.mapper.failures = [CholeskyError("no"), CholeskyError("no")]
+    s.handle(MissionState("done"))
+    assert s.kinds() == ["Trouble", "Trouble", *LEARNED, "Finished"]
+    assert s.session.status.finished and s.session.status.samples == 27
+    assert not s.session.due(s.now)
+
+
+def test_an_update_that_is_interrupted_loses_no_samples(survey):
+    s = survey(pilot_samples=5)
+    s.drive(20)
+    s.mapper.failures = [KeyboardInterrupt()]
+    with pytest.raises(KeyboardInterrupt):
+        s.work()
+    s.drive(1)
+    assert s.session.everything().number.tolist() == list(range(21))
+
+
+def test_done_takes_what_can_be_placed_and_refuses_the_rest(survey):
+    s = survey()
+    s.drive(30)
+    s.wait(0.1)
+    s.ping()  # no odometry for it yet
+    s.handle(MissionState("done"))
+    assert counts(s) == {"after_mission": 1}
+    *_, finished = s.work()
+    assert len(finished.samples) == 30 == finished.map.samples
+    s.drive(4)
+    assert counts(s) == {"after_mission": 5}
+    s.handle(MissionState("pilot"))  # another mission
+    s.drive(1)
+    assert s.session.samples == 31
+
+
+def test_a_mission_without_a_map_finishes_too(survey):
+    s = survey()
+    s.drive(3)
+    s.handle(MissionState("done"))
+    *_, finished = s.work()
+    assert finished.map is None and len(finished.samples) == 0
+    assert len(s.session.everything()) == 3
+
+
+def test_a_paused_mission_refuses_pings_by_that_name(survey):
+    s = survey()
+    s.drive(5)
+    s.handle(MissionState("paused"))
+    s.drive(4)
+    s.handle(MissionState("exploring"))
+    s.drive(1)
+    assert counts(s) == {"paused": 4} and s.session.samples == 6
+
+
+def test_a_mission_that_waits_for_its_start_refuses_pings_by_that_name(survey):
+    s = survey(pilot_samples=5)
+    s.handle(MissionState("waiting"))
+    s.drive(9)
+    assert counts(s) == {"waiting": 9} and not s.work()
+    s.handle(MissionState("pilot"))
+    s.drive(21)
+    assert s.session.samples == 21 and not s.work()
+    s.handle(MissionState("exploring"))
+    assert s.kinds() == LEARNED
+
+
+def test_a_new_mission_after_the_end_goes_on_with_the_map_and_its_numbers(survey):
+    s = survey()
+    s.handle(MissionState("exploring"))
+    s.drive(30)
+    s.handle(MissionState("done"))
+    assert s.kinds()[-1] == "Finished"
+    s.handle(MissionState("waiting"))
+    s.drive(4)
+    s.handle(MissionState("pilot"))
+    s.drive(20)
+    assert s.kinds() == LEARNED and len(s.mapper.data) == 50
+    assert counts(s) == {"waiting": 4}
+    s.handle(MissionState("exploring"))
+    s.handle(MissionState("done"))
+    assert s.kinds()[-1] == "Finished"
+
+
+def test_stopped_before_it_is_dealt_with_the_end_is_still_the_end(survey):
+    s = survey()
+    s.handle(MissionState("exploring"))
+    s.drive(7)
+    s.handle(MissionState("done"))
+    s.handle(MissionState("waiting"))
+    assert s.kinds() == [*LEARNED, "Finished"]
+
+
+@pytest.mark.parametrize("state", ["paused", "waiting"])
+def test_a_pause_ends_where_nobody_is_left_who_could_end_it(survey, state):
+    s = survey()
+    s.handle(MissionState(state))
+    s.handle(StatesAwaited(True))
+    s.drive(2)
+    assert not s.notes
+    s.handle(StatesAwaited(False))
+    assert s.notes == ["states_gone"]
+    s.handle(StatesAwaited(False))
+    s.drive(3)
+    assert counts(s) == {state: 2} and s.session.samples == 3
+    s.handle(MissionState(state))  # somebody came back
+    s.drive(1)
+    assert counts(s) == {state: 3} and s.notes == ["states_gone"]
+
+
+def test_the_end_of_a_mission_needs_nobody_to_stand(survey):
+    s = survey()
+    s.handle(MissionState("done"))
+    s.handle(StatesAwaited(False))
+    s.drive(2)
+    assert counts(s) == {"after_mission": 2} and not s.notes
+
+
+def test_a_reset_forgets_all_but_what_came_after_it(survey):
+    s = survey(pilot_samples=20)
+    s.handle(MissionState("exploring"))
+    s.drive(20)
+    s.work()
+    s.drive(5)
+    s.handle(Reset())
+    s.drive(7)
+    assert s.session.samples == 7
+    assert s.kinds() == ["Cleared"]
+    assert not s.mapper.initialised and s.session.map is None
+    assert [n for part in s.samples[-7:] for n in part.number] == list(range(7))
+    # In mid-mission nobody announces a pilot survey again.
+    s.drive(12)
+    assert not s.session.due(s.now)
+    s.drive(1)
+    assert s.kinds() == LEARNED
+    assert s.mapper.samples == 20
+
+
+def test_after_a_reset_within_the_pilot_survey_its_end_starts_the_model(survey):
+    s = survey()
+    s.handle(MissionState("pilot"))
+    s.drive(20)
+    s.handle(Reset())
+    s.drive(30)
+    assert s.kinds() == ["Cleared"]
+    s.handle(MissionState("exploring"))
+    assert s.kinds() == LEARNED
+    assert s.mapper.samples == 30
+
+
+def test_a_reset_during_an_update_forgets_its_batch_whether_it_fails_or_not(survey):
+    for failures in ([], [CholeskyError("no")]):
+        s = survey(pilot_samples=20)
+        s.drive(20)
+        s.mapper.failures = failures
+        s.mapper.during = lambda s=s: s.handle(Reset())
+        assert s.kinds()[-1] == "Cleared"
+        assert s.mapper.samples == 0 and len(s.session.backlog) == 0
+
+
+def test_a_mission_that_is_done_before_its_reset_was_dealt_with_finishes(survey):
+    s = survey(pilot_samples=20)
+    s.drive(20)
+    s.mapper.during = lambda: s.handle(Reset())
+    updates = s.session.work(s.now)
+    next(updates)
+    s.mapper.during = lambda: None
+    s.drive(8)
+    s.handle(MissionState("done"))
+    assert list(updates) == []
+    assert s.kinds() == ["Cleared", *LEARNED, "Finished"]
+    assert s.session.status.finished and s.mapper.samples == 8
+
+
+def test_time_set_back_leaves_waiting_pings_without_odometry(survey):
+    s = survey()
+    s.drive(2)
+    s.wait(0.1)
+    s.ping()
+    s.handle(TimeSetBack())
+    assert counts(s) == {"no_odometry": 1} and s.notes == ["clock"]
+
+
+def test_odometry_set_back_is_said(survey):
+    s = survey()
+    s.wait(60)
+    s.drive(2)
+    s.now = Moment(0, s.now.steady_s)
+    s.drive(2)
+    assert s.notes == ["odometry_set_back"]
+
+
+def test_pings_wait_for_odometry_by_the_steady_clock(survey):
+    s = survey(gate=GateSettings(odometry_wait=2.0))
+    s.drive(1)
+    s.ping(stamp_ns=s.now.ros_ns + SECOND)
+    s.now = Moment(s.now.ros_ns, s.now.steady_s + 1.9)
+    s.handle(Tick())
+    assert s.session.gate.pending == 1
+    s.now = Moment(s.now.ros_ns, s.now.steady_s + 0.2)
+    s.handle(Tick())
+    assert counts(s) == {"no_odometry": 1}
+
+
+def test_new_settings_place_the_pings_that_wait(survey):
+    s = survey()
+    s.drive(10)
+    s.wait(0.05)
+    s.ping()
+    policy = TimedBatches(batch_size=3)
+    s.handle(SettingsChanged(GateSettings(range_time_offset=-0.5), policy, 7))
+    s.handle(Tick())
+    assert s.session.backlog.policy is policy and s.session.pilot.samples == 7
+    assert s.samples[-1].stamp_ns.tolist() == [s.now.ros_ns - SECOND // 2]
+
+
+def test_odometry_of_another_frame_is_counted(survey):
+    s = survey()
+    s.handle(OdometryRefused("wrong_frame"))
+    assert s.session.gate.odometry_rejected == {"wrong_frame": 1}
+
+
+def test_a_state_that_is_none_changes_nothing(survey):
+    s = survey()
+    s.handle(MissionState("exploring"))
+    s.handle(MissionState("swimming"))
+    assert s.session.mission_state == "exploring" and s.notes == ["unknown_state"]
+
+
+@pytest.mark.parametrize("taker_fails", [False, True])
+def test_a_map_is_the_latest_once_it_was_taken(survey, taker_fails):
+    s = survey(pilot_samples=5)
+    s.drive(20)
+    outcomes = s.session.work(s.now)
+    next(outcomes)
+    drawn = next(outcomes)
+    assert s.session.map is None
+    if taker_fails:
+        s.session.failed(RuntimeError("no middleware"), "not published")
+        assert s.session.status.failing == "RuntimeError: no middleware"
+    assert list(outcomes) == []
+    assert s.session.map is drawn.map and drawn.map.stamp_ns == s.now.ros_ns

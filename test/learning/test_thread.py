@@ -1,0 +1,118 @@
+"""The model's thread: works when something is due, outlives every failure, and can be stopped."""
+
+from __future__ import annotations
+
+import math
+import queue
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from poam_ros.core.clock import Moment
+from poam_ros.core.maps import UpdateReport
+from poam_ros.frontend.events import Learned, Note, Trained, Trouble
+from poam_ros.learning.thread import SurveyThread
+
+LEARNED = Learned(UpdateReport({}), (0.0, 1.0))
+PATIENCE = 30.0  # s, for a machine that is busy with something else
+
+
+class Session:
+    """Has work whenever it is given some: outcomes to yield, or an exception to raise."""
+
+    def __init__(self) -> None:
+        self.given: queue.SimpleQueue = queue.SimpleQueue()
+        self.spare = SimpleNamespace(rest=lambda now: math.inf)
+
+    def due(self, now):
+        return not self.given.empty()
+
+    def work(self, now):
+        for outcome in self.given.get():
+            if isinstance(outcome, Exception):
+                raise outcome
+            yield outcome
+
+    def failed(self, error, outcome):
+        return Note(type(error).__name__, outcome)
+
+
+@pytest.fixture
+def driven():
+    """A thread over such a session, and a queue of what it hands on."""
+    session, taken = Session(), queue.Queue()
+    thread = SurveyThread(session, lambda: Moment(0, 0.0), taken.put)
+    thread.start()
+    yield session, thread, taken
+    assert thread.stop(PATIENCE)
+
+
+def test_hands_on_what_comes_of_the_work(driven):
+    session, thread, taken = driven
+    session.given.put([LEARNED, LEARNED])
+    thread.wake()
+    assert taken.get(timeout=PATIENCE) is taken.get(timeout=PATIENCE) is LEARNED
+
+
+def test_finds_work_that_comes_with_time_alone(driven):
+    session, _, taken = driven
+    session.given.put([LEARNED])  # nobody wakes it
+    assert taken.get(timeout=PATIENCE) is LEARNED
+
+
+def test_outlives_a_failure_of_the_work(driven):
+    session, thread, taken = driven
+    session.given.put([RuntimeError("no memory")])
+    trouble = taken.get(timeout=PATIENCE)
+    assert isinstance(trouble, Trouble) and "no memory" in trouble.note.text
+    session.given.put([LEARNED])
+    assert taken.get(timeout=PATIENCE) is LEARNED and thread.alive
+
+
+def test_outlives_whoever_takes_it_and_goes_on_with_the_rest():
+    session, taken, seen, troubles = Session(), queue.Queue(), [], []
+
+    def take(outcome):
+        if isinstance(outcome, Trouble):
+            troubles.append(outcome)
+            raise RuntimeError("nor this")
+        taken.put(outcome)
+        seen.append(outcome)
+        if len(seen) == 1:
+            raise RuntimeError("not published")
+
+    thread = SurveyThread(session, lambda: Moment(0, 0.0), take)
+    session.given.put([LEARNED, LEARNED])
+    thread.start()
+    assert taken.get(timeout=PATIENCE) is taken.get(timeout=PATIENCE) is LEARNED
+    assert [trouble.note.reason for trouble in troubles] == ["RuntimeError"]
+    assert thread.stop(PATIENCE)
+
+
+def test_spare_time_is_used_until_something_is_due(driven):
+    session, _, taken = driven
+    trained = Trained(UpdateReport({}, steps=1))
+    session.spare.use = lambda now: iter([trained])
+    session.spare.rest = lambda now: 0.0
+    assert taken.get(timeout=PATIENCE) is taken.get(timeout=PATIENCE) is trained
+    session.given.put([LEARNED])
+    while taken.get(timeout=PATIENCE) is not LEARNED:
+        pass
+    session.spare.rest = lambda now: math.inf
+
+
+def test_stops_in_the_middle_of_the_work():
+    session, begun, taken = Session(), threading.Event(), []
+    thread = SurveyThread(session, lambda: Moment(0, 0.0), taken.append)
+
+    def work():
+        begun.set()
+        while not stopping.is_set():
+            yield LEARNED
+
+    stopping = threading.Event()
+    session.given.put(work())
+    thread.start()
+    assert begun.wait(PATIENCE)
+    assert thread.stop(PATIENCE) and not thread.alive

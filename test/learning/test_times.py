@@ -1,0 +1,19 @@
+"""Durations and their quantiles."""
+
+import math
+
+from poam_ros.learning.learner import KEPT, Times
+
+
+def test_of_none_there_is_no_quantile():
+    assert math.isnan(Times().last) and math.isnan(Times().quantile(0.99))
+
+
+def test_quantiles_are_durations_that_were_measured_and_old_ones_are_forgotten():
+    times = Times()
+    for seconds in range(1, 101):
+        times.add(seconds)
+    assert (times.last, times.quantile(0.5), times.quantile(0.99)) == (100, 50, 99)
+    for _ in range(KEPT):
+        times.add(1)
+    assert times.quantile(1.0) == 1

@@ -1,0 +1,210 @@
+"""What a planner keeps of its mission, and what a restart makes of it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent
+from poam_ros.mission.memory import TRACK_S, MemorySettings, MissionMemory, memento
+from poam_ros.mission.mission import Mission
+
+WORKSPACE = Extent(0, 60, 0, 60)
+PILOT = np.array([[10.0, 10.0], [50.0, 10.0], [50.0, 50.0]])
+
+
+def mission(**options):
+    options.setdefault("max_samples", 100)
+    return Mission(PILOT, WORKSPACE, **options)
+
+
+@pytest.fixture
+def memory(tmp_path):
+    """`memory(autoresume=False)`: of the folder, left at the end."""
+    opened = []
+
+    def make(folder=tmp_path, **settings):
+        opened.append(MissionMemory(MemorySettings(str(folder), **settings)))
+        return opened[-1]
+
+    yield make
+    for each in opened:
+        each.close()
+
+
+def under_way(memory, **options):
+    """A mission that has reached the first waypoint, and what keeps it."""
+    kept, m = memory(), mission(**options)
+    assert kept.take_up(m) == ""
+    for t, x in enumerate(np.arange(0.0, 12.0, 0.5)):
+        m.locate(np.array([min(x, 10.0), 10.0]), float(t))
+        kept.keep(m, float(t))
+    m.count_samples(37)
+    kept.keep(m, 1000.0)
+    kept.close()
+    return m
+
+
+def test_a_mission_under_way_is_paused_by_a_restart_and_goes_on_when_it_is_asked_to(memory):
+    before = under_way(memory)
+    assert before.legs.arrivals["reached"] == 1
+    kept, m = memory(), mission()
+    assert "paused" in kept.take_up(m)
+    assert (m.state, m.reason) == ("paused", "the planner was restarted while pilot")
+    assert m.goal is None
+    m.locate(np.array([11.0, 10.0]), 100.0)
+    kept.keep(m, 0.0)
+    assert m.goal is None and m.hold.tolist() == [11.0, 10.0]  # whatever it was told before
+    assert m.resume()[0]
+    m.locate(np.array([11.0, 10.0]), 101.0)
+    assert m.state == "pilot" and m.goal.tolist() == before.goal.tolist() == [50.0, 10.0]
+    assert m.legs.arrivals["reached"] == 1 and m.budget.taken == 37
+    assert m.budget.began == before.budget.began
+    visited = before.track.visited()
+    np.testing.assert_array_equal(m.track.visited()[: len(visited)], visited)
+    assert m.track.length >= before.track.length > 5.0
+
+
+def test_what_is_drawn_at_random_goes_on(memory, tmp_path):
+    draws = np.random.default_rng(3)
+    kept = MissionMemory(MemorySettings(str(tmp_path)), draws)
+    kept.keep(mission(), 0.0)
+    draws.random(7)
+    kept.keep(mission(), 1.0)
+    kept.close()
+    again = np.random.default_rng(3)
+    kept = MissionMemory(MemorySettings(str(tmp_path)), again)
+    kept.take_up(mission())
+    kept.close()
+    assert again.random() == draws.random()
+    file = tmp_path / "mission.json"
+    content = json.loads(file.read_text())
+    content["draws"]["state"]["state"] = -1
+    file.write_text(json.dumps(content))
+    kept = MissionMemory(MemorySettings(str(tmp_path)), again)
+    with pytest.raises(InputError, match="expected a mission"):
+        kept.take_up(mission())
+    kept.close()
+    del content["draws"]  # as the version before wrote it
+    file.write_text(json.dumps(content))
+    memory().take_up(mission())
+
+
+def test_with_autoresume_it_goes_on_at_once(memory):
+    under_way(memory)
+    kept, m = memory(autoresume=True), mission()
+    kept.take_up(m)
+    m.locate(np.array([11.0, 10.0]), 100.0)
+    assert m.state == "pilot" and m.goal.tolist() == [50.0, 10.0]
+
+
+@pytest.mark.parametrize("autoresume", [False, True])
+def test_what_a_person_paused_stays_paused(memory, autoresume):
+    kept, m = memory(), mission()
+    m.locate(np.array([0.0, 10.0]), 0.0)
+    m.pause("to look at it")
+    kept.keep(m, 0.0)
+    kept.close()
+    again = mission()
+    memory(autoresume=autoresume).take_up(again)
+    assert (again.state, again.reason) == ("paused", "to look at it")
+    assert again.resume()[0] and again.state == "pilot"
+
+
+@pytest.mark.parametrize("state", ["waiting", "done"])
+def test_a_mission_that_is_not_under_way_stays_what_it_is(memory, state):
+    kept, m = memory(), mission(autostart=state == "done")
+    m.locate(np.array([0.0, 10.0]), 0.0)
+    if state == "done":
+        m.count_samples(100)
+    kept.keep(m, 0.0)
+    kept.close()
+    again = mission(autostart=True)
+    kept = memory()
+    kept.take_up(again)
+    again.locate(np.array([0.0, 10.0]), 1.0)
+    kept.keep(again, 0.0)
+    assert again.state == m.state == state
+    assert again.goal is None
+
+
+def test_a_mission_that_was_exploring_asks_for_waypoints_again(memory):
+    kept, m = memory(), Mission(np.empty((0, 2)), WORKSPACE)
+    m.explore_with(lambda position: np.array([[30.0, 30.0]]))
+    m.locate(np.array([1.0, 1.0]), 0.0)
+    kept.keep(m, 0.0)
+    kept.close()
+    again = Mission(PILOT, WORKSPACE)
+    memory(autoresume=True).take_up(again)
+    again.locate(np.array([1.0, 1.0]), 1.0)
+    assert again.state == "exploring" and again.goal.tolist() == [30.0, 30.0]
+    asked = []
+    again.explore_with(lambda position: asked.append(position) or np.array([[5.0, 5.0]]))
+    again.locate(np.array([30.0, 30.0]), 2.0)
+    assert len(asked) == 1 and again.goal.tolist() == [5.0, 5.0]
+
+
+def test_goals_are_kept_at_once_and_the_track_every_few_seconds(memory, tmp_path):
+    kept, m = memory(), mission()
+    m.locate(np.array([0.0, 10.0]), 0.0)
+    kept.keep(m, 0.0)
+    assert json.loads((tmp_path / "mission.json").read_text()) == memento(m)
+    m.locate(np.array([5.0, 10.0]), 1.0)
+    kept.keep(m, 1.0)
+    first = (tmp_path / "track.json").read_text()
+    m.locate(np.array([7.0, 10.0]), 2.0)
+    kept.keep(m, 1.0 + TRACK_S / 2)
+    assert (tmp_path / "track.json").read_text() == first
+    kept.keep(m, 1.0 + TRACK_S)
+    assert len(json.loads((tmp_path / "track.json").read_text())["newest"]) == 3
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "mission.json", "planner.lock", "track.json",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{", '{"schema": 9}', '{"schema": 1}'])
+def test_what_is_no_mission_is_refused_and_left(memory, tmp_path, text):
+    (tmp_path / "mission.json").write_text(text)
+    with pytest.raises(InputError, match="expected a mission of this package"):
+        memory().take_up(mission())
+    assert (tmp_path / "mission.json").read_text() == text
+
+
+def test_another_workspaces_mission_is_refused(memory):
+    under_way(memory)
+    with pytest.raises(InputError, match=r"workspace .* not \[0"):
+        memory().take_up(Mission(PILOT, Extent(0, 9, 0, 9)))
+
+
+def test_one_planner_at_a_time(memory):
+    memory()
+    with pytest.raises(InputError, match="in use by another planner"):
+        memory()
+
+
+def test_without_a_folder_nothing_is_kept(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    kept, m = MissionMemory(MemorySettings()), mission()
+    assert kept.take_up(m) == ""
+    m.locate(np.array([0.0, 10.0]), 0.0)
+    kept.keep(m, 0.0)
+    kept.close()
+    assert list(tmp_path.iterdir()) == [] and m.state == "pilot"
+
+
+def test_a_disk_that_fails_is_said_and_the_mission_goes_on(memory, tmp_path, monkeypatch):
+    kept, m = memory(), mission()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    m.locate(np.array([0.0, 10.0]), 0.0)
+    with monkeypatch.context() as broken:
+        broken.setattr("os.fsync", full)
+        kept.keep(m, 0.0)
+        assert "No space left" in kept.failing
+    kept.keep(m, 1.0)
+    assert kept.failing == "" and (tmp_path / "mission.json").exists()

@@ -1,0 +1,483 @@
+"""The mission's states and goals, step by step."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent
+from poam_ros.mission.mission import Mission
+from poam_ros.planning.areas import Areas
+from poam_ros.planning.arrival import CAPTURE_RADIUS
+from poam_ros.planning.pilots import PILOTS
+
+WORKSPACE = Extent(-10, 10, -10, 10)
+PILOT = np.array([[0.0, 0.0], [5.0, 0.0], [99.0, 0.0]])
+
+
+def make(**limits: float) -> Mission:
+    return Mission(PILOT, WORKSPACE, **limits)
+
+
+class Chooser:
+    """Gives one path after the other, the last for ever, and keeps where it was asked."""
+
+    def __init__(self, *paths: list) -> None:
+        self.paths, self.asked = list(paths), []
+
+    def __call__(self, position: np.ndarray) -> np.ndarray:
+        self.asked.append(position.tolist())
+        return np.array(self.paths.pop(0) if len(self.paths) > 1 else self.paths[0], dtype=float)
+
+
+def drive(mission: Mission, *places: tuple[float, float], start: float = 0.0) -> None:
+    for i, place in enumerate(places):
+        mission.locate(np.array(place), start + float(i))
+
+
+def finish_pilot(mission: Mission) -> None:
+    drive(mission, (0, 0), (0, 0), (5, 0), (10, 0))
+
+
+def test_starts_with_the_first_position():
+    mission = make()
+    assert mission.state == "pilot"
+    assert mission.goal is None
+    mission.tick(3.0)
+    assert mission.goal is None and mission.budget.began is None
+    mission.locate(np.array([-3.0, 0.0]), 4.0)
+    assert mission.budget.began == 4.0
+    assert mission.goal.tolist() == [0, 0]
+    assert mission.plan.tolist() == [[-3, 0], [0, 0], [5, 0], [10, 0]]  # clipped
+
+
+def test_pilot_then_waits_for_a_map_then_explores():
+    mission = make()
+    finish_pilot(mission)
+    assert mission.state == "exploring"
+    assert mission.goal is None and len(mission.plan) == 0
+    assert mission.waits_for_map
+    choose = Chooser([(0.0, 8.0)])
+    mission.explore_with(choose)
+    assert choose.asked == [[10.0, 0.0]]
+    assert mission.goal.tolist() == [0, 8] and not mission.waits_for_map
+    drive(mission, (0, 8), start=20.0)
+    assert choose.asked == [[10.0, 0.0], [0.0, 8.0]]
+    assert mission.legs.arrivals == {"reached": 4}
+
+
+def test_a_path_is_driven_to_its_end_before_the_next_is_chosen():
+    mission, choose = make(), Chooser([(1, 1), (2, 2), (3, 3)], [(4, 4)])
+    finish_pilot(mission)
+    mission.explore_with(choose)
+    assert mission.plan.tolist() == [[10, 0], [1, 1], [2, 2], [3, 3]]
+    mission.explore_with(choose)  # a newer map does not disturb the path
+    drive(mission, (1, 1), start=20.0)
+    assert mission.plan.tolist() == [[1, 1], [2, 2], [3, 3]]
+    mission.pause()
+    assert len(mission.plan) == 0
+    mission.resume()
+    drive(mission, (2, 2), start=30.0)
+    assert mission.goal.tolist() == [3, 3] and len(choose.asked) == 1
+    drive(mission, (3, 3), start=40.0)
+    assert mission.plan.tolist() == [[3, 3], [4, 4]]
+    assert choose.asked == [[10, 0], [3, 3]]
+
+
+def test_without_a_pilot_it_explores_at_once():
+    mission = Mission(np.empty((0, 2)), WORKSPACE)
+    mission.explore_with(Chooser([(1, 1)]))
+    assert mission.state == "pilot" and mission.goal is None
+    drive(mission, (3, 3))
+    assert mission.state == "exploring" and mission.goal.tolist() == [1, 1]
+
+
+def test_choosing_may_end_the_mission():
+    """In lock-step the model learns while a path is chosen, and counts what it learnt."""
+    mission = make(max_samples=10)
+
+    def learn_and_choose(position: np.ndarray) -> np.ndarray:
+        mission.count_samples(10)
+        return np.array([[1.0, 1.0]])
+
+    mission.explore_with(learn_and_choose)
+    finish_pilot(mission)
+    assert mission.state == "done" and mission.goal is None and len(mission.plan) == 0
+
+
+def test_goals_outside_the_workspace_are_moved_into_it_and_counted():
+    mission = make()
+    assert mission.legs.clipped == 1  # of the pilot
+    finish_pilot(mission)
+    mission.explore_with(Chooser([(0.0, 50.0), (-10.0, 10.0 + 1e-12), (-99.0, -99.0)]))
+    assert mission.plan.tolist() == [[10, 0], [0, 10], [-10, 10], [-10, -10]]
+    assert mission.legs.clipped == 3  # but not what is rounding
+    assert mission.facts()["goals_clipped"] == 3
+
+
+@pytest.mark.parametrize("path", [[(np.nan, 0.0)], [(0.0, np.inf)], [0.0, 1.0], [(0.0, 1.0, 2.0)]])
+def test_what_is_no_path_is_refused(path):
+    with pytest.raises(InputError, match=r"waypoints: expected finite numbers \[K, 2\]"):
+        Mission(np.array(path), WORKSPACE)
+    mission = make()
+    finish_pilot(mission)
+    with pytest.raises(InputError, match="waypoints"):
+        mission.explore_with(Chooser(path))
+
+
+def test_an_empty_path_is_no_choice():
+    mission = make()
+    finish_pilot(mission)
+    mission.explore_with(lambda position: np.empty((0, 2)))
+    assert mission.waits_for_map
+
+
+def test_a_goals_time_starts_with_the_position_after_it_was_chosen():
+    """As in lock-step, where the model learns between the two and no time passes for the vehicle.
+
+    The way from where it was chosen does not count: here it leads through the next goal.
+    """
+    mission = Mission(np.array([[0.0, 0.0], [1.0, 0.0], [9.0, 0.0]]), WORKSPACE)
+    drive(mission, (-3, 0), (0, 0), (2, 0))
+    assert mission.goal.tolist() == [1, 0] and mission.legs.arrivals == {"reached": 1}
+    mission = make(arrival={"max_speed": 1.0})
+    mission.locate(np.array([-3.0, 0.0]), 0.0)
+    # Limits of 36 s: counted from 1000 s, when the next position comes.
+    mission.locate(np.array([-3.0, 0.0]), 1000.0)
+    assert mission.locate(np.array([-3.0, 0.0]), 1035.9) is None
+    assert mission.locate(np.array([-3.0, 0.0]), 1036.1) == "timeout"
+
+
+def test_a_situation_is_what_a_planner_needs_to_know():
+    mission = make(max_samples=10)
+    assert mission.budget.samples_left == 10
+    drive(mission, (-3, 0), (-2, 0), (-1, 0))
+    mission.count_samples(4)
+    situation = mission.situation(yaw=0.5, speed=2.0)
+    assert situation.position.tolist() == [-1, 0]
+    assert (situation.yaw, situation.speed, situation.samples_left) == (0.5, 2.0, 6)
+    assert situation.workspace is WORKSPACE
+    assert situation.track.tolist() == [[-3, 0], [-2, 0], [-1, 0]]
+    mission.count_samples(12)
+    assert mission.budget.samples_left == 0
+    assert make().budget.samples_left is None
+
+
+def test_facts():
+    mission = make()
+    mission.locate(np.array([-3.0, 0.0]), 1760000000.5)
+    drive(mission, (0, 0), start=1760000001.0)
+    assert mission.facts() == {
+        "state": "pilot",
+        "reason": "started by itself",
+        "samples": 0,
+        "goals_reached": 1,
+        "goals_passed": 0,
+        "goals_timed_out": 0,
+        "goals_clipped": 1,
+        "goals_unreachable": 0,
+    }
+
+
+def test_a_map_during_the_pilot_changes_nothing_until_its_end():
+    mission = make()
+    mission.explore_with(Chooser([(1, 1)]))
+    drive(mission, (-3, 0))
+    assert mission.goal.tolist() == [0, 0]
+    finish_pilot(mission)
+    assert mission.goal.tolist() == [1, 1]
+
+
+def test_holds_station_while_the_map_allows_no_choice():
+    mission = make()
+    finish_pilot(mission)
+    mission.explore_with(lambda position: None)
+    assert mission.state == "exploring" and mission.goal is None
+    mission.explore_with(Chooser([(1, 1)]))
+    assert mission.goal.tolist() == [1, 1]
+
+
+def test_gives_up_a_goal_that_takes_too_long():
+    mission = make()
+    for now in range(100):
+        mission.locate(np.array([-3.0, 0.01 * (now % 2)]), float(now))
+    assert mission.legs.arrivals["timeout"] >= 1
+    assert mission.goal.tolist() != [0, 0]
+
+
+def test_positions_that_waited_in_a_queue_are_judged_by_their_stamps():
+    mission = make()
+    mission.locate(np.array([-3.0, 0.0]), 0.0, measured=0.0)
+    for i in range(1, 4):
+        mission.locate(np.array([-3.0 + i, 0.0]), 500.0, measured=float(i))
+    assert mission.legs.arrivals == {"reached": 1}
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_done_at_max_samples_also_in_the_pilot(paused: bool):
+    mission = make(max_samples=10)
+    drive(mission, (-3, 0))
+    if paused:
+        mission.pause()
+    mission.count_samples(9)
+    assert mission.state == ("paused" if paused else "pilot")
+    mission.count_samples(10)
+    assert mission.state == "done" and mission.goal is None
+    drive(mission, (0, 0), start=9.0)
+    assert mission.goal is None
+    mission.count_samples(0)  # the mapper was reset
+    assert mission.state == "done"
+
+
+def test_done_after_max_duration_counted_from_the_first_position():
+    mission = make(max_duration=10.0)
+    drive(mission, (-3, 0), start=100.0)
+    mission.tick(109.9)
+    assert mission.state == "pilot"
+    mission.pause()
+    mission.tick(110.0)
+    assert mission.state == "done"
+
+
+def test_no_limits_by_default():
+    mission = make()
+    drive(mission, (-3, 0))
+    mission.count_samples(10**9)
+    mission.tick(1e9)
+    assert mission.state != "done"
+
+
+def test_pause_and_resume_answer_sensibly():
+    mission = make(max_samples=10)
+    assert mission.resume() == (False, "the mission is not paused, but pilot")
+    drive(mission, (-3, 0))
+    goal = mission.goal
+    assert mission.pause()[0]
+    assert mission.state == "paused" and mission.goal is None
+    assert not mission.pause()[0]
+    drive(mission, (0, 0), start=5.0)  # a position moves nothing on
+    assert mission.resume()[0]
+    assert mission.state == "pilot" and mission.goal is goal
+    mission.count_samples(10)
+    assert mission.pause() == (False, "the mission is done")
+    assert not mission.resume()[0]
+
+
+def test_a_pause_does_not_use_up_the_goals_time():
+    mission = make()
+    drive(mission, (-3, 0))
+    mission.pause()
+    mission.tick(1000.0)
+    mission.resume()
+    mission.locate(np.array([-3.0, 0.0]), 1001.0)
+    assert mission.legs.arrivals["timeout"] == 0
+
+
+def test_a_clock_that_is_set_back_does_not_lengthen_the_mission():
+    mission = make(max_duration=10.0)
+    drive(mission, (-3, 0), start=1000.0)
+    mission.tick(5.0)
+    mission.tick(14.9)
+    assert mission.state == "pilot"
+    mission.tick(15.0)
+    assert mission.state == "done"
+
+
+def test_a_situation_knows_what_can_still_be_driven():
+    mission = make(max_samples=100)
+    drive(mission, (-3, 0))
+    assert mission.situation(0.0, 1.0).way_left == math.inf
+    mission.count_samples(60)
+    situation = mission.situation(0.5, 2.0)
+    assert situation.way_left == pytest.approx(40 * mission.track.length / 60)
+    assert situation.samples_left == 40
+    assert situation.turning_radius == pytest.approx(CAPTURE_RADIUS / 2)
+    np.testing.assert_array_equal(situation.visited, mission.track.visited())
+    assert make().budget.way_left(9.0) == math.inf
+
+
+# --- Started, stopped, held ---
+
+
+def waiting(**options) -> Mission:
+    return Mission(PILOT, WORKSPACE, autostart=False, **options)
+
+
+def test_nothing_is_done_before_the_start():
+    mission = waiting(max_samples=10, max_duration=5.0)
+    mission.explore_with(Chooser([(1, 1)]))
+    drive(mission, (0, 0), (5, 0), (10, 0), start=100.0)
+    mission.count_samples(50)
+    mission.tick(1000.0)
+    assert (mission.state, mission.goal, mission.hold) == ("waiting", None, None)
+    assert mission.pause() == (False, "the mission is waiting")
+    assert not mission.resume()[0]
+
+
+def test_a_start_begins_the_pilot_and_the_budget():
+    mission = waiting(max_samples=10, max_duration=50.0)
+    drive(mission, (-3, 0), start=100.0)
+    mission.count_samples(50)  # of an earlier mission
+    assert mission.start(1000.0) == (True, "started")
+    assert not mission.start(1000.0)[0]
+    assert mission.state == "pilot" and mission.goal is None  # until it is known to be there
+    drive(mission, (-3, 0), start=1001.0)
+    assert mission.goal.tolist() == [0, 0]
+    mission.count_samples(59)
+    assert mission.budget.samples_left == 1
+    mission.tick(1049.9)
+    assert mission.state == "pilot"
+    mission.tick(1050.0)
+    assert (mission.state, mission.reason) == ("done", "max_duration of 50 s has passed")
+
+
+def test_a_start_after_the_end_is_a_new_mission_on_the_same_map():
+    mission = waiting(max_samples=10)
+    mission.start(0.0)
+    finish_pilot(mission)
+    choose = Chooser([(1, 1)])
+    mission.explore_with(choose)
+    mission.count_samples(10)
+    assert (mission.state, mission.reason) == ("done", "max_samples of 10 were taken")
+    assert mission.start(100.0)[0]
+    assert mission.state == "pilot" and mission.hold is None
+    mission.count_samples(19)
+    assert mission.state == "pilot"
+    drive(mission, (3, 3), (0, 0), (5, 0), (10, 0), start=101.0)
+    assert mission.state == "exploring" and mission.goal.tolist() == [1, 1]
+    mission.count_samples(20)
+    assert mission.state == "done"
+
+
+def test_a_mapper_that_is_reset_gives_the_budget_back():
+    mission = waiting(max_samples=10)
+    mission.count_samples(50)
+    mission.start(0.0)
+    mission.count_samples(0)
+    assert mission.budget.samples_left == 10
+    mission.explore_with(None)  # and its map is no more
+    finish_pilot(mission)
+    assert mission.waits_for_map
+
+
+@pytest.mark.parametrize("before", ["waiting", "pilot", "exploring", "paused", "done"])
+def test_a_stop_holds_whatever_it_was_doing_and_waits(before):
+    mission = waiting(max_samples=10)
+    drive(mission, (-4, 0), start=-9.0)
+    if before != "waiting":
+        mission.start(0.0)
+        drive(mission, (-3, 0))
+    if before == "exploring":
+        finish_pilot(mission)
+    if before == "paused":
+        mission.pause()
+    if before == "done":
+        mission.count_samples(10)
+    assert mission.state == before
+    drive(mission, (-2, 1), start=50.0)
+    assert mission.stop() == (True, f"stopped while {before}")
+    assert (mission.state, mission.reason, mission.goal) == ("waiting", "stopped", None)
+    assert mission.hold.tolist() == [-2, 1]
+    drive(mission, (2, 2), start=60.0)
+    assert mission.goal is None and mission.hold.tolist() == [-2, 1]
+    assert mission.start(70.0)[0] and mission.state == "pilot"
+
+
+@pytest.mark.parametrize("how", ["pause", "done"])
+def test_pause_and_done_hold_where_the_vehicle_is_even_outside(how):
+    mission = make(max_samples=10)
+    drive(mission, (-3, 0), (14, 2))
+    assert mission.hold is None
+    if how == "pause":
+        mission.pause()
+    else:
+        mission.count_samples(10)
+    assert mission.hold.tolist() == [14, 2] and mission.legs.clipped == 1  # of the pilot alone
+    held = mission.hold
+    drive(mission, (13, 2), start=9.0)
+    assert mission.hold is held
+    if how == "pause":
+        mission.resume()
+        mission.pause()
+        assert mission.hold is not held and mission.hold.tolist() == [13, 2]
+
+
+def test_at_its_end_it_goes_home_if_asked_to_and_holds_there():
+    wall = np.array([(-1.0, -5.0), (1.0, -5.0), (1.0, 5.0), (-1.0, 5.0)])
+    areas = Areas(WORKSPACE, keep_outs=[wall], margin=0.5)
+    mission = Mission(
+        np.array([[8.0, 0.0]]), WORKSPACE, areas=areas, max_samples=10, on_done="home"
+    )
+    drive(mission, (-8, 0))
+    assert mission.goal is not None and len(mission.plan) > 2  # round the wall
+    drive(mission, (8, 0), start=20.0)
+    mission.count_samples(10)
+    assert mission.state == "done" and mission.hold is None
+    drive(mission, (8, 0), start=30.0)
+    driven = [np.array([8.0, 0.0])]
+    for second in range(40, 60):
+        if mission.goal is None:
+            break
+        assert areas.clear(driven[-1], mission.goal[None])[0]
+        driven.append(mission.goal)
+        drive(mission, driven[-1], driven[-1], start=float(second))
+    assert mission.state == "done" and driven[-1].tolist() == [-8, 0]
+    assert mission.hold.tolist() == [-8, 0]
+
+
+def test_a_mission_that_ends_in_a_pause_does_not_go_home():
+    mission = make(max_duration=10.0, on_done="home")
+    drive(mission, (-3, 0), (-2, 0))
+    mission.pause()
+    held = mission.hold
+    mission.tick(99.0)
+    assert mission.state == "done"
+    drive(mission, (-2, 0), start=99.0)
+    assert mission.goal is None and mission.hold is held
+
+
+def test_a_stop_on_the_way_home_holds():
+    mission = make(max_samples=10, on_done="home")
+    drive(mission, (-3, 0), (3, 0))
+    mission.count_samples(10)
+    drive(mission, (3, 0), start=5.0)
+    assert mission.goal.tolist() == [-3, 0]
+    assert mission.pause() == (False, "the mission is done")
+    assert mission.stop()[0]
+    assert mission.goal is None and mission.hold.tolist() == [3, 0]
+
+
+def test_after_a_pause_the_way_round_is_planned_from_where_the_vehicle_is():
+    block = np.array([(-2.0, -2.0), (2.0, -2.0), (2.0, 2.0), (-2.0, 2.0)])
+    areas = Areas(WORKSPACE, keep_outs=[block], margin=0.5)
+    mission = Mission(np.array([[8.0, 4.0]]), WORKSPACE, areas=areas)
+    drive(mission, (-8, 4))
+    assert mission.goal.tolist() == [8, 4]
+    mission.pause()
+    drive(mission, (-4, -4), start=9.0)  # drifted
+    mission.resume()
+    assert areas.clear(mission.position, mission.goal[None])[0]
+    assert mission.plan[-1].tolist() == [8, 4] and len(mission.plan) > 2
+
+
+def test_no_leg_of_a_mission_crosses_a_keep_out():
+    """Pilot and random goals; the vehicle is at each goal when it gets the next."""
+    rng = np.random.default_rng(2)
+    pilot = PILOTS["lawnmower"](WORKSPACE, rng)
+    for _ in range(40):
+        angles = (np.arange(7) + rng.uniform(0, 0.9, 7)) * 2 * np.pi / 7
+        rim = rng.uniform(1, 6, 7)[:, None] * np.column_stack((np.cos(angles), np.sin(angles)))
+        areas = Areas(WORKSPACE, keep_outs=[rng.uniform(-6, 6, 2) + rim], margin=0.3)
+        mission = Mission(pilot, WORKSPACE, areas=areas)
+        mission.explore_with(lambda position: rng.uniform(-10, 10, (2, 2)))
+        position = areas.nearest(rng.uniform(-10, 10, 2))
+        for second in range(0, 60, 2):
+            drive(mission, position, start=float(second))
+            if mission.goal is None:
+                continue  # the path led to where no way leads
+            assert areas.clear(position, mission.goal[None])[0]
+            position = mission.goal
+        assert mission.legs.arrivals["reached"] > 5

@@ -1,0 +1,362 @@
+"""Missions that end by their map: the share within a TVU, and no place far from a ping.
+
+The guarantee is checked by brute force on the pings, with planners that never go where they should.
+"""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from poam_ros.core.clock import SECOND
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent, Grid, squared_distance_to
+from poam_ros.core.maps import ElevationMap
+from poam_ros.mission.mission import Mission
+from poam_ros.mission.target import TRIES, Target, TargetSettings
+from poam_ros.planning.areas import Areas
+from poam_ros.planning.tvu import CONFIDENCE_95, allowed
+
+WORKSPACE = Extent(0, 60, 0, 40)
+GRID = Grid.cells(WORKSPACE, 1.0)
+PLACES = Grid.cells(WORKSPACE, 0.5).points
+BED = -20.0
+GOOD = float(allowed("1b", np.array(20.0))) / CONFIDENCE_95  # m: just within at 20 m
+PILOT = np.array([[5.0, 5.0], [15.0, 5.0]])
+#: Goals for ever in one corner.
+LAZY = [np.array([[5.0, 5.0]]), np.array([[12.0, 9.0]])]
+
+
+def chart(pings=((5.0, 5.0),), std=10.0, bed=BED, stamp=0.0):
+    """A map of a flat bed; std a number or [rows, columns]."""
+    deviation = np.broadcast_to(std, GRID.shape)
+    drawn = ElevationMap(GRID, np.full(GRID.shape, bed), deviation**2, stamp_ns=int(stamp * SECOND))
+    return drawn.with_pings(np.array(pings))
+
+
+def survey(settings, std=10.0, keep_outs=(), deaf=lambda place: False, limit=20_000, **budget):
+    """A vehicle at 1 m/s with a ping a second, whose map comes every 20 s; until the mission ends.
+
+    ``std``: of the map, a function of how many pings it holds. ``deaf``: where none is accepted.
+    """
+    areas = Areas(WORKSPACE, None, keep_outs, 1.0) if keep_outs else None
+    mission, target = Mission(PILOT, WORKSPACE, areas=areas, **budget), Target(settings)
+    at, now, pings, latest, turn = np.array([2.0, 2.0]), 0.0, [], None, 0
+    closed = []  # goals that closed a gap
+
+    def choose(position):
+        nonlocal turn
+        gap = target.path(mission, latest, now)
+        if gap is not None:
+            closed.append(gap[0])
+            return gap
+        turn += 1
+        return LAZY[turn % 2]
+
+    while mission.state != "done":
+        assert now < limit, f"no end: {target.words}"
+        goal = mission.goal
+        if goal is not None:
+            away = goal - at
+            at = at + away * min(1.0, 1.0 / max(np.linalg.norm(away), 1e-9))
+        now += 1.0
+        if not deaf(at):
+            pings.append(at)
+        mission.count_samples(len(pings))
+        mission.locate(at, now)
+        if now % 20 == 0 and mission.state != "pilot":
+            deviation = std(len(pings)) if callable(std) else std
+            latest = chart(pings, deviation, stamp=now)
+            target.judge(mission, latest, now)
+            mission.explore_with(choose)
+        target.look(mission)
+    target.judge(mission, chart(pings, std(len(pings)) if callable(std) else std, stamp=now), now)
+    return SimpleNamespace(
+        mission=mission, target=target, pings=np.array(pings), closed=closed, now=now
+    )
+
+
+def farthest(pings, places=PLACES):
+    return math.sqrt(squared_distance_to(places, pings).max())
+
+
+def test_the_share_is_of_the_wet_places_that_may_be_entered():
+    keep_out = np.array([[30.0, -1.0], [60.5, -1.0], [60.5, 41.0], [30.0, 41.0]])
+    target = Target(TargetSettings(target_tvu="1b", target_share=0.5))
+    mission = Mission(PILOT, WORKSPACE, areas=Areas(WORKSPACE, None, (keep_out,), 1.0))
+    mission.locate(np.array([5.0, 5.0]), 1.0)
+    std = np.where(GRID.x < 11.5, 0.999 * GOOD, 1.001 * GOOD)  # 11 of 29 columns
+    target.judge(mission, chart(std=std), 2.0)
+    assert target.judged.share == pytest.approx(11 / 29)
+    assert target.words == "TVU within 1b in 37.9 % of the workspace"
+    assert target.facts()["target_share"] == pytest.approx(11 / 29)
+    # The water falls by 12 m: less depth, a smaller TVU.
+    assert target.hear(-12.0) == "" and "expected metres" in target.hear(math.nan)
+    target.judge(mission, chart(std=std), 3.0)
+    assert target.judged.share == 0.0
+    target.hear(-21.0)
+    target.judge(mission, chart(std=std), 4.0)
+    assert math.isnan(target.judged.share) and "under the water's level of -21 m" in target.fault
+    assert mission.state == "pilot"
+
+
+def test_a_mission_ends_when_the_share_is_reached():
+    settings = TargetSettings(target_tvu="1b", target_share=0.95)
+    found = survey(settings, std=lambda n: GOOD * (0.99 if n > 200 else 1.01), max_samples=1000)
+    assert found.mission.reason == "TVU within 1b in 100.0 % of the workspace"
+    assert 200 < len(found.pings) < 225 and not found.closed
+
+
+def test_a_budget_that_ends_it_before_says_how_it_stands():
+    found = survey(TargetSettings(target_tvu="1b"), max_samples=100)
+    expected = "max_samples of 100 were taken; TVU within 1b in 0.0 % of the workspace"
+    assert found.mission.reason == expected
+    # The last batch may come into the map after the end, and is told of.
+    found.target.judge(found.mission, chart(std=GOOD / 2), 200.0)
+    assert found.mission.reason.endswith("taken; TVU within 1b in 100.0 % of the workspace")
+    found.mission.stop()
+    found.target.look(found.mission)
+    assert found.mission.reason == "stopped"
+
+
+def test_a_mission_that_was_done_before_a_restart_keeps_its_reason():
+    mission = Mission(PILOT, WORKSPACE, max_samples=1)
+    mission.locate(np.array([5.0, 5.0]), 1.0)
+    mission.count_samples(1)
+    target = Target(TargetSettings(target_tvu="1b"), mission.state)
+    target.judge(mission, chart(), 2.0)
+    assert mission.reason == "max_samples of 1 were taken"
+
+
+@pytest.mark.parametrize(("distance", "depths", "most"), [(12.0, 0.0, 12.0), (5.0, 0.4, 8.0)])
+def test_gaps_are_closed_before_the_budget_is_spent(distance, depths, most):
+    settings = TargetSettings(target_distance=distance, target_depths=depths)
+    found = survey(settings, max_samples=700)
+    assert farthest(found.pings) <= most
+    assert len(found.pings) == 700  # the rest of it is for the map
+    said = f"every place within {settings.rule} of a ping"
+    assert found.mission.reason == f"max_samples of 700 were taken; {said}"
+    first = squared_distance_to(np.array(found.closed[:1]), found.pings)
+    assert len(found.closed) > 3 and first < 4  # goals were gone to
+
+
+def test_gaps_are_closed_before_the_time_is_over():
+    found = survey(TargetSettings(target_distance=12.0), max_duration=700.0)
+    assert farthest(found.pings) <= 12 and found.now == pytest.approx(700, abs=2)
+
+
+def test_without_any_budget_the_guarantee_is_the_end():
+    found = survey(TargetSettings(target_distance=12.0))
+    assert farthest(found.pings) <= 12 and found.now < 500
+    assert found.mission.reason == "every place within 12 m of a ping"
+
+
+def test_both_are_met_at_the_end_and_gaps_are_closed_once_the_tvu_is():
+    settings = TargetSettings(target_tvu="1b", target_distance=10.0)
+    found = survey(settings, std=lambda n: GOOD * (0.99 if n > 100 else 1.01), max_samples=5000)
+    assert farthest(found.pings) <= 10 and len(found.pings) < 600
+    assert found.mission.reason == (
+        "TVU within 1b in 100.0 % of the workspace; every place within 10 m of a ping"
+    )
+
+
+def test_a_budget_too_small_for_the_gaps_says_what_is_left():
+    found = survey(TargetSettings(target_distance=8.0), max_samples=120)
+    left = farthest(found.pings, GRID.points)
+    assert left > 8
+    spent, said = found.mission.reason.split("; ")
+    assert spent == "max_samples of 120 were taken"
+    assert "of the workspace farther than 8 m from every ping" in said
+    assert float(said.split()[-4]) == pytest.approx(left, abs=1.5)
+
+
+def test_keep_outs_are_covered_from_outside_and_what_cannot_be_is_left_out_and_said():
+    island = np.array([[20.0, 10.0], [32.0, 10.0], [32.0, 22.0], [20.0, 22.0]])
+    wall = np.array([[44.0, -5.0], [46.0, -5.0], [46.0, 45.0], [44.0, 45.0]])
+    settings = TargetSettings(target_distance=9.0)
+    found = survey(settings, keep_outs=(island, wall), max_samples=800)
+    areas = found.mission.legs.routes.areas
+    assert areas.allowed(found.pings[1:]).all()  # nothing was entered for it
+    # 7 m from the island's margin to its middle: all of it is covered, from outside.
+    assert farthest(found.pings, PLACES[PLACES[:, 0] < 43]) <= 9
+    assert farthest(found.pings) > 9
+    share = found.target.judged.left_out
+    beyond = GRID.points[squared_distance_to(GRID.points, found.pings) > 81, 0]
+    assert beyond.min() > 50 and share == pytest.approx(len(beyond) / 2400, abs=0.04)
+    assert "left out: no way leads near, or no ping is accepted there" in found.mission.reason
+
+
+def test_where_no_ping_is_accepted_it_gives_up_and_says_so():
+    found = survey(
+        TargetSettings(target_distance=8.0), deaf=lambda place: place[0] > 45, max_samples=1200
+    )
+    covered = PLACES[PLACES[:, 0] < 44]
+    assert farthest(found.pings, covered) <= 8
+    assert 0.05 < found.target.judged.left_out < 0.25 and found.target.judged.gaps == 0
+    assert "left out" in found.mission.reason
+    far = np.array([goal for goal in found.closed if goal[0] > 50])
+    assert 0 < len(far) <= 15 * TRIES
+
+
+def deaf_mission(settings, pinged):
+    """An exploring mission without a pilot; where its vehicle is sent to for a gap from a place,
+    by a map of 20 m of water with the given pings and none since; ``go(place)``."""
+    mission, target = Mission(PILOT[:0], WORKSPACE, max_samples=10), Target(settings)
+    mission.locate(np.array([1.0, 1.0]), 0.0)
+    now = 0.0
+
+    def go(place, pings=pinged, judge=True):
+        nonlocal now
+        now += 1.0
+        mission.locate(np.array(place, dtype=float), now)
+        drawn = chart(pings, stamp=now)
+        if judge:
+            target.judge(mission, drawn, now)
+        target.closing = True
+        goal = target.path(mission, drawn, now)
+        return None if goal is None else goal[0]
+
+    return mission, target, go
+
+
+def test_a_gap_is_given_up_however_many_others_there_are():
+    """A place without an echo, and 551 others that are closed between the visits to it."""
+    deaf, every = np.array([58.5, 38.5]), GRID.points
+    others = every[(every % 2 == 0.5).all(1) & (every < deaf - 1).all(1)]
+    pinged = every[(every != deaf).any(1)]
+    _, target, go = deaf_mission(TargetSettings(target_distance=1.5), pinged)
+    visits, _ = 0, go(deaf, every)
+    for _ in range(TRIES):
+        for other in others:
+            gone = go(other, pinged[(pinged != other).any(1)], judge=False)
+            np.testing.assert_array_equal(gone, other)
+        visits += go(deaf) is not None
+    assert len(others) * (TRIES - 1) > 1000
+    assert visits == TRIES and go(deaf) is None and target.judged.gaps > 0
+    assert go(deaf) is None and target.judged.gaps == 0 and target.judged.left_out > 0
+
+
+def test_what_one_mission_gave_up_the_next_one_tries_again():
+    """It begins with no pilot survey, so that no map comes before it explores."""
+    deaf = np.array([40.5, 20.5])
+    pinged = GRID.points[(GRID.points != deaf).any(1)]
+    mission, _, go = deaf_mission(TargetSettings(target_distance=2.0), pinged)
+    for _ in range(TRIES):
+        np.testing.assert_array_equal(go(deaf), deaf)
+    assert go(deaf) is None
+    mission.stop()
+    assert mission.start(100.0)[0]
+    mission.locate(deaf, 101.0)
+    assert mission.state == "exploring"
+    np.testing.assert_array_equal(go(deaf), deaf)
+
+
+def coast(level):
+    """A map of a bed that rises to the east: 20 m of water to 40 m, then 3 m of land; one ping."""
+    return chart(bed=np.where(GRID.x < 40, level - 20.0, level + 3.0), std=GOOD / 2)
+
+
+@pytest.mark.parametrize(
+    ("distance", "depths", "left_out"), [(0.0, 0.5, 0.33), (8.0, 0.5, 0.2), (8.0, 0.0, 0.0)]
+)
+def test_nobody_is_sent_to_dry_ground_where_depths_count(distance, depths, left_out):
+    settings = TargetSettings(target_distance=distance, target_depths=depths)
+    mission, target = Mission(PILOT[:0], WORKSPACE), Target(settings)
+    target.hear(1.5)
+    mission.locate(np.array([5.0, 5.0]), 0.0)
+    target.judge(mission, coast(1.5), 1.0)
+    assert target.fault == "" and left_out <= target.judged.left_out <= left_out + 0.05
+    assert ("it is dry" in target.words) == (depths > 0)
+    goals, pings = [], [[5.0, 5.0]]
+    while (goal := target.path(mission, coast(1.5).with_pings(np.array(pings)), 2.0)) is not None:
+        goals.append(goal[0])
+        pings.append(goal[0])
+    assert (np.array(goals)[:, 0].max() < 40) == (depths > 0)
+    # Land within the distance of the water is covered from there.
+    near = PLACES[PLACES[:, 0] < 40 + max(distance - 2, 0) * (depths > 0)]
+    assert farthest(np.array(pings), near) <= 10 + distance
+    target.judge(mission, coast(1.5).with_pings(np.array(pings)), 3.0)
+    assert mission.state == "done" and mission.reason.startswith("every place within")
+
+
+def test_depths_of_a_map_without_water_are_a_fault():
+    mission, target = Mission(PILOT[:0], WORKSPACE), Target(TargetSettings(target_depths=3.0))
+    mission.locate(np.array([5.0, 5.0]), 0.0)
+    target.judge(mission, chart(bed=3.0), 1.0)
+    assert target.fault == "no place that may be entered is under the water's level of 0 m"
+    assert mission.state == "exploring" and target.path(mission, chart(bed=3.0), 1.0) is None
+
+
+def test_closing_begins_in_the_middle_of_a_long_path():
+    """A planner whose path is longer than the budget does not keep the vehicle from the gaps."""
+    mission, target = (
+        Mission(PILOT[:0], WORKSPACE, max_samples=300),
+        Target(TargetSettings(target_distance=15.0)),
+    )
+    mission.explore_with(lambda position: np.tile([[5.0, 5.0], [9.0, 5.0]], (500, 1)))
+    mission.locate(np.array([5.0, 5.0]), 0.0)
+    for count in range(1, 60):
+        mission.locate(np.array([5.0 + count % 4, 5.0]), float(count))
+    mission.count_samples(60)
+    target.judge(mission, chart(stamp=60.0), 60.0)
+    assert not target.closing and len(mission.legs.queue) > 10
+    mission.count_samples(200)
+    target.judge(mission, chart(stamp=61.0), 61.0)
+    assert target.closing and mission.waits_for_map and not mission.legs.queue
+
+
+def test_a_pause_is_no_obstacle_and_a_pilot_survey_is_finished():
+    target = Target(TargetSettings(target_tvu="1b"))
+    mission = Mission(PILOT, WORKSPACE)
+    mission.locate(np.array([2.0, 2.0]), 0.0)
+    target.judge(mission, chart(std=GOOD / 2), 1.0)
+    assert mission.state == "pilot"
+    for number, place in enumerate([*PILOT, *PILOT]):
+        mission.locate(place, 1.0 + number)
+    assert mission.state == "exploring"
+    mission.pause()
+    target.judge(mission, chart(std=GOOD / 2), 9.0)
+    assert mission.state == "done" and mission.reason.startswith("TVU within 1b in 100.0 %")
+
+
+def test_what_cannot_be_judged_is_said():
+    mission = Mission(PILOT, WORKSPACE)
+    mission.locate(np.array([2.0, 2.0]), 0.0)
+    blind = Target(TargetSettings(target_distance=10.0))
+    blind.judge(mission, ElevationMap(GRID, np.zeros(GRID.shape), np.ones(GRID.shape)), 1.0)
+    assert "does not say where its pings are" in blind.fault
+    fine = Target(TargetSettings(target_distance=1.4))
+    fine.judge(mission, chart(), 1.0)
+    assert fine.fault == "1.4 m is not more than a cell of the map everywhere"
+    nothing = Target(TargetSettings())
+    nothing.judge(mission, chart(), 1.0)
+    assert (nothing.words, nothing.facts(), nothing.fault) == ("", {}, "")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"target_tvu": "1c"}, "target_tvu: expected one of exclusive, special, 1a, 1b, 2, or"),
+        ({"target_share": 95.0}, "target_share: expected a number from 0.001 to 1, got 95"),
+        ({"target_distance": -1.0}, "target_distance: expected"),
+    ],
+)
+def test_wrong_settings_are_refused(given, words):
+    with pytest.raises(InputError, match=words):
+        TargetSettings(**given)
+
+
+@pytest.mark.parametrize("polygon", [None, np.array([[5.0, 5], [55, 5], [55, 35], [5, 35]])])
+def test_a_map_of_elsewhere_ends_no_mission(polygon):
+    grid = Grid.cells(Extent(1000, 1060, 0, 40), 1.0)
+    drawn = ElevationMap(grid, np.full(grid.shape, BED), np.ones(grid.shape))
+    drawn = drawn.with_pings(np.array([[1005.0, 5.0]]))
+    mission = Mission(np.empty((0, 2)), WORKSPACE, areas=Areas(WORKSPACE, polygon))
+    target = Target(TargetSettings(target_distance=8.0))
+    mission.locate(np.array([20.0, 20.0]), 0.0)
+    target.judge(mission, drawn, 1.0)
+    assert mission.state == "exploring" and "no cell" in target.fault
+    assert target.words == target.fault and target.path(mission, drawn, 1.0) is None

@@ -1,0 +1,227 @@
+"""What pauses a mission by itself, and when it goes on."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from poam_ros.core.geometry import Extent
+from poam_ros.frontend.odometry import largest_std
+from poam_ros.mission.mission import Mission
+from poam_ros.mission.watchdog import CALM_S, MAP, SONAR, Watchdog, WatchSettings
+from poam_ros.planning.areas import Areas
+
+WORKSPACE = Extent(-10, 10, -10, 10)
+FAR = np.array([[9.0, 9.0]])
+
+
+class Watched:
+    """A mission that began, and time that passes as it is told."""
+
+    def __init__(self, speed: float = 1.0, **settings) -> None:
+        self.areas = Areas(WORKSPACE)
+        self.mission = Mission(FAR, WORKSPACE)
+        self.dog = Watchdog(WatchSettings(**settings), self.areas)
+        self.wall, self.ros, self.speed = 100.0, 5000.0, speed
+        self.be_at(0, 0)
+        self.dog.look(self.mission, self.wall, self.ros)
+
+    def be_at(self, x: float, y: float, std: float = 0.0) -> None:
+        self.mission.locate(np.array([x, y], dtype=float), self.ros)
+        self.dog.located(self.mission, std)
+
+    def wait(self, seconds: float, *heard: str, odometry: bool = True, std: float = 0.0) -> None:
+        """Wall time passes in looks of a second."""
+        for _ in range(round(seconds)):
+            self.wall, self.ros = self.wall + 1, self.ros + self.speed
+            if odometry:
+                self.be_at(0.0, 0.0, std)
+            for source in heard:
+                self.dog.heard(source)
+            self.dog.look(self.mission, self.wall, self.ros)
+
+
+def test_silence_of_odometry_pauses_and_its_return_resumes():
+    watched = Watched()
+    watched.wait(5, SONAR, odometry=False)
+    assert watched.mission.state == "pilot"
+    watched.wait(1, SONAR, odometry=False)
+    assert watched.mission.state == "paused"
+    assert watched.mission.reason == "no odometry for 5 s"
+    assert watched.mission.hold.tolist() == [0, 0]
+    watched.wait(CALM_S - 1, SONAR)
+    assert watched.mission.state == "paused"
+    watched.wait(2, SONAR)
+    assert watched.mission.state == "pilot"
+    assert watched.mission.reason == "resumed: it is over: no odometry for 5 s"
+
+
+def test_silence_of_the_sonar_pauses():
+    watched = Watched(sonar_patience=10.0)
+    watched.wait(10)
+    assert watched.mission.state == "pilot"
+    watched.wait(1)
+    assert (watched.mission.state, watched.mission.reason) == ("paused", "no ping for 10 s")
+    watched.wait(60)
+    assert watched.mission.state == "paused"
+    watched.wait(5, SONAR)
+    assert watched.mission.state == "pilot"
+
+
+def test_an_old_map_pauses_an_exploration_alone():
+    watched = Watched(map_patience=20.0)
+    watched.wait(30, SONAR)
+    assert watched.mission.state == "pilot"
+    watched.be_at(9, 9)
+    assert watched.mission.state == "exploring"
+    watched.wait(15, SONAR)
+    watched.wait(1, SONAR, MAP)
+    watched.wait(20, SONAR)
+    assert watched.mission.state == "exploring"
+    watched.wait(1, SONAR)
+    assert (watched.mission.state, watched.mission.reason) == ("paused", "no new map for 20 s")
+    watched.wait(1, SONAR, MAP)
+    watched.wait(4, SONAR)
+    assert watched.mission.state == "exploring"
+    watched.wait(15, SONAR)  # a new patience
+    assert watched.mission.state == "exploring"
+
+
+def test_a_position_that_is_not_known_well_enough_pauses():
+    watched = Watched(max_position_std=2.0)
+    watched.wait(3, SONAR, std=1.9)
+    assert watched.mission.state == "pilot"
+    watched.wait(1, SONAR, std=2.5)
+    assert watched.mission.reason == "a position known to 2.5 m, not 2 m"
+    watched.wait(5, SONAR, std=1.0)
+    assert watched.mission.state == "pilot"
+    watched.wait(1, SONAR, std=math.nan)
+    assert watched.mission.state == "paused"
+
+
+def test_the_slower_clock_counts():
+    """Neither a quick simulation, nor one that stands, nor a clock that is set is silence."""
+    quick = Watched(speed=20.0)
+    quick.wait(5, SONAR, odometry=False)
+    assert quick.mission.state == "pilot"
+    slow = Watched(speed=0.1)
+    slow.wait(49, SONAR, odometry=False)
+    assert slow.mission.state == "pilot"
+    slow.wait(3, SONAR, odometry=False)
+    assert slow.mission.state == "paused"
+    standing = Watched(speed=0.0)
+    standing.wait(1000, odometry=False)
+    assert standing.mission.state == "pilot"
+    jumped = Watched()
+    jumped.ros += 1e6
+    jumped.wait(2, SONAR, odometry=False)
+    jumped.ros -= 2e6
+    jumped.wait(2, SONAR, odometry=False)
+    assert jumped.mission.state == "pilot"
+
+
+def test_a_process_that_was_held_up_does_not_take_it_for_silence():
+    watched = Watched()
+    watched.wall, watched.ros = watched.wall + 60, watched.ros + 60
+    watched.dog.look(watched.mission, watched.wall, watched.ros)
+    assert watched.mission.state == "pilot"
+    watched.wait(10, SONAR)
+    assert watched.mission.state == "pilot"
+
+
+def test_zero_switches_a_watch_off():
+    watched = Watched(odometry_patience=0.0, sonar_patience=0.0, map_patience=0.0)
+    watched.wait(1000, odometry=False)
+    assert watched.mission.state == "pilot"
+
+
+def test_without_leave_it_does_not_go_on_by_itself():
+    watched = Watched(watchdog_resumes=False)
+    watched.wait(6, SONAR, odometry=False)
+    watched.wait(60, SONAR)
+    assert watched.mission.state == "paused"
+    assert watched.mission.resume()[0]
+    watched.wait(5, SONAR)
+    assert watched.mission.state == "pilot"
+
+
+def test_what_a_person_paused_only_a_person_resumes():
+    watched = Watched()
+    watched.mission.pause()
+    watched.wait(60, SONAR)
+    assert watched.mission.state == "paused"
+    watched.mission.resume()
+    watched.wait(6, SONAR, odometry=False)
+    assert watched.mission.paused_by == "watchdog"
+    assert watched.mission.pause()[0]
+    assert watched.mission.reason == "asked for, after: no odometry for 5 s"
+    watched.wait(60, SONAR)
+    assert watched.mission.state == "paused"
+    assert not watched.mission.pause()[0]
+
+
+def test_a_mission_that_has_not_begun_is_not_watched():
+    mission = Mission(FAR, WORKSPACE, autostart=False)
+    dog = Watchdog(WatchSettings(), Areas(WORKSPACE))
+    for second in range(60):
+        dog.look(mission, float(second), float(second))
+    assert mission.state == "waiting"
+    assert mission.start(60.0)[0]
+    for second in range(60, 67):
+        dog.look(mission, float(second), float(second))
+    assert (mission.state, mission.reason) == ("paused", "no odometry for 5 s")
+
+
+@pytest.mark.parametrize("margin", [0.0, 2.0])
+def test_the_fence_is_armed_by_being_inside_and_not_passed_twice(margin):
+    watched = Watched(geofence_margin=margin)
+    out = 10 + margin
+    watched.be_at(out - 0.1 if margin else 10, 0)
+    assert watched.mission.state == "pilot"
+    watched.be_at(out + 1.5, 0)
+    assert watched.mission.state == "paused"
+    assert watched.mission.reason == f"the vehicle is {margin + 1.5:.1f} m outside the workspace"
+    assert watched.mission.hold.tolist() == [out + 1.5, 0]
+    watched.be_at(0, 0)
+    for _ in range(60):
+        watched.wall, watched.ros = watched.wall + 1, watched.ros + 1
+        watched.dog.look(watched.mission, watched.wall, watched.ros)
+    assert watched.mission.state == "paused"  # a person lets it go on
+    watched.be_at(out + 3, 0)
+    watched.mission.resume()
+    watched.be_at(0, 0)
+    watched.be_at(out + 3, 0)
+    assert watched.mission.state == "paused"
+
+
+def test_whoever_resumes_outside_may_drive_it_back():
+    watched = Watched(geofence_margin=2.0)
+    watched.be_at(15, 0)
+    watched.mission.resume()
+    for x in (15, 14, 13, 12.5):
+        watched.be_at(x, 0)
+        assert watched.mission.state == "pilot"
+    watched.be_at(9, 0)
+    watched.be_at(13, 0)
+    assert watched.mission.state == "paused"
+
+
+def test_a_vehicle_that_begins_outside_is_not_fenced():
+    mission = Mission(FAR, WORKSPACE)
+    dog = Watchdog(WatchSettings(), Areas(WORKSPACE))
+    for x in (500.0, 400.0, 100.0):
+        mission.locate(np.array([x, 0.0]), 1.0)
+        dog.located(mission, 0.0)
+        assert mission.state == "pilot"
+
+
+def test_the_largest_standard_deviation_of_a_covariance():
+    assert largest_std(4.0, 0.0, 1.0) == 2.0
+    assert largest_std(0.0, 0.0, 0.0) == 0.0  # unknown, as MAVROS sends it
+    assert largest_std(-1.0, 0.0, 9.0) == 0.0
+    c = np.array([[3.0, 1.2], [1.2, 2.0]])
+    expected = math.sqrt(np.linalg.eigvalsh(c)[-1])
+    assert largest_std(3.0, 1.2, 2.0) == pytest.approx(expected)
+    assert math.isnan(largest_std(math.nan, 0.0, 1.0))

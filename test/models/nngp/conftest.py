@@ -1,0 +1,15 @@
+"""What the tests of the nearest-neighbour model share."""
+
+import pytest
+
+from poam_ros.models.native import neighbours as native
+from poam_ros.models.nngp import conditional
+
+
+@pytest.fixture(params=["native", "torch"])
+def backend(request, monkeypatch):
+    """Conditionals in C, and in torch."""
+    if request.param == "native" and not native.available():
+        pytest.skip("no compiled kernel")
+    if request.param == "torch":
+        monkeypatch.setattr(conditional.native, "usable", lambda kernel, neighbours: False)

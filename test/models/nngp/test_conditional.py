@@ -1,0 +1,204 @@
+"""Conditionals against exact Gaussian processes; their gradient against autograd; C and torch."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from problems import scattered
+
+from poam_ros.core.errors import CholeskyError
+from poam_ros.models.native import neighbours as native
+from poam_ros.models.nngp import conditional
+from poam_ros.models.nngp.conditional import condition, gradient, joint_covariance, log_loss
+from poam_ros.models.nngp.fields import (
+    Layout,
+    evaluate,
+    exponent,
+    interpolate,
+    noise_variance,
+    pull_back,
+)
+from poam_ros.models.nngp.index import PlainIndex
+from poam_ros.models.nngp.kernel import EVERYTHING, Kernel, Share, Sites, covariance, local
+
+LAYOUT = Layout(hidden=16, lattice=12)
+LENGTHS = (0.02, 3.0)
+
+
+def rough_kernel(seed=0, spread=0.5, precision=0.05, layout=LAYOUT):
+    generator = torch.Generator().manual_seed(seed)
+    theta = layout.initial(0.4, 0.02, generator)
+    theta = theta + spread * torch.randn(len(theta), generator=generator).double()
+    parts = layout.split(theta)
+    F = evaluate(parts, layout.nodes()).F
+    return Kernel(F, exponent(parts), noise_variance(parts), LENGTHS, precision)
+
+
+def sites_at(X, seed=1):
+    generator = torch.Generator().manual_seed(seed)
+    noise = 0.3 + torch.rand(len(X), generator=generator).double()
+    return Sites(X, torch.randn(len(X), generator=generator).double(), noise)
+
+
+def dense(kernel, sites, x, near):
+    """Mean and variance of one query by the textbook, the local mean as one more covariance."""
+    points = torch.cat([sites.x[near], x[None]])
+    at = local(interpolate(kernel.F, points), kernel.lengths)
+    whole = covariance(points, at, points, at, kernel.exponent, same=True)
+    whole = whole + 1 / kernel.mean_precision
+    K = whole[:-1, :-1] + torch.diag(kernel.noise * sites.noise[near])
+    b = torch.linalg.solve(K, whole[:-1, -1])
+    return b @ sites.y[near], whole[-1, -1] - b @ whole[:-1, -1]
+
+
+@pytest.mark.usefixtures("backend")
+@pytest.mark.parametrize("queries", [1, 7, 8, 9, 40])
+def test_conditional_is_a_dense_gaussian_process_of_its_neighbours(queries):
+    kernel, sites = rough_kernel(), sites_at(scattered(300, 2).X)
+    x = 1.3 * scattered(queries, 3).X
+    near = indexed(sites.x).spread(x, 24, 96, EVERYTHING, None)
+    near[0, 5:] = -1
+    found = condition(kernel, sites, x, near)
+    for i in range(queries):
+        mean, variance = dense(kernel, sites, x[i], near[i][near[i] >= 0])
+        assert found.mean[i].item() == pytest.approx(mean.item(), abs=1e-9)
+        assert found.variance[i].item() == pytest.approx(variance.item(), abs=1e-9)
+
+
+def indexed(X):
+    index = PlainIndex()
+    index.add(X)
+    return index
+
+
+@pytest.mark.usefixtures("backend")
+def test_without_neighbours_it_is_the_prior():
+    kernel, sites = rough_kernel(), sites_at(scattered(10, 2).X)
+    x = scattered(3, 3).X
+    found = condition(kernel, sites, x, torch.full((3, 24), -1))
+    s = interpolate(kernel.F, x)[:, 0].exp()
+    torch.testing.assert_close(found.mean, torch.zeros(3).double())
+    torch.testing.assert_close(found.variance, s.square() + 1 / kernel.mean_precision)
+
+
+def without(left_out):
+    """Beyond which distance, squared, lie all the others."""
+    return torch.zeros(len(left_out), dtype=torch.float64)
+
+
+@pytest.mark.usefixtures("backend")
+def test_gradient_is_that_through_the_solve():
+    kernel, sites = rough_kernel(), sites_at(scattered(200, 2).X)
+    left_out = torch.tensor([3, 50, 3, 120, 7, 8, 9, 10, 199, 0, 77])
+    near = indexed(sites.x).spread(sites.x[left_out], 24, 96, Share(0.1, 0.8), without(left_out))
+    near[2, 4:] = -1
+    leaves = [t.clone().requires_grad_() for t in (kernel.F, kernel.exponent, kernel.noise)]
+    learned = Kernel(*leaves, kernel.lengths, kernel.mean_precision)
+    losses = []
+    for site, row in zip(left_out, near, strict=True):
+        mean, variance = dense(learned, sites, sites.x[site], row[row >= 0])
+        losses.append(log_loss(sites.y[site], mean, variance + leaves[2] * sites.noise[site]))
+    loss = torch.stack(losses).mean()
+    expected = torch.autograd.grad(loss, leaves)
+    found = gradient(kernel, sites, left_out, near)
+    assert found.loss == pytest.approx(loss.item(), abs=1e-10)
+    torch.testing.assert_close(found.F, expected[0], rtol=0, atol=1e-10)
+    assert found.exponent == pytest.approx(expected[1].item(), abs=1e-9)
+    assert found.noise == pytest.approx(expected[2].item(), abs=1e-8)
+
+
+@pytest.mark.usefixtures("backend")
+def test_gradient_where_lengthscales_are_held_and_where_there_is_no_anisotropy():
+    kernel = rough_kernel()
+    F = kernel.F.clone()
+    F[:, 1] = torch.linspace(-6, 3, len(F)).double()
+    F[::2, 2:] = 0.0
+    kernel = Kernel(F, kernel.exponent, kernel.noise, LENGTHS, 0.05)
+    sites, left_out = sites_at(scattered(100, 2).X), torch.arange(20)
+    near = indexed(sites.x).spread(sites.x[left_out], 24, 96, EVERYTHING, without(left_out))
+    leaf = F.clone().requires_grad_()
+    learned = Kernel(leaf, kernel.exponent, kernel.noise, LENGTHS, 0.05)
+    losses = []
+    for site, row in zip(left_out, near, strict=True):
+        mean, variance = dense(learned, sites, sites.x[site], row)
+        variance = variance + kernel.noise * sites.noise[site]
+        losses.append(log_loss(sites.y[site], mean, variance))
+    (expected,) = torch.autograd.grad(torch.stack(losses).mean(), leaf)
+    found = gradient(kernel, sites, left_out, near)
+    torch.testing.assert_close(found.F, expected, rtol=0, atol=1e-8)
+
+
+def test_network_gradient_is_that_of_autograd():
+    theta = LAYOUT.initial(0.4, 0.02, torch.Generator().manual_seed(0)).requires_grad_()
+    dF = scattered(len(LAYOUT.nodes()) * 2, 5).X.reshape(-1, 4)
+    parts = LAYOUT.split(theta)
+    nodes = LAYOUT.nodes()
+    hidden = torch.tanh(nodes @ parts["W1"].mT + parts["b1"])
+    hidden = torch.tanh(hidden @ parts["W2"].mT + parts["b2"])
+    F = hidden @ parts["W3"].mT + parts["b3"] + parts["offsets"]
+    (expected,) = torch.autograd.grad((F * dF).sum(), theta)
+    plain = LAYOUT.split(theta.detach())
+    at = evaluate(plain, nodes)
+    torch.testing.assert_close(at.F, F.detach(), rtol=0, atol=1e-13)
+    found = torch.cat([p.flatten() for p in pull_back(plain, at, dF)])
+    torch.testing.assert_close(found, expected[:-2], rtol=0, atol=1e-11)
+
+
+@pytest.mark.skipif(not native.available(), reason="no compiled kernel")
+@pytest.mark.parametrize(("seed", "tail"), [(0, 0.0), (1, 0.0), (2, 0.0), (3, 0.5), (4, 10.0)])
+def test_compiled_equals_torch(seed, tail, monkeypatch):
+    kernel, sites = rough_kernel(seed, 0.7), sites_at(scattered(500, seed).X)
+    kernel = replace(kernel, tail=tail)
+    x = torch.cat([2 * scattered(60, 9).X, torch.tensor([[50.0, 0.0], [0.0, -1e6]]).double()])
+    near = indexed(sites.x).spread(x, 24, 96, EVERYTHING, None)
+    left_out = torch.arange(0, 500, 7)
+    others = indexed(sites.x).spread(sites.x[left_out], 24, 96, Share(0.5, 0.3), without(left_out))
+    compiled = condition(kernel, sites, x, near), gradient(kernel, sites, left_out, others)
+    monkeypatch.setattr(conditional.native, "usable", lambda kernel, neighbours: False)
+    plain = condition(kernel, sites, x, near), gradient(kernel, sites, left_out, others)
+    for found, expected in zip((*compiled[0], *compiled[1]), (*plain[0], *plain[1]), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_tail_is_of_long_range_and_none_is_the_exponential():
+    x = torch.stack([torch.linspace(0, 1, 60), torch.zeros(60)], 1).double()
+    kernel = rough_kernel(spread=0.0)
+
+    def matrix(tail):
+        at = local(interpolate(kernel.F, x), kernel.lengths)
+        return covariance(x, at, x, at, kernel.exponent, tail, same=True)
+
+    torch.testing.assert_close(matrix(1e-7), matrix(0.0), rtol=1e-5, atol=0)
+    assert (matrix(10.0)[0, 1:] > matrix(1.0)[0, 1:]).all()
+    assert (matrix(1.0)[0, 1:] > matrix(0.0)[0, 1:]).all()
+    assert torch.linalg.eigvalsh(matrix(10.0)).min() > 0
+
+
+@pytest.mark.usefixtures("backend")
+def test_repeated_sites_without_noise_are_repaired_and_said():
+    X = torch.zeros(30, 2).double()
+    sites = Sites(X, torch.ones(30).double(), torch.zeros(30).double())
+    kernel = rough_kernel()
+    near = torch.arange(24).expand(3, 24).contiguous()
+    found = condition(kernel, sites, scattered(3, 1).X, near)
+    assert found.mean.isfinite().all()
+    assert (found.variance > 0).all()
+
+
+@pytest.mark.usefixtures("backend")
+def test_what_is_not_finite_is_an_error():
+    X = scattered(30, 1).X
+    sites = Sites(X, torch.full((30,), float("nan")).double(), torch.ones(30).double())
+    near = torch.arange(24).expand(2, 24).contiguous()
+    with pytest.raises(CholeskyError, match="2 conditionals of 24 neighbours"):
+        condition(rough_kernel(), sites, X[:2], near)
+
+
+def test_joint_covariance_of_all_data_is_the_exact_one():
+    kernel, sites = rough_kernel(), sites_at(scattered(20, 2).X)
+    x = scattered(5, 3).X
+    near = torch.arange(20).expand(5, 20)
+    joint = joint_covariance(kernel, sites, x, near)
+    single = condition(kernel, sites, x, near.contiguous())
+    torch.testing.assert_close(joint.covariance.diagonal(), single.variance, rtol=0, atol=1e-9)
+    torch.testing.assert_close(joint.covariance, joint.covariance.mT, rtol=0, atol=1e-12)

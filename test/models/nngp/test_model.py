@@ -1,0 +1,252 @@
+"""The nearest-neighbour model as a map model: learning, state, rollback, constant work."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from problems import scattered
+
+from poam_ros.core.errors import CholeskyError, InputError
+from poam_ros.models.data import Dataset
+from poam_ros.models.nngp.index import SiteStore
+from poam_ros.models.registry import MODELS, NeighbourOptions
+
+SHORT = NeighbourOptions(first_steps=15, early_steps=3, update_steps=2, hidden=8, lattice=8)
+
+
+def built(options=SHORT, seed=0):
+    return MODELS["nngp"].build(options, seed, torch.device("cpu"))
+
+
+def ground(count, seed):
+    X = scattered(count, seed).X
+    y = torch.sin(3 * X[:, 0]) + 0.5 * torch.cos(5 * X[:, 1])
+    return Dataset(X, y)
+
+
+def fed(*batches, options=SHORT):
+    model = built(options)
+    for batch in batches:
+        model.update(batch)
+    return model
+
+
+def same(one, other):
+    x = scattered(40, 9).X
+    first, second = one.predict(x), other.predict(x)
+    assert torch.equal(first.mean, second.mean)
+    assert torch.equal(first.variance, second.variance)
+
+
+def test_it_learns_a_smooth_ground():
+    model = fed(ground(300, 1), options=NeighbourOptions(first_steps=120))
+    truth = ground(200, 2)
+    found = model.predict(truth.X)
+    assert (found.mean - truth.y).square().mean() < 0.02 * truth.y.var()
+    inside = (found.mean - truth.y).abs() < 1.96 * found.variance.sqrt()
+    assert inside.double().mean() > 0.9
+    assert (found.variance > model.predict(truth.X, noise=False).variance).all()
+
+
+def test_a_report_says_what_was_done():
+    model = built()
+    report = model.update(ground(50, 1))
+    assert report.steps == 15
+    assert set(report.seconds) == {"index", "training"}
+    assert model.update(ground(5, 2)).steps == 3
+    assert model.train(7).steps == 7
+    assert len(model.data) == 55
+    assert report.noise_std > 0
+    assert report.support == len(model.support) == 0
+
+
+def test_an_update_that_has_enough_is_one_of_so_many_steps():
+    early, short = built(), built(options=replace(SHORT, first_steps=4, early_steps=2))
+    for count, steps, seed in ((50, 4, 1), (9, 2, 2)):
+        report = early.update(ground(count, seed), lambda taken, steps=steps: taken >= steps)
+        short.update(ground(count, seed))
+        assert report.steps == steps
+    same(early, short)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 10, 23, 24, 25])
+def test_any_first_batch(count):
+    model = fed(ground(count, 1))
+    found = model.predict(torch.cat([scattered(20, 2).X, torch.full((1, 2), 1e5).double()]))
+    assert found.mean.isfinite().all()
+    assert (found.variance > 0).all()
+
+
+def test_repeated_places_count_as_one_with_less_noise():
+    data = ground(40, 1)
+    thrice = Dataset(data.X.repeat_interleave(3, 0), data.y.repeat_interleave(3))
+    thrice = Dataset(thrice.X, thrice.y + torch.tensor([-0.3, 0.0, 0.3]).double().repeat(40))
+    store = SiteStore()
+    for part in range(0, 120, 7):  # a place may go on in the next batch
+        store.append(thrice[slice(part, part + 7)])
+    assert len(store) == 40
+    assert len(store.pings) == 120
+    torch.testing.assert_close(store.sites.y, data.y)
+    torch.testing.assert_close(store.sites.noise, torch.full((40,), 1 / 3).double())
+
+
+def test_identical_pings_and_a_vehicle_that_stands_still():
+    still = Dataset(torch.zeros(500, 2).double(), torch.linspace(-1, 1, 500).double())
+    model = fed(ground(30, 1), still, still)
+    found = model.predict(torch.zeros(1, 2).double())
+    assert found.mean.item() == pytest.approx(0.0, abs=0.2)
+    assert found.variance.isfinite().all()
+
+
+def test_many_repeats_of_many_places_out_of_order():
+    data = ground(50, 1)
+    model = fed(data, data, data, data)
+    assert model.predict(data.X).mean.isfinite().all()
+
+
+def test_a_state_is_gone_on_from_bit_for_bit():
+    model = fed(ground(60, 1), ground(9, 2))
+    state = model.state()
+    model.train(3)
+    model.update(ground(10, 3))
+    other = built(seed=5)
+    other.update(ground(20, 8))
+    other.restore(state)
+    other.train(3)
+    other.update(ground(10, 3))
+    same(model, other)
+    assert torch.equal(model.data.X, other.data.X)
+
+
+def test_a_state_is_not_written_into():
+    model = fed(ground(60, 1))
+    state = model.state()
+    x = scattered(10, 4).X
+    before = model.predict(x).mean
+    for seed in (2, 3):
+        model.update(ground(70, seed))
+        model.restore(state)
+        assert torch.equal(model.predict(x).mean, before)
+
+
+def test_a_failed_update_leaves_everything_as_it_was():
+    model, twin = fed(ground(60, 1)), fed(ground(60, 1))
+    bad = ground(40, 2)
+    bad.y[:] = float("nan")
+    with pytest.raises(CholeskyError):
+        model.update(bad)
+    assert len(model.data) == 60
+    same(model, twin)
+    model.update(ground(5, 3))
+    twin.update(ground(5, 3))
+    same(model, twin)
+
+
+def test_steps_are_drawn_by_the_seed():
+    same(fed(ground(60, 1)), fed(ground(60, 1)))
+
+
+def test_covariance_has_the_order_of_the_marginals():
+    model = fed(ground(100, 1))
+    x = scattered(6, 3).X
+    joint, single = model.covariance(x), model.predict(x).variance
+    assert joint.shape == (6, 6)
+    assert torch.linalg.eigvalsh(joint).min() > 0
+    assert (joint.diagonal() < single + 1e-6).all()
+    assert (joint.diagonal() > 0.2 * single).all()
+    assert model.covariance(x, noise=False).diagonal().lt(joint.diagonal()).all()
+
+
+def test_covariance_of_too_many_is_none():
+    model = fed(ground(3000, 1), options=NeighbourOptions(first_steps=0))
+    assert model.covariance(scattered(1000, 2).X) is None
+
+
+def test_a_grid_is_its_points():
+    model = fed(ground(80, 1))
+    x, y = torch.linspace(-1, 1, 7).double(), torch.linspace(-0.5, 0.5, 4).double()
+    grid = model.predict_grid(x, y)
+    assert grid.mean.shape == (4, 7)
+    single = model.predict(torch.stack([x[5], y[2]])[None])
+    assert grid.mean[2, 5].item() == pytest.approx(single.mean.item(), abs=1e-12)
+
+
+def test_fields():
+    found = fed(ground(80, 1)).fields(scattered(30, 2).X)
+    assert set(found) == {"lengthscale", "amplitude", "anisotropy"}
+    assert (found["anisotropy"] >= 1).all()
+    assert all((values > 0).all() for values in found.values())
+
+
+def test_work_per_update_does_not_grow():
+    options = NeighbourOptions(first_steps=1, early_steps=4, update_steps=4, hidden=8, lattice=8)
+    looked = []
+    for count in (8000, 32_000):
+        model = fed(ground(count, 1), options=options)
+        before = model.looked_at
+        for seed in range(5):
+            model.update(ground(20, 10 + seed))
+        looked.append(model.looked_at - before)
+    assert looked[1] < 1.6 * looked[0]
+
+
+def test_before_any_data():
+    with pytest.raises(ValueError, match="expected data before"):
+        built().predict(torch.zeros(1, 2).double())
+    assert built().covariance(torch.zeros(1, 2).double()) is None
+
+
+def test_options_are_checked():
+    with pytest.raises(InputError, match="pool: expected at least the 24 neighbours, got 10"):
+        NeighbourOptions(pool=10)
+    with pytest.raises(InputError, match="neighbour_kernel: expected one of paciorek, attentive"):
+        NeighbourOptions(neighbour_kernel="rbf")
+    with pytest.raises(InputError, match="lengthscale"):
+        NeighbourOptions(initial_lengthscale=5.0)
+
+
+def test_a_store_knows_where_its_sites_are():
+    X = torch.tensor([[0, 0], [0.001, 0.001], [0.5, -0.2], [0.5, -0.2], [1.5, 0], [2, 0]])
+    data = Dataset(X.double(), torch.arange(6.0).double())
+    whole, parts = SiteStore(), SiteStore()
+    whole.append(data)
+    for i in range(6):
+        parts.append(data[i : i + 1])
+    parts.restore(parts.pings)
+    for store in (whole, parts):
+        # What lies outside belongs to the cells of the border.
+        assert store.occupied == 3
+        assert torch.stack(store.box).flatten().tolist() == pytest.approx([0, -0.2, 2, 0.001])
+
+
+def test_left_out_pings_are_as_far_from_the_others_as_places_are_from_pings():
+    # Three dense tracks 0.5 apart: a random place is 0 to 0.25 from them, evenly.
+    along = torch.linspace(-1, 1, 2000).double()
+    store = SiteStore()
+    for across in (-0.5, 0.0, 0.5):
+        x = torch.stack([along, torch.full_like(along, across)], 1)
+        store.append(Dataset(x, along.sin()))
+    options = NeighbourOptions(gap_share=1.0)
+    trainer = MODELS["nngp"].build(options, 0, torch.device("cpu"))._trainer
+    draws = [trainer._draw(store) for _ in range(10)]
+    beyond = torch.cat([d[2] for d in draws]).sqrt()
+    assert beyond.max() <= 0.2501
+    assert beyond.mean() == pytest.approx(0.125, abs=0.01)
+    for left_out, share, squared in draws:
+        x = store.sites.x[left_out]
+        near = store.spread(x, 24, 96, share, squared)
+        away = (store.sites.x[near] - x[:, None]).square().sum(-1)
+        assert (near >= 0).all()
+        assert (away > squared[:, None]).all()
+
+
+def test_gaps_wider_than_any_search_are_seen_from_fewer_pings():
+    # All pings but one in a corner: most places are far from every one of them.
+    crowd = 0.02 * scattered(20_000, 1).X - 0.9
+    store = SiteStore()
+    store.append(Dataset(torch.cat([crowd, -crowd[:1]]), torch.zeros(20_001).double()))
+    model = built(NeighbourOptions(gap_share=1.0))
+    left_out, share, _ = model._trainer._draw(store)
+    assert share.level == 3
+    assert 0 <= share.part < 64
+    assert len(left_out) == 128

@@ -1,0 +1,220 @@
+"""Pings with noise of their own against an exact heteroscedastic Gaussian process."""
+
+import pytest
+import torch
+from problems import scattered
+
+from poam_ros.models.data import Dataset
+from poam_ros.models.native import neighbours as native
+from poam_ros.models.nngp import conditional
+from poam_ros.models.nngp.conditional import gradient, log_loss
+from poam_ros.models.nngp.fields import Layout, evaluate, exponent, interpolate, noise_variance
+from poam_ros.models.nngp.index import PlainIndex, SiteStore
+from poam_ros.models.nngp.kernel import Kernel, Share, Sites, covariance, local
+from poam_ros.models.registry import MODELS, NeighbourOptions
+
+SHORT = NeighbourOptions(
+    first_steps=10, early_steps=3, update_steps=2, hidden=8, lattice=8, neighbours=32
+)
+
+
+def built(options=SHORT, seed=0):
+    return MODELS["nngp"].build(options, seed, torch.device("cpu"))
+
+
+def noises(count, seed=3):
+    """Variances over four decades, one in five of them not known."""
+    generator = torch.Generator().manual_seed(seed)
+    noise = 10 ** (4 * torch.rand(count, generator=generator).double() - 3)
+    noise[::5] = 0.0
+    return noise
+
+
+def noisy(count, seed):
+    data = scattered(count, seed)
+    noise = noises(count, seed)
+    return Dataset(data.X, data.y + noise.sqrt() * scattered(count, seed + 50).y, noise)
+
+
+def dense(kernel, data, x):
+    """Means and variances at x of the exact process, every ping with the noise of its own.
+
+    Pings of one noise at one place share the ground; between others at one place the kernel has a
+    tiny nugget (``NEAR``), which is its own business.
+    """
+    points = torch.cat([data.X, x])
+    at = local(interpolate(kernel.F, points), kernel.lengths)
+    whole = covariance(points, at, points, at, kernel.exponent, same=True)
+    n = len(data)
+    ping = torch.cat([data.X, data.noise.unsqueeze(-1)], 1)
+    one = (ping.unsqueeze(0) == ping.unsqueeze(1)).all(-1)
+    whole[:n, :n] = torch.where(one, (2 * at.log_s[:n]).exp(), whole[:n, :n])
+    whole = whole + 1 / kernel.mean_precision
+    K = whole[:n, :n] + torch.diag(kernel.noise + data.noise)
+    b = torch.linalg.solve(K, whole[:n, n:])
+    return b.mT @ data.y, whole.diagonal()[n:] - (whole[:n, n:] * b).sum(0)
+
+
+@pytest.mark.usefixtures("backend")
+def test_with_all_data_as_neighbours_it_is_the_exact_process():
+    model, data = built(), noisy(30, 1)
+    for part in (slice(0, 17), slice(17, 18), slice(18, 30)):
+        model.update(data[part])
+    kernel, x = model._averaged(), 1.2 * scattered(25, 2).X
+    mean, variance = dense(kernel, data, x)
+    found = model.predict(x, noise=False)
+    torch.testing.assert_close(found.mean, mean, rtol=0, atol=1e-9)
+    torch.testing.assert_close(found.variance, variance, rtol=0, atol=1e-9)
+    joint = model.covariance(x, noise=False).diagonal()
+    torch.testing.assert_close(joint, variance, rtol=0, atol=1e-9)
+    # With noise: of a ping that has none of its own.
+    torch.testing.assert_close(model.predict(x).variance, variance + kernel.noise)
+    bare = dense(kernel, Dataset(data.X, data.y, torch.zeros_like(data.y)), x)[0]
+    assert (bare - mean).abs().max() > 0.05
+
+
+@pytest.mark.usefixtures("backend")
+@pytest.mark.parametrize("kinds", [(0.04,), (0.0, 0.04, 3.0)])
+def test_repeated_places_are_exact_whatever_is_learned(kinds):
+    """Equal noises at one place are one site, unlike ones are sites of their own."""
+    at, own = scattered(5, 1).X.repeat_interleave(6, 0), torch.tensor(kinds).double()
+    data = Dataset(at, scattered(30, 4).y, own[torch.arange(30) % len(own)])
+    model = built()
+    for part in (slice(0, 8), slice(8, 30)):
+        model.update(data[part])
+    assert len(model._store) == 5 * len(kinds)
+    x = scattered(25, 2).X
+    for _ in range(2):
+        kernel = model._averaged()
+        found = model.predict(x, noise=False)
+        mean, variance = dense(kernel, data, x)
+        torch.testing.assert_close(found.mean, mean, rtol=0, atol=1e-8)
+        torch.testing.assert_close(found.variance, variance, rtol=0, atol=1e-8)
+        model.train(20)  # the learned noise moves, and the sites stay right
+        assert model._averaged().noise != kernel.noise
+
+
+def test_a_vehicle_that_stands_still_while_its_noise_drifts():
+    drifting = torch.linspace(0.02, 0.2, 600).double()
+    y = 0.5 + drifting.sqrt() * torch.randn(600, generator=torch.Generator().manual_seed(0))
+    store = SiteStore()
+    for part in torch.arange(600).chunk(13):
+        store.append(Dataset(torch.zeros(len(part), 2).double(), y[part], drifting[part]))
+    sites = store.sites
+    assert len(sites.y) <= 9
+    # The mean of a site has the variance that is said of it, and all together lose 3 % at most.
+    count = 1 / sites.noise
+    assert count.sum() == 600
+    for s2 in (1e-6, 0.01, 1.0):
+        at_most = 1 / (1 / (s2 + drifting)).sum()
+        together = 1 / (1 / (s2 * sites.noise + sites.own)).sum()
+        assert at_most <= together <= 1.03 * at_most
+    model = built()
+    model.update(scattered(30, 1))
+    model.update(Dataset(torch.zeros(600, 2).double(), y, drifting))
+    found = model.predict(torch.zeros(1, 2).double())
+    assert found.mean.item() == pytest.approx(0.5, abs=0.1)
+
+
+def rough(seed=0):
+    layout, generator = Layout(16, 12), torch.Generator().manual_seed(seed)
+    theta = layout.initial(0.4, 0.02, generator)
+    theta = theta + 0.5 * torch.randn(len(theta), generator=generator).double()
+    parts = layout.split(theta)
+    F = evaluate(parts, layout.nodes()).F
+    return Kernel(F, exponent(parts), noise_variance(parts), (0.02, 3.0), 0.05)
+
+
+def problem(count=200):
+    X, y = scattered(count, 2).X, scattered(count, 2).y
+    share = torch.linspace(0.2, 1, count).double()
+    index, left_out = PlainIndex(), torch.tensor([3, 50, 3, 120, 7, 8, 9, 10, 199, 0, 77])
+    index.add(X)
+    near = index.spread(X[left_out], 24, 96, Share(0.1, 0.8), torch.zeros(len(left_out)).double())
+    near[2, 4:] = -1
+    return Sites(X, y, share, noises(count)), left_out, near
+
+
+@pytest.mark.usefixtures("backend")
+def test_the_left_out_loss_holds_all_noises_and_has_their_gradient():
+    kernel, (sites, left_out, near) = rough(), problem()
+    leaves = [t.clone().requires_grad_() for t in (kernel.F, kernel.exponent, kernel.noise)]
+    learned = Kernel(*leaves, kernel.lengths, kernel.mean_precision)
+    losses = []
+    for site, row in zip(left_out, near, strict=True):
+        row = row[row >= 0]
+        beside = (sites.noise[row] - 1) * leaves[2] + sites.own[row]
+        given = Dataset(sites.x[row], sites.y[row], beside)
+        mean, variance = dense(learned, given, sites.x[site][None])
+        own = leaves[2] * sites.noise[site] + sites.own[site]
+        losses.append(log_loss(sites.y[site], mean, variance + own))
+    loss = torch.cat(losses).mean()
+    expected = torch.autograd.grad(loss, leaves)
+    found = gradient(kernel, sites, left_out, near)
+    assert found.loss == pytest.approx(loss.item(), abs=1e-10)
+    torch.testing.assert_close(found.F, expected[0], rtol=0, atol=1e-10)
+    assert found.exponent == pytest.approx(expected[1].item(), abs=1e-9)
+    assert found.noise == pytest.approx(expected[2].item(), abs=1e-8)
+
+
+@pytest.mark.skipif(not native.available(), reason="no compiled kernel")
+@pytest.mark.parametrize("seed", range(3))
+def test_compiled_equals_torch(seed, monkeypatch):
+    kernel, (sites, left_out, near) = rough(seed), problem()
+
+    def both():
+        x = sites.x[left_out]
+        return *conditional.condition(kernel, sites, x, near), *gradient(
+            kernel, sites, left_out, near
+        )
+
+    compiled = both()
+    monkeypatch.setattr(conditional.native, "usable", lambda kernel, neighbours: False)
+    for found, expected in zip(compiled, both(), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def same(one, other):
+    first, second = (m.predict(scattered(40, 9).X) for m in (one, other))
+    assert torch.equal(first.mean, second.mean) and torch.equal(first.variance, second.variance)
+
+
+def test_without_any_known_noise_nothing_changes():
+    bare, zero = built(), built()
+    for seed in range(3):
+        data = scattered(40, seed)
+        bare.update(data)
+        zero.update(Dataset(data.X, data.y, torch.zeros(40).double()))
+    same(bare, zero)
+    assert bare._store.sites.own is None
+
+
+def test_a_weightless_ping_says_nothing():
+    data, spot = scattered(20, 1), torch.tensor([[0.1, 0.2]]).double()
+    model, twin = (built(NeighbourOptions(first_steps=0, early_steps=0)) for _ in range(2))
+    twin.update(data)
+    model.update(data)
+    model.update(Dataset(spot, torch.full((1,), 50.0).double(), torch.full((1,), 1e12).double()))
+    found, expected = (m.predict(spot) for m in (model, twin))
+    torch.testing.assert_close(found.mean, expected.mean, rtol=0, atol=1e-8)
+    torch.testing.assert_close(found.variance, expected.variance, rtol=0, atol=1e-8)
+
+
+def test_noise_is_part_of_the_state_and_of_the_rollback(monkeypatch):
+    model = built()
+    model.update(scattered(30, 1))
+    model.update(noisy(20, 2))
+    other = built(seed=5)
+    other.restore(model.state())
+    assert torch.equal(other.data.noise, model.data.noise)
+    assert model.data.noise[:30].eq(0).all()
+    twin = built(seed=6)
+    twin.restore(model.state())
+    with monkeypatch.context() as broken, pytest.raises(MemoryError):
+        broken.setattr(model._trainer, "step", lambda *_: (_ for _ in ()).throw(MemoryError))
+        model.update(noisy(7, 3))
+    for each in (model, other, twin):
+        each.update(noisy(9, 4))
+        each.update(scattered(9, 5))
+    same(model, other)
+    same(model, twin)

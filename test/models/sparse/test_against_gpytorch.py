@@ -1,0 +1,103 @@
+"""GPyTorch as the oracle of the ELBO, its gradients and predictions; small and at M = 500."""
+
+import gpytorch
+import pytest
+import torch
+from problems import make_online, scattered
+
+from poam_ros.models.linalg import add_jitter
+from poam_ros.models.sparse.objectives import elbo_loss
+
+SIZES = [(20, 60), (500, 1500)]
+
+
+class Oracle(gpytorch.models.ApproximateGP):
+    """The same model in gpytorch's own classes, in training mode."""
+
+    def __init__(self, ours):
+        distribution = gpytorch.variational.CholeskyVariationalDistribution(len(ours.Z))
+        strategy = gpytorch.variational.UnwhitenedVariationalStrategy(
+            self, ours.Z.clone(), distribution, learn_inducing_locations=False
+        )
+        super().__init__(strategy)
+        self.mean_module = gpytorch.means.ZeroMean()
+        self.covar_module = ours.kernel
+        self.likelihood = ours.likelihood
+        self.double()
+        distribution.variational_mean.data = ours.q.m
+        distribution.chol_variational_covar.data = torch.linalg.cholesky(ours.q.S)
+        strategy.variational_params_initialized.fill_(1)
+
+    def forward(self, x):
+        return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+
+def exactly():
+    """No approximation in gpytorch: Cholesky everywhere."""
+    return gpytorch.settings.fast_computations(False, False, False)
+
+
+def trained(num_inducing: int, count: int):
+    """A model after three batches, with hyperparameters that have moved on since."""
+    online = make_online(num_inducing, steps=3, minibatch=64)
+    data = scattered(count, 0)
+    for part in torch.arange(count).chunk(3):
+        online.update(data[part])
+    return online
+
+
+@pytest.mark.parametrize(("num_inducing", "count"), SIZES)
+def test_elbo_and_its_gradients(num_inducing, count):
+    online = trained(num_inducing, count)
+    model, batch = online.model, scattered(256, 5)
+    oracle = Oracle(model).train()
+    elbo = gpytorch.mlls.VariationalELBO(oracle.likelihood, oracle, num_data=count)
+    parameters = list(model.parameters())
+
+    with exactly():
+        expected = -elbo(oracle(batch.X), batch.y)
+        expected_gradients = torch.autograd.grad(expected, parameters)
+
+    kernel = model.kernel
+    Kuu = kernel.forward(model.Z, model.Z)
+    Kuu = Kuu + model.jitter * torch.eye(len(Kuu), dtype=Kuu.dtype)
+    Kuf = kernel.forward(model.Z, batch.X)
+    kff = kernel.forward(batch.X, batch.X, diag=True)
+    loss = elbo_loss(Kuu, Kuf, kff, model.noise, batch.y, model.q, count)
+    gradients = torch.autograd.grad(loss, parameters)
+
+    assert loss.item() == pytest.approx(expected.item(), abs=1e-8)
+    for ours, theirs in zip(gradients, expected_gradients, strict=True):
+        scale = max(1.0, theirs.abs().max().item())
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-8 * scale)
+
+
+@pytest.mark.parametrize(("num_inducing", "count"), SIZES)
+def test_predictions(num_inducing, count):
+    model = trained(num_inducing, count).model
+    oracle = Oracle(model).train()
+    X = scattered(300, 9).X
+    with exactly(), torch.no_grad():
+        expected = oracle(X)
+    ours = model.predict(X, noise=False)
+    torch.testing.assert_close(ours.mean, expected.mean, rtol=0, atol=1e-8)
+    torch.testing.assert_close(ours.variance, expected.variance, rtol=0, atol=1e-8)
+    noisy = model.predict(X)
+    torch.testing.assert_close(noisy.variance, ours.variance + model.noise.detach())
+
+
+def test_the_elbo_passes_gradcheck():
+    model = trained(8, 40).model
+    batch = scattered(5, 3)
+    with torch.no_grad():
+        Kuu = add_jitter(model.kernel.forward(model.Z, model.Z), 1e-2)
+        Kuf = model.kernel.forward(model.Z, batch.X)
+        kff = model.kernel.forward(batch.X, batch.X, diag=True).clone()
+        noise = model.noise.clone()
+
+    def loss(root, Kuf, kff, noise):
+        # Kuu is symmetric: only symmetric directions mean anything.
+        return elbo_loss(root + root.mT, Kuf, kff, noise, batch.y, model.q, 40)
+
+    leaves = [t.requires_grad_() for t in (Kuu / 2, Kuf, kff, noise)]
+    assert torch.autograd.gradcheck(loss, leaves, atol=1e-6)

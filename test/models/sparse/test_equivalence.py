@@ -1,0 +1,186 @@
+"""POAM against what it must equal: collapsed SGPR, the exact GP, and itself in one batch."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+import torch
+from problems import make_kernel, make_online, numpy_kernel, scattered, set_options
+
+from poam_ros.core.errors import CholeskyError
+from poam_ros.models.data import Dataset
+from poam_ros.models.sparse.inducing import Inducing
+
+JITTER = 1e-6
+
+
+def sgpr(kernel, Z, X, y, Xs, noise):
+    """Collapsed SGPR (Titsias, 2009), latent mean and variance at Xs, in numpy and float64."""
+    Kuu = numpy_kernel(kernel, Z, Z) + JITTER * np.eye(len(Z))
+    Kuf, Kus = numpy_kernel(kernel, Z, X), numpy_kernel(kernel, Z, Xs)
+    L = np.linalg.cholesky(Kuu)
+    A = scipy.linalg.solve_triangular(L, Kuf, lower=True) / np.sqrt(noise)
+    LB = np.linalg.cholesky(np.eye(len(Z)) + A @ A.T)
+    c = scipy.linalg.solve_triangular(LB, A @ y, lower=True) / np.sqrt(noise)
+    V = scipy.linalg.solve_triangular(L, Kus, lower=True)
+    W = scipy.linalg.solve_triangular(LB, V, lower=True)
+    return W.T @ c, kernel.amplitude.item() - (V**2).sum(0) + (W**2).sum(0)
+
+
+@pytest.mark.parametrize(("num_inducing", "count"), [(30, 90), (500, 1200)])
+def test_one_batch_equals_collapsed_sgpr(num_inducing, count):
+    online, data, Xs = make_online(num_inducing), scattered(count, 0), scattered(200, 7).X
+    online.update(data)
+    Z = online.model.Z
+    assert len(Z) == num_inducing
+    mean, variance = sgpr(
+        online.model.kernel, Z.numpy(), data.X.numpy(), data.y.numpy(), Xs.numpy(), 0.05
+    )
+    ours = online.predict(Xs, noise=False)
+    np.testing.assert_allclose(ours.mean, mean, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(ours.variance, variance, rtol=0, atol=1e-8)
+
+
+def test_with_inducing_inputs_at_the_data_it_is_the_exact_gp():
+    # A grid with a spacing about the lengthscale: Kuu is well conditioned and needs no jitter.
+    axis = torch.linspace(-1, 1, 7, dtype=torch.float64)
+    X = torch.cartesian_prod(axis, axis)
+    y = torch.sin(3 * X[:, 0]) + X[:, 1]
+    kernel, noise = make_kernel(), 0.01
+    kernel.lengthscales.mul_(0.6)
+    online = make_online(49, kernel=kernel, noise=noise, jitter=0.0)
+    online.update(Dataset(X, y))
+    assert len(online.support) == 49
+    Xs = scattered(100, 3).X
+    K = numpy_kernel(kernel, X.numpy(), X.numpy()) + noise * np.eye(49)
+    Ks = numpy_kernel(kernel, X.numpy(), Xs.numpy())
+    mean = Ks.T @ np.linalg.solve(K, y.numpy())
+    variance = kernel.amplitude.item() - (Ks * np.linalg.solve(K, Ks)).sum(0)
+    ours = online.predict(Xs, noise=False)
+    np.testing.assert_allclose(ours.mean, mean, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(ours.variance, variance, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("num_inducing", "count", "batches"), [(30, 240, 5), (500, 1700, 8)])
+def test_batches_equal_one_batch_while_z_and_hyperparameters_stay(num_inducing, count, batches):
+    # The first batch decides on Z; later ones lie on it or repeat what Z already explains, so
+    # that a run over all data keeps Z as it is.
+    first = scattered(count // 2, 0)
+    chosen = make_online(num_inducing)
+    chosen.update(first)
+    Z = chosen.model.Z
+    more = scattered(count - len(first), 1)
+    everything = Dataset(torch.cat([first.X, more.X]), torch.cat([first.y, more.y]))
+
+    def keep(choice):
+        return Inducing(choice.old_and_new(), torch.arange(len(Z)))
+
+    results = []
+    for count_of_batches in (1, batches):
+        online = make_online(num_inducing, recipe={"select": keep})
+        # Z' in front of the first batch, as if it had always been there; no data behind it.
+        seed = Dataset(Z, torch.zeros(len(Z), dtype=torch.float64))
+        parts = torch.arange(len(everything)).chunk(count_of_batches)
+        head = everything[parts[0]]
+        online.update(Dataset(torch.cat([seed.X, head.X]), torch.cat([seed.y, head.y])))
+        for part in parts[1:]:
+            online.update(everything[part])
+        assert torch.equal(online.model.Z, Z)
+        results.append(online.predict(scattered(200, 7).X, noise=False))
+    torch.testing.assert_close(results[1].mean, results[0].mean, rtol=0, atol=1e-8)
+    torch.testing.assert_close(results[1].variance, results[0].variance, rtol=0, atol=1e-8)
+
+
+def test_the_first_batch_counts_once():
+    online, data = make_online(40), scattered(120, 0)
+    online.update(data)
+    Kuf = online.model.kernel.forward(online.model.Z, data.X).detach()
+    torch.testing.assert_close(online.epoch.terms.vector, Kuf @ data.y)
+    torch.testing.assert_close(online.epoch.terms.matrix, Kuf @ Kuf.mT)
+    assert len(online.data) == 120
+
+
+def test_follows_moving_inducing_inputs_and_hyperparameters_closely():
+    # The projection is an approximation then: close to using all data, not equal.
+    online, data = make_online(150, steps=5, minibatch=64), scattered(600, 0)
+    for part in torch.arange(600).chunk(12):
+        online.update(data[part])
+    set_options(online, steps=0)
+    online.update(scattered(1, 5))
+    everything = online.data
+    Xs = scattered(200, 7).X
+    mean, _ = sgpr(
+        online.model.kernel,
+        online.model.Z.numpy(),
+        everything.X.numpy(),
+        everything.y.numpy(),
+        Xs.numpy(),
+        online.model.noise.item(),
+    )
+    ours = online.predict(Xs, noise=False).mean.numpy()
+    assert np.sqrt(np.mean((ours - mean) ** 2)) < 0.15 * mean.std()
+
+
+def test_z_grows_as_data_come():
+    online = make_online(200)
+    sizes = []
+    for k in range(6):
+        data = scattered(40, k)
+        online.update(data)
+        sizes.append(len(online.model.Z))
+        assert len(torch.unique(online.model.Z, dim=0)) == sizes[-1]
+    assert sizes == sorted(sizes) and sizes[0] <= 40 and sizes[-1] > 100
+
+
+def test_repeated_pings_at_one_place_do_no_harm():
+    online, spot = make_online(50, steps=2, minibatch=32), scattered(1, 0).X
+    online.update(scattered(60, 1))
+    y = torch.linspace(-1, 1, 40, dtype=torch.float64)
+    for _ in range(3):
+        online.update(Dataset(spot.repeat(40, 1), y))
+    assert len(torch.unique(online.model.Z, dim=0)) == len(online.model.Z)
+    assert online.predict(spot).variance.isfinite().all()
+    assert online.model.extra_jitter == 0.0
+
+
+def test_a_failed_update_leaves_the_model_as_it_was(monkeypatch):
+    online = make_online(30, steps=2, minibatch=32)
+    online.update(scattered(60, 0))
+    Xs = scattered(20, 7).X
+    before = online.predict(Xs)
+    fails_at = iter([False, True])
+
+    def failing(*args, **options):
+        if next(fails_at):
+            raise CholeskyError("the second step fails")
+        return real(*args, **options)
+
+    from poam_ros.models.sparse import training
+
+    real = training.elbo_loss
+    monkeypatch.setattr(training, "elbo_loss", failing)
+    with pytest.raises(CholeskyError):
+        online.update(scattered(10, 1))
+    monkeypatch.undo()
+    after = online.predict(Xs)
+    assert torch.equal(before.mean, after.mean) and torch.equal(before.variance, after.variance)
+    assert len(online.data) == 60
+    # It goes on as one that had never failed.
+    twin = make_online(30, steps=2, minibatch=32)
+    twin.update(scattered(60, 0))
+    online.update(scattered(10, 1))
+    twin.update(scattered(10, 1))
+    assert torch.equal(online.predict(Xs).mean, twin.predict(Xs).mean)
+
+
+def test_learns_the_rough_side():
+    # Shorter lengthscales where the surface is rough, and noise near the truth of 0.1^2.
+    online = make_online(150, kernel=make_kernel(sharpness=1.0), noise=1.0, steps=120)
+    online.update(scattered(900, 0))
+    for k in range(1, 6):
+        online.update(scattered(50, k))
+    with torch.no_grad():
+        rough = online.model.kernel.lengthscale_at(scattered(200, 1).X * 0.5 + 0.5)
+        left = scattered(200, 2).X * torch.tensor([0.4, 1.0]) - torch.tensor([0.6, 0.0])
+        smooth = online.model.kernel.lengthscale_at(left)
+    assert rough.mean() < 0.8 * smooth.mean()
+    assert 0.005 < online.model.noise.item() < 0.03

@@ -1,0 +1,195 @@
+"""The contract that every row of METHODS keeps."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from problems import XS, M, after_updates, make_online, scattered, soft_kernel
+
+from poam_ros.core.errors import CholeskyError
+from poam_ros.models.interface import ModelState
+from poam_ros.models.kernels import KERNELS, AttentiveKernel
+from poam_ros.models.registry import SparseOptions
+from poam_ros.models.sparse import training
+from poam_ros.models.sparse.methods import METHODS
+
+
+@pytest.fixture(scope="module")
+def fifty():
+    """Every method after 50 updates; made when asked for, once."""
+    made = {}
+
+    def get(method):
+        if method not in made:
+            made[method] = after_updates(method)
+        return made[method]
+
+    return get
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_after_fifty_updates_everything_is_finite_and_in_shape(method, fifty):
+    online = fifty(method)
+    count = 40 + 49 * 6
+    assert len(online.data) == count
+    assert online.model.Z.shape == ((count if method == "gpr" else M), 2)
+    prediction = online.predict(XS)
+    assert prediction.mean.shape == prediction.variance.shape == (60,)
+    assert prediction.mean.isfinite().all() and prediction.variance.isfinite().all()
+    # with the noise, and not much more than the prior's
+    noise, amplitude = online.model.noise.item(), online.model.kernel.amplitude.item()
+    assert (prediction.variance >= noise).all()
+    assert (prediction.variance <= 1.01 * (amplitude + noise)).all()
+    hyperparameters = torch.cat([p.detach().reshape(-1) for p in online.model.parameters()])
+    start = torch.cat([p.detach().reshape(-1) for p in soft_kernel().parameters()])
+    assert hyperparameters.isfinite().all()
+    assert (hyperparameters[-len(start) :] != start).any()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_predictive_covariance_is_positive_semi_definite(method, fifty):
+    model = fifty(method).model
+    with torch.no_grad():
+        Kuu = model.kernel.forward(model.Z, model.Z)
+        Kuu = Kuu + model.jitter * torch.eye(len(Kuu), dtype=Kuu.dtype)
+        A = torch.linalg.solve(Kuu, model.kernel.forward(model.Z, XS))
+        covariance = model.kernel.forward(XS, XS) - A.mT @ (Kuu - model.q.S) @ A
+        mean = A.mT @ model.q.m
+    assert torch.linalg.eigvalsh(0.5 * (covariance + covariance.mT)).min() > -1e-8
+    # and it is the one that predictions are made from
+    ours = model.predict(XS, noise=False)
+    torch.testing.assert_close(ours.mean, mean, rtol=0, atol=1e-7)
+    torch.testing.assert_close(ours.variance, covariance.diagonal(), rtol=0, atol=1e-7)
+    sign, logdet = torch.linalg.slogdet(model.q.S)
+    assert sign > 0 and logdet.item() == pytest.approx(model.q.logdet.item(), rel=1e-4)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_same_seeds_same_result(method):
+    first, second = (after_updates(method, 5) for _ in range(2))
+    assert torch.equal(first.predict(XS).mean, second.predict(XS).mean)
+    assert torch.equal(first.model.Z, second.model.Z)
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m != "gpr"])
+def test_z_is_filled_up_to_m_and_then_stays_full(method):
+    online = make_online(60, method=method, steps=1, minibatch=16, kernel=soft_kernel(), noise=0.5)
+    sizes = []
+    for k in range(5):
+        online.update(scattered(25, k))
+        sizes.append(len(online.model.Z))
+        assert len(torch.unique(online.model.Z, dim=0)) == sizes[-1]
+    assert sizes == [25, 50, 60, 60, 60]
+
+
+class Counting(AttentiveKernel):
+    """Counts the entries of every covariance that is computed."""
+
+    entries = 0
+
+    def forward(self, x1, x2, diag=False, base=None, **params):
+        K = super().forward(x1, x2, diag, base, **params)
+        self.entries += K.numel()
+        return K
+
+    def inducing_covariances(self, Z, X, base=None):
+        Kuu, Kuf = super().inducing_covariances(Z, X, base)
+        self.entries += Kuu.numel() + Kuf.numel()
+        return Kuu, Kuf
+
+
+def with_more_data(state, more):
+    """The state of a model that holds more data, all else being the same."""
+    known = {name: t for name, t in state.tree["data"].items() if t is not None}
+    data = {name: torch.cat([t, getattr(more, name)]) for name, t in known.items()}
+    data = {**state.tree["data"], **data}
+    return ModelState({**state.tree, "data": data})
+
+
+def work_and_memory(online):
+    """Entries of covariances in one update, and numbers kept for the next, with little and more
+    data in the store."""
+    counted, work, kept = online.model.kernel, [], []
+    for extra in (0, 1500):
+        if extra:  # data appear in the store without a thousand updates
+            online.restore(with_more_data(online.state(), scattered(extra, 5)))
+        counted.entries = 0
+        online.update(scattered(6, 60 + extra))
+        work.append(counted.entries)
+        kept.append(sum(t.numel() for t in _tensors(online.epoch)) + online.model.q.root.numel())
+    return work, kept
+
+
+def _tensors(value):
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _tensors(part)
+    elif hasattr(value, "__dataclass_fields__"):
+        for name in value.__dataclass_fields__:
+            yield from _tensors(getattr(value, name))
+
+
+def two_evaluations(step, objective, optimizer, steps, enough):
+    """In L-BFGS-B's place: how many it takes is the data's affair, what each costs is not."""
+    return [objective(step).item() for _ in range(2)]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_constant_time_methods_do_not_grow_with_n(method):
+    online = after_updates(method, 2, kernel=soft_kernel(Counting))
+    if METHODS[method].train == "lbfgs":
+        online.recipe = replace(online.recipe, train=two_evaluations)
+    work, kept = work_and_memory(online)
+    if METHODS[method].constant_time:
+        assert work[1] == work[0]
+        assert kept[1] == kept[0]
+    else:
+        assert work[1] > 5 * work[0]
+
+
+def test_the_count_of_work_sees_the_m_step(monkeypatch):
+    monkeypatch.setattr(training.MStep, "draw", lambda step: step.data)
+    work, _ = work_and_memory(after_updates("poam", 2, kernel=soft_kernel(Counting)))
+    assert work[1] > 5 * work[0]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("method", METHODS)
+def test_every_kernel_goes_with_every_method(method, kernel):
+    made = KERNELS[kernel](SparseOptions(), torch.Generator().manual_seed(0))
+    before = [p.detach().clone() for p in made.parameters()]
+    online = after_updates(method, 3, kernel=made)
+    prediction = online.predict(XS)
+    assert prediction.mean.isfinite().all() and (prediction.variance > 0).all()
+    lengthscale = made.lengthscale_at(XS)
+    assert lengthscale.shape == (60,) and (lengthscale > 0).all()
+    assert all((p != b).any() for p, b in zip(made.parameters(), before, strict=True))
+
+
+@pytest.mark.parametrize("method", ["svgp", "poam-z-opt", "poam-var-opt", "ovc", "ssgp"])
+def test_a_failed_update_leaves_the_learned_as_they_were(method, monkeypatch):
+    online, twin, other = (after_updates(method, 5) for _ in range(3))
+    calls = []
+
+    def counted(real, last):
+        def factorise(K, name):
+            calls.append(name)
+            if len(calls) == last:
+                raise CholeskyError("the last matrix of the update")
+            return real(K, name)
+
+        return factorise
+
+    monkeypatch.setattr(other.model, "factorise", counted(other.model.factorise, None))
+    other.update(scattered(6, 20))
+    last, calls = len(calls), []
+    with monkeypatch.context() as broken:
+        broken.setattr(online.model, "factorise", counted(online.model.factorise, last))
+        with pytest.raises(CholeskyError):
+            online.update(scattered(6, 20))
+    assert len(online.data) == len(twin.data)
+    for each in (online, twin):
+        each.update(scattered(6, 77))
+    assert torch.equal(online.predict(XS).mean, twin.predict(XS).mean)

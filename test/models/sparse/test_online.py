@@ -1,0 +1,140 @@
+"""The model as mapping sees it: the rows' functions, training without data, covariances."""
+
+from dataclasses import fields
+
+import pytest
+import torch
+from problems import make_kernel, make_online, scattered
+
+from poam_ros.core.settings import rows
+from poam_ros.models.data import Dataset
+from poam_ros.models.kernels import KERNELS
+from poam_ros.models.registry import MODELS, SparseOptions
+from poam_ros.models.sparse.methods import METHODS
+from poam_ros.models.sparse.online import build
+from poam_ros.models.sparse.recipe import Recipe
+
+XS = scattered(40, 99).X
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_name_of_a_row_is_a_function(method):
+    recipe = Recipe.of(METHODS[method])
+    for name in ("select", "update", "objective", "train"):
+        function = getattr(recipe, name)
+        assert callable(function) and function.__name__ == getattr(METHODS[method], name)
+    assert recipe.learns <= {"Z", "q"}
+    assert {field.name for field in fields(Recipe)} | {"constant_time"} == set(
+        METHODS[method].__dataclass_fields__
+    )
+
+
+def test_every_method_is_a_model_and_every_kernel_can_be_chosen():
+    assert {name: MODELS[name].bounded_time for name in METHODS} == {
+        name: method.constant_time and method.train == "adam" for name, method in METHODS.items()
+    }
+    choices = next(row.choices for row in rows(SparseOptions) if row.name == "kernel")
+    assert choices == tuple(KERNELS)
+
+
+def test_the_seed_decides_everything():
+    def predicted(seed):
+        online = build(METHODS["svgp"], SparseOptions(num_inducing=20, minibatch=32), seed, "cpu")
+        online.update(scattered(60, 0))
+        return online.predict(XS).mean
+
+    state = torch.random.get_rng_state()
+    assert torch.equal(predicted(1), predicted(1))
+    assert not torch.equal(predicted(1), predicted(2))
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_report_says_what_was_done(method):
+    online = make_online(24, method=method, steps=3, minibatch=32, noise=0.5)
+    report = online.update(scattered(40, 0))
+    assert list(report.seconds) == ["inducing", "variational", "training"]
+    assert min(report.seconds.values()) > 0
+    assert report.steps >= 3 and report.support == len(online.support)
+    assert report.noise_std == pytest.approx(online.model.noise.item() ** 0.5)
+    assert report.jitter == online.extra_jitter and abs(report.loss) < 10
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_training_without_data_learns_and_keeps_data_and_counts(method):
+    online = make_online(24, method=method, steps=2, minibatch=32, noise=0.5)
+    with pytest.raises(ValueError, match="expected an update"):
+        online.train(1)
+    online.update(scattered(40, 0))
+    online.update(scattered(20, 1))
+    noise, root = online.model.noise.item(), online.model.q.root
+    report = online.train(5)
+    assert report.steps >= (1 if METHODS[method].train == "lbfgs" else 5)
+    assert online.model.noise.item() != noise and len(online.data) == 60
+    # q(u) follows where the row says so, or learns it; else it stays what the data made it.
+    follows = METHODS[method].train_first or "q" in METHODS[method].learns
+    assert torch.equal(online.model.q.root, root) != follows
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if METHODS[m].train == "adam"])
+def test_an_update_that_has_enough_is_one_of_so_many_steps(method):
+    early, short = (make_online(24, method=method, steps=s, minibatch=32) for s in (9, 3))
+    for seed in (0, 1):
+        assert early.update(scattered(40, seed), lambda taken: taken >= 3).steps == 3
+        short.update(scattered(40, seed))
+    assert torch.equal(early.predict(XS).mean, short.predict(XS).mean)
+    assert early.update(scattered(5, 2), lambda taken: True).steps == 0
+    assert len(early.data) == 85
+
+
+@pytest.mark.parametrize("method", ["sgpr", "gpr"])
+def test_after_training_q_is_the_optimal_one_of_the_hyperparameters(method):
+    online = make_online(24, method=method, steps=2, noise=0.5)
+    online.update(scattered(40, 0))
+    online.train(4)
+    Kff = online.model.kernel.forward(online.data.X, online.data.X).detach()
+    if method == "gpr":
+        Ks = online.model.kernel.forward(online.data.X, XS).detach()
+        V = Kff + online.model.noise.detach() * torch.eye(40, dtype=Kff.dtype)
+        mean = Ks.mT @ torch.linalg.solve(V, online.data.y)
+        torch.testing.assert_close(online.predict(XS).mean, mean, rtol=0, atol=1e-4)
+    before = online.predict(XS)
+    online.train(0)
+    torch.testing.assert_close(online.predict(XS).mean, before.mean, rtol=0, atol=1e-12)
+
+
+def exact_covariance(kernel, X, noise):
+    """Of the exact GP, at XS."""
+    K = kernel.forward(X, X) + noise * torch.eye(len(X), dtype=X.dtype)
+    Ks = kernel.forward(X, XS)
+    return (kernel.forward(XS, XS) - Ks.mT @ torch.linalg.solve(K, Ks)).detach()
+
+
+def test_the_covariance_is_that_of_the_exact_gp():
+    # A grid with a spacing about the lengthscale: Kuu is well conditioned and needs no jitter.
+    axis = torch.linspace(-1, 1, 7, dtype=torch.float64)
+    X, kernel = torch.cartesian_prod(axis, axis), make_kernel()
+    online = make_online(49, kernel=kernel, noise=0.01, jitter=0.0)
+    online.update(Dataset(X, torch.sin(3 * X[:, 0]) + X[:, 1]))
+    expected = exact_covariance(kernel, X, 0.01)
+    torch.testing.assert_close(online.covariance(XS, noise=False), expected, rtol=0, atol=1e-6)
+    noisy = expected + 0.01 * torch.eye(len(XS), dtype=X.dtype)
+    torch.testing.assert_close(online.covariance(XS), noisy, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_covariance_goes_with_the_variances(method):
+    online = make_online(24, method=method, steps=2, minibatch=32, noise=0.5)
+    online.update(scattered(40, 0))
+    covariance, variance = online.covariance(XS), online.predict(XS).variance
+    torch.testing.assert_close(covariance.diagonal(), variance, rtol=0, atol=1e-9)
+    assert torch.equal(covariance, covariance.mT)
+    assert torch.linalg.eigvalsh(covariance).min() > 0.9 * online.model.noise.item()
+
+
+def test_fields_and_support():
+    online = make_online(24, kernel=make_kernel())
+    online.update(scattered(40, 0))
+    fields_ = online.fields(XS)
+    assert list(fields_) == ["lengthscale"] and fields_["lengthscale"].shape == (40,)
+    assert online.support is online.model.Z and len(online.support) == 24

@@ -1,0 +1,117 @@
+"""A model's state: restored and gone on with, it is as if it had never stopped."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+import torch
+from problems import scattered
+
+from poam_ros.core.errors import CholeskyError
+from poam_ros.models.interface import ModelState
+from poam_ros.models.registry import SparseOptions
+from poam_ros.models.sparse.methods import METHODS
+from poam_ros.models.sparse.online import build
+
+XS = scattered(40, 99).X
+OPTIONS = SparseOptions(num_inducing=24, minibatch=32, steps=2, noise_variance=0.5)
+
+
+def begun(method):
+    """A model after a pilot survey and two batches."""
+    online = build(METHODS[method], OPTIONS, 3, "cpu")
+    for k, count in enumerate((40, 6, 6)):
+        online.update(scattered(count, k))
+    return online
+
+
+def flattened(tree, prefix=""):
+    """Names -> leaves of nested mappings."""
+    flat = {}
+    for name, value in tree.items():
+        if hasattr(value, "items"):
+            flat |= flattened(value, f"{prefix}{name}/") or {f"{prefix}{name}/": None}
+        else:
+            flat[prefix + name] = value
+    return flat
+
+
+def nested(flat):
+    """What ``flattened`` was made of."""
+    tree = {}
+    for path, value in flat.items():
+        *parents, name = path.split("/")
+        place = tree
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        if name:
+            place[name] = value
+    return tree
+
+
+def through_files(state):
+    """The state as arrays in an npz and the rest in JSON, and back."""
+    flat, file = flattened(state.tree), io.BytesIO()
+    np.savez(file, **{n: v.numpy() for n, v in flat.items() if isinstance(v, torch.Tensor)})
+    text = json.dumps({n: v for n, v in flat.items() if not isinstance(v, torch.Tensor)})
+    file.seek(0)
+    with np.load(file) as arrays:
+        tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
+    return ModelState(nested({**tensors, **json.loads(text)}))
+
+
+def go_on(online):
+    """What a model says after one more batch, some training and another batch."""
+    online.update(scattered(6, 7))
+    online.train(3)
+    trained = online.predict(XS)
+    online.update(scattered(6, 8))
+    last = online.predict(XS)
+    return [trained.mean, trained.variance, last.mean, last.variance, online.support]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_restored_from_files_it_goes_on_as_if_it_had_never_stopped(method):
+    online = begun(method)
+    other = build(METHODS[method], OPTIONS, 4, "cpu")
+    other.restore(through_files(online.state()))
+    for ours, theirs in zip(go_on(online), go_on(other), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_comes_after_does_not_touch_a_state(method):
+    online = begun(method)
+    state = online.state()
+    kept = {n: v.clone() for n, v in flattened(state.tree).items() if isinstance(v, torch.Tensor)}
+    first = go_on(online)
+    online.restore(state)
+    second = go_on(online)
+    now = flattened(state.tree)
+    assert all(torch.equal(now[name], value) for name, value in kept.items())
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize("failure", [CholeskyError("no"), MemoryError(), KeyboardInterrupt()])
+@pytest.mark.parametrize("method", ["poam", "ssgp", "svgp"])
+def test_after_any_exception_a_model_stands_as_before(method, failure, monkeypatch):
+    online, twin = begun(method), begun(method)
+
+    def failing(K, name):
+        raise failure
+
+    for call in (lambda: online.update(scattered(6, 5)), lambda: online.train(2)):
+        with monkeypatch.context() as broken, pytest.raises(type(failure)):
+            broken.setattr(online.model, "factorise", failing)
+            call()
+    assert len(online.data) == 52
+    assert all(torch.equal(a, b) for a, b in zip(go_on(online), go_on(twin), strict=True))
+
+
+def test_a_state_copies_nothing_large():
+    online = begun("poam")
+    state = online.state().tree
+    assert state["epoch"]["Kuu"] is online.epoch.Kuu
+    assert state["q"]["root"] is online.model.q.root
+    assert state["data"]["X"].data_ptr() == online.data.X.data_ptr()

@@ -1,0 +1,93 @@
+"""The jitter policy and the pivoted Cholesky decomposition."""
+
+import numpy as np
+import pytest
+import torch
+from problems import make_kernel, scattered
+
+from poam_ros.core.errors import CholeskyError
+from poam_ros.models.linalg import add_jitter, cholesky, factorise_indefinite, pivoted_cholesky
+
+
+def greedy_pivots(K: np.ndarray, rank: int, tolerance: float) -> list[int]:
+    """The textbook algorithm, one pivot at a time."""
+    K, left, pivots = K.copy(), K.diagonal().copy(), []
+    factor = np.zeros((len(K), rank))
+    for r in range(rank):
+        p = int(np.argmax(left))
+        if left[p] <= tolerance:
+            break
+        factor[:, r] = (K[:, p] - factor[:, :r] @ factor[p, :r]) / np.sqrt(left[p])
+        left = left - factor[:, r] ** 2
+        left[pivots + [p]] = 0.0
+        pivots.append(p)
+    return pivots
+
+
+def uneven_covariance(count: int) -> torch.Tensor:
+    """A covariance with distinct diagonal entries, so that no pivot is a tie."""
+    K = make_kernel().forward(scattered(count, 0).X, scattered(count, 0).X).detach()
+    scale = torch.linspace(1.0, 1.5, count, dtype=K.dtype)
+    return K * scale.unsqueeze(0) * scale.unsqueeze(1)
+
+
+@pytest.mark.parametrize("rank", [1, 10, 60, 200])
+def test_pivots_are_the_greedy_ones(rank):
+    K = uneven_covariance(200)
+    expected = greedy_pivots(K.numpy(), rank, 1e-5)
+    assert pivoted_cholesky(K, rank, 1e-5).tolist() == expected
+
+
+def test_stops_early_when_nothing_is_left():
+    kernel = make_kernel()
+    X = scattered(300, 1).X * 0.05
+    K = kernel.forward(X, X).detach()
+    pivots = pivoted_cholesky(K, 300, 1e-5 * kernel.amplitude.item())
+    assert 1 < len(pivots) < 100
+    # What is left of every candidate's variance is below the tolerance.
+    L = torch.linalg.cholesky(K[pivots][:, pivots])
+    V = torch.linalg.solve_triangular(L, K[pivots], upper=False)
+    assert (K.diagonal() - V.square().sum(0)).max() < 1.001e-5 * kernel.amplitude.item()
+
+
+def test_never_chooses_a_point_twice():
+    kernel, X = make_kernel(), scattered(60, 2).X
+    doubled = torch.cat([X, X, X[:7]])
+    pivots = pivoted_cholesky(kernel.forward(doubled, doubled).detach(), 127, 1e-9)
+    chosen = doubled[pivots]
+    assert len(torch.unique(chosen, dim=0)) == len(chosen) <= 60
+
+
+def test_needs_no_extra_jitter_when_all_is_well():
+    A = add_jitter(torch.zeros(5, 5, dtype=torch.float64), 2.0)
+    L, jitter = cholesky(A, "A")
+    assert jitter == 0.0
+    torch.testing.assert_close(L @ L.mT, A)
+
+
+def test_adds_more_jitter_where_it_must_and_says_how_much():
+    v = torch.ones(5, 1, dtype=torch.float64)
+    A = v @ v.mT - 1e-8 * torch.eye(5, dtype=torch.float64)
+    L, jitter = cholesky(A, "A")
+    assert 1e-8 < jitter <= 1e-6
+    torch.testing.assert_close(L @ L.mT, add_jitter(A, jitter))
+
+
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
+def test_gives_up_with_a_typed_error(value):
+    A = torch.eye(4, dtype=torch.float64)
+    A[2, 2] = value
+    with pytest.raises(CholeskyError, match=r"Kuu \[4 x 4\]"):
+        cholesky(A, "Kuu")
+
+
+def test_an_indefinite_matrix_is_its_factor():
+    # Zeros on the diagonal: pivots must be taken in pairs.
+    A = torch.randn(9, 9, generator=torch.Generator().manual_seed(0)).double()
+    A = A + A.mT - torch.diag((A + A.mT).diagonal())
+    B = torch.randn(9, 4, generator=torch.Generator().manual_seed(1)).double()
+    Q = factorise_indefinite(A)
+    assert (Q.e != 0).any()
+    product = B.mT @ A @ B
+    torch.testing.assert_close(Q.quadratic_(B[Q.order]), product.diagonal())
+    torch.testing.assert_close(Q.congruent_(B[Q.order]), product)

@@ -1,0 +1,336 @@
+"""The mapper: metres outside, scaled units inside."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from threadpoolctl import threadpool_info
+
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.core.samples import Samples
+from poam_ros.models.mapper import BathymetricMapper, ModelSettings
+from poam_ros.models.registry import MODELS, SparseOptions, takes_noise
+from poam_ros.models.sparse.online import OnlineSparseGP
+
+WORKSPACE = Extent(100, 180, -20, 20)
+SMALL = ModelSettings(options=SparseOptions(num_inducing=80, steps=20, minibatch=64))
+
+
+def ground(xy):
+    return -40 + 6 * np.sin(xy[:, 0] / 9) + 0.1 * xy[:, 1]
+
+
+def pings(count, seed):
+    rng = np.random.default_rng(seed)
+    xy = WORKSPACE.sample(count, rng)
+    return xy, ground(xy) + 0.3 * rng.normal(size=count)
+
+
+@pytest.fixture
+def mapper():
+    mapper = BathymetricMapper(WORKSPACE, SMALL)
+    for k in range(8):
+        mapper.update(*pings(60, k))
+    return mapper
+
+
+def test_maps_in_metres(mapper):
+    snapshot = mapper.map(Grid.cells(WORKSPACE, 2.0))
+    truth = ground(snapshot.grid.points).reshape(snapshot.grid.shape)
+    assert snapshot.mean.shape == (20, 40)
+    assert np.sqrt(np.mean((snapshot.mean - truth) ** 2)) < 1.0
+    # Isotropic scaling by the longer side: 0.05 to 0.5 of 40 m.
+    assert 2 <= snapshot.lengthscale.min() <= snapshot.lengthscale.max() <= 20
+    assert np.all(WORKSPACE.contains(snapshot.support, slack=1e-9))
+    assert snapshot.samples == mapper.samples == 480
+
+
+def test_variance_holds_the_noise_unless_told_not_to(mapper):
+    xy, _ = pings(10, 20)
+    difference = mapper.predict(xy).variance - mapper.predict(xy, noise=False).variance
+    report = mapper.update(*pings(1, 21))
+    np.testing.assert_allclose(difference, difference[0])
+    assert difference[0] == pytest.approx(report.noise_std**2, rel=0.6)
+
+
+def test_keeps_its_data_to_the_last_bit_and_numbers_them(mapper):
+    xy, z = (np.concatenate(parts) for parts in zip(*(pings(60, k) for k in range(8)), strict=True))
+    np.testing.assert_array_equal(mapper.xy, xy)
+    np.testing.assert_array_equal(mapper.z, z)
+    np.testing.assert_array_equal(mapper.data.number, np.arange(480))
+    assert np.isnan(mapper.data.noise_std).all()
+
+
+def test_samples_keep_their_identity():
+    mapper, (xy, z) = BathymetricMapper(WORKSPACE, SMALL), pings(40, 0)
+    samples = Samples(np.arange(7, 47), np.arange(40) * 10**9, xy, z, np.full(40, 0.3))
+    report = mapper.learn(samples)
+    assert (report.samples, report.batch) == (40, 40)
+    mapper.update(*pings(2, 1))
+    np.testing.assert_array_equal(mapper.data.number, np.arange(7, 49))
+    np.testing.assert_array_equal(mapper.data.stamp_ns[:40], samples.stamp_ns)
+    np.testing.assert_array_equal(mapper.data.noise_std[:40], samples.noise_std)
+
+
+QUICK = {"first_steps": 30, "update_steps": 2, "early_steps": 2, "hidden": 8, "lattice": 8}
+#: Methods that take noise of single pings, quick.
+TAKING = {
+    "poam": SMALL,
+    "nngp": ModelSettings("nngp", MODELS["nngp"].options(**QUICK)),
+}
+
+
+@pytest.mark.parametrize("method", TAKING)
+def test_noise_of_single_pings_is_in_metres_and_weighs_them(method):
+    (xy, z), (far_xy, _) = pings(300, 0), pings(30, 1)
+    wrong = np.full(30, -10.0)
+    plain, noisy, told = (BathymetricMapper(WORKSPACE, TAKING[method]) for _ in range(3))
+    plain.update(xy, z)
+    noisy.update(xy, z)
+    told.update(xy, z)
+    noisy.update(far_xy, wrong)
+    told.update(far_xy, wrong, noise_std=50.0)
+    truth = ground(far_xy)
+    errors = [np.abs(m.predict(far_xy).mean - truth).mean() for m in (plain, noisy, told)]
+    assert errors[2] < 1.3 * errors[0] + 0.1 < errors[1]
+    assert (told.data.noise_std[300:] == 50.0).all() and np.isnan(told.data.noise_std[:300]).all()
+    # The same in other units: the map scales with the elevations and their noise. By a power of
+    # two, so that rounding is the same and decides nothing.
+    large = BathymetricMapper(WORKSPACE, TAKING[method])
+    large.update(xy, 8 * z)
+    large.update(far_xy, 8 * wrong, noise_std=np.full(30, 400.0))
+    np.testing.assert_allclose(large.predict(far_xy).mean, 8 * told.predict(far_xy).mean)
+
+
+@pytest.mark.parametrize("method", TAKING)
+def test_a_map_with_noise_of_single_pings_is_gone_on_with(method):
+    one, other = (BathymetricMapper(WORKSPACE, TAKING[method], seed) for seed in (0, 5))
+    std = np.where(np.arange(60) % 3 == 0, np.nan, 2.0)
+    one.update(*pings(60, 0))
+    one.update(*pings(60, 1), std)
+    other.restore(one.state())
+    for each in (one, other):
+        each.update(*pings(30, 2), 1.0)
+        each.update(*pings(30, 3))
+    at = pings(20, 9)[0]
+    np.testing.assert_array_equal(other.predict(at).variance, one.predict(at).variance)
+
+
+def test_a_method_that_cannot_take_it_says_so_once_and_maps_without(caplog):
+    takes_noise.cache_clear()
+    settings = ModelSettings.of({**SMALL.flat, "method": "ovc++"})
+    given, bare = (BathymetricMapper(WORKSPACE, settings) for _ in range(2))
+    for k in range(3):
+        given.update(*pings(60, k), 5.0)
+        bare.update(*pings(60, k))
+    assert [r.getMessage() for r in caplog.records] == [
+        "method ovc++ cannot take noise of single pings: its map leaves it out"
+    ]
+    at = pings(20, 9)[0]
+    np.testing.assert_array_equal(given.predict(at).mean, bare.predict(at).mean)
+    assert (given.data.noise_std == 5.0).all()
+    assert {name for name, row in MODELS.items() if row.own_noise} == {
+        "poam", "full", "pam", "nngp"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("method", TAKING)
+def test_no_noise_is_too_large(method):
+    mapper = BathymetricMapper(WORKSPACE, TAKING[method])
+    mapper.update(*pings(60, 0))
+    at = pings(20, 9)[0]
+    mapper.update(*pings(2, 1), np.array([1e9, 1e250]))
+    assert np.isfinite(mapper.predict(at).mean).all()
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, np.inf, -np.inf])
+def test_a_deviation_that_is_none_is_refused(bad, mapper):
+    std = np.array([np.nan, 1.0, bad, 2.0])
+    with pytest.raises(InputError, match=rf"noise_std above zero, .* got {bad:g} \(of 1 such"):
+        mapper.update(*pings(4, 9), std)
+    with pytest.raises(InputError, match=r"noise_std \[N\] or one for all, got .* \[3\]"):
+        mapper.update(*pings(4, 9), np.ones(3))
+    assert mapper.samples == 480
+
+
+def test_what_was_given_out_is_never_written_into(mapper):
+    early, state = mapper.data, mapper.state()
+    kept = early.z.copy()
+    mapper.update(*pings(30, 20))
+    mapper.restore(state)
+    mapper.update(*pings(30, 21))
+    np.testing.assert_array_equal(early.z, kept)
+    np.testing.assert_array_equal(state.samples.z, kept)
+
+
+def test_training_without_data(mapper):
+    at = pings(20, 9)[0]
+    before, report = mapper.predict(at), mapper.train(5)
+    assert (report.samples, report.batch, report.steps) == (480, 0, 5)
+    assert 0.1 < report.noise_std < 3
+    assert (mapper.predict(at).variance != before.variance).all()
+    with pytest.raises(InputError, match="zero or more steps"):
+        mapper.train(-1)
+    with pytest.raises(InputError, match="at least one update"):
+        BathymetricMapper(WORKSPACE, SMALL).train(1)
+
+
+def test_covariance_in_square_metres(mapper):
+    at = pings(20, 9)[0]
+    for noise in (True, False):
+        covariance = mapper.covariance(at, noise)
+        np.testing.assert_allclose(covariance.diagonal(), mapper.predict(at, noise).variance)
+    near = np.array([[140.0, 0.0], [140.2, 0.0], [170.0, 15.0]])
+    covariance = mapper.covariance(near, noise=False)
+    assert covariance[0, 1] > 0.9 * covariance[0, 0] > abs(covariance[0, 2])
+
+
+def test_restored_it_goes_on_as_if_it_had_never_stopped(mapper):
+    other = BathymetricMapper(WORKSPACE, SMALL, seed=5)
+    other.restore(mapper.state())
+    for each in (mapper, other):
+        each.update(*pings(30, 20))
+        each.train(2)
+    grid = Grid.cells(WORKSPACE, 4.0)
+    np.testing.assert_array_equal(other.map(grid).variance, mapper.map(grid).variance)
+    np.testing.assert_array_equal(other.data.number, mapper.data.number)
+
+
+class Fails(Exception):
+    """Not one that the package knows."""
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_after_any_failure_it_stands_as_before(first, monkeypatch):
+    def failing(self, new, enough=None):
+        raise Fails
+
+    mapper, twin = BathymetricMapper(WORKSPACE, SMALL), BathymetricMapper(WORKSPACE, SMALL)
+    for each in () if first else (mapper, twin):
+        each.update(*pings(60, 0))
+    with monkeypatch.context() as broken, pytest.raises(Fails):
+        broken.setattr(OnlineSparseGP, "update", failing)
+        mapper.update(*pings(60, 1))
+    assert mapper.initialised != first and mapper.samples == twin.samples
+    for each in (mapper, twin):
+        each.update(*pings(60, 2))
+    at = pings(20, 9)[0]
+    np.testing.assert_array_equal(mapper.predict(at).mean, twin.predict(at).mean)
+    np.testing.assert_array_equal(mapper.z, twin.z)
+
+
+def test_making_a_mapper_changes_nothing_of_the_process():
+    def threads():
+        return torch.get_num_threads(), [pool["num_threads"] for pool in threadpool_info()]
+
+    before = threads()
+    settings = replace(SMALL, threads=before[0] + 1)
+    BathymetricMapper(WORKSPACE, settings).update(*pings(30, 0))
+    assert threads() == before
+
+
+def test_scalers_are_those_of_the_first_batch_for_good():
+    # A shifted and stretched sea gives the same map, shifted and stretched. Without training:
+    # its rounding would decide ties among the inducing points in another way.
+    still = replace(SMALL, options=replace(SMALL.options, steps=0))
+    a, b = BathymetricMapper(WORKSPACE, still), BathymetricMapper(WORKSPACE, still)
+    for k in range(3):
+        xy, z = pings(60, k)
+        a.update(xy, z)
+        b.update(xy, 10 * z - 500)
+    at = pings(20, 9)[0]
+    np.testing.assert_allclose(b.predict(at).mean, 10 * a.predict(at).mean - 500, rtol=1e-6)
+    np.testing.assert_allclose(b.predict(at).variance, 100 * a.predict(at).variance, rtol=1e-6)
+
+
+def test_reset_begins_anew(mapper):
+    mapper.reset()
+    assert not mapper.initialised and mapper.samples == 0 and len(mapper.xy) == 0
+    mapper.update(*pings(60, 0))
+    fresh = BathymetricMapper(WORKSPACE, SMALL)
+    fresh.update(*pings(60, 0))
+    at = pings(20, 9)[0]
+    np.testing.assert_array_equal(mapper.predict(at).mean, fresh.predict(at).mean)
+
+
+@pytest.mark.parametrize(
+    ("xy", "z", "words"),
+    [
+        (np.zeros((3, 3)), np.zeros(3), r"xy \[N, 2\]"),
+        (np.zeros((3, 2)), np.zeros(2), r"got \[3, 2\] and \[2\]"),
+        (np.zeros((0, 2)), np.zeros(0), "at least one"),
+        (np.array([[0.0, np.nan]]), np.zeros(1), "finite"),
+        (np.zeros((5, 2)), np.full(5, -3.0), "elevations that differ"),
+    ],
+)
+def test_bad_pings_are_refused_and_change_nothing(xy, z, words):
+    mapper = BathymetricMapper(WORKSPACE, SMALL)
+    with pytest.raises(InputError, match=words):
+        mapper.update(xy, z)
+    assert not mapper.initialised
+    mapper.update(*pings(30, 0))
+    assert mapper.samples == 30
+
+
+def test_bad_questions_are_refused(mapper):
+    with pytest.raises(InputError, match=r"\[N, 2\]"):
+        mapper.predict(np.zeros(2))
+    with pytest.raises(InputError, match="at least one update"):
+        BathymetricMapper(WORKSPACE, SMALL).predict(np.zeros((1, 2)))
+
+
+@pytest.mark.parametrize(
+    ("scaled", "in_metres"),  # half the workspace's longer side is 40 m
+    [
+        (
+            {"method": "poam", "num_inducing": 40, "min_lengthscale": 0.125,
+             "max_lengthscale": 0.75},
+            {"shortest_lengthscale_m": 5.0, "longest_lengthscale_m": 30.0},
+        ),
+        (
+            {"method": "nngp", "first_steps": 20, "initial_lengthscale": 0.25,
+             "shortest_lengthscale": 0.125, "longest_lengthscale": 0.375},
+            {"initial_lengthscale_m": 10.0, "shortest_lengthscale_m": 5.0,
+             "longest_lengthscale_m": 15.0},
+        ),
+    ],
+    ids=("poam", "nngp"),
+)  # fmt: skip
+def test_lengthscales_in_metres_are_the_scaled_ones(scaled, in_metres):
+    common = {name: value for name, value in scaled.items() if "lengthscale" not in name}
+    drawn = {}
+    for name, given in (("scaled", scaled), ("in m", common | in_metres), ("default", common)):
+        mapper = BathymetricMapper(WORKSPACE, ModelSettings.of(given))
+        mapper.update(*pings(60, 1))
+        drawn[name] = mapper.map(Grid.cells(WORKSPACE, 8.0))
+        # What was set is what is recorded, in m as it was given.
+        assert {n: mapper.settings.flat[n] for n in given} == given
+    for layer in ("mean", "variance", "lengthscale"):
+        of = {name: getattr(found, layer) for name, found in drawn.items()}
+        np.testing.assert_array_equal(of["in m"], of["scaled"])
+        assert np.abs(of["in m"] - of["default"]).max() > 1e-3
+
+
+def test_a_lengthscale_in_metres_that_does_not_fit_is_refused_with_the_scale():
+    wrong = ModelSettings.of({"shortest_lengthscale_m": 30.0})
+    words = r"min_lengthscale: .* got 0.75, in units of .*, 40 m \(shortest_lengthscale_m 30\)"
+    with pytest.raises(InputError, match=words):
+        BathymetricMapper(WORKSPACE, wrong)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"method": "magic"},
+        {"num_inducing": 0},
+        {"jitter": -1e-6},
+        {"noise_variance": float("nan")},
+        {"min_lengthscale": 0.7},
+        {"device": "abacus"},
+    ],
+)
+def test_settings_are_checked(bad):
+    with pytest.raises(InputError, match=f"{next(iter(bad))}: expected"):
+        BathymetricMapper(WORKSPACE, ModelSettings.of(bad))

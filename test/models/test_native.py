@@ -1,0 +1,189 @@
+"""The kernel in C and in torch: values, gradients, grids; from few data to thousands."""
+
+import contextlib
+import math
+
+import pytest
+import torch
+from problems import make_kernel, make_online, scattered
+
+from poam_ros.models.data import Dataset
+from poam_ros.models.kernels import AttentiveKernel, grid_points
+from poam_ros.models.linalg import mirrored
+from poam_ros.models.native import attentive as native
+from poam_ros.models.sparse.objectives import elbo_loss
+
+needs_native = pytest.mark.skipif(native.BACKEND != "native", reason="no compiled kernel")
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+
+
+@pytest.fixture(params=[pytest.param(True, marks=needs_native), False], ids=["native", "torch"])
+def backend(request):
+    """With the compiled kernel, then with torch alone."""
+    with contextlib.nullcontext() if request.param else native.left_aside():
+        yield
+
+
+def both(compute):
+    """The result of the compiled kernel and of torch alone."""
+    compiled = compute()
+    with native.left_aside():
+        return compiled, compute()
+
+
+def close(found, expected, tolerance=1e-12):
+    torch.testing.assert_close(found, expected, rtol=0, atol=tolerance)
+
+
+# Columns are taken in strips and the last one is shorter: sizes around every width.
+@needs_native
+@pytest.mark.parametrize("columns", [1, 7, 8, 9, 31, 32, 33, 100])
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_values_and_gradients(columns, symmetric):
+    kernel, X2 = make_kernel(), scattered(columns, 1).X.requires_grad_()
+    X1 = X2 if symmetric else scattered(13, 2).X.requires_grad_()
+    leaves = [*kernel.parameters(), X2, *([] if symmetric else [X1])]
+    G = torch.randn(len(X1), columns, generator=torch.Generator().manual_seed(0)).double()
+
+    def compute():
+        K = kernel.forward(X1, X2)
+        return [K.detach(), *torch.autograd.grad((K * G).sum(), leaves)]
+
+    compiled, plain = both(compute)
+    for found, expected in zip(compiled, plain, strict=True):
+        close(found, expected, 1e-11)
+
+
+@needs_native
+@pytest.mark.parametrize(
+    ("lengthscales", "dim"),
+    [((0.05, 0.5, 10), 2), ((0.1, 0.3, 3), 1), ((0.07, 0.31, 5), 3), ((0.2, 0.2, 1), 2),
+     ((0.002, 1.0, 32), 2)],
+)  # fmt: skip
+def test_any_lengthscales_and_dimension(lengthscales, dim):
+    kernel = AttentiveKernel(*lengthscales, 1.0, torch.Generator().manual_seed(3), dim=dim)
+    X = 2 * torch.rand(40, dim, generator=torch.Generator().manual_seed(4)).double() - 1
+    compiled, plain = both(lambda: kernel.forward(X, X[:11]).detach())
+    close(compiled, plain)
+
+
+@needs_native
+def test_far_apart_is_zero_and_the_same_place_is_the_amplitude():
+    kernel = make_kernel()
+    X = torch.tensor([[0.0, 0.0], [0.0, 0.0], [1e3, -1e3]], dtype=torch.float64)
+    K = kernel.forward(X, X[1:]).detach()
+    assert K[0, 0].item() == pytest.approx(kernel.amplitude.item(), abs=1e-14)
+    assert abs(K[0, 1].item()) < 1e-300
+
+
+@needs_native
+def test_a_gradient_that_is_not_contiguous():
+    kernel, X1, X2 = make_kernel(), scattered(20, 1).X, scattered(30, 2).X
+    G = torch.randn(30, 20, generator=torch.Generator().manual_seed(0)).double().mT
+
+    def compute():
+        K = kernel.forward(X1, X2)
+        return torch.autograd.grad(K, list(kernel.parameters()), G)
+
+    for found, expected in zip(*both(compute), strict=True):
+        close(found, expected)
+
+
+def test_too_many_lengthscales_are_left_to_torch():
+    kernel = AttentiveKernel(0.05, 0.5, native.MAX_BASES + 1, 1.0)
+    X = scattered(10, 0).X
+    assert not native.usable(X, X, native.MAX_BASES + 1)
+    assert kernel.forward(X, X).shape == (10, 10)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 64), (33, 65), (70, 20)])
+def test_a_grid_equals_its_points(shape, backend):
+    kernel, Z = make_kernel(), scattered(50, 1).X
+    y, x = (torch.linspace(-1, 0.9, count, dtype=torch.float64) for count in shape)
+    with torch.no_grad():
+        found = kernel.grid_covariance(Z, x, y)
+        close(found.flatten(1), kernel.forward(Z, grid_points(x, y)))
+
+
+@pytest.mark.parametrize(("num_inducing", "count"), [(500, 30), (60, 400)])
+def test_the_map_of_a_grid_equals_its_points(num_inducing, count, backend):
+    online = make_online(num_inducing, steps=3, minibatch=64)
+    online.update(scattered(count, 0))
+    x = torch.linspace(-1, 1, 70, dtype=torch.float64)
+    y = torch.linspace(-0.8, 1, 41, dtype=torch.float64)
+    grid, points = online.model.predict_grid(x, y), online.predict(grid_points(x, y))
+    close(grid.mean.flatten(), points.mean, 1e-9)
+    close(grid.variance.flatten(), points.variance, 1e-9)
+    quiet = online.model.predict_grid(x, y, noise=False)
+    close(grid.variance, quiet.variance + online.model.noise.detach())
+
+
+def step(online) -> list:
+    """The loss of one mini-batch and its gradients."""
+    model, batch = online.model, scattered(256, 5)
+    Kuu, Kuf = model.kernel.inducing_covariances(model.Z, batch.X)
+    Kuu = Kuu + model.jitter * torch.eye(len(Kuu), dtype=Kuu.dtype)
+    kff = model.kernel.forward(batch.X, batch.X, diag=True)
+    loss = elbo_loss(Kuu, Kuf, kff, model.noise, batch.y, model.q, len(online.data))
+    return [loss.detach(), *torch.autograd.grad(loss, list(model.parameters()))]
+
+
+# Rank deficient: a tight cluster with repeated points has far fewer pivots than points.
+CLUSTER = Dataset(
+    0.02 * scattered(30, 3).X.repeat(2, 1), scattered(30, 3).y.repeat(2)
+)  # fmt: skip
+
+
+@needs_native
+@pytest.mark.parametrize(
+    ("num_inducing", "batches"),
+    [(500, [scattered(3, 0)]), (500, [CLUSTER, scattered(20, 1)]), (300, [scattered(5000, 2)])],
+    ids=["three data", "cluster", "N = 5000"],
+)
+def test_one_step_from_the_same_state(num_inducing, batches):
+    # Step by step from the same Z: which pivot comes first is a tie that rounding decides.
+    online = make_online(num_inducing, steps=2, minibatch=128)
+    for batch in batches:
+        online.update(batch)
+    compiled, plain = both(lambda: step(online))
+    for found, expected in zip(compiled, plain, strict=True):
+        close(found, expected, 1e-8 * max(1.0, expected.abs().max().item()))
+    X = scattered(200, 9).X
+
+    def predict():
+        online.model.hyperparameters_changed()
+        return online.predict(X)
+
+    compiled, plain = both(predict)
+    close(compiled.mean, plain.mean, 1e-8)
+    close(compiled.variance, plain.variance, 1e-8)
+
+
+def test_repeated_points_are_inducing_once():
+    online = make_online(500)
+    online.update(CLUSTER)
+    assert len(online.model.Z) <= 30
+    assert len(torch.unique(online.model.Z, dim=0)) == len(online.model.Z)
+
+
+@pytest.mark.parametrize("size", [1, 15, 16, 17, 50])
+def test_mirrored(size, backend):
+    A = torch.randn(size, size, generator=torch.Generator().manual_seed(1)).double()
+    expected = A.tril() + A.tril(-1).mT
+    close(mirrored(A), expected, 0)
+
+
+@needs_cuda
+@pytest.mark.parametrize("count", [40, 600])
+def test_a_gpu_gives_the_same(count):
+    found = []
+    for device in ("cpu", "cuda"):
+        online = make_online(100, steps=3, minibatch=64, device=device)
+        data, X = scattered(count, 0), scattered(200, 1).X.to(device)
+        online.update(Dataset(data.X.to(device), data.y.to(device)))
+        axis = torch.linspace(-1, 1, 20, dtype=torch.float64, device=device)
+        parts = (online.predict(X), online.model.predict_grid(axis, axis))
+        found.append([t.cpu() for part in parts for t in (part.mean, part.variance)])
+        assert math.isfinite(online.model.noise.item())
+    for cpu, gpu in zip(*found, strict=True):
+        close(gpu, cpu, 1e-6)

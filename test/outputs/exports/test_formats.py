@@ -1,0 +1,367 @@
+"""Every export, read back by a library that did not write it, and held against the run's folder."""
+
+import io
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+import yaml
+
+from poam_ros import __version__
+from poam_ros.core.errors import InputError
+from poam_ros.outputs import folder as files
+from poam_ros.outputs.exports.chart import ExportSettings, read_chart
+from poam_ros.outputs.exports.formats import FORMATS, export
+from poam_ros.planning.tvu import CONFIDENCE_95, strictest
+
+from .conftest import deviation, ground
+
+ORIGIN = (17.5, -91.2)
+PLACED = ExportSettings(ORIGIN, vertical_datum=5703)
+TURNED = ExportSettings(ORIGIN, heading=30.0)
+#: What draws a format for people.
+NEEDED = {".png": "matplotlib", ".html": "bokeh"}
+DENSITY = {(1, 2): 3, (5, 11): 1, (0, 0): 1}  # cells (row from the south, column) with pings
+
+
+def counted(shape):
+    expected = np.zeros(shape)
+    for cell, count in DENSITY.items():
+        expected[cell] = count
+    return expected
+
+
+def assert_provenance(words):
+    """What every format says, as text by name."""
+    assert words["software"] == f"poam_ros {__version__}" and words["samples"] == "5"
+    assert words["map_time"] == "2025-12-06T05:46:40Z"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", words["export_time"])
+    assert "Gaussian process" in words["uncertainty"] and words["vertical_datum"]
+    assert json.loads(words["settings"]) == {"seed": 3, "note": "tiefer als Höhe"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "compound"),
+    [(PLACED, True), (ExportSettings(ORIGIN), False), (ExportSettings(), False)],
+)
+def test_geotiff(run, drawn, tmp_path, settings, compound):
+    rasterio, warp = pytest.importorskip("rasterio"), pytest.importorskip("rasterio.warp")
+    (path,) = export(run, tmp_path / "map.tif", settings)
+    with rasterio.open(path) as file:
+        assert file.descriptions[:4] == (
+            "elevation", "uncertainty (95 %)", "density (pings per cell)", "sigma (1 sigma)",
+        )  # fmt: skip
+        assert file.descriptions[4].startswith("TVU within")
+        # North-west: the first pixel is the last row of the map.
+        assert (file.transform.c, file.transform.f) == (-4.0, 10.0)
+        np.testing.assert_allclose(file.read(1)[0, 0], drawn.mean[-1, 0], rtol=1e-6)
+        std = np.sqrt(drawn.variance)
+        expected = (
+            drawn.mean, CONFIDENCE_95 * std, counted(drawn.grid.shape), std,
+            strictest(-drawn.mean, std),
+        )  # fmt: skip
+        np.testing.assert_allclose(file.read()[:, ::-1], np.stack(expected), rtol=1e-6)
+        assert np.isnan(file.nodatavals).all()
+        text = file.crs.to_wkt()
+        assert text.startswith("COMPD_CS") == compound and ("NAVD88 height" in text) == compound
+        assert file.crs.is_projected == (settings.origin is not None)
+        if settings.origin:
+            lon, lat = warp.transform(file.crs, "EPSG:4326", [0.0], [0.0])
+            np.testing.assert_allclose((lat[0], lon[0]), ORIGIN, atol=1e-9)
+        assert_provenance(file.tags())
+
+
+def test_geotiff_of_depths(run, drawn, tmp_path):
+    rasterio = pytest.importorskip("rasterio")
+    settings = ExportSettings(ORIGIN, vertical_datum=5831, depth=True, water_level=1.5)
+    (path,) = export(run, tmp_path / "map.tif", settings)
+    with rasterio.open(path) as file:
+        assert file.descriptions[0] == "depth"
+        np.testing.assert_allclose(file.read(1)[::-1], 1.5 - drawn.mean, rtol=1e-6)
+        assert "Instantaneous Water Level depth" in file.crs.to_wkt()
+
+
+def test_a_turned_map_is_north_up(run, drawn, tmp_path):
+    rasterio = pytest.importorskip("rasterio")
+    (path,) = export(run, tmp_path / "map.tif", TURNED)
+    angle = np.radians(30.0)
+    x, y = np.array([-4.0, 20, 20, -4]), np.array([-2.0, -2, 10, 10])
+    east, north = x * np.cos(angle) + y * np.sin(angle), y * np.cos(angle) - x * np.sin(angle)
+    with rasterio.open(path) as file:
+        assert file.transform.c == pytest.approx(east.min())
+        assert file.bounds.bottom == pytest.approx(north.min())
+        assert 0 <= file.bounds.right - east.max() < 2 and 0 <= file.bounds.top - north.max() < 2
+        bands, places = file.read(), np.stack(file.xy(*np.indices(file.shape).reshape(2, -1)))
+    own = np.column_stack((
+        places[0] * np.cos(angle) - places[1] * np.sin(angle),
+        places[1] * np.cos(angle) + places[0] * np.sin(angle),
+    ))  # fmt: skip
+    inside = drawn.grid.borders.contains(own).reshape(bands.shape[1:])
+    assert 0.3 < inside.mean() < 0.9
+    np.testing.assert_array_equal(np.isfinite(bands[0]), inside)
+    # Beyond the outermost centres a map is flat; between them its planes come back exactly.
+    middle = drawn.grid.borders.grown(-1.0).contains(own).reshape(inside.shape)
+    np.testing.assert_allclose(bands[0][middle], ground(own[middle.ravel()]), rtol=1e-5)
+    np.testing.assert_allclose(bands[3][middle], deviation(own[middle.ravel()]), rtol=1e-5)
+    assert np.nansum(bands[2]) == 5
+
+
+def test_a_quarter_turn_keeps_the_cells(run, drawn):
+    chart = read_chart(run, ExportSettings(ORIGIN, heading=90.0))
+    np.testing.assert_allclose(chart.elevation, drawn.mean.T[::-1], atol=1e-12)
+    np.testing.assert_array_equal(chart.density, counted(drawn.grid.shape).T[::-1])
+
+
+def test_utm_has_its_code_and_the_same_ground(run, drawn, tmp_path):
+    rasterio, warp = pytest.importorskip("rasterio"), pytest.importorskip("rasterio.warp")
+    settings = ExportSettings(ORIGIN, utm=True, vertical_datum=3855)
+    (path,) = export(run, tmp_path / "map.tif", settings)
+    with rasterio.open(path) as file:
+        assert 'AUTHORITY["EPSG","32615"]' in file.crs.to_wkt()
+        around = "+proj=tmerc +lat_0=17.5 +lon_0=-91.2 +datum=WGS84"
+        spot = warp.transform(around, "EPSG:32615", [8.0], [4.0])
+        row, column = file.index(spot[0][0], spot[1][0])
+        at = warp.transform("EPSG:32615", around, *([v] for v in file.xy(row, column)))
+        expected = ground(np.column_stack(at))[0]
+        assert file.read(1)[row, column] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("settings", [PLACED, ExportSettings(ORIGIN, heading=30.0)])
+def test_bag(run, tmp_path, settings):
+    h5py = pytest.importorskip("h5py")
+    rasterio, warp = pytest.importorskip("rasterio"), pytest.importorskip("rasterio.warp")
+    (path,) = export(run, tmp_path / "map.bag", settings)
+    chart = read_chart(run, settings)
+    with h5py.File(path) as file:
+        group = file["BAG_root"]
+        assert group.attrs["Bag Version"].startswith(b"1.")
+        for key, layer in (("elevation", chart.elevation), ("uncertainty", chart.uncertainty)):
+            expected = np.where(np.isfinite(layer), layer, 1e6)
+            np.testing.assert_allclose(group[key][:], expected, rtol=1e-6)  # row 0 is south
+        text = b"".join(group["metadata"][:].tolist()).decode()
+    assert "The uncertainty is a Gaussian process's" in text
+    assert re.search(r"<bag:BAG_VertUncertCode[^>]*>unknown<", text)
+    assert "Bathymetry of bay &amp; &lt;lake&gt;" in text and f"poam_ros {__version__}" in text
+    assert 'AXIS["Up",UP]' in text or "NAVD88 height" in text
+    with rasterio.open(path) as file:
+        borders = chart.grid.borders
+        assert (file.bounds.left, file.bounds.top) == pytest.approx((borders.xmin, borders.ymax))
+        lon, lat = warp.transform(file.crs, "EPSG:4326", [0.0], [0.0])
+        np.testing.assert_allclose((lat[0], lon[0]), ORIGIN, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("settings", "standard"),
+    [
+        (PLACED, "height_above_geopotential_datum"),
+        (ExportSettings(depth=True, water_level=2.0), "sea_floor_depth_below_sea_surface"),
+        (
+            ExportSettings(ORIGIN, vertical_datum=5715, depth=True),
+            "sea_floor_depth_below_geopotential_datum",
+        ),
+    ],
+)
+def test_netcdf(run, drawn, tmp_path, settings, standard):
+    netcdf4 = pytest.importorskip("netCDF4")
+    (path,) = export(run, tmp_path / "map.nc", settings)
+    with netcdf4.Dataset(path) as file:
+        name = "depth" if settings.depth else "elevation"
+        main = file[name]
+        assert file.Conventions == "CF-1.8" and main.standard_name == standard
+        values = settings.water_level - drawn.mean if settings.depth else drawn.mean
+        np.testing.assert_allclose(main[:], values, rtol=1e-6)
+        np.testing.assert_array_equal(file["x"][:], drawn.grid.x)
+        np.testing.assert_array_equal(file["y"][:], drawn.grid.y)
+        others = main.ancillary_variables.split()
+        assert others == ["uncertainty", "sigma", "density", "tvu"]
+        std = np.sqrt(drawn.variance)
+        np.testing.assert_allclose(file["uncertainty"][:], CONFIDENCE_95 * std, rtol=1e-6)
+        np.testing.assert_array_equal(file["density"][:], counted(drawn.grid.shape))
+        assert file["sigma"].standard_name == f"{standard} standard_error"
+        meanings = file["tvu"].flag_meanings.split()
+        assert len(meanings) == len(file["tvu"].flag_values) == 5
+        if settings.origin:
+            mapping = file[main.grid_mapping]
+            assert mapping.grid_mapping_name == "transverse_mercator"
+            assert mapping.latitude_of_projection_origin == ORIGIN[0]
+            assert mapping.crs_wkt.startswith("COMPD_CS") and mapping.geopotential_datum_name
+        else:
+            assert "crs" not in file.variables and "standard_name" not in file["x"].ncattrs()
+        assert_provenance({key: file.getncattr(key) for key in file.ncattrs()})
+
+
+def test_netcdf_lies_where_gdal_looks_for_it(run, drawn, tmp_path):
+    rasterio, warp = pytest.importorskip("rasterio"), pytest.importorskip("rasterio.warp")
+    (path,) = export(run, tmp_path / "map.nc", TURNED)
+    chart = read_chart(run, TURNED)
+    with rasterio.open(f"netcdf:{path}:elevation") as file:
+        borders = chart.grid.borders
+        assert (file.bounds.left, file.bounds.top) == pytest.approx((borders.xmin, borders.ymax))
+        lon, lat = warp.transform(file.crs, "EPSG:4326", [0.0], [0.0])
+        np.testing.assert_allclose((lat[0], lon[0]), ORIGIN, atol=1e-9)
+        np.testing.assert_allclose(file.read(1), chart.elevation[::-1], rtol=1e-6)
+
+
+def test_csv(run, drawn, tmp_path):
+    pytest.importorskip("rasterio")
+    *_, path = written = export(run, tmp_path / "map.csv", PLACED)
+    rows = np.genfromtxt(path, delimiter=",", names=True)
+    columns = "x y elevation uncertainty sigma density longitude latitude"
+    assert rows.dtype.names == tuple(columns.split())
+    np.testing.assert_allclose(np.column_stack((rows["x"], rows["y"])), drawn.grid.points)
+    np.testing.assert_allclose(rows["elevation"], drawn.mean.ravel(), atol=6e-5)
+    np.testing.assert_allclose(rows["sigma"], np.sqrt(drawn.variance).ravel(), atol=6e-5)
+    np.testing.assert_array_equal(rows["density"], counted(drawn.grid.shape).ravel())
+    assert abs(rows["latitude"] - ORIGIN[0]).max() < 1e-4
+    assert_provenance(yaml.safe_load(written[0].read_text(encoding="utf-8")))
+
+
+def test_csv_and_ply_of_a_map_that_is_nowhere_need_no_extra(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rasterio", None)
+    for name in ("map.csv", "map.ply", "map.yaml", "map.nc"):
+        assert export(run, tmp_path / name, ExportSettings())[-1].exists()
+    rows = np.genfromtxt(tmp_path / "map.csv", delimiter=",", names=True)
+    assert rows.dtype.names[-1] == "density"
+
+
+@pytest.mark.parametrize("settings", [ExportSettings(), TURNED])
+def test_ply(run, tmp_path, settings):
+    plyfile = pytest.importorskip("plyfile")
+    (path,) = export(run, tmp_path / "map.ply", settings)
+    read, chart = plyfile.PlyData.read(path), read_chart(run, settings)
+    vertex, known = read["vertex"], np.isfinite(chart.elevation).ravel()
+    np.testing.assert_array_equal(np.column_stack((vertex["x"], vertex["y"])),
+                                  chart.grid.points[known])  # fmt: skip
+    np.testing.assert_array_equal(vertex["z"], chart.elevation.ravel()[known])
+    np.testing.assert_allclose(vertex["uncertainty"], chart.uncertainty.ravel()[known], rtol=1e-6)
+    corners = np.stack(read["face"]["vertex_indices"])
+    a, b, c = (np.column_stack((vertex["x"], vertex["y"]))[corners[:, k]] for k in range(3))
+    (ux, uy), (vx, vy) = (b - a).T, (c - a).T
+    area = (ux * vy - uy * vx) / 2
+    np.testing.assert_allclose(area, np.prod(chart.cell) / 2)  # counter-clockwise, half a cell
+    if settings.origin is None:
+        assert len(corners) == 2 * (12 - 1) * (6 - 1)
+    words = dict(line.split(": ", 1) for line in read.comments)
+    assert words["software"] == f"poam_ros {__version__}" and words["samples"] == "5"
+    assert '"seed": 3' in words["settings"]
+
+
+def test_nav2(run, drawn, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    settings = ExportSettings(clearance=10.0, water_level=0.5)
+    picture, path = export(run, tmp_path / "map.yaml", settings)
+    described = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert described["image"] == picture.name == "map.pgm"
+    assert described["resolution"] == 2.0 and described["origin"] == [-4.0, -2.0, 0.0]
+    assert (described["negate"], described["mode"]) == (0, "trinary")
+    grey = np.asarray(image.open(io.BytesIO(picture.read_bytes())))
+    surely = 0.5 - drawn.mean - CONFIDENCE_95 * np.sqrt(drawn.variance)
+    occupancy = (255 - grey[::-1].astype(float)) / 255  # the map server's, row 0 south
+    np.testing.assert_array_equal(occupancy < described["free_thresh"], surely > 10.0)
+    np.testing.assert_array_equal(occupancy > described["occupied_thresh"], surely <= 10.0)
+    assert 0 < (surely > 10.0).mean() < 1
+    for text in (path.read_text(encoding="utf-8"), picture.read_bytes().decode("latin-1")):
+        assert f"# software: poam_ros {__version__}\n" in text and "# samples: 5\n" in text
+
+
+def test_png(run, tmp_path):
+    pytest.importorskip("matplotlib")
+    image = pytest.importorskip("PIL.Image")
+    (path,) = export(run, tmp_path / "map.png", ExportSettings())
+    with image.open(path) as picture:
+        assert min(picture.size) > 800
+        assert_provenance(picture.text)
+
+
+def test_html_is_one_page_that_fetches_nothing(run, drawn, tmp_path):
+    """What it shows is tested where the page is; here what it is: complete, and readable."""
+    pytest.importorskip("bokeh")
+    from html.parser import HTMLParser
+
+    (path,) = export(run, tmp_path / "map.html", ExportSettings())
+    seen, words = [], []
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag, attributes):
+            seen.append((tag, dict(attributes)))
+
+        def handle_data(self, data):
+            words.append(data)
+
+    Reader(convert_charrefs=True).feed(path.read_text(encoding="utf-8"))
+    assert not [v for _, given in seen for k, v in given.items() if k in ("src", "href")]
+    assert not {"link", "iframe", "img"} & {tag for tag, _ in seen}
+    assert "Bathymetry of bay & <lake>" in words and f"poam_ros {__version__}" in words
+    assert f"{drawn.mean.min():.2f} to {drawn.mean.max():.2f} m" in words
+    wet = strictest(-drawn.mean, np.sqrt(drawn.variance))
+    assert f"{(wet >= 2).mean():.1%} of the cells under water" in words
+
+
+def test_every_format_is_written_beside_and_renamed(run, tmp_path):
+    for ending, row in FORMATS.items():
+        if ending in (".tif", ".bag"):
+            pytest.importorskip("rasterio")
+        if ending in NEEDED:
+            pytest.importorskip(NEEDED[ending])
+        folder = tmp_path / ending[1:]
+        settings = ExportSettings(ORIGIN if row.origin == "needed" else None)
+        written = export(run, folder / f"deep{ending}", settings)
+        assert sorted(folder.iterdir()) == sorted(written)
+        assert written[-1].name == f"deep{ending}"
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "words"),
+    [
+        ("map.xyz", {}, "expected a file that ends with .tif"),
+        ("map.bag", {}, "expected --origin"),
+        ("map.yaml", {"origin": ORIGIN}, "expected no --origin"),
+        ("map.bag", {"origin": ORIGIN, "depth": True}, "expected no --depth"),
+        ("map.ply", {"depth": True}, "expected no --depth"),
+        ("map.tif", {"vertical_datum": 5703}, "expected --origin"),
+        (
+            "map.csv",
+            {"vertical_datum": 5715, "depth": True, "water_level": 3.0},
+            "expected --water-level 0",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused(run, tmp_path, name, settings, words):
+    if "vertical_datum" in settings:
+        pytest.importorskip("rasterio")
+    with pytest.raises(InputError, match=words):
+        export(run, tmp_path / "out" / name, ExportSettings(**settings))
+    assert not (tmp_path / "out").exists()
+
+
+def test_settings_and_runs_that_are_none_are_refused(run, tmp_path):
+    with pytest.raises(InputError, match="heading and utm: expected an origin"):
+        ExportSettings(heading=10.0)
+    with pytest.raises(InputError, match="heading: expected"):
+        ExportSettings(ORIGIN, heading=400.0)
+    with pytest.raises(InputError, match=r"map\.npz"):
+        export(tmp_path, tmp_path / "map.csv", ExportSettings())
+    (run / "config.yaml").write_text("a: [")
+    with pytest.raises(InputError, match=r"config\.yaml: expected YAML"):
+        export(run, tmp_path / "map.csv", ExportSettings())
+    (run / "config.yaml").unlink()
+    assert read_chart(run, ExportSettings()).provenance["settings"] == "null"
+
+
+def test_what_is_missing_is_named_with_the_extra(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rasterio", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    for name, package in (("map.tif", "rasterio"), ("map.png", "matplotlib")):
+        with pytest.raises(InputError, match=rf"{name} needs {package} \(pip install .*\[geo\]"):
+            export(run, tmp_path / name, ExportSettings())
+
+
+def test_a_simulated_clock_is_no_time_of_day(run, drawn):
+    from dataclasses import replace
+
+    files.write_map(run / "map.npz", replace(drawn, stamp_ns=12_500_000_000))
+    assert read_chart(run, ExportSettings()).provenance["map_time"] == "12.500 s of the run's clock"
+    files.write_map(run / "map.npz", replace(drawn, stamp_ns=0))
+    assert "map_time" not in read_chart(run, ExportSettings()).provenance

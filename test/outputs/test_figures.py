@@ -1,0 +1,103 @@
+"""A run's figures: every curve whole, with room around it, whatever the epochs hold."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent
+from poam_ros.outputs.figures import CURVES, Relief, blank_figure, draw_curves
+from poam_ros.outputs.folder import EPOCH_COLUMNS, write_table
+
+NAN, INF = float("nan"), float("inf")
+ROOM = 0.05  # of an axis' height
+
+
+def drawn(folder, values):
+    """The axes by column, of a run whose every column but the first two holds ``values``."""
+    samples = 500.0 + 40 * np.arange(len(values))
+    rows = [
+        (n, n / 3, *[value] * (len(EPOCH_COLUMNS) - 2))
+        for n, value in zip(samples, values, strict=True)
+    ]
+    write_table(folder / "epochs.csv", EPOCH_COLUMNS, rows)
+    figure = blank_figure((13, 6.5))
+    draw_curves(figure, folder)
+    return dict(zip(CURVES, figure.axes, strict=True))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (1.0, 0.4, 0.2, 0.1),  # falls, as it should
+        (0.1, 0.2, 0.4, 1.0),
+        (0.5, 0.506, 0.502, 0.501),  # next to level
+        (0.5, 0.5, 0.5),
+        (NAN, 0.5, 0.2),
+        (INF, 0.5, 0.2),
+        (0.3,),
+        (1e-9, 2e-9),
+        (4e6, 1e6),
+    ],
+)
+def test_no_curve_touches_the_frame(values, tmp_path):
+    for column, axis in drawn(tmp_path, values).items():
+        (line,) = axis.lines
+        axis.get_xlim(), axis.get_ylim()  # asked for, they are fitted to the curve
+        points = line.get_xydata()[np.isfinite(line.get_ydata())]
+        assert len(points) == np.isfinite(values).sum(), column
+        # In parts of the axis: 0 is its left or lower side, 1 the right or upper one.
+        at = axis.transAxes.inverted().transform(axis.transData.transform(points))
+        assert at[:, 1].max() <= 1 - ROOM, column
+        assert at[:, 1].min() >= (ROOM if column in ("msll", "nlpd") else 0.0), column
+        assert at[:, 0].min() >= 0.02 and at[:, 0].max() <= 0.98, column
+
+
+def test_what_has_a_size_begins_at_zero_and_what_is_relative_does_not(tmp_path):
+    axes = drawn(tmp_path, (1.0, 0.9, 0.8))
+    lows = {column: axis.get_ylim()[0] for column, axis in axes.items()}
+    assert {column for column, low in lows.items() if low == 0} == {
+        "smse", "rmse", "mae", "update_s",
+    }  # fmt: skip
+    assert 0.7 < lows["msll"] < 0.8 and 0.7 < lows["nlpd"] < 0.8
+
+
+@pytest.mark.parametrize("values", [(NAN, NAN), (0.0, 0.0), (-3.0, -1.0)])
+def test_what_has_no_size_is_drawn_all_the_same(values, tmp_path):
+    for column, axis in drawn(tmp_path, values).items():
+        low, high = axis.get_ylim()
+        assert np.isfinite([low, high]).all() and low < high, column
+
+
+def test_broken_epochs_are_named(tmp_path):
+    with pytest.raises(InputError, match=r"epochs\.csv"):
+        draw_curves(blank_figure((4, 3)), tmp_path)
+
+
+def hollow(lowest, highest):
+    """Ground whose middle is its lowest place [40, 60], and its extent."""
+    x, y = np.meshgrid(np.linspace(-1, 1, 60), np.linspace(-1, 1, 40))
+    return lowest + (highest - lowest) * (x**2 + y**2) / 2, Extent(-30, 30, -20, 20)
+
+
+@pytest.mark.parametrize(("low", "high", "wet"), [(-30, -3, True), (0, 255, False), (4, 4, False)])
+def test_ground_is_lit_from_the_north_west(low, high, wet):
+    ground, extent = hollow(low, high)
+    relief = Relief.of(ground, extent)
+    assert relief.under_water == wet
+    colours = relief.shade(ground, extent.bounds, "gray")[..., :3].mean(axis=2)
+    assert np.isfinite(colours).all() and 0 <= colours.min() <= colours.max() <= 1
+    # Row 0 is the south: its slope faces north. Places across the middle are equally high.
+    if high > low:
+        assert colours[5, 50] > colours[-6, 9] + 0.05  # faces north-west; south-east
+
+
+def test_lines_of_depth_are_drawn_under_water_alone():
+    for (low, high), lines in (((-30, -3), 1), ((0, 255), 0)):
+        ground, extent = hollow(low, high)
+        figure = blank_figure((4, 3))
+        axis = figure.subplots()
+        Relief.of(ground, extent).draw(axis, ground, extent.bounds, "elevation")
+        assert len([c for c in axis.collections if len(c.get_paths()) > 2]) == lines
+        assert axis.images[0].get_array().shape == (40, 60, 4)

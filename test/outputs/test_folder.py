@@ -1,0 +1,101 @@
+"""What is written is what is read, and a half-written file never has its name."""
+
+import numpy as np
+import pytest
+import yaml
+
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.core.maps import ElevationMap
+from poam_ros.outputs import folder as results
+
+
+def snapshot():
+    grid = Grid.cells(Extent(0, 3, 0, 2), 1.0)
+    values = np.arange(6.0).reshape(2, 3)
+    fields = {"lengthscale": values + 2, "roughness": values + 3}
+    return ElevationMap(grid, values, values + 1, fields, np.ones((4, 2)), 17, 99)
+
+
+def test_map_survives_the_file(tmp_path):
+    results.write_map(tmp_path / "map.npz", snapshot())
+    with np.load(tmp_path / "map.npz") as data:
+        names = {"x", "y", "mean", "variance", "lengthscale", "inducing_points"}
+        assert names <= set(data)
+        assert data["mean"].shape == (len(data["y"]), len(data["x"])) == (2, 3)
+    read = results.read_map(tmp_path / "map.npz")
+    np.testing.assert_array_equal(read.variance, snapshot().variance)
+    np.testing.assert_array_equal(read.support, snapshot().support)
+    assert (read.samples, read.stamp_ns) == (17, 99)
+    assert set(read.fields) == {"lengthscale", "roughness"}
+    for name, values in snapshot().fields.items():
+        np.testing.assert_array_equal(read.fields[name], values)
+
+
+def test_samples_survive_the_file_to_the_last_bit(tmp_path):
+    xy, z = np.random.default_rng(0).normal(size=(50, 2)), np.random.default_rng(1).normal(size=50)
+    results.write_samples(tmp_path / "samples.csv", xy, z)
+    assert (tmp_path / "samples.csv").read_text().startswith("x,y,z\n")
+    table = results.read_table(tmp_path / "samples.csv")
+    np.testing.assert_array_equal(np.column_stack((table["x"], table["y"])), xy)
+    np.testing.assert_array_equal(table["z"], z)
+
+
+def test_a_failed_write_leaves_the_old_file_alone(tmp_path):
+    path = tmp_path / "epochs.csv"
+    results.write_table(path, ("a",), [(1.0,)])
+    with pytest.raises(TypeError):
+        results.write_table(path, ("a",), [1.0])
+    assert path.read_text() == "a\n1\n"
+    assert [p.name for p in tmp_path.iterdir()] == ["epochs.csv"]
+
+
+def test_config_is_plain_yaml(tmp_path):
+    results.write_config(tmp_path / "config.yaml", {"seed": 3, "model": {"steps": 10}})
+    assert yaml.safe_load((tmp_path / "config.yaml").read_text())["model"]["steps"] == 10
+
+
+def test_broken_or_missing_files_are_named(tmp_path):
+    (tmp_path / "map.npz").write_bytes(b"nonsense")
+    with pytest.raises(InputError, match=r"map\.npz"):
+        results.read_map(tmp_path / "map.npz")
+    (tmp_path / "epochs.csv").write_text("samples\nmany\n")
+    with pytest.raises(InputError, match=r"epochs\.csv"):
+        results.read_table(tmp_path / "epochs.csv")
+    with pytest.raises(InputError, match="none"):
+        results.read_table(tmp_path / "none.csv")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot write"):
+        results.make_folder(tmp_path / "file" / "run")
+
+
+def test_text_with_commas_survives_the_file(tmp_path):
+    results.write_table(tmp_path / "t.csv", ("name", "n"), [('a,"b"', 1), ("c", 2)])
+    records = results.read_records(tmp_path / "t.csv", ("name",))
+    assert [record["name"] for record in records] == ['a,"b"', "c"]
+
+
+def test_missing_columns_and_short_rows_are_named(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match=r"t\.csv.*missing: c"):
+        results.read_table(path, ("a", "c"))
+    with pytest.raises(InputError, match="missing: c"):
+        results.read_records(path, ("a", "c"))
+    path.write_text("a,b\n1\n")
+    with pytest.raises(InputError, match="row 2"):
+        results.read_records(path, ("a",))
+
+
+def test_a_raster_is_read_row_by_row_from_the_lower_left(tmp_path):
+    path = tmp_path / "map.csv"
+    grid = Grid.cells(Extent(0, 3, 0, 2), 1.0)
+    results.write_table(path, ("x", "y", "v"), np.column_stack((grid.points, np.arange(6.0))))
+    read, values = results.read_raster(path, ("v",))
+    np.testing.assert_array_equal(read.points, grid.points)
+    np.testing.assert_array_equal(values["v"], [[0, 1, 2], [3, 4, 5]])
+    lines = path.read_text().splitlines()
+    for broken in (lines[:-1], [lines[0], *lines[:0:-1]], lines[:1]):
+        path.write_text("\n".join(broken) + "\n")
+        with pytest.raises(InputError, match=r"map\.csv.*grid"):
+            results.read_raster(path, ("v",))

@@ -1,0 +1,100 @@
+"""Held-out soundings: how they are chosen, how they are scored, what is written."""
+
+from __future__ import annotations
+
+import json
+import math
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from poam_ros.core.errors import InputError
+from poam_ros.outputs.folder import read_table
+from poam_ros.outputs.held_out import (
+    COLUMNS,
+    HeldOut,
+    log_loss,
+    score,
+    split_folds,
+    split_off,
+    write_validation,
+)
+
+
+@pytest.fixture
+def held():
+    rng = np.random.default_rng(1)
+    count = 4000
+    z, std = rng.normal(-10, 3, count), rng.uniform(0.5, 1.5, count)
+    mean = z + std * rng.standard_normal(count)
+    naive = log_loss(z, -10.0, 9.0)
+    place = rng.uniform(0, 10, (count, 2))
+    return HeldOut(np.arange(count), place, z, mean, std, np.arange(count) % 5, naive)
+
+
+def test_scores_are_those_of_a_normal_distribution(held):
+    scores = score(held)
+    error = held.mean - held.z
+    assert scores.count == 4000
+    assert scores.rmse == pytest.approx(np.sqrt((error**2).mean()))
+    assert scores.mae == pytest.approx(np.abs(error).mean())
+    one = NormalDist(held.mean[7], held.std[7])
+    assert log_loss(held.z, held.mean, held.std**2)[7] == pytest.approx(
+        -math.log(one.pdf(held.z[7]))
+    )
+    assert scores.coverage95 == pytest.approx(0.95, abs=0.015)
+    assert scores.msll == pytest.approx(scores.nlpd - held.naive.mean())
+    assert scores.msll < -0.5  # much better than the naive one
+
+
+def test_files_hold_what_they_promise(held, tmp_path):
+    scores = write_validation(tmp_path, held)
+    found = json.loads((tmp_path / "validation.json").read_text())
+    assert list(found) == ["count", "rmse", "mae", "msll", "nlpd", "coverage95"]
+    assert found["rmse"] == scores.rmse and found["count"] == 4000
+    assert (tmp_path / "held_out.csv").read_text().startswith("row,x,y,z,mean,std,fold\n0,")
+    table = read_table(tmp_path / "held_out.csv", COLUMNS)
+    np.testing.assert_allclose(table["std"], held.std, rtol=1e-8)
+    np.testing.assert_array_equal(table["fold"], held.fold)
+
+
+def test_parts_are_joined_by_row(held):
+    def part(index):
+        return HeldOut(*(a[index] for a in vars(held).values()))
+
+    joined = HeldOut.joined([part(np.arange(1, 4000, 2)), part(np.arange(0, 4000, 2))])
+    for name, values in vars(held).items():
+        np.testing.assert_array_equal(getattr(joined, name), values)
+
+
+def test_folds_take_whole_groups_each_once():
+    group = np.repeat(np.arange(12), 5)
+    fold = split_folds(group, 5, seed=0)
+    assert set(fold) == set(range(5))
+    assert all(len(set(fold[group == g])) == 1 for g in range(12))
+    # Sorted groups are permuted, and every fifth goes to a fold.
+    permuted = np.random.default_rng(0).permutation(12)
+    assert set(group[fold == 1]) == set(permuted[1::5])
+    assert not np.array_equal(fold, split_folds(group, 5, seed=1))
+
+
+def test_a_share_is_held_out_in_whole_groups():
+    group = np.repeat(np.arange(10), 7)
+    held = split_off(group, 0.25, seed=3)
+    assert held.sum() == 21 and len(set(group[held]) & set(group[~held])) == 0
+    assert split_off(np.arange(100), 0.2, seed=0).sum() == 20
+    assert split_off(np.arange(10), 0.01, seed=0).sum() == 1
+
+
+@pytest.mark.parametrize("fraction", [0.0, 1.0, -1, float("nan")])
+def test_a_share_is_one(fraction):
+    with pytest.raises(InputError, match="between 0 and 1"):
+        split_off(np.arange(10), fraction, 0)
+
+
+def test_too_few_groups_are_said():
+    with pytest.raises(InputError, match="takes all 2 groups"):
+        split_off(np.array([0, 1, 1, 1]), 0.9, 0)
+    with pytest.raises(InputError, match="expected 2 to 3"):
+        split_folds(np.array([0, 1, 2]), 4, 0)

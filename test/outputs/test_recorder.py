@@ -1,0 +1,305 @@
+"""When a simulated mission's folder is written, and when all is over: no ROS, no waiting."""
+
+from __future__ import annotations
+
+import subprocess
+
+import numpy as np
+import pytest
+
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.core.maps import ElevationMap
+from poam_ros.outputs.folder import EPOCH_COLUMNS, read_table, write_samples
+from poam_ros.outputs.recorder import FILES_PATIENCE, SETTLING, SHUTDOWN_PATIENCE, RunRecorder
+from poam_ros.outputs.scoring import PENDING, EpochLog, MapReport
+
+WORKSPACE = Extent(0, 10, 0, 10)
+GRID = Grid.cells(WORKSPACE, 0.5)
+SECOND = 1_000_000_000
+
+
+class Log:
+    """Keeps what is said."""
+
+    def __init__(self):
+        self.said = []
+        for level in ("info", "warning", "error"):
+            setattr(self, level, lambda text, level=level: self.said.append((level, text)))
+
+    @property
+    def errors(self):
+        return [text for level, text in self.said if level == "error"]
+
+
+class Time:
+    """A clock that goes on only when it is told to, or slept by."""
+
+    def __init__(self):
+        self.now = 100.0
+        self.naps = []  # called at each sleep
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+        for nap in self.naps:
+            nap()
+
+
+def truth():
+    return np.add.outer(GRID.y, GRID.x)
+
+
+def drawn(second, samples, error=0.0):
+    return ElevationMap(
+        GRID, truth() + error, np.full(GRID.shape, 4.0), samples=samples, stamp_ns=second * SECOND
+    )
+
+
+def report(second, samples, finished=False):
+    return MapReport(second * SECOND, samples, 10.0, 16.0, 0.25, 0.5, finished)
+
+
+def keep_results(folder):
+    """What the mapper leaves, enough for the figures."""
+    np.savez_compressed(
+        folder / "map.npz",
+        x=GRID.x, y=GRID.y, mean=truth(), variance=np.full(GRID.shape, 4.0),
+        lengthscale=np.ones(GRID.shape), inducing_points=np.zeros((1, 2)), samples=20,
+    )  # fmt: skip
+    write_samples(folder / "samples.csv", np.ones((20, 2)), np.ones(20))
+
+
+@pytest.fixture
+def time():
+    return Time()
+
+
+@pytest.fixture
+def make(time, tmp_path):
+    def start(path=tmp_path, linger=10.0, **options):
+        options |= {"linger": linger, "clock": time, "sleep": time.sleep}
+        recorder = RunRecorder(WORKSPACE, path, Log(), **options)
+        recorder.set_truth(GRID, truth())
+        recorder.scores.began_ns = 5 * SECOND
+        return recorder
+
+    return start
+
+
+def hear(recorder, *, finished=True):
+    """A mission of two maps; its results are kept where ``finished``."""
+    for second, samples in ((7, 10), (9, 20)):
+        recorder.scores.add_map(drawn(second, samples))
+        recorder.add_report(report(second, samples))
+    recorder.set_state("done")
+    if finished:
+        recorder.add_report(report(9, 20, finished=True))
+
+
+def written(folder):
+    return (folder / "epochs.csv").exists()
+
+
+def test_the_folder_is_written_as_soon_as_the_results_are_kept(make, time, tmp_path):
+    recorder = make()
+    recorder.config["planner"] = {"max_samples": 20}
+    hear(recorder, finished=False)
+    time.now += 5
+    recorder.look()
+    assert not written(tmp_path) and not recorder.succeeded
+    keep_results(tmp_path)  # the files alone say nothing
+    recorder.look()
+    assert not written(tmp_path)
+    recorder.add_report(report(9, 20, finished=True))
+    recorder.look()
+    assert recorder.succeeded and recorder.log.errors == []
+    table = read_table(tmp_path / "epochs.csv")
+    assert tuple(table) == EPOCH_COLUMNS
+    assert table["samples"].tolist() == [10, 20]
+    assert table["time_s"].tolist() == [2, 4]
+    assert "max_samples: 20" in (tmp_path / "config.yaml").read_text()
+    assert {"maps.png", "metrics.png", "truth.npz"} <= {p.name for p in tmp_path.iterdir()}
+
+
+def test_the_folder_waits_for_what_the_nodes_were_given(make, time, tmp_path):
+    recorder = make(nodes=("mapper", "planner"))
+    keep_results(tmp_path)
+    recorder.config["planner"] = {"max_samples": 20}
+    hear(recorder)
+    time.now += SETTLING - 0.1
+    recorder.look()
+    assert not written(tmp_path)
+    recorder.config["mapper"] = {"method": "poam"}
+    recorder.look()
+    assert "method: poam" in (tmp_path / "config.yaml").read_text()
+
+
+def test_a_node_that_never_answers_holds_up_nothing(make, time, tmp_path):
+    recorder = make(nodes=("mapper",))
+    keep_results(tmp_path)
+    hear(recorder)
+    time.now += SETTLING
+    recorder.look()
+    assert recorder.succeeded and "nodes: {}" in (tmp_path / "config.yaml").read_text()
+
+
+def test_it_lingers_from_the_missions_end_on(make, time, tmp_path):
+    recorder = make(linger=10.0)
+    keep_results(tmp_path)
+    hear(recorder)
+    time.now += 9.9
+    recorder.look()
+    assert recorder.succeeded and not recorder.over
+    time.now += 0.1
+    recorder.look()
+    assert recorder.over
+
+
+def test_it_stays_for_ever_if_asked(make, time, tmp_path):
+    recorder = make(linger=None)
+    hear(recorder)
+    time.now += 1e6
+    recorder.look()
+    assert written(tmp_path) and not recorder.over
+
+
+def test_the_last_map_may_come_after_its_report(make, time, tmp_path):
+    recorder = make()
+    hear(recorder)
+    recorder.add_report(report(11, 30))
+    recorder.add_report(report(11, 30, finished=True))
+    time.now += SETTLING / 2
+    recorder.look()
+    assert not written(tmp_path)
+    recorder.scores.add_map(drawn(11, 30))
+    recorder.add_report(report(11, 30))
+    recorder.add_report(report(11, 30, finished=True))
+    recorder.look()
+    assert read_table(tmp_path / "epochs.csv")["samples"].tolist() == [10, 20, 30]
+
+
+def test_a_last_map_that_does_not_come_is_not_waited_for_long(make, time, tmp_path):
+    recorder = make()
+    hear(recorder)
+    recorder.add_report(report(11, 30, finished=True))
+    time.now += SETTLING
+    recorder.look()
+    assert read_table(tmp_path / "epochs.csv")["samples"].tolist() == [10, 20]
+
+
+def test_results_that_are_never_kept_are_an_error(make, time, tmp_path):
+    recorder = make()
+    hear(recorder, finished=False)
+    time.now += FILES_PATIENCE - 0.1
+    recorder.look()
+    assert not written(tmp_path) and not recorder.over
+    time.now += 0.1
+    recorder.look()
+    assert written(tmp_path) and recorder.over and not recorder.succeeded
+    assert any("kept no map" in text for text in recorder.log.errors)
+
+
+def test_results_that_are_kept_elsewhere_are_an_error(make, tmp_path):
+    recorder = make()
+    hear(recorder)
+    recorder.look()
+    assert written(tmp_path) and not recorder.succeeded
+    assert any("map.npz" in text for text in recorder.log.errors)
+
+
+def test_an_earlier_missions_end_does_not_count(make, tmp_path):
+    recorder = make()
+    recorder.add_report(report(3, 50, finished=True))
+    hear(recorder, finished=False)
+    recorder.look()
+    assert not written(tmp_path)
+
+
+def test_without_a_folder_epochs_are_enough(make, time):
+    recorder = make(path=None)
+    recorder.set_state("done")
+    recorder.look()
+    assert not recorder.succeeded
+    recorder = make(path=None)
+    hear(recorder, finished=False)
+    recorder.look()
+    assert recorder.succeeded and recorder.progress.epochs == 2
+    assert recorder.progress.epoch.samples == 20
+
+
+def test_an_interrupted_mission_waits_for_the_mappers_files(make, time, tmp_path):
+    recorder = make()
+    hear(recorder, finished=False)
+    time.naps.append(lambda: time.now > 102 and keep_results(tmp_path))
+    recorder.conclude()
+    assert written(tmp_path) and (tmp_path / "maps.png").stat().st_size > 0
+    assert 102 < time.now < 103
+
+
+def test_an_interrupted_mission_does_not_wait_for_ever_nor_draw_an_earlier_map(
+    make, time, tmp_path
+):
+    keep_results(tmp_path)  # of a run before
+    recorder = make()
+    hear(recorder, finished=False)
+    recorder.conclude()
+    assert written(tmp_path) and not (tmp_path / "maps.png").exists()
+    assert SHUTDOWN_PATIENCE < time.now - 100 < SHUTDOWN_PATIENCE + 0.2
+    (tmp_path / "epochs.csv").unlink()
+    recorder.conclude()  # once
+    assert not written(tmp_path)
+
+
+def test_a_mission_without_epochs_leaves_nothing(make, time, tmp_path):
+    recorder = make()
+    recorder.conclude()
+    assert list(tmp_path.iterdir()) == [] and time.now == 100
+
+
+def test_maps_and_reports_meet_in_any_order():
+    log = EpochLog(WORKSPACE)
+    log.add_report(report(2, 10))
+    log.add_map(drawn(2, 10))
+    assert log.epochs == []  # no truth yet
+    log.set_truth(GRID, truth())
+    assert [(e.samples, e.time_s) for e in log.epochs] == [(10, 0)]  # of no known begin
+    log.began_ns = SECOND  # which may be heard late
+    log.add_map(drawn(4, 20, error=4.0))
+    log.add_report(report(4, 20))
+    log.add_map(drawn(4, 20))
+    log.add_report(report(4, 20))  # latched ones come twice
+    assert [(e.samples, e.time_s) for e in log.epochs] == [(10, 1), (20, 3)]
+    first, second = (epoch.metrics for epoch in log.epochs)
+    assert first.rmse == pytest.approx(0, abs=1e-9) and second.rmse == pytest.approx(4)
+    # log N(10, 16) against log N(the truth, 4), averaged over the points
+    points = Grid.nodes(WORKSPACE, 50, 50).points
+    square = (GRID.interpolate(truth(), points) - 10) ** 2
+    expected = np.mean(0.5 * np.log(4) - (0.5 * np.log(16) + 0.5 * square / 16))
+    assert first.msll == pytest.approx(expected)
+    assert (log.epochs[0].update_s, log.epochs[0].predict_s) == (0.25, 0.5)
+
+
+def test_a_map_with_a_variance_that_is_none_is_a_row_of_nans():
+    log = EpochLog(WORKSPACE)
+    log.set_truth(GRID, truth())
+    log.add_map(ElevationMap(GRID, truth(), np.zeros(GRID.shape), stamp_ns=SECOND))
+    log.add_report(report(1, 10))
+    assert np.isnan(log.epochs[0].metrics.smse) and log.epochs[0].samples == 10
+
+
+def test_what_waits_in_vain_is_forgotten():
+    log = EpochLog(WORKSPACE)
+    log.set_truth(GRID, truth())
+    for second in range(1, PENDING + 2):
+        log.add_map(drawn(second, second))
+    for second in (1, 2):
+        log.add_report(report(second, second))
+    assert [epoch.samples for epoch in log.epochs] == [2]
+
+
+def test_the_monitor_needs_no_torch(python, ros_env):
+    pytest.importorskip("rclpy")
+    code = "import sys, poam_ros.ros.monitor.node; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([python, "-c", code], env=ros_env, check=False).returncode == 0

@@ -1,0 +1,109 @@
+"""Maps saved in mid-mission: whole or not at all, and none in another's place."""
+
+import fcntl
+import resource
+import threading
+
+import numpy as np
+import pytest
+
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.core.maps import ElevationMap
+from poam_ros.core.samples import Samples
+from poam_ros.outputs import saving
+from poam_ros.outputs.folder import read_map, read_table
+from poam_ros.outputs.saving import SaveSettings, save
+
+GRID = Grid.cells(Extent(0, 40, 0, 20), 1.0)
+RNG = np.random.default_rng(0)
+DRAWN = ElevationMap(GRID, RNG.normal(-9, 1, GRID.shape), np.ones(GRID.shape), samples=7)
+XY = RNG.uniform(0, 20, (9, 2))
+PINGS = Samples.of(XY, np.arange(9.0) - 20)
+
+
+def saved(folder, formats="csv", **settings):
+    return save(folder, SaveSettings(formats, **settings), DRAWN, PINGS, 0.0, {"seed": 1})
+
+
+def test_each_has_a_folder_of_its_own_with_the_pings_of_its_map(tmp_path):
+    (tmp_path / "saved" / ".begun" / "map-001-7-samples").mkdir(parents=True)  # of a killed process
+    places = [saved(tmp_path)[0] for _ in range(2)]
+    assert [place.name for place in places] == ["map-001-7-samples", "map-002-7-samples"]
+    assert {path.name for path in (tmp_path / "saved").iterdir()} == {p.name for p in places}
+    np.testing.assert_array_equal(read_map(places[0] / "map.npz").mean, DRAWN.mean)
+    table = read_table(places[1] / "samples.csv")
+    np.testing.assert_array_equal(table["x"], XY[:7, 0])
+
+
+def test_two_who_save_into_one_folder_leave_each_others_map_alone(tmp_path, monkeypatch):
+    """The second begins in the middle of the first's writing."""
+    export, lock, moved = saving._export, fcntl.flock, threading.Event()
+    second = threading.Thread(target=lambda: (saved(tmp_path), moved.set()))
+
+    def waits(*given):
+        if second.is_alive():
+            moved.set()
+        lock(*given)
+
+    def in_the_middle(*given):
+        if not second.is_alive() and not moved.is_set():
+            second.start()
+            assert moved.wait(60)  # it is as far as it comes
+        return export(*given)
+
+    monkeypatch.setattr(fcntl, "flock", waits)
+    monkeypatch.setattr(saving, "_export", in_the_middle)
+    first, names, failed = saved(tmp_path)
+    second.join(60)
+    assert first.name == "map-001-7-samples" and not failed
+    places = sorted((tmp_path / "saved").iterdir())
+    assert [place.name for place in places] == [first.name, "map-002-7-samples"]
+    for place in places:
+        assert sorted(path.name for path in place.iterdir()) == names
+        assert len(read_table(place / "samples.csv")["x"]) == 7
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path):
+    """A limit on the size of files stands in for it: writing fails in the middle, as there."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limit[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            saved(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert not list((tmp_path / "saved").iterdir())
+    assert not saved(tmp_path)[2]
+
+
+def test_a_format_that_cannot_be_written_does_not_keep_back_the_rest(tmp_path):
+    _, names, failed = saved(tmp_path, "bag, csv, yaml")
+    assert names == [
+        "config.yaml", "map.csv", "map.csv.yaml", "map.npz", "map.pgm", "map.yaml", "samples.csv",
+    ]  # fmt: skip
+    (fault,) = failed
+    assert fault.startswith("map.bag (to: .bag lies on the Earth")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"save_formats": "tif, xyz"}, "save_formats: expected names of tif, .* got 'xyz'"),
+        ({"origin": (91.0, 0.0)}, "origin: expected a latitude"),
+        ({"vertical_datum": 5703}, "vertical_datum: expected an origin"),
+    ],
+)
+def test_wrong_settings_are_refused(given, words):
+    with pytest.raises(InputError, match=words):
+        SaveSettings(**given)
+
+
+def test_formats_without_a_place_are_given_none():
+    settings = SaveSettings("nc, yaml", (17.5, -91.2), 30.0, 5703)
+    assert settings.endings == [".nc", ".yaml"]
+    assert settings.of(".yaml", 1.0) == {"water_level": 1.0}
+    assert settings.of(".nc", 1.0) == {
+        "water_level": 1.0, "origin": (17.5, -91.2), "heading": 30.0, "vertical_datum": 5703,
+    }  # fmt: skip
+    assert SaveSettings("nc", heading=30.0).of(".nc", 0.0) == {"water_level": 0.0}

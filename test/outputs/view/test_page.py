@@ -1,0 +1,249 @@
+"""The page as a document: built from a folder, then fed with what has changed."""
+
+import re
+import shutil
+import sqlite3
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from view_folders import drawn, write_run
+
+pytest.importorskip("bokeh")
+
+from poam_ros.core.errors import InputError
+from poam_ros.frontend.refused import RefusedPings
+from poam_ros.journal.log import MissionLog
+from poam_ros.outputs import folder as files
+from poam_ros.outputs import unmapped
+from poam_ros.outputs.exports.chart import ExportSettings
+from poam_ros.outputs.exports.formats import export
+from poam_ros.outputs.results import write_refused
+from poam_ros.outputs.view import folders, words
+from poam_ros.outputs.view.folders import FolderView
+from poam_ros.outputs.view.page import Page, document, standalone
+from poam_ros.outputs.view.scene import BAD, Remark, Scene
+
+
+@pytest.fixture
+def page():
+    return Page()
+
+
+def said(page, name):
+    part = page.root.select_one({"name": name})
+    return part.text if part.visible else ""
+
+
+def test_a_folder_becomes_a_page(page, tmp_path):
+    view = FolderView(write_run(tmp_path / "lake"), ExportSettings())
+    page.show(view.scene())
+    cells = page.picture.cells.data
+    np.testing.assert_array_equal(cells["height"][0], drawn().mean.astype("f4"))
+    np.testing.assert_array_equal(cells["sigma"][0], np.float32(0.25))
+    assert (cells["x"][0], cells["y"][0], cells["width"][0], cells["height_m"][0]) == (0, 0, 30, 20)
+    assert page.picture.buttons.labels[0] == "Elevation (m)" and page.picture.buttons.active == 0
+    assert len(page.picture.marks["pings"].data["x"]) == 40
+    assert page.curves.source.data["samples"].tolist() == [10, 20, 30, 40]
+    assert [tab.title for tab in page.curves.root.tabs][-1] == "Time"
+    assert "Bathymetry of lake" in said(page, "head") and "map of 40 pings" in said(page, "head")
+    assert "-60.00 to -0.10 m" in said(page, "numbers")
+    assert "TVU within 1b" in said(page, "numbers")
+    assert "&lt;i&gt;steep&lt;/i&gt;" in said(page, "provenance") and not said(page, "waiting")
+
+
+def test_a_new_map_changes_the_data_and_nothing_else(page, tmp_path):
+    view = FolderView(write_run(tmp_path), ExportSettings())
+    page.show(view.scene())
+    changed = []
+    document(page, "lake").on_change(lambda event: changed.append(event))
+    assert view.scene() is view.scene()
+    page.show(view.scene())
+    assert not changed, "nothing is sent while nothing is new"
+    page.picture.buttons.active = 1
+    files.write_map(tmp_path / "map.npz", drawn(offset=500.0))
+    page.show(view.scene())
+    assert page.picture.cells.data["height"][0][0, 0] == 440.0
+    assert page.picture.buttons.active == 1, "the layer that somebody chose stays"
+
+
+def test_before_the_first_map_the_pings_are_shown(page, tmp_path):
+    """A mission that has begun: there is a log, and no map yet."""
+    view = FolderView(tmp_path, ExportSettings())
+    page.show(view.scene())
+    assert "waiting for the first map: there is no map.npz in" in said(page, "waiting")
+    assert not page.picture.figure.visible
+    with sqlite3.connect(tmp_path / "pings.sqlite") as log:
+        log.execute("CREATE TABLE pings (number, stamp_ns, x, y, z)")
+        log.executemany("INSERT INTO pings VALUES (?, 0, ?, 1.0, -3.0)", [(0, 1.5), (1, 2.5)])
+        log.execute("CREATE TABLE held (placed, stamp_ns, x, y, z)")
+        log.execute("INSERT INTO held VALUES (2, 0, 3.5, 1.0, -9.0)")
+    log.close()
+    page.show(view.scene())
+    assert "2 pings so far" in said(page, "waiting") and page.picture.figure.visible
+    assert page.picture.marks["pings"].data["x"].tolist() == [1.5, 2.5]
+    write_run(tmp_path)
+    page.show(view.scene())
+    assert not said(page, "waiting") and page.picture.buttons.labels
+    assert page.picture.marks["held"].data["x"].tolist() == [3.5], "what was in doubt at last"
+
+
+def echoes():
+    """Two false echoes, of which one has no elevation, and one ping whose place nobody knows."""
+    nan, later = np.nan, 1_700_000_000 * 10**9
+    known = RefusedPings.none().more(
+        "false_echo", np.array([later, later + 10**9]), np.array([[3.0, 4.0, -9.125], [5, 6, nan]])
+    )
+    return known.more("no_odometry", np.array([0]), np.full((1, 3), nan))
+
+
+def test_refused_pings_of_a_log_are_drawn_with_their_reasons(page, tmp_path):
+    log = MissionLog(tmp_path / "pings.sqlite", {})
+    log.append([], [], 0, refused=echoes().rows)
+    log.close()
+    for folder in (tmp_path, write_run(tmp_path)):  # before the first map, and with one
+        page.show(FolderView(folder, ExportSettings()).scene())
+        found = page.picture.marks["refused"].data
+        assert list(found["x"]) == [3.0, 5.0] and list(found["y"]) == [4.0, 6.0]
+        assert list(found["reason"]) == ["false_echo", "false_echo"]
+        assert found["height"] == ["elevation -9.12 m", "no elevation"]
+        assert found["time"] == ["2023-11-14T22:13:20Z", "2023-11-14T22:13:21Z"]
+        assert "3 pings refused: 2 false_echo, 1 no_odometry" in said(page, "remarks")
+        assert "2 of them are drawn" in said(page, "remarks")
+    item = next(i for i in page.picture.figure.legend[0].items if i.label.value == "pings refused")
+    assert item.visible and page.picture.figure.legend[0].click_policy == "hide"
+    assert item.renderers[0].visible
+    # However far away they are, the map is what is shown at first.
+    assert item.renderers[0] not in page.picture.figure.x_range.renderers
+    assert item.renderers[0] not in page.picture.figure.y_range.renderers
+    view = FolderView(tmp_path, ExportSettings(depth=True, water_level=2.0))
+    page.show(view.scene())
+    assert page.picture.marks["refused"].data["height"] == ["depth 11.12 m", "no depth"]
+
+
+def test_pings_that_were_all_refused_are_shown_alone(page, tmp_path):
+    """A survey of nothing else: where they were is what somebody wants to know."""
+    view = FolderView(tmp_path, ExportSettings())
+    page.show(view.scene())
+    write_refused(tmp_path, echoes())
+    figure, drawn = page.picture.figure, page.picture.marks["refused"]
+    page.show(view.scene())
+    item = next(i for i in figure.legend[0].items if i.label.value == "pings refused")
+    assert figure.visible and len(drawn.data["x"]) == 2
+    for side in (figure.x_range, figure.y_range):
+        assert item.renderers[0] in side.renderers
+    page.show(FolderView(write_run(tmp_path), ExportSettings()).scene())
+    assert item.renderers[0] not in figure.x_range.renderers
+
+
+def test_refused_pings_of_a_run_without_a_log_are_drawn_too(page, tmp_path):
+    """And lie where the map does, once somebody says where that is."""
+    write_refused(write_run(tmp_path), echoes())
+    page.show(FolderView(tmp_path, ExportSettings()).scene())
+    found = page.picture.marks["refused"].data
+    assert list(found["x"]) == [3.0, 5.0] and list(found["reason"]) == ["false_echo"] * 2
+    turned = ExportSettings(origin=(17.5, -91.2), heading=90.0)
+    page.show(FolderView(tmp_path, turned).scene())
+    found = page.picture.marks["refused"].data
+    np.testing.assert_allclose(found["x"], [4.0, 6.0], atol=0.01)
+    np.testing.assert_allclose(found["y"], [-3.0, -5.0], atol=0.01)
+    # Odometry was wild, and the ping out of the workspace: the rest is where it is all the same.
+    wild = np.array([(1e9, 0.0, -3.0), (0.0, 1e12, -3.0)])
+    write_refused(tmp_path, echoes().more("outside_workspace", np.array([7, 8]), wild))
+    page.show(FolderView(tmp_path, replace(turned, utm=True)).scene())
+    found = page.picture.marks["refused"].data
+    assert len(found["x"]) == 2 and (np.abs(found["x"] - 691_110) < 50).all()
+    (tmp_path / "refused.csv").write_text("torn\n")
+    page.show(FolderView(tmp_path, ExportSettings()).scene())
+    assert "refused.csv: expected columns reason" in said(page, "remarks")
+
+
+def test_a_log_that_is_being_written_is_followed(tmp_path, monkeypatch):
+    """What is committed stands beside the log's file for long, and that is as it was."""
+    monkeypatch.setattr(folders, "AHEAD_S", 0.0)
+    log, known = MissionLog(tmp_path / "pings.sqlite", {}), echoes()
+    view = FolderView(tmp_path, ExportSettings())
+    for count in (1, 2, 3):
+        log.append([], [], 0, refused=known.rows[count - 1 : count])
+        scene = view.scene()
+        assert len(scene.refused) == count
+        assert view.scene() is scene, "nothing is read while nothing is new"
+    log.close()
+    assert view.scene().refused.counts == known.counts
+
+
+@pytest.mark.parametrize("row", ["nan,none,1,1,2,3", "nan,0,1e99,1,2,3", f"nan,0,{10**19},1,2,3"])
+@pytest.mark.parametrize("mapped", [True, False])
+def test_a_broken_list_of_refused_pings_is_said(page, tmp_path, row, mapped):
+    if mapped:
+        write_run(tmp_path)
+    (tmp_path / "refused.csv").write_text(f"reason,number,stamp_ns,x,y,z\n{row}\n")
+    page.show(FolderView(tmp_path, ExportSettings()).scene())
+    assert "refused.csv: expected numbers but for the reason" in said(page, "remarks")
+
+
+def test_a_log_that_may_not_be_read_is_none(page, tmp_path, monkeypatch):
+    write_refused(write_run(tmp_path), echoes())
+    for module in (unmapped, folders):
+        monkeypatch.setattr(module, "read_only", lambda path: (tmp_path / "none" / "x").touch())
+    page.show(FolderView(tmp_path, ExportSettings()).scene())
+    assert list(page.picture.marks["refused"].data["x"]) == [3.0, 5.0]
+    (tmp_path / "map.npz").unlink()
+    (tmp_path / "samples.csv").unlink()
+    page.show(FolderView(tmp_path, ExportSettings()).scene())
+    assert "waiting for the first map" in said(page, "waiting")
+
+
+def test_the_page_to_mail_has_them(tmp_path):
+    write_refused(write_run(tmp_path / "lake"), echoes())
+    export(tmp_path / "lake", tmp_path / "lake.html", ExportSettings())
+    text = (tmp_path / "lake.html").read_text()
+    assert "pings refused" in text and "elevation -9.12 m" in text
+    assert "3 pings refused: 2 false_echo, 1 no_odometry" in text
+
+
+def test_how_many_are_not_known_any_more_is_said():
+    many = RefusedPings.none().more("paused", np.arange(5000), np.zeros((5000, 3)))
+    (remark,) = words.refused(many)
+    assert remark.text == "5,000 pings refused: 5,000 paused"
+    assert (
+        remark.todo == "1,000 of them are drawn where they were; of each reason the newest "
+        "1,000 are known"
+    )
+    assert words.refused(RefusedPings.none()) == ()
+
+
+def test_a_broken_map_is_said_and_the_last_good_one_stays(page, tmp_path):
+    view = FolderView(write_run(tmp_path), ExportSettings())
+    page.show(view.scene())
+    (tmp_path / "map.npz").write_bytes(b"torn")
+    page.show(view.scene())
+    assert "expected a map.npz" in said(page, "remarks")
+    assert page.picture.cells.data["height"][0].shape == (20, 30) and not said(page, "waiting")
+    shutil.rmtree(tmp_path)
+    with pytest.raises(InputError, match="expected the folder of a run or mission"):
+        FolderView(tmp_path, ExportSettings())
+
+
+def test_what_others_say_is_text(page):
+    """Reasons and statuses come over the network."""
+    evil = "<img src=x onerror=alert(1)>"
+    remark = Remark(evil, evil, BAD)
+    scene = Scene(evil, waiting=evil, state='"><b>', reason=evil, remarks=(remark,))
+    page.show(scene)
+    for name in ("head", "waiting", "remarks"):
+        assert "<img" not in said(page, name) and "&lt;img" in said(page, name)
+    assert '"><b>' not in said(page, "head")
+    text = standalone(scene)
+    assert "<img" not in re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
+
+
+def test_marks_of_a_live_survey(page):
+    places = np.array([[1.0, 2.0], [3.0, 4.0]])
+    scene = Scene("live", track=places, held=places[:1], goal=places[1:], plan=places,
+        vehicle=(3.0, 4.0, 0.0))  # fmt: skip
+    page.show(scene)
+    shown = {item.label.value for item in page.picture.figure.legend[0].items if item.visible}
+    assert shown == {"track", "pings held", "goal", "plan", "vehicle"}
+    page.show(replace(scene, held=np.empty((0, 2))))
+    assert not page.picture._marks.items["held"].visible

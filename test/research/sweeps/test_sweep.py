@@ -1,0 +1,293 @@
+"""Sweeps, small and whole: complete, resumed, undisturbed by failures; what is refused."""
+
+import csv
+import os
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+pytest.importorskip("distributed", reason="sweeps run on dask.distributed")
+pytest.importorskip("matplotlib", reason="the report at the end has figures")
+
+from distributed import LocalCluster
+
+from poam_ros.app.cli import main
+from poam_ros.core.errors import InputError, PoamError
+from poam_ros.models.registry import ModelSettings
+from poam_ros.outputs.folder import RUN_COLUMNS, read_map, read_table
+from poam_ros.research.sweeps.archive import Archive, locked
+from poam_ros.research.sweeps.configuration import read_sweep
+from poam_ros.research.sweeps.sweep import run_sweep
+from poam_ros.research.sweeps.tasks import Outcome
+from poam_ros.simulation.world.terrain import load_terrain
+
+ROOT = Path(__file__).parents[3]
+SMALL = {
+    "environments": {"sea": "seamounts"},
+    "methods": ["poam", "ovc++"],
+    "seeds": [0],
+    "max_samples": 250,
+    "resolution": 2.0,
+    "model": {"num_inducing": 25, "steps": 1, "minibatch": 32, "jitter": "1e-5"},
+}
+#: A sonar that reaches the ground of one terrain, but nothing of a much deeper one.
+DEEP = {
+    "environments": {
+        "sea": "seamounts",
+        "deep": {"terrain": "seamounts", "elevation_range": [-1e6, 0]},
+    },
+    "sonar": {"max_range": 300},
+}
+
+
+def write_sweep(folder: Path, **changes) -> Path:
+    path = folder / "sweep-of-test.yaml"
+    path.write_text(yaml.safe_dump({**SMALL, **changes}))
+    return path
+
+
+def rows_of(folder: Path) -> list[dict]:
+    with (folder / "runs.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def state_of(folder: Path) -> dict:
+    """What would change if a run were done again."""
+    return {p: (p.stat().st_mtime_ns, p.stat().st_ino) for p in folder.glob("runs/*/*/*/*/*")}
+
+
+@pytest.fixture(scope="module")
+def scheduler():
+    """A cluster as `--scheduler` wants it, its workers threads of this process."""
+    with LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        processes=False,
+        protocol="tcp",
+        dashboard_address="127.0.0.1:0",
+        silence_logs=50,
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory, scheduler):
+    """The folder of a small sweep that is finished."""
+    folder = tmp_path_factory.mktemp("swept")
+    assert not run_sweep(read_sweep(write_sweep(folder)), folder, scheduler=scheduler).failed
+    return folder
+
+
+def test_every_run_is_there_whole(swept):
+    rows = rows_of(swept)
+    assert tuple(rows[0]) == RUN_COLUMNS
+    assert [row["method"] for row in rows] == ["poam", "ovc++"]
+    for row in rows:
+        assert row["folder"] == f"runs/sea/{row['method']}/bezier-max-entropy/seed-0"
+        assert (row["kernel"], row["samples"]) == ("attentive", "250")
+        assert float(row["wall_s"]) > 0
+        names = {path.name for path in (swept / row["folder"]).iterdir()}
+        assert names == {
+            "epochs.csv", "samples.csv", "refused.csv", "map.npz", "truth.npz", "config.yaml",
+            "map.csv", "truth.csv", "inducing.csv", "run.csv",
+        }  # fmt: skip
+    assert not list(swept.glob("runs/*/*/*/.*"))
+
+
+def test_tables_of_the_map_say_what_the_map_says(swept):
+    run = swept / rows_of(swept)[0]["folder"]
+    snapshot, table, truth = (
+        read_map(run / "map.npz"), read_table(run / "map.csv"), read_table(run / "truth.csv"),
+    )  # fmt: skip
+    assert list(table) == ["x", "y", "mean", "variance", "lengthscale"]
+    points = np.column_stack((table["x"], table["y"]))
+    np.testing.assert_allclose(points, snapshot.grid.points, rtol=1e-8)
+    np.testing.assert_allclose(points[:2], [(-29, -29), (-27, -29)])  # lower left corner, eastwards
+    for name in ("mean", "variance", "lengthscale"):
+        np.testing.assert_allclose(table[name], getattr(snapshot, name).ravel(), rtol=1e-8)
+    elevation = load_terrain("seamounts").elevation_at(points)
+    np.testing.assert_allclose(truth["elevation"], elevation, rtol=1e-7, atol=1e-6)
+    inducing = read_table(run / "inducing.csv")
+    np.testing.assert_allclose(
+        np.column_stack((inducing["x"], inducing["y"])), snapshot.support, atol=1e-7
+    )
+
+
+def test_finished_runs_are_kept_and_new_ones_added(swept, scheduler, tmp_path):
+    before, description = state_of(swept), swept / "sweep.yaml"
+    older = yaml.safe_load(description.read_text())
+    older["model"]["published"] = False  # as an older version wrote it
+    description.write_text(yaml.safe_dump(older))
+    settings = read_sweep(write_sweep(tmp_path, methods=["poam"], seeds=[0, 2]))
+    status = run_sweep(settings, swept, scheduler=scheduler)
+    assert (status.total, status.finished) == (2, 2)
+    after = state_of(swept)
+    assert {path: after[path] for path in before} == before
+    assert {path.parent.name for path in after.keys() - before.keys()} == {"seed-2"}
+    assert [(row["method"], row["seed"]) for row in rows_of(swept)] == [
+        ("poam", "0"), ("poam", "2"), ("ovc++", "0"),
+    ]  # fmt: skip
+
+
+def test_half_written_runs_do_not_count(swept, scheduler):
+    finished = swept / "runs/sea/poam/bezier-max-entropy/seed-0"
+    finished.rename(finished.with_name(".seed-0.99"))  # as a kill would leave it
+    (swept / "runs.csv").unlink()
+    status = run_sweep(read_sweep(swept / "sweep-of-test.yaml"), swept, scheduler=scheduler)
+    assert status.finished == 2 and finished.is_dir()
+    assert not list(swept.glob("runs/*/*/*/.*"))
+    assert {"poam", "ovc++"} == {row["method"] for row in rows_of(swept)}
+
+
+def test_same_run_whatever_the_worker(swept, scheduler, tmp_path):
+    settings = read_sweep(write_sweep(tmp_path, methods=["ovc++"]))
+    run_sweep(settings, tmp_path, scheduler=scheduler)
+    one, two = (f / "runs/sea/ovc++/bezier-max-entropy/seed-0" for f in (swept, tmp_path))
+    assert (one / "samples.csv").read_text() == (two / "samples.csv").read_text()
+    np.testing.assert_array_equal(
+        read_table(one / "map.csv")["mean"], read_table(two / "map.csv")["mean"]
+    )
+
+
+def test_a_failing_run_is_reported_and_the_others_go_on(tmp_path, scheduler, capsys):
+    config = write_sweep(tmp_path, **DEEP, methods=["poam"])
+    arguments = ["benchmark", str(config), "--output", str(tmp_path), "--scheduler", scheduler]
+    assert main(arguments) == 1
+    errors = capsys.readouterr().err.strip().splitlines()
+    assert len(errors) == 1 and errors[0].startswith("FAILED deep poam")
+    (failure,) = (tmp_path / "failures").iterdir()
+    assert str(failure) in errors[0]
+    assert failure.read_text().startswith("Traceback") and "InputError" in failure.read_text()
+    assert [row["environment"] for row in rows_of(tmp_path)] == ["sea"]
+    with (tmp_path / "report" / "table.csv").open(newline="") as file:
+        assert [row["environment"] for row in csv.DictReader(file)] == ["sea"]
+
+
+def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path, scheduler, monkeypatch, capsys):
+    config = write_sweep(tmp_path, methods=["poam"], seeds=[0, 1, 2, 3])
+
+    def interrupt(status, run):
+        if run is not None:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        # As Ctrl-C would, after the first run.
+        progress = "poam_ros.app.progress.sweep_progress"
+        patch.setattr(progress, lambda: nullcontext(interrupt))
+        arguments = ["--output", str(tmp_path), "--scheduler", scheduler]
+        assert main(["benchmark", str(config), *arguments]) == 130
+    assert "the same command goes on" in capsys.readouterr().err
+    (first,) = rows_of(tmp_path)
+    before = state_of(tmp_path)
+    seen = []
+    run_sweep(
+        read_sweep(config), tmp_path, scheduler=scheduler, on_run=lambda _, run: seen.append(run)
+    )
+    assert {str(run.mission.seed) for run in seen[1:]} == {"0", "1", "2", "3"} - {first["seed"]}
+    assert {path: state_of(tmp_path)[path] for path in before} == before
+
+
+@pytest.mark.slow
+def test_workers_of_this_machine_and_another_configuration_in_the_folder(tmp_path):
+    """The whole command in its own process, which starts the workers."""
+    config = write_sweep(tmp_path, methods=["poam"])
+    command = [sys.executable, "-m", "poam_ros.app.cli", "benchmark", str(config), "--workers", "1"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [*command, "--output", str(tmp_path / "out")], capture_output=True, text=True,
+        env=environment, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0 and "1/1 runs done" in done.stdout
+    assert "distributed" not in done.stderr and "Traceback" not in done.stderr
+    write_sweep(tmp_path, model={**SMALL["model"], "num_inducing": 26})
+    with pytest.raises(InputError, match=r"model.num_inducing: .* have 25, the configuration 26"):
+        run_sweep(read_sweep(config), tmp_path / "out")
+
+
+def test_terrains_are_looked_for_in_a_folder(tmp_path, scheduler):
+    terrains = tmp_path / "there"
+    terrains.mkdir()
+    np.savez(terrains / "n17e073.npz", elevation=np.arange(16.0).reshape(4, 4))
+    config = write_sweep(tmp_path, environments={"ghats": "N17E073"}, methods=["poam"])
+    run_sweep(read_sweep(config), tmp_path, scheduler=scheduler, terrains=terrains)
+    assert [row["environment"] for row in rows_of(tmp_path)] == ["ghats"]
+    sweep = yaml.safe_load((tmp_path / "sweep.yaml").read_text())
+    assert sweep["environments"]["ghats"]["shape"] == [4, 4]
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """The archive of a sweep with one run of two finished, and the run that is not."""
+    settings = read_sweep(write_sweep(tmp_path))
+    archive = Archive(tmp_path / "out", settings, {"sea": load_terrain("seamounts")})
+    done, other = settings.runs()
+    archive.add(done, Outcome({"epochs.csv": b"samples"}, 250, 1.5))
+    return archive, done, other
+
+
+def written_by_an_older_version(archive, **model):
+    """Its sweep.yaml as it was when everything was resolved, whether given or not."""
+    path = archive.folder / "sweep.yaml"
+    sweep = yaml.safe_load(path.read_text())
+    every = {**ModelSettings.of(sweep["model"]).flat, "published": False, **model}
+    sweep["model"] = {name: every[name] for name in every.keys() - {"method", "kernel"}}
+    sweep["sonar"]["max_range"] = None
+    del sweep["planner_noise"]
+    path.write_text(yaml.safe_dump(sweep))
+
+
+def test_a_folder_of_an_older_version_goes_on(kept, tmp_path):
+    archive, done, other = kept
+    written_by_an_older_version(archive)
+    terrains = {"sea": load_terrain("seamounts")}
+    again = Archive(archive.folder, read_sweep(write_sweep(tmp_path)), terrains)
+    again.add(other, Outcome({}, 250, 2.0))
+    assert set(again.finished) == {done.folder, other.folder}
+    sweep = yaml.safe_load((archive.folder / "sweep.yaml").read_text())
+    assert sweep["model"] == {**SMALL["model"], "jitter": 1e-5}
+
+
+@pytest.mark.parametrize(("name", "value"), [("published", True), ("steps", 2), ("amplitude", 3.0)])
+def test_a_folder_of_an_older_version_with_other_settings_is_refused(kept, name, value, tmp_path):
+    archive, *_ = kept
+    written_by_an_older_version(archive, **{name: value})
+    with pytest.raises(InputError, match=rf"model.{name}: the runs in this folder have {value}, "):
+        Archive(
+            archive.folder,
+            read_sweep(write_sweep(tmp_path)),
+            {"sea": load_terrain("seamounts")},
+        )
+
+
+@pytest.mark.parametrize("change", ["long", "nan", "twice", "none"])
+def test_a_broken_row_of_a_run_is_named(kept, change, capsys):
+    archive, done, _ = kept
+    path = archive.folder / done.folder / "run.csv"
+    header, row = path.read_text().splitlines()
+    rows = {"twice": [row, row], "none": []}.get(change, [row.replace("1.5", change)])
+    path.write_text("\n".join([header, *rows, ""]))
+    config = archive.folder.parent / "sweep-of-test.yaml"
+    assert main(["benchmark", str(config), "--output", str(archive.folder)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"poam benchmark: {path}: expected one row") and error.count("\n") == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device here that is always full")
+def test_a_full_disk_is_said_in_one_line(kept):
+    archive, done, other = kept
+    outcome = Outcome({"epochs.csv": b"samples", "/dev/full": b"no room for this"}, 250, 1.5)
+    with pytest.raises(PoamError, match=r"seed-0: cannot be written \(No space left") as caught:
+        archive.add(other, outcome)
+    assert not isinstance(caught.value, InputError) and "\n" not in str(caught.value)
+    assert [row["folder"] for row in rows_of(archive.folder)] == [done.folder]
+
+
+def test_one_writer_at_a_time(tmp_path):
+    with locked(tmp_path), pytest.raises(InputError, match="another benchmark"):
+        run_sweep(read_sweep(write_sweep(tmp_path)), tmp_path)
+    assert not (tmp_path / "sweep.yaml").exists()

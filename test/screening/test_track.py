@@ -1,0 +1,52 @@
+"""Doubted pings that pings of another pass confirm: against all pairs, in memory that is linear."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from poam_ros.screening.track import ANOTHER_PASS, OTHERS, confirmed
+
+RADIUS = 5.0
+
+
+def lines(count, seed=0):
+    """Pings of lines 3 m apart over two grounds, one 6 m above the other."""
+    rng = np.random.default_rng(seed)
+    way = np.sort(rng.uniform(0, 8.0 * count**0.5, count))
+    xy = np.column_stack((way % 40, 3.0 * (way // 40))) + rng.normal(0, 0.5, (count, 2))
+    z = rng.normal(-20, 0.3, count) + 6.0 * (rng.random(count) < 0.4)
+    return xy, z, way, rng.uniform(0.5, 1.0, count)
+
+
+def one_by_one(xy, z, way, room):
+    found = []
+    for i in range(len(xy)):
+        near = ((xy - xy[i]) ** 2).sum(1) <= RADIUS**2
+        near &= np.abs(way - way[i]) > ANOTHER_PASS * RADIUS
+        same = near & (np.abs(z - z[i]) <= room[i])
+        found.append(same.sum() >= OTHERS and 2 * same.sum() > near.sum())
+    return np.array(found, dtype=bool)
+
+
+@pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 700])
+def test_each_is_compared_with_all(count):
+    given = lines(count)
+    found = confirmed(*given, RADIUS)
+    np.testing.assert_array_equal(found, one_by_one(*given))
+    assert count < 700 or 0.1 < found.mean() < 0.9
+
+
+def peak(count):
+    """Bytes in use at once beside the pings themselves."""
+    given = lines(count)
+    tracemalloc.start()
+    try:
+        confirmed(*given, RADIUS)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_four_times_as_many_need_four_times_the_memory():
+    assert peak(4000) < 5 * peak(1000)

@@ -1,0 +1,125 @@
+"""A mapper that learns nothing and fails when it is told to, and a session around it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from poam_ros.core.clock import SECOND, Moment
+from poam_ros.core.errors import CholeskyError
+from poam_ros.core.geometry import Extent, map_grid
+from poam_ros.core.maps import ElevationMap, Enough, Predicted, UpdateReport
+from poam_ros.core.samples import Samples
+from poam_ros.frontend.batching import TimedBatches
+from poam_ros.frontend.events import Tick
+from poam_ros.frontend.gate import GateSettings, RawPing
+from poam_ros.frontend.odometry import VehicleState
+from poam_ros.learning.session import Session
+
+WORKSPACE = Extent(-30, 30, -30, 30)
+DEPTH = 100.0
+
+
+class Mapper:
+    """Keeps samples; ``failures`` are raised by the next calls of ``learn``, one each."""
+
+    def __init__(self) -> None:
+        self.failures: list[Exception] = []
+        self.batches: list[int] = []
+        self.steps: list[int] = []  # of training between batches
+        self.enough: list[Enough | None] = []
+        self.during = lambda: None
+        self.extra_jitter = 0.0
+        self.unpredictable = False
+        self.reset()
+
+    def reset(self) -> None:
+        self.data = Samples.empty()
+
+    @property
+    def initialised(self) -> bool:
+        return len(self.data) > 0
+
+    @property
+    def samples(self) -> int:
+        return len(self.data)
+
+    @property
+    def z(self) -> np.ndarray:
+        return self.data.z
+
+    def learn(self, batch: Samples, enough: Enough | None = None) -> UpdateReport:
+        self.batches.append(len(batch))
+        self.enough.append(enough)
+        self.during()
+        if self.failures:
+            raise self.failures.pop(0)
+        self.data = Samples.joined([self.data, batch])
+        return UpdateReport({}, samples=len(self.data), batch=len(batch))
+
+    def train(self, steps: int) -> UpdateReport:
+        if self.failures:
+            raise self.failures.pop(0)
+        self.steps.append(steps)
+        return UpdateReport({}, steps=steps, samples=len(self.data))
+
+    def predict(self, xy) -> Predicted:
+        if self.unpredictable:
+            raise CholeskyError("no prediction")
+        nearest = ((xy[:, None] - self.data.xy) ** 2).sum(-1).argmin(1)
+        return Predicted(self.data.z[nearest], np.full(len(xy), 4.0))
+
+    def map(self, grid, stamp_ns):
+        flat = np.zeros(grid.shape)
+        return ElevationMap(grid, flat, flat + 1, samples=len(self.data), stamp_ns=stamp_ns)
+
+
+class Survey:
+    """A session that is fed by hand: 10 Hz odometry, a ping with each, and a clock of its own."""
+
+    def __init__(self, **options) -> None:
+        self.mapper = Mapper()
+        options.setdefault("policy", TimedBatches(batch_size=20, batch_period=3600.0))
+        options.setdefault("grid", map_grid(WORKSPACE, 10.0))
+        gate = options.pop("gate", GateSettings(workspace=WORKSPACE))
+        self.session = Session(self.mapper, gate, **options)
+        self.now = Moment(0, 0.0)
+        self.samples: list[Samples] = []
+        self.notes: list[str] = []
+
+    def handle(self, event) -> None:
+        handled = self.session.handle(event, self.now)
+        if len(handled.samples):
+            self.samples.append(handled.samples)
+        if handled.note is not None:
+            self.notes.append(handled.note.reason)
+
+    def wait(self, seconds: float) -> None:
+        ns = self.now.ros_ns + round(seconds * SECOND)
+        self.now = Moment(ns, self.now.steady_s + seconds)
+
+    def odometry(self) -> None:
+        s = self.now.ros_ns / SECOND
+        self.handle(VehicleState(self.now.ros_ns, (20 * np.sin(s), 20 * np.cos(s), DEPTH)))
+
+    def ping(self, distance: float | None = None, stamp_ns: int | None = None) -> None:
+        stamp = self.now.ros_ns if stamp_ns is None else stamp_ns
+        ground = 20 + 5 * np.sin(stamp / SECOND)
+        measured = DEPTH - ground if distance is None else distance
+        self.handle(RawPing(stamp, measured, 1.0, 1000.0))
+
+    def drive(self, steps: int, distance: float | None = None) -> None:
+        for _ in range(steps):
+            self.wait(0.1)
+            self.odometry()
+            self.ping(distance)
+            self.handle(Tick())
+
+    def work(self) -> list:
+        """Everything that is due, and what came of it."""
+        outcomes = []
+        while self.session.due(self.now):
+            outcomes += self.session.work(self.now)
+        return outcomes
+
+    def kinds(self) -> list[str]:
+        return [type(outcome).__name__ for outcome in self.work()]

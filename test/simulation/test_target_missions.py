@@ -1,0 +1,90 @@
+"""Missions in lock-step that end by their map: shares and distances are checked on its files."""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import partial
+
+import numpy as np
+import pytest
+import yaml
+
+pytest.importorskip("torch")
+
+from toy import Toy, ToyOptions
+
+from poam_ros.core.geometry import Extent, Grid, squared_distance_to
+from poam_ros.mission.mission import Mission
+from poam_ros.mission.target import TargetSettings
+from poam_ros.models.mapper import ModelSettings
+from poam_ros.models.registry import MODELS, Model
+from poam_ros.outputs.folder import read_map, read_table
+from poam_ros.planning.areas import Areas
+from poam_ros.planning.tvu import shares
+from poam_ros.simulation import lockstep
+from poam_ros.simulation.run import run_mission
+from poam_ros.simulation.settings import MissionSettings
+from poam_ros.simulation.world.sonar import SonarSettings
+from poam_ros.simulation.world.terrain import load_terrain
+
+WORKSPACE = Extent(-20, 20, -15, 15)
+PLACES = Grid.cells(WORKSPACE, 0.25).points
+
+
+@pytest.fixture
+def mission(monkeypatch, tmp_path):
+    """`mission(target, **settings)`: the reason of its end, its pings and its map."""
+    monkeypatch.setitem(MODELS, "toy", Model(Toy, ToyOptions))
+    terrain = load_terrain("seamounts", elevation_range=(-22.0, -20.0))
+
+    def run(target, **settings):
+        settings = {"planner": "random", "pilot": "diagonal", "max_samples": 700, **settings}
+        given = MissionSettings(
+            model=ModelSettings("toy", ToyOptions()), sonar=SonarSettings(rate=1.0, noise_std=0.05),
+            workspace=WORKSPACE, resolution=1.0, target=target, **settings,
+        )  # fmt: skip
+        ended = []
+        run_mission(terrain, given, tmp_path, on_end=ended.append)
+        table = read_table(tmp_path / "samples.csv")
+        xy = np.column_stack((table["x"], table["y"]))
+        return ended[0], xy, read_map(tmp_path / "map.npz")
+
+    return run
+
+
+def farthest(pings, places=PLACES):
+    return math.sqrt(squared_distance_to(places, pings).max())
+
+
+def test_no_place_is_far_from_a_ping_when_the_budget_is_spent(mission, monkeypatch):
+    """By the paper's policy, whose legs are long; a keep-out is covered from outside."""
+    island = np.array([[-5.0, -5.0], [3.0, -5.0], [3.0, 3.0], [-5.0, 3.0]])
+    areas = Areas(WORKSPACE, None, (island,), 1.0)
+    monkeypatch.setattr(lockstep, "Mission", partial(Mission, areas=areas))
+    reason, pings, _ = mission(TargetSettings(target_distance=7.0), max_samples=260)
+    assert len(pings) == 260 and farthest(pings) <= 7
+    assert reason == "max_samples of 260 were taken; every place within 7 m of a ping"
+    inside = (np.abs(pings + 1) < 3).all(1)  # the vehicle turns wide, but not through it
+    assert not inside.any()
+
+
+def test_it_ends_once_the_share_is_reached_and_the_gaps_are_closed(mission, tmp_path):
+    target = TargetSettings(target_tvu="1b", target_share=0.8, target_distance=7.0)
+    reason, pings, drawn = mission(target, policy="deployed")
+    assert len(pings) < 600 and farthest(pings) <= 7
+    depth, deviation = -drawn.mean, np.sqrt(drawn.variance)
+    assert shares(depth, deviation, ["1b"])["1b"] >= 0.8
+    assert re.fullmatch(
+        r"TVU within 1b in [\d.]+ % of the workspace; every place within 7 m of a ping", reason
+    )
+    config = yaml.safe_load((tmp_path / "config.yaml").read_text())
+    assert config["target"]["target_tvu"] == "1b" and config["water_level"] == 0.0
+
+
+def test_a_target_changes_nothing_of_a_mission_that_never_meets_it(mission):
+    """Judging draws no random numbers and leaves the model alone."""
+    _, plain, _ = mission(TargetSettings(), max_samples=80)
+    reason, judged, _ = mission(TargetSettings(target_tvu="exclusive"), max_samples=80)
+    np.testing.assert_array_equal(plain, judged)
+    assert reason.startswith("max_samples of 80 were taken; TVU within exclusive in 0.0 %")

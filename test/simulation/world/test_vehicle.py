@@ -1,0 +1,395 @@
+"""The vehicle is a Dubins car that stays inside, reaches what it is sent to, and never orbits."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent
+from poam_ros.simulation.world.dubins import Leg, Path, Pose, dubins_paths, wrap
+from poam_ros.simulation.world.vehicle import ARRIVAL_RADIUS, TURN_SPEEDS, DubinsVehicle
+
+ENVIRONMENT = Extent(-31, 31, -31, 31)
+WORKSPACE = Extent(-30, 30, -30, 30)
+PERIOD = 0.1
+SPEED, TURN_RATE = 1.0, 1.5
+RADIUS = SPEED / TURN_RATE
+
+
+def vehicle(x: float = 0.0, y: float = 0.0, yaw: float = 0.0, **options) -> DubinsVehicle:
+    limits = {"max_speed": SPEED, "max_turn_rate": TURN_RATE}
+    return DubinsVehicle(Pose(x, y, yaw), ENVIRONMENT, **limits, **options)
+
+
+def distance(pose: Pose, goal) -> float:
+    return math.dist((pose.x, pose.y), goal)
+
+
+def time_bound(pose: Pose, goal) -> float:
+    """Seconds within which a goal must be reached: two full circles and the way there."""
+    return (distance(pose, goal) + 4 * math.pi * RADIUS) / SPEED + 4.0
+
+
+def some_goal(rng: np.random.Generator) -> np.ndarray:
+    """A workspace point: a corner, an edge, or anywhere."""
+    kind = rng.integers(3)
+    free = rng.uniform(-30, 30, 2)
+    if kind == 0:
+        return rng.choice([-30.0, 30.0], 2)
+    if kind == 1:
+        free[rng.integers(2)] = rng.choice([-30.0, 30.0])
+    return free
+
+
+def check_period(motion, before: Pose, after: DubinsVehicle) -> None:
+    """What holds in every control period, wherever the goal."""
+    poses = [motion.pose(t) for t in np.linspace(0, PERIOD, 6)]
+    assert poses[0] == before
+    assert poses[-1] == after.pose
+    for pose in poses:
+        assert ENVIRONMENT.contains(np.array([pose.x, pose.y]))
+        assert -math.pi < pose.yaw <= math.pi
+    for a, b in pairwise(poses):
+        assert distance(a, (b.x, b.y)) <= SPEED * PERIOD / 5 + 1e-9
+        assert abs(wrap(b.yaw - a.yaw)) <= TURN_RATE * PERIOD / 5 + 1e-9
+    assert 0 <= after.speed <= SPEED
+    assert abs(after.turn_rate) <= TURN_RATE
+    if after.turn_rate:
+        # Turns are as tight as their speed allows, never tighter.
+        assert min(abs(after.speed - share * SPEED) for share in TURN_SPEEDS) < 1e-12
+    else:
+        assert after.speed in (0.0, SPEED)
+
+
+def test_random_goals_switched_at_random_times():
+    """25 000 periods: inside, within every limit, and each goal left alone is reached in time."""
+    rng = np.random.default_rng(4)
+    car, since, bound, patience, reached, slowed = vehicle(30, -30, math.pi), 0.0, 0.0, 0.0, 0, 0
+    for _ in range(25_000):
+        if car.goal is None or car.at_goal or since > patience:
+            if rng.random() < 0.05:
+                car.set_goal(None)
+                car.advance(PERIOD)
+            # Nearby goals, too: these force the tight manoeuvres.
+            near = np.array([car.pose.x, car.pose.y]) + rng.normal(size=2)
+            goal = some_goal(rng) if rng.random() < 0.1 else WORKSPACE.clip(near)
+            car.set_goal(goal)
+            since, bound = 0.0, time_bound(car.pose, goal)
+            patience = rng.exponential(5.0) if rng.random() < 0.5 else math.inf
+        before = car.pose
+        check_period(car.advance(PERIOD), before, car)
+        since += PERIOD
+        if car.at_goal:
+            reached += 1
+            assert distance(car.pose, car.goal) <= ARRIVAL_RADIUS + 1e-9
+        assert since <= bound
+        slowed += 0 < car.speed < SPEED
+    assert reached > 300
+    assert slowed > 0
+
+
+@pytest.mark.parametrize("yaw", np.linspace(-math.pi, math.pi, 9)[1:])
+@pytest.mark.parametrize("start", [(30, 30), (-30, 30), (30, -30), (30, 0), (30.6, -30.6)])
+def test_leaves_a_corner_on_every_heading(start, yaw):
+    for goal in ((0.0, 0.0), (start[0] - 0.4, start[1]), (29.9, 29.9), (-30.0, -30.0)):
+        car = vehicle(*start, yaw)
+        car.set_goal(goal)
+        bound = time_bound(car.pose, car.goal)
+        for _ in range(math.ceil(bound / PERIOD)):
+            if car.at_goal:
+                break
+            before = car.pose
+            check_period(car.advance(PERIOD), before, car)
+        assert car.at_goal
+
+
+def test_corner_diagonally_and_back():
+    """(30, 30) at 45 degrees is reached at full speed; the way out is a slower, tighter turn."""
+    car = vehicle(20, 20, math.pi / 4)
+    car.set_goal((30, 30))
+    while not car.at_goal:
+        car.advance(PERIOD)
+        assert car.speed == SPEED
+    car.set_goal((-30, -30))
+    speeds = set()
+    while not car.at_goal:
+        before = car.pose
+        check_period(car.advance(PERIOD), before, car)
+        speeds.add(car.speed)
+    assert speeds == {0.75, 1.0}
+
+
+def test_closed_form_equals_fine_integration():
+    """A path of two arcs and a straight against Heun steps of 20 microseconds, with kinematics."""
+    legs = (Leg(1.0, 1.5, 1.3), Leg(1.0, 0.0, 0.8), Leg(0.5, -1.5, 2.1))
+    path = Path(Pose(1.0, -2.0, 3.0), legs)
+    x, y, yaw, time, step = 1.0, -2.0, 3.0, 0.0, 2e-5
+    for leg in legs:
+        for _ in range(round(leg.duration / step)):
+            later = yaw + leg.turn_rate * step
+            x += leg.speed * step * (math.cos(yaw) + math.cos(later)) / 2
+            y += leg.speed * step * (math.sin(yaw) + math.sin(later)) / 2
+            yaw, time = later, time + step
+        pose = path.pose(time)
+        assert (pose.x, pose.y) == pytest.approx((x, y), abs=1e-8)
+        assert wrap(pose.yaw - yaw) == pytest.approx(0, abs=1e-8)
+
+
+def test_period_of_an_arc_and_a_straight():
+    """The switch from turn to straight falls inside a period and is evaluated exactly."""
+    car = vehicle()
+    heading = 0.4 * TURN_RATE * PERIOD  # the turn takes 0.04 s
+    bend = np.array([math.sin(heading), 1 - math.cos(heading)]) * RADIUS
+    along = np.array([math.cos(heading), math.sin(heading)])
+    car.set_goal(bend + 5 * along)
+    motion = car.advance(PERIOD)
+    early, late = motion.pose(0.02), motion.pose(0.07)
+    assert early.yaw == pytest.approx(0.03, abs=1e-12)
+    assert late.yaw == pytest.approx(heading, abs=1e-9)
+    assert (late.x, late.y) == pytest.approx(tuple(bend + 0.03 * along), abs=1e-9)
+    assert (car.speed, car.turn_rate) == (SPEED, 0.0)
+
+
+def test_every_candidate_ends_at_the_goal():
+    rng = np.random.default_rng(1)
+    for _ in range(500):
+        start = Pose(*rng.uniform(-2, 2, 2), rng.uniform(-math.pi, math.pi))
+        goal = tuple(rng.uniform(-2, 2, 2))
+        paths = dubins_paths(start, goal, SPEED, TURN_RATE, SPEED)
+        assert paths
+        for path in paths:
+            assert distance(path.pose(path.duration), goal) < 1e-7
+            assert all(leg.duration >= 0 for leg in path.legs)
+
+
+def test_shortest_candidate_beats_brute_force():
+    """No turn-then-turn or turn-then-straight path on a fine grid of angles is shorter."""
+    rng = np.random.default_rng(2)
+    first, second = np.meshgrid(np.linspace(0, 2 * np.pi, 1000), np.linspace(0, 2 * np.pi, 1000))
+    for goal in rng.uniform(-1.5, 1.5, (8, 2)):
+        best = min(p.length for p in dubins_paths(Pose(0, 0, 0), tuple(goal), 1.0, 1.5, 1.0))
+        for side in (1, -1):
+            bend_x, bend_y = RADIUS * np.sin(first), side * RADIUS * (1 - np.cos(first))
+            turned = first - second
+            x = bend_x + RADIUS * (np.sin(first) - np.sin(turned))
+            y = bend_y - side * RADIUS * (np.cos(first) - np.cos(turned))
+            hit = np.hypot(x - goal[0], y - goal[1]) < 5e-3
+            lengths = RADIUS * (first + second)[hit]
+            assert lengths.size == 0 or best <= lengths.min() + 0.1
+            ahead = second * 0.5
+            x, y = bend_x + ahead * np.cos(first), bend_y + side * ahead * np.sin(first)
+            hit = np.hypot(x - goal[0], y - goal[1]) < 5e-3
+            lengths = (RADIUS * first + ahead)[hit]
+            assert lengths.size == 0 or best <= lengths.min() + 0.1
+
+
+@pytest.mark.parametrize("side", [1, -1])
+def test_goal_inside_the_turning_circle_is_reached_by_two_turns(side):
+    """It turns away first, then round to the goal, and never goes straight."""
+    car = vehicle()
+    car.set_goal((0.0, side * 0.6))
+    turns = []
+    while not car.at_goal:
+        car.advance(PERIOD)
+        turns.append(math.copysign(1, car.turn_rate) * side if car.turn_rate else 0)
+    assert turns[0] == -1
+    assert turns[-1] == 1
+    assert 0 not in turns
+
+
+def test_never_orbits():
+    """Goals all around the turning circle are reached on a path, not circled."""
+    for angle in np.linspace(0, 2 * math.pi, 13):
+        for reach in (0.11, 0.3, RADIUS, 2 * RADIUS, 3 * RADIUS):
+            car = vehicle()
+            goal = (reach * math.cos(angle), reach * math.sin(angle))
+            car.set_goal(goal)
+            turned, periods = 0.0, 0
+            while not car.at_goal:
+                car.advance(PERIOD)
+                turned += abs(car.turn_rate) * PERIOD
+                periods += 1
+                assert periods * PERIOD < time_bound(Pose(0, 0, 0), goal)
+            assert turned < 3 * math.pi
+
+
+def test_goal_that_keeps_jumping_does_not_trap_or_expel_it():
+    """A new goal on the other side every period, beside the border."""
+    car = vehicle(30, 0, 0)
+    for tick in range(2000):
+        pose = car.pose
+        side = 1 if tick % 2 else -1
+        car.set_goal((30.0, np.clip(pose.y + side * 0.5, -30, 30)))
+        check_period(car.advance(PERIOD), pose, car)
+    car.set_goal((0, 0))
+    for _ in range(500):
+        car.advance(PERIOD)
+    assert car.at_goal
+
+
+def test_holding_in_mid_turn_beside_the_border_is_no_trap():
+    """Stopped anywhere on a path, it finds a way to any other goal without leaving."""
+    rng = np.random.default_rng(7)
+    for _ in range(60):
+        car = vehicle(*rng.choice([-30.0, 30.0], 2), rng.uniform(-math.pi, math.pi))
+        car.set_goal(some_goal(rng))
+        for _ in range(rng.integers(1, 40)):
+            car.advance(PERIOD)
+        car.set_goal(None)
+        held = car.pose
+        car.advance(PERIOD)
+        assert (car.pose, car.speed, car.turn_rate) == (held, 0.0, 0.0)
+        goal = some_goal(rng)
+        car.set_goal(goal)
+        elapsed, bound = 0.0, time_bound(car.pose, goal)
+        while not car.at_goal:
+            before = car.pose
+            check_period(car.advance(PERIOD), before, car)
+            elapsed += PERIOD
+            assert elapsed < bound
+
+
+def test_without_a_safe_path_yet_it_drives_the_old_one_on():
+    """Hundreds of thousands of periods in corners never needed it, so a search that fails does."""
+    found = True
+    car = vehicle(30, 0, 0, paths=lambda *way: dubins_paths(*way) if found else [])
+    undisturbed = vehicle(30, 0, 0)
+    for each in (car, undisturbed):
+        each.set_goal((20, 3))
+        each.advance(PERIOD)
+    found = False
+    car.set_goal((20, -3))
+    for _ in range(8):
+        car.advance(PERIOD)
+        undisturbed.advance(PERIOD)
+        assert car.pose == undisturbed.pose
+    car.set_goal(None)  # even a stop keeps the way out
+    car.advance(PERIOD)
+    car.set_goal((20, -3))
+    car.advance(PERIOD)
+    undisturbed.advance(PERIOD)
+    assert car.pose == undisturbed.pose
+    assert not car.at_goal
+    found = True
+    for _ in range(200):
+        before = car.pose
+        check_period(car.advance(PERIOD), before, car)
+    assert car.at_goal
+    assert distance(car.pose, (20, -3)) < 1e-9
+
+
+def test_arrival_then_station():
+    """It stops exactly at the goal and stays, however often the goal is repeated."""
+    car = vehicle()
+    car.set_goal((3.04, 1.0))
+    while not car.at_goal:
+        car.set_goal((3.04, 1.0))
+        car.advance(PERIOD)
+    for _ in range(20):
+        car.set_goal((3.04, 1.0))
+        car.advance(PERIOD)
+        assert car.at_goal
+        assert (car.speed, car.turn_rate) == (0.0, 0.0)
+        assert distance(car.pose, (3.04, 1.0)) < 1e-9
+
+
+def test_repeating_the_goal_changes_nothing():
+    rng = np.random.default_rng(3)
+    once, often = vehicle(), vehicle()
+    for goal in rng.uniform(-10, 10, (8, 2)):
+        once.set_goal(goal)
+        while not once.at_goal:
+            often.set_goal(goal)
+            assert once.advance(PERIOD).pose(PERIOD) == often.advance(PERIOD).pose(PERIOD)
+
+
+def test_waypoints_are_passed_at_full_speed():
+    """A caller that answers at_goal with the next goal never sees it stop."""
+    rng = np.random.default_rng(5)
+    car = vehicle()
+    for goal in rng.uniform(-20, 20, (30, 2)):
+        car.set_goal(goal)
+        while not car.at_goal:
+            car.advance(PERIOD)
+            assert car.speed == SPEED
+        assert distance(car.pose, goal) <= ARRIVAL_RADIUS
+
+
+def test_goal_already_here_is_reached_without_moving():
+    car = vehicle()
+    car.set_goal((0.05, 0.05))
+    assert car.at_goal
+    car.advance(PERIOD)
+    assert car.pose == Pose(0, 0, 0)
+
+
+@pytest.mark.parametrize("yaw", [0.0, math.pi])
+def test_goals_outside_become_the_nearest_place_it_can_go(yaw):
+    car = vehicle(0, 0, yaw)
+    car.set_goal((1e300, 5.0))
+    assert ENVIRONMENT.contains(np.array(car.goal))
+    assert car.goal[0] > 30.5
+    assert car.goal[1] == 5.0
+    for _ in range(450):
+        before = car.pose
+        check_period(car.advance(PERIOD), before, car)
+    assert car.at_goal
+
+
+@pytest.mark.parametrize("goal", [(math.nan, 0), (0, math.inf), (1, 2, 3), 4.0])
+def test_goals_that_are_no_place_are_refused_and_the_present_one_stays(goal):
+    car = vehicle()
+    car.set_goal((5, 0))
+    with pytest.raises(InputError, match="goal: expected two finite numbers"):
+        car.set_goal(goal)
+    assert car.goal == (5.0, 0.0)
+    car.advance(PERIOD)
+    assert car.speed == SPEED
+
+
+def test_goal_right_behind_is_turned_to_always_on_the_same_side():
+    for yaw in np.linspace(-3, 3, 13):
+        car = vehicle(0, 0, yaw)
+        car.set_goal((-10 * math.cos(yaw), -10 * math.sin(yaw)))
+        car.advance(PERIOD)
+        assert car.turn_rate == TURN_RATE
+
+
+def test_other_limits_scale():
+    """A slow vehicle with wide turns keeps the same promises."""
+    rng = np.random.default_rng(8)
+    car = DubinsVehicle(Pose(0, 0, 1), ENVIRONMENT, max_speed=2.5, max_turn_rate=0.4)
+    reached = 0
+    for _ in range(8000):
+        if car.goal is None or car.at_goal:
+            reached += car.at_goal
+            car.set_goal(some_goal(rng))
+        car.advance(PERIOD)
+        assert ENVIRONMENT.contains(np.array([car.pose.x, car.pose.y]))
+    assert reached > 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"start": Pose(31, 0, 0)}, "start: expected a pose inside"),
+        ({"start": Pose(math.nan, 0, 0)}, "start: expected a pose inside"),
+        ({"max_speed": 0.0}, "max_speed: expected a positive number"),
+        ({"max_turn_rate": math.nan}, "max_turn_rate: expected a positive number"),
+        ({"environment": Extent(-0.2, 0.2, -5, 5)}, "environment: expected sides longer than"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments, message):
+    usual = {"start": Pose(0, 0, 0), "environment": ENVIRONMENT}
+    with pytest.raises(InputError, match=message):
+        DubinsVehicle(**(usual | arguments))
+
+
+def test_wrap():
+    assert wrap(math.pi) == math.pi
+    assert wrap(-math.pi) == math.pi
+    assert wrap(7.0) == pytest.approx(7.0 - 2 * math.pi)
