@@ -29,7 +29,7 @@ ADVICE = {
     "the model's thread has ended": "restart the mapper, and keep its log",
     "the model cannot keep up": "give it a core, raise batch_size, or choose a cheaper method",
     "one update in a hundred": "give it a core, raise batch_size or resolution",
-    "the target cannot be met": "compare water_level, target_distance and target_depths with the "
+    "the target cannot be met": "compare water.level, target.distance and target.depths with the "
     "map's elevations and cells (docs/good-enough.md)",
     "too slow": "lower the simulation's speed",
 }

@@ -10,9 +10,10 @@ from ..outputs.exports.chart import ExportSettings
 from ..outputs.exports.formats import FORMATS, export, settings_for
 from .options import add_settings
 
-_ORIGIN = "of the map's (0, 0), in degrees, WGS 84 (default: what the run recorded, or nowhere)"
-_UTM = "in the origin's UTM zone (default: a transverse Mercator around the origin)"
-_DATUM = "what the map's zero is: 5703 (NAVD88 height), 3855 (EGM2008 height), ..."
+_ORIGIN = "Latitude and longitude of the map's (0, 0), WGS 84 (deg; default: as recorded)."
+_UTM = "Use the origin's UTM zone, not a transverse Mercator around the origin."
+_DATUM = "Datum of the map's zero: 5703 (NAVD88 height), 3855 (EGM2008 height), ..."
+_DEPTH = "Write depths below the water's surface, not elevations."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,10 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("run", type=Path, metavar="RUN", help="folder of a run: map.npz, samples.csv, config.yaml")
     add("--to", type=Path, required=True, metavar="FILE", help=f"by its ending: {endings}")
     add("--origin", nargs=2, type=float, metavar=("LAT", "LON"), default=absent, help=_ORIGIN)
-    add_settings(parser, rows(ExportSettings))
-    add("--utm", action="store_true", help=_UTM)
+    for row in rows(ExportSettings):
+        add_settings(parser, [row], *(["--water-level"] if row.name == "water.level" else []))
+    add("--utm", action=argparse.BooleanOptionalAction, default=False, help=_UTM)
     add("--vertical-datum", type=int, metavar="EPSG", default=absent, help=_DATUM)
-    add("--depth", action="store_true", help="depths under the water's level, not elevations")
+    add("--depth", action=argparse.BooleanOptionalAction, default=False, help=_DEPTH)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -32,6 +34,8 @@ def run(args: argparse.Namespace) -> int:
     given = {key: value for key, value in vars(args).items() if key not in ("run", "to")}
     if "origin" in given:
         given["origin"] = tuple(given["origin"])
+    if "water.level" in given:
+        given["water_level"] = given.pop("water.level")
     for path in export(args.run, args.to, settings_for(args.run, args.to, given)):
         print(path)
     return 0

@@ -15,8 +15,8 @@ ROWS = {row.name: row for table in (NODES | VIEWERS).values() for row in table}
 #: Options that are parameters: each goes to every node that declares it, and means the same to it.
 FORWARDED = (
     "terrain", "speed", "max_samples", "method", "planner", "pilot", "sonar_rate", "seed",
-    "output", "keep", "exaggeration", "target_tvu", "target_share", "target_distance",
-    "target_depths",
+    "output", "keep", "exaggeration", "target.tvu", "target.share", "target.distance",
+    "target.depths",
 )  # fmt: skip
 #: Options of both for the graph as a whole.
 NAMESPACE = Setting("namespace", "", "Namespace of all nodes, without slashes at its ends")

@@ -17,11 +17,12 @@ from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
 from ..core.errors import InputError
+from ..core.renames import refuse_old
 from ..core.settings import Setting, Value
 from ..ros.common.parameters import NODES, VIEWERS
 from . import graph
 
-PATHS = ("output", "params_file", "terrain", "mission_dir")
+PATHS = ("output", "params_file", "terrain", "mission_dir", "model", "areas.file")
 
 
 class Arguments:
@@ -48,7 +49,7 @@ class Arguments:
             DeclareLaunchArgument(
                 row.name,
                 default_value="" if row.name in self._required else _text(row.default),
-                description=row.description + (f" [{row.unit}]" if row.unit else ""),
+                description=row.help,
                 choices=_choices(row),
             )
             for row in self._rows.values()
@@ -92,6 +93,7 @@ class Arguments:
 
     def _remember(self, context: LaunchContext) -> None:
         known = context.launch_configurations
+        refuse_old(known, self._rows, "launch argument ")
         self._given = {name for name in self._rows if name in known}
         self._given -= {name for name in self._required if not known.get(name, "").strip()}
 

@@ -2,95 +2,86 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import InputError
 from ..core.settings import Setting, rows
 from ..frontend.settings import GateSettings
 from ..importers.bags import BagSettings
 from ..importers.soundings import ON_MAP, SoundingMapSettings
 from ..models.registry import model_rows
 from ..screening.screen import ScreeningSettings
-from .options import add_settings
+from .options import Parser, add_settings, reader
 
 MODEL = tuple(
-    replace(row, default=ON_MAP[row.name]) if row.name in ON_MAP else row
-    for row in model_rows()
+    replace(row, default=ON_MAP[row.name]) if row.name in ON_MAP else row for row in model_rows()
 )
-SCREENING = tuple(row for row in rows(ScreeningSettings) if row.name != "screening")
+SCREENING = tuple(
+    replace(row, default=True) if row.name == "screening.enabled" else row
+    for row in rows(ScreeningSettings)
+)
 RESOLUTION = Setting("resolution", 1.0, "Cell size", "m", minimum=1e-3, maximum=1e6)
-MARGIN = Setting("margin", 1.0, "Room round the soundings", "m", minimum=0.0, maximum=1e6)
+MARGIN = Setting("margin", 1.0, "Margin around the soundings", "m", minimum=0.0, maximum=1e6)
 FRACTION = Setting("hold_out", 0.1, "Share", minimum=1e-6, maximum=1 - 1e-6)
 #: What the front end of a recording may be told; the first is the workspace's own here, frames
 #: are tf2's, and the water's level is every log's.
 GATE = tuple(
-    row for row in rows(GateSettings) if row.name not in ("margin", "base_frame", "water_level")
+    row
+    for row in rows(GateSettings)
+    if row.name not in ("margin", "sonar.base_frame", "water.level")
 )
+#: What people use; ``--help-all`` shows the rest.
+COMMON = (
+    "output", "columns", "workspace", "resolution", "method", "model", "seed", "water.level",
+    "screening.enabled", "hold_out", "folds", "by", "workers", "mission",
+)  # fmt: skip
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
+    parser.common = COMMON
     add = parser.add_argument
     add("log", type=Path, metavar="LOG",
         help="CSV file with columns x,y,z (m) or latitude,longitude,depth; a rosbag2 recording: "
         "its folder, .mcap or .db3 (extra `bags`); or a mission's folder")  # fmt: skip
-    add("--output", type=Path, metavar="DIR", help="folder of results (default: runs/map-LOG)")
+    group = parser.add_argument_group("map")
+    add = group.add_argument
+    add("--output", type=Path, metavar="DIR", help="Folder of results (default: runs/map-LOG).")
     add("--columns", nargs="+", default=[], metavar="MEANING=NAME",
-        help="other names of columns, as in latitude=LAT longitude=LON depth=D; "
-        "meanings: x, y or latitude, longitude; z (up) or depth (down); time")  # fmt: skip
-    add(
-        "--workspace",
-        nargs=4,
-        type=float,
-        metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
-        help="rectangle of the map in m; soundings outside are left out (default: their own box)",
-    )
-    add("--margin", dest="room", type=_checked(MARGIN), metavar="M",
-        help="room round that box in m (default: a hundredth of its longer side)")  # fmt: skip
-    add("--resolution", type=_checked(RESOLUTION), metavar="M",
-        help="cell size in m (default: about 256 cells along the longer side)")  # fmt: skip
-    add_settings(parser, rows(SoundingMapSettings))
+        help="Other names of columns, as in latitude=LAT longitude=LON depth=D. "
+        "Meanings: x, y or latitude, longitude; z (up) or depth (down); time.")  # fmt: skip
+    add("--workspace", nargs=4, type=float, metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
+        help="Rectangle of the map (m). Leave out soundings outside (default: the box around all "
+        "soundings, with --margin).")  # fmt: skip
+    add("--margin", dest="room", type=reader(MARGIN), metavar="M",
+        help="Margin around that box (m; default: a hundredth of its longer side).")  # fmt: skip
+    add("--resolution", type=reader(RESOLUTION), metavar="M",
+        help="Cell size (m; default: about 256 cells along the longer side).")  # fmt: skip
+    settings = rows(SoundingMapSettings)
+    add_settings(group, (row for row in settings if row.name != "water.level"))
+    add_settings(group, (row for row in settings if row.name == "water.level"), "--water-level")
+    add_settings(parser.add_argument_group("model"), MODEL)
+    add_settings(parser.add_argument_group("false echoes"), SCREENING)
     _add_validation(parser.add_argument_group("validation"))
     group = parser.add_argument_group("recordings")
     group.add_argument("--mission", type=Path, metavar="DIR",
-        help="folder of the mission that was recorded: the map that it had")  # fmt: skip
+        help="Folder of the mission that was recorded: make the map that it had.")  # fmt: skip
     add_settings(group, rows(BagSettings))
     add_settings(group, GATE)
-    group = parser.add_argument_group("false echoes")
-    group.add_argument("--no-screening", dest="screening", action="store_false",
-        help="believe every sounding")  # fmt: skip
-    add_settings(group, SCREENING)
-    add_settings(parser.add_argument_group("the model and its options"), MODEL)
 
 
 def _add_validation(group: Any) -> None:
     add = group.add_argument
     kind = group.add_mutually_exclusive_group()
-    kind.add_argument("--hold-out", type=_checked(FRACTION), metavar="F",
-        help="keep this share of the soundings out of the map, and compare")  # fmt: skip
+    kind.add_argument("--hold-out", type=reader(FRACTION), metavar="F",
+        help="Keep this share of the soundings out of the map, and compare.")  # fmt: skip
     kind.add_argument("--folds", type=int, metavar="K",
-        help="hold out every sounding once, in K maps more")  # fmt: skip
+        help="Hold out every sounding once, in K more maps.")  # fmt: skip
     add("--by", metavar="COLUMN",
-        help="hold out whole groups (recommended): a column's, or `line`: where there is no such "
-        "column lines are found in the track, by its turns")  # fmt: skip
-    add(
-        "--workers",
-        type=int,
-        default=1,
-        metavar="N",
-        help="bands of the map, and folds, side by side in so many processes (default: in turn; "
-        "needs dask)",
-    )
-    add("--scheduler", metavar="ADDRESS", help="or on a dask scheduler, as tcp://10.0.0.5:8786")
-
-
-def _checked(row: Setting) -> Any:
-    def read(text: str) -> Any:
-        try:
-            return row.read(text)
-        except InputError as error:
-            raise argparse.ArgumentTypeError(str(error).removeprefix(f"{row.name}: ")) from None
-
-    return read
+        help="Hold out whole groups (recommended): those of a column, or `line`: where there is no "
+        "such column, lines found in the track by its turns.")  # fmt: skip
+    add("--workers", type=int, default=1, metavar="N",
+        help="Draw bands of the map, and compute folds, in this many processes (default: 1; needs "
+        "dask).")  # fmt: skip
+    add("--scheduler", metavar="ADDRESS",
+        help="Use this dask scheduler, as tcp://10.0.0.5:8786, instead.")  # fmt: skip

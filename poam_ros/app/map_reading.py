@@ -20,12 +20,13 @@ from ..models.registry import ModelSettings
 from ..ros.common.parameters import ON_ROBOT
 from ..screening.screen import ScreeningSettings
 from .map_options import GATE, MODEL
+from .options import spelling
 
 if TYPE_CHECKING:
     from ..importers.soundings import Soundings
 
 #: What may be said anew of a table's soundings, and of a mission's pings; of a recording's all.
-OF_TABLES, OF_MISSIONS = ("sound_speed", "sound_speed_assumed"), ("sound_speed",)
+OF_TABLES, OF_MISSIONS = ("water.sound_speed", "sonar.sound_speed"), ("water.sound_speed",)
 CROP = ("start", "stop")
 #: A recording's map, and a mission's, is the one that the vehicle had.
 AS_LIVE: Mapping[str, Any] = {"stretches": 0}
@@ -62,7 +63,7 @@ def read(args: argparse.Namespace) -> Survey:
         return Survey(soundings, workspace, settings, None)
     values = {**AS_LIVE, **past.mapper, **past.settings, **vars(args)}
     settings = _settings(values, args)
-    if past.mapper.get("screening", True):  # they were screened when they were accepted
+    if past.mapper.get("screening.enabled", True):  # they were screened when they were accepted
         settings = replace(settings, screening=ScreeningSettings())
     soundings = _lived(args, past) if mission else _both(args, past)
     workspace = Extent.of(values["workspace"] or past.settings["workspace"])
@@ -84,7 +85,7 @@ def _check(args: argparse.Namespace, mission: bool, bag: bool) -> None:
     allowed = recording if bag and not mission else OF_MISSIONS if mission else OF_TABLES
     for name in sorted(recording.difference(allowed).intersection(given)):
         raise InputError(
-            f"--{name.replace('_', '-')}: expected a recording with it, got {args.log}"
+            f"{spelling(name)}: expected a recording with it, got {args.log}"
         )
     if args.mission and (mission or not bag):
         raise InputError(f"--mission: expected a recording with it, got {args.log}")
@@ -99,7 +100,7 @@ def _check(args: argparse.Namespace, mission: bool, bag: bool) -> None:
 
 
 def _settings(values: Mapping[str, Any], args: argparse.Namespace) -> SoundingMapSettings:
-    own = {name: values[name] for name in ("seed", "water_level") if name in values}
+    own = {name: values[name] for name in ("seed", "water.level") if name in values}
     return instance(
         SoundingMapSettings,
         {**vars(args), **own},
@@ -128,7 +129,7 @@ def _recorded(args: argparse.Namespace, known: Mapping[str, Any], crop: bool = T
     bounds = args.workspace or known.get("workspace")
     gate = instance(
         GateSettings,
-        {name: value for name, value in given.items() if name != "base_frame"},
+        {name: value for name, value in given.items() if name != "sonar.base_frame"},
         workspace=Extent.of(bounds) if bounds else None,
     )
     names = [row.name for row in rows(BagSettings) if crop or row.name not in CROP]
@@ -147,7 +148,7 @@ def _lived(args: argparse.Namespace, past: Past) -> Soundings:
     from ..importers.missions import of_log
 
     given = vars(args)
-    soundings = of_log(past, given.get("sound_speed"), given.get("water_level"))
+    soundings = of_log(past, given.get("water.sound_speed"), given.get("water.level"))
     _tell(past)
     return soundings.between(given.get("start", 0.0), given.get("stop", 0.0))
 
@@ -156,10 +157,10 @@ def _both(args: argparse.Namespace, past: Past) -> Soundings:
     """Of a recording of a mission, with its log."""
     from ..importers.missions import as_recorded
 
-    given, offset = vars(args), "range_time_offset"
-    if past.mapper.get("base_frame") and not ("sonar_offset" in given or "sonar_tilt" in given):
+    given, offset = vars(args), "sonar.time_offset"
+    if past.mapper.get("sonar.base_frame") and not ({"sonar.offset", "sonar.tilt"} & {*given}):
         raise InputError(
-            "--sonar-offset, --sonar-tilt: expected how the sonar was mounted; the mission's "
+            "--sonar.offset, --sonar.tilt: expected how the sonar was mounted; the mission's "
             "mapper had it from tf2"
         )
     known = {**past.mapper, "workspace": past.settings["workspace"]}
@@ -183,14 +184,14 @@ def _tell(past: Past) -> None:
 def _anew(args: argparse.Namespace) -> bool:
     """Whether something was said by which the mission's model would have gone another way."""
     model = {row.name for row in MODEL} - set(MAY_DIFFER)
-    said = model.union(("seed", "first_batch", "batch_size")).intersection(vars(args))
+    said = model.union(("seed", "batch.first", "batch.size")).intersection(vars(args))
     return bool(said or args.workspace)
 
 
 def _sized(args: argparse.Namespace) -> bool:
     """Whether batches are of given sizes, not those of a live mapper."""
     given = vars(args)
-    return bool(given.get("first_batch") or given.get("batch_size"))
+    return bool(given.get("batch.first") or given.get("batch.size"))
 
 
 def _within(args: argparse.Namespace, soundings: Soundings, workspace: Extent) -> Soundings:

@@ -3,35 +3,124 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
-from typing import NoReturn
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, NoReturn
 
 from ..core.errors import InputError
+from ..core.renames import RENAMED
 from ..core.settings import Setting, Value
 
 
 class Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong, as everything here does; ``--help`` has the rest."""
+    """Says in one line what is wrong, as everything here does; ``--help`` has the rest.
+
+    Options are spelt in full, with dashes or underscores. Where ``common`` names some of them,
+    ``--help`` shows those, and ``--help-all`` the others too.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, allow_abbrev=False)
+        self.common: Collection[str] = ()
+        self.add_argument("--help-all", action=_HelpAll, help="show every option and exit")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does, of words with dashes in the options' names."""
+        found, rest = super().parse_known_args([_spelt(word) for word in args or ()], namespace)
+        for word in rest:
+            old = word.partition("=")[0].removeprefix("--").removeprefix("no-").replace("-", "_")
+            if word.startswith("--") and old in RENAMED:
+                known = [
+                    new for new in RENAMED[old] if spelling(new) in self._option_string_actions
+                ]
+                now = " or ".join(spelling(new) for new in known or RENAMED[old])
+                self.error(f"{word.partition('=')[0]} is now {now}")
+        return found, rest
+
+    def format_help(self, everything: bool = False) -> str:
+        """The help, by default of the common options alone."""
+        hidden = [
+            action
+            for action in self._actions
+            if self.common and not everything and action.option_strings
+            and action.dest not in {*self.common, "help", argparse.SUPPRESS}
+        ]  # fmt: skip
+        before, usage = [action.help for action in hidden], self.usage
+        try:
+            for action in hidden:
+                action.help = argparse.SUPPRESS
+            if self.common:
+                positional = [
+                    str(a.metavar or a.dest) for a in self._actions if not a.option_strings
+                ]
+                self.usage = " ".join(["%(prog)s", *positional, "[OPTION ...]"])
+            return super().format_help()
+        finally:
+            self.usage = usage
+            for action, text in zip(hidden, before, strict=True):
+                action.help = text
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
-def add_settings(parser: argparse._ActionsContainer, table: Iterable[Setting]) -> None:
-    """An option for each setting, checked as the setting is. One that is not given is absent."""
+class _HelpAll(argparse.Action):
+    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **options)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        assert isinstance(parser, Parser)
+        print(parser.format_help(everything=True), end="")
+        parser.exit()
+
+
+def spelling(name: str) -> str:
+    """A setting's option: ``--batch.size``; of a group's switch ``--screening``."""
+    return "--" + name.removesuffix(".enabled").replace("_", "-")
+
+
+def _spelt(word: str) -> str:
+    name, equals, value = word.partition("=")
+    return name.replace("_", "-") + equals + value if word.startswith("--") else word
+
+
+def add_settings(parser: argparse._ActionsContainer, table: Iterable[Setting], *also: str) -> None:
+    """An option for each setting, checked as the setting is. One that is not given is absent.
+
+    ``also``: a further spelling, of all of them.
+    """
     for row in table:
-        unit = f" in {row.unit}" if row.unit else ""
-        choices = f", one of: {', '.join(row.choices)}" if row.choices else ""
+        installed = list(getattr(row.choices, "others", ()))
+        choices = f" One of: {', '.join([*row.choices, *installed])}." if row.choices else ""
+        form: dict[str, Any] = {
+            "type": reader(row),
+            "metavar": "NAME" if row.choices else {int: "N", float: "X"}.get(type(row.default)),
+        }
+        if isinstance(row.default, bool):
+            form = {"action": argparse.BooleanOptionalAction}
+        elif isinstance(row.default, tuple):
+            form["metavar"] = "'X ...'"
+        elif not row.choices and isinstance(row.default, str):
+            form["metavar"] = "TEXT"
+        default = "" if row.default == "" else f" (default: {_shown(row.default)})"
         parser.add_argument(
-            f"--{row.name.replace('_', '-')}",
+            spelling(row.name),
+            *also,
+            dest=row.name,
             default=argparse.SUPPRESS,
-            type=_reader(row),
-            metavar="NAME" if row.choices else {int: "N", float: "X"}.get(type(row.default)),
-            help=f"{row.description}{unit}{choices} (default: {row.default})".replace("%", "%%"),
+            help=f"{row.help}{choices}{default}".replace("%", "%%"),
+            **form,
         )
 
 
-def _reader(row: Setting) -> Callable[[str], Value]:
+def _shown(value: Value) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return " ".join(f"{item:g}" for item in value) if isinstance(value, tuple) else str(value)
+
+
+def reader(row: Setting) -> Callable[[str], Value]:
+    """Reads the text of an option as its setting does."""
+
     def read(text: str) -> Value:
         try:
             return row.read(text)

@@ -32,8 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--repeats", type=int, default=10, help="measurements of each, after warm-up")
     add("--threads", type=int, default=1, help="of the linear algebra")
     add("--device", default="cpu", help="torch device, such as cuda")
-    add("--reference", action="store_true", help="time GPyTorch with autograd in the same run")
-    add("--json", action="store_true", help="one JSON object a line instead of a table")
+    add("--reference", action=argparse.BooleanOptionalAction, default=False,
+        help="time GPyTorch with autograd in the same run")  # fmt: skip
+    add("--json", action=argparse.BooleanOptionalAction, default=False,
+        help="one JSON object a line instead of a table")  # fmt: skip
     add("--plot", type=Path, metavar="FILE", help="draw the cases (needs matplotlib)")
     add("--nodes", type=float, metavar="SECONDS",
         help="latencies of mapper and planner over real topics instead (needs ROS 2)")  # fmt: skip

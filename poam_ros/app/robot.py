@@ -13,10 +13,11 @@ from ..ros.common.parameters import ON_ROBOT, robot_tables
 NODES = ("mapper", "planner")
 #: Arguments that are parameters of the nodes, with a vehicle's defaults.
 FORWARDED = (
-    "workspace", "max_samples", "max_duration", "autostart", "on_done", "method", "planner",
-    "pilot", "seed", "output", "areas", "areas_in", "origin", "heading", "area_margin",
-    "goal_period", "goal_action", "mission_dir", "autoresume", "managed", "screening",
-    "water_level", "target_tvu", "target_share", "target_distance", "target_depths",
+    "workspace", "max_samples", "max_duration", "autostart", "on_done", "method", "model",
+    "planner", "pilot", "seed", "output", "areas.file", "areas.coordinates", "areas.margin",
+    "origin", "heading", "goal_period", "goal_action", "mission_dir", "autoresume", "managed",
+    "screening.enabled", "water.level", "target.tvu", "target.share", "target.distance",
+    "target.depths",
 )  # fmt: skip
 #: The nodes' own names of the topics that a vehicle may call otherwise.
 TOPICS = (

@@ -6,45 +6,41 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from ..core.settings import instance, rows
+from ..core.settings import Setting, instance, rows
 from ..frontend.batching import TimedBatches
 from ..mission.target import TargetSettings
-from ..models.registry import ModelSettings, model_rows
+from ..models.registry import MODEL_FILE, ModelSettings, option_rows
 from ..planning.planners import PLANNERS, planner_rows
 from ..ros.common.parameters import TERRAIN
 from ..screening.screen import ScreeningSettings
 from ..simulation.settings import MissionSettings
-from ..simulation.world.sonar import SONAR_NAMES, SonarSettings
+from ..simulation.world.sonar import SonarSettings
 from .interrupts import at_once
-from .options import add_settings
+from .options import Parser, add_settings
 
-_TABLE = (
-    TERRAIN, *rows(MissionSettings), *model_rows(), *rows(SonarSettings, SONAR_NAMES),
-    *rows(TimedBatches), *rows(ScreeningSettings), *rows(TargetSettings),
+#: What people use; ``--help-all`` shows the rest.
+COMMON = (
+    "terrain", "planner", "pilot", "policy", "seed", "max_samples", "sonar_rate", "resolution",
+    "screening.enabled", "elevation_range", "output", "method", "model", "threads", "device",
 )  # fmt: skip
-_ROWS = {row.name: row for row in _TABLE}
-OPTIONS = (
-    "terrain", "method", "kernel", "num_inducing", "noise_variance", "learning_rate",
-    "neighbour_kernel", "shortest_lengthscale_m", "longest_lengthscale_m",
-    "initial_lengthscale_m", "planner", "pilot", "policy", "seed", "max_samples", "sonar_rate",
-    "resolution", "batch_size", "batch_period", "training_rate", "threads", "device", "screening",
-    "false_echo",
-    *(row.name for row in rows(TargetSettings)),
-)  # fmt: skip
+PREPARATION = Setting(
+    "preparation", "", "Preparation of the terrain. paper: 360 x 360 whole grey values 0..255"
+)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add_settings(parser, (_ROWS[name] for name in OPTIONS))
-    group = parser.add_argument_group("options of the planners")
-    add_settings(group, planner_rows())
-    add("--elevation-range", nargs=2, type=float, metavar=("LOW", "HIGH"),
-        help="scale the terrain linearly to this range in m")  # fmt: skip
-    add("--preparation", metavar="NAME",
-        help="paper: 360 x 360 whole grey values 0..255 (default: as it is)")  # fmt: skip
-    add("--planner-without-noise", dest="planner_noise", action="store_false",
-        help="entropy of the ground for the planner, not of a ping")  # fmt: skip
-    add("--output", type=Path, help="folder of results (default: runs/TERRAIN-METHOD-SEED)")
+def add_arguments(parser: Parser) -> None:
+    parser.common = COMMON
+    group = parser.add_argument_group("mission")
+    add_settings(group, (TERRAIN,))
+    group.add_argument("--elevation-range", nargs=2, type=float, metavar=("LOW", "HIGH"),
+        help="Scale the terrain linearly to this range (m).")  # fmt: skip
+    add_settings(group, (PREPARATION, *rows(MissionSettings, SonarSettings)))
+    add_settings(group, rows(TimedBatches, ScreeningSettings, TargetSettings))
+    group.add_argument("--output", type=Path, metavar="DIR",
+        help="Folder of results (default: runs/TERRAIN-METHOD-SEED).")  # fmt: skip
+    add_settings(parser.add_argument_group("model"), (*rows(ModelSettings), MODEL_FILE))
+    add_settings(parser.add_argument_group("options of the models"), option_rows())
+    add_settings(parser.add_argument_group("options of the planners"), planner_rows())
 
 
 def run(args: argparse.Namespace) -> int:
@@ -56,18 +52,18 @@ def run(args: argparse.Namespace) -> int:
         from .progress import mission_progress
 
     given = vars(args)
-    model, sonar = ModelSettings.of(given), instance(SonarSettings, given, SONAR_NAMES)
-    batches = instance(TimedBatches, given)
+    model = ModelSettings.of(given)
     settings = instance(
-        MissionSettings, given, model=model, sonar=sonar, batches=batches,
-        screening=instance(ScreeningSettings, given), target=instance(TargetSettings, given),
+        MissionSettings, given, model=model, sonar=instance(SonarSettings, given),
+        batches=instance(TimedBatches, given), screening=instance(ScreeningSettings, given),
+        target=instance(TargetSettings, given),
     )  # fmt: skip
     options = instance(PLANNERS[settings.planner].options, given)
     settings = replace(settings, planner_options=options)
     terrain = load_terrain(
         given.get(TERRAIN.name, TERRAIN.default),
         elevation_range=tuple(args.elevation_range) if args.elevation_range else None,
-        preparation=args.preparation,
+        preparation=given.get("preparation") or None,
         seed=settings.seed,
     )
     name = f"{terrain.name}-{model.method}-{settings.seed}"

@@ -35,11 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``poam sim``: those of sim.launch.py."""
     whole, add = ("output", "keep"), parser.add_argument
     add_settings(parser, (graph.ROWS[name] for name in graph.FORWARDED if name not in whole))
-    add("--output", type=Path, metavar="PATH", help="the run's folder (default: runs/sim-...)")
-    add("--params-file", type=Path, metavar="PATH", help=graph.PARAMS_FILE.description)
-    add("--namespace", default="", help=f"{graph.NAMESPACE.description} (default: none)")
-    add("--rviz", action="store_true", help=graph.RVIZ.description)
-    add("--keep", action="store_true", default=None, help=graph.ROWS["keep"].description)
+    add("--output", type=Path, metavar="PATH", help="Folder of the run (default: runs/sim-...).")
+    add("--params-file", type=Path, metavar="PATH", help=graph.PARAMS_FILE.help)
+    add("--namespace", default="", help=f"{graph.NAMESPACE.help} (default: none)")
+    add("--rviz", action=argparse.BooleanOptionalAction, help=graph.RVIZ.help)
+    add("--keep", action=argparse.BooleanOptionalAction, help=graph.ROWS["keep"].help)
 
 
 def resolve(args: argparse.Namespace) -> dict[str, Any]:

@@ -30,8 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--port", type=int, default=5006, help="of the page (default: 5006; 0: any that is free)")
     add("--address", default="127.0.0.1", help=_ADDRESS)
     add("--namespace", default="", metavar="NAME", help=_NAMESPACE)
-    add_settings(parser, [row for row in rows(ExportSettings) if row.name == "water_level"])
-    add("--depth", action="store_true", help=_DEPTH)
+    level = [row for row in rows(ExportSettings) if row.name == "water.level"]
+    add_settings(parser, level, "--water-level")
+    add("--depth", action=argparse.BooleanOptionalAction, default=False, help=_DEPTH)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,8 +45,9 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(NO_BOKEH)
     if not 0 <= args.port <= 65535:
         raise InputError(f"--port: expected a number from 0 to 65535, got {args.port}")
-    given = {name: vars(args)[name] for name in ("water_level",) if name in args}
-    given["depth"] = args.depth
+    given = {"depth": args.depth}
+    if "water.level" in args:
+        given["water_level"] = vars(args)["water.level"]
     from .view_server import serve
 
     if args.run is not None:

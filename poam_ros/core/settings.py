@@ -1,6 +1,8 @@
 """Settings, each declared once: a field of a frozen dataclass.
 
 ROS parameters, command-line options, YAML files and docs derive from the rows of these dataclasses.
+A dataclass names the group of its settings in its class attribute ``prefix``: the field
+``echo_ratio`` of one with the prefix ``screening`` is the setting ``screening.echo_ratio``.
 """
 
 from __future__ import annotations
@@ -9,7 +11,6 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from types import MappingProxyType
 from typing import Any, TypeVar, Union
 
 from .errors import InputError
@@ -19,7 +20,6 @@ Settings = TypeVar("Settings")
 
 KINDS = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
 _KEY = "setting"
-_OWN_NAMES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,13 @@ class Setting:
     """One setting.
 
     Attributes:
-        name: of the field, the ROS parameter and, with dashes, the option.
+        name: of the ROS parameter and, with dashes, of the option: ``group.name``.
         default: its type is the setting's type; a tuple of floats has a fixed length.
-        description: one sentence.
+        description: what it does, as a verb's imperative or a noun; remarks are further sentences.
         unit: unit of the value, empty where it has none.
         minimum, maximum: inclusive bounds of a number, or of each number of a tuple.
-        choices: the words a text may be, such as the names of a table; empty for any text.
+        choices: the words a text may be, such as the names of a table; empty for any text. A
+            table of ``core.extensions`` has further ones.
         mutable: whether a running node takes another value.
         check: a further check of the converted value, raising ``InputError``.
     """
@@ -48,10 +49,18 @@ class Setting:
     check: Callable[[Any], object] | None = None
 
     @property
+    def help(self) -> str:
+        """The description with the unit, for people."""
+        first, stop, rest = self.description.partition(". ")
+        unit = f" ({self.unit})" if self.unit else ""
+        return f"{first}{unit}{stop}{rest}".removesuffix(".") + "."
+
+    @property
     def expected(self) -> str:
         """What a value must be, in words."""
         if self.choices:
-            return "one of " + ", ".join(self.choices)
+            others = ", or module:name" if hasattr(self.choices, "others") else ""
+            return "one of " + ", ".join(self.choices) + others
         if isinstance(self.default, tuple):
             return f"{len(self.default)} numbers{self.interval}"
         return KINDS[type(self.default)] + self.interval
@@ -74,9 +83,13 @@ class Setting:
         """
         try:
             converted = self._converted(value)
+        except InputError as error:  # of a table whose row cannot be loaded
+            raise InputError(f"{self.name}: {error}") from None
         except (TypeError, ValueError):
+            others = ", ".join(getattr(self.choices, "others", ()))
+            installed = f" (installed: {others})" if others else ""
             raise InputError(
-                f"{self.name}: expected {self.expected}, got {_shown(value)}"
+                f"{self.name}: expected {self.expected}{installed}, got {_shown(value)}"
             ) from None
         if self.check is not None:
             try:
@@ -121,50 +134,53 @@ class Setting:
         return value
 
 
-def setting(default: Value, *declared: Any, **more: Any) -> Any:
-    """A field of a dataclass of settings; the arguments are those of ``Setting`` after its name."""
-    return field(default=default, metadata={_KEY: Setting("", default, *declared, **more)})
+def setting(default: Value, *declared: Any, name: str = "", **more: Any) -> Any:
+    """A field of a dataclass of settings; the arguments are those of ``Setting``.
 
-
-def rows(settings: Any, called: Mapping[str, str] = _OWN_NAMES) -> tuple[Setting, ...]:
-    """The settings that a dataclass, or an instance of one, declares with ``setting``, in order.
-
-    ``called``: the names of those that are called otherwise where all settings lie flat.
+    ``name``: in full, where it is not the field's own behind the prefix.
     """
-    declared = {f.name: f.metadata[_KEY] for f in fields(settings) if _KEY in f.metadata}
-    return tuple(at(called.get(name, name), row) for name, row in declared.items())
+    return field(default=default, metadata={_KEY: Setting(name, default, *declared, **more)})
 
 
-def joined(*kinds: Any) -> tuple[Setting, ...]:
-    """The settings of several dataclasses, each name once, such as the options of a table's rows.
+def declared(settings: Any) -> dict[str, Setting]:
+    """What a dataclass, or an instance of one, declares with ``setting``, by field, in order."""
+    prefix = getattr(settings, "prefix", "")
+    before = f"{prefix}." if prefix else ""
+    found = {f.name: f.metadata[_KEY] for f in fields(settings) if _KEY in f.metadata}
+    return {own: row if row.name else at(before + own, row) for own, row in found.items()}
+
+
+def rows(*settings: Any) -> tuple[Setting, ...]:
+    """The settings of dataclasses, or of instances, in order; each name once.
 
     Raises:
         ValueError: two declare a name differently; it would not mean the same to both.
     """
     found: dict[str, Setting] = {}
-    for kind in kinds:
-        for row in rows(kind):
+    for kind in settings:
+        for row in declared(kind).values():
             if found.setdefault(row.name, row) != row:
-                raise ValueError(f"{kind.__name__}.{row.name}: declared otherwise elsewhere")
+                raise ValueError(f"{kind}: {row.name} is declared otherwise elsewhere")
     return tuple(found.values())
 
 
-def instance(
-    kind: type[Settings],
-    values: Mapping[str, Any],
-    called: Mapping[str, str] = _OWN_NAMES,
-    **others: Any,
-) -> Settings:
+def instance(kind: type[Settings], values: Mapping[str, Any], **others: Any) -> Settings:
     """A dataclass of settings from values by name, which may hold other names as well.
 
-    ``called``: as for ``rows``. ``others``: fields that are no settings.
+    ``others``: fields that are no settings.
 
     Raises:
         InputError: a value is wrong.
     """
-    names = {row.name: called.get(row.name, row.name) for row in rows(kind)}
-    given = {own: values[name] for own, name in names.items() if name in values}
-    return kind(**given, **others)
+    named = declared(kind).items()
+    return kind(**{own: values[row.name] for own, row in named if row.name in values}, **others)
+
+
+def values_of(*settings: Any) -> dict[str, Any]:
+    """The values of instances by the settings' names, as ``instance`` takes them."""
+    return {
+        row.name: getattr(kind, own) for kind in settings for own, row in declared(kind).items()
+    }
 
 
 def check(settings: Any) -> None:
@@ -174,8 +190,31 @@ def check(settings: Any) -> None:
         InputError: a value is wrong.
     """
     assert is_dataclass(settings)
-    for row in rows(settings):
-        object.__setattr__(settings, row.name, row.convert(getattr(settings, row.name)))
+    for own, row in declared(settings).items():
+        object.__setattr__(settings, own, row.convert(getattr(settings, own)))
+
+
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by name as YAML has them: ``{"water.level": 1}`` as ``{"water": {"level": 1}}``."""
+    tree: dict[str, Any] = {}
+    for name, value in values.items():
+        *groups, own = name.split(".")
+        branch = tree
+        for group in groups:
+            branch = branch.setdefault(group, {})
+        branch[own] = value
+    return tree
+
+
+def flat(tree: Mapping[Any, Any], before: str = "") -> dict[str, Any]:
+    """The values of nested mappings by name: the other way round."""
+    found: dict[str, Any] = {}
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{before}{name}.")
+        else:
+            found[f"{before}{name}"] = value
+    return found
 
 
 def at(place: str, row: Setting) -> Setting:

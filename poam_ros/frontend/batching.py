@@ -22,18 +22,20 @@ class Effort:
 
     update_budget: float = setting(
         0.0,
-        "Wall time from which an update takes no further training step; 0: no such end",
+        "End the training of an update after this wall time. 0: no such end",
         "s",
         minimum=0.0,
         maximum=3600.0,
         mutable=True,
+        name="training.budget",
     )
     training_duty: float = setting(
         0.0,
-        "Share of the wall time between updates that training goes on in; 0: none",
+        "Train for this share of the wall time between updates. 0: not at all",
         minimum=0.0,
         maximum=1.0,
         mutable=True,
+        name="training.duty",
     )
 
     def __post_init__(self) -> None:
@@ -70,15 +72,21 @@ class TimedBatches:
     """
 
     batch_size: int = setting(
-        20, "Waiting pings that close a batch", minimum=1, maximum=100_000, mutable=True
+        20,
+        "Close a batch at this many waiting pings",
+        minimum=1,
+        maximum=100_000,
+        mutable=True,
+        name="batch.size",
     )
     batch_period: float = setting(
         10.0,
-        "Age of the oldest waiting ping that closes a batch, in ROS time",
+        "Close a batch when its oldest ping has waited this long, in ROS time",
         "s",
         minimum=0.1,
         maximum=3600.0,
         mutable=True,
+        name="batch.period",
     )
 
     def __post_init__(self) -> None:

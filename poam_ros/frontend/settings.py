@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ..core.geometry import Extent
 from ..core.settings import check, setting
 
 #: Highest water level, either way, that can be one, in m: lakes lie at several thousand.
 MAX_LEVEL = 1e4
+
+
+def water_level_setting() -> Any:
+    """The field of every dataclass of settings that counts depths from the water's surface."""
+    return setting(
+        0.0,
+        "Height of the water's surface above the map's datum, until one comes on the topic "
+        "water_level. 0 also where the odometry's z is a height above that datum already",
+        "m",
+        minimum=-MAX_LEVEL,
+        maximum=MAX_LEVEL,
+        mutable=True,
+        name="water.level",
+    )
+
+
+def _limit(what: str, unit: str, maximum: float, name: str, none: str = "no such limit") -> Any:
+    return setting(0.0, f"{what}. 0: {none}", unit, 0.0, maximum, mutable=True, name=name)
 
 
 @dataclass(frozen=True)
@@ -22,144 +41,172 @@ class GateSettings:
     """
 
     margin: float = setting(
-        5.0, "Pings taken farther than this outside the workspace are not used", "m", 0.0, 1e6
+        5.0, "Refuse pings taken farther than this outside the workspace", "m", 0.0, 1e6
     )
     range_time_offset: float = setting(
         0.0,
-        "Time of measurement = stamp of the ping + this; -0.5 for a sonar that stamps 0.5 s late",
+        "Add this to the stamp of a ping to get its time of measurement. -0.5 for a sonar that "
+        "stamps 0.5 s late",
         "s",
         minimum=-60.0,
         maximum=60.0,
         mutable=True,
+        name="sonar.time_offset",
     )
     odometry_timeout: float = setting(
         1.0,
-        "Longest gap between two odometry messages that positions are interpolated across",
+        "Interpolate positions across gaps of at most this between two odometry messages",
         "s",
         minimum=0.01,
         maximum=60.0,
         mutable=True,
+        name="odometry.timeout",
     )
     odometry_wait: float = setting(
-        5.0, "Longest wait of a ping for its odometry, in wall time", "s", 0.1, 600.0, mutable=True
-    )
-    max_vehicle_speed: float = setting(
-        0.0,
-        "Between two positions that it would take a faster vehicle to reach, no ping is placed; "
-        "0: no such limit",
-        "m/s",
-        minimum=0.0,
-        maximum=1000.0,
-        mutable=True,
-    )
-    # the range
-    min_range: float = setting(
-        0.0, "Shortest range that is one; 0: as the message says", "m", 0.0, 1e5, mutable=True
-    )
-    max_range: float = setting(
-        0.0, "Longest range that is one; 0: as the message says", "m", 0.0, 1e5, mutable=True
-    )
-    repeat_window: float = setting(
-        0.0,
-        "The very same range again within this is an old reading with a new stamp, and dropped: "
-        "the sonar's own period; 0: none is taken for one",
+        5.0,
+        "Let a ping wait at most this long for its odometry, in wall time",
         "s",
-        minimum=0.0,
-        maximum=60.0,
+        minimum=0.1,
+        maximum=600.0,
         mutable=True,
+        name="odometry.wait",
+    )
+    max_vehicle_speed: float = _limit(
+        "Refuse pings between two positions that only a faster vehicle could reach",
+        "m/s",
+        1000.0,
+        "odometry.max_speed",
+    )
+    min_range: float = _limit(
+        "Ignore ranges below this",
+        "m",
+        1e5,
+        "sonar.min_range",
+        "use the sensor message's limit",
+    )
+    max_range: float = _limit(
+        "Ignore ranges above this",
+        "m",
+        1e5,
+        "sonar.max_range",
+        "use the sensor message's limit",
+    )
+    repeat_window: float = _limit(
+        "Ignore a range that equals the one before within this time, as an old reading with a new "
+        "stamp: the sonar's own period",
+        "s",
+        60.0,
+        "sonar.repeat_window",
+        "ignore none",
     )
     min_confidence: float = setting(
         0.0,
-        "Lowest confidence of a ping, in its driver's unit, where it gives one",
+        "Ignore pings of a lower confidence, in the driver's unit, where the driver gives one",
         minimum=0.0,
         maximum=1e6,
         mutable=True,
+        name="sonar.min_confidence",
     )
-    # the sonar's mounting
     sonar_offset: tuple[float, ...] = setting(
         (0.0, 0.0, 0.0),
-        "Place of the sonar in the vehicle's frame (x forward, y left, z up)",
+        "Position of the sonar in the vehicle's frame: x forward, y left, z up",
         "m",
         minimum=-100.0,
         maximum=100.0,
+        name="sonar.offset",
     )
     sonar_tilt: tuple[float, ...] = setting(
         (0.0, 0.0),
-        "Pitch and roll of the sonar's mounting; 0, 0: the beam points down, pitch > 0: aft of "
-        "that, roll > 0: to the left of it",
+        "Pitch and roll of the sonar's mounting. 0, 0: the beam points down; pitch > 0: aft of "
+        "that; roll > 0: to the left of it",
         "rad",
         minimum=-1.5,
         maximum=1.5,
+        name="sonar.tilt",
     )
     base_frame: str = setting(
         "",
-        "Frame of the vehicle: the sonar is mounted as tf2 has the frame of its pings in this one; "
-        "empty: by sonar_offset and sonar_tilt",
+        "Frame of the vehicle, in which tf2 gives the mounting of the sonar. Empty: use "
+        "sonar.offset and sonar.tilt",
+        name="sonar.base_frame",
     )
-    # the water
     sound_speed_assumed: float = setting(
-        1500.0, "Sound speed that the sonar reckons with", "m/s", 1000.0, 2000.0, mutable=True
+        1500.0,
+        "Sound speed that the sonar converts times to ranges with",
+        "m/s",
+        minimum=1000.0,
+        maximum=2000.0,
+        mutable=True,
+        name="sonar.sound_speed",
     )
     sound_speed: float = setting(
-        1500.0, "True mean sound speed down to the bottom", "m/s", 1000.0, 2000.0, mutable=True
-    )
-    water_level: float = setting(
-        0.0,
-        "Height of the water's surface above the map's datum, until one comes on the topic "
-        "water_level; 0 where the odometry's z is a height above that datum already",
-        "m",
-        minimum=-MAX_LEVEL,
-        maximum=MAX_LEVEL,
+        1500.0,
+        "True mean sound speed between sonar and bottom",
+        "m/s",
+        minimum=1000.0,
+        maximum=2000.0,
         mutable=True,
+        name="water.sound_speed",
     )
+    water_level: float = water_level_setting()
     water_level_timeout: float = setting(
         900.0,
-        "Pings are refused when the topic water_level was silent for this long, in ROS time; "
+        "Refuse pings when the topic water_level was silent for this long, in ROS time. "
         "0: the last level holds for ever",
         "s",
         minimum=0.0,
         maximum=1e6,
         mutable=True,
+        name="water.level_timeout",
     )
     await_water_level: bool = setting(
-        False, "Pings are refused until a level has come on the topic water_level", mutable=True
+        False,
+        "Refuse pings until a level has come on the topic water_level",
+        mutable=True,
+        name="water.await_level",
     )
-    # what is known of a ping's own noise
     ping_noise: bool = setting(
         False,
-        "Each ping carries its own noise into the update, of what is known: that of its range, of "
-        "the vehicle's position, and of its footprint",
+        "Give the model each ping's own noise, as far as it is known: that of its range, of the "
+        "vehicle's position and of its footprint",
+        name="noise.enabled",
     )
     range_noise_std: float = setting(
-        0.0, "Deviation of a range, where the message gives none", "m", 0.0, 1e3, mutable=True
+        0.0,
+        "Standard deviation of a range, where the message gives none",
+        "m",
+        minimum=0.0,
+        maximum=1e3,
+        mutable=True,
+        name="noise.range_std",
     )
     range_noise_share: float = setting(
         0.0,
-        "Part of that deviation which grows with the range, as a share of it",
+        "Part of that standard deviation which grows with the range, as a share of the range",
         minimum=0.0,
         maximum=1.0,
         mutable=True,
+        name="noise.range_share",
     )
-    beam_width: float = setting(
-        0.0, "Full angle of the beam; 0: the message's field of view", "rad", 0.0, 3.0, mutable=True
+    beam_width: float = _limit(
+        "Full angle of the beam", "rad", 3.0, "sonar.beam_width", "use the message's field of view"
     )
     slope: float = setting(
         0.0,
-        "Typical slope of the ground, which makes an error of place one of elevation",
+        "Typical slope of the bottom, by which an error of position becomes one of elevation",
         minimum=0.0,
         maximum=100.0,
         mutable=True,
+        name="noise.slope",
     )
-    max_noise_std: float = setting(
-        0.0, "Largest known noise of a ping; 0: no such limit", "m", 0.0, 1e4, mutable=True
+    max_noise_std: float = _limit(
+        "Refuse pings whose known noise is larger", "m", 1e4, "noise.max_std"
     )
-    max_position_std: float = setting(
-        0.0,
-        "Largest known deviation of the vehicle's horizontal position; 0: no such limit",
+    max_position_std: float = _limit(
+        "Refuse pings where the standard deviation of the vehicle's horizontal position is larger",
         "m",
-        minimum=0.0,
-        maximum=1e5,
-        mutable=True,
+        1e5,
+        "odometry.max_std",
     )
     workspace: Extent | None = None
     capacity: int = 4096

@@ -14,7 +14,7 @@ from ..core.clock import SECOND, Moment
 from ..core.errors import InputError
 from ..core.geometry import Extent
 from ..core.samples import Samples
-from ..core.settings import check, rows, setting
+from ..core.settings import check, nested, setting, values_of
 from ..frontend.batching import BatchPolicy, TimedBatches
 from ..frontend.events import DONE, Event, MissionState, OdometryRefused, Tick
 from ..frontend.gate import GateSettings
@@ -38,12 +38,12 @@ class BagSettings:
 
     odom_topic: str = setting("/odom", "Topic of nav_msgs/Odometry")
     range_topic: str = setting("/sonar/range", "Topic of sensor_msgs/Range")
-    level_topic: str = setting("/water_level", "Topic of the water's level, where there is one")
+    level_topic: str = setting("/water_level", "Topic of the water level, where there is one")
     state_topic: str = setting(
-        "/mission/state", "Topic of the mission's states, by which pings were taken or not"
+        "/mission/state", "Topic of the mission's states, in some of which pings are refused"
     )
     start: float = setting(0.0, "Leave out what was recorded before this", "s", 0.0, 1e9)
-    stop: float = setting(0.0, "Leave out what was recorded after this; 0: nothing", "s", 0.0, 1e9)
+    stop: float = setting(0.0, "Leave out what was recorded after this. 0: nothing", "s", 0.0, 1e9)
 
     def __post_init__(self) -> None:
         check(self)
@@ -144,11 +144,11 @@ def read_bag(
             f"{path}: expected pings with odometry, got none accepted (messages: "
             f"{heard or 'none on these topics'}; refused: {reasons or 'none'})"
         )
-    plain = {row.name: getattr(gate, row.name) for row in rows(gate)}
-    offset, tilt = list(gate.sonar_offset), list(gate.sonar_tilt)
+    given = values_of(gate).items()
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in given}
     source = {
         "recording": {**asdict(settings), "bytes_read": reach.read, "bytes": reach.size},
-        "gate": {**plain, "sonar_offset": offset, "sonar_tilt": tilt},
+        "gate": nested(plain),
     }
     batch = np.repeat(np.arange(len(batches)), [len(each) for each in batches])
     return Soundings.of(samples, refused=refused, refused_pings=session.gate.refused.newest(),

@@ -54,7 +54,7 @@ def learn(
     for batch in soundings.batches(settings):
         final = batch.stop == len(samples)
         fresh = samples[batch]
-        if settings.screening.screening:
+        if settings.screening.enabled:
             fresh, echoes = _judge(screen, fresh, mapper, final)
             refused.append(echoes)
         waiting = _learn(learner, Samples.joined([waiting, fresh]), TRIES if final else 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from .. import __version__
 from ..core.geometry import Extent, Grid
 from ..core.maps import ElevationMap
+from ..core.settings import nested, values_of
 from ..models.mapper import BathymetricMapper
 from ..outputs.folder import make_folder, write_config, write_map, write_samples
 from ..outputs.held_out import HeldOut
@@ -116,6 +117,7 @@ def describe(
         **soundings.source,
         "workspace": list(workspace.bounds),
         "resolution": float(grid.x[1] - grid.x[0]),
-        **asdict(settings),
-        "model": settings.model.flat,
+        **nested(
+            values_of(settings, settings.model, settings.model.options, settings.screening)
+        ),
     }

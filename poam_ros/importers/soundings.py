@@ -17,6 +17,7 @@ from ..core.geometry import Extent
 from ..core.samples import Samples
 from ..core.settings import Value, check, setting
 from ..frontend.refused import RefusedPings
+from ..frontend.settings import water_level_setting
 from ..journal.records import Step
 from ..models.registry import ModelSettings
 from ..screening.screen import ScreeningSettings
@@ -76,12 +77,12 @@ log = logging.getLogger(__name__)
 #: apart are predicted from few soundings of many places, and there is time for them.
 ON_MAP: dict[str, Value] = {
     "method": "nngp",
-    "tail": 10.0,
-    "neighbours": 32,
-    "pool": 1000,
-    "apart": 0.2,
-    "anisotropy_penalty": 100.0,
-    "shared_anisotropy": 0.1,
+    "nngp.tail": 10.0,
+    "nngp.neighbours": 32,
+    "nngp.pool": 1000,
+    "nngp.apart": 0.2,
+    "nngp.anisotropy_penalty": 100.0,
+    "nngp.shared_anisotropy": 0.1,
 }
 
 #: Soundings of the first batch, of another, and how many batches a long record is cut into.
@@ -98,24 +99,25 @@ class SoundingMapSettings:
         InputError: a value is wrong.
     """
 
-    seed: int = setting(0, "Same seed, same map and same folds", minimum=0, maximum=2**31 - 1)
+    seed: int = setting(
+        0, "Seed: same seed, same map and same folds", minimum=0, maximum=2**31 - 1
+    )
     first_batch: int = setting(
-        0, "Soundings of the first batch, which fixes the scales; 0: 600, or of a recording as the "
-        "live mapper closed it", minimum=0, maximum=1_000_000,
+        0, "Soundings of the first batch, which fixes the scales. 0: 600, or of a recording as the "
+        "live mapper closed it", minimum=0, maximum=1_000_000, name="batch.first",
     )  # fmt: skip
     batch_size: int = setting(
-        0, "Soundings of every further batch; 0: 60, or a thousandth of them all where that is "
-        "more, or of a recording as the live mapper closed them", minimum=0, maximum=1_000_000,
+        0, "Soundings of every further batch. 0: 60, or a thousandth of all where that is more, or "
+        "of a recording as the live mapper closed them", minimum=0, maximum=1_000_000,
+        name="batch.size",
     )  # fmt: skip
-    water_level: float = setting(
-        0.0, "Elevation of the water's surface, from which ranges are counted", "m", -1e4, 1e4
-    )
+    water_level: float = water_level_setting()
     stretches: int = setting(
-        16, "Stretches of the record, each predicted from the others at the end, that say how far "
-        "the map's intervals must be widened; 0: not at all", minimum=0, maximum=1000,
+        16, "Stretches of the record to predict from the others at the end, which say how far the "
+        "map's intervals must be widened. 0: do not widen them", minimum=0, maximum=1000,
     )  # fmt: skip
     model: ModelSettings = field(default_factory=lambda: ModelSettings.of(ON_MAP))
-    screening: ScreeningSettings = field(default_factory=lambda: ScreeningSettings(screening=True))
+    screening: ScreeningSettings = field(default_factory=lambda: ScreeningSettings(enabled=True))
 
     def __post_init__(self) -> None:
         check(self)
@@ -130,11 +132,11 @@ class SoundingMapSettings:
         """Without screening where it cannot tell: soundings above the water, whose ranges are not
         known, or a record that is no track, in which there is nothing beside a sounding."""
         reason = _against_screening(samples, self.water_level)
-        if not (self.screening.screening and reason):
+        if not (self.screening.enabled and reason):
             return self
         if say:
             log.warning("no screening: %s", reason)
-        return replace(self, screening=replace(self.screening, screening=False))
+        return replace(self, screening=replace(self.screening, enabled=False))
 
 
 def _against_screening(samples: Samples, water_level: float) -> str:
@@ -143,7 +145,7 @@ def _against_screening(samples: Samples, water_level: float) -> str:
     if dry:
         return (
             f"{dry} of {len(samples)} soundings are not below the water's surface at "
-            f"{water_level:g} m (water_level)"
+            f"{water_level:g} m (water.level)"
         )
     steps = np.hypot(*np.diff(samples.xy, axis=0).T)
     depths = np.minimum(samples.range[1:], samples.range[:-1])

@@ -12,10 +12,20 @@ from typing import Any
 from .. import __version__
 from ..core.errors import InputError
 from ..core.geometry import Extent
+from ..core.renames import renamed
 from ..core.settings import check, setting
 from ..models.registry import ModelSettings
 from .checkpoint import sync
 from .log import MissionLog
+
+
+def mission_dir_setting() -> Any:
+    """The field of the mapper's settings and of the planner's, which may share the folder."""
+    return setting(
+        "",
+        "Folder that the mission is recorded in, from which a restart goes on. Empty: none",
+        name="mission_dir",
+    )
 
 
 @dataclass(frozen=True)
@@ -26,13 +36,10 @@ class KeepingSettings:
         InputError: a value is outside its range.
     """
 
-    mission_dir: str = setting(
-        "",
-        "Folder that the mission is kept in, and goes on from after a restart; empty: nothing is",
-    )
+    mission_dir: str = mission_dir_setting()
     checkpoint_period: float = setting(
         30.0,
-        "Least time between two checkpoints of the model, from which a restart goes on",
+        "Shortest time between two checkpoints of the model, from which a restart goes on",
         "s",
         minimum=0.1,
         maximum=86400.0,
@@ -46,17 +53,17 @@ LOG, LOCK = "pings.sqlite", "lock"
 
 
 def identity(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What must be the same for a mission to go on, of flat settings by their names.
+    """What must be the same for a mission to go on, of settings by their names.
 
     Threads and device may differ: they change the map by rounding alone.
     """
-    model = {n: v for n, v in ModelSettings.of(values).flat.items() if n not in MAY_DIFFER}
+    model = {n: v for n, v in ModelSettings.of(values).values.items() if n not in MAY_DIFFER}
     workspace = list(Extent.of(values["workspace"]).bounds)
     return {**model, "seed": values["seed"], "workspace": workspace}
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Flat settings as JSON has them: arrays, as ROS hands them over, as lists."""
+    """Settings as JSON has them: arrays, as ROS hands them over, as lists."""
     return {
         name: value if isinstance(value, (bool, int, float, str)) else list(value)
         for name, value in values.items()
@@ -140,7 +147,7 @@ class MissionFolder:
         }  # fmt: skip
         log = MissionLog(folder / LOG, facts)
         sync(folder)
-        kept = log.facts.get("settings", {})
+        kept = renamed(log.facts.get("settings", {}))
         other = [
             f"{name} {kept[name]!r}, not {value!r}"
             for name, value in self._settings.items()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError
+from ..core.renames import renamed
 from ..core.samples import Samples
 from .folder import LOG
 from .log import facts_of, layout_of, load, read_only, successor_of
@@ -79,7 +80,7 @@ def _read(path: Path) -> Past:
         if isinstance(error, InputError):
             raise
         raise _unreadable(path, error) from None
-    settings, mapper = facts.get("settings", {}), facts.get("mapper", {})
+    settings, mapper = (renamed(facts.get(name, {})) for name in ("settings", "mapper"))
     return Past(path, settings, mapper, logged, after)
 
 

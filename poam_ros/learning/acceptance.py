@@ -47,9 +47,9 @@ class Acceptance:
     ) -> None:
         self._gate, self._backlog, self._chronicle = gate, backlog, chronicle
         self.settings = settings
-        self._screen = Screen(settings) if settings.screening else None
-        gate.screened = settings.screening
-        self.queue = Backlog(backlog.policy) if settings.screening else backlog
+        self._screen = Screen(settings) if settings.enabled else None
+        gate.screened = settings.enabled
+        self.queue = Backlog(backlog.policy) if settings.enabled else backlog
         self.held = Samples.empty()
         self._judging = Samples.empty()  # taken from the queue, and not counted elsewhere yet
         self._believed = False  # of the last judgement: something that the model has not seen

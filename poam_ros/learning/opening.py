@@ -1,4 +1,4 @@
-"""A session from flat settings, as a node's parameters give them."""
+"""A session from settings by name, as a node's parameters give them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def open_session(values: Mapping[str, Any]) -> Session:
 
 
 def open_mission(values: Mapping[str, Any]) -> tuple[Session, Callable[[], object]]:
-    """A session of flat settings, kept in ``mission_dir`` and going on from what is kept there.
+    """A session of settings by name, kept in ``mission_dir`` and going on from what is kept there.
 
     Returns:
         The session, and what is to be called when it is over: it leaves the folder.

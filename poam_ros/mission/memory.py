@@ -21,6 +21,7 @@ from ..core.errors import InputError
 from ..core.settings import check, setting
 from ..frontend.events import DONE, EXPLORING, OPERATOR, PAUSED, PILOT, STATES
 from ..journal.checkpoint import sync
+from ..journal.folder import mission_dir_setting
 from .mission import Mission
 
 #: Of the files; others are not read.
@@ -37,12 +38,9 @@ class MemorySettings:
         InputError: a value is outside its range.
     """
 
-    mission_dir: str = setting(
-        "",
-        "Folder that the mission is kept in, and goes on from after a restart; empty: nothing is",
-    )
+    mission_dir: str = mission_dir_setting()
     autoresume: bool = setting(
-        False, "After a restart in mid-mission go on at once, instead of pausing until ~/resume"
+        False, "Go on at once after a restart in mid-mission, without waiting for ~/resume"
     )
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ from ..core.geometry import Grid
 from ..core.maps import ElevationMap
 from ..core.settings import check, setting
 from ..frontend.events import DONE, EXPLORING, PAUSED, PILOT, WAITING
-from ..frontend.settings import MAX_LEVEL
+from ..frontend.settings import water_level_setting
 from ..frontend.water import level_fault
 from ..planning.gaps import Gaps, Reach, closing, diagonal, to_nearest, way_along
 from ..planning.tvu import ORDERS, shares
@@ -37,46 +37,41 @@ class TargetSettings:
         InputError: a value is outside its range.
     """
 
-    target_tvu: str = setting(
+    prefix = "target"
+
+    tvu: str = setting(
         "",
-        "The mission is done when target_share of the workspace is within the total vertical "
-        "uncertainty of this S-44 order (exclusive, special, 1a, 1b, 2); empty: no such end",
+        "End the mission when target.share of the workspace is within the total vertical "
+        "uncertainty of this S-44 order: exclusive, special, 1a, 1b or 2. Empty: no such end",
         mutable=True,
         check=_order,
     )
-    target_share: float = setting(
+    share: float = setting(
         0.95,
-        "The share of it that is to be within; of the places under water that may be entered",
+        "Share of the workspace, as far as it is under water and may be entered, that is to be "
+        "within target.tvu",
         minimum=0.001,
         maximum=1.0,
         mutable=True,
     )
-    target_distance: float = setting(
+    distance: float = setting(
         0.0,
-        "No place is to be farther from a ping than this, and the mission closes the gaps before "
-        "its end; 0, with target_depths 0: no such guarantee",
+        "Leave no place farther than this from a ping: close the gaps before the mission ends. "
+        "0, with target.depths 0: no such guarantee",
         "m",
         minimum=0.0,
         maximum=1e5,
         mutable=True,
     )
-    target_depths: float = setting(
+    depths: float = setting(
         0.0,
-        "Where this many times the depth is more than target_distance, that counts "
-        "(max(3 d, 25 m): 3 and 25)",
+        "Allow this many times the depth instead where that is more than target.distance. "
+        "max(3 d, 25 m): 3 and 25",
         minimum=0.0,
         maximum=100.0,
         mutable=True,
     )
-    water_level: float = setting(
-        0.0,
-        "Height of the water's surface above the map's datum, by which depths are reckoned, until "
-        "one comes on the topic water_level",
-        "m",
-        minimum=-MAX_LEVEL,
-        maximum=MAX_LEVEL,
-        mutable=True,
-    )
+    water_level: float = water_level_setting()
 
     def __post_init__(self) -> None:
         check(self)
@@ -84,25 +79,25 @@ class TargetSettings:
     @property
     def guarantees(self) -> bool:
         """Whether places may only be so far from a ping."""
-        return self.target_distance > 0 or self.target_depths > 0
+        return self.distance > 0 or self.depths > 0
 
     @property
     def by_depth(self) -> bool:
         """Whether what is asked for depends on the depth."""
-        return bool(self.target_tvu) or self.target_depths > 0
+        return bool(self.tvu) or self.depths > 0
 
     @property
     def on(self) -> bool:
         """Whether anything is asked for."""
-        return bool(self.target_tvu) or self.guarantees
+        return bool(self.tvu) or self.guarantees
 
     @property
     def rule(self) -> str:
         """How far from a ping a place may be, in words."""
-        near, depths = f"{self.target_distance:g} m", f"{self.target_depths:g} x the depth"
-        if not self.target_depths:
+        near, depths = f"{self.distance:g} m", f"{self.depths:g} x the depth"
+        if not self.depths:
             return near
-        return f"max({depths}, {near})" if self.target_distance else depths
+        return f"max({depths}, {near})" if self.distance else depths
 
 
 @dataclass(frozen=True)
@@ -127,8 +122,8 @@ class Judgement:
     def words(self, settings: TargetSettings) -> str:
         """In words; shares are never rounded to look better than they are."""
         said = []
-        if settings.target_tvu and not math.isnan(self.share):
-            within = f"TVU within {settings.target_tvu}"
+        if settings.tvu and not math.isnan(self.share):
+            within = f"TVU within {settings.tvu}"
             said.append(f"{within} in {_percent(self.share, math.floor)} of the workspace")
         if self.gaps:
             gaps = _percent(self.gaps, math.ceil)
@@ -138,7 +133,7 @@ class Judgement:
             said.append(f"every place within {settings.rule} of a ping")
         if self.left_out:
             left_out = _percent(self.left_out, math.ceil)
-            dry = "it is dry, " if settings.target_depths else ""
+            dry = "it is dry, " if settings.depths else ""
             why = f"{dry}no way leads near, or no ping is accepted there"
             said.append(f"{left_out} left out: {why}")
         return "; ".join([*said, *([self.fault] if self.fault else [])])
@@ -166,16 +161,16 @@ def measure(
         return Judgement(fault="no cell of the map may be entered"), Gaps.none()
     depth, fault = level - drawn.mean, ""
     share = math.nan
-    if settings.target_tvu:
+    if settings.tvu:
         std = np.sqrt(drawn.variance[reach.enterable])
         with np.errstate(invalid="ignore"):
-            share = shares(depth[reach.enterable], std, [settings.target_tvu])[settings.target_tvu]
+            share = shares(depth[reach.enterable], std, [settings.tvu])[settings.tvu]
     if settings.by_depth and not (reach.enterable & (depth > 0)).any():
         fault = f"no place that may be entered is under the water's level of {level:g} m"
     if not settings.guarantees:
         return Judgement(share, fault=fault), Gaps.none()
     # Without depths in the target nobody may have said where the water's level is.
-    dry = (depth <= 0) & (settings.target_depths > 0)
+    dry = (depth <= 0) & (settings.depths > 0)
     away, entry = reach.away, reach.entry
     if (dry & reach.enterable).any():  # as a keep-out: from outside, as far as that goes
         away, entry = to_nearest(drawn.grid, reach.enterable & ~dry)
@@ -201,7 +196,7 @@ def _limit(settings: TargetSettings, drawn: ElevationMap, depth: np.ndarray) -> 
     A place may be half a diagonal from its cell's centre, and so may the ping.
     """
     wet = np.where(depth > 0, depth, 0.0)  # NaN is no depth
-    apart = np.maximum(settings.target_distance, settings.target_depths * wet)
+    apart = np.maximum(settings.distance, settings.depths * wet)
     return apart - diagonal(drawn.grid)
 
 
@@ -274,7 +269,7 @@ class Target:
         if judged is None or not settings.on:
             return {}
         values: dict[str, object] = {"target": self.words}
-        if settings.target_tvu:
+        if settings.tvu:
             values["target_share"] = judged.share
         if settings.guarantees:
             values |= {"target_gaps": judged.gaps, "target_left_out": judged.left_out}
@@ -362,14 +357,14 @@ class Target:
         if self.judged.fault or self.judged.gaps:
             return False
         # The guarantee alone: the rest of a budget is for the map.
-        return self._within() if self.settings.target_tvu else mission.budget.endless
+        return self._within() if self.settings.tvu else mission.budget.endless
 
     def _due(self, mission: Mission, gaps: Gaps, now: float) -> bool:
         """Whether the gaps are to be closed now: nothing is left to do but that, or no budget."""
         budget = mission.budget
         if not len(gaps) or mission.position is None:
             return False
-        if self._within() if self.settings.target_tvu else budget.endless:
+        if self._within() if self.settings.tvu else budget.endless:
             return True
         speed = mission.legs.arrival.get("max_speed", 1.0)
         left = budget.way_left(mission.track.length, now, speed)
@@ -384,7 +379,7 @@ class Target:
         return self._measure(mission, drawn, mission.track.since(drawn.stamp_ns / SECOND))[1]
 
     def _within(self) -> bool:
-        return self.judged is not None and self.judged.share >= self.settings.target_share
+        return self.judged is not None and self.judged.share >= self.settings.share
 
     def _measure(
         self, mission: Mission, drawn: ElevationMap, more: np.ndarray

@@ -23,18 +23,20 @@ class WatchSettings:
         InputError: a value is outside its range.
     """
 
+    prefix = "watchdog"
+
     odometry_patience: float = setting(
-        5.0, "Silence of odometry that pauses the mission; 0: none", "s", 0.0, 1e5, mutable=True
+        5.0, "Pause when odometry is silent for this long. 0: never", "s", 0.0, 1e5, mutable=True
     )
     sonar_patience: float = setting(
-        30.0, "Silence of the sonar that pauses the mission; 0: none", "s", 0.0, 1e5, mutable=True
+        30.0, "Pause when the sonar is silent for this long. 0: never", "s", 0.0, 1e5, mutable=True
     )
     map_patience: float = setting(
-        120.0, "Age of the map that pauses an exploration; 0: none", "s", 0.0, 1e5, mutable=True
+        120.0, "Pause exploring when the map is this old. 0: never", "s", 0.0, 1e5, mutable=True
     )
     max_position_std: float = setting(
         0.0,
-        "Standard deviation of the position, by its odometry, that pauses the mission; 0: none",
+        "Pause when the odometry's standard deviation of the position is larger. 0: never",
         "m",
         minimum=0.0,
         maximum=1e6,
@@ -42,16 +44,16 @@ class WatchSettings:
     )
     geofence_margin: float = setting(
         10.0,
-        "Outside the workspace by more than this the mission is paused, once the vehicle has been "
-        "inside",
+        "Pause when the vehicle, once it has been inside, is farther than this outside the "
+        "workspace",
         "m",
         minimum=0.0,
         maximum=1e6,
         mutable=True,
     )
-    watchdog_resumes: bool = setting(
+    resumes: bool = setting(
         True,
-        "A mission goes on by itself when what paused it is over; never after the fence",
+        "Go on when what paused the mission is over; never after the geofence",
         mutable=True,
     )
 
@@ -120,7 +122,7 @@ class Watchdog:
             mission.pause(fault, WATCHDOG)
             self._watched = False
         self._calm = 0.0 if fault is not None else self._calm + elapsed
-        if ours and self.settings.watchdog_resumes and self._calm >= CALM_S:
+        if ours and self.settings.resumes and self._calm >= CALM_S:
             mission.resume(f"it is over: {mission.reason}")
 
     def fault(self) -> str | None:

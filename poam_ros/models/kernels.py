@@ -325,11 +325,9 @@ class DeepKernel(RBFKernel):
 #: The kernels by name. RBF and deep kernel start at the largest lengthscale, as published.
 KERNELS: dict[str, Callable[[SparseOptions, torch.Generator], ElevationKernel]] = {
     "attentive": lambda o, generator: AttentiveKernel(
-        o.min_lengthscale, o.max_lengthscale, o.num_lengthscales, o.amplitude, generator
+        *o.lengthscales, o.num_lengthscales, o.amplitude, generator
     ),
-    "rbf": lambda o, _: RBFKernel(o.max_lengthscale, o.amplitude),
-    "gibbs": lambda o, generator: GibbsKernel(
-        o.min_lengthscale, o.max_lengthscale, o.amplitude, generator
-    ),
-    "deep": lambda o, generator: DeepKernel(o.max_lengthscale, o.amplitude, generator),
+    "rbf": lambda o, _: RBFKernel(o.lengthscales[1], o.amplitude),
+    "gibbs": lambda o, generator: GibbsKernel(*o.lengthscales, o.amplitude, generator),
+    "deep": lambda o, generator: DeepKernel(o.lengthscales[1], o.amplitude, generator),
 }

@@ -15,7 +15,7 @@ from ..core.maps import ElevationMap, Enough, Predicted, UpdateReport
 from ..core.samples import Samples, SampleStore
 from .data import WEIGHTLESS, Dataset, Prediction
 from .interface import Calibrated, ModelState, OnlineModel
-from .metres import scaled
+from .lengths import scaled
 from .registry import MODELS, ModelSettings, takes_noise
 
 __all__ = ["BathymetricMapper", "MapperState", "ModelSettings"]
@@ -61,9 +61,12 @@ class BathymetricMapper:
                 f"device: expected one that torch has here, got {self.settings.device!r} ({error})"
             ) from None
         self._scale = float(workspace.size.max() / 2)
-        model = MODELS[self.settings.method]
-        self._options = scaled(self.settings.options, model.in_metres, self._scale)
-        self.reset()
+        self._options = scaled(self.settings.options, self._scale)
+        try:
+            self.reset()
+        except InputError as error:
+            unit = f"{self._scale:g} m, half the workspace's longer side"
+            raise InputError(f"{error} (in units of {unit})") from None
 
     def reset(self) -> None:
         """Forget everything; the next update initialises again."""

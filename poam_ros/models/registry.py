@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import InputError
-from ..core.settings import Setting, check, instance, joined, rows, setting
+from ..core.extensions import Table
+from ..core.renames import refuse_old
+from ..core.settings import Setting, check, flat, instance, rows, setting, values_of
 from .nngp.options import NeighbourOptions
 from .sparse.methods import METHODS, SparseOptions
 
@@ -27,16 +30,15 @@ class Model:
     """One row of the table.
 
     Attributes:
-        build: from the options, a seed and a torch device; it loads torch when it is called.
-        options: frozen dataclass of the row's own settings.
+        build: from the options, a seed and a torch device; it loads torch when it is called. Of
+            the options, what is in m comes in units of half the workspace's longer side.
+        options: frozen dataclass of the row's own settings, with a prefix.
         bounded_time: whether an update's time can be relied on, whatever the number of data.
-        in_metres: settings in m, and the scaled ones that they replace where they are not 0.
         own_noise: whether it takes noise of each target's own; otherwise it must be given none.
     """
 
     build: Build
     options: type
-    in_metres: Mapping[str, str] = field(default_factory=dict)
     bounded_time: bool = True
     own_noise: bool = False
 
@@ -54,30 +56,19 @@ def _neighbours(options: NeighbourOptions, seed: int, device: Any) -> OnlineMode
 
 
 #: Every map model, by name: ``method`` on a command line, in a parameter file, in a sweep.
-MODELS: dict[str, Model] = {
-    **{
-        name: Model(
-            partial(_sparse, name),
-            SparseOptions,
-            {
-                "shortest_lengthscale_m": "min_lengthscale",
-                "longest_lengthscale_m": "max_lengthscale",
-            },
-            method.bounded_time,
-            method.own_noise,
-        )
-        for name, method in METHODS.items()
-    },
-    "nngp": Model(
-        _neighbours,
-        NeighbourOptions,
-        {
-            f"{which}_lengthscale_m": f"{which}_lengthscale"
-            for which in ("initial", "shortest", "longest")
+MODELS: Table[Model] = Table(
+    "poam_ros.models",
+    Model,
+    {
+        **{
+            name: Model(
+                partial(_sparse, name), SparseOptions, method.bounded_time, method.own_noise
+            )
+            for name, method in METHODS.items()
         },
-        own_noise=True,
-    ),
-}
+        "nngp": Model(_neighbours, NeighbourOptions, own_noise=True),
+    },
+)
 
 
 @cache
@@ -97,7 +88,7 @@ class ModelSettings:
             outside its range.
     """
 
-    method: str = setting("poam", "How the map is learned online", choices=MODELS)
+    method: str = setting("poam", "Model that the map is learned with", choices=MODELS)
     options: Any = None
     threads: int = setting(1, "Threads of the linear algebra", minimum=1, maximum=256)
     device: str = setting("cpu", "Torch device of the model: cpu, cuda, cuda:1")
@@ -115,21 +106,67 @@ class ModelSettings:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> ModelSettings:
-        """From one flat mapping, of these settings and of the row's options; others are left.
+        """From values by name, of these settings and of the row's options; others are left.
+
+        What the file ``model`` says comes before the defaults.
 
         Raises:
-            InputError: as the settings do.
+            InputError: as the settings do, or the file is wrong.
         """
         settings = instance(cls, values)
-        return replace(settings, options=instance(type(settings.options), values))
+        kind = type(settings.options)
+        inner = read_model(values.get(MODEL_FILE.name, ""), kind) | dict(values)
+        return replace(settings, options=instance(kind, inner))
 
     @property
-    def flat(self) -> dict[str, Any]:
-        """All settings in one mapping, as ``of`` takes them."""
-        own = {row.name: getattr(self, row.name) for row in rows(self)}
-        return own | {row.name: getattr(self.options, row.name) for row in rows(self.options)}
+    def values(self) -> dict[str, Any]:
+        """All settings by name, as ``of`` takes them."""
+        return values_of(self, self.options)
+
+
+#: Where a model's options may come from, besides parameters and command-line options.
+MODEL_FILE = Setting(
+    "model",
+    "",
+    "YAML file with options of the model, as config/model.yaml has them all. Empty: the defaults. "
+    "A parameter that is given overrides the file",
+)
+
+
+def option_rows() -> tuple[Setting, ...]:
+    """The options of every built-in model."""
+    return rows(*dict.fromkeys(model.options for model in MODELS.values()))
 
 
 def model_rows() -> tuple[Setting, ...]:
-    """The settings of all models: those of ``ModelSettings``, then the options of every row."""
-    return joined(ModelSettings, *(model.options for model in MODELS.values()))
+    """The settings of every built-in model: those of ``ModelSettings``, then their options."""
+    return (*rows(ModelSettings), MODEL_FILE, *option_rows())
+
+
+def read_model(path: str, options: type) -> dict[str, Any]:
+    """The values of a model file, by name; none without a path.
+
+    Args:
+        path: of the YAML file. It may hold options of other built-in models, too.
+        options: those of the model in use.
+
+    Raises:
+        InputError: it cannot be read, or names no option.
+    """
+    if not path:
+        return {}
+    import yaml
+
+    try:
+        content = yaml.safe_load(Path(path).expanduser().read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise InputError(f"model: cannot read {path} ({' '.join(str(error).split())})") from None
+    if not isinstance(content, Mapping):
+        raise InputError(f"model: expected a mapping in {path}, as in config/model.yaml")
+    known = {row.name for row in (*option_rows(), *rows(options))}
+    values = flat(content)
+    refuse_old(values, known, f"model: {path}: ")
+    for name in values:
+        if name not in known:
+            raise InputError(f"model: {path}: {name}: expected an option of a model")
+    return values

@@ -18,6 +18,7 @@ from ..core.maps import ElevationMap
 from ..core.samples import Samples
 from ..core.settings import check, setting
 from ..journal.checkpoint import sync
+from ..planning.area_settings import map_heading, map_origin
 from .exports.chart import ExportSettings
 from .exports.formats import FORMATS, export
 from .folder import write_config, write_map, write_samples
@@ -48,22 +49,15 @@ class SaveSettings:
 
     save_formats: str = setting(
         "tif, nc",
-        f"What ~/save_map writes of the map: any of {', '.join(_NAMES)}",
+        f"Formats of the map that ~/save_map writes: any of {', '.join(_NAMES)}",
         check=_formats,
     )
-    origin: tuple[float, ...] = setting(
-        (0.0, 0.0),
-        "Latitude and longitude of the map's origin, for saved maps; 0, 0: not said",
-        "deg",
-        minimum=-180.0,
-        maximum=180.0,
-    )
-    heading: float = setting(
-        0.0, "Direction of the map's y axis, clockwise from true north", "deg", -360.0, 360.0
-    )
+    origin: tuple[float, ...] = map_origin()
+    heading: float = map_heading()
     vertical_datum: int = setting(
-        0, "EPSG code of what the map's zero is, for saved maps; 0: not said", "", 0, 10**6
-    )
+        0, "EPSG code of the datum of the map's elevations, for saved maps. 0: not given", "", 0,
+        10**6,
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         check(self)

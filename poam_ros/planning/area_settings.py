@@ -48,6 +48,30 @@ def _one_polygon(text: str) -> None:
         raise InputError("expected one polygon, got several")
 
 
+def map_origin() -> Any:
+    """The field ``origin`` of every dataclass of settings that places the map on the earth."""
+    return setting(
+        (0.0, 0.0),
+        "Latitude and longitude of the map's origin, WGS 84. 0, 0: not given",
+        "deg",
+        minimum=-180.0,
+        maximum=180.0,
+        name="origin",
+    )
+
+
+def map_heading() -> Any:
+    """The field ``heading`` of the same."""
+    return setting(
+        0.0,
+        "Direction of the map's y axis, clockwise from true north",
+        "deg",
+        minimum=-360.0,
+        maximum=360.0,
+        name="heading",
+    )
+
+
 @dataclass(frozen=True)
 class AreaSettings:
     """Where goals and legs may lie within the workspace.
@@ -56,32 +80,34 @@ class AreaSettings:
         InputError: a value is wrong.
     """
 
-    workspace_polygon: str = setting(
+    prefix = "areas"
+
+    polygon: str = setting(
         "",
-        "Corners of the area within the workspace, as in '0 0, 9 0, 9 9' [m]; empty: all of it",
+        "Corners of the area within the workspace, as in '0 0, 9 0, 9 9'. Empty: all of it",
+        "m",
         check=_one_polygon,
     )
     keep_outs: str = setting(
-        "", "Corners of areas never to be entered, ';' between them [m]", check=read_polygons
-    )
-    areas: str = setting(
         "",
-        "GeoJSON file of polygons; their property kind is keep_out (also without one) or workspace",
+        "Corners of areas never to be entered, ';' between areas",
+        "m",
+        check=read_polygons,
     )
-    areas_in: str = setting(
+    file: str = setting(
+        "",
+        "GeoJSON file of polygons. Their property kind is keep_out (also without one) or workspace",
+    )
+    coordinates: str = setting(
         "metres",
         "Coordinates of the file: x y of the map, or longitude latitude",
         choices=("metres", "degrees"),
     )
-    origin: tuple[float, ...] = setting(
-        (0.0, 0.0), "Latitude and longitude of the map's origin", "deg", -180.0, 180.0
-    )
-    heading: float = setting(
-        0.0, "Direction of the map's y axis, clockwise from true north", "deg", -360.0, 360.0
-    )
-    area_margin: float = setting(
+    origin: tuple[float, ...] = map_origin()
+    heading: float = map_heading()
+    margin: float = setting(
         1.0,
-        "Goals and legs stay this far from keep-outs and from the polygon's border: about the "
+        "Keep goals and legs this far from keep-outs and from the polygon's border: about the "
         "vehicle's turning diameter",
         "m",
         minimum=0.01,
@@ -99,42 +125,43 @@ class AreaSettings:
         Raises:
             InputError: a polygon or the file is wrong, or nothing is left.
         """
-        outer = read_polygons(self.workspace_polygon)
+        outer = read_polygons(self.polygon)
         inner = read_polygons(self.keep_outs)
-        for kind, polygon in self._of_file() if self.areas else ():
+        for kind, polygon in self._of_file() if self.file else ():
             (outer if kind == "workspace" else inner).append(polygon)
         if len(outer) > 1:
             raise InputError(f"areas: expected one workspace polygon, got {len(outer)}")
-        return Areas(workspace, outer[0] if outer else None, tuple(inner), self.area_margin)
+        return Areas(workspace, outer[0] if outer else None, tuple(inner), self.margin)
 
     def _of_file(self) -> Iterator[tuple[str, np.ndarray]]:
-        path = Path(self.areas).expanduser()
+        path = Path(self.file).expanduser()
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is no JSON"
-            raise InputError(f"areas: cannot read {path}: {reason}") from None
+            raise InputError(f"areas.file: cannot read {path}: {reason}") from None
         try:
             found = list(_geojson(content))
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise InputError(f"areas: expected GeoJSON with polygons in {path}") from None
+            raise InputError(f"areas.file: expected GeoJSON with polygons in {path}") from None
         if not found:
-            raise InputError(f"areas: expected polygons in {path}, got none")
+            raise InputError(f"areas.file: expected polygons in {path}, got none")
         for kind, corners in found:
             if kind not in KINDS:
-                raise InputError(f"areas: expected kind {' or '.join(KINDS)} in {path}, got {kind}")
+                expected = f"kind {' or '.join(KINDS)} in {path}"
+                raise InputError(f"areas.file: expected {expected}, got {kind}")
             yield kind, self._in_metres(corners)
 
     def _in_metres(self, corners: np.ndarray) -> np.ndarray:
-        if self.areas_in == "metres":
+        if self.coordinates == "metres":
             return corners
         longitude, latitude = corners.T
         if not (np.abs(latitude) <= 90).all() or not (np.abs(longitude) <= 360).all():
-            raise InputError(f"areas: expected longitude latitude in degrees, got {corners[0]}")
+            raise InputError(f"areas.file: expected longitude latitude in deg, got {corners[0]}")
         xy = local_metres(np.column_stack((latitude, longitude)), self.origin, self.heading)
         if not (np.abs(xy) <= FARTHEST_M).all():
             raise InputError(
-                f"areas: expected polygons within {FARTHEST_M / 1e3:g} km of the origin "
+                f"areas.file: expected polygons within {FARTHEST_M / 1e3:g} km of the origin "
                 f"{list(self.origin)}, got one at {corners[0][::-1].tolist()} (latitude longitude)"
             )
         return xy

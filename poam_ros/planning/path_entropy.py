@@ -29,24 +29,26 @@ class PathEntropyOptions:
         InputError: a value is outside its range.
     """
 
+    prefix = "path_entropy"
+
     ways: int = setting(
-        400, "Random ways that the next one is chosen from", minimum=1, maximum=100_000,
+        400, "Random paths that the next one is chosen from", minimum=1, maximum=100_000,
         mutable=True,
     )  # fmt: skip
     leg: float = setting(
-        0.2, "Longest stretch driven before the way is planned again, as a part of the workspace's "
+        0.2, "Longest stretch until the path is planned again, as a share of the workspace's "
         "longer side", minimum=0.01, maximum=10.0, mutable=True,
     )  # fmt: skip
     exploration: float = setting(
-        1.0, "Entropy that places far from all pings are given beyond the map's, in nats",
+        1.0, "Entropy added to the map's at places far from all pings", "nats",
         minimum=0.0, maximum=100.0, mutable=True,
     )  # fmt: skip
     reach: float = setting(
-        0.13, "Distance to the nearest ping from which on places are far, as a part of the "
+        0.13, "Distance to the nearest ping from which on a place is far, as a share of the "
         "workspace's longer side", minimum=0.001, maximum=10.0, mutable=True,
     )  # fmt: skip
     cells: int = setting(
-        60, "Cells along the workspace's longer side that the map is looked at in", minimum=4,
+        60, "Cells of the map along the workspace's longer side", minimum=4,
         maximum=1000, mutable=True,
     )  # fmt: skip
 

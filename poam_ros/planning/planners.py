@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.settings import Setting, check, joined, setting
+from ..core.extensions import Table
+from ..core.settings import Setting, check, rows, setting
 from .path_entropy import PathEntropyOptions, path_entropy
 from .situation import MapView, Situation, entropy, usable
 
@@ -27,11 +28,15 @@ class LawnmowerOptions:
         InputError: a value is outside its range.
     """
 
+    prefix = "lawnmower"
+
     lanes: int = setting(
-        4, "Gaps between the lanes of the first sweep; each further one halves them", minimum=1,
+        4, "Gaps between the lanes of the first sweep. Each further sweep halves them", minimum=1,
         maximum=1000, mutable=True,
     )  # fmt: skip
-    sweeps: int = setting(4, "Sweeps until all begins anew", minimum=1, maximum=10, mutable=True)
+    sweeps: int = setting(
+        4, "Sweeps until the first is repeated", minimum=1, maximum=10, mutable=True
+    )
 
     def __post_init__(self) -> None:
         check(self)
@@ -75,7 +80,7 @@ class Planner:
         plan: the waypoints to go to, in order [K, 2] with K >= 1, from a view of the map, the
             situation, the row's options and a generator; raises ``InputError`` where the map
             allows no choice.
-        options: frozen dataclass of the row's own settings.
+        options: frozen dataclass of the row's own settings, with a prefix.
     """
 
     plan: Callable[[MapView, Situation, Any, np.random.Generator], np.ndarray]
@@ -103,9 +108,11 @@ class MaxEntropyOptions:
         InputError: a value is outside its range.
     """
 
+    prefix = "max_entropy"
+
     candidates: int = setting(
         2000,
-        "Random candidates a waypoint is chosen from",
+        "Random candidates that a waypoint is chosen from",
         minimum=1,
         maximum=1_000_000,
         mutable=True,
@@ -123,8 +130,8 @@ class MaxEntropyOptions:
 
 
 @dataclass(frozen=True)
-class RandomOptions:
-    """Of ``random``, which has none."""
+class NoOptions:
+    """Of a planner that has none."""
 
 
 def max_entropy(
@@ -156,7 +163,7 @@ def max_entropy(
 
 
 def random_waypoint(
-    view: MapView, situation: Situation, options: RandomOptions, rng: np.random.Generator
+    view: MapView, situation: Situation, options: NoOptions, rng: np.random.Generator
 ) -> np.ndarray:
     """A uniform random waypoint, [1, 2], that may be driven to; looks at nothing else.
 
@@ -170,18 +177,24 @@ def random_waypoint(
     raise InputError(f"random: none of {DRAWS} waypoints may be driven to")
 
 
-#: Every planner, by name: ``planner`` on a command line, in a parameter file, in a sweep.
-PLANNERS: dict[str, Planner] = {
-    "max-entropy": Planner(max_entropy, MaxEntropyOptions),
-    "random": Planner(random_waypoint, RandomOptions),
-    "path-entropy": Planner(path_entropy, PathEntropyOptions),
-    "lawnmower": Planner(lawnmower, LawnmowerOptions),
-}
+#: Every planner, by name: ``planner`` on a command line, in a parameter file, in a sweep. A bare
+#: function of another package is a planner without options.
+PLANNERS: Table[Planner] = Table(
+    "poam_ros.planners",
+    Planner,
+    {
+        "max-entropy": Planner(max_entropy, MaxEntropyOptions),
+        "random": Planner(random_waypoint, NoOptions),
+        "path-entropy": Planner(path_entropy, PathEntropyOptions),
+        "lawnmower": Planner(lawnmower, LawnmowerOptions),
+    },
+    made=lambda plan: Planner(plan, NoOptions),
+)
 
 
 def planner_rows() -> tuple[Setting, ...]:
-    """The options of every planner."""
-    return joined(*(planner.options for planner in PLANNERS.values()))
+    """The options of every built-in planner."""
+    return rows(*(planner.options for planner in PLANNERS.values()))
 
 
 def _to_unit_range(values: np.ndarray) -> np.ndarray:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
 from ..core.geometry import map_grid
+from ..core.settings import nested, values_of
 from ..outputs.folder import (
     EPOCH_COLUMNS,
     EpochRecord,
@@ -72,9 +72,17 @@ def describe(mission: LockstepMission) -> dict[str, Any]:
             "environment": list(terrain.extent.bounds),
             "elevation": [terrain.lowest, terrain.highest],
         },
-        **asdict(settings),
-        "model": settings.model.flat,
         "workspace": list(settings.workspace.bounds),
-        "water_level": settings.target.water_level,
-        "sonar": asdict(mission.simulation.settings),
+        **nested(
+            values_of(
+                settings,
+                settings.model,
+                settings.model.options,
+                settings.planner_options,
+                mission.simulation.settings,
+                settings.batches,
+                settings.screening,
+                settings.target,
+            )
+        ),
     }

@@ -36,7 +36,7 @@ class MissionSettings:
     """
 
     planner: str = setting(
-        "max-entropy", "How waypoints are chosen after the pilot", choices=PLANNERS
+        "max-entropy", "Planner that chooses waypoints after the pilot survey", choices=PLANNERS
     )
     pilot: str = setting("bezier", "Pilot survey", choices=MISSION_PILOTS)
     policy: str = setting(
@@ -44,8 +44,10 @@ class MissionSettings:
         "Batches and the planner's map as in the paper's experiments, or as on a vehicle",
         choices=POLICIES,
     )
-    seed: int = setting(0, "Same seed, same mission", minimum=0, maximum=2**31 - 1)
-    max_samples: int = setting(5000, "Pings until the mission is done", minimum=1, maximum=10**7)
+    seed: int = setting(0, "Seed: same seed, same mission", minimum=0, maximum=2**31 - 1)
+    max_samples: int = setting(
+        5000, "End the mission at this many accepted pings", minimum=1, maximum=10**7
+    )
     resolution: float = setting(
         0.5, "Cell size of the final map", "m", minimum=0.01, maximum=1000.0
     )
@@ -55,9 +57,10 @@ class MissionSettings:
         "1/s",
         minimum=0.0,
         maximum=1e4,
+        name="training.rate",
     )
     planner_noise: bool = setting(
-        True, "The planner's entropy is that of a ping, not of the ground alone"
+        True, "Give the planner the entropy of a ping, noise included, not of the ground alone"
     )
     planner_options: Any = None
     workspace: Extent = WORKSPACE

@@ -144,7 +144,7 @@ def test_options_make_the_mission_s_settings(monkeypatch, tmp_path):
         2.0,
         model=model,
         planner_noise=False,
-        target=TargetSettings("1b", target_distance=25.0, water_level=3.0),
+        target=TargetSettings("1b", distance=25.0, water_level=3.0),
     )
     assert changed == replace(mission, sonar=replace(mission.sonar, rate=2.5))
     assert [str(folder) for _, _, folder in taken] == [

@@ -201,7 +201,7 @@ def into(kept):
 
 
 def test_false_echoes_and_what_a_reset_forgets_are_where_they_were_placed(survey):
-    s = survey(pilot_samples=30, screening=ScreeningSettings(screening=True))
+    s = survey(pilot_samples=30, screening=ScreeningSettings(enabled=True))
     s.drive(30)
     s.work()
     s.drive(10)
@@ -236,7 +236,7 @@ def test_false_echoes_and_what_a_reset_forgets_are_where_they_were_placed(survey
 
 
 def test_a_reset_while_pings_are_judged_knows_their_places(survey):
-    s = survey(pilot_samples=30, screening=ScreeningSettings(screening=True))
+    s = survey(pilot_samples=30, screening=ScreeningSettings(enabled=True))
     s.drive(30)
     s.work()
     s.drive(20)

@@ -92,7 +92,7 @@ def test_false_echoes_are_refused_unless_all_is_believed(tmp_path):
     screened, refused = learn(survey, WORKSPACE, quick())
     assert len(refused) >= 7 and screened.samples == len(survey) - len(refused)
     assert (screened.z > -17).sum() >= screened.samples - 1
-    believing = quick(screening=ScreeningSettings(screening=False))
+    believing = quick(screening=ScreeningSettings(enabled=False))
     every, refused = learn(survey, WORKSPACE, believing)
     assert len(refused) == 0 and every.samples == len(survey)
 
@@ -101,14 +101,14 @@ def test_soundings_above_the_water_are_not_screened(survey, caplog):
     high = survey.samples(-11.0)
     with caplog.at_level(logging.WARNING):
         settings = quick(water_level=-11.0).screened(high)
-    assert not settings.screening.screening and "no screening" in caplog.text
-    assert quick().screened(survey.samples(0.0)).screening.screening
+    assert not settings.screening.enabled and "no screening" in caplog.text
+    assert quick().screened(survey.samples(0.0)).screening.enabled
 
 
 def test_ground_that_makes_no_map_is_said(survey):
     flat = replace(survey, z=np.full(len(survey), -5.0))
     with pytest.raises(InputError, match="do not differ enough"):
-        learn(flat, WORKSPACE, quick(screening=ScreeningSettings(screening=False)))
+        learn(flat, WORKSPACE, quick(screening=ScreeningSettings(enabled=False)))
 
 
 def test_a_folder_is_left(survey, tmp_path):
@@ -172,7 +172,7 @@ def test_a_record_that_is_no_track_is_not_screened(survey, caplog):
     shuffled = survey[np.random.default_rng(0).permutation(len(survey))]
     with caplog.at_level(logging.WARNING):
         settings = quick().screened(shuffled.samples(0.0))
-    assert not settings.screening.screening and "lie beside the one before" in caplog.text
+    assert not settings.screening.enabled and "lie beside the one before" in caplog.text
 
 
 @pytest.mark.parametrize(("side", "cell"), [(256, 1), (1300, 10), (100, 0.5), (990_000, 5000)])

@@ -46,7 +46,7 @@ class Mission:
         kept.close()
         values = settings(folder, **changed)
         self.workspace = Extent.of(values["workspace"])
-        screening = ScreeningSettings(screening=False)
+        screening = ScreeningSettings(enabled=False)
         self.how = SoundingMapSettings(model=ModelSettings.of(values), screening=screening)
 
     def map(self, soundings):

@@ -9,7 +9,7 @@ from poam_ros.frontend.batching import TimedBatches
 from poam_ros.frontend.events import Judged, MissionState, Reset, Tick
 from poam_ros.screening.screen import ScreeningSettings
 
-ON = ScreeningSettings(screening=True)
+ON = ScreeningSettings(enabled=True)
 BATCHES = TimedBatches(batch_size=20, batch_period=3600.0)
 
 
@@ -138,7 +138,7 @@ def test_an_interruption_loses_no_ping(survey):
 def test_no_ping_is_ever_lost_or_counted_twice(survey, seed):
     """At random: echoes, gaps, failures, pauses, resets and ends of missions."""
     rng = np.random.default_rng(seed)
-    settings = ScreeningSettings(screening=True, held_pings=int(rng.integers(0, 40)))
+    settings = ScreeningSettings(enabled=True, held_pings=int(rng.integers(0, 40)))
     s = survey(pilot_samples=20, policy=BATCHES, screening=settings)
     states = ("pilot", "exploring", "paused", "done")
     for _ in range(120):

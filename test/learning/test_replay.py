@@ -24,7 +24,7 @@ ECHOES = SonarSettings(dropout=0.05, inf=0.05, false_echo=0.05, latency=0.5, max
 def test_a_mission_whose_pings_are_screened():
     settings = MissionSettings(
         max_samples=400, policy="deployed", sonar=ECHOES, model=SMALL,
-        screening=ScreeningSettings(screening=True),
+        screening=ScreeningSettings(enabled=True),
     )  # fmt: skip
     mission, record = LockstepMission(load_terrain("seamounts"), settings), []
     mission.session.record = lambda now, event: record.append((now, event))

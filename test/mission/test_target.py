@@ -85,7 +85,7 @@ def farthest(pings, places=PLACES):
 
 def test_the_share_is_of_the_wet_places_that_may_be_entered():
     keep_out = np.array([[30.0, -1.0], [60.5, -1.0], [60.5, 41.0], [30.0, 41.0]])
-    target = Target(TargetSettings(target_tvu="1b", target_share=0.5))
+    target = Target(TargetSettings(tvu="1b", share=0.5))
     mission = Mission(PILOT, WORKSPACE, areas=Areas(WORKSPACE, None, (keep_out,), 1.0))
     mission.locate(np.array([5.0, 5.0]), 1.0)
     std = np.where(GRID.x < 11.5, 0.999 * GOOD, 1.001 * GOOD)  # 11 of 29 columns
@@ -104,14 +104,14 @@ def test_the_share_is_of_the_wet_places_that_may_be_entered():
 
 
 def test_a_mission_ends_when_the_share_is_reached():
-    settings = TargetSettings(target_tvu="1b", target_share=0.95)
+    settings = TargetSettings(tvu="1b", share=0.95)
     found = survey(settings, std=lambda n: GOOD * (0.99 if n > 200 else 1.01), max_samples=1000)
     assert found.mission.reason == "TVU within 1b in 100.0 % of the workspace"
     assert 200 < len(found.pings) < 225 and not found.closed
 
 
 def test_a_budget_that_ends_it_before_says_how_it_stands():
-    found = survey(TargetSettings(target_tvu="1b"), max_samples=100)
+    found = survey(TargetSettings(tvu="1b"), max_samples=100)
     expected = "max_samples of 100 were taken; TVU within 1b in 0.0 % of the workspace"
     assert found.mission.reason == expected
     # The last batch may come into the map after the end, and is told of.
@@ -126,14 +126,14 @@ def test_a_mission_that_was_done_before_a_restart_keeps_its_reason():
     mission = Mission(PILOT, WORKSPACE, max_samples=1)
     mission.locate(np.array([5.0, 5.0]), 1.0)
     mission.count_samples(1)
-    target = Target(TargetSettings(target_tvu="1b"), mission.state)
+    target = Target(TargetSettings(tvu="1b"), mission.state)
     target.judge(mission, chart(), 2.0)
     assert mission.reason == "max_samples of 1 were taken"
 
 
 @pytest.mark.parametrize(("distance", "depths", "most"), [(12.0, 0.0, 12.0), (5.0, 0.4, 8.0)])
 def test_gaps_are_closed_before_the_budget_is_spent(distance, depths, most):
-    settings = TargetSettings(target_distance=distance, target_depths=depths)
+    settings = TargetSettings(distance=distance, depths=depths)
     found = survey(settings, max_samples=700)
     assert farthest(found.pings) <= most
     assert len(found.pings) == 700  # the rest of it is for the map
@@ -144,18 +144,18 @@ def test_gaps_are_closed_before_the_budget_is_spent(distance, depths, most):
 
 
 def test_gaps_are_closed_before_the_time_is_over():
-    found = survey(TargetSettings(target_distance=12.0), max_duration=700.0)
+    found = survey(TargetSettings(distance=12.0), max_duration=700.0)
     assert farthest(found.pings) <= 12 and found.now == pytest.approx(700, abs=2)
 
 
 def test_without_any_budget_the_guarantee_is_the_end():
-    found = survey(TargetSettings(target_distance=12.0))
+    found = survey(TargetSettings(distance=12.0))
     assert farthest(found.pings) <= 12 and found.now < 500
     assert found.mission.reason == "every place within 12 m of a ping"
 
 
 def test_both_are_met_at_the_end_and_gaps_are_closed_once_the_tvu_is():
-    settings = TargetSettings(target_tvu="1b", target_distance=10.0)
+    settings = TargetSettings(tvu="1b", distance=10.0)
     found = survey(settings, std=lambda n: GOOD * (0.99 if n > 100 else 1.01), max_samples=5000)
     assert farthest(found.pings) <= 10 and len(found.pings) < 600
     assert found.mission.reason == (
@@ -164,7 +164,7 @@ def test_both_are_met_at_the_end_and_gaps_are_closed_once_the_tvu_is():
 
 
 def test_a_budget_too_small_for_the_gaps_says_what_is_left():
-    found = survey(TargetSettings(target_distance=8.0), max_samples=120)
+    found = survey(TargetSettings(distance=8.0), max_samples=120)
     left = farthest(found.pings, GRID.points)
     assert left > 8
     spent, said = found.mission.reason.split("; ")
@@ -176,7 +176,7 @@ def test_a_budget_too_small_for_the_gaps_says_what_is_left():
 def test_keep_outs_are_covered_from_outside_and_what_cannot_be_is_left_out_and_said():
     island = np.array([[20.0, 10.0], [32.0, 10.0], [32.0, 22.0], [20.0, 22.0]])
     wall = np.array([[44.0, -5.0], [46.0, -5.0], [46.0, 45.0], [44.0, 45.0]])
-    settings = TargetSettings(target_distance=9.0)
+    settings = TargetSettings(distance=9.0)
     found = survey(settings, keep_outs=(island, wall), max_samples=800)
     areas = found.mission.legs.routes.areas
     assert areas.allowed(found.pings[1:]).all()  # nothing was entered for it
@@ -191,7 +191,7 @@ def test_keep_outs_are_covered_from_outside_and_what_cannot_be_is_left_out_and_s
 
 def test_where_no_ping_is_accepted_it_gives_up_and_says_so():
     found = survey(
-        TargetSettings(target_distance=8.0), deaf=lambda place: place[0] > 45, max_samples=1200
+        TargetSettings(distance=8.0), deaf=lambda place: place[0] > 45, max_samples=1200
     )
     covered = PLACES[PLACES[:, 0] < 44]
     assert farthest(found.pings, covered) <= 8
@@ -227,7 +227,7 @@ def test_a_gap_is_given_up_however_many_others_there_are():
     deaf, every = np.array([58.5, 38.5]), GRID.points
     others = every[(every % 2 == 0.5).all(1) & (every < deaf - 1).all(1)]
     pinged = every[(every != deaf).any(1)]
-    _, target, go = deaf_mission(TargetSettings(target_distance=1.5), pinged)
+    _, target, go = deaf_mission(TargetSettings(distance=1.5), pinged)
     visits, _ = 0, go(deaf, every)
     for _ in range(TRIES):
         for other in others:
@@ -243,7 +243,7 @@ def test_what_one_mission_gave_up_the_next_one_tries_again():
     """It begins with no pilot survey, so that no map comes before it explores."""
     deaf = np.array([40.5, 20.5])
     pinged = GRID.points[(GRID.points != deaf).any(1)]
-    mission, _, go = deaf_mission(TargetSettings(target_distance=2.0), pinged)
+    mission, _, go = deaf_mission(TargetSettings(distance=2.0), pinged)
     for _ in range(TRIES):
         np.testing.assert_array_equal(go(deaf), deaf)
     assert go(deaf) is None
@@ -263,7 +263,7 @@ def coast(level):
     ("distance", "depths", "left_out"), [(0.0, 0.5, 0.33), (8.0, 0.5, 0.2), (8.0, 0.0, 0.0)]
 )
 def test_nobody_is_sent_to_dry_ground_where_depths_count(distance, depths, left_out):
-    settings = TargetSettings(target_distance=distance, target_depths=depths)
+    settings = TargetSettings(distance=distance, depths=depths)
     mission, target = Mission(PILOT[:0], WORKSPACE), Target(settings)
     target.hear(1.5)
     mission.locate(np.array([5.0, 5.0]), 0.0)
@@ -283,7 +283,7 @@ def test_nobody_is_sent_to_dry_ground_where_depths_count(distance, depths, left_
 
 
 def test_depths_of_a_map_without_water_are_a_fault():
-    mission, target = Mission(PILOT[:0], WORKSPACE), Target(TargetSettings(target_depths=3.0))
+    mission, target = Mission(PILOT[:0], WORKSPACE), Target(TargetSettings(depths=3.0))
     mission.locate(np.array([5.0, 5.0]), 0.0)
     target.judge(mission, chart(bed=3.0), 1.0)
     assert target.fault == "no place that may be entered is under the water's level of 0 m"
@@ -294,7 +294,7 @@ def test_closing_begins_in_the_middle_of_a_long_path():
     """A planner whose path is longer than the budget does not keep the vehicle from the gaps."""
     mission, target = (
         Mission(PILOT[:0], WORKSPACE, max_samples=300),
-        Target(TargetSettings(target_distance=15.0)),
+        Target(TargetSettings(distance=15.0)),
     )
     mission.explore_with(lambda position: np.tile([[5.0, 5.0], [9.0, 5.0]], (500, 1)))
     mission.locate(np.array([5.0, 5.0]), 0.0)
@@ -309,7 +309,7 @@ def test_closing_begins_in_the_middle_of_a_long_path():
 
 
 def test_a_pause_is_no_obstacle_and_a_pilot_survey_is_finished():
-    target = Target(TargetSettings(target_tvu="1b"))
+    target = Target(TargetSettings(tvu="1b"))
     mission = Mission(PILOT, WORKSPACE)
     mission.locate(np.array([2.0, 2.0]), 0.0)
     target.judge(mission, chart(std=GOOD / 2), 1.0)
@@ -325,10 +325,10 @@ def test_a_pause_is_no_obstacle_and_a_pilot_survey_is_finished():
 def test_what_cannot_be_judged_is_said():
     mission = Mission(PILOT, WORKSPACE)
     mission.locate(np.array([2.0, 2.0]), 0.0)
-    blind = Target(TargetSettings(target_distance=10.0))
+    blind = Target(TargetSettings(distance=10.0))
     blind.judge(mission, ElevationMap(GRID, np.zeros(GRID.shape), np.ones(GRID.shape)), 1.0)
     assert "does not say where its pings are" in blind.fault
-    fine = Target(TargetSettings(target_distance=1.4))
+    fine = Target(TargetSettings(distance=1.4))
     fine.judge(mission, chart(), 1.0)
     assert fine.fault == "1.4 m is not more than a cell of the map everywhere"
     nothing = Target(TargetSettings())
@@ -355,7 +355,7 @@ def test_a_map_of_elsewhere_ends_no_mission(polygon):
     drawn = ElevationMap(grid, np.full(grid.shape, BED), np.ones(grid.shape))
     drawn = drawn.with_pings(np.array([[1005.0, 5.0]]))
     mission = Mission(np.empty((0, 2)), WORKSPACE, areas=Areas(WORKSPACE, polygon))
-    target = Target(TargetSettings(target_distance=8.0))
+    target = Target(TargetSettings(distance=8.0))
     mission.locate(np.array([20.0, 20.0]), 0.0)
     target.judge(mission, drawn, 1.0)
     assert mission.state == "exploring" and "no cell" in target.fault

@@ -19,7 +19,7 @@ from poam_ros.planning.pilots import start_pose
 from poam_ros.planning.planners import (
     PLANNERS,
     MaxEntropyOptions,
-    RandomOptions,
+    NoOptions,
     Situation,
     max_entropy,
     random_waypoint,
@@ -138,7 +138,7 @@ def test_max_entropy_chooses_what_it_always_chose(
 
 def test_random_chooses_what_it_always_chose():
     rng, situation = generator(4), Situation(np.zeros(2), SQUARE)
-    found = [random_waypoint(None, situation, RandomOptions(), rng)[0].tolist() for _ in range(3)]
+    found = [random_waypoint(None, situation, NoOptions(), rng)[0].tolist() for _ in range(3)]
     assert found == [
         [26.58336633434206, 0.6796531688616945],
         [28.57462234246225, -25.149838566263867],
@@ -275,7 +275,7 @@ def test_options_say_what_they_expect(wrong):
 
 def test_random_planner_is_uniform_and_asks_no_map(workspace):
     rng, situation = generator(), Situation(np.zeros(2), workspace)
-    found = np.vstack([random_waypoint(None, situation, RandomOptions(), rng) for _ in range(800)])
+    found = np.vstack([random_waypoint(None, situation, NoOptions(), rng) for _ in range(800)])
     assert workspace.contains(found).all()
     fractions = (found - workspace.lower) / workspace.size
     counts, _, _ = np.histogram2d(*fractions.T, bins=2, range=[(0, 1), (0, 1)])
@@ -344,7 +344,7 @@ def test_candidates_that_no_way_leads_to_are_left_out_before_they_are_scored():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_random_waypoints_are_where_ways_lead(seed):
-    goal = random_waypoint(View(bumpy), walled(WALL), RandomOptions(), generator(seed))[0]
+    goal = random_waypoint(View(bumpy), walled(WALL), NoOptions(), generator(seed))[0]
     assert goal[0] <= 4
 
 
@@ -358,7 +358,7 @@ def test_without_any_way_there_is_no_choice():
     with pytest.raises(InputError, match="a way to none of 100 candidates"):
         max_entropy(View(bumpy), walled(*cell), MaxEntropyOptions(candidates=100), generator())
     with pytest.raises(InputError, match="none of 1000 waypoints"):
-        random_waypoint(View(bumpy), walled(*cell), RandomOptions(), generator())
+        random_waypoint(View(bumpy), walled(*cell), NoOptions(), generator())
 
 
 WEST, EAST = [True, False, False], [False, False, True]

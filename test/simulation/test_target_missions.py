@@ -62,7 +62,7 @@ def test_no_place_is_far_from_a_ping_when_the_budget_is_spent(mission, monkeypat
     island = np.array([[-5.0, -5.0], [3.0, -5.0], [3.0, 3.0], [-5.0, 3.0]])
     areas = Areas(WORKSPACE, None, (island,), 1.0)
     monkeypatch.setattr(lockstep, "Mission", partial(Mission, areas=areas))
-    reason, pings, _ = mission(TargetSettings(target_distance=7.0), max_samples=260)
+    reason, pings, _ = mission(TargetSettings(distance=7.0), max_samples=260)
     assert len(pings) == 260 and farthest(pings) <= 7
     assert reason == "max_samples of 260 were taken; every place within 7 m of a ping"
     inside = (np.abs(pings + 1) < 3).all(1)  # the vehicle turns wide, but not through it
@@ -70,7 +70,7 @@ def test_no_place_is_far_from_a_ping_when_the_budget_is_spent(mission, monkeypat
 
 
 def test_it_ends_once_the_share_is_reached_and_the_gaps_are_closed(mission, tmp_path):
-    target = TargetSettings(target_tvu="1b", target_share=0.8, target_distance=7.0)
+    target = TargetSettings(tvu="1b", share=0.8, target_distance=7.0)
     reason, pings, drawn = mission(target, policy="deployed")
     assert len(pings) < 600 and farthest(pings) <= 7
     depth, deviation = -drawn.mean, np.sqrt(drawn.variance)
@@ -85,6 +85,6 @@ def test_it_ends_once_the_share_is_reached_and_the_gaps_are_closed(mission, tmp_
 def test_a_target_changes_nothing_of_a_mission_that_never_meets_it(mission):
     """Judging draws no random numbers and leaves the model alone."""
     _, plain, _ = mission(TargetSettings(), max_samples=80)
-    reason, judged, _ = mission(TargetSettings(target_tvu="exclusive"), max_samples=80)
+    reason, judged, _ = mission(TargetSettings(tvu="exclusive"), max_samples=80)
     np.testing.assert_array_equal(plain, judged)
     assert reason.startswith("max_samples of 80 were taken; TVU within exclusive in 0.0 %")

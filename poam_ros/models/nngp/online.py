@@ -38,7 +38,7 @@ class NeighbourGP:
         self, options: NeighbourOptions, network: torch.Generator, training: torch.Generator
     ) -> None:
         self.options = options
-        first, bases, logits = options.initial_lengthscale, bases_of(options), None
+        first, bases, logits = options.lengthscales[1], bases_of(options), None
         layout = Layout(options.hidden, options.lattice)
         if bases is not None:
             layout, logits = replace(layout, fields=1 + len(bases)), first_logits(bases, first)

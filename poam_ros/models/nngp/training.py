@@ -61,7 +61,7 @@ def bases_of(options: NeighbourOptions) -> Tensor | None:
     """The lengthscales of the Attentive Kernel's bases [M]; None for the other kernel."""
     if options.neighbour_kernel != "attentive":
         return None
-    return bases(options.shortest_lengthscale, options.longest_lengthscale, options.attentive_bases)
+    return bases(*options.lengthscales[::2], options.attentive_bases)
 
 
 class Trainer:
@@ -93,7 +93,7 @@ class Trainer:
             F,
             exponent(parts),
             noise_variance(parts),
-            (options.shortest_lengthscale, options.longest_lengthscale),
+            options.lengthscales[::2],
             options.mean_precision,
             self._bases,
             options.tail,

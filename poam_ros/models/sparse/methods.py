@@ -10,18 +10,21 @@ from dataclasses import dataclass
 
 from ...core.errors import InputError
 from ...core.settings import check, setting
-from .. import metres
+from ..lengths import lengthscale_setting
 
 
 @dataclass(frozen=True)
 class SparseOptions:
-    """Of the inducing-point models, as published. Lengthscales are scaled: the workspace reaches
-    from -1 to 1 along its longer side. Those in m come first where they are given. Variances are of
-    standardised targets.
+    """Of the inducing-point models, as published. Variances are of standardised targets.
+
+    Lengths are in m; a model gets them in units of half the workspace's longer side, and 0 where it
+    is to take its own share of that (``lengthscales``).
 
     Raises:
         InputError: a value is outside its range.
     """
+
+    prefix = "sparse"
 
     kernel: str = setting(
         "attentive", "Covariance function", choices=("attentive", "rbf", "gibbs", "deep")
@@ -30,20 +33,8 @@ class SparseOptions:
     minibatch: int = setting(256, "Samples in one training step", minimum=1, maximum=100_000)
     steps: int = setting(10, "Training steps per update", minimum=0, maximum=10_000)
     num_lengthscales: int = setting(10, "Number of base kernels", minimum=1, maximum=100)
-    min_lengthscale: float = setting(
-        0.05,
-        "Shortest base lengthscale, half the workspace's longer side being 1",
-        minimum=1e-4,
-        maximum=100.0,
-    )
-    max_lengthscale: float = setting(
-        0.5,
-        "Longest base lengthscale, half the workspace's longer side being 1",
-        minimum=1e-4,
-        maximum=100.0,
-    )
-    shortest_lengthscale_m: float = metres.shortest()
-    longest_lengthscale_m: float = metres.longest()
+    shortest_lengthscale: float = lengthscale_setting("Shortest base lengthscale", 0.05)
+    longest_lengthscale: float = lengthscale_setting("Longest base lengthscale", 0.5)
     amplitude: float = setting(
         1.0, "Initial amplitude, the pilot's variance being 1", minimum=1e-6, maximum=1e3
     )
@@ -55,7 +46,7 @@ class SparseOptions:
     )
     tolerance: float = setting(
         1e-5,
-        "Inducing points are added while one explains more than this part of the prior variance",
+        "Add inducing points while one explains more than this share of the prior variance",
         minimum=1e-12,
         maximum=1.0,
     )
@@ -68,11 +59,21 @@ class SparseOptions:
 
     def __post_init__(self) -> None:
         check(self)
-        if self.min_lengthscale > self.max_lengthscale:
+
+    @property
+    def lengthscales(self) -> tuple[float, float]:
+        """Shortest and longest, in units of half the workspace's longer side.
+
+        Raises:
+            InputError: the shortest is longer.
+        """
+        shortest, longest = self.shortest_lengthscale or 0.05, self.longest_lengthscale or 0.5
+        if shortest > longest:
             raise InputError(
-                f"min_lengthscale: expected at most max_lengthscale {self.max_lengthscale:g}, "
-                f"got {self.min_lengthscale:g}"
+                f"sparse.shortest_lengthscale: expected at most the longest, {longest:g}, got "
+                f"{shortest:g}"
             )
+        return shortest, longest
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,9 @@ from ... import __version__
 from ...core.errors import InputError
 from ...core.geometry import Extent, Grid
 from ...core.maps import ElevationMap
-from ...core.settings import check, setting
+from ...core.settings import check, flat, setting
+from ...frontend.settings import water_level_setting
+from ...planning.area_settings import map_heading
 from ...planning.tvu import CONFIDENCE_95, strictest
 from ..folder import read_map, read_table
 from ..results import Unmapped, read_unmapped
@@ -47,9 +49,13 @@ def recorded(folder: Path) -> dict[str, Any]:
         InputError: if config.yaml is there but is no YAML.
     """
     config = _mapping(read_config(folder / "config.yaml"))
-    nodes = _mapping(config.get("nodes"))
-    places, levels = (config | _mapping(nodes.get(name)) for name in ("planner", "mapper"))
-    origin, level = places.get("origin"), _number(levels.get("water_level"))
+    nodes = _mapping(config.pop("nodes", None))
+    places, levels = (
+        flat(config) | flat(_mapping(nodes.get(name))) for name in ("planner", "mapper")
+    )
+    # As older runs call it: the second name.
+    level = _number(levels.get("water.level", levels.get("water_level")))
+    origin = places.get("origin")
     found: dict[str, Any] = {} if level is None else {"water_level": level}
     # A planner's origin of 0, 0 is its default: it was not said.
     if isinstance(origin, list) and any(origin):
@@ -89,18 +95,13 @@ class ExportSettings:
     """
 
     origin: tuple[float, float] | None = None
-    heading: float = setting(
-        0.0, "Direction of the map's +y, clockwise from north", "deg", minimum=-360.0, maximum=360.0
-    )
+    heading: float = map_heading()
     utm: bool = False
     vertical_datum: int | None = None
     depth: bool = False
-    water_level: float = setting(
-        0.0, "The water's level over the map's zero, in the place of a recorded one", "m",
-        minimum=-1e5, maximum=1e5,
-    )  # fmt: skip
+    water_level: float = water_level_setting()
     clearance: float = setting(
-        0.0, "A Nav2 map is free where the water is surely deeper than this", "m",
+        0.0, "Mark cells of a Nav2 map as free where the water is surely deeper than this", "m",
         minimum=0.0, maximum=1e5,
     )  # fmt: skip
 

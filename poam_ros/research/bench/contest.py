@@ -74,7 +74,7 @@ class Contest:
         self._reference: ReferencePOAM | None = None
         if settings.reference:
             o = SparseOptions()
-            lengthscales = torch.linspace(o.min_lengthscale, o.max_lengthscale, o.num_lengthscales)
+            lengthscales = torch.linspace(*o.lengthscales, o.num_lengthscales)
             torch.manual_seed(settings.seed)
             self._reference = ReferencePOAM(
                 settings.inducing, lengthscales.double(), o.steps, o.minibatch

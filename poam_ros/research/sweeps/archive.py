@@ -77,7 +77,7 @@ class Archive:
         """
         mission = run.mission
         values = (
-            run.environment, run.method, mission.model.flat.get("kernel", ""),
+            run.environment, run.method, mission.model.values.get("sparse.kernel", ""),
             mission.pilot, mission.planner, mission.seed, outcome.samples, outcome.wall_s,
             run.folder,
         )  # fmt: skip

@@ -17,8 +17,9 @@ import numpy as np
 import yaml
 
 from ...core.errors import InputError, TerrainError
-from ...core.settings import Setting, Value, at, instance, rows
-from ...models.registry import ModelSettings, model_rows
+from ...core.renames import refuse_old
+from ...core.settings import Setting, Value, at, declared, flat, instance, rows
+from ...models.registry import MODELS, ModelSettings, option_rows
 from ...planning.planners import PLANNERS, planner_rows
 from ...simulation.settings import MissionSettings
 from ...simulation.world.rasters import FORMATS, IMAGES
@@ -28,10 +29,13 @@ from ...simulation.world.terrain import BUILT_IN, TILE_NAME, Terrain, load_terra
 #: Names that are also folders.
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 #: What `model:` may not hold, because it differs from run to run.
-PER_RUN = ("method", "kernel")
+PER_RUN = ("method", "sparse.kernel")
 #: What differs from run to run besides: the key of the list, and the mission's setting.
 LISTS = {"seeds": "seed", "pilots": "pilot", "planners": "planner"}
 _MISSION = {row.name: row for row in rows(MissionSettings)}
+#: What `model:` and `sonar:` may hold. The sonar's settings have their own names there.
+MODEL = (*rows(ModelSettings), *option_rows())
+SONAR = tuple(at(name, row) for name, row in declared(SonarSettings).items())
 #: The mission's settings that all runs of a sweep have in common, but for model and sonar.
 COMMON = tuple(row for row in _MISSION.values() if row.name not in LISTS.values())
 #: Of the files in which a terrain is looked for by its name.
@@ -61,9 +65,8 @@ class Run:
     def folder(self) -> str:
         """The run's folder, relative to the sweep's."""
         mission = self.mission
-        method = self.method.replace(":", "-")
-        path = f"{mission.pilot}-{mission.planner}/seed-{mission.seed}"
-        return f"runs/{self.environment}/{method}/{path}"
+        path = f"{self.method}/{mission.pilot}-{mission.planner}/seed-{mission.seed}"
+        return f"runs/{self.environment}/{path.replace(':', '-')}"
 
     def __str__(self) -> str:
         mission = self.mission
@@ -76,7 +79,7 @@ class SweepSettings:
 
     Attributes:
         environments: by name.
-        methods: names of MODELS, or ``name:kernel``.
+        methods: names of MODELS, ``module:name``, or ``name:kernel`` of a built-in one.
         model: settings of the models, by name; of each method, those that it has.
         planning: options of the planners, by name; of each planner, those that it has.
         base: what all runs have in common besides.
@@ -135,7 +138,7 @@ class SweepSettings:
                     f"methods[{i}]: expected every run once, got {self.methods[i]!r}, "
                     f"which is the same as {same!r}"
                 )
-        known = dict.fromkeys(name for model in models for name in model.flat)
+        known = dict.fromkeys(name for model in models for name in model.values)
         for name in self.model:
             if name in PER_RUN:
                 raise InputError(f"model.{name}: expected under methods, as in poam or poam:rbf")
@@ -166,10 +169,13 @@ class SweepSettings:
 
 
 def _named(method: str) -> dict[str, str]:
-    """The settings that a name like ``poam`` or ``poam:rbf`` stands for."""
+    """The settings that a name like ``poam``, ``poam:rbf`` or ``module:name`` stands for."""
     name, colon, kernel = method.partition(":")
-    settings = {"method": name, "kernel": kernel} if colon else {"method": name}
-    if settings.keys() - ModelSettings.of(settings).flat:
+    if not colon or name not in list(MODELS):
+        ModelSettings(method)
+        return {"method": method}
+    settings = {"method": name, "sparse.kernel": kernel}
+    if settings.keys() - ModelSettings.of(settings).values.keys():
         raise InputError(f"expected a method that has kernels before the colon, got {method!r}")
     return settings
 
@@ -302,9 +308,12 @@ def _read(path: Path) -> Any:
 
 
 def _parse(content: Any, path: Path) -> SweepSettings:
-    common = (row.name for row in COMMON)
-    keys = ("environments", "methods", *LISTS, *common, "model", "planning", "sonar")
-    given = _mapping("", content, keys)
+    groups = {row.name.partition(".")[0] for row in COMMON}
+    lists = ("environments", "methods", *LISTS)
+    given = _mapping("", content)
+    refuse_old(given, groups)
+    given = _mapping("", given, (*lists, *groups, "model", "planning", "sonar"))
+    shared = flat({name: value for name, value in given.items() if name in groups})
     for name in ("environments", "methods"):
         if name not in given:
             raise InputError(f"{name}: expected, but not there")
@@ -313,14 +322,16 @@ def _parse(content: Any, path: Path) -> SweepSettings:
         "methods": _list("methods", given["methods"], _TEXT),
         **{name: _list(name, given[name]) for name in LISTS if name in given},
         # Which keys there may be depends on the methods and on the planners.
-        "model": _values("model", given.get("model", {}), model_rows()),
+        "model": _values("model", given.get("model", {}), MODEL),
         "planning": _values("planning", given.get("planning", {}), planner_rows()),
     }
-    sonar = _values("sonar", given.get("sonar", {}), rows(SonarSettings), strict=True)
-    base: dict[str, Any] = {
-        row.name: _value(row.name, row, given[row.name]) for row in COMMON if row.name in given
-    }
-    mission = MissionSettings(**base, sonar=located("sonar", lambda: SonarSettings(**sonar)))
+    sonar = _values("sonar", given.get("sonar", {}), SONAR, strict=True)
+    known = {row.name: row for row in COMMON}
+    _mapping("", shared, list(known))
+    base = {name: _value(name, known[name], value) for name, value in shared.items()}
+    mission = instance(
+        MissionSettings, base, sonar=located("sonar", lambda: SonarSettings(**sonar))
+    )
     return SweepSettings(**sweep, base=mission, folder=path.parent, file=path)
 
 
@@ -375,7 +386,9 @@ def _values(
 ) -> dict[str, Any]:
     """The values of a mapping, each as its row has it; ``strict``: every key must have one."""
     known = {row.name: row for row in table}
+    values = flat(_mapping(where, given))
+    refuse_old(values, known, f"{where}.")
     return {
         name: _value(f"{where}.{name}", known[name], value) if name in known else value
-        for name, value in _mapping(where, given, list(known) if strict else None).items()
+        for name, value in _mapping(where, values, list(known) if strict else None).items()
     }

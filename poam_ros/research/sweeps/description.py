@@ -11,19 +11,18 @@ import yaml
 
 from ... import __version__
 from ...core.errors import InputError
-from ...core.settings import rows
-from ...models.registry import model_rows
+from ...core.renames import renamed
+from ...core.settings import values_of
 from ...planning.planners import planner_rows
-from ...simulation.world.sonar import SonarSettings
 from ...simulation.world.terrain import Terrain
-from .configuration import COMMON, LISTS, SweepSettings, digest
+from .configuration import COMMON, LISTS, MODEL, SONAR, SweepSettings, digest
 
 #: Version of the layout of a sweep's folder, in its sweep.yaml.
 FORMAT = 1
 #: Keys of the lists that a later sweep in the folder may add to.
 VARIED = ("methods", *LISTS)
 #: Keys of the mappings, and the settings that they may hold.
-TABLES = {"model": model_rows(), "planning": planner_rows(), "sonar": rows(SonarSettings)}
+TABLES = {"model": MODEL, "planning": planner_rows(), "sonar": SONAR}
 
 
 def describe(settings: SweepSettings, terrains: Mapping[str, Terrain]) -> dict[str, Any]:
@@ -46,7 +45,7 @@ def describe(settings: SweepSettings, terrains: Mapping[str, Terrain]) -> dict[s
         "version": __version__,
         "environments": environments,
         **{name: list(getattr(settings, name)) for name in VARIED},
-        **{row.name: getattr(base, row.name) for row in COMMON},
+        **{row.name: values_of(base)[row.name] for row in COMMON},
         "workspace": list(base.workspace.bounds),
         "model": dict(settings.model),
         "planning": dict(settings.planning),
@@ -111,4 +110,8 @@ def read_description(path: Path) -> dict[str, Any]:
             f"{path}: expected format {FORMAT}, got {layout!r}: results of another version; "
             f"give another folder"
         )
+    found = renamed(found)  # as what an older version wrote
+    for name in ("model", "planning"):
+        inner = {**(found.get(name) or {}), "workspace": found["workspace"]}
+        found[name] = {key: value for key, value in renamed(inner).items() if key != "workspace"}
     return found

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import InputError
+from ...core.renames import refuse_old
 from ...core.settings import Setting, Value
 
 if TYPE_CHECKING:
@@ -19,9 +20,8 @@ def describe(row: Setting) -> ParameterDescriptor:
     """The setting as ROS describes it (`ros2 param describe`)."""
     from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 
-    unit = f" [{row.unit}]" if row.unit else ""
     described = ParameterDescriptor(
-        description=row.description + unit,
+        description=row.help,
         additional_constraints=row.expected,
         read_only=not row.mutable,
         # Lets an integer stand for a float; `convert` checks what rclpy then does not.
@@ -40,19 +40,34 @@ def describe(row: Setting) -> ParameterDescriptor:
 
 
 def declare(
-    node: Node, table: Iterable[Setting], changed: Callable[[frozenset[str]], None] | None = None
+    node: Node,
+    table: Iterable[Setting],
+    changed: Callable[[frozenset[str]], None] | None = None,
+    inner: Callable[[dict[str, Any]], Iterable[Setting]] = lambda values: (),
 ) -> SimpleNamespace:
     """Declare a table on a node; return its values, by name, in the declared types.
+
+    ``inner`` gives further rows by the values of the table: the options of what they choose.
 
     The values stay current: after an accepted change at run time the namespace holds the new value,
     and ``changed`` is called with the names that changed. What is refused changes nothing.
 
     Raises:
-        InputError: an override (command line, parameter file) is wrong.
+        InputError: an override (command line, parameter file) is wrong, or has an old name.
     """
     rows = {row.name: row for row in table}
     values = SimpleNamespace()
-    for row in rows.values():
+    # rclpy ignores overrides that no parameter is declared for, and has no other way to see them.
+    refuse_old(node._parameter_overrides, rows, "parameter ")
+    _declare(node, rows.values(), values)
+    further = {row.name: row for row in inner(vars(values))}
+    _declare(node, further.values(), values)
+    _follow(node, rows | further, values, changed)
+    return values
+
+
+def _declare(node: Node, rows: Iterable[Setting], values: SimpleNamespace) -> None:
+    for row in rows:
         default = list(row.default) if isinstance(row.default, tuple) else row.default
         described = describe(row)
         # The bounds are attached only after our own check, whose words name what was expected.
@@ -60,8 +75,6 @@ def declare(
         given = node.declare_parameter(row.name, default, bare).value
         setattr(values, row.name, _converted(row, given))
         node.set_descriptor(row.name, described)
-    _follow(node, rows, values, changed)
-    return values
 
 
 def _follow(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -16,6 +17,7 @@ from rosgraph_msgs.msg import Clock as ClockMessage
 from .declaring import declare
 from .log_throttle import Refusals
 from .messages import write_diagnostics
+from .parameters import inner_rows
 
 
 def _owned(kind: str) -> Callable[..., Any]:
@@ -67,7 +69,7 @@ class NodeShell(Node):
         self._opened, self._started = ExitStack(), ExitStack()
         self.steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.refusals = Refusals(self.get_logger().warning)
-        self.values = declare(self, table, self._parameters_changed)
+        self.values = declare(self, table, self._parameters_changed, partial(inner_rows, name))
         if getattr(self.values, "managed", False):
             from .lifecycle import Lifecycle  # here: lifecycle_msgs, for those who ask for it
 

@@ -1,8 +1,10 @@
-"""The parameters of every node, one table each: what rooms below declare, and the node's own."""
+"""The parameters of every node, one table each: what lower packages declare, and the node's own."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from ...core.errors import InputError
 from ...core.geometry import Extent
@@ -14,15 +16,15 @@ from ...journal.folder import KeepingSettings
 from ...mission.memory import MemorySettings
 from ...mission.target import TargetSettings
 from ...mission.watchdog import WatchSettings
-from ...models.registry import model_rows
+from ...models.registry import MODEL_FILE, MODELS, ModelSettings, option_rows, read_model
 from ...outputs.saving import SaveSettings
 from ...planning.area_settings import AreaSettings
 from ...planning.arrival import CAPTURE_RADIUS
 from ...planning.pilots import PILOTS
-from ...planning.planners import planner_rows
+from ...planning.planners import PLANNERS, planner_rows
 from ...screening.screen import ScreeningSettings
 from ...simulation.settings import MissionSettings
-from ...simulation.world.sonar import SONAR_NAMES, SonarSettings
+from ...simulation.world.sonar import SonarSettings
 from ..viewers.drapes import DrapeSettings
 
 
@@ -42,11 +44,9 @@ WORKSPACE = Setting(
     "m",
     check=Extent.of,
 )
-OUTPUT = Setting("output", "", "Folder for the results when the mission is done; empty: none")
+OUTPUT = Setting("output", "", "Folder of the results when the mission is done. Empty: none")
 MANAGED = Setting(
-    "managed",
-    False,
-    "Wait to be configured and activated from outside, by the standard lifecycle services",
+    "managed", False, "Wait to be configured and activated by the standard lifecycle services"
 )
 TERRAIN = Setting(
     "terrain",
@@ -56,31 +56,27 @@ TERRAIN = Setting(
 
 
 MAPPER: tuple[Setting, ...] = (
-    *model_rows(),
+    *rows(ModelSettings),
+    MODEL_FILE,
     SEED,
     WORKSPACE,
     FRAME,
     MANAGED,
     OUTPUT,
     Setting("resolution", 1.0, "Cell size of the published maps", "m", 0.01, 1000.0),
-    *rows(GateSettings),
-    *rows(TimedBatches),
-    *rows(Effort),
-    *rows(KeepingSettings),
-    *rows(ScreeningSettings),
-    *rows(SaveSettings),
-    replace(
-        _TARGET["target_tvu"],
-        description="The S-44 order (exclusive, special, 1a, 1b, 2) whose total vertical "
-        "uncertainty map/tvu compares the map's with; empty: map/tvu says nothing",
-    ),
     Setting(
         "pilot_samples",
         500,
-        "Accepted pings that start the model where nobody publishes mission/state",
+        "Start the model at this many accepted pings where nobody publishes mission/state",
         minimum=5,
         maximum=1_000_000,
         mutable=True,
+    ),
+    *rows(KeepingSettings, GateSettings, TimedBatches, Effort, ScreeningSettings, SaveSettings),
+    replace(
+        _TARGET["target.tvu"],
+        description="S-44 order (exclusive, special, 1a, 1b or 2) whose total vertical uncertainty "
+        "map/tvu compares the map's with. Empty: map/tvu is not published",
     ),
 )
 
@@ -89,14 +85,13 @@ PLANNER: tuple[Setting, ...] = (
     replace(_MISSION["pilot"], choices=PILOTS),
     SEED,
     WORKSPACE,
-    *rows(AreaSettings),
     FRAME,
     MANAGED,
     Setting("autostart", False, "Start with the first odometry, without ~/start"),
     Setting(
         "max_samples",
         5000,
-        "The mission is done at this many accepted pings since its start; 0: no such end",
+        "End the mission at this many accepted pings since its start. 0: no such end",
         minimum=0,
         maximum=10_000_000,
         mutable=True,
@@ -104,7 +99,7 @@ PLANNER: tuple[Setting, ...] = (
     Setting(
         "max_duration",
         0.0,
-        "The mission is done this long after its start, in ROS time; 0: no such end",
+        "End the mission this long after its start, in ROS time. 0: no such end",
         "s",
         minimum=0.0,
         maximum=1e7,
@@ -119,7 +114,7 @@ PLANNER: tuple[Setting, ...] = (
     Setting(
         "goal_period",
         1.0,
-        "A travel goal is repeated this often, in ROS time; 0: each is sent once",
+        "Repeat a travel goal this often, in ROS time. 0: send each once",
         "s",
         minimum=0.0,
         maximum=3600.0,
@@ -127,16 +122,22 @@ PLANNER: tuple[Setting, ...] = (
     Setting(
         "goal_action",
         "",
-        "Name of a nav2_msgs/NavigateToPose action that goals go to; empty: the topic goal_pose",
+        "Name of a nav2_msgs/NavigateToPose action that goals go to. Empty: the topic goal_pose",
     ),
-    *rows(TargetSettings),
-    *rows(WatchSettings),
-    *rows(MemorySettings),
-    Setting("goal_radius", 0.1, "A goal this near is reached", "m", 1e-3, 1e3, mutable=True),
+    Setting(
+        "goal_radius",
+        0.1,
+        "Count a goal as reached within this distance",
+        "m",
+        minimum=1e-3,
+        maximum=1e3,
+        mutable=True,
+    ),
     Setting(
         "capture_radius",
         CAPTURE_RADIUS,
-        "A goal passed this near counts as reached: about the vehicle's turning diameter",
+        "Count a goal as reached when the vehicle passes it within this distance: about its "
+        "turning diameter",
         "m",
         minimum=1e-3,
         maximum=1e4,
@@ -151,7 +152,7 @@ PLANNER: tuple[Setting, ...] = (
         maximum=100.0,
         mutable=True,
     ),
-    *planner_rows(),
+    *rows(MemorySettings, AreaSettings, TargetSettings, WatchSettings),
 )
 
 SIMULATOR: tuple[Setting, ...] = (
@@ -159,7 +160,7 @@ SIMULATOR: tuple[Setting, ...] = (
     Setting(
         "elevation_range",
         (0.0, 0.0),
-        "Lowest and highest elevation the terrain is scaled to; two equal numbers: as it is",
+        "Lowest and highest elevation to scale the terrain to. Two equal numbers: do not scale it",
         "m",
         minimum=-1e5,
         maximum=1e5,
@@ -191,18 +192,20 @@ SIMULATOR: tuple[Setting, ...] = (
     Setting(
         "goal_timeout",
         3.0,
-        "The vehicle stops when its goal was not repeated for this long, in ROS time",
+        "Stop the vehicle when its goal was not repeated for this long, in ROS time",
         "s",
         minimum=0.1,
         maximum=3600.0,
         mutable=True,
     ),
-    *rows(SonarSettings, SONAR_NAMES),
-    Setting("field_of_view", 0.05, "Width of the sonar's beam", "rad", minimum=0.0, maximum=3.1416),
     Setting(
         "wait_for_mission",
         False,
-        "Time begins when somebody hears the sonar and gives goals, or after 60 s of wall time",
+        "Stop the clock until somebody hears the sonar and gives goals, at most 60 s of wall time",
+    ),
+    *rows(SonarSettings),
+    Setting(
+        "sonar.field_of_view", 0.05, "Width of the sonar's beam", "rad", minimum=0.0, maximum=3.1416
     ),
 )
 
@@ -233,13 +236,40 @@ DRAPES: tuple[Setting, ...] = rows(DrapeSettings)
 VIEWERS: dict[str, tuple[Setting, ...]] = {"drapes": DRAPES}
 
 
+#: The options of the built-in models and planners, which stand behind a prefix of their own. Of
+#: these a node has those of the row in use alone.
+INNER: dict[str, tuple[Setting, ...]] = {"mapper": option_rows(), "planner": planner_rows()}
+
+
+def inner_rows(node: str, values: Mapping[str, Any]) -> tuple[Setting, ...]:
+    """The options of the model or the planner that a node uses, with the model file's defaults.
+
+    Args:
+        node: its name; most have no such options.
+        values: of its parameters.
+
+    Raises:
+        InputError: the model file is wrong.
+    """
+    if node == "planner":
+        return rows(PLANNERS[values["planner"]].options)
+    if node != "mapper":
+        return ()
+    options = MODELS[values["method"]].options
+    own = read_model(values["model"], options)
+    return tuple(
+        replace(row, default=row.convert(own[row.name])) if row.name in own else row
+        for row in rows(options)
+    )
+
+
 #: What a vehicle's launch file and parameter file give, where it is not what the nodes have: the
 #: more accurate model and planner, and no false echoes. The nodes' own defaults are the paper's.
 ON_ROBOT: dict[str, Value] = {
     "method": "nngp",
     "planner": "path-entropy",
-    "training_duty": 0.05,
-    "screening": True,
+    "training.duty": 0.05,
+    "screening.enabled": True,
 }
 
 

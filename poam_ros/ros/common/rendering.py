@@ -1,27 +1,64 @@
-"""The tables of parameters as files: config/*.yaml and docs/parameters.md."""
+"""The tables of parameters as files: config/*.yaml and docs/parameters.md.
+
+``python -m poam_ros.ros.common.rendering`` writes them (``make generate``); a test compares.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
 
 from ...core.settings import Setting, Value
-from .parameters import NODES, VIEWERS, robot_tables
+from ...models.registry import option_rows
+from ...planning.planners import planner_rows
+from .parameters import INNER, NODES, VIEWERS, robot_tables
 
+ROOT = Path(__file__).parents[3]
 TABLES = NODES | VIEWERS
+_SOURCE = "# Written by `make generate` from the tables of parameters; a test compares."
 
 
 def generated_files() -> dict[str, str]:
     """The text of what is written from the tables, by path."""
     return {
-        "docs/parameters.md": "# Parameters\n"
-        + "".join(f"\n## {node}\n\n{render_markdown(table)}" for node, table in TABLES.items()),
+        "docs/parameters.md": _INTRODUCTION
+        + "".join(f"\n## {node}\n\n{render_node(node, table)}" for node, table in TABLES.items()),
         "config/sim.yaml": render_yaml(TABLES, "Defaults of a simulated mission."),
         "config/robot.yaml": render_yaml(
             robot_tables() | VIEWERS,
             "Defaults of a mission on a vehicle; its workspace has none and belongs in both nodes.",
             left_out=("workspace",),
         ),
+        "config/model.yaml": "\n".join(
+            [
+                "# Every option of the models with its default. The mapper's parameter `model` and",
+                "# `--model` of the command line take a copy with other values.",
+                _SOURCE,
+                *_lines(option_rows(), ""),
+                "",
+            ]
+        ),
     }
+
+
+_INTRODUCTION = """# Parameters
+
+Written by `make generate`. A name with a dot belongs to a group. In a parameter file groups are
+nested, `screening: {echo_ratio: 1.5}`; a node takes `-p screening.echo_ratio:=1.5`, and `poam`
+takes `--screening.echo-ratio 1.5`. A group's switch `enabled` is `--screening` or `--no-screening`
+to `poam`. Options of models and planners stand behind their own prefix; a node has those of the
+model and the planner in use. `config/model.yaml` has the models' defaults as a file for `model`.
+"""
+
+
+def render_node(node: str, table: Sequence[Setting]) -> str:
+    """A node's table for the docs, and those of its models or planners."""
+    text = render_markdown(table)
+    for prefix, inner in groupby(INNER.get(node, ()), lambda row: row.name.partition(".")[0]):
+        text += f"\n### {prefix}\n\n{render_markdown(list(inner))}"
+    return text
 
 
 def render_yaml(
@@ -31,18 +68,25 @@ def render_yaml(
 
     What is ``left_out`` is there as a comment.
     """
-    lines = [
-        f"# {title}",
-        "# Rendered from poam_ros/ros/common/parameters.py; a test keeps them equal.",
-    ]
+    lines = [f"# {title}", _SOURCE]
     for node, table in nodes.items():
-        lines += ["", f"/**/{node}:", "  ros__parameters:"]
-        for row in table:
-            unit = f" [{row.unit}]" if row.unit else ""
-            lines.append(f"    # {row.description}{unit} ({row.expected})")
-            comment = "# " if row.name in left_out else ""
-            lines.append(f"    {comment}{row.name}: {_yaml(row.default)}")
+        lines += ["", f"/**/{node}:", "  ros__parameters:", *_lines(table, "    ", left_out)]
+        if node == "planner":
+            lines += _lines(planner_rows(), "    ")
     return "\n".join(lines) + "\n"
+
+
+def _lines(table: Sequence[Setting], indent: str, left_out: Sequence[str] = ()) -> Iterator[str]:
+    """Settings as YAML: those without a group, then group by group."""
+    group = ""
+    for row in sorted(table, key=lambda row: row.name.partition(".")[0] if "." in row.name else ""):
+        prefix, _, own = row.name.rpartition(".")
+        if prefix != group:
+            yield f"{indent}{prefix}:"
+            group = prefix
+        deeper = indent + "  " * bool(prefix)
+        yield f"{deeper}# {row.help} ({row.expected})"
+        yield f"{deeper}{'# ' if row.name in left_out else ''}{own}: {_yaml(row.default)}"
 
 
 def render_markdown(table: Sequence[Setting]) -> str:
@@ -60,11 +104,19 @@ def render_markdown(table: Sequence[Setting]) -> str:
 def _yaml(value: Value) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(_yaml(item) for item in value) + "]"
-    if isinstance(value, bool):
-        return str(value).lower()
     if isinstance(value, float):
         text = repr(value)
         # YAML 1.1 reads 1e-06 as text: a float needs its point.
         mantissa, exponent, power = text.partition("e")
         return text if "." in mantissa else mantissa + ".0" + exponent + power
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    return json.dumps(value)
+
+
+def write() -> None:
+    """Write the files into the checkout."""
+    for path, text in generated_files().items():
+        (ROOT / path).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()

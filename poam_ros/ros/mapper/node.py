@@ -61,7 +61,7 @@ class MapperNode(NodeShell):
         self._sensors = Sensors(self, self._on_heard)
         self._faults = Refusals(self.get_logger().error)
         self._frames = FrameChanger(self, self.frame_id)
-        self._mounts = Mounts(self._frames, values.base_frame, self.refusals.add)
+        self._mounts = Mounts(self._frames, getattr(values, "sonar.base_frame"), self.refusals.add)
         self.held.callback(self._frames.close)
         Results(values.output)  # refuses a folder that cannot be written
         if not MODELS[values.method].bounded_time:
@@ -209,7 +209,8 @@ class MapperNode(NodeShell):
                 raise
 
     def _publish_map(self, drawn: events.Drawn) -> None:
-        self.topics.publish(drawn.map, self.values.target_tvu, self.session.gate.level(self._now()))
+        tvu = getattr(self.values, "target.tvu")
+        self.topics.publish(drawn.map, tvu, self.session.gate.level(self._now()))
         self._reports.publish(write_report(map_report(drawn)))
         self._last = drawn
 

@@ -154,7 +154,18 @@ class MonitorNode(NodeShell):
         if node in self.recorder.config or early or not client.services_are_ready():
             return
         self._asked[node] = now
-        names = [row.name for row in NODES[node]]
+        own = {row.name for row in NODES[node]}
+        names: list[str] = []
+
+        def ask(future: Future) -> None:
+            answer = future.result()
+            if answer is not None:  # of the model and the planner in use, too: behind their prefix
+                names[:] = [
+                    name
+                    for name in answer.result.names
+                    if name in own or ("." in name and not name.startswith("qos_overrides"))
+                ]
+                client.get_parameters(names).add_done_callback(keep)
 
         def keep(future: Future) -> None:
             answer = future.result()
@@ -167,7 +178,7 @@ class MonitorNode(NodeShell):
                 if node == "planner":
                     self.progress.max_samples = self.recorder.config[node]["max_samples"]
 
-        client.get_parameters(names).add_done_callback(keep)
+        client.list_parameters().add_done_callback(ask)
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -19,7 +19,7 @@ from ...core.geometry import Extent
 from ...core.settings import instance
 from ...planning.pilots import start_pose
 from ...simulation.world.simulator import Pacer, Simulation
-from ...simulation.world.sonar import SONAR_NAMES, SonarSettings
+from ...simulation.world.sonar import SonarSettings
 from ...simulation.world.terrain import load_terrain
 from ...simulation.world.vehicle import Pose
 from ..common import messages, qos
@@ -68,7 +68,8 @@ class SimulatorNode(NodeShell):
         self._offset_ns = self._time_ns
         self._follow_wall_clock()
         p = self.values
-        self._outgoing = Outgoing(self, self.simulation, p.frame_id, p.field_of_view)
+        beam = getattr(p, "sonar.field_of_view")
+        self._outgoing = Outgoing(self, self.simulation, p.frame_id, beam)
         self._outgoing.send_terrain(self._terrain, self.now_ns)
         self.create_service(Trigger, "~/reset", self._on_reset)
 
@@ -101,7 +102,7 @@ class SimulatorNode(NodeShell):
             self._terrain,
             start=Pose(*start_pose(self._workspace)),
             environment=environment,
-            sonar=instance(SonarSettings, vars(p), SONAR_NAMES),
+            sonar=instance(SonarSettings, vars(p)),
             control_rate=p.control_rate,
             max_speed=p.max_speed,
             max_turn_rate=p.max_turn_rate,

@@ -18,6 +18,7 @@ from ...core.geometry import Grid
 from ...core.maps import ElevationMap
 from ...core.settings import check, setting
 from ...frontend.odometry import VehicleState
+from ...frontend.settings import water_level_setting
 from ...planning import tvu
 from ..common import markers
 from ..common.markers import blank, spheres
@@ -33,16 +34,12 @@ class DrapeSettings:
     """
 
     exaggeration: float = setting(
-        1.0, "Elevations are drawn this many times as large", minimum=0.01, maximum=1000.0,
-        mutable=True,
-    )  # fmt: skip
-    water_level: float = setting(
-        0.0, "Level of the water: the TVU's depths count from it, and an exaggeration leaves it "
-        "where it is", "m", minimum=-1e5, maximum=1e5, mutable=True,
-    )  # fmt: skip
+        1.0, "Draw elevations this many times as large", minimum=0.01, maximum=1000.0, mutable=True
+    )
+    water_level: float = water_level_setting()
     most_cells: int = setting(
-        40_000, "Of larger maps, rows and columns are left out until about this many cells are "
-        "left", minimum=100, maximum=4_000_000, mutable=True,
+        40_000, "Leave out rows and columns of larger maps, until about this many cells are left",
+        minimum=100, maximum=4_000_000, mutable=True,
     )  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -12,16 +12,12 @@ if TYPE_CHECKING:
     from .terrain import Terrain
 
 FAULTS = ("dropout", "outlier", "nan", "inf", "false_echo")
-#: What a setting of the sonar is called among parameters and options, where not by its own name.
-SONAR_NAMES = {"rate": "sonar_rate"}
-
-
 #: Of a number that is not negative: what suits the terrain.
 OWN = -1.0
 
 
 def _share(of_pings: str) -> Any:
-    return setting(0.0, f"Part of the pings that {of_pings}", minimum=0.0, maximum=1.0)
+    return setting(0.0, f"Share of the pings that {of_pings}", minimum=0.0, maximum=1.0)
 
 
 @dataclass(frozen=True)
@@ -32,28 +28,32 @@ class SonarSettings:
         InputError: if a value is out of its range.
     """
 
-    rate: float = setting(3.0, "Rate of the sonar", "Hz", minimum=0.01, maximum=1000.0)
+    prefix = "sonar"
+
+    rate: float = setting(
+        3.0, "Rate of the sonar", "Hz", minimum=0.01, maximum=1000.0, name="sonar_rate"
+    )
     noise_std: float = setting(
-        OWN, "Standard deviation of a range; -1: what suits the terrain, 1 m, over lake 0.1 m", "m",
+        OWN, "Standard deviation of a range. -1: what suits the terrain, 1 m, over lake 0.1 m", "m",
         minimum=OWN, maximum=1e3,
     )  # fmt: skip
     clearance: float = setting(
-        OWN, "Height of the sonar above the highest ground; -1: what suits the terrain, 5 m, over "
+        OWN, "Height of the sonar above the highest ground. -1: what suits the terrain, 5 m, over "
         "lake 2.5 m, which is 0.5 m under water", "m", minimum=OWN, maximum=1e5,
     )  # fmt: skip
     min_range: float = setting(0.1, "Shortest valid range", "m", minimum=0.0, maximum=1e5)
     max_range: float = setting(
-        0.0, "Longest valid range; 0: enough for the deepest ground", "m", minimum=0.0, maximum=1e6
+        0.0, "Longest valid range. 0: enough for the deepest ground", "m", minimum=0.0, maximum=1e6
     )
     # Also of the stamp: a sonar that stamps late, which the mapper corrects by an offset.
     latency: float = setting(
-        0.0, "Pings are stamped and delivered this late", "s", minimum=0.0, maximum=60.0
+        0.0, "Stamp and deliver pings this late", "s", minimum=0.0, maximum=60.0
     )
-    dropout: float = _share("is never delivered")
-    outlier: float = _share("lies beyond max_range")
-    nan: float = _share("is NaN (erroneous)")
-    inf: float = _share("is +Inf or -Inf (no return, too close)")
-    false_echo: float = _share("is 1.5 to 3 times as long as it should be")
+    dropout: float = _share("are never delivered")
+    outlier: float = _share("lie beyond max_range")
+    nan: float = _share("are NaN (erroneous)")
+    inf: float = _share("are +Inf or -Inf (no return, too close)")
+    false_echo: float = _share("are 1.5 to 3 times as long as they should be")
 
     def __post_init__(self) -> None:
         check(self)

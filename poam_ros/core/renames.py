@@ -1,0 +1,133 @@
+"""Settings that had other names before they were grouped: refused, and read in old records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .errors import InputError
+
+
+def _grouped(group: str, names: str) -> dict[str, tuple[str, ...]]:
+    return {name: (f"{group}.{name}",) for name in names.split()}
+
+
+#: Every old name, and what it is called now; two where it depends on the model or the node.
+RENAMED: dict[str, tuple[str, ...]] = {
+    **_grouped(
+        "sparse", "kernel num_inducing minibatch steps num_lengthscales amplitude noise_variance "
+        "jitter tolerance learning_rate network_learning_rate",
+    ),
+    **_grouped(
+        "nngp", "neighbour_kernel attentive_bases tail neighbours pool apart left_out first_steps "
+        "early_steps early_samples update_steps global_rate network_rate averaging least_share "
+        "gap_share hidden lattice weight_penalty field_penalty anisotropy_penalty "
+        "shared_anisotropy mean_precision initial_noise initial_lengthscale",
+    ),
+    **{
+        f"{which}_lengthscale_m": (f"sparse.{which}_lengthscale", f"nngp.{which}_lengthscale")
+        for which in ("shortest", "longest")
+    },
+    "initial_lengthscale_m": ("nngp.initial_lengthscale",),
+    "min_lengthscale": ("sparse.shortest_lengthscale",),
+    "max_lengthscale": ("sparse.longest_lengthscale",),
+    "shortest_lengthscale": ("nngp.shortest_lengthscale",),
+    "longest_lengthscale": ("nngp.longest_lengthscale",),
+    **_grouped("max_entropy", "candidates distance_weight"),
+    **_grouped("path_entropy", "ways leg exploration reach cells"),
+    **_grouped("lawnmower", "lanes sweeps"),
+    **_grouped(
+        "sonar", "min_range max_range repeat_window min_confidence beam_width base_frame noise_std "
+        "clearance latency dropout outlier nan inf false_echo field_of_view",
+    ),
+    "range_time_offset": ("sonar.time_offset",),
+    "sonar_offset": ("sonar.offset",),
+    "sonar_tilt": ("sonar.tilt",),
+    "sound_speed_assumed": ("sonar.sound_speed",),
+    "odometry_timeout": ("odometry.timeout",),
+    "odometry_wait": ("odometry.wait",),
+    "max_vehicle_speed": ("odometry.max_speed",),
+    "max_position_std": ("odometry.max_std", "watchdog.max_position_std"),
+    "sound_speed": ("water.sound_speed",),
+    "water_level": ("water.level",),
+    "water_level_timeout": ("water.level_timeout",),
+    "await_water_level": ("water.await_level",),
+    "ping_noise": ("noise.enabled",),
+    "range_noise_std": ("noise.range_std",),
+    "range_noise_share": ("noise.range_share",),
+    "slope": ("noise.slope",),
+    "max_noise_std": ("noise.max_std",),
+    "batch_size": ("batch.size",),
+    "batch_period": ("batch.period",),
+    "first_batch": ("batch.first",),
+    "update_budget": ("training.budget",),
+    "training_duty": ("training.duty",),
+    "training_rate": ("training.rate",),
+    "screening": ("screening.enabled",),
+    **_grouped("screening", "echo_ratio echo_deviations confirm_pings confirm_radius held_pings"),
+    "workspace_polygon": ("areas.polygon",),
+    "keep_outs": ("areas.keep_outs",),
+    "areas": ("areas.file",),
+    "areas_in": ("areas.coordinates",),
+    "area_margin": ("areas.margin",),
+    "target_tvu": ("target.tvu",),
+    "target_share": ("target.share",),
+    "target_distance": ("target.distance",),
+    "target_depths": ("target.depths",),
+    **_grouped("watchdog", "odometry_patience sonar_patience map_patience geofence_margin"),
+    "watchdog_resumes": ("watchdog.resumes",),
+}  # fmt: skip
+
+#: Old lengthscales in units of half the workspace's longer side, the share of each by default, and
+#: the setting in m that came before it where that was not 0.
+_SHARES = {
+    "min_lengthscale": (0.05, "shortest_lengthscale_m"),
+    "max_lengthscale": (0.5, "longest_lengthscale_m"),
+    "initial_lengthscale": (0.5, "initial_lengthscale_m"),
+    "shortest_lengthscale": (0.02, "shortest_lengthscale_m"),
+    "longest_lengthscale": (3.0, "longest_lengthscale_m"),
+}
+
+
+def refuse_old(given: Iterable[str], known: Iterable[str], where: str = "") -> None:
+    """Say what a setting is called now.
+
+    Args:
+        given: names.
+        known: those that stand for something here.
+        where: before the message.
+
+    Raises:
+        InputError: one is an old name.
+    """
+    known = set(known)
+    for name in given:
+        if name not in known and name in RENAMED:
+            now = [new for new in RENAMED[name] if new in known] or RENAMED[name]
+            raise InputError(f"{where}{name} is now {' or '.join(now)}")
+
+
+def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Recorded values by today's names; those that have them already are left as they are.
+
+    Lengthscales are in m now: what was recorded in units of half the workspace's longer side is
+    multiplied by it, the former defaults, which are today's at 0, aside.
+    """
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if name in _SHARES:
+            share, in_metres = _SHARES[name]
+            if values.get(in_metres):
+                continue
+            value = 0.0 if value == share else value * _unit(values)
+        elif name.endswith("_lengthscale_m") and not value:
+            continue
+        for new in RENAMED.get(name, (name,)):
+            found[new] = value
+    return found
+
+
+def _unit(values: Mapping[str, Any]) -> float:
+    """Half the longer side of the workspace, in m, which is recorded beside the model."""
+    xmin, xmax, ymin, ymax = values["workspace"]
+    return max(xmax - xmin, ymax - ymin) / 2
