@@ -19,11 +19,11 @@ from poam_ros.learning.thread import SurveyThread
 from poam_ros.ros.common.parameters import MAPPER
 
 SMALL = {
-    "method": "nngp", "hidden": 8, "lattice": 8, "first_steps": 20, "left_out": 16,
-    "resolution": 6.0, "batch_size": 20, "batch_period": 3600.0, "pilot_samples": 40,
+    "method": "nngp", "nngp.hidden": 8, "nngp.lattice": 8, "nngp.first_steps": 20, "nngp.left_out": 16,
+    "resolution": 6.0, "batch.size": 20, "batch.period": 3600.0, "pilot_samples": 40,
     "checkpoint_period": 0.1,
 }  # fmt: skip
-POAM = {"method": "poam", "num_inducing": 40, "steps": 2, "minibatch": 32}
+POAM = {"method": "poam", "sparse.num_inducing": 40, "sparse.steps": 2, "sparse.minibatch": 32}
 DEPTH = 100.0
 
 
@@ -103,7 +103,7 @@ class Echoing(Kept):
     """Over ground with a pit, with false echoes, and screened: some pings are always in doubt."""
 
     def __init__(self, folder, begin=0, **changed):
-        super().__init__(folder, begin, screening=True, **changed)
+        super().__init__(folder, begin, **{"screening.enabled": True}, **changed)
 
     def heard(self, distance):
         false = self.stamp % 23 in (5, 6, 7)
@@ -135,7 +135,7 @@ def rebuilt(folder, **changed):
 
 def main(folder, begin, end):
     """Survey in real time until the end or SIGKILL; says every count that others may rely on."""
-    kept = Echoing(folder, begin=int(begin), training_duty=0.3)
+    kept = Echoing(folder, begin=int(begin), **{"training.duty": 0.3})
     session = kept.session
     thread = SurveyThread(session, lambda: kept.now, lambda outcome: None)
     thread.start()

@@ -10,7 +10,7 @@ from poam_ros.ros.common.parameters import NODES
 
 
 def test_a_vehicle_gets_the_more_accurate_pair_and_waits_for_its_start():
-    mapper = {"method": "nngp", "screening": True, "training_duty": 0.05}
+    mapper = {"method": "nngp", "screening.enabled": True, "training.duty": 0.05}
     assert robot.defaults("mapper") == mapper
     assert robot.defaults("planner") == {"planner": "path-entropy"}
     assert robot.ROWS["method"].default == "nngp"

@@ -55,11 +55,11 @@ def test_a_target_is_the_planners_and_the_mapper_draws_its_tvu(options):
     given = options(*words.split())
     start = {"use_sim_time": True, "autostart": True}
     assert parameters("planner", given) == {
-        **start, "target_tvu": "1b", "target_share": 0.9, "target_distance": 25.0,
-        "target_depths": 3.0,
+        **start, "target.tvu": "1b", "target.share": 0.9, "target.distance": 25.0,
+        "target.depths": 3.0,
     }  # fmt: skip
     mapper = parameters("mapper", given)
-    assert mapper.pop("output") and mapper == {"target_tvu": "1b", "use_sim_time": True}
+    assert mapper.pop("output") and mapper == {"target.tvu": "1b", "use_sim_time": True}
     assert "target_tvu" not in parameters("drapes", given)
 
 

@@ -7,7 +7,17 @@ from dataclasses import FrozenInstanceError, dataclass
 import pytest
 
 from poam_ros.core.errors import InputError
-from poam_ros.core.settings import Setting, at, check, instance, joined, rows, setting
+from poam_ros.core.settings import (
+    Setting,
+    at,
+    check,
+    flat,
+    instance,
+    nested,
+    rows,
+    setting,
+    values_of,
+)
 
 
 def _even(value):
@@ -44,7 +54,28 @@ def test_rows_are_the_declared_fields_in_order():
     assert rows(Some()) == rows(Some)
     length = Setting("length", 1.5, "A length", "m", minimum=0.5, maximum=9.0, mutable=True)
     assert ROWS["length"] == length
-    assert [row.name for row in rows(Some, {"count": "number"})][:3] == ["flag", "number", "least"]
+    assert (length.help, Setting("a", 1, "One. 0: none", "m").help) == (
+        "A length (m).",
+        "One (m). 0: none.",
+    )
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """In a group, but for one."""
+
+    prefix = "group"
+    word: str = setting("a", "A word")
+    level: float = setting(1.0, "A level", name="water.level")
+
+
+def test_a_prefix_stands_before_the_names_of_a_group():
+    assert [row.name for row in rows(Grouped)] == ["group.word", "water.level"]
+    values = {"group.word": "b", "word": "c", "water.level": 2}
+    assert instance(Grouped, values) == Grouped("b", 2.0)
+    assert values_of(Grouped("b", 2.0)) == {"group.word": "b", "water.level": 2.0}
+    tree = {"group": {"word": "b"}, "water": {"level": 2.0}}
+    assert nested(values_of(Grouped("b", 2.0))) == tree and flat(tree) == values_of(Grouped("b", 2))
 
 
 @pytest.mark.parametrize(
@@ -137,13 +168,10 @@ def test_what_was_got_is_shown_in_one_short_line():
 
 
 def test_settings_are_built_from_flat_values():
-    values = {"number": 6, "length": 2, "nobody": 1}
-    assert instance(Some, values, {"count": "number"}, other=7) == Some(
-        count=6, length=2.0, other=7
-    )
-    assert instance(Some, values) == Some(length=2.0)
+    values = {"count": 6, "length": 2, "nobody": 1}
+    assert instance(Some, values, other=7) == Some(count=6, length=2.0, other=7)
     with pytest.raises(InputError, match=r"^count: expected"):
-        instance(Some, {"number": 9}, {"count": "number"})
+        instance(Some, {"count": 9})
 
 
 def test_settings_of_several_kinds_join_where_a_name_means_the_same():
@@ -156,9 +184,9 @@ def test_settings_of_several_kinds_join_where_a_name_means_the_same():
     class Unlike:
         word: str = setting("b", "Another word", choices=("a", "b"))
 
-    assert [row.name for row in joined(Some, Like, Some)] == [*ROWS, "more"]
-    with pytest.raises(ValueError, match=r"Unlike\.word: declared otherwise"):
-        joined(Some, Unlike)
+    assert [row.name for row in rows(Some, Like, Some)] == [*ROWS, "more"]
+    with pytest.raises(ValueError, match="word is declared otherwise"):
+        rows(Some, Unlike)
 
 
 def test_settings_are_frozen():

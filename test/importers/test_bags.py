@@ -149,7 +149,7 @@ def test_a_recorded_mission_gives_the_samples_that_it_took(tmp_path):
 
 def test_a_recorded_screened_mission_gives_the_pings_that_it_believed(tmp_path):
     """By the batches of a mapper that keeps up, the same model knows as much at each judgement."""
-    small = {"method": "nngp", "hidden": 8, "lattice": 8, "first_steps": 20, "early_steps": 2}
+    small = {"method": "nngp", "nngp.hidden": 8, "nngp.lattice": 8, "nngp.first_steps": 20, "nngp.early_steps": 2}
     model, screening = ModelSettings.of(small), ScreeningSettings(enabled=True)
     sonar = SonarSettings(dropout=0.1, latency=0.5, false_echo=0.1, max_range=2000.0)
     settings = MissionSettings(
@@ -163,5 +163,5 @@ def test_a_recorded_screened_mission_gives_the_pings_that_it_believed(tmp_path):
     how = SoundingMapSettings(model=model, seed=1, screening=screening)
     assert len(found.batches(how)) == mission.session.status.updates > 1
     mapper, echoes = learn(found, settings.workspace, how)
-    assert len(echoes) == gate.rejected["false_echo"] > 20
+    assert len(echoes) == gate.rejected["sonar.false_echo"] > 20
     np.testing.assert_array_equal(mapper.data.stamp_ns, lived.stamp_ns)

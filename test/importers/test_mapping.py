@@ -26,12 +26,12 @@ from poam_ros.screening.screen import ScreeningSettings
 
 WORKSPACE = Extent(-3, 62, -3, 43)
 MODEL = ModelSettings.of(
-    {"method": "nngp", "first_steps": 60, "early_steps": 4, "hidden": 8, "lattice": 8}
+    {"method": "nngp", "nngp.first_steps": 60, "nngp.early_steps": 4, "nngp.hidden": 8, "nngp.lattice": 8}
 )
 
 
 def quick(**given):
-    given = {"model": MODEL, "first_batch": 100, "batch_size": 50} | given
+    given = {"model": MODEL, "batch.first": 100, "batch.size": 50} | given
     return SoundingMapSettings(**given)
 
 

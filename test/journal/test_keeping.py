@@ -98,7 +98,7 @@ def test_the_last_batch_waits_for_what_is_on_its_way_to_the_disk(kept):
 
 
 def test_what_the_screen_believes_is_kept_before_it_counts_or_is_learned(kept, tmp_path):
-    s = kept(screening=True)
+    s = kept(**{"screening.enabled": True})
 
     def turn():
         s.work()  # judged
@@ -118,7 +118,7 @@ def test_what_the_screen_believes_is_kept_before_it_counts_or_is_learned(kept, t
     assert 100 < accepted == s.session.samples == s.session.mapper.samples
     assert [row[0] for row in rows(tmp_path / "m")] == list(range(accepted))
     crashed(s, tmp_path / "crashed")
-    again = kept("crashed", screening=True).work()
+    again = kept("crashed", **{"screening.enabled": True}).work()
     assert again.session.samples == accepted
     np.testing.assert_allclose(again.map, s.map, rtol=0, atol=1e-6)
     s.drive(9)
@@ -154,7 +154,7 @@ def test_a_restart_goes_on_with_the_same_map(kept, tmp_path, model):
 
 
 def test_the_steps_of_a_deadline_are_repeated(kept, tmp_path):
-    s = kept(update_budget=1e-9).mapped(steps=3)
+    s = kept(**{"training.budget": 1e-9}).mapped(steps=3)
     crashed(s, tmp_path / "crashed")
     steps = rows(tmp_path / "m", "SELECT steps FROM updates WHERE kind = 'update'")
     assert steps == [(0,)] * len(steps)
@@ -199,7 +199,7 @@ def test_without_a_usable_checkpoint_the_whole_log_is_repeated(kept, tmp_path, d
         file.write_text("elevations")
     else:
         facts["schema"] += damage == "another layout"
-        facts["steps"] += 1000 * (damage == "ahead")
+        facts["sparse.steps"] += 1000 * (damage == "ahead")
         if damage == "another model":
             del arrays["learned/theta"]
         arrays["facts.json"] = np.array(json.dumps(facts))

@@ -109,12 +109,12 @@ def test_the_newest_of_each_reason_stay(kept, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("screening", [True, False])
 def test_after_a_restart_they_are_there_and_numbers_go_on(kept, tmp_path, screening):
-    s = kept(screening=screening)
+    s = kept(**{"screening.enabled": screening})
     for _ in range(5):
         s.ping()
     s.refuse(3)
     s.close()
-    again = kept(screening=screening)
+    again = kept(**{"screening.enabled": screening})
     again.stamp = s.stamp
     before = again.session.gate.refused.newest()
     assert before.counts == {"nan": 3} and len(before.placed) == 3
@@ -126,7 +126,7 @@ def test_after_a_restart_they_are_there_and_numbers_go_on(kept, tmp_path, screen
 
 
 def test_what_a_reset_refuses_is_in_the_mission_that_it_ends(kept, tmp_path):
-    s = kept(screening=True)
+    s = kept(**{"screening.enabled": True})
     for _ in range(5):
         s.ping()
     s.refuse(2)

@@ -113,7 +113,7 @@ def test_a_reset_that_was_cut_short_goes_on_in_the_folder_that_it_named(mission,
         ({"seed": 7}, "seed 0, not 7"),
         ({"workspace": (0.0, 9.0, 0.0, 9.0)}, "workspace"),
         ({"method": "poam"}, "method 'nngp', not 'poam'"),
-        ({"hidden": 9}, "hidden 8, not 9"),
+        ({"nngp.hidden": 9}, "hidden 8, not 9"),
     ],
 )
 def test_a_mission_with_other_settings_is_refused(mission, changed, words):

@@ -14,10 +14,10 @@ import yaml
 ROOT = Path(__file__).parent.parent.parent
 FILES = sorted((ROOT / "launch").glob("*.launch.py"))
 TARGET = {
-    "target_tvu": "",
-    "target_share": "0.95",
-    "target_distance": "0.0",
-    "target_depths": "0.0",
+    "target.tvu": "",
+    "target.share": "0.95",
+    "target.distance": "0.0",
+    "target.depths": "0.0",
 }
 SIM = {
     **TARGET,
@@ -38,7 +38,7 @@ SIM = {
 }
 ROBOT = {
     **TARGET,
-    "water_level": "0.0",
+    "water.level": "0.0",
     "max_samples": "5000",
     "range_topic": "sonar/range",
     "odom_topic": "odom",
@@ -49,7 +49,7 @@ ROBOT = {
     "planner": "path-entropy",
     "autostart": "false",
     "on_done": "hold",
-    "areas": "",
+    "areas.file": "",
     "goal_action": "",
     "params_file": "",
     "namespace": "",
@@ -61,7 +61,7 @@ ROBOT = {
 VIEW = {
     "rviz": "true",
     "exaggeration": "1.0",
-    "water_level": "0.0",
+    "water.level": "0.0",
     "odom_topic": "odom",
     "namespace": "",
     "use_sim_time": "false",
@@ -149,14 +149,14 @@ def test_simulation_runs_on_simulated_time_with_typed_values():
 
 
 def test_a_target_is_the_planners_and_the_mapper_draws_its_tvu():
-    given = {"target_tvu": "1b", "target_share": "0.9", "target_distance": "25"}
+    given = {"target.tvu": "1b", "target.share": "0.9", "target.distance": "25"}
     for name, place in (("sim", {}), ("robot", {"workspace": "0 12 -4 4.5"})):
-        commands = nodes(name, target_depths="3", **given, **place)
+        commands = nodes(name, **{"target.depths": "3"}, **given, **place)
         planner, mapper = parameters(commands["planner"]), parameters(commands["mapper"])
-        assert mapper["target_tvu"] == planner["target_tvu"] == "1b"
-        assert planner["target_share"] == 0.9 and planner["target_distance"] == 25.0
-        assert planner["target_depths"] == 3.0 and "target_share" not in mapper
-    two = parameters(nodes("sim", target_tvu="2")["planner"])["target_tvu"]
+        assert mapper["target.tvu"] == planner["target.tvu"] == "1b"
+        assert planner["target.share"] == 0.9 and planner["target.distance"] == 25.0
+        assert planner["target.depths"] == 3.0 and "target_share" not in mapper
+    two = parameters(nodes("sim", **{"target.tvu": "2"})["planner"])["target.tvu"]
     assert two == "2"  # the name of an order, which reads as a number
 
 
@@ -184,11 +184,11 @@ def test_robot_topics_and_workspace():
         water_level_topic="/harbour/tide",
     )  # fmt: skip
     assert set(commands) == {"mapper", "planner"}
-    assert "water_level:=/harbour/tide" in commands["mapper"]
+    assert "water.level:=/harbour/tide" in commands["mapper"]
     assert "sonar/range:=/auv/sonar" in commands["mapper"]
     assert "goal_pose:=/auv/goal" in commands["planner"]
     better = {
-        "mapper": {"method": "nngp", "screening": True, "training_duty": 0.05},
+        "mapper": {"method": "nngp", "screening.enabled": True, "training.duty": 0.05},
         "planner": {"planner": "path-entropy"},
     }
     for node, command in commands.items():
@@ -220,8 +220,8 @@ def test_managed_nodes_are_brought_up_in_order():
         ("sim", {"speed": "fast"}, "speed: expected a number"),
         ("sim", {"max_samples": "-1"}, "max_samples: expected an integer"),
         ("sim", {"pilot": "zigzag"}, "lawnmower"),
-        ("sim", {"target_tvu": "1c"}, "target_tvu: expected one of exclusive"),
-        ("sim", {"target_share": "95"}, "target_share: expected a number from 0.001 to 1"),
+        ("sim", {"target.tvu": "1c"}, "target_tvu: expected one of exclusive"),
+        ("sim", {"target.share": "95"}, "target_share: expected a number from 0.001 to 1"),
         ("sim", {"params_file": "no/such.yaml"}, "no such file: no/such.yaml"),
         ("robot", {}, "workspace: expected xmin xmax ymin ymax"),
         ("robot", {"workspace": " "}, "workspace: expected xmin xmax ymin ymax"),
@@ -261,10 +261,12 @@ def test_a_simulations_view_has_its_clock():
 def test_a_view_alone_starts_nothing_of_the_vehicle(tmp_path):
     file = tmp_path / "view.yaml"
     file.write_text("/**/drapes:\n  ros__parameters: {most_cells: 500, water_level: 1.5}\n")
-    commands = nodes("view", params_file=str(file), water_level="2", range_topic="/auv/sonar")
+    commands = nodes(
+        "view", params_file=str(file), **{"water.level": "2"}, range_topic="/auv/sonar"
+    )
     assert set(commands) == {"drapes", "rviz2"}
     found = parameters(commands["drapes"])
-    assert found == {"most_cells": 500, "water_level": 2.0, "use_sim_time": False}
+    assert found == {"most_cells": 500, "water.level": 2.0, "use_sim_time": False}
     assert "sonar/range:=/auv/sonar" in commands["rviz2"]
     assert set(nodes("view", rviz="false")) == {"drapes"}
     simulated = nodes("view", simulated="true", namespace="auv")["rviz2"]

@@ -73,7 +73,7 @@ def test_mission_in_a_namespace_ends_by_itself(environment, tmp_path):
     assert read_map(folder / "map.npz").samples == epochs["samples"][-1] == count
     nodes = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))["nodes"]
     # What the file and the arguments said has reached the nodes, in their namespace.
-    assert (nodes["mapper"]["num_inducing"], nodes["planner"]["max_samples"]) == (40, 200)
+    assert (nodes["mapper"]["sparse.num_inducing"], nodes["planner"]["max_samples"]) == (40, 200)
     assert (nodes["simulator"]["speed"], nodes["mapper"]["output"]) == (20.0, "run")
 
 

@@ -74,7 +74,7 @@ def test_samples_keep_their_identity():
     np.testing.assert_array_equal(mapper.data.noise_std[:40], samples.noise_std)
 
 
-QUICK = {"first_steps": 30, "update_steps": 2, "early_steps": 2, "hidden": 8, "lattice": 8}
+QUICK = {"nngp.first_steps": 30, "nngp.update_steps": 2, "nngp.early_steps": 2, "nngp.hidden": 8, "nngp.lattice": 8}
 #: Methods that take noise of single pings, quick.
 TAKING = {
     "poam": SMALL,
@@ -120,7 +120,7 @@ def test_a_map_with_noise_of_single_pings_is_gone_on_with(method):
 
 def test_a_method_that_cannot_take_it_says_so_once_and_maps_without(caplog):
     takes_noise.cache_clear()
-    settings = ModelSettings.of({**SMALL.flat, "method": "ovc++"})
+    settings = ModelSettings.of({**SMALL.values, "method": "ovc++"})
     given, bare = (BathymetricMapper(WORKSPACE, settings) for _ in range(2))
     for k in range(3):
         given.update(*pings(60, k), 5.0)
@@ -282,40 +282,39 @@ def test_bad_questions_are_refused(mapper):
 
 
 @pytest.mark.parametrize(
-    ("scaled", "in_metres"),  # half the workspace's longer side is 40 m
+    ("common", "shares"),  # half the workspace's longer side is 40 m
     [
         (
-            {"method": "poam", "num_inducing": 40, "min_lengthscale": 0.125,
-             "max_lengthscale": 0.75},
-            {"shortest_lengthscale_m": 5.0, "longest_lengthscale_m": 30.0},
+            {"method": "poam", "sparse.num_inducing": 40},
+            {"sparse.shortest_lengthscale": 0.05, "sparse.longest_lengthscale": 0.5},
         ),
         (
-            {"method": "nngp", "first_steps": 20, "initial_lengthscale": 0.25,
-             "shortest_lengthscale": 0.125, "longest_lengthscale": 0.375},
-            {"initial_lengthscale_m": 10.0, "shortest_lengthscale_m": 5.0,
-             "longest_lengthscale_m": 15.0},
+            {"method": "nngp", "nngp.first_steps": 20},
+            {"nngp.initial_lengthscale": 0.5, "nngp.shortest_lengthscale": 0.02,
+             "nngp.longest_lengthscale": 3.0},
         ),
     ],
     ids=("poam", "nngp"),
 )  # fmt: skip
-def test_lengthscales_in_metres_are_the_scaled_ones(scaled, in_metres):
-    common = {name: value for name, value in scaled.items() if "lengthscale" not in name}
+def test_lengthscales_are_set_in_metres_and_have_a_share_of_the_workspace(common, shares):
+    same = {name: 40 * share for name, share in shares.items()}
+    longer = {name: 60 * share for name, share in shares.items()}
     drawn = {}
-    for name, given in (("scaled", scaled), ("in m", common | in_metres), ("default", common)):
-        mapper = BathymetricMapper(WORKSPACE, ModelSettings.of(given))
+    for name, given in (("0", {}), ("same", same), ("longer", longer)):
+        mapper = BathymetricMapper(WORKSPACE, ModelSettings.of(common | given))
         mapper.update(*pings(60, 1))
         drawn[name] = mapper.map(Grid.cells(WORKSPACE, 8.0))
         # What was set is what is recorded, in m as it was given.
-        assert {n: mapper.settings.flat[n] for n in given} == given
+        assert {n: mapper.settings.values[n] for n in given} == given
     for layer in ("mean", "variance", "lengthscale"):
         of = {name: getattr(found, layer) for name, found in drawn.items()}
-        np.testing.assert_array_equal(of["in m"], of["scaled"])
-        assert np.abs(of["in m"] - of["default"]).max() > 1e-3
+        np.testing.assert_allclose(of["same"], of["0"], rtol=1e-9)
+        assert np.abs(of["longer"] - of["0"]).max() > 1e-3
 
 
-def test_a_lengthscale_in_metres_that_does_not_fit_is_refused_with_the_scale():
-    wrong = ModelSettings.of({"shortest_lengthscale_m": 30.0})
-    words = r"min_lengthscale: .* got 0.75, in units of .*, 40 m \(shortest_lengthscale_m 30\)"
+def test_a_lengthscale_that_does_not_fit_is_refused_with_the_scale():
+    wrong = ModelSettings.of({"sparse.shortest_lengthscale": 30.0})
+    words = r"sparse.shortest_lengthscale: .* got 0.75 \(in units of 40 m, half"
     with pytest.raises(InputError, match=words):
         BathymetricMapper(WORKSPACE, wrong)
 
@@ -324,10 +323,10 @@ def test_a_lengthscale_in_metres_that_does_not_fit_is_refused_with_the_scale():
     "bad",
     [
         {"method": "magic"},
-        {"num_inducing": 0},
-        {"jitter": -1e-6},
-        {"noise_variance": float("nan")},
-        {"min_lengthscale": 0.7},
+        {"sparse.num_inducing": 0},
+        {"sparse.jitter": -1e-6},
+        {"sparse.noise_variance": float("nan")},
+        {"sparse.shortest_lengthscale": 30.0},
         {"device": "abacus"},
     ],
 )

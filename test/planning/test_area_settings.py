@@ -59,7 +59,7 @@ def test_parameters_and_a_file_add_up(tmp_path):
         ],
     }
     file = written(tmp_path, content)
-    areas = AreaSettings(areas=file, keep_outs="-15 0, -12 0, -12 3", area_margin=0.1).open(SQUARE)
+    areas = AreaSettings(file=file, keep_outs="-15 0, -12 0, -12 3", margin=0.1).open(SQUARE)
     assert areas.polygon is not None and len(areas.keep_outs) == 5
     points = np.array([(8, 3), (-6, -8), (-13, 1), (25, 0), (-10, 10)], dtype=float)
     assert areas.allowed(points).tolist() == [False, False, False, False, True]
@@ -75,7 +75,7 @@ def test_degrees_become_metres_about_the_origin(tmp_path):
     np.testing.assert_allclose(turned, [(-111.41, 0)], atol=0.01)
     x = np.array(RING) / 1e5 + (25.0, 60.0)
     file = written(tmp_path, {"type": "Polygon", "coordinates": [x.tolist()]})
-    settings = AreaSettings(areas=file, areas_in="degrees", origin=(60.0, 25.0), area_margin=0.01)
+    settings = AreaSettings(file=file, coordinates="degrees", origin=(60.0, 25.0), margin=0.01)
     corners = settings.open(SQUARE).keep_outs[0]
     np.testing.assert_allclose(corners[:, 0].max(), 9e-5 * 55801, rtol=1e-3)
     np.testing.assert_allclose(corners[:, 1].max(), 9e-5 * 111412, rtol=1e-3)
@@ -84,7 +84,7 @@ def test_degrees_become_metres_about_the_origin(tmp_path):
 def test_a_forgotten_origin_is_told(tmp_path):
     file = written(tmp_path, {"type": "Polygon", "coordinates": [RING]})
     with pytest.raises(InputError, match=r"within 200 km of the origin \[60.0, 25.0\], got one at"):
-        AreaSettings(areas=file, areas_in="degrees", origin=(60.0, 25.0)).open(SQUARE)
+        AreaSettings(file=file, coordinates="degrees", origin=(60.0, 25.0)).open(SQUARE)
     with pytest.raises(InputError, match="latitude within 90"):
         AreaSettings(origin=(120.0, 0.0))
 
@@ -105,12 +105,12 @@ def test_a_forgotten_origin_is_told(tmp_path):
     ],
 )
 def test_wrong_files_are_refused_with_a_reason(tmp_path, content, words):
-    with pytest.raises(InputError, match=f"areas: .*{words}"):
-        AreaSettings(areas=written(tmp_path, content)).open(SQUARE)
+    with pytest.raises(InputError, match=f"areas(.file)?: .*{words}"):
+        AreaSettings(file=written(tmp_path, content)).open(SQUARE)
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"areas: cannot read .*none\.json: No such file"):
-        AreaSettings(areas=str(tmp_path / "none.json")).open(SQUARE)
+    with pytest.raises(InputError, match=r"areas.file: cannot read .*none\.json: No such file"):
+        AreaSettings(file=str(tmp_path / "none.json")).open(SQUARE)
     with pytest.raises(InputError, match="expected one polygon, got several"):
-        AreaSettings(workspace_polygon="0 0, 1 0, 1 1; 0 0, 1 0, 1 1")
+        AreaSettings(polygon="0 0, 1 0, 1 1; 0 0, 1 0, 1 1")

@@ -78,7 +78,7 @@ class Vehicle(Node):
 @pytest.fixture
 def life(python, ros_env, tmp_path):
     """`life()`: a mapper of the same mission in a process of its own."""
-    values = {**SMALL, "mission_dir": str(tmp_path / "m"), "training_duty": 0.2}
+    values = {**SMALL, "mission_dir": str(tmp_path / "m"), "training.duty": 0.2}
     given = [p for name, value in values.items() for p in ("-p", f"{name}:={value}")]
     command = [python, "-m", "poam_ros.ros.mapper.node", "--ros-args", *given]
     begun = []
@@ -122,7 +122,7 @@ def survive(kills, pings, life, vehicle, eventually, folder):
     assert (np.diff([row[1] for row in found]) > 0).all(), (seed, "a ping is there twice")
     assert len(found) >= vehicle.counts[-1] >= pings, seed
     copy = shutil.copytree(folder, folder.parent / "copy")
-    (whole, count), (alone, _) = rebuilt(copy, training_duty=0.2)
+    (whole, count), (alone, _) = rebuilt(copy, **{"training.duty": 0.2})
     np.testing.assert_allclose(whole, alone, rtol=0, atol=1e-6, err_msg=str(seed))
     return {"pings": len(found), "in the map": count, "worst": abs(whole - alone).max()}
 
@@ -133,7 +133,7 @@ def test_a_mapper_that_is_killed_goes_on_by_itself(ros, life, eventually, tmp_pa
 
 EVERY = {"use_sim_time": True, "workspace": [-8.0, 8.0, -8.0, 8.0]}
 SIMULATOR = {"terrain": "seamounts", "speed": 10.0, "wait_for_mission": True}
-MAPPER = {**SMALL, "batch_size": 20, "pilot_samples": 500}
+MAPPER = {**SMALL, "batch.size": 20, "pilot_samples": 500}
 
 
 def explore(kills, samples, ros, python, ros_env, eventually, folder):

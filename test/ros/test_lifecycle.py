@@ -26,8 +26,8 @@ from poam_ros.ros.simulator.node import SimulatorNode
 
 pytestmark = pytest.mark.ros
 SMALL = {
-    "num_inducing": 40, "steps": 2, "minibatch": 32, "resolution": 5.0, "batch_size": 20,
-    "batch_period": 3600.0,
+    "sparse.num_inducing": 40, "sparse.steps": 2, "sparse.minibatch": 32, "resolution": 5.0, "batch.size": 20,
+    "batch.period": 3600.0,
 }  # fmt: skip
 NODES = {
     "mapper": MapperNode, "planner": PlannerNode, "simulator": SimulatorNode,

@@ -42,8 +42,8 @@ from poam_ros.ros.mapper.node import MapperNode
 pytestmark = pytest.mark.ros
 
 SMALL = {
-    "num_inducing": 40, "steps": 2, "minibatch": 32, "resolution": 5.0, "batch_size": 20,
-    "batch_period": 3600.0, "pilot_samples": 60,
+    "sparse.num_inducing": 40, "sparse.steps": 2, "sparse.minibatch": 32, "resolution": 5.0, "batch.size": 20,
+    "batch.period": 3600.0, "pilot_samples": 60,
 }  # fmt: skip
 TOPICS = {
     "map/points": PointCloud2, "map/mean": OccupancyGrid, "map/variance": OccupancyGrid,
@@ -163,7 +163,7 @@ def test_every_rejected_ping_has_its_reason(pair, eventually):
     v.ping(SECOND)  # long before the first odometry
     eventually(lambda: settled(p, 17))
     assert p.gate.rejected == {
-        "nan": 1, "no_return": 2, "too_close": 2, "out_of_range": 1, "no_odometry": 1,
+        "sonar.nan": 1, "no_return": 2, "too_close": 2, "out_of_range": 1, "no_odometry": 1,
     }  # fmt: skip
     eventually(lambda: v.got["map/samples"][-1].data == 10)
     eventually(lambda: v.got["status"] and v.got["status"][-1].get("received") == "17")
@@ -183,7 +183,7 @@ def test_every_rejected_ping_has_its_reason(pair, eventually):
 
 
 def test_doubted_pings_are_shown_and_counted(pair, eventually):
-    p = pair(screening=True)
+    p = pair(**{"screening.enabled": True})
     v = p.vehicle
     v.create_subscription(PointCloud2, "pings/held", v.got["pings/held"].append, LATCHED)
     v.drive(50)  # fewer than pilot_samples: only the pilot's end closes them
@@ -203,11 +203,11 @@ def test_doubted_pings_are_shown_and_counted(pair, eventually):
     eventually(lambda: v.got["status"] and {"held", "accepted"} <= v.got["status"][-1].keys())
     v.state.publish(String(data="done"))
     eventually(lambda: p.session.status.finished)
-    assert p.session.counts()["held"] == 0 and p.gate.rejected["false_echo"] > 0
+    assert p.session.counts()["held"] == 0 and p.gate.rejected["sonar.false_echo"] > 0
 
 
 def test_parameters_place_the_pings_and_may_change(pair, eventually):
-    p = pair(range_time_offset=-0.5, sonar_offset=[1.0, 0.0, -2.0])
+    p = pair(**{"sonar.time_offset": -0.5, "sonar.offset": [1.0, 0.0, -2.0]})
     v = p.vehicle
     v.drive(30)
     eventually(lambda: settled(p, 30))
@@ -218,7 +218,7 @@ def test_parameters_place_the_pings_and_may_change(pair, eventually):
     # Between two messages 0.1 s apart the curve leaves its chord by millimetres.
     np.testing.assert_allclose(samples.xy, truth, atol=0.05)
     assert samples.stamp_ns.tolist() == stamps
-    new = {"range_time_offset": 0, "batch_size": 7, "pilot_samples": 9}
+    new = {"sonar.time_offset": 0, "batch.size": 7, "pilot_samples": 9}
     changed = p.mapper.set_parameters([Parameter(n, value=value) for n, value in new.items()])
     assert all(result.successful for result in changed)
     assert p.gate.settings.range_time_offset == 0.0
@@ -394,7 +394,7 @@ def test_odometry_in_a_frame_that_moves_with_the_vehicle(pair, eventually):
 
 
 def test_water_levels_move_the_ground_and_pause_it_when_they_stop(pair, eventually, ros):
-    p = pair(water_level_timeout=0.5, sound_speed=1470.0)
+    p = pair(**{"water.level_timeout": 0.5, "water.sound_speed": 1470.0})
     v = p.vehicle
     levels = v.create_publisher(Float64, "water_level", 10)
     eventually(levels.get_subscription_count, what="no discovery")
@@ -408,7 +408,7 @@ def test_water_levels_move_the_ground_and_pause_it_when_they_stop(pair, eventual
 
     pings(3)
     levels.publish(Float64(data=math.nan))
-    eventually(lambda: p.gate.odd["water_level"] == 1)
+    eventually(lambda: p.gate.odd["water.level"] == 1)
     levels.publish(Float64(data=1.25))
     eventually(lambda: p.gate.water.level(p.gate.settings, p.mapper._now()) == 1.25)
     pings(3)
@@ -423,7 +423,7 @@ def test_water_levels_move_the_ground_and_pause_it_when_they_stop(pair, eventual
 
 
 def test_mounting_and_noise_come_with_the_messages(pair, eventually):
-    p = pair(base_frame="base_link", ping_noise=True, slope=0.5)
+    p = pair(**{"sonar.base_frame": "base_link", "noise.enabled": True, "noise.slope": 0.5})
     v, tree = p.vehicle, {}
     v.drive(4)
     eventually(lambda: settled(p, 4) and p.gate.rejected["no_mount"] == 4)

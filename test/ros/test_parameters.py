@@ -75,9 +75,9 @@ def test_the_tables_hold_what_the_rooms_below_declare():
 def test_a_mapper_s_parameters_make_its_model_s_settings():
     defaults = {row.name: row.default for row in MAPPER}
     assert ModelSettings.of(defaults) == ModelSettings()
-    settings = ModelSettings.of({**defaults, "method": "ovc", "steps": 3, "threads": 2})
+    settings = ModelSettings.of({**defaults, "method": "ovc", "sparse.steps": 3, "threads": 2})
     assert settings == ModelSettings("ovc", SparseOptions(steps=3), threads=2)
-    assert ModelSettings.of(settings.flat) == settings
+    assert ModelSettings.of(settings.values) == settings
 
 
 def test_the_documents_name_every_method():
@@ -183,7 +183,7 @@ def test_wrong_override_is_refused_at_start(ros):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["-p", "batch_size:=0"], "parameter batch_size: expected an integer from 1"),
+        (["-p", "batch.size:=0"], "parameter batch.size: expected an integer from 1"),
         (["-p", "resolution:=fine"], "parameter resolution: expected a number"),
         (["-p", "workspace:=[1,0,0,1]"], "parameter workspace: "),
         (["-p", "method:=nothing"], "method: expected one of"),

@@ -95,7 +95,7 @@ def ring(ros, eventually):
     """A planner with these parameters, and the stand-in that is connected to it."""
 
     def start(**parameters):
-        given = {"workspace": WORKSPACE, "pilot": "lawnmower", "distance_weight": 0.0}
+        given = {"workspace": WORKSPACE, "pilot": "lawnmower", "max_entropy.distance_weight": 0.0}
         given |= {"autostart": True} | parameters
         planner = ros(PlannerNode, parameter_overrides=overrides(**given))
         vehicle = ros(Vehicle)
@@ -483,7 +483,11 @@ def test_presets_drive_such_a_vehicle_and_hold_it(guided, eventually, preset):
 
 
 def test_silence_pauses_and_what_comes_back_resumes(guided, eventually):
-    planner, vehicle = guided(odometry_patience=1.0, sonar_patience=2.0, max_position_std=3.0)
+    planner, vehicle = guided(
+        **{"watchdog.odometry_patience": 1.0},
+        **{"watchdog.sonar_patience": 2.0},
+        **{"watchdog.max_position_std": 3.0},
+    )
     assert call(vehicle, eventually, "start").success
     eventually(lambda: vehicle.states[-1] == "pilot")
     vehicle.odometry = False
@@ -504,7 +508,7 @@ def test_silence_pauses_and_what_comes_back_resumes(guided, eventually):
 
 
 def test_the_fence_pauses_and_says_why(guided, eventually):
-    _, vehicle = guided(geofence_margin=2.0)
+    _, vehicle = guided(**{"watchdog.geofence_margin": 2.0})
     assert call(vehicle, eventually, "start").success
     eventually(lambda: vehicle.goals)
     vehicle.place = np.array([0.0, 9.0])  # a current, or a jump of the position
@@ -518,7 +522,7 @@ def test_the_fence_pauses_and_says_why(guided, eventually):
 
 def test_the_pilot_goes_round_keep_outs(guided, eventually):
     block = "-2 -6, 2 -6, 2 -3, -2 -3"  # across the first lane
-    planner, vehicle = guided(keep_outs=block, area_margin=0.5)
+    planner, vehicle = guided(**{"areas.keep_outs": block, "areas.margin": 0.5})
     areas = planner.mission.legs.routes.areas
     trail = []
     assert call(vehicle, eventually, "start").success
@@ -533,9 +537,9 @@ def test_the_pilot_goes_round_keep_outs(guided, eventually):
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ("keep_outs:=-99 -99, 99 -99, 99 99, -99 99", "nothing of the workspace is left"),
-        ("keep_outs:=0 0, 1", "keep_outs: expected corners"),
-        ("areas:=/no/such/file.json", "areas: cannot read /no/such/file.json"),
+        ("areas.keep_outs:=-99 -99, 99 -99, 99 99, -99 99", "nothing of the workspace is left"),
+        ("areas.keep_outs:=0 0, 1", "keep_outs: expected corners"),
+        ("areas.file:=/no/such/file.json", "areas: cannot read /no/such/file.json"),
         ("on_done:=sink", "on_done: expected one of hold, home"),
     ],
 )
@@ -546,8 +550,13 @@ def test_wrong_areas_end_with_one_line_and_status_2(python, ros_env, wrong, word
 
 def test_ends_by_the_map_once_the_gaps_are_closed(ring, eventually):
     """TVU within 1b, at the level of the topic; then the places without a ping are gone to."""
-    given = {"target_tvu": "1b", "target_distance": 9.0, "water_level": -30.0, "max_samples": 0}
-    planner, vehicle = ring(**given, odometry_patience=0.0, sonar_patience=0.0, map_patience=0.0)
+    given = {"target.tvu": "1b", "target.distance": 9.0, "water.level": -30.0, "max_samples": 0}
+    planner, vehicle = ring(
+        **given,
+        **{"watchdog.odometry_patience": 0.0},
+        **{"watchdog.sonar_patience": 0.0},
+        **{"watchdog.map_patience": 0.0},
+    )
     reasons = []
     vehicle.create_subscription(
         String, "mission/reason", lambda m: reasons.append(m.data), qos.LATCHED
@@ -567,7 +576,7 @@ def test_ends_by_the_map_once_the_gaps_are_closed(ring, eventually):
     level = vehicle.create_publisher(Float64, "water_level", qos.SENSOR_PUBLISH)
     eventually(lambda: level.get_subscription_count(), 30)
     level.publish(Float64(data=float("nan")))
-    eventually(lambda: planner.refusals.counts["water_level"] == 1, 30)
+    eventually(lambda: planner.refusals.counts["water.level"] == 1, 30)
     level.publish(Float64(data=0.0))
     eventually(lambda: planner.target.level == 0.0, 30)
 

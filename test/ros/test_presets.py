@@ -174,14 +174,14 @@ def test_ping1d():
     values[30:33] = [30_200] * 3  # within 300 + 30,000 mm, and beyond the max_range that is sent
     values[60:63] = [0] * 3
     messages = [ping1d(101 + i / 10, value) for i, value in enumerate(values)]
-    gate, samples, _ = survey("ping1d", messages, sound_speed=1479.0)
+    gate, samples, _ = survey("ping1d", messages, **{"water.sound_speed": 1479.0})
     assert gate.rejected == {"too_close": 3, "repeat": 58} and gate.accepted == 29
     np.testing.assert_allclose(samples.z[0], -20 * 1479 / 1450, rtol=1e-6)
     assert samples.z.min() == pytest.approx(-30.2 * 1479 / 1450, rel=1e-6)
     np.testing.assert_allclose(samples.range[0], 20)  # as it was reported
     assert samples.xy[0, 0] == pytest.approx(SPEED * 100.9)
     # Its footprint where it is asked for: 25 degrees, not the driver's 0.1 rad.
-    _, samples, _ = survey("ping1d", messages, ping_noise=True, slope=0.1, sound_speed=1450.0)
+    _, samples, _ = survey("ping1d", messages, **{"noise.enabled": True, "noise.slope": 0.1, "water.sound_speed": 1450.0})
     assert samples.noise_std[0] == pytest.approx(0.1 * 20 * math.tan(math.radians(12.5)), rel=2e-3)
 
 
@@ -229,8 +229,8 @@ def test_waterlinked_dvl():
         range_of_dvl(dvl(101 + i / 5, 12.0 + i / 100 if lock(i) else (-1.0, 12.3)[i % 2], lock(i)))
         for i in range(100)
     ]
-    gate, samples, _ = survey("waterlinked-dvl", messages, sound_speed=1481.0)
-    assert gate.rejected == {"nan": 30} and gate.accepted == 70
+    gate, samples, _ = survey("waterlinked-dvl", messages, **{"water.sound_speed": 1481.0})
+    assert gate.rejected == {"sonar.nan": 30} and gate.accepted == 70
     assert samples.z[0] == pytest.approx(-12.0)
 
 

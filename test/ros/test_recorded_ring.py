@@ -25,17 +25,17 @@ pytestmark = pytest.mark.ros
 
 EVERY = {"use_sim_time": True, "workspace": [-8.0, 8.0, -8.0, 8.0]}
 SIMULATOR = {
-    "terrain": "seamounts", "speed": 20.0, "wait_for_mission": True, "latency": 0.3,
-    "dropout": 0.1, "outlier": 0.05, "nan": 0.05, "inf": 0.05,
+    "terrain": "seamounts", "speed": 20.0, "wait_for_mission": True, "sonar.latency": 0.3,
+    "sonar.dropout": 0.1, "sonar.outlier": 0.05, "sonar.nan": 0.05, "sonar.inf": 0.05,
 }  # fmt: skip
-MAPPER = {"num_inducing": 40, "steps": 2, "minibatch": 32, "range_time_offset": -0.3}
+MAPPER = {"sparse.num_inducing": 40, "sparse.steps": 2, "sparse.minibatch": 32, "sonar.time_offset": -0.3}
 PLANNER = {"pilot": "lawnmower", "autostart": True}
 
 
 #: As a robot's mapper is set, with a model that is quick.
 KEPT = {
-    "method": "nngp", "hidden": 8, "lattice": 8, "first_steps": 20, "early_steps": 2,
-    "screening": True, "training_duty": 0.3, "range_time_offset": -0.3,
+    "method": "nngp", "nngp.hidden": 8, "nngp.lattice": 8, "nngp.first_steps": 20, "nngp.early_steps": 2,
+    "screening.enabled": True, "training.duty": 0.3, "sonar.time_offset": -0.3,
 }  # fmt: skip
 
 
@@ -78,7 +78,7 @@ def test_a_recorded_ring_mission_is_mapped_as_it_was_lived(ring, eventually, tmp
     from poam_ros.importers.bags import read_bag
 
     mission, out = tmp_path / "mission", tmp_path / "out"
-    sonar = SIMULATOR | {"speed": 10.0, "false_echo": 0.1, "max_range": 2000.0}
+    sonar = SIMULATOR | {"speed": 10.0, "sonar.false_echo": 0.1, "sonar.max_range": 2000.0}
     mapper, record = ring(sonar, 300, **KEPT, mission_dir=str(mission))
     session, gate = mapper.session, mapper.session.gate
     lived, drawn = session.everything(), session.map
@@ -91,11 +91,11 @@ def test_a_recorded_ring_mission_is_mapped_as_it_was_lived(ring, eventually, tmp
         )
 
     eventually(kept, timeout=60, what="the log is not written")
-    assert gate.rejected["false_echo"] > 0 and session.status.updates > 0
+    assert gate.rejected["sonar.false_echo"] > 0 and session.status.updates > 0
     bag = write_events(tmp_path / "bag", record, wall=True)
 
     placed = read_bag(bag, BagSettings(), gate.settings)[0].taken
-    assert len(placed) == len(lived) + gate.rejected["false_echo"]
+    assert len(placed) == len(lived) + gate.rejected["sonar.false_echo"]
     same = np.isin(placed.stamp_ns, lived.stamp_ns)
     assert same.sum() == len(lived)
     np.testing.assert_array_equal(placed.xy[same], lived.xy)

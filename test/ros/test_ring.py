@@ -128,8 +128,8 @@ def test_a_mission_ends_by_its_map_as_the_page_says(sim):
     said = (folder / "log" / "planner.log").read_text()
     assert re.search(r"done at \d+ samples: TVU within 2 in [\d.]+ % of the workspace; every", said)
     nodes = yaml.safe_load((folder / "config.yaml").read_text())["nodes"]
-    assert nodes["mapper"]["target_tvu"] == nodes["planner"]["target_tvu"] == "2"
-    assert nodes["planner"]["target_distance"] == 25.0
+    assert nodes["mapper"]["target.tvu"] == nodes["planner"]["target.tvu"] == "2"
+    assert nodes["planner"]["target.distance"] == 25.0
 
 
 def test_two_missions_in_two_namespaces_do_not_disturb_each_other(ros, sim):

@@ -32,10 +32,10 @@ from poam_ros.ros.mapper.node import MapperNode
 
 pytestmark = pytest.mark.ros
 GIVEN = {
-    "method": "toy", "resolution": 5.0, "batch_size": 20, "batch_period": 3600.0,
+    "method": "toy", "resolution": 5.0, "batch.size": 20, "batch.period": 3600.0,
     "pilot_samples": 60, "save_formats": "nc, csv",
     # The feeder's vehicle is 100 m above the datum: so the sonar is at 0, and the ground below it.
-    "sonar_offset": [0.0, 0.0, -100.0],
+    "sonar.offset": [0.0, 0.0, -100.0],
 }  # fmt: skip
 PATIENCE = 60.0
 
@@ -81,7 +81,7 @@ def feed(vehicle, mapper, eventually):
 
 def test_a_map_is_saved_whole_and_none_replaces_another(ring, eventually, tmp_path):
     rasterio = pytest.importorskip("rasterio")
-    place = {"origin": [17.5, -91.2], "vertical_datum": 5703, "water_level": 1.5}
+    place = {"origin": [17.5, -91.2], "vertical_datum": 5703, "water.level": 1.5}
     p = ring(output=str(tmp_path), save_formats="tif, nc, yaml", **place)
     first = p.ask()
     assert first.success, first.message
@@ -96,9 +96,9 @@ def test_a_map_is_saved_whole_and_none_replaces_another(ring, eventually, tmp_pa
     with rasterio.open(folder / "map.tif") as file:
         np.testing.assert_allclose(file.read(1)[::-1], kept.mean, rtol=1e-6)
         assert file.read(3).sum() == samples
-        assert "NAVD88" in file.crs.to_wkt() and file.tags()["water_level"].startswith("1.5 m")
+        assert "NAVD88" in file.crs.to_wkt() and file.tags()["water.level"].startswith("1.5 m")
         assert folder.name in file.tags()["title"] and "save_formats" in file.tags()["settings"]
-    level = read_config(folder / "config.yaml")["nodes"]["mapper"]["water_level"]
+    level = read_config(folder / "config.yaml")["nodes"]["mapper"]["water.level"]
     assert level == 1.5
 
     tide = p.vehicle.create_publisher(Float64, "water_level", SENSOR_PUBLISH)
@@ -112,7 +112,7 @@ def test_a_map_is_saved_whole_and_none_replaces_another(ring, eventually, tmp_pa
     assert p.ask().success
     earlier, later = sorted((tmp_path / "saved").iterdir())
     assert earlier == folder and later.name.startswith("map-002-")
-    level = read_config(later / "config.yaml")["nodes"]["mapper"]["water_level"]
+    level = read_config(later / "config.yaml")["nodes"]["mapper"]["water.level"]
     assert level == 2.5
 
 
@@ -192,7 +192,7 @@ def test_a_datum_without_a_place_is_refused_at_once(ring):
 
 
 def test_map_tvu_shows_what_is_used_of_the_order_s_tvu(ring, eventually):
-    p = ring(mapped=False, target_tvu="2")
+    p = ring(mapped=False, **{"target.tvu": "2"})
     clouds, layers = [], []
     p.vehicle.create_subscription(PointCloud2, "map/points", clouds.append, LATCHED)
     p.vehicle.create_subscription(OccupancyGrid, "map/tvu", layers.append, LATCHED)

@@ -260,7 +260,7 @@ def test_waits_for_a_mission_if_asked(ros, eventually, terrain):
     [
         ("terrain:=/no/such/file.npy", "/no/such/file.npy"),
         ("speed:=3.0", "speed"),
-        ("dropout:=1.5", "dropout"),
+        ("sonar.dropout:=1.5", "dropout"),
         ("workspace:=[-99.0, 99.0, -99.0, 99.0]", "start"),
     ],
 )

@@ -33,7 +33,7 @@ WINDOWS = 18
 # Bytes of a ping itself: its row of Samples. What the model keeps of it besides is no excuse.
 OWN = sum(array.nbytes for array in Samples.of(np.zeros((1, 2)), np.zeros(1)).arrays)
 PARAMETERS = {
-    "method": "nngp", "batch_size": BURST, "batch_period": 3600.0, "pilot_samples": PILOT,
+    "method": "nngp", "batch.size": BURST, "batch.period": 3600.0, "pilot_samples": PILOT,
     "workspace": [-60.0, 60.0, -60.0, 60.0], "resolution": 2.0,
 }  # fmt: skip
 

@@ -202,7 +202,7 @@ def test_options_are_checked():
     with pytest.raises(InputError, match="neighbour_kernel: expected one of paciorek, attentive"):
         NeighbourOptions(neighbour_kernel="rbf")
     with pytest.raises(InputError, match="lengthscale"):
-        NeighbourOptions(initial_lengthscale=5.0)
+        _ = NeighbourOptions(initial_lengthscale=5.0).lengthscales
 
 
 def test_a_store_knows_where_its_sites_are():

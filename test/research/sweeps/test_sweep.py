@@ -33,7 +33,7 @@ SMALL = {
     "seeds": [0],
     "max_samples": 250,
     "resolution": 2.0,
-    "model": {"num_inducing": 25, "steps": 1, "minibatch": 32, "jitter": "1e-5"},
+    "model": {"sparse.num_inducing": 25, "sparse.steps": 1, "sparse.minibatch": 32, "sparse.jitter": "1e-5"},
 }
 #: A sonar that reaches the ground of one terrain, but nothing of a much deeper one.
 DEEP = {
@@ -41,7 +41,7 @@ DEEP = {
         "sea": "seamounts",
         "deep": {"terrain": "seamounts", "elevation_range": [-1e6, 0]},
     },
-    "sonar": {"max_range": 300},
+    "sonar": {"sonar.max_range": 300},
 }
 
 
@@ -89,7 +89,7 @@ def test_every_run_is_there_whole(swept):
     assert [row["method"] for row in rows] == ["poam", "ovc++"]
     for row in rows:
         assert row["folder"] == f"runs/sea/{row['method']}/bezier-max-entropy/seed-0"
-        assert (row["kernel"], row["samples"]) == ("attentive", "250")
+        assert (row["sparse.kernel"], row["samples"]) == ("attentive", "250")
         assert float(row["wall_s"]) > 0
         names = {path.name for path in (swept / row["folder"]).iterdir()}
         assert names == {
@@ -204,7 +204,7 @@ def test_workers_of_this_machine_and_another_configuration_in_the_folder(tmp_pat
     )  # fmt: skip
     assert done.returncode == 0 and "1/1 runs done" in done.stdout
     assert "distributed" not in done.stderr and "Traceback" not in done.stderr
-    write_sweep(tmp_path, model={**SMALL["model"], "num_inducing": 26})
+    write_sweep(tmp_path, model={**SMALL["model"], "sparse.num_inducing": 26})
     with pytest.raises(InputError, match=r"model.num_inducing: .* have 25, the configuration 26"):
         run_sweep(read_sweep(config), tmp_path / "out")
 
@@ -234,9 +234,9 @@ def written_by_an_older_version(archive, **model):
     """Its sweep.yaml as it was when everything was resolved, whether given or not."""
     path = archive.folder / "sweep.yaml"
     sweep = yaml.safe_load(path.read_text())
-    every = {**ModelSettings.of(sweep["model"]).flat, "published": False, **model}
+    every = {**ModelSettings.of(sweep["model"]).values, "published": False, **model}
     sweep["model"] = {name: every[name] for name in every.keys() - {"method", "kernel"}}
-    sweep["sonar"]["max_range"] = None
+    sweep["sonar"]["sonar.max_range"] = None
     del sweep["planner_noise"]
     path.write_text(yaml.safe_dump(sweep))
 
@@ -249,7 +249,7 @@ def test_a_folder_of_an_older_version_goes_on(kept, tmp_path):
     again.add(other, Outcome({}, 250, 2.0))
     assert set(again.finished) == {done.folder, other.folder}
     sweep = yaml.safe_load((archive.folder / "sweep.yaml").read_text())
-    assert sweep["model"] == {**SMALL["model"], "jitter": 1e-5}
+    assert sweep["model"] == {**SMALL["model"], "sparse.jitter": 1e-5}
 
 
 @pytest.mark.parametrize(("name", "value"), [("published", True), ("steps", 2), ("amplitude", 3.0)])

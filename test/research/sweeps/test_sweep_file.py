@@ -122,14 +122,14 @@ def test_methods_with_kernels_and_the_order_of_runs(tmp_path):
         ({"method": "poam"}, "method: unknown, expected one of environments"),
         ({"model": {"inducing": 5}}, r"model\.inducing: unknown"),
         ({"model": {"method": "poam"}}, r"model\.method: expected under methods"),
-        ({"model": {"num_inducing": 0}}, r"model\.num_inducing: expected an integer from 2 to"),
-        ({"model": {"steps": 5, "min_lengthscale": 3}}, "model: min_lengthscale: expected at most"),
+        ({"model": {"sparse.num_inducing": 0}}, r"model\.num_inducing: expected an integer from 2 to"),
+        ({"model": {"sparse.steps": 5, "sparse.shortest_lengthscale": 3}}, "model: min_lengthscale: expected at most"),
         ({"methods": ["poam:"]}, r"methods\[0\]: .*got ''"),
         ({"methods": [5]}, r"methods\[0\]: expected text, got 5"),
-        ({"model": {"num_inducing": 1.5}}, r"model\.num_inducing: expected an integer from 2"),
-        ({"planning": {"lanes": 3}}, r"planning\.lanes: unknown to these planners"),
+        ({"model": {"sparse.num_inducing": 1.5}}, r"model\.num_inducing: expected an integer from 2"),
+        ({"planning": {"lawnmower.lanes": 3}}, r"planning\.lanes: unknown to these planners"),
         (
-            {"planners": ["path-entropy"], "planning": {"exploration": -1}},
+            {"planners": ["path-entropy"], "planning": {"path_entropy.exploration": -1}},
             r"planning\.exploration: expected a number from 0",
         ),
         ({"sonar": {"rate": "fast"}}, r"sonar\.rate: expected a number"),
@@ -159,10 +159,10 @@ def cells(monkeypatch):
 
 def test_each_method_of_a_sweep_takes_the_settings_that_it_has(cells, tmp_path):
     path = tmp_path / "sweep.yaml"
-    model = {"cell": 3, "num_inducing": 25, "threads": 2}
+    model = {"cell": 3, "sparse.num_inducing": 25, "threads": 2}
     path.write_text(yaml.safe_dump({**GOOD, "methods": ["poam", "cells"], "model": model}))
     sweep = read_sweep(path)
-    assert sweep.model == {"cell": 3.0, "num_inducing": 25, "threads": 2}
+    assert sweep.model == {"cell": 3.0, "sparse.num_inducing": 25, "threads": 2}
     poam, other = (run.mission.model for run in sweep.runs())
     assert poam == ModelSettings("poam", SparseOptions(num_inducing=25), threads=2)
     assert other == ModelSettings("cells", CellOptions(cell=3.0), threads=2)
@@ -172,8 +172,8 @@ def test_each_method_of_a_sweep_takes_the_settings_that_it_has(cells, tmp_path):
     ("change", "expected"),
     [
         ({"model": {"cell": 3}}, r"model\.cell: unknown to these methods, .* num_inducing"),
-        ({"methods": ["cells"], "model": {"steps": 3}}, r"model\.steps: unknown .* device, cell$"),
-        ({"methods": ["cells"], "model": {"cell": 0}}, r"model\.cell: expected a number from 0.1"),
+        ({"methods": ["path_entropy.cells"], "model": {"sparse.steps": 3}}, r"model\.steps: unknown .* device, cell$"),
+        ({"methods": ["path_entropy.cells"], "model": {"cell": 0}}, r"model\.cell: expected a number from 0.1"),
         ({"methods": ["cells:rbf"]}, r"methods\[0\]: .* kernels before the colon, got 'cells:rbf'"),
     ],
 )
@@ -241,7 +241,7 @@ def test_no_such_configuration(name, capsys):
 def test_every_planner_gets_its_own_options(tmp_path):
     path = tmp_path / "sweep.yaml"
     planners = ["max-entropy", "path-entropy", "random"]
-    given = {"planners": planners, "planning": {"exploration": 0.5, "candidates": 7}}
+    given = {"planners": planners, "planning": {"path_entropy.exploration": 0.5, "max_entropy.candidates": 7}}
     path.write_text(yaml.safe_dump({**GOOD, **given}))
     missions = {run.mission.planner: run.mission for run in read_sweep(path).runs()}
     assert missions["max-entropy"].planner_options.candidates == 7
