@@ -10,13 +10,19 @@ if TYPE_CHECKING:
     from .core.errors import InputError, PoamError
     from .core.geometry import Extent, Grid, map_grid
     from .core.maps import ElevationMap, Predicted, UpdateReport
+    from .core.settings import check, setting
+    from .models.data import Dataset, Prediction
+    from .models.interface import ModelState, OnlineModel
     from .models.mapper import BathymetricMapper, MapperState
-    from .models.registry import ModelSettings, SparseOptions
+    from .models.registry import Model, ModelSettings, SparseOptions
+    from .planning.planners import Planner
+    from .planning.situation import MapView, Situation
 
 __all__ = [
-    "BathymetricMapper", "ElevationMap", "Extent", "Grid", "InputError", "MapperState",
-    "ModelSettings", "PoamError", "Predicted", "SparseOptions", "UpdateReport", "__version__",
-    "map_grid",
+    "BathymetricMapper", "Dataset", "ElevationMap", "Extent", "Grid", "InputError", "MapView",
+    "MapperState", "Model", "ModelSettings", "ModelState", "OnlineModel", "Planner", "PoamError",
+    "Predicted", "Prediction", "Situation", "SparseOptions", "UpdateReport", "__version__", "check",
+    "map_grid", "setting",
 ]  # fmt: skip
 
 # Before torch starts its OpenMP: threads that spin while they wait for work take the processor from
@@ -26,17 +32,27 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # Loaded when they are asked for: `poam --help` needs no torch.
 _HOMES = {
     "BathymetricMapper": "models.mapper",
+    "Dataset": "models.data",
     "ElevationMap": "core.maps",
     "Extent": "core.geometry",
     "Grid": "core.geometry",
     "InputError": "core.errors",
+    "MapView": "planning.situation",
     "MapperState": "models.mapper",
+    "Model": "models.registry",
     "ModelSettings": "models.registry",
+    "ModelState": "models.interface",
+    "OnlineModel": "models.interface",
+    "Planner": "planning.planners",
     "PoamError": "core.errors",
     "Predicted": "core.maps",
+    "Prediction": "models.data",
+    "Situation": "planning.situation",
     "SparseOptions": "models.registry",
     "UpdateReport": "core.maps",
+    "check": "core.settings",
     "map_grid": "core.geometry",
+    "setting": "core.settings",
 }
 
 if not TYPE_CHECKING:  # to a type checker every name would be there, misspelt ones too

@@ -49,12 +49,12 @@ def mapper(toy):
 
 def test_its_settings_are_its_own(toy):
     assert ModelSettings(method="toy").options == ToyOptions()
-    assert toy.values == {"method": "toy", "threads": 1, "device": "cpu", "power": 3.0}
+    assert toy.values == {"method": "toy", "threads": 1, "device": "cpu", "toy.power": 3.0}
     assert ModelSettings.of({**toy.values, "sparse.num_inducing": 7}) == toy
     with pytest.raises(InputError, match="options: expected ToyOptions for method toy"):
         ModelSettings(method="toy", options=SparseOptions())
     with pytest.raises(InputError, match="power: expected"):
-        ModelSettings.of({"method": "toy", "power": 0.5})
+        ModelSettings.of({"method": "toy", "toy.power": 0.5})
 
 
 def test_it_maps_in_metres(mapper):

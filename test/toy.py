@@ -14,6 +14,7 @@ from poam_ros.models.interface import ModelState
 class ToyOptions:
     """Of inverse-distance weighting."""
 
+    prefix = "toy"
     power: float = setting(4.0, "How fast a datum's weight falls", minimum=1.0, maximum=9.0)
 
     def __post_init__(self):

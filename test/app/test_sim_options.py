@@ -51,7 +51,7 @@ def test_each_node_gets_what_it_declares_and_no_more(options, tmp_path):
 
 
 def test_a_target_is_the_planners_and_the_mapper_draws_its_tvu(options):
-    words = "--target-tvu 1b --target-share 0.9 --target-distance 25 --target-depths 3"
+    words = "--target.tvu 1b --target.share 0.9 --target.distance 25 --target.depths 3"
     given = options(*words.split())
     start = {"use_sim_time": True, "autostart": True}
     assert parameters("planner", given) == {
@@ -60,12 +60,12 @@ def test_a_target_is_the_planners_and_the_mapper_draws_its_tvu(options):
     }  # fmt: skip
     mapper = parameters("mapper", given)
     assert mapper.pop("output") and mapper == {"target.tvu": "1b", "use_sim_time": True}
-    assert "target_tvu" not in parameters("drapes", given)
+    assert "target.tvu" not in parameters("drapes", given)
 
 
 def test_a_target_that_is_none_is_refused(options, capsys):
     with pytest.raises(SystemExit) as ended:
-        options("--target-tvu", "1c")
+        options("--target.tvu", "1c")
     assert ended.value.code == 2 and "expected one of exclusive" in capsys.readouterr().err
 
 
@@ -75,8 +75,9 @@ def test_the_launch_file_takes_the_same_names(capsys):
     known = {
         flag[2:].replace("-", "_") for flag in parser._option_string_actions if flag[:2] == "--"
     }
-    assert known - {"help"} == set(launch_rows("sim.launch.py"))
-    assert {row.name for row in rows(TargetSettings)} - {"water_level"} <= known
+    known -= {"help", "no_rviz", "no_keep"}
+    assert known == set(launch_rows("sim.launch.py"))
+    assert {row.name for row in rows(TargetSettings)} - {"water.level"} <= known
 
 
 def test_what_is_drawn_is_drawn_by_its_own_node(options):

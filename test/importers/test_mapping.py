@@ -26,7 +26,8 @@ from poam_ros.screening.screen import ScreeningSettings
 
 WORKSPACE = Extent(-3, 62, -3, 43)
 MODEL = ModelSettings.of(
-    {"method": "nngp", "nngp.first_steps": 60, "nngp.early_steps": 4, "nngp.hidden": 8, "nngp.lattice": 8}
+    {"method": "nngp", "nngp.first_steps": 60, "nngp.early_steps": 4, "nngp.hidden": 8,
+        "nngp.lattice": 8}
 )
 
 

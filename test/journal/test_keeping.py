@@ -199,7 +199,7 @@ def test_without_a_usable_checkpoint_the_whole_log_is_repeated(kept, tmp_path, d
         file.write_text("elevations")
     else:
         facts["schema"] += damage == "another layout"
-        facts["sparse.steps"] += 1000 * (damage == "ahead")
+        facts["steps"] += 1000 * (damage == "ahead")
         if damage == "another model":
             del arrays["learned/theta"]
         arrays["facts.json"] = np.array(json.dumps(facts))

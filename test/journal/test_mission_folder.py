@@ -11,10 +11,13 @@ import pytest
 
 pytest.importorskip("torch")
 
-from kept import Kept, rebuilt, rows, settings
+from kept import SMALL, Kept, rebuilt, rows, settings
 from read_only import read_only
 
 from poam_ros.core.errors import InputError
+from poam_ros.core.renames import renamed
+from poam_ros.journal.folder import MissionFolder, identity
+from poam_ros.journal.reader import read_mission
 from poam_ros.learning.opening import open_mission
 
 
@@ -156,6 +159,9 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
 from kept import Kept
 from poam_ros.core.errors import InputError
+from poam_ros.core.renames import renamed
+from poam_ros.journal.folder import MissionFolder, identity
+from poam_ros.journal.reader import read_mission
 try:
     s = Kept({folder!r})
 except InputError as error:
@@ -190,3 +196,24 @@ def test_a_disk_that_is_full_later_ends_the_log_and_not_the_survey(
     assert 0 < kept < 400
     (whole, count), (alone, _) = rebuilt(tmp_path)  # what is there is whole
     assert count <= kept and abs(whole - alone).max() < 1e-6
+
+
+def test_a_mission_recorded_by_the_former_flat_names_is_opened_and_read(tmp_path):
+    new = identity({**SMALL, "seed": 3, "workspace": [0.0, 60.0, 0.0, 40.0]})
+    old = {name.rpartition(".")[2]: value for name, value in new.items()}
+    old |= {"initial_lengthscale": 0.5, "shortest_lengthscale": 0.02, "longest_lengthscale": 3.0}
+    old |= {f"{which}_lengthscale_m": 0.0 for which in ("initial", "shortest", "longest")}
+    MissionFolder(tmp_path, old, {**old, "screening": True, "water_level": 1.5}).close()
+    MissionFolder(tmp_path, new).close()
+    past = read_mission(tmp_path)
+    assert identity({**past.settings, "method": "nngp"}) == new
+    assert past.mapper["screening.enabled"] is True and past.mapper["water.level"] == 1.5
+    with pytest.raises(InputError, match=r"nngp\.hidden 8, not 9"):
+        MissionFolder(tmp_path, {**new, "nngp.hidden": 9})
+
+
+def test_former_lengthscales_of_half_the_workspace_are_in_metres():
+    old = {"workspace": [0.0, 60.0, 0.0, 40.0], "min_lengthscale": 0.1, "max_lengthscale": 0.5}
+    found = renamed(old)
+    assert found["sparse.shortest_lengthscale"] == 3.0 and not found["sparse.longest_lengthscale"]
+    assert renamed(found) == found

@@ -129,7 +129,8 @@ def test_the_discount_foresees_what_the_model_will_say(method):
     def elevation(xy):
         return terrain.elevation_at(xy) + rng.normal(0, 1, len(xy))
 
-    given = {"nngp": {"nngp.first_steps": 100, "nngp.early_steps": 0}, "poam": {"sparse.num_inducing": 150}}
+    given = {"nngp": {"nngp.first_steps": 100, "nngp.early_steps": 0},
+        "poam": {"sparse.num_inducing": 150}}
     mapper = BathymetricMapper(workspace, ModelSettings.of({"method": method, **given[method]}), 0)
     mapper.update(old, elevation(old))
     if method == "poam":
@@ -137,7 +138,7 @@ def test_the_discount_foresees_what_the_model_will_say(method):
     published = mapper.map(Grid.cells(workspace, 1.0))
     points = published.grid.points
     stale, seen = published.variance.ravel(), GridView(published, new, old).predict(points).variance
-    learned = replace(mapper.settings.options, **{"nngp": {}, "poam": {"sparse.steps": 0}}[method])
+    learned = replace(mapper.settings.options, **{"nngp": {}, "poam": {"steps": 0}}[method])
     again = BathymetricMapper(workspace, replace(mapper.settings, options=learned), 0)
     again.restore(mapper.state())
     again.update(new, elevation(new))

@@ -26,7 +26,8 @@ from poam_ros.ros.simulator.node import SimulatorNode
 
 pytestmark = pytest.mark.ros
 SMALL = {
-    "sparse.num_inducing": 40, "sparse.steps": 2, "sparse.minibatch": 32, "resolution": 5.0, "batch.size": 20,
+    "sparse.num_inducing": 40, "sparse.steps": 2, "sparse.minibatch": 32, "resolution": 5.0,
+    "batch.size": 20,
     "batch.period": 3600.0,
 }  # fmt: skip
 NODES = {

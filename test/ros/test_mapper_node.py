@@ -42,7 +42,8 @@ from poam_ros.ros.mapper.node import MapperNode
 pytestmark = pytest.mark.ros
 
 SMALL = {
-    "sparse.num_inducing": 40, "sparse.steps": 2, "sparse.minibatch": 32, "resolution": 5.0, "batch.size": 20,
+    "sparse.num_inducing": 40, "sparse.steps": 2, "sparse.minibatch": 32, "resolution": 5.0,
+    "batch.size": 20,
     "batch.period": 3600.0, "pilot_samples": 60,
 }  # fmt: skip
 TOPICS = {
@@ -163,7 +164,7 @@ def test_every_rejected_ping_has_its_reason(pair, eventually):
     v.ping(SECOND)  # long before the first odometry
     eventually(lambda: settled(p, 17))
     assert p.gate.rejected == {
-        "sonar.nan": 1, "no_return": 2, "too_close": 2, "out_of_range": 1, "no_odometry": 1,
+        "nan": 1, "no_return": 2, "too_close": 2, "out_of_range": 1, "no_odometry": 1,
     }  # fmt: skip
     eventually(lambda: v.got["map/samples"][-1].data == 10)
     eventually(lambda: v.got["status"] and v.got["status"][-1].get("received") == "17")
@@ -408,7 +409,7 @@ def test_water_levels_move_the_ground_and_pause_it_when_they_stop(pair, eventual
 
     pings(3)
     levels.publish(Float64(data=math.nan))
-    eventually(lambda: p.gate.odd["water.level"] == 1)
+    eventually(lambda: p.gate.odd["water_level"] == 1)
     levels.publish(Float64(data=1.25))
     eventually(lambda: p.gate.water.level(p.gate.settings, p.mapper._now()) == 1.25)
     pings(3)

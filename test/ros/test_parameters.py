@@ -10,10 +10,20 @@ import pytest
 import yaml
 
 from poam_ros.core.errors import InputError
-from poam_ros.core.settings import Setting, rows
+from poam_ros.core.renames import RENAMED
+from poam_ros.core.settings import Setting, flat, rows
 from poam_ros.models.registry import MODELS, ModelSettings, SparseOptions
 from poam_ros.ros.common.declaring import declare
-from poam_ros.ros.common.parameters import MAPPER, NODES, PLANNER, SIMULATOR, VIEWERS, robot_tables
+from poam_ros.ros.common.parameters import (
+    INNER,
+    MAPPER,
+    NODES,
+    PLANNER,
+    SIMULATOR,
+    VIEWERS,
+    inner_rows,
+    robot_tables,
+)
 from poam_ros.ros.common.rendering import generated_files, render_markdown
 from poam_ros.simulation.world.sonar import SonarSettings
 
@@ -45,7 +55,8 @@ def test_names_are_unique(table):
     ("name", "value"),
     [
         ("workspace", [0, 1, 2]), ("workspace", [1, 0, 0, 1]), ("workspace", [0, 1, 0, math.inf]),
-        ("frame_id", "/map"), ("frame_id", ""), ("planner", "greedy"), ("kernel", "cubic"),
+        ("frame_id", "/map"), ("frame_id", ""), ("planner", "greedy"), ("screening.echo_ratio",
+        0.5),
         ("method", "kriging"),
     ],
 )  # fmt: skip
@@ -63,13 +74,43 @@ def test_choices_are_those_of_the_planning_module():
     assert set(BY_NAME["pilot"].choices) == set(PILOTS)
 
 
-def test_the_tables_hold_what_the_rooms_below_declare():
-    mapper = {row.name: row for row in MAPPER}
-    for kind in {ModelSettings, *(model.options for model in MODELS.values())}:
-        assert all(mapper[row.name] == row for row in rows(kind))
-    simulator = {row.name for row in SIMULATOR}
-    assert {row.name for row in rows(SonarSettings)} - simulator == {"rate"}
-    assert "sonar_rate" in simulator
+def test_the_tables_hold_what_lower_packages_declare():
+    mapper, simulator = ({row.name: row for row in table} for table in (MAPPER, SIMULATOR))
+    assert all(mapper[row.name] == row for row in rows(ModelSettings))
+    for method, model in MODELS.items():
+        values = {"method": method, "model": ""}
+        assert inner_rows("mapper", values) == rows(model.options)
+        assert not {row.name for row in rows(model.options)} & set(mapper)
+    assert all(simulator[row.name] == row for row in rows(SonarSettings))
+    assert "sonar_rate" in simulator  # a promise
+
+
+def test_no_parameter_has_an_old_name_and_every_new_name_is_one():
+    known = {row.name for table in (*(NODES | VIEWERS).values(), *INNER.values()) for row in table}
+    assert not known & set(RENAMED)
+    others = {"batch.first", "training.rate"}  # of `poam map` and `poam run`
+    assert {new for names in RENAMED.values() for new in names} <= known | others
+
+
+def test_a_model_file_gives_defaults(tmp_path):
+    file = tmp_path / "model.yaml"
+    file.write_text("nngp: {neighbours: 9}\nsparse: {kernel: rbf}\n")
+    found = {row.name: row for row in inner_rows("mapper", {"method": "nngp", "model": str(file)})}
+    assert found["nngp.neighbours"].default == 9 and "sparse.kernel" not in found
+    settings = ModelSettings.of({"model": str(file), "sparse.steps": 3})
+    assert (settings.options.kernel, settings.options.steps) == ("rbf", 3)
+    for text, words in (("neighbours: 9", "neighbours is now nngp.neighbours"),
+                        ("nngp: {what: 9}", "nngp.what: expected an option"),
+                        ("- 1", "expected a mapping")):  # fmt: skip
+        file.write_text(text)
+        with pytest.raises(InputError, match=words):
+            ModelSettings.of({"model": str(file)})
+
+
+def test_the_shipped_model_file_has_every_default():
+    assert ModelSettings.of({"model": str(ROOT / "config/model.yaml")}) == ModelSettings()
+    nngp = ModelSettings.of({"model": str(ROOT / "config/model.yaml"), "method": "nngp"})
+    assert nngp == ModelSettings("nngp")
 
 
 def test_a_mapper_s_parameters_make_its_model_s_settings():
@@ -101,8 +142,10 @@ def test_config_files_hold_the_defaults(name, tables, left_out):
     assert [node.removeprefix("/**/") for node in content] == list(tables)
     for node, body in content.items():
         table = {row.name: row for row in tables[node.removeprefix("/**/")]}
-        values = body["ros__parameters"]
-        assert list(values) == [row for row in table if row not in left_out]
+        values = flat(body["ros__parameters"])
+        if node == "/**/planner":
+            table |= {row.name: row for row in INNER["planner"]}
+        assert set(values) == set(table) - left_out
         for key, value in values.items():
             # Types too: YAML reads 1e-06 as text.
             assert type(value) in (type(table[key].default), list)
@@ -142,7 +185,7 @@ def test_declared_described_and_changed_at_run_time(ros):
     values = declare(node, TABLE, changes.append)
     assert (values.gain, values.count, values.corners) == (2.0, 3, (3.0, 4.0))
     described = node.describe_parameter("gain")
-    assert described.description == "A gain [m]"
+    assert described.description == "A gain (m)."
     assert described.floating_point_range[0].to_value == 10.0
     assert node.describe_parameter("count").integer_range[0].from_value == 1
     assert node.describe_parameter("fixed").read_only
@@ -183,6 +226,11 @@ def test_wrong_override_is_refused_at_start(ros):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["-p", "batch_size:=0"], "parameter batch_size is now batch.size"),
+        (
+            ["-p", "nngp.neighbours:=99", "-p", "method:=nngp"],
+            "parameter nngp.neighbours: expected",
+        ),
         (["-p", "batch.size:=0"], "parameter batch.size: expected an integer from 1"),
         (["-p", "resolution:=fine"], "parameter resolution: expected a number"),
         (["-p", "workspace:=[1,0,0,1]"], "parameter workspace: "),

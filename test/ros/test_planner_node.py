@@ -28,7 +28,7 @@ from poam_ros.core.maps import ElevationMap
 from poam_ros.frontend.gate import RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.planning.pilots import PILOTS
-from poam_ros.planning.planners import PLANNERS, Planner, NoOptions
+from poam_ros.planning.planners import PLANNERS, NoOptions, Planner
 from poam_ros.ros.common import clouds, messages, qos
 from poam_ros.ros.planner.node import PlannerNode
 
@@ -576,7 +576,7 @@ def test_ends_by_the_map_once_the_gaps_are_closed(ring, eventually):
     level = vehicle.create_publisher(Float64, "water_level", qos.SENSOR_PUBLISH)
     eventually(lambda: level.get_subscription_count(), 30)
     level.publish(Float64(data=float("nan")))
-    eventually(lambda: planner.refusals.counts["water.level"] == 1, 30)
+    eventually(lambda: planner.refusals.counts["water_level"] == 1, 30)
     level.publish(Float64(data=0.0))
     eventually(lambda: planner.target.level == 0.0, 30)
 

@@ -181,7 +181,8 @@ def test_ping1d():
     np.testing.assert_allclose(samples.range[0], 20)  # as it was reported
     assert samples.xy[0, 0] == pytest.approx(SPEED * 100.9)
     # Its footprint where it is asked for: 25 degrees, not the driver's 0.1 rad.
-    _, samples, _ = survey("ping1d", messages, **{"noise.enabled": True, "noise.slope": 0.1, "water.sound_speed": 1450.0})
+    _, samples, _ = survey("ping1d", messages, **{"noise.enabled": True, "noise.slope": 0.1,
+        "water.sound_speed": 1450.0})
     assert samples.noise_std[0] == pytest.approx(0.1 * 20 * math.tan(math.radians(12.5)), rel=2e-3)
 
 
@@ -230,7 +231,7 @@ def test_waterlinked_dvl():
         for i in range(100)
     ]
     gate, samples, _ = survey("waterlinked-dvl", messages, **{"water.sound_speed": 1481.0})
-    assert gate.rejected == {"sonar.nan": 30} and gate.accepted == 70
+    assert gate.rejected == {"nan": 30} and gate.accepted == 70
     assert samples.z[0] == pytest.approx(-12.0)
 
 

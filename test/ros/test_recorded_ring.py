@@ -28,13 +28,19 @@ SIMULATOR = {
     "terrain": "seamounts", "speed": 20.0, "wait_for_mission": True, "sonar.latency": 0.3,
     "sonar.dropout": 0.1, "sonar.outlier": 0.05, "sonar.nan": 0.05, "sonar.inf": 0.05,
 }  # fmt: skip
-MAPPER = {"sparse.num_inducing": 40, "sparse.steps": 2, "sparse.minibatch": 32, "sonar.time_offset": -0.3}
+MAPPER = {
+    "sparse.num_inducing": 40,
+    "sparse.steps": 2,
+    "sparse.minibatch": 32,
+    "sonar.time_offset": -0.3,
+}
 PLANNER = {"pilot": "lawnmower", "autostart": True}
 
 
 #: As a robot's mapper is set, with a model that is quick.
 KEPT = {
-    "method": "nngp", "nngp.hidden": 8, "nngp.lattice": 8, "nngp.first_steps": 20, "nngp.early_steps": 2,
+    "method": "nngp", "nngp.hidden": 8, "nngp.lattice": 8, "nngp.first_steps": 20,
+    "nngp.early_steps": 2,
     "screening.enabled": True, "training.duty": 0.3, "sonar.time_offset": -0.3,
 }  # fmt: skip
 

@@ -96,7 +96,7 @@ def test_a_map_is_saved_whole_and_none_replaces_another(ring, eventually, tmp_pa
     with rasterio.open(folder / "map.tif") as file:
         np.testing.assert_allclose(file.read(1)[::-1], kept.mean, rtol=1e-6)
         assert file.read(3).sum() == samples
-        assert "NAVD88" in file.crs.to_wkt() and file.tags()["water.level"].startswith("1.5 m")
+        assert "NAVD88" in file.crs.to_wkt() and file.tags()["water_level"].startswith("1.5 m")
         assert folder.name in file.tags()["title"] and "save_formats" in file.tags()["settings"]
     level = read_config(folder / "config.yaml")["nodes"]["mapper"]["water.level"]
     assert level == 1.5

@@ -322,7 +322,7 @@ def _parse(content: Any, path: Path) -> SweepSettings:
         "methods": _list("methods", given["methods"], _TEXT),
         **{name: _list(name, given[name]) for name in LISTS if name in given},
         # Which keys there may be depends on the methods and on the planners.
-        "model": _values("model", given.get("model", {}), MODEL),
+        "model": _values("model", given.get("model", {}), (*rows(ModelSettings), *option_rows())),
         "planning": _values("planning", given.get("planning", {}), planner_rows()),
     }
     sonar = _values("sonar", given.get("sonar", {}), SONAR, strict=True)

@@ -33,7 +33,12 @@ SMALL = {
     "seeds": [0],
     "max_samples": 250,
     "resolution": 2.0,
-    "model": {"sparse.num_inducing": 25, "sparse.steps": 1, "sparse.minibatch": 32, "sparse.jitter": "1e-5"},
+    "model": {
+        "sparse.num_inducing": 25,
+        "sparse.steps": 1,
+        "sparse.minibatch": 32,
+        "sparse.jitter": "1e-5",
+    },
 }
 #: A sonar that reaches the ground of one terrain, but nothing of a much deeper one.
 DEEP = {
