@@ -30,7 +30,7 @@ NO_READING = (
     0.0, 1.0, 9.0, 99.0, 999.0, 9999.0, 99.9, 999.9, 99.99, 999.99, 9999.9, 32767.0,
     65535.0, 6553.5,
 )  # fmt: skip
-#: A place this many times as far from the middle as nine tenths of them, and this far (m), is wrong.
+#: A place this many times as far out as nine tenths of them, and this far (m), is wrong.
 FAR_TIMES, FAR_M = 20.0, 50_000.0
 #: The deepest value, repeated so often and so many times the next one, is the sonar's limit.
 LIMIT_COUNT, LIMIT_RATIO = 5, 1.5
@@ -203,7 +203,7 @@ def read_soundings(path: Path, table: Table = Table()) -> Soundings:
                 f"({table.levels.said})"
             )
     projection: LocalProjection | None = None
-    source = {"columns": asdict(columns), "layout": said(rows.dialect)}
+    source = {"columns": asdict(columns), "said": columns.said, "layout": said(rows.dialect)}
     if columns.degrees or table.crs:
         degrees = _degrees(place, table)
         projection = LocalProjection.about(*degrees.T)
@@ -219,7 +219,7 @@ def read_soundings(path: Path, table: Table = Table()) -> Soundings:
     stamps = stamp_ns if rows.times else None
     found = Soundings(
         row, place, z, group, names, +rows.refused, rows.placed(projection, table), source,
-        projection, stamps,
+        projection, stamps, depth=None if table.levels is None else level - z,
     )  # fmt: skip
     found = found.between(table.start, table.stop)
     return found.by_lines() if table.by == LINE and not names else found
