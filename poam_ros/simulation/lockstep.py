@@ -282,9 +282,9 @@ class LockstepMission:
     def _no_map(self) -> PoamError:
         if failing := self.session.status.failing:
             return PoamError(f"no map: {failing}")
-        gate = self.session.gate
-        refused = ", ".join(f"{n} {reason}" for reason, n in sorted(gate.rejected.items()))
+        ledger = self.session.ledger
+        refused = ", ".join(f"{n} {reason}" for reason, n in sorted(ledger.rejected.items()))
         return InputError(
-            f"sonar: expected pings of a ground that a map can be made of, got {gate.accepted} "
+            f"sonar: expected pings of a ground that a map can be made of, got {ledger.accepted} "
             f"accepted in {self._now.steady_s:.0f} s ({refused or 'none'} refused)"
         )

@@ -88,19 +88,19 @@ def test_ping_waits_for_the_odometry_that_brackets_it():
     gate.add_odometry(state(1.0))
     gate.add_ping(ping(1.05), at(0.0))
     assert len(take(gate, 0.0)) == 0
-    assert gate.pending == 1
+    assert gate.ledger.pending == 1
     gate.add_odometry(state(1.1))
     assert len(take(gate, 0.0)) == 1
-    assert gate.pending == 0
+    assert gate.ledger.pending == 0
 
 
 def test_waiting_is_bounded_in_time_and_number():
     gate = PingGate(GateSettings(odometry_wait=5.0, capacity=3))
     for i in range(4):
         gate.add_ping(ping(1 + i), at(float(i)))
-    assert (gate.pending, gate.rejected["no_odometry"]) == (3, 1)
+    assert (gate.ledger.pending, gate.ledger.rejected["no_odometry"]) == (3, 1)
     take(gate, 6.5)  # the second came at 1 s
-    assert (gate.pending, gate.rejected["no_odometry"]) == (2, 2)
+    assert (gate.ledger.pending, gate.ledger.rejected["no_odometry"]) == (2, 2)
 
 
 def test_no_extrapolation_and_no_interpolation_across_a_gap():
@@ -111,7 +111,7 @@ def test_no_extrapolation_and_no_interpolation_across_a_gap():
         gate.add_ping(ping(t), at(0.0))
     # 0.9 lies before the buffer, 1.8 in a gap of 0.6 s; 2.1 needs no neighbour.
     np.testing.assert_allclose(take(gate, 0.0)[:, 0], [1.2, 2.1])
-    assert gate.rejected == {"no_odometry": 2}
+    assert gate.ledger.rejected == {"no_odometry": 2}
 
 
 def test_beam_follows_attitude_and_mount():
@@ -158,7 +158,7 @@ def test_odometry_is_refused_with_a_reason(bad, reason):
     gate = PingGate(GateSettings())
     gate.add_odometry(state(1.0))
     assert gate.add_odometry(bad) == reason
-    assert gate.odometry_rejected == {reason: 1}
+    assert gate.ledger.odometry_rejected == {reason: 1}
     assert len(gate.buffer) == 1
 
 
@@ -167,7 +167,7 @@ def test_time_set_back_starts_the_buffer_again():
     gate.add_odometry(state(100.0, x=100.0))
     gate.add_ping(ping(100.5), at(0.0))
     assert gate.add_odometry(state(0.0)) is None
-    assert (gate.pending, gate.rejected["no_odometry"]) == (0, 1)
+    assert (gate.ledger.pending, gate.ledger.rejected["no_odometry"]) == (0, 1)
     gate.add_odometry(state(0.5, x=0.5))
     gate.add_ping(ping(0.25), at(0.0))
     assert take(gate, 0.0)[0, 0] == pytest.approx(0.25)
@@ -198,7 +198,7 @@ def test_area_and_mission_end():
     gate.add_ping(ping(1.5), at(0.0))
     gate.finish()
     gate.add_ping(ping(1.0), at(0.0))
-    assert gate.rejected == {"outside_workspace": 1, "after_mission": 2}
+    assert gate.ledger.rejected == {"outside_workspace": 1, "after_mission": 2}
     gate.closed = None
     gate.add_ping(ping(0.3), at(0.0))
     assert len(take(gate, 0.0)) == 1
@@ -225,9 +225,10 @@ def test_every_ping_ends_in_exactly_one_heap():
         if step == 2800:
             gate.closed = None
         handed_out += len(take(gate, clock))
-        assert gate.received == gate.accepted + gate.pending + sum(gate.rejected.values())
-    assert handed_out == gate.accepted > 300
-    assert set(gate.rejected) == {
+        received, *states = gate.ledger.counts().values()
+        assert received == sum(states)
+    assert handed_out == gate.ledger.accepted > 300
+    assert set(gate.ledger.rejected) == {
         "nan", "no_return", "too_close", "out_of_range", "no_odometry", "after_mission",
     }  # fmt: skip
 
@@ -252,13 +253,13 @@ def test_no_ping_is_placed_across_a_jump():
     for t in (0.05, 0.1, 0.15, 0.2, 0.25):
         gate.add_ping(ping(t), at(0.0))
     np.testing.assert_allclose(take(gate)[:, 0], [0.1, 0.2, 50.0, 50.1])
-    assert gate.odd["teleport"] == 1 and gate.rejected == {"no_odometry": 1}
+    assert gate.ledger.odd["teleport"] == 1 and gate.ledger.rejected == {"no_odometry": 1}
     # Without a limit positions are interpolated as they come.
     gate = PingGate(GateSettings())
     gate.add_odometry(state(0.0))
     gate.add_odometry(state(0.1, 50.0))
     gate.add_ping(ping(0.05), at(0.0))
-    assert take(gate)[0, 0] == 25.0 and not +gate.odd
+    assert take(gate)[0, 0] == 25.0 and not +gate.ledger.odd
 
 
 def test_jumps_are_forgotten_with_their_states():
@@ -274,8 +275,8 @@ def test_a_flood_is_bounded_and_placed_once_odometry_comes():
     gate = PingGate(GateSettings(capacity=500))
     for i in range(5000):  # 1 kHz
         gate.add_ping(ping(100 + 0.001 * i, 10 + 0.001 * i), at(0.001 * i))
-        assert len(take(gate, 0.001 * i)) == 0 and gate.pending <= 500
-    assert gate.rejected == {"no_odometry": 4500}
+        assert len(take(gate, 0.001 * i)) == 0 and gate.ledger.pending <= 500
+    assert gate.ledger.rejected == {"no_odometry": 4500}
     gate.add_odometry(state(104.4))
     gate.add_odometry(state(105.0))
     assert len(take(gate, 5.0)) == 500
@@ -290,7 +291,7 @@ def test_stamps_that_are_none_do_no_harm(stamp):
     gate.add_ping(ping(100.05), at(0.0))
     assert len(take(gate, 0.0)) == 1
     take(gate, 1.5)
-    assert gate.rejected == {"no_odometry": 1} and gate.pending == 0
+    assert gate.ledger.rejected == {"no_odometry": 1} and gate.ledger.pending == 0
 
 
 WILD = [0.0, -0.0, 1.0, -1.0, 1e-300, 1e30, 1.7e308, -1.7e308, math.inf, -math.inf, math.nan]
@@ -344,14 +345,15 @@ def test_whatever_comes_is_counted_once_and_what_is_accepted_is_finite(seed):
         for one, other in zip(samples.arrays, again.arrays, strict=True):
             np.testing.assert_array_equal(one, other)
         accepted.append(samples)
-        assert gate.received == gate.accepted + gate.pending + sum(gate.rejected.values())
-        assert gate.pending <= 50
+        received, *states = gate.ledger.counts().values()
+        assert received == sum(states)
+        assert gate.ledger.pending <= 50
     samples = Samples.joined(accepted)
-    assert len(samples) == gate.accepted > 100
+    assert len(samples) == gate.ledger.accepted > 100
     for array in (samples.xy, samples.z, samples.noise_std, samples.range, samples.applied):
         assert np.isfinite(array).all()
     assert (samples.noise_std <= 3.0).all() and np.abs(samples.xy).max() <= 45.0
     assert {
         "nan", "no_return", "too_close", "out_of_range", "low_confidence", "duplicate",
         "no_odometry",
-    } <= set(gate.rejected)  # fmt: skip
+    } <= set(gate.ledger.rejected)  # fmt: skip

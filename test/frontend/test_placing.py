@@ -35,10 +35,10 @@ def survey(
     for event in (*events, RawPing(SECOND, distance, 0.1, 1e5, **ping)):
         gate.hear(event, NOW)
     samples = gate.take(NOW)
-    assert gate.accepted + sum(gate.rejected.values()) == 1
+    assert gate.ledger.accepted + sum(gate.ledger.rejected.values()) == 1
     if len(samples):
         return samples
-    (reason,) = gate.rejected
+    (reason,) = gate.ledger.rejected
     return reason
 
 
@@ -214,7 +214,7 @@ def test_covariances_that_are_none_are_unknown_and_counted():
         [(0, 0, 0), (1, 1, 1), (-1, 0, 0), (0, math.nan, 0), (0, 0, math.inf)]
     ):
         assert gate.add_odometry(VehicleState(i * SECOND, PLACE, variance=variance)) is None
-    assert gate.odd["covariance"] == 3 and not +gate.odometry_rejected
+    assert gate.ledger.odd["covariance"] == 3 and not +gate.ledger.odometry_rejected
 
 
 def test_variance_is_interpolated_where_both_ends_are_known():
@@ -231,4 +231,4 @@ def test_no_ground_is_as_far_as_the_limit():
     gate = PingGate(GateSettings())
     gate.add_odometry(VehicleState(0, (0.0, 0.0, -1e300)))
     gate.add_ping(RawPing(0, 8.0, 0.1, 100.0), NOW)
-    assert len(gate.take(NOW)) == 0 and gate.rejected == {"wild_elevation": 1}
+    assert len(gate.take(NOW)) == 0 and gate.ledger.rejected == {"wild_elevation": 1}

@@ -22,8 +22,9 @@ def judged(settings, *pings):
     gate = PingGate(settings)
     for each in pings:
         gate.add_ping(each, Moment(0, 0.0))
-    assert gate.received == gate.pending + sum(gate.rejected.values()) == len(pings)
-    return +gate.rejected
+    ledger = gate.ledger
+    assert ledger.received == ledger.pending + sum(ledger.rejected.values()) == len(pings)
+    return +ledger.rejected
 
 
 @pytest.mark.parametrize(
@@ -94,4 +95,4 @@ def test_memory_is_bounded_whatever_the_frames_are_called():
     for i in range(2000):
         gate.add_ping(ping(0.001 * i, 10.0, frame_id=f"{i}" * 50), Moment(0, 0.0))
     assert len(gate._judge._first) <= 16 and len(gate._judge._past) == PAST
-    assert gate.rejected == Counter(no_odometry=1990) and gate.pending == 10
+    assert gate.ledger.rejected == Counter(no_odometry=1990) and gate.ledger.pending == 10

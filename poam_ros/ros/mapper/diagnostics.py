@@ -87,9 +87,9 @@ def _unfit_odometry(view: MapperView) -> tuple[bytes, str] | None:
     if len(gate.buffer):
         return None
     for fault, text in FRAME_FAULTS.items():
-        if gate.odometry_rejected[fault]:
+        if gate.ledger.odometry_rejected[fault]:
             return ERROR, text
-    return (WARN, "pings come, but no odometry") if gate.received else None
+    return (WARN, "pings come, but no odometry") if gate.ledger.received else None
 
 
 def _no_level(view: MapperView) -> tuple[bytes, str] | None:
@@ -100,9 +100,9 @@ def _no_level(view: MapperView) -> tuple[bytes, str] | None:
 
 
 def _overloaded(view: MapperView) -> tuple[bytes, str] | None:
-    if view.session.acceptance.full:
+    if view.session.full:
         return ERROR, "the model cannot keep up: pings are refused until it has"
-    refused = view.session.gate.rejected[OVERLOAD]
+    refused = view.session.ledger.rejected[OVERLOAD]
     return (WARN, f"{refused} pings were refused while the model was behind") if refused else None
 
 
@@ -137,12 +137,12 @@ CHECKS: tuple[Check, ...] = (
 
 
 def _pings(view: MapperView) -> dict[str, object]:
-    gate, status = view.session.gate, view.session.status
-    values: dict[str, object] = dict(view.session.counts())
+    ledger, status = view.session.ledger, view.session.status
+    values: dict[str, object] = dict(ledger.counts())
     for name, counts in (
-        ("rejected", gate.rejected),
-        ("odometry rejected", gate.odometry_rejected),
-        ("odd", gate.odd),
+        ("rejected", ledger.rejected),
+        ("odometry rejected", ledger.odometry_rejected),
+        ("odd", ledger.odd),
         ("lost", {topic: view.lost.get(topic, 0) for topic in SENSORS}),
         ("dropped", status.dropped),
         ("errors", status.errors),

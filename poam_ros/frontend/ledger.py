@@ -1,0 +1,145 @@
+"""What became of every ping: received = accepted + held + pending + sum of rejected."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+
+from ..core.samples import Samples
+from .ranges import RawPing
+from .refused import NOWHERE, RefusedPings, RefusedStore, Spot
+
+
+class Ledger:
+    """Counts pings, and numbers those that are accepted; whoever moves a ping on says so here.
+
+    A ping is in one state at a time: it waits for odometry, waits to be judged, is held, accepted
+    or rejected. Any thread may call.
+
+    Args:
+        numbering: whether accepted pings are numbered here; False: they have numbers already.
+
+    Attributes:
+        received: pings so far. ``accepted``: of them, those that were accepted.
+        waiting: pings that wait for odometry. ``unjudged``: placed ones that wait to be judged.
+        held: placed pings that are in doubt.
+        refused: what is known of refused pings.
+        odometry_rejected: refused odometry by reason.
+        odd: what was taken although something about it was not as it should be: odometry that
+            jumped (``teleport``) or with an impossible covariance, an impossible water level.
+    """
+
+    def __init__(self, numbering: bool = True) -> None:
+        self.received = self.accepted = self.waiting = self.unjudged = self.held = 0
+        self.refused = RefusedStore()
+        self.odometry_rejected: Counter[str] = Counter()
+        self.odd: Counter[str] = Counter()
+        self._numbering = numbering
+        self._first = 0  # accepted before the number 0 that is counted from now
+        self._lock = threading.Lock()
+
+    @property
+    def rejected(self) -> Counter[str]:
+        """Refused pings by reason."""
+        return self.refused.counts
+
+    @property
+    def pending(self) -> int:
+        """Pings that wait for odometry, or to be judged."""
+        return self.waiting + self.unjudged
+
+    @property
+    def samples(self) -> int:
+        """Accepted since the beginning, or since numbers began anew."""
+        return self.accepted - self._first
+
+    def counts(self) -> dict[str, int]:
+        """How many pings are where; the first is the sum of the others."""
+        with self._lock:
+            return {
+                "received": self.received,
+                "accepted": self.accepted,
+                "held": self.held,
+                "pending": self.pending,
+                "rejected": sum(self.rejected.values()),
+            }
+
+    def receive(self) -> None:
+        """A ping came, and waits for odometry."""
+        with self._lock:
+            self.received += 1
+            self.waiting += 1
+
+    def refuse_arrival(self, reason: str, ping: RawPing, since_s: float) -> None:
+        """A ping came and is refused; where it was is found out later."""
+        with self._lock:
+            self.received += 1
+            self.refused.postpone(reason, ping, since_s)
+
+    def refuse_waiting(self, reason: str, stamp_ns: int, spot: Spot = NOWHERE) -> None:
+        """A ping that waited for odometry is refused; this is all that is known of its place."""
+        with self._lock:
+            self.waiting -= 1
+            self.refused.refuse(reason, stamp_ns, spot)
+
+    def refuse_later(self, reason: str, ping: RawPing, since_s: float) -> None:
+        """A ping that waits for odometry is refused; where it was is found out later."""
+        with self._lock:
+            self.waiting -= 1
+            self.refused.postpone(reason, ping, since_s)
+
+    def place(self, count: int) -> None:
+        """So many pings that waited for odometry are placed, and wait to be judged."""
+        with self._lock:
+            self.waiting -= count
+            self.unjudged += count
+
+    def accept(self, placed: Samples) -> Samples:
+        """Placed pings are accepted without being judged; returns them numbered."""
+        with self._lock:
+            self.unjudged -= len(placed)
+            return self._accept(placed)
+
+    def judge(
+        self, judged: int, accepted: Samples, held: Samples, reason: str, refused: Samples
+    ) -> Samples:
+        """So many pings were judged, with those held before; returns the accepted ones numbered.
+
+        ``held``: all that are in doubt now.
+        """
+        with self._lock:
+            self.unjudged -= judged
+            self.held = len(held)
+            self.refused.refuse_placed(reason, refused)
+            return self._accept(accepted)
+
+    def resume(self, accepted: int, refused: RefusedPings, unjudged: int, held: int) -> None:
+        """Go on after a restart: number after so many accepted pings; ``refused`` are remembered,
+        and the others, which were received before it, are judged now."""
+        with self._lock:
+            self._first = self.accepted - accepted
+            self.refused.go_on(refused)
+            self.received += unjudged + held
+            self.unjudged, self.held = self.unjudged + unjudged, self.held + held
+
+    def reset(self, reason: str, forgotten: Samples) -> None:
+        """Placed pings that were not accepted yet are refused: a mission is over."""
+        with self._lock:
+            self.refused.refuse_placed(reason, forgotten)
+            self.unjudged = self.held = 0
+
+    def restart(self) -> None:
+        """Number anew, and forget the places of refused pings; the counts stay."""
+        with self._lock:
+            self.refused.clear()
+            self._first = self.accepted
+
+    def _accept(self, samples: Samples) -> Samples:
+        first, self.accepted = self.samples, self.accepted + len(samples)
+        if not self._numbering:
+            return samples
+        numbers = np.arange(first, first + len(samples), dtype=np.int64)
+        return replace(samples, number=numbers)
