@@ -20,7 +20,7 @@ class Ledger:
     or rejected. Any thread may call.
 
     Args:
-        numbering: whether accepted pings are numbered here; False: they have numbers already.
+        numbering: whether pings are numbered as they come; False: they have numbers of their own.
 
     Attributes:
         received: pings so far. ``accepted``: of them, those that were accepted.
@@ -37,7 +37,7 @@ class Ledger:
         self.refused = RefusedStore()
         self.odometry_rejected: Counter[str] = Counter()
         self.odd: Counter[str] = Counter()
-        self._numbering = numbering
+        self.numbering = numbering
         self._first = 0  # accepted before the number 0 that is counted from now
         self._lock = threading.Lock()
 
@@ -66,6 +66,12 @@ class Ledger:
                 "pending": self.pending,
                 "rejected": sum(self.rejected.values()),
             }
+
+    def receive_placed(self, count: int) -> None:
+        """So many pings came that are placed already, and wait to be judged."""
+        with self._lock:
+            self.received += count
+            self.unjudged += count
 
     def receive(self) -> None:
         """A ping came, and waits for odometry."""
@@ -139,7 +145,7 @@ class Ledger:
 
     def _accept(self, samples: Samples) -> Samples:
         first, self.accepted = self.samples, self.accepted + len(samples)
-        if not self._numbering:
+        if not self.numbering:
             return samples
         numbers = np.arange(first, first + len(samples), dtype=np.int64)
         return replace(samples, number=numbers)

@@ -4,20 +4,24 @@ mapper would have learned them, screen and retries included; then the grid, tile
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from ..core.clock import Moment
 from ..core.errors import InputError, PoamError
 from ..core.geometry import Extent, Grid
 from ..core.maps import ElevationMap, Predicted
 from ..core.samples import Samples
-from ..frontend.events import Trouble
-from ..journal.records import TRAIN, Step
-from ..learning.learner import TRIES, Learner
+from ..frontend.batching import WaypointBatches
+from ..frontend.events import Judged, Learned, Outcome, Trouble
+from ..frontend.ledger import Ledger
+from ..journal.records import Logged
+from ..learning.loop import ModelLoop
+from ..learning.recovery import Resumption
 from ..models.mapper import BathymetricMapper
 from ..outputs.held_out import HeldOut, log_loss
-from ..screening.screen import FALSE_ECHO, Screen
+from ..screening.screen import FALSE_ECHO, ScreeningSettings
 from .soundings import SoundingMapSettings, Soundings
 
 log = logging.getLogger(__name__)
@@ -44,56 +48,60 @@ def learn(
         PoamError: the model fails for good.
     """
     samples = soundings.samples(settings.water_level)
-    if soundings.steps is not None:
-        mapper = _repeat(samples, soundings.steps, workspace, settings, on_progress)
-        return mapper, Samples.empty()
-    settings = settings.screened(samples)
+    steps, screening = soundings.steps, ScreeningSettings()  # the mission's pings were screened
+    if steps is None:
+        screening = settings.screened(samples).screening
     mapper = BathymetricMapper(workspace, settings.model, settings.seed)
-    learner, screen = Learner(mapper, None), Screen(settings.screening)
-    waiting, refused = Samples.empty(), []
-    for batch in soundings.batches(settings):
-        final = batch.stop == len(samples)
-        fresh = samples[batch]
-        if settings.screening.screening:
-            fresh, echoes = _judge(screen, fresh, mapper, final)
-            refused.append(echoes)
-        waiting = _learn(learner, Samples.joined([waiting, fresh]), TRIES if final else 1)
+    # The batches are the record's: none closes by itself.
+    loop = ModelLoop(mapper, Ledger(numbering=False), WaypointBatches(), screening=screening)
+    refused = []
+    if steps is None:
+        batches = soundings.batches(settings)
+    else:
+        _repeat(loop, Logged(samples, steps), on_progress)
+        batches = [slice(len(samples), len(samples))]
+    for batch in batches:
+        loop.add_soundings(samples[batch], 0)
+        if batch.stop == len(samples):
+            loop.finish()
+        for outcome in _work(loop):
+            if isinstance(outcome, Judged):
+                refused.append(outcome.refused)
         on_progress(batch.stop)
     if mapper.initialised:
-        mapper.calibrate(settings.stretches)
+        if steps is None:
+            mapper.calibrate(settings.stretches)
         return mapper, Samples.joined(refused)
-    if failing := learner.status.failing:
+    if steps is not None:
+        raise InputError("mission: expected one that came to a map, got none in its log")
+    if failing := loop.status.failing:
         raise PoamError(f"no map: {failing}")
     raise InputError(
-        f"soundings: expected a ground that a map can be made of, got {len(waiting)} of elevations "
-        f"that do not differ enough ({sum(map(len, refused))} more refused as {FALSE_ECHO})"
+        f"soundings: expected a ground that a map can be made of, got {len(loop.backlog)} of "
+        "elevations that do not differ enough "
+        f"({sum(map(len, refused))} more refused as {FALSE_ECHO})"
     )
 
 
-def _repeat(
-    samples: Samples,
-    steps: Sequence[Step],
-    workspace: Extent,
-    settings: SoundingMapSettings,
-    on_progress: OnProgress,
-) -> BathymetricMapper:
-    """What a mission's log says, from its begin; what still waited then is a last batch."""
-    mapper = BathymetricMapper(workspace, settings.model, settings.seed)
-    learner, done = Learner(mapper, None), 0
-    for number, step in enumerate(steps, start=1):
-        batch = samples[:0] if step.kind == TRAIN else samples[step.first : step.last + 1]
-        try:
-            learner.repeat(step, batch)
-        except Exception as error:
-            text = f"{type(error).__name__}: {error}"
-            raise PoamError(f"the mission's step {number} cannot be repeated ({text})") from error
-        done = max(done, step.last + 1)
-        on_progress(done)
-    _learn(learner, samples[done:], TRIES)
-    on_progress(len(samples))
-    if not mapper.initialised:
-        raise InputError("mission: expected one that came to a map, got none in its log")
-    return mapper
+def _repeat(loop: ModelLoop, logged: Logged, on_progress: OnProgress) -> None:
+    """What a mission's log says, from its begin; what waited then is in the loop's backlog."""
+
+    def give_up(number: int) -> None:
+        text = f"the mission's step {number + 1} cannot be repeated ({loop.status.failing})"
+        raise PoamError(text)
+
+    loop.go_on(loop.keeping, Resumption(None, logged, give_up))
+    for outcome in _work(loop):
+        if isinstance(outcome, Learned):
+            on_progress(outcome.report.samples)
+
+
+def _work(loop: ModelLoop) -> Iterator[Outcome]:
+    """What comes of the work that is due; failures are logged."""
+    for outcome in loop.work(Moment(0, 0.0)):
+        if isinstance(outcome, Trouble) and outcome.fault:
+            log.warning("%s", outcome.note.text)
+        yield outcome
 
 
 def draw(
@@ -126,29 +134,6 @@ def predict(mapper: BathymetricMapper, xy: np.ndarray) -> Predicted:
 
 def _parts(xy: np.ndarray) -> Iterator[np.ndarray]:
     return (xy[begin : begin + TILE] for begin in range(0, len(xy), TILE))
-
-
-def _judge(
-    screen: Screen, fresh: Samples, mapper: BathymetricMapper, final: bool
-) -> tuple[Samples, Samples]:
-    """Those that are believed by now, and those refused."""
-    predict = mapper.predict if mapper.initialised else None
-    try:
-        judgement = screen.judge(fresh, predict, final)
-    except PoamError as error:
-        log.warning("soundings are judged without the map: %s", error)
-        judgement = screen.judge(fresh, None, final)
-    return judgement.accepted, judgement.refused
-
-
-def _learn(learner: Learner, waiting: Samples, tries: int) -> Samples:
-    """Learn what waits, and return what is kept for the next time."""
-    while len(waiting) and tries:
-        outcome, keep = learner.learn(waiting)
-        if isinstance(outcome, Trouble) and outcome.fault:
-            log.warning("%s", outcome.note.text)
-        waiting, tries = waiting if keep else Samples.empty(), tries - 1
-    return waiting
 
 
 def validate(mapper: BathymetricMapper, held: Soundings, fold: int = 0) -> HeldOut:

@@ -146,12 +146,20 @@ class ModelLoop:
     def add(self, placed: Samples, now_ns: int) -> Samples:
         """Queue placed pings; returns those, or earlier ones, that count as accepted by now."""
         with self._lock:
-            if self._screen is not None and len(placed):
+            if self._screen is None:
+                return self._keep(placed, now_ns)
+            if len(placed):
                 first, self._placed = self._placed, self._placed + len(placed)
-                placed = replace(placed, number=np.arange(first, self._placed, dtype=np.int64))
+                if self.ledger.numbering:
+                    placed = replace(placed, number=np.arange(first, self._placed, dtype=np.int64))
                 self.queue.add(placed, now_ns)
                 self.keeping.wait(placed)
-            return self._keep(placed if self._screen is None else Samples.empty(), now_ns)
+            return self._keep(Samples.empty(), now_ns)
+
+    def add_soundings(self, soundings: Samples, now_ns: int) -> Samples:
+        """As ``add``, of soundings that came placed: no front end has counted them."""
+        self.ledger.receive_placed(len(soundings))
+        return self.add(soundings if self._screen else self.ledger.accept(soundings), now_ns)
 
     def arrive(self) -> None:
         """The vehicle is at a waypoint."""
