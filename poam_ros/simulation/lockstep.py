@@ -34,14 +34,14 @@ from ..frontend.events import (
 from ..frontend.gate import GateSettings, RawPing
 from ..frontend.odometry import VehicleState
 from ..learning.session import Session
+from ..mission.chooser import WaypointChooser
 from ..mission.mission import Mission
 from ..mission.target import Target
 from ..models.mapper import BathymetricMapper
 from ..outputs.folder import EpochRecord
 from ..outputs.metrics import evaluate
 from ..planning.pilots import PILOTS, bezier_pilot, path_length, start_pose
-from ..planning.planners import PLANNERS
-from ..planning.situation import GridView, MapView, ModelView
+from ..planning.situation import MapView, ModelView
 from .settings import RANDOM_SAMPLES, MissionSettings
 from .world.simulator import Ping, Simulation
 from .world.terrain import Terrain
@@ -112,7 +112,7 @@ class LockstepMission:
             grid=None if as_in_the_paper else map_grid(workspace, MAP_RESOLUTION),
             screening=settings.screening,
         )
-        self._choose = self._learn_and_plan if as_in_the_paper else self._plan_on_the_map
+        self._choose = self._learn_and_choose if as_in_the_paper else self._choose_on_the_map
         self._goal: np.ndarray | None = None
         self._hold_until_s: float | None = None  # the first map is waited for so long
         self._scores = Scores(terrain, workspace)
@@ -130,6 +130,8 @@ class LockstepMission:
         if settings.pilot != RANDOM_SAMPLES:
             pilot = PILOTS[settings.pilot](settings.workspace, self._pilot_rng)
         self.mission = Mission(pilot, settings.workspace, max_samples=settings.max_samples)
+        draws = self._planner_rng
+        self._chooser = WaypointChooser(self.mission, self.target, settings.planner, draws)
         self._announce()
         if settings.pilot == RANDOM_SAMPLES:
             self._sample_at_random()
@@ -211,15 +213,15 @@ class LockstepMission:
                 self.settings.max_samples,
             )
 
-    def _learn_and_plan(self, position: np.ndarray) -> np.ndarray | None:
+    def _learn_and_choose(self, position: np.ndarray) -> np.ndarray | None:
         """The paper's: what was measured on the way is in the model that the planner asks."""
         self._announce()
         self._handle(Arrived())
         if not self.mapper.initialised:
             raise self._no_map()
-        return self._plan(ModelView(self.mapper, self.settings.planner_noise), self._drawn())
+        return self._path(self._drawn(), ModelView(self.mapper, self.settings.planner_noise))
 
-    def _plan_on_the_map(self, position: np.ndarray) -> np.ndarray | None:
+    def _choose_on_the_map(self, position: np.ndarray) -> np.ndarray | None:
         """A vehicle's: the latest map, and where the vehicle has been since; None without one."""
         latest = self.session.map
         if latest is None:
@@ -228,18 +230,14 @@ class LockstepMission:
             if now_s > self._hold_until_s:
                 raise self._no_map()
             return None
-        around = self.mission.track.around(latest.stamp_ns / SECOND)
-        return self._plan(GridView(latest, *around), latest)
+        return self._path(latest)
 
-    def _plan(self, view: MapView, drawn: ElevationMap | None) -> np.ndarray:
-        """Gaps that the target wants closed now, or what the planner likes."""
+    def _path(self, drawn: ElevationMap | None, view: MapView | None = None) -> np.ndarray:
+        now_s, yaw = self._now.steady_s, self.simulation.pose.yaw
         if drawn is not None:
-            self.target.judge(self.mission, drawn, self._now.steady_s)
-            if (gap := self.target.path(self.mission, drawn, self._now.steady_s)) is not None:
-                return gap
-        planner = PLANNERS[self.settings.planner]
-        situation = self.mission.situation(self.simulation.pose.yaw, MAX_SPEED)
-        return planner.path(view, situation, self.settings.planner_options, self._planner_rng)
+            self.target.judge(self.mission, drawn, now_s)
+        options = self.settings.planner_options
+        return self._chooser.path(drawn, now_s, yaw, MAX_SPEED, options, view)
 
     def _drawn(self) -> ElevationMap | None:
         """The model's map now, with the cells of a vehicle's; None where no target asks for it."""
