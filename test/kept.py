@@ -12,7 +12,7 @@ import numpy as np
 
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.frontend.events import MissionState, Tick
-from poam_ros.frontend.gate import RawPing
+from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.learning.opening import open_mission
 from poam_ros.learning.thread import SurveyThread

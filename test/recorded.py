@@ -25,7 +25,7 @@ def fresh(session, mapper):
     model = BathymetricMapper(mapper.workspace, mapper.settings, mapper.seed)
     return Session(
         model,
-        session.gate.settings,
+        session.front_end.settings,
         session.backlog.policy,
         session.grid,
         session.pilot.samples,

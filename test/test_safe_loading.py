@@ -96,7 +96,7 @@ def test_no_callback_makes_a_path_of_a_message(path):
 #: Queues that a length does not bound by itself, and what does.
 BOUNDED = {
     "journal/writer.py": "LIMIT, counted as log_full; PATIENCE while the disk fails",
-    "frontend/gate.py": "capacity, counted as no_odometry",
+    "frontend/front_end.py": "capacity, counted as no_odometry",
     "frontend/refused.py": "WAITING; the oldest is counted without a place",
     "mission/mission.py": "a planner's path, refilled when empty",
     "simulation/world/simulator.py": "pings under way, at most a few travel times",

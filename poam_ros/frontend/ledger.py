@@ -16,7 +16,7 @@ from .refused import NOWHERE, RefusedPings, RefusedStore, Spot
 class Ledger:
     """Counts pings, and numbers those that are accepted; whoever moves a ping on says so here.
 
-    A ping is in one state at a time: it waits for odometry, waits to be judged, is held, accepted
+    A ping is in one state at a time: it waits for odometry, waits for screening, is held, accepted
     or rejected. Any thread may call.
 
     Args:
@@ -24,19 +24,19 @@ class Ledger:
 
     Attributes:
         received: pings so far. ``accepted``: of them, those that were accepted.
-        waiting: pings that wait for odometry. ``unjudged``: placed ones that wait to be judged.
-        held: placed pings that are in doubt.
+        waiting: pings that wait for odometry. ``unscreened``: placed ones that wait for screening.
+        held: placed pings that wait for confirmation.
         refused: what is known of refused pings.
         odometry_rejected: refused odometry by reason.
-        odd: what was taken although something about it was not as it should be: odometry that
-            jumped (``teleport``) or with an impossible covariance, an impossible water level.
+        suspect: what was taken although something about it is unusual: odometry that jumped
+            (``teleport``) or with an impossible covariance, a water level that is impossible.
     """
 
     def __init__(self, numbering: bool = True) -> None:
-        self.received = self.accepted = self.waiting = self.unjudged = self.held = 0
+        self.received = self.accepted = self.waiting = self.unscreened = self.held = 0
         self.refused = RefusedStore()
         self.odometry_rejected: Counter[str] = Counter()
-        self.odd: Counter[str] = Counter()
+        self.suspect: Counter[str] = Counter()
         self.numbering = numbering
         self._first = 0  # accepted before the number 0 that is counted from now
         self._lock = threading.Lock()
@@ -49,7 +49,7 @@ class Ledger:
     @property
     def pending(self) -> int:
         """Pings that wait for odometry, or to be judged."""
-        return self.waiting + self.unjudged
+        return self.waiting + self.unscreened
 
     @property
     def samples(self) -> int:
@@ -68,10 +68,10 @@ class Ledger:
             }
 
     def receive_placed(self, count: int) -> None:
-        """So many pings came that are placed already, and wait to be judged."""
+        """So many pings came that are placed already, and wait for screening."""
         with self._lock:
             self.received += count
-            self.unjudged += count
+            self.unscreened += count
 
     def receive(self) -> None:
         """A ping came, and waits for odometry."""
@@ -98,44 +98,44 @@ class Ledger:
             self.refused.postpone(reason, ping, since_s)
 
     def place(self, count: int) -> None:
-        """So many pings that waited for odometry are placed, and wait to be judged."""
+        """So many pings that waited for odometry are placed, and wait for screening."""
         with self._lock:
             self.waiting -= count
-            self.unjudged += count
+            self.unscreened += count
 
     def accept(self, placed: Samples) -> Samples:
-        """Placed pings are accepted without being judged; returns them numbered."""
+        """Placed pings are accepted without screening; returns them numbered."""
         with self._lock:
-            self.unjudged -= len(placed)
+            self.unscreened -= len(placed)
             return self._accept(placed)
 
-    def judge(
-        self, judged: int, accepted: Samples, held: Samples, reason: str, refused: Samples
+    def screen(
+        self, screened: int, accepted: Samples, held: Samples, reason: str, refused: Samples
     ) -> Samples:
-        """So many pings were judged, with those held before; returns the accepted ones numbered.
+        """So many pings were screened, with those held before; returns the accepted ones numbered.
 
-        ``held``: all that are in doubt now.
+        ``held``: all that are held now.
         """
         with self._lock:
-            self.unjudged -= judged
+            self.unscreened -= screened
             self.held = len(held)
             self.refused.refuse_placed(reason, refused)
             return self._accept(accepted)
 
-    def resume(self, accepted: int, refused: RefusedPings, unjudged: int, held: int) -> None:
+    def resume(self, accepted: int, refused: RefusedPings, unscreened: int, held: int) -> None:
         """Go on after a restart: number after so many accepted pings; ``refused`` are remembered,
-        and the others, which were received before it, are judged now."""
+        and the others, which were received before it, are screened now."""
         with self._lock:
             self._first = self.accepted - accepted
             self.refused.go_on(refused)
-            self.received += unjudged + held
-            self.unjudged, self.held = self.unjudged + unjudged, self.held + held
+            self.received += unscreened + held
+            self.unscreened, self.held = self.unscreened + unscreened, self.held + held
 
     def reset(self, reason: str, forgotten: Samples) -> None:
         """Placed pings that were not accepted yet are refused: a mission is over."""
         with self._lock:
             self.refused.refuse_placed(reason, forgotten)
-            self.unjudged = self.held = 0
+            self.unscreened = self.held = 0
 
     def restart(self) -> None:
         """Number anew, and forget the places of refused pings; the counts stay."""

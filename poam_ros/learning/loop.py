@@ -95,9 +95,9 @@ class ModelLoop:
         return self.ledger.samples - self.keeping.waiting
 
     @property
-    def unsettled(self) -> int:
+    def undecided(self) -> int:
         """Pings that wait to be judged, or are held."""
-        return self.ledger.unjudged + self.ledger.held
+        return self.ledger.unscreened + self.ledger.held
 
     @property
     def full(self) -> bool:
@@ -293,7 +293,7 @@ class ModelLoop:
             self._judging, self.held = Samples.empty(), held
             self._believed |= len(believed) > 0
             self._judged = int(fresh.number[-1]) + 1 if len(fresh) else self._judged
-            believed = self.ledger.judge(len(fresh), believed, held, FALSE_ECHO, refused)
+            believed = self.ledger.screen(len(fresh), believed, held, FALSE_ECHO, refused)
             doubts = Doubts(self._judged, held, screen.remembered())
             accepted = self._keep(believed, now.ros_ns, doubts)
         yield Judged(accepted, held, refused)

@@ -10,18 +10,9 @@ from typing import TYPE_CHECKING
 
 from ..core.clock import Moment
 from ..core.geometry import Grid
+from ..frontend import events
 from ..frontend.batching import NO_EFFORT, BatchPolicy, Effort
-from ..frontend.events import (
-    EXPLORING,
-    PILOT,
-    Arrived,
-    Event,
-    Handled,
-    MissionState,
-    Reset,
-    SettingsChanged,
-    Tick,
-)
+from ..frontend.events import EXPLORING, PILOT, Event, Handled, Tick
 from ..frontend.front_end import NOTHING, FrontEnd
 from ..frontend.ranges import RawPing
 from ..frontend.settings import GateSettings
@@ -47,7 +38,7 @@ class Session(ModelLoop):
         mapper, policy, grid, effort, screening: as of ``ModelLoop``.
 
     Attributes:
-        front_end: takes the events. ``gate``: places its pings; ``pilot``: its pilot survey.
+        front_end: takes the events. ``pilot``: its pilot survey.
     """
 
     def __init__(
@@ -60,10 +51,10 @@ class Session(ModelLoop):
         effort: Effort = NO_EFFORT,
         screening: ScreeningSettings = NO_SCREENING,
     ) -> None:
-        self.front_end = front_end = FrontEnd(gate, pilot_samples, screening.screening)
-        self.gate, self.pilot = front_end.gate, front_end.pilot
-        begins = self.pilot.over
-        super().__init__(mapper, front_end.ledger, policy, grid, effort, screening, begins)
+        self.front_end = FrontEnd(gate, pilot_samples, screening.screening)
+        self.pilot = self.front_end.pilot
+        ledger, begins = self.front_end.ledger, self.pilot.over
+        super().__init__(mapper, ledger, policy, grid, effort, screening, begins)
 
     @property
     def mission_state(self) -> str | None:
@@ -80,17 +71,17 @@ class Session(ModelLoop):
         full = False
         match event:
             case RawPing() if self.keeping.full:
-                self.gate.refuse(event, "log_full", now)  # the disk does not come after them
+                self.ledger.refuse_arrival("log_full", event, now.steady_s)  # the disk is behind
                 return NOTHING
             case RawPing():
                 full = self.full
-            case Arrived():
+            case events.Arrived():
                 self.arrive()
-            case SettingsChanged(_, policy, _, effort):
+            case events.SettingsChanged(_, policy, _, effort):
                 self.change(policy, effort)
-            case Reset():
+            case events.Reset():
                 self.reset(now.ros_ns)
-            case MissionState(state) if state in (PILOT, EXPLORING):
+            case events.MissionState(state) if state in (PILOT, EXPLORING):
                 self.reopen()
         handled = self.front_end.handle(event, now, full)
         if not (isinstance(event, Tick) or handled.done):

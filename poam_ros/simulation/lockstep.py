@@ -31,7 +31,7 @@ from ..frontend.events import (
     Tick,
     Trouble,
 )
-from ..frontend.gate import GateSettings, RawPing
+from ..frontend.front_end import GateSettings, RawPing
 from ..frontend.odometry import VehicleState
 from ..learning.session import Session
 from ..mission.chooser import WaypointChooser

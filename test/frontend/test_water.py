@@ -59,7 +59,7 @@ def test_what_can_be_no_level_is_counted_and_changes_nothing(survey, level):
     s.handle(WaterLevel(0.5))
     s.handle(WaterLevel(level))
     s.drive(2, RANGE)
-    assert elevations(s) == [70.5] * 2 and s.session.ledger.odd["water_level"] == 1
+    assert elevations(s) == [70.5] * 2 and s.session.ledger.suspect["water_level"] == 1
 
 
 def test_after_time_was_set_back_a_level_is_awaited(survey):

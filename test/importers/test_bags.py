@@ -18,7 +18,7 @@ from soundings import ground
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
-from poam_ros.frontend.gate import GateSettings
+from poam_ros.frontend.front_end import GateSettings
 from poam_ros.importers.bags import BagSettings, read_bag
 from poam_ros.importers.mapping import learn
 from poam_ros.importers.soundings import SoundingMapSettings
@@ -129,7 +129,7 @@ def test_a_recorded_mission_gives_the_samples_that_it_took(tmp_path):
     mission = LockstepMission(load_terrain("seamounts"), settings)
     record = recorded(mission.session)
     list(mission.epochs())
-    gate = mission.session.gate
+    gate = mission.session.front_end
     folder = write_events(tmp_path / "mission", record)
     found, _ = read_bag(folder, BagSettings(), gate.settings)
     lived = mission.session.everything()
@@ -159,7 +159,7 @@ def test_a_recorded_screened_mission_gives_the_pings_that_it_believed(tmp_path):
     mission = LockstepMission(load_terrain("seamounts"), settings)
     record = recorded(mission.session)
     list(mission.epochs())
-    lived, gate = mission.session.everything(), mission.session.gate
+    lived, gate = mission.session.everything(), mission.session.front_end
     found, _ = read_bag(write_events(tmp_path / "mission", record), BagSettings(), gate.settings)
     how = SoundingMapSettings(model=model, seed=1, screening=screening)
     assert len(found.batches(how)) == mission.session.status.updates > 1

@@ -18,7 +18,7 @@ pytest.importorskip("torch")
 from kept import Echoing, rows
 
 from poam_ros.frontend.events import MissionState, Reset, Trouble
-from poam_ros.frontend.gate import RawPing
+from poam_ros.frontend.front_end import RawPing
 from poam_ros.journal.log import MissionLog
 from poam_ros.journal.reader import read_mission
 
@@ -107,7 +107,7 @@ def test_after_a_crash_at_any_moment_pings_are_judged_as_if_there_had_been_none(
         assert again.balanced
         first = again.session.ledger.counts()
         assert (first["held"], first["pending"]) == (len(doubts), len(waiting)), at
-        assert again.session.unsettled == len(doubts) + len(waiting), at
+        assert again.session.undecided == len(doubts) + len(waiting), at
         again.turn()
         again.until(END)
         for ours, theirs in zip(again.session.everything().arrays, everything.arrays, strict=True):

@@ -9,7 +9,7 @@ import pytest
 from poam_ros.core.errors import CholeskyError, InputError
 from poam_ros.frontend.batching import Effort, TimedBatches
 from poam_ros.frontend.events import Drawn, MissionState, SettingsChanged, Trained
-from poam_ros.frontend.gate import GateSettings
+from poam_ros.frontend.front_end import GateSettings
 from poam_ros.learning.learner import PATIENCE_S, REDRAW_S
 
 

@@ -192,12 +192,12 @@ class Fuzzed:
 
 def check(session) -> None:
     """What holds whatever happened."""
-    gate = session.gate
+    gate = session.front_end
     heaps = gate.ledger.accepted + gate.ledger.pending + gate.ledger.rejected.total()
     assert gate.ledger.received == heaps + gate.ledger.held
     assert gate.ledger.held == len(session.held) <= session.screening.held_pings
     unjudged = len(session.queue) if session.screening.screening else 0
-    assert unjudged == gate.ledger.unjudged <= session.backlog.capacity + gate.settings.capacity
+    assert unjudged == gate.ledger.unscreened <= session.backlog.capacity + gate.settings.capacity
     assert gate.ledger.pending - unjudged <= gate.settings.capacity
     assert len(gate.buffer) <= 2 * 4096
     assert len(session.backlog) <= session.backlog.capacity + 5000 + gate.settings.capacity
@@ -233,8 +233,8 @@ def run(survey, screened, drawn, handled) -> None:
     for step in drawn:
         fuzzed.take(*step)
     check_samples(fuzzed.s.session)
-    check_refused(fuzzed.s.session.gate, anew=fuzzed.handled["Reset"] > 0)
-    gate = fuzzed.s.session.gate
+    check_refused(fuzzed.s.session.front_end, anew=fuzzed.handled["Reset"] > 0)
+    gate = fuzzed.s.session.front_end
     handled["accepted"] += gate.ledger.accepted
     handled["false echoes"] += gate.ledger.rejected["false_echo"]
     reasons, seconds = len(fuzzed.refusals.counts), fuzzed.s.now.steady_s

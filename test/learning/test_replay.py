@@ -46,7 +46,7 @@ def test_a_lockstep_mission(policy, sonar):
     mission = LockstepMission(load_terrain("seamounts"), settings)
     record = recorded(mission.session)
     epochs = list(mission.epochs())
-    gate = mission.session.gate
+    gate = mission.session.front_end
     assert gate.ledger.accepted == 700 == epochs[-1].samples
     assert (sum(gate.ledger.rejected.values()) > 50) == (sonar is FAULTY)
     again, outcomes = check_replayed(record, mission.session)

@@ -19,7 +19,7 @@ from poam_ros.frontend.events import (
     Tick,
     TimeSetBack,
 )
-from poam_ros.frontend.gate import GateSettings
+from poam_ros.frontend.front_end import GateSettings
 
 LEARNED = ["Learned", "Drawn"]
 

@@ -30,7 +30,7 @@ from visualization_msgs.msg import MarkerArray
 
 from poam_ros.core.clock import SECOND
 from poam_ros.core.errors import CholeskyError
-from poam_ros.frontend.gate import RawPing
+from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.models.registry import MODELS, Model
 from poam_ros.outputs.folder import read_map, read_table
@@ -121,8 +121,8 @@ def pair(ros, eventually):
         vehicle = ros(Vehicle, planner=planner)
         eventually(vehicle.connected, what="no discovery")
         eventually(lambda: vehicle.got["map/samples"], what="no samples topic")
-        session = mapper.session
-        return SimpleNamespace(mapper=mapper, vehicle=vehicle, session=session, gate=session.gate)
+        session, gate = mapper.session, mapper.session.front_end
+        return SimpleNamespace(mapper=mapper, vehicle=vehicle, session=session, gate=gate)
 
     return make
 
@@ -188,7 +188,7 @@ def test_doubted_pings_are_shown_and_counted(pair, eventually):
     v.create_subscription(PointCloud2, "pings/held", v.got["pings/held"].append, LATCHED)
     v.drive(50)  # fewer than pilot_samples: only the pilot's end closes them
     # Topics keep no order among each other: the pilot's end must not overtake its pings.
-    eventually(lambda: p.gate.ledger.unjudged == 50)
+    eventually(lambda: p.gate.ledger.unscreened == 50)
     v.state.publish(String(data="exploring"))
     eventually(lambda: learned(p) == 50)
     for _ in range(20):
@@ -408,9 +408,9 @@ def test_water_levels_move_the_ground_and_pause_it_when_they_stop(pair, eventual
 
     pings(3)
     levels.publish(Float64(data=math.nan))
-    eventually(lambda: p.gate.ledger.odd["water_level"] == 1)
+    eventually(lambda: p.gate.ledger.suspect["water_level"] == 1)
     levels.publish(Float64(data=1.25))
-    eventually(lambda: p.gate.water.level(p.gate.settings, p.mapper._now()) == 1.25)
+    eventually(lambda: p.gate.level(p.mapper._now()) == 1.25)
     pings(3)
     found = p.session.everything()
     np.testing.assert_allclose(found.z, [51.0] * 3 + [52.25] * 3, atol=1e-12)
@@ -533,11 +533,11 @@ def test_a_planner_that_dies_in_a_pause_leaves_no_pause(ros, eventually):
     states = planner.create_publisher(String, "mission/state", LATCHED)
     eventually(vehicle.connected)
     states.publish(String(data="paused"))
-    eventually(lambda: mapper.session.gate.closed == "paused")
+    eventually(lambda: mapper.session.front_end.closed == "paused")
     vehicle.drive(5)
     eventually(lambda: mapper.session.ledger.rejected["paused"] == 5)
     planner.destroy_publisher(states)
-    eventually(lambda: mapper.session.gate.closed is None)
+    eventually(lambda: mapper.session.front_end.closed is None)
     assert mapper.refusals.counts["states_gone"] == 1
     vehicle.drive(5)
     eventually(lambda: mapper.session.samples == 5)

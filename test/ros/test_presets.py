@@ -27,7 +27,7 @@ from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.geometry import Extent
 from poam_ros.core.samples import Samples
 from poam_ros.core.settings import instance
-from poam_ros.frontend.gate import PingGate
+from poam_ros.frontend.front_end import FrontEnd
 from poam_ros.frontend.settings import GateSettings
 from poam_ros.ros.common.adapters import range_of_dvl, range_of_ping1d
 from poam_ros.ros.common.messages import ns_to_stamp, read_odometry, read_range
@@ -71,7 +71,7 @@ def survey(preset, ranges, odometry=mavros_odometry, **more):
     settings = instance(
         GateSettings, {**values_of(preset), **more}, workspace=Extent(0, 300, -100, 100)
     )
-    gate, frames = PingGate(settings), FrameChanger("node", "map")
+    gate, frames = FrontEnd(settings), FrameChanger("node", "map")
     refused = 0
     for i in range(401):
         state = frames.into_map(read_odometry(odometry(100 + i / 10)))
@@ -122,7 +122,7 @@ def test_mavros_rangefinder_without_its_preset_believes_all_of_it():
     """What the preset is for: 0 m and 655 m are within the limits that the plugin sends."""
     settings = GateSettings()
     assert settings.min_range == settings.max_range == 0
-    gate = PingGate(settings)
+    gate = FrontEnd(settings)
     for i, value in enumerate((0.001, 100.0, 655.35)):
         gate.add_ping(read_range(rangefinder(i, value)), Moment(0, 0.0))
     assert gate.ledger.pending == 3
@@ -238,7 +238,7 @@ def test_waterlinked_dvl():
 def test_waterlinked_dvl_odometry_is_never_odometry():
     messages = [range_of_dvl(dvl(101 + i / 5, 12.0, True)) for i in range(10)]
     settings = instance(GateSettings, values_of("waterlinked-dvl"))
-    gate, frames = PingGate(settings), FrameChanger("node", "map")
+    gate, frames = FrontEnd(settings), FrameChanger("node", "map")
     for i in range(401):
         assert frames.into_map(read_odometry(dvl_odometry(100 + i / 10))) is None
         assert frames.fault == "body_frame"

@@ -80,7 +80,7 @@ def test_a_recorded_ring_mission_is_mapped_as_it_was_lived(ring, eventually, tmp
     mission, out = tmp_path / "mission", tmp_path / "out"
     sonar = SIMULATOR | {"speed": 10.0, "false_echo": 0.1, "max_range": 2000.0}
     mapper, record = ring(sonar, 300, **KEPT, mission_dir=str(mission))
-    session, gate = mapper.session, mapper.session.gate
+    session, gate = mapper.session, mapper.session.front_end
     lived, drawn = session.everything(), session.map
 
     def kept():

@@ -106,7 +106,7 @@ def test_a_map_is_saved_whole_and_none_replaces_another(ring, eventually, tmp_pa
 
     def heard():
         tide.publish(Float64(data=2.5))
-        return p.mapper.session.gate.level(p.mapper._now()) == 2.5
+        return p.mapper.session.front_end.level(p.mapper._now()) == 2.5
 
     eventually(heard, PATIENCE)
     assert p.ask().success

@@ -10,7 +10,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 
 from ...core.clock import SECOND, Moment
 from ...frontend.events import Drawn
-from ...frontend.gate import AFTER_MISSION, OVERLOAD
+from ...frontend.front_end import AFTER_MISSION, OVERLOAD
 from ...learning.session import Session
 from ...outputs.scoring import MapReport
 
@@ -69,7 +69,7 @@ def map_report(drawn: Drawn) -> MapReport:
 
 
 def _doing(session: Session) -> str:
-    gate, status = session.gate, session.status
+    gate, status = session.front_end, session.status
     if not status.updates:
         return "waiting for the pilot survey"
     if gate.closed == AFTER_MISSION:
@@ -83,7 +83,7 @@ def _disk(view: MapperView) -> tuple[bytes, str] | None:
 
 
 def _unfit_odometry(view: MapperView) -> tuple[bytes, str] | None:
-    gate = view.session.gate
+    gate = view.session.front_end
     if len(gate.buffer):
         return None
     for fault, text in FRAME_FAULTS.items():
@@ -93,7 +93,7 @@ def _unfit_odometry(view: MapperView) -> tuple[bytes, str] | None:
 
 
 def _no_level(view: MapperView) -> tuple[bytes, str] | None:
-    gate = view.session.gate
+    gate = view.session.front_end
     if gate.closed or gate.level(view.now) is not None:
         return None
     return WARN, "pings are refused: no water level comes"
@@ -142,7 +142,7 @@ def _pings(view: MapperView) -> dict[str, object]:
     for name, counts in (
         ("rejected", ledger.rejected),
         ("odometry rejected", ledger.odometry_rejected),
-        ("odd", ledger.odd),
+        ("odd", ledger.suspect),
         ("lost", {topic: view.lost.get(topic, 0) for topic in SENSORS}),
         ("dropped", status.dropped),
         ("errors", status.errors),

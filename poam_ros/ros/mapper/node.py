@@ -172,7 +172,7 @@ class MapperNode(NodeShell):
 
     def _on_timer(self) -> None:
         # Otherwise nobody asks, and the graph is slow to tell.
-        if self.session.gate.closed or not self.session.mapper.initialised:
+        if self.session.front_end.closed or not self.session.mapper.initialised:
             awaited = self.count_publishers(self._states.topic_name) > 0
             self._hear(events.StatesAwaited(awaited))
         self._hear(events.Tick())
@@ -209,7 +209,8 @@ class MapperNode(NodeShell):
                 raise
 
     def _publish_map(self, drawn: events.Drawn) -> None:
-        self.topics.publish(drawn.map, self.values.target_tvu, self.session.gate.level(self._now()))
+        level = self.session.front_end.level(self._now())
+        self.topics.publish(drawn.map, self.values.target_tvu, level)
         self._reports.publish(write_report(map_report(drawn)))
         self._last = drawn
 
