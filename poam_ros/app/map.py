@@ -85,8 +85,7 @@ def _map(args: argparse.Namespace, survey: Survey, folder: Path, client: Any) ->
     with at_once("poam map"):
         from ..core.geometry import map_grid
         from ..core.process import prepare
-        from ..importers.mapping import draw
-        from ..importers.run import cell_size, map_soundings
+        from ..importers.mapping import cell_size, draw, map_soundings
         from ..outputs.held_out import split_folds, split_off, write_validation
         from .progress import work_progress
 

@@ -4,10 +4,15 @@ mapper would have learned them, screen and retries included; then the grid, tile
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from .. import __version__
 from ..core.clock import Moment
 from ..core.errors import InputError, PoamError
 from ..core.geometry import Extent, Grid
@@ -20,7 +25,9 @@ from ..journal.records import Logged
 from ..learning.loop import ModelLoop
 from ..learning.recovery import Resumption
 from ..models.mapper import BathymetricMapper
+from ..outputs.folder import make_folder, write_config, write_map, write_samples
 from ..outputs.held_out import HeldOut, log_loss
+from ..outputs.results import FILE, write_refused
 from ..screening.screen import FALSE_ECHO, ScreeningSettings
 from .soundings import SoundingMapSettings, Soundings
 
@@ -30,6 +37,20 @@ log = logging.getLogger(__name__)
 TILE = 20_000
 #: Called with how many soundings, or cells, are dealt with by now.
 OnProgress = Callable[[int], None]
+#: A mapper's map on a grid; see ``draw``.
+Draw = Callable[[BathymetricMapper, Grid, OnProgress], ElevationMap]
+#: Cells along a map's longer side, about, where nobody says how large they are.
+CELLS = 256
+#: What an earlier run may have left in a folder, which is not this one's.
+OLD = (
+    "validation.json",
+    "held_out.csv",
+    "validation.png",
+    "maps.png",
+    "map.npz",
+    "samples.csv",
+    FILE,
+)
 
 
 def learn(
@@ -114,26 +135,34 @@ def draw(
     """
     rows, columns = grid.shape
     step = max(1, TILE // columns)
+    bands = (slice(begin, min(begin + step, rows)) for begin in range(0, rows, step))
+    tiles = ((band, mapper.map(Grid(grid.x, grid.y[band]))) for band in bands)
+    return assembled(tiles, mapper, grid, on_progress)
+
+
+def assembled(
+    tiles: Iterable[tuple[slice, ElevationMap]],
+    mapper: BathymetricMapper,
+    grid: Grid,
+    on_progress: OnProgress,
+) -> ElevationMap:
+    """The mapper's map on a grid from those of its bands of rows, in any order."""
     whole: dict[str, np.ndarray] = {}
-    for begin in range(0, rows, step):
-        tile = mapper.map(Grid(grid.x, grid.y[begin : begin + step]))
+    done = 0
+    for band, tile in tiles:
         for name, values in {**tile.fields, "mean": tile.mean, "variance": tile.variance}.items():
-            layer = whole.setdefault(name, np.empty(grid.shape))
-            layer[begin : begin + step] = values
-        on_progress(min(begin + step, rows) * columns)
+            whole.setdefault(name, np.empty(grid.shape))[band] = values
+        done += tile.mean.size
+        on_progress(done)
     mean, variance = whole.pop("mean"), whole.pop("variance")
     return ElevationMap(grid, mean, variance, whole, mapper.support, mapper.samples)
 
 
 def predict(mapper: BathymetricMapper, xy: np.ndarray) -> Predicted:
     """As the mapper, of soundings at xy [N, 2], a few thousand at a time."""
-    parts = [mapper.predict(part) for part in _parts(xy)]
+    parts = [mapper.predict(xy[begin : begin + TILE]) for begin in range(0, len(xy), TILE)]
     mean, variance = (np.concatenate([getattr(p, n) for p in parts]) for n in ("mean", "variance"))
     return Predicted(mean, variance)
-
-
-def _parts(xy: np.ndarray) -> Iterator[np.ndarray]:
-    return (xy[begin : begin + TILE] for begin in range(0, len(xy), TILE))
 
 
 def validate(mapper: BathymetricMapper, held: Soundings, fold: int = 0) -> HeldOut:
@@ -160,3 +189,87 @@ def validate_fold(
     """A map without the held soundings (boolean [N]), asked for them. Raises as ``learn``."""
     mapper, _ = learn(soundings[np.flatnonzero(~held)], workspace, settings, on_progress)
     return validate(mapper, soundings[np.flatnonzero(held)], fold)
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """What became of a record: soundings in the map, those refused as false echoes, and those held
+    out, where some were."""
+
+    samples: int
+    false_echoes: int
+    held_out: HeldOut | None
+
+
+def cell_size(workspace: Extent) -> float:
+    """1, 2 or 5 times a power of ten, in m, for about ``CELLS`` cells along the longer side."""
+    wanted = float(workspace.size.max()) / CELLS
+    power = 10.0 ** math.floor(math.log10(wanted))
+    return power * next(step for step in (1, 2, 5, 10) if step * power >= wanted * (1 - 1e-9))
+
+
+def map_soundings(
+    log: Path,
+    soundings: Soundings,
+    grid: Grid,
+    workspace: Extent,
+    settings: SoundingMapSettings,
+    folder: Path,
+    held: np.ndarray | None = None,
+    on_progress: OnProgress = lambda done: None,
+    draw: Draw = draw,
+) -> Mapped:
+    """Map soundings and write the folder: config.yaml, samples.csv, refused.csv, map.npz.
+
+    Args:
+        log: the file that they are from, for the record.
+        soundings: to be mapped, in order.
+        grid: of the map.
+        workspace: of the model.
+        settings: of the map.
+        folder: of the results, new or another run's, whose files of these names are replaced.
+        held: those that are kept out of the map, and predicted by it [N], boolean.
+        on_progress: called with the soundings that are learned, then with those and the cells.
+        draw: predicts the grid, in this process or by the help of others.
+
+    Raises:
+        InputError: no map can be made, or the folder cannot be written.
+        PoamError: the model fails for good.
+    """
+    make_folder(folder)
+    for name in OLD:
+        (folder / name).unlink(missing_ok=True)
+    taken = soundings if held is None else soundings[np.flatnonzero(~held)]
+    mapper, echoes = learn(taken, workspace, settings, on_progress)
+    write_samples(folder / "samples.csv", mapper.xy, mapper.z)
+    drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells))
+    where = np.column_stack((echoes.xy, echoes.z))
+    refused = soundings.refused_pings.more(FALSE_ECHO, echoes.stamp_ns, where)
+    write_refused(folder, refused)
+    write_map(folder / "map.npz", drawn)
+    if taken.steps is None:
+        settings = settings.screened(taken.samples(settings.water_level), say=False)
+    config = describe(log, soundings, grid, workspace, settings)
+    config["samples"] = {"mapped": mapper.samples, "false_echoes": len(echoes), **soundings.refused}
+    write_config(folder / "config.yaml", config)
+    checked = None if held is None else validate(mapper, soundings[np.flatnonzero(held)])
+    return Mapped(mapper.samples, len(echoes), checked)
+
+
+def describe(
+    log: Path,
+    soundings: Soundings,
+    grid: Grid,
+    workspace: Extent,
+    settings: SoundingMapSettings,
+) -> dict[str, Any]:
+    """Everything resolved, as plain values for config.yaml."""
+    return {
+        "version": __version__,
+        "log": str(log.resolve()),
+        **soundings.source,
+        "workspace": list(workspace.bounds),
+        "resolution": float(grid.x[1] - grid.x[0]),
+        **asdict(settings),
+        "model": settings.model.flat,
+    }

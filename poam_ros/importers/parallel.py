@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
@@ -19,7 +19,7 @@ from ..models.mapper import BathymetricMapper, MapperState
 from ..models.packing import Packed, pack, unpack
 from ..models.registry import ModelSettings
 from ..outputs.held_out import HeldOut, split_folds
-from .mapping import OnProgress, draw, validate_fold
+from .mapping import OnProgress, assembled, draw, validate_fold
 from .soundings import SoundingMapSettings, Soundings
 
 
@@ -59,15 +59,14 @@ BANDS = 4
 def draw_in_bands(
     client: Any, mapper: BathymetricMapper, grid: Grid, on_progress: OnProgress
 ) -> ElevationMap:
-    """As ``sounding_map.draw``, by the workers of a dask client.
+    """As ``mapping.draw``, by the workers of a dask client.
 
     Raises:
         PoamError: a matrix is beyond repair, or a worker is lost.
     """
     from distributed import as_completed
 
-    rows, columns = grid.shape
-    workers = max(1, sum(client.nthreads().values()))
+    rows, workers = len(grid.y), max(1, sum(client.nthreads().values()))
     edges = np.linspace(0, rows, min(rows, BANDS * workers) + 1).astype(int).tolist()
     bands = [slice(begin, end) for begin, end in pairwise(edges)]
     there = client.scatter(Portrait.of(mapper), broadcast=True)
@@ -75,18 +74,13 @@ def draw_in_bands(
         client.submit(band_task, there, Grid(grid.x, grid.y[band]), pure=False): band
         for band in bands
     }
-    whole: dict[str, np.ndarray] = {}
-    done = 0
-    for future in as_completed(tasks, loop=client.loop):
-        band, found = tasks[future], result(future, "a band of the map")
-        future.release()
-        layers = {**found.fields, "mean": found.mean, "variance": found.variance}
-        for name, values in layers.items():
-            whole.setdefault(name, np.empty(grid.shape))[band] = values
-        done += (band.stop - band.start) * columns
-        on_progress(done)
-    mean, variance = whole.pop("mean"), whole.pop("variance")
-    return ElevationMap(grid, mean, variance, whole, mapper.support, mapper.samples)
+
+    def tiles() -> Iterator[tuple[slice, ElevationMap]]:
+        for future in as_completed(tasks, loop=client.loop):
+            yield tasks[future], result(future, "a band of the map")
+            future.release()
+
+    return assembled(tiles(), mapper, grid, on_progress)
 
 
 def result(future: Any, what: str) -> Any:
