@@ -63,7 +63,7 @@ def _client(args: argparse.Namespace, survey: Survey) -> Iterator[Any]:
     if args.workers == 1 and args.scheduler is None:
         yield None
         return
-    from ..importers.workers import cluster
+    from ..importers.parallel import cluster
 
     threads = survey.settings.model.threads
     with cluster(args.workers, threads, args.workers, args.scheduler) as client:

@@ -207,7 +207,6 @@ class FrontEnd:
         self.ledger.place(len(samples))
         return samples if self.screened else self.ledger.accept(samples)
 
-
     def reopen(self, *reasons: str) -> str | None:
         """Take pings again where they are refused for one of these; which it was, or None."""
         if self.closed not in reasons:

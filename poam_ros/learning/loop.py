@@ -184,9 +184,9 @@ class ModelLoop:
         """Forget all that waits now, and model and map with the next work."""
         with self._lock:
             self._resetting, self._finishing = True, False
-            forgotten = self.held, self._judging
+            forgotten = [self.held, self._judging]
             if self._screen is not None:
-                forgotten = *forgotten, self.queue.samples
+                forgotten.append(self.queue.samples)
             self.ledger.reset(RESET, Samples.joined(forgotten))
             self.keeping.keep(Samples.empty(), refused=self.ledger.refused.news())
             self.held = self._judging = Samples.empty()

@@ -21,10 +21,9 @@ from poam_ros.importers.mapping import (
     predict,
     validate_fold,
 )
-from poam_ros.importers.parallel import cross_validate, draw_in_bands
+from poam_ros.importers.parallel import cluster, cross_validate, draw_in_bands
 from poam_ros.importers.soundings import SoundingMapSettings
 from poam_ros.importers.tables import Table, read_soundings
-from poam_ros.importers.workers import cluster
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.outputs.held_out import score
