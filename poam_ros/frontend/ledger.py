@@ -48,7 +48,7 @@ class Ledger:
 
     @property
     def pending(self) -> int:
-        """Pings that wait for odometry, or to be judged."""
+        """Pings that wait for odometry, or for screening."""
         return self.waiting + self.unscreened
 
     @property

@@ -1,7 +1,7 @@
-"""The model loop: judge, learn, draw, checkpoint, repeat. One, for every driver.
+"""The model loop: screen, learn, draw, checkpoint, repeat.
 
 A vehicle's mapper, a mission in lock-step and the map of a log run the same one. It has no thread
-and no clock: whoever drives it says what time it is.
+and no clock: its caller says what time it is.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .recovery import Resumption
 if TYPE_CHECKING:
     from ..models.mapper import BathymetricMapper
 
-#: Why pings are refused that waited to be judged, or were held, when all was to be forgotten.
+#: Why pings are refused that waited for screening, or were held, when all was to be forgotten.
 RESET = "reset"
 NO_SCREENING = ScreeningSettings()
 
@@ -38,9 +38,9 @@ NO_SCREENING = ScreeningSettings()
 class ModelLoop:
     """Placed pings in; maps, and what else comes of them, out.
 
-    Without a screen all pings are accepted at once. With one they wait in a queue of its own; when
-    that closes, they are judged, and what is believed is the model's next batch, as soon as it is
-    kept. ``work`` may be called on a thread of its own; all others return at once, on another.
+    Without screening all pings are accepted at once. With it they wait in a queue of its own; when
+    that closes, they are screened, and those accepted are the model's next batch, as soon as they
+    are kept. ``work`` may be called on a thread of its own; all others return at once, on another.
 
     Args:
         mapper: the model.
@@ -48,13 +48,13 @@ class ModelLoop:
         policy: when a batch closes.
         grid: of the maps; None: none are drawn.
         effort: how much the model trains.
-        screening: which pings are doubted.
-        begins: whether so many pings may be the first batch.
+        screening: which pings are held or refused.
+        begins: whether this number of pings may be the first batch.
 
     Attributes:
         backlog: accepted pings that wait for the model.
-        queue: where new pings wait and close batches: the backlog, or those that wait to be judged.
-        held: placed pings that are in doubt.
+        queue: where new pings wait and close batches: the backlog, or that of the screening.
+        held: placed pings that wait for confirmation.
         keeping: keeps what is to outlive the process; accepted pings count once it has kept them.
         spare: trains on between batches, on the thread of ``work``.
     """
@@ -78,9 +78,9 @@ class ModelLoop:
         self.backlog = Backlog(policy)
         self.queue = self.backlog if self._screen is None else Backlog(policy)
         self.held = Samples.empty()
-        self._judging = Samples.empty()  # taken from the queue, and not counted elsewhere yet
-        self._believed = False  # of the last judgement: something that the model has not seen
-        self._placed = self._judged = 0  # pings, since the beginning or a reset
+        self._in_screening = Samples.empty()  # taken from the queue, and not counted elsewhere yet
+        self._unlearned = False  # the last screening accepted some that the model has not seen
+        self._placed = self._screened = 0  # pings, since the beginning or a reset
         self._trouble = ""  # with what was remembered before a restart
         self._resumption: Resumption | None = None  # what is still to be repeated
         # A reset that the model has not seen: what it does until then belongs to no mission.
@@ -96,12 +96,12 @@ class ModelLoop:
 
     @property
     def undecided(self) -> int:
-        """Pings that wait to be judged, or are held."""
+        """Pings that wait for screening, or are held."""
         return self.ledger.unscreened + self.ledger.held
 
     @property
     def full(self) -> bool:
-        """Whether no more should be taken: the model, or the judgement, is that far behind."""
+        """Whether no more should be taken: the model, or the screening, is that far behind."""
         return self.backlog.full or self.queue.full
 
     @property
@@ -122,13 +122,13 @@ class ModelLoop:
     def go_on(self, keeping: Keeping, resumption: Resumption) -> None:
         """Keep what happens, and take up first what was kept; before anything else.
 
-        Without a screen, what waited to be judged stays where it is kept until there is one again.
+        Without screening, what waited for it stays where it is kept until there is one again.
         """
         self.keeping, self._resumption = keeping, resumption or None
         held = waiting = Samples.empty()
         if self._screen is not None:
             doubts, waiting = resumption.doubts, resumption.waiting
-            held, self._judged = doubts.held, doubts.judged
+            held, self._screened = doubts.held, doubts.judged
             self._placed = int(waiting.number[-1]) + 1 if len(waiting) else doubts.judged
             try:
                 if doubts.memory or len(held):
@@ -138,8 +138,8 @@ class ModelLoop:
                 waiting, held = Samples.joined([held, waiting]), Samples.empty()
             self.held = held
             self.queue.add(waiting, None)
-            # As if there had been no restart: what was believed is learned before more is judged.
-            self._believed = len(resumption.rest) > 0
+            # As if there had been no restart: what was accepted is learned before more is screened.
+            self._unlearned = len(resumption.rest) > 0
         settled = len(resumption.data), resumption.refused
         self.ledger.resume(*settled, len(waiting), len(held))
 
@@ -184,14 +184,14 @@ class ModelLoop:
         """Forget all that waits now, and model and map with the next work."""
         with self._lock:
             self._resetting, self._finishing = True, False
-            forgotten = [self.held, self._judging]
+            forgotten = [self.held, self._in_screening]
             if self._screen is not None:
                 forgotten.append(self.queue.samples)
             self.ledger.reset(RESET, Samples.joined(forgotten))
             self.keeping.keep(Samples.empty(), refused=self.ledger.refused.news())
-            self.held = self._judging = Samples.empty()
-            self._believed, self._trouble = False, ""
-            self._placed = self._judged = 0
+            self.held = self._in_screening = Samples.empty()
+            self._unlearned, self._trouble = False, ""
+            self._placed = self._screened = 0
             self.queue.clear()
             self.backlog.clear()
             self.keeping.reset(now_ns)
@@ -207,10 +207,10 @@ class ModelLoop:
             waiting = len(self.backlog) + (len(self.queue) if self._screen is not None else 0)
             if not self.mapper.initialised and not self._begins(waiting):
                 return False
-            return not self.keeping.waiting if self._believed else self.queue.closes(now.ros_ns)
+            return not self.keeping.waiting if self._unlearned else self.queue.closes(now.ros_ns)
 
     def work(self, now: Moment) -> Iterator[Outcome]:
-        """Judge and learn the batch that is due, draw the map, and yield what comes of each."""
+        """Screen and learn the batch that is due, draw the map, and yield what comes of each."""
         learner = self._learner
         with self._lock:
             resetting, self._resetting = self._resetting, False
@@ -227,10 +227,10 @@ class ModelLoop:
         if self._resumption is not None:
             yield from self._repeat(self._resumption, now)
             return
-        yield from self._judge(now, final)
+        yield from self._screen_batch(now, final)
         with self._lock:
             batch = None if self._resetting else self._take()
-            if batch is None:  # what is believed is learned once it is kept
+            if batch is None:  # what is accepted is learned once it is kept
                 self._finishing |= final and not self._resetting
                 return
         for outcome in self._learn(batch, now, TRIES if final else 1):
@@ -258,11 +258,11 @@ class ModelLoop:
                 self._resumption = None
                 self.backlog.put_back(resumption.rest, now.ros_ns, hold=False)
 
-    def _judge(self, now: Moment, final: bool) -> Iterator[Outcome]:
-        """Judge what waits for it; what is believed goes its way to the model, and is learned
-        before more is judged: a judgement depends on nothing but the pings before it."""
+    def _screen_batch(self, now: Moment, final: bool) -> Iterator[Outcome]:
+        """Screen what waits for it; what is accepted goes on to the model, and is learned before
+        more is screened: a screening depends on nothing but the pings before it."""
         screen, mapper = self._screen, self.mapper
-        if screen is None or (self._believed and not final):
+        if screen is None or (self._unlearned and not final):
             return
         if self._trouble:
             text, self._trouble = self._trouble, ""
@@ -270,7 +270,7 @@ class ModelLoop:
         with self._lock:
             if self._resetting:  # what waits here came after it
                 return
-            fresh = self._judging = self.queue.take()
+            fresh = self._in_screening = self.queue.take()
         if not len(fresh) and not (final and len(self.held)):
             return
         predict = mapper.predict if mapper.initialised else None
@@ -284,25 +284,25 @@ class ModelLoop:
             with self._lock:
                 if not self._resetting:
                     self.queue.put_back(fresh, now.ros_ns, hold=True)
-                    self._judging = Samples.empty()
+                    self._in_screening = Samples.empty()
             raise
-        believed, held, refused = judgement.accepted, judgement.held, judgement.refused
+        passed, held, refused = judgement.accepted, judgement.held, judgement.refused
         with self._lock:
             if self._resetting:  # it was counted as forgotten
                 return
-            self._judging, self.held = Samples.empty(), held
-            self._believed |= len(believed) > 0
-            self._judged = int(fresh.number[-1]) + 1 if len(fresh) else self._judged
-            believed = self.ledger.screen(len(fresh), believed, held, FALSE_ECHO, refused)
-            doubts = Doubts(self._judged, held, screen.remembered())
-            accepted = self._keep(believed, now.ros_ns, doubts)
+            self._in_screening, self.held = Samples.empty(), held
+            self._unlearned |= len(passed) > 0
+            self._screened = int(fresh.number[-1]) + 1 if len(fresh) else self._screened
+            passed = self.ledger.screen(len(fresh), passed, held, FALSE_ECHO, refused)
+            doubts = Doubts(self._screened, held, screen.remembered())
+            accepted = self._keep(passed, now.ros_ns, doubts)
         yield Judged(accepted, held, refused)
 
     def _take(self) -> Samples | None:
-        """The batch to be learned; None while some of what was believed is not kept."""
+        """The batch to be learned; None while some of what was accepted is not kept."""
         if self._screen is not None and self.keeping.waiting:
             return None
-        self._believed = False
+        self._unlearned = False
         return self.backlog.take()
 
     def _learn(self, batch: Samples, now: Moment, tries: int) -> Iterator[Outcome]:
