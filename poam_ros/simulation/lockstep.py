@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.clock import SECOND, Moment
 from ..core.errors import InputError, PoamError
-from ..core.geometry import Extent, Grid, map_grid
+from ..core.geometry import Grid, map_grid
 from ..core.maps import ElevationMap
 from ..frontend.batching import WaypointBatches
 from ..frontend.events import (
@@ -40,41 +40,13 @@ from ..mission.target import Target
 from ..models.mapper import BathymetricMapper
 from ..outputs.folder import EpochRecord
 from ..outputs.metrics import evaluate
+from ..outputs.scoring import POINTS
 from ..planning.pilots import PILOTS, bezier_pilot, path_length, start_pose
 from ..planning.situation import MapView, ModelView
 from .settings import RANDOM_SAMPLES, MissionSettings
 from .world.simulator import Ping, Simulation
 from .world.terrain import Terrain
 from .world.vehicle import Pose
-
-#: Points of the evaluation grid along each side (the paper's).
-EVALUATION_POINTS = 50
-
-
-class Scores:
-    """Scores a model on a grid over the workspace, and keeps the records until they are taken."""
-
-    def __init__(self, terrain: Terrain, workspace: Extent) -> None:
-        self._points = Grid.nodes(workspace, EVALUATION_POINTS, EVALUATION_POINTS).points
-        self._truth = terrain.elevation_at(self._points)
-        self._records: list[EpochRecord] = []
-
-    def add(self, mapper: BathymetricMapper, learned: Learned, time_s: float) -> None:
-        """The model has learned a batch, at a mission time in s."""
-        start = perf_counter()
-        prediction = mapper.predict(self._points)
-        predict_s = perf_counter() - start
-        metrics = evaluate(prediction.mean, prediction.variance, self._truth, *learned.targets)
-        report = learned.report
-        self._records.append(
-            EpochRecord(report.samples, time_s, metrics, report.update_s, predict_s)
-        )
-
-    def take(self) -> list[EpochRecord]:
-        """The records since the last time."""
-        records, self._records = self._records, []
-        return records
-
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +87,9 @@ class LockstepMission:
         self._choose = self._learn_and_choose if as_in_the_paper else self._choose_on_the_map
         self._goal: np.ndarray | None = None
         self._hold_until_s: float | None = None  # the first map is waited for so long
-        self._scores = Scores(terrain, workspace)
+        self._points = Grid.nodes(workspace, POINTS, POINTS).points  # that the model is scored at
+        self._truth = terrain.elevation_at(self._points)
+        self._records: list[EpochRecord] = []  # that were not handed out yet
         self.target = Target(settings.target)
         self._trained_s = 0.0  # until when the model has used the time between batches
 
@@ -137,10 +111,10 @@ class LockstepMission:
             self._sample_at_random()
         self.mission.explore_with(self._choose)
         self._locate()
-        yield from self._scores.take()
+        yield from self._take_records()
         while self.mission.state != DONE:
             self._step()
-            yield from self._scores.take()
+            yield from self._take_records()
         if not self.mapper.initialised:
             raise self._no_map()
         if (drawn := self._drawn()) is not None:  # with the last batch
@@ -252,11 +226,24 @@ class LockstepMission:
         while self.session.due(self._now):
             for outcome in (*self._train_on(), *self.session.work(self._now)):
                 if isinstance(outcome, Learned):
-                    self._scores.add(self.mapper, outcome, self._now.steady_s)
+                    self._score(outcome)
                 elif isinstance(outcome, Drawn):
                     self.target.judge(self.mission, outcome.map, self._now.steady_s)
                 elif isinstance(outcome, Trouble):
                     log.warning("%s", outcome.note.text)
+
+    def _score(self, learned: Learned) -> None:
+        """Score the model that has learned a batch."""
+        start = perf_counter()
+        found = self.mapper.predict(self._points)
+        predict_s, report = perf_counter() - start, learned.report
+        metrics = evaluate(found.mean, found.variance, self._truth, *learned.targets)
+        times = self._now.steady_s, metrics, report.update_s, predict_s
+        self._records.append(EpochRecord(report.samples, *times))
+
+    def _take_records(self) -> list[EpochRecord]:
+        records, self._records = self._records, []
+        return records
 
     def _train_on(self) -> Iterator[Outcome]:
         """The training that there was time for since the batch before."""
