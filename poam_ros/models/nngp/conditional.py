@@ -82,7 +82,7 @@ def condition(kernel: Kernel, sites: Sites, x: Tensor, neighbours: Tensor) -> Co
     Raises:
         CholeskyError: a matrix is beyond repair.
     """
-    if native.usable(kernel, neighbours.shape[1]):
+    if native.usable(neighbours.shape[1]):
         return Conditionals(*native.condition(kernel, sites, x, neighbours))
     parts = []
     with torch.no_grad():
@@ -102,7 +102,7 @@ def gradient(kernel: Kernel, sites: Sites, left_out: Tensor, neighbours: Tensor)
     Raises:
         CholeskyError: a matrix is beyond repair.
     """
-    if native.usable(kernel, neighbours.shape[1]):
+    if native.usable(neighbours.shape[1]):
         return Gradient(*native.gradient(kernel, sites, left_out, neighbours))
     F, exponent, noise = leaves = [
         t.detach().requires_grad_() for t in (kernel.F, kernel.exponent, kernel.noise)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields as rows_of
-from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -16,13 +15,12 @@ from ...core.maps import Enough, UpdateReport
 from ..data import Dataset, Prediction
 from ..interface import ModelState, until
 from ..kernels import grid_points
-from .attentive import first_logits
 from .calibration import Widening, widening
 from .conditional import condition, joint_covariance
 from .fields import Layout
 from .index import SiteStore
 from .kernel import Kernel, along_rows, described
-from .training import Learned, Trainer, bases_of
+from .training import Learned, Trainer
 
 if TYPE_CHECKING:
     from .options import NeighbourOptions
@@ -38,11 +36,8 @@ class NeighbourGP:
         self, options: NeighbourOptions, network: torch.Generator, training: torch.Generator
     ) -> None:
         self.options = options
-        first, bases, logits = options.initial_lengthscale, bases_of(options), None
         layout = Layout(options.hidden, options.lattice)
-        if bases is not None:
-            layout, logits = replace(layout, fields=1 + len(bases)), first_logits(bases, first)
-        theta = layout.initial(first, options.initial_noise, network, logits)
+        theta = layout.initial(options.initial_lengthscale, options.initial_noise, network)
         self._trainer = Trainer(layout, options, training)
         self._learned = Learned.begin(theta)
         self._store = SiteStore()
@@ -192,9 +187,8 @@ class NeighbourGP:
 
     @torch.no_grad()
     def fields(self, X: Tensor) -> Mapping[str, Tensor]:
-        """``lengthscale`` (geometric mean of the axes, or of the attentive kernel the weighted
-        mean), ``amplitude`` (prior standard deviation) and, not of that one, ``anisotropy`` (ratio
-        of the axes, at least 1) at X [N, 2], each [N]."""
+        """``lengthscale`` (geometric mean of the axes), ``amplitude`` (prior standard deviation)
+        and ``anisotropy`` (ratio of the axes, at least 1) at X [N, 2], each [N]."""
         found = described(self._averaged(), _here(X))
         return {name: values.to(X) for name, values in found.items()}
 
