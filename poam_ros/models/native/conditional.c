@@ -22,13 +22,16 @@
 #define ROWS 4            /* of a factor at a time: enough independent work to hide latencies */
 #define ISOTROPIC 1e-8    /* as in kernel.py, and NEAR */
 #define NEAR 1e-10
-#define LEAST_VARIANCE 1e-9 /* as in conditional.py */
+#define LEAST_VARIANCE 1e-9 /* as in conditional.py, and DOUBT, ROUNDS and REACH */
+#define DOUBT 5.0
+#define ROUNDS 5
+#define REACH 4.0
 #define INLINE static inline __attribute__((always_inline))
 #define PASTE(name, lanes) name##_##lanes
 #define EXPANDED(name, lanes) PASTE(name, lanes)
 #define FOR_LANES(name) EXPANDED(name, LANES)
 
-const int64_t conditional_interface = 2; /* raised with what it is given; as in __init__.py */
+const int64_t conditional_interface = 3; /* raised with what it is given; as in __init__.py */
 
 typedef struct {
     int64_t queries, neighbours, side; /* side: nodes of the lattice along one axis */
@@ -103,12 +106,12 @@ static const double EXP2[] = {
 #endif
 
 /* mean and variance without noise [queries]; jitters [attempts] are tried in turn, relative to the
- * mean of a diagonal, and the largest that was needed is left in jitter. Returns how many queries
- * are beyond repair. */
+ * mean of a diagonal, and the largest that was needed is left in jitter; how many means were held
+ * near their neighbours' targets, in held. Returns how many queries are beyond repair. */
 int64_t conditional_predict(const Problem *q, double *mean, double *variance,
-                            const double *jitters, int64_t attempts, double *jitter)
+                            const double *jitters, int64_t attempts, double *jitter, int64_t *held)
 {
-    return DISPATCH(all, q, mean, variance, NULL, jitters, attempts, jitter);
+    return DISPATCH(all, q, mean, variance, NULL, jitters, attempts, jitter, held);
 }
 
 /* Of the mean log loss of y [queries], whose noise is noise [queries] in units of the learned one
@@ -119,7 +122,9 @@ int64_t conditional_gradient(const Problem *q, const double *y, const double *no
                              int64_t attempts, double *jitter)
 {
     Gradient gradient = {y, noise, own, dF, 0.0, 0.0, 0.0};
-    const int64_t failed = DISPATCH(all, q, NULL, NULL, &gradient, jitters, attempts, jitter);
+    int64_t held;
+    const int64_t failed =
+        DISPATCH(all, q, NULL, NULL, &gradient, jitters, attempts, jitter, &held);
     others[0] = gradient.loss;
     others[1] = gradient.exponent;
     others[2] = gradient.variance;
@@ -392,6 +397,27 @@ INLINE I FOR_LANES(factorise)(int64_t k, const V *K, V jitter, V *L, V *inverse)
     return failed;
 }
 
+/* As factorise, with the first of the jitters that it needs, relative to the mean diagonal. */
+INLINE I FOR_LANES(repair)(int64_t k, const V *K, V *L, V *inverse, const double *jitters,
+                           int64_t attempts, V *jitter)
+{
+    V scale = {0};
+    for (int64_t i = 0; i < k; i++)
+        scale += K[AT(i, i)] / (double)k;
+    *jitter = (V){0};
+    I failed = FOR_LANES(factorise)(k, K, *jitter, L, inverse);
+    for (int64_t attempt = 1; attempt < attempts; attempt++) {
+        int any = 0;
+        for (int lane = 0; lane < LANES; lane++)
+            any |= failed[lane] != 0;
+        if (!any)
+            break;
+        *jitter = FOR_LANES(choose)(failed, scale * jitters[attempt], *jitter);
+        failed = FOR_LANES(factorise)(k, K, *jitter, L, inverse);
+    }
+    return failed;
+}
+
 /* (L L^T)^-1 of three right sides at a time, in place [k][3]. */
 INLINE void FOR_LANES(solve)(int64_t k, const V *L, const V *inverse, V b[][3])
 {
@@ -433,6 +459,51 @@ INLINE void FOR_LANES(krige)(const Problem *q, const G *g, const V *c, V c0, V s
     }
     *mean = m;
     *variance = FOR_LANES(choose)(v > LEAST_VARIANCE, v, (V){0} + LEAST_VARIANCE);
+}
+
+/* Contradictory neighbours: where the residual of a target exceeds DOUBT deviations of its noise,
+ * the noise variance is raised until it is DOUBT of them; in the first round, where one false target
+ * has spread over the residuals of all, by the square root of that. The diagonal of K is raised, too;
+ * raised: by how much so far. Returns whether anything changed. */
+INLINE int FOR_LANES(doubt)(const Problem *q, const G *g, const V solved[][3], int round, V *K,
+                            V *raised)
+{
+    I changed = (I){0};
+    for (int64_t i = 0; i < q->neighbours; i++) {
+        const V noise = (q->noise * g->noise[i] + g->own[i]) * g->present[i];
+        const V left = (noise + raised[i]) * solved[i][0];
+        V excess = left * left / (DOUBT * DOUBT * noise);
+        if (round == 0)
+            excess = FOR_LANES(root)(excess);
+        const V more = FOR_LANES(choose)(excess > 1.0, noise * (excess - 1.0), (V){0});
+        changed |= more != raised[i];
+        K[AT(i, i)] += more - raised[i];
+        raised[i] = more;
+    }
+    int any = 0;
+    for (int lane = 0; lane < LANES; lane++)
+        any |= changed[lane] != 0;
+    return any;
+}
+
+/* A mean that is further than REACH deviations outside its neighbours' targets is held there, and
+ * what it was moved by is one more deviation. Returns the lanes in which it was. */
+INLINE I FOR_LANES(hold)(const Problem *q, const G *g, V *mean, V *variance)
+{
+    V low = (V){0} + INFINITY, high = (V){0} - INFINITY;
+    for (int64_t i = 0; i < q->neighbours; i++) {
+        const I there = g->present[i] > 0.0;
+        low = FOR_LANES(choose)(there & (g->target[i] < low), g->target[i], low);
+        high = FOR_LANES(choose)(there & (g->target[i] > high), g->target[i], high);
+    }
+    const V reach = REACH * FOR_LANES(root)(*variance);
+    low -= reach;
+    high += reach;
+    const I under = *mean < low, over = *mean > high, left = (under | over) & (low < high);
+    const V held = FOR_LANES(choose)(under, low, high), moved = *mean - held;
+    *variance = FOR_LANES(choose)(left, *variance + moved * moved, *variance);
+    *mean = FOR_LANES(choose)(left, held, *mean);
+    return left;
 }
 
 /* Gradients of one point's fields, onto the lattice. */
@@ -539,7 +610,8 @@ INLINE void FOR_LANES(learn)(const Problem *q, int64_t first, V mean, V variance
 
 /* Every query: its prediction, or its part of the gradient, or both. */
 static int64_t FOR_LANES(all)(const Problem *q, double *mean, double *variance, Gradient *gradient,
-                              const double *jitters, int64_t attempts, double *largest)
+                              const double *jitters, int64_t attempts, double *largest,
+                              int64_t *held)
 {
     const int64_t k = q->neighbours;
     V K[PAIRS], L[PAIRS], c[MAX_NEIGHBOURS], inverse[MAX_NEIGHBOURS], solved[MAX_NEIGHBOURS][3];
@@ -548,33 +620,31 @@ static int64_t FOR_LANES(all)(const Problem *q, double *mean, double *variance, 
     G g;
     int64_t beyond_repair = 0;
     *largest = 0.0;
+    *held = 0;
     for (int64_t first = 0; first < q->queries; first += LANES) {
         FOR_LANES(gather)(q, first, &g);
         FOR_LANES(warm)(q, first + LANES);
         FOR_LANES(system)(q, &g, K, c, &c0, powers);
-        V jitter = {0}, scale = {0};
-        for (int64_t i = 0; i < k; i++)
-            scale += K[AT(i, i)] / (double)k;
-        I failed = FOR_LANES(factorise)(k, K, jitter, L, inverse);
-        for (int64_t attempt = 1; attempt < attempts; attempt++) {
-            int any = 0;
-            for (int lane = 0; lane < LANES; lane++)
-                any |= failed[lane] != 0;
-            if (!any)
+        V jitter = {0}, raised[MAX_NEIGHBOURS] = {{0}};
+        I failed;
+        for (int round = 0;; round++) {
+            failed = FOR_LANES(repair)(k, K, L, inverse, jitters, attempts, &jitter);
+            for (int64_t i = 0; i < k; i++) {
+                solved[i][0] = g.target[i];
+                solved[i][1] = c[i];
+                solved[i][2] = g.present[i];
+            }
+            FOR_LANES(solve)(k, L, inverse, solved);
+            FOR_LANES(krige)(q, &g, c, c0, solved, &m, &v);
+            if (gradient || round == ROUNDS ||
+                !FOR_LANES(doubt)(q, &g, (const V(*)[3])solved, round, K, raised))
                 break;
-            jitter = FOR_LANES(choose)(failed, scale * jitters[attempt], jitter);
-            failed = FOR_LANES(factorise)(k, K, jitter, L, inverse);
         }
-        for (int64_t i = 0; i < k; i++) {
-            solved[i][0] = g.target[i];
-            solved[i][1] = c[i];
-            solved[i][2] = g.present[i];
-        }
-        FOR_LANES(solve)(k, L, inverse, solved);
-        FOR_LANES(krige)(q, &g, c, c0, solved, &m, &v);
+        const I outside = mean ? FOR_LANES(hold)(q, &g, &m, &v) : (I){0};
         for (int lane = 0; lane < LANES && first + lane < q->queries; lane++) {
             beyond_repair += failed[lane] != 0 || !isfinite(m[lane]) || !isfinite(v[lane]);
             *largest = jitter[lane] > *largest ? jitter[lane] : *largest;
+            *held += outside[lane] != 0;
             if (mean) {
                 mean[first + lane] = m[lane];
                 variance[first + lane] = v[lane];

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MAX_NEIGHBOURS = 32  # as in conditional.c
 BUCKET, BUCKET_BYTES, LEVELS = 7, 128, 4  # as in search.c
-INTERFACES = {"_search": 2, "_conditional": 2}  # as in the sources
+INTERFACES = {"_search": 2, "_conditional": 3}  # as in the sources
 
 log = logging.getLogger(__name__)
 
@@ -89,13 +89,8 @@ def _declared() -> tuple[Any, Any]:
     )  # fmt: skip
     search.search_spread.restype = None
     conditional.conditional_predict.argtypes = (
-        problem,
-        pointer,
-        pointer,
-        pointer,
-        integer,
-        pointer,
-    )
+        problem, pointer, pointer, pointer, integer, pointer, pointer,
+    )  # fmt: skip
     conditional.conditional_predict.restype = integer
     conditional.conditional_gradient.argtypes = (
         problem, *[pointer] * 6, integer, pointer,
@@ -205,17 +200,18 @@ _JITTERS = np.array(EXTRA_JITTER)
 
 def condition(
     kernel: Kernel, sites: Sites, x: Tensor, near: Tensor
-) -> tuple[Tensor, Tensor, float]:
-    """Mean and variance without noise at x [N, 2] from the sites near [N, k], and the jitter."""
+) -> tuple[Tensor, Tensor, float, int]:
+    """The fields of ``Conditionals`` at x [N, 2] from the sites near [N, k]."""
     problem, arrays = _problem(kernel, sites, x, near)
     mean, variance, jitter = (x.new_zeros(n) for n in (len(x), len(x), 1))
+    held = ctypes.c_int64()
     failed = _conditional.conditional_predict(
         problem, mean.data_ptr(), variance.data_ptr(),
-        _JITTERS.ctypes.data, len(_JITTERS), jitter.data_ptr(),
+        _JITTERS.ctypes.data, len(_JITTERS), jitter.data_ptr(), ctypes.byref(held),
     )  # fmt: skip
     del arrays
     check_factors(failed, near.shape[1])
-    return mean, variance, jitter.item()
+    return mean, variance, jitter.item(), held.value
 
 
 def gradient(

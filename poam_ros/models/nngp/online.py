@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import fields as rows_of
 from time import perf_counter
@@ -25,6 +26,8 @@ from .training import Learned, Trainer
 if TYPE_CHECKING:
     from .options import NeighbourOptions
 
+log = logging.getLogger(__name__)
+
 
 class NeighbourGP:
     """Every prediction from a few neighbours of its own, every training step from a few pings.
@@ -43,6 +46,7 @@ class NeighbourGP:
         self._store = SiteStore()
         self._kernel: Kernel | None = None
         self._widening = Widening()
+        self._said = False  # that predictions were held, once
         self.extra_jitter = 0.0
 
     @property
@@ -151,6 +155,12 @@ class NeighbourGP:
         near = self._store.spread(x, options.neighbours, options.pool, apart=options.apart)
         found = condition(kernel, self._store.sites, x, near)
         self.extra_jitter = max(self.extra_jitter, found.jitter)
+        if found.held and not self._said:
+            self._said = True
+            log.warning(
+                "%d of %d predictions left the range of the soundings they are made from, and were "
+                "held near it: do soundings contradict each other?", found.held, len(x),
+            )  # fmt: skip
         mean, variance = torch.empty(2, len(x), dtype=torch.float64)
         mean[order] = found.mean
         added, factor = self._widening

@@ -37,7 +37,8 @@ def rough_kernel(seed=0, spread=0.5, precision=0.05, layout=LAYOUT):
 def sites_at(X, seed=1):
     generator = torch.Generator().manual_seed(seed)
     noise = 0.3 + torch.rand(len(X), generator=generator).double()
-    return Sites(X, torch.randn(len(X), generator=generator).double(), noise)
+    # Small beside the noise: none contradicts the others.
+    return Sites(X, 0.1 * torch.randn(len(X), generator=generator).double(), noise)
 
 
 def dense(kernel, sites, x, near):
