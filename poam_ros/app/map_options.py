@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,9 +59,17 @@ def add_arguments(parser: Parser) -> None:
         help="Margin around that box (m; default: a hundredth of its longer side).")  # fmt: skip
     add("--resolution", type=reader(RESOLUTION), metavar="M",
         help="Cell size (m; default: about 256 cells along the longer side).")  # fmt: skip
-    settings = rows(SoundingMapSettings)
-    add_settings(group, (row for row in settings if row.name != "water.level"))
-    add_settings(group, (row for row in settings if row.name == "water.level"), "--water-level")
+    add("--units", metavar="UNIT",
+        help="Unit of depths and elevations: m, ft, fathom, cm or mm (default: as the header says, "
+        "else m).")  # fmt: skip
+    add("--crs", default="", metavar="EPSG:N",
+        help="Coordinate reference system of x and y, as in EPSG:25833 (extra `geo`; default: "
+        "metres of no known place).")  # fmt: skip
+    add("--water-level", "--water.level", dest="water.level", default=argparse.SUPPRESS,
+        type=_level, metavar="FILE|M",
+        help="Elevation of the water's surface, from which depths are counted (m), or a gauge's "
+        "file of time and level (default: 0).")  # fmt: skip
+    add_settings(group, (row for row in rows(SoundingMapSettings) if row.name != "water.level"))
     add_settings(parser.add_argument_group("model"), MODEL)
     add_settings(parser.add_argument_group("false echoes"), SCREENING)
     _add_validation(parser.add_argument_group("validation"))
@@ -85,3 +95,9 @@ def _add_validation(group: Any) -> None:
         "dask).")  # fmt: skip
     add("--scheduler", metavar="ADDRESS",
         help="Use this dask scheduler, as tcp://10.0.0.5:8786, instead.")  # fmt: skip
+
+
+def _level(text: str) -> Any:
+    """A level, or the file of a gauge."""
+    row = next(row for row in rows(SoundingMapSettings) if row.name == "water.level")
+    return reader(row)(text) if re.fullmatch(r"[-+.\deE]+", text) else Path(text)

@@ -19,7 +19,7 @@ RENAMED: dict[str, tuple[str, ...]] = {
         "jitter tolerance learning_rate network_learning_rate",
     ),
     **_grouped(
-        "nngp", "neighbour_kernel attentive_bases tail neighbours pool apart left_out first_steps "
+        "nngp", "tail neighbours pool apart left_out first_steps "
         "early_steps early_samples update_steps global_rate network_rate averaging least_share "
         "gap_share hidden lattice weight_penalty field_penalty anisotropy_penalty "
         "shared_anisotropy mean_precision initial_noise initial_lengthscale",
@@ -112,9 +112,16 @@ def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
 
     Lengthscales are in m now: what was recorded in units of half the workspace's longer side is
     multiplied by it, the former defaults, which are today's at 0, aside.
+
+    Raises:
+        InputError: a model is recorded that is no more.
     """
     found: dict[str, Any] = {}
+    if values.get("neighbour_kernel", "paciorek") != "paciorek":
+        raise InputError("neighbour_kernel: nngp has one kernel now, and no map of another is read")
     for name, value in values.items():
+        if name in ("neighbour_kernel", "attentive_bases"):
+            continue
         if name in _SHARES:
             share, in_metres = _SHARES[name]
             if values.get(in_metres):

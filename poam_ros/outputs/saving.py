@@ -18,7 +18,7 @@ from ..core.maps import ElevationMap
 from ..core.samples import Samples
 from ..core.settings import check, setting
 from ..journal.checkpoint import sync
-from ..planning.area_settings import map_heading, map_origin
+from ..planning.areas import map_heading, map_origin
 from .exports.chart import ExportSettings
 from .exports.formats import FORMATS, export
 from .folder import write_config, write_map, write_samples

@@ -18,7 +18,7 @@ from ...core.geometry import Extent, Grid
 from ...core.maps import ElevationMap
 from ...core.settings import check, flat, setting
 from ...frontend.settings import water_level_setting
-from ...planning.area_settings import map_heading
+from ...planning.areas import map_heading
 from ...planning.tvu import CONFIDENCE_95, strictest
 from ..folder import read_map, read_table
 from ..results import Unmapped, read_unmapped

@@ -11,14 +11,14 @@ from ...core.geometry import Extent
 from ...core.settings import Setting, Value, rows
 from ...frontend.batching import Effort, TimedBatches
 from ...frontend.events import HOLD, ON_DONE
-from ...frontend.gate import GateSettings
+from ...frontend.front_end import GateSettings
 from ...journal.folder import KeepingSettings
 from ...mission.memory import MemorySettings
 from ...mission.target import TargetSettings
 from ...mission.watchdog import WatchSettings
 from ...models.registry import MODEL_FILE, MODELS, ModelSettings, option_rows, read_model
 from ...outputs.saving import SaveSettings
-from ...planning.area_settings import AreaSettings
+from ...planning.areas import AreaSettings
 from ...planning.arrival import CAPTURE_RADIUS
 from ...planning.pilots import PILOTS
 from ...planning.planners import PLANNERS, planner_rows
