@@ -2,6 +2,7 @@
 # make sim     an AUV maps a real terrain, some minutes; figures at the end
 # make benchmark  missions side by side, tables and figures; again: goes on where it was interrupted
 # make test    lint and the whole test suite, files side by side
+# make generate  docs/parameters.md and config/*.yaml from the tables of parameters
 # make soak    what takes long: 50,000 pings over topics, 100,000 odd events, nodes that are killed
 # make screenshots  the pictures of docs/view.md, by a Chromium that is installed
 # make docs    the documentation as a site, in build/site
@@ -46,7 +47,7 @@ EXTRAS := sim,benchmark,geo,geotiff,bags,download,view,test,dev,ros
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sim benchmark test soak screenshots lint docs build clean
+.PHONY: help generate setup sim benchmark test soak screenshots lint docs build clean
 
 help:
 	@sed -n '/^$$/q;s/^# \{0,1\}//p' Makefile
@@ -73,6 +74,9 @@ benchmark: setup
 
 test: lint
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+
+generate: setup
+	$(BIN)/python -m poam_ros.ros.common.rendering
 
 soak: setup
 	$(BIN)/python -m pytest -m soak -s $(SOAK_ARGS)

@@ -37,7 +37,7 @@ MODEL = ModelSettings.of(
 
 
 def quick(**given):
-    given = {"model": MODEL, "batch.first": 100, "batch.size": 50} | given
+    given = {"model": MODEL, "first_batch": 100, "batch_size": 50} | given
     return SoundingMapSettings(**given)
 
 
