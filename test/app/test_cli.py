@@ -44,8 +44,8 @@ def test_options_are_named_typed_and_described_by_their_rows(parser):
     args = parser.parse_args(["--pings-per-hour", "2", "--kind", "b"])
     assert vars(args) == {"pings_per_hour": 2.0, "kind": "b"}  # what is not given is absent
     text = " ".join(parser.format_help().split())
-    assert "Pings of 100 % an hour in 1/h (default: 3.5)" in text
-    assert "A kind, one of: a, b (default: a)" in text
+    assert "Pings of 100 % an hour (1/h). (default: 3.5)" in text
+    assert "A kind. One of: a, b. (default: a)" in text
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,8 @@ def test_run_has_the_promised_options():
 def test_sim_has_the_arguments_of_its_launch_file():
     whole = {row.name for row in (graph.NAMESPACE, graph.PARAMS_FILE, graph.RVIZ)}
     names = {f"--{name.replace('_', '-')}" for name in {*graph.FORWARDED, *whole}}
-    assert options_of(sim).keys() == {"-h", "--help", *names}
+    others = {"-h", "--help", "--help-all", "--no-rviz", "--no-keep"}
+    assert options_of(sim).keys() == {*others, *names}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -102,7 +103,7 @@ def test_help_of_run_offers_what_the_tables_hold(capsys):
         main(["run", "--help"])
     text = "".join(capsys.readouterr().out.split())  # lines may break inside a name
     for table in (MODELS, PLANNERS, MISSION_PILOTS):
-        assert f"oneof:{','.join(table)}(default:" in text
+        assert f"Oneof:{','.join(table)}.(default:" in text
 
 
 def test_the_overview_names_every_command(capsys):
@@ -124,13 +125,13 @@ def test_options_make_the_mission_s_settings(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert main(["run", "--terrain", "seamounts"]) == 130
     options = {
-        "method": "ovc", "kernel": "rbf", "num-inducing": "40", "threads": "2", "sonar-rate": "2.5",
+        "method": "ovc", "sparse.kernel": "rbf", "sparse.num-inducing": "40", "threads": "2", "sonar-rate": "2.5",
         "planner": "random", "pilot": "lawnmower", "policy": "deployed", "seed": "7",
-        "max-samples": "900", "resolution": "2", "target-tvu": "1b", "target-distance": "25",
-        "water-level": "3", "noise-variance": "0.01", "learning-rate": "0.1",
+        "max-samples": "900", "resolution": "2", "target.tvu": "1b", "target.distance": "25",
+        "water.level": "3", "sparse.noise-variance": "0.01", "sparse.learning-rate": "0.1",
     }  # fmt: skip
     given = [word for name, value in options.items() for word in (f"--{name}", value)]
-    assert main(["run", "--terrain", "seamounts", "--planner-without-noise", *given]) == 130
+    assert main(["run", "--terrain", "seamounts", "--no-planner-noise", *given]) == 130
     default, changed = (settings for _, settings, _ in taken)
     assert default == MissionSettings()
     own = SparseOptions(kernel="rbf", num_inducing=40, noise_variance=0.01, learning_rate=0.1)
@@ -154,7 +155,7 @@ def test_options_make_the_mission_s_settings(monkeypatch, tmp_path):
 
 def test_the_command_runs_a_mission(tmp_path, capsys):
     pytest.importorskip("matplotlib")
-    options = ["--terrain", "seamounts", "--max-samples", "60", "--num-inducing", "30"]
+    options = ["--terrain", "seamounts", "--max-samples", "60", "--sparse.num-inducing", "30"]
     assert main(["run", *options, "--output", str(tmp_path / "a")]) == 0
     out = capsys.readouterr().out
     assert "60 samples" in out and str(tmp_path / "a" / "maps.png") in out
