@@ -1,21 +1,21 @@
-"""A run's folder: CSV, npz and YAML that others can read, each written beside and renamed."""
+"""A run's folder: CSV, npz and YAML that others can read, each whole or not there."""
 
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 import yaml
 
 from ..core.errors import InputError
+from ..core.files import replacing
 from ..core.geometry import Extent, Grid
 from ..core.maps import ElevationMap
 from ..simulation.world.terrain import Terrain
@@ -49,18 +49,6 @@ class EpochRecord:
         return tuple(values[name] for name in EPOCH_COLUMNS)
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write; it takes its name only when it is complete."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with beside.open("wb") as file:
-            yield file
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
 def make_folder(path: Path) -> Path:
     """Make the folder of a run, or take one that is there.
 
@@ -69,9 +57,8 @@ def make_folder(path: Path) -> Path:
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
-        with replacing(path / "probe"):
-            pass
-        (path / "probe").unlink()
+        (path / ".probe").touch()
+        (path / ".probe").unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"output: cannot write to {path} ({error.strerror})") from None
     return path

@@ -25,9 +25,9 @@ from poam_ros.frontend.refused import RefusedPings
 from poam_ros.importers.mapping import learn, predict
 from poam_ros.importers.missions import as_recorded, of_log
 from poam_ros.importers.soundings import SoundingMapSettings, Soundings
-from poam_ros.journal.log import read_pings
 from poam_ros.journal.reader import is_log, read_mission
 from poam_ros.journal.records import TRAIN, UPDATE
+from poam_ros.journal.tables import read_pings
 from poam_ros.learning.opening import taken_up
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.folder import read_map, read_table
@@ -212,7 +212,7 @@ def test_a_log_that_is_written_meanwhile_is_read_as_it_was_at_one_moment(tmp_pat
             kept.close()  # all is on the disk then
         return found
 
-    monkeypatch.setattr("poam_ros.journal.log.read_pings", read_while_it_is_written)
+    monkeypatch.setattr("poam_ros.journal.tables.read_pings", read_while_it_is_written)
     past = read_mission(tmp_path / "m").logged
     monkeypatch.undo()
     assert len(past.samples) == 40 and past.steps[-1].last == 39

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...outputs.folder import replacing
+from ...core.files import replacing
 from .contest import WHOLES
 
 #: What may be swept, and the name of its axis.
