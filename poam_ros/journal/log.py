@@ -130,6 +130,7 @@ class MissionLog:
             db.execute("PRAGMA synchronous = NORMAL")  # the journal is on the disk before it
             if not last.sequence:
                 self._create()
+                self.bring_home()
             sync(self.path.parent)
         except (sqlite3.Error, OSError) as error:
             self.close()

@@ -55,6 +55,7 @@ def find(path: Path, salvage: bool = False) -> Found | None:
     Raises:
         InputError: it is no log, or something is lost for good.
     """
+    path = path.resolve()  # it lies beside the file, not beside a link to it
     journal = path.with_suffix(JOURNAL)
     begun = journal.exists() and journal.stat().st_size > 0
     with _database(path) as database:
@@ -71,8 +72,7 @@ def find(path: Path, salvage: bool = False) -> Found | None:
 def _of_tables(path: Path, database: _Database) -> Found | None:
     """A log without a journal: one of a layout before, or one that has lost it."""
     if database.fault:
-        told = "expected a log of this package in a folder that can be written"
-        raise InputError(f"{path}: {told} ({database.fault})")
+        raise InputError(f"{path}: expected a mission's log of this version ({database.fault})")
     if database.db is None or (database.layout >= CHAIN and not database.sequence):
         return None
     found = Found(in_memory(), anew=True)

@@ -92,8 +92,8 @@ class SaveSettings:
         return given
 
 
-#: In the folder of the results: of all saved maps. In that: the one being written, and the lock.
-SAVED, BEGUN, LOCK = "saved", ".begun", ".lock"
+#: In the folder of the results: of all saved maps, and its lock. In that: what is being written.
+SAVED, LOCK, BEGUN = "saved", ".saved.lock", ".begun"
 
 
 def save(
@@ -148,7 +148,7 @@ def _begun(home: Path) -> Iterator[Path]:
     what is there is a dead process's, and the next number is ours. The lock goes with the process
     that holds it."""
     begun = home / BEGUN
-    with lock(home / LOCK, wait=True):
+    with lock(home.parent / LOCK, wait=True):
         shutil.rmtree(begun, ignore_errors=True)
         try:
             yield begun

@@ -25,7 +25,9 @@ from poam_ros.frontend.refused import RefusedPings
 from poam_ros.importers.mapping import learn, predict
 from poam_ros.importers.missions import as_recorded, of_log
 from poam_ros.importers.soundings import SoundingMapSettings, Soundings
-from poam_ros.journal.reader import is_log, read_mission
+from poam_ros.journal.folder import is_log
+from poam_ros.journal.log import MissionLog
+from poam_ros.journal.reader import read_mission
 from poam_ros.journal.records import TRAIN, UPDATE
 from poam_ros.journal.tables import read_pings
 from poam_ros.learning.opening import taken_up
@@ -145,8 +147,9 @@ def test_a_reset_without_pings_says_where_those_before_are(mission, tmp_path, ca
         kept.session.handle(Reset(), kept.now)
         kept.work().close()
     else:
-        with closing(sqlite3.connect(folder / "pings.sqlite")) as log, log:
-            log.execute("INSERT INTO resets VALUES (0, 'reset-001')")
+        log = MissionLog(folder / "pings.sqlite", {}).begin()
+        log.end(0, "reset-001")
+        log.close()
         new = folder / "reset-001"
         if begun != "nothing":
             new.mkdir()
@@ -179,9 +182,11 @@ def test_a_log_on_a_disk_that_cannot_be_written_is_read(mission, tmp_path, cut):
     log = folder / "pings.sqlite"
     if cut:
         with closing(sqlite3.connect(log, isolation_level=None)) as db:
+            db.execute("PRAGMA journal_mode = WAL")
             db.execute("DELETE FROM updates")
             for file in folder.glob("pings.sqlite*"):
                 shutil.copy(file, tmp_path / file.name)
+        (folder / "pings.journal").unlink()  # as a version before left it
         for name in ("pings.sqlite", "pings.sqlite-wal"):
             shutil.copy(tmp_path / name, folder / name)
         assert (folder / "pings.sqlite-wal").stat().st_size

@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import threading
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -160,8 +161,10 @@ def test_what_other_rules_remembered_is_judged_anew(doubtful, tmp_path):
         [(text,)] = db.execute("SELECT memory FROM screen").fetchall()
         memory = json.loads(text)
         memory["Memory"]["of earlier rules"] = 1
-        db.execute("UPDATE screen SET memory = ?", (json.dumps(memory),))
-        db.commit()
+    log = MissionLog(tmp_path / "m" / "pings.sqlite", {}).begin()
+    doubts = log.logged.doubts
+    log.append([], [], 0, doubts=replace(doubts, memory=json.dumps(memory)))
+    log.close()
     again = doubtful()
     counts = again.session.counts()
     assert held and counts["held"] == 0 and counts["pending"] >= len(held)

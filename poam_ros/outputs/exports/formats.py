@@ -11,10 +11,9 @@ from ...core.errors import InputError
 from ...core.files import replacing
 from ..folder import make_folder
 from .chart import Chart, ExportSettings, read_chart, recorded
-from .netcdf import netcdf
 from .pages import page, picture
 from .points import nav2, surface, table
-from .rasters import bag, geotiff
+from .rasters import bag, geotiff, netcdf
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from poam_ros.core.errors import InputError
 from poam_ros.frontend.refused import RefusedPings
 from poam_ros.journal.log import MissionLog
 from poam_ros.outputs import folder as files
-from poam_ros.outputs import unmapped
+from poam_ros.outputs import results
 from poam_ros.outputs.exports.chart import ExportSettings
 from poam_ros.outputs.exports.formats import export
 from poam_ros.outputs.results import write_refused
@@ -98,7 +98,7 @@ def echoes():
 
 
 def test_refused_pings_of_a_log_are_drawn_with_their_reasons(page, tmp_path):
-    log = MissionLog(tmp_path / "pings.sqlite", {})
+    log = MissionLog(tmp_path / "pings.sqlite", {}).begin()
     log.append([], [], 0, refused=echoes().rows)
     log.close()
     for folder in (tmp_path, write_run(tmp_path)):  # before the first map, and with one
@@ -161,7 +161,7 @@ def test_refused_pings_of_a_run_without_a_log_are_drawn_too(page, tmp_path):
 def test_a_log_that_is_being_written_is_followed(tmp_path, monkeypatch):
     """What is committed stands beside the log's file for long, and that is as it was."""
     monkeypatch.setattr(folders, "AHEAD_S", 0.0)
-    log, known = MissionLog(tmp_path / "pings.sqlite", {}), echoes()
+    log, known = MissionLog(tmp_path / "pings.sqlite", {}).begin(), echoes()
     view = FolderView(tmp_path, ExportSettings())
     for count in (1, 2, 3):
         log.append([], [], 0, refused=known.rows[count - 1 : count])
@@ -184,7 +184,7 @@ def test_a_broken_list_of_refused_pings_is_said(page, tmp_path, row, mapped):
 
 def test_a_log_that_may_not_be_read_is_none(page, tmp_path, monkeypatch):
     write_refused(write_run(tmp_path), echoes())
-    for module in (unmapped, folders):
+    for module in (results, folders):
         monkeypatch.setattr(module, "read_only", lambda path: (tmp_path / "none" / "x").touch())
     page.show(FolderView(tmp_path, ExportSettings()).scene())
     assert list(page.picture.marks["refused"].data["x"]) == [3.0, 5.0]
