@@ -6,6 +6,7 @@ batching and retries. It has no thread and no clock: whoever drives it says what
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -72,6 +73,8 @@ class PilotSurvey:
         return self.state in (EXPLORING, DONE) or (enough and not self.awaited)
 
 
+#: How long the last pings may take to the disk, in s, before a map is left without them.
+DISK_S = 2.0
 NOTHING, NO_SCREENING = Handled(), ScreeningSettings()
 
 
@@ -237,6 +240,23 @@ class Session:
             yield events.Finished(self._learner.map, self.mapper.data)
             self.status.finished = True
         yield from chronicle.keep_model(self._learner, now)
+
+    def leave(self, now: Moment) -> Iterator[Outcome]:
+        """Bring the map to where the log ends, when a mission is interrupted: what waits is
+        learned. Nobody else runs the model any more."""
+        chronicle = self.chronicle
+        if chronicle.resetting:
+            self._learner.reset()
+        if chronicle.resetting or chronicle.resumption is not None:
+            return
+        end = time.monotonic() + DISK_S
+        while self.keeping.waiting and time.monotonic() < end:
+            self.handle(events.Tick(), now)  # takes what is kept by now
+            time.sleep(0.01)
+        with self._lock:
+            batch = self.backlog.take() if self.mapper.initialised else Samples.empty()
+        yield from self.acceptance.learn(batch, self._learner, now, 1)
+        yield from self._learner.draw(now.ros_ns)
 
     def failed(self, error: Exception, outcome: str) -> Note:
         """Account for a failure of whoever takes what ``work`` yields."""
