@@ -6,17 +6,27 @@ import fcntl
 import hashlib
 import json
 import os
+import struct
+import tokenize
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO
+from zipfile import BadZipFile
 
-from .errors import InputError
+from .errors import InputError, shown
 
 #: Characters of a checksum, in hexadecimal.
 CHECKSUM = 32
 #: Bytes of a JSON file that is still read.
 LARGEST_JSON = 1 << 26
+#: What reading a file of numpy's may raise that is damaged or somebody else's.
+UNREADABLE = (
+    OSError, ValueError, KeyError, TypeError, EOFError, AttributeError, RecursionError, MemoryError,
+    OverflowError, NotImplementedError, RuntimeError, BadZipFile, zlib.error, struct.error,
+    SyntaxError, tokenize.TokenError,
+)  # fmt: skip
 
 
 def checksum(*parts: bytes) -> str:
@@ -31,6 +41,19 @@ def sync(path: Path) -> None:
         os.fsync(place)
     finally:
         os.close(place)
+
+
+def within(folder: Path, name: str) -> Path:
+    """What a file calls so of a folder, such as ``runs/seed-1``: never anything outside of that.
+
+    Raises:
+        InputError: it leads elsewhere.
+    """
+    path = folder / name
+    own = not {"", ".", ".."} & set(name.split("/")) and "\0" not in name
+    if not own or folder.resolve() not in path.resolve().parents:
+        raise InputError(f"{folder}: expected a name of something in it, got {shown(name)!r}")
+    return path
 
 
 @contextmanager

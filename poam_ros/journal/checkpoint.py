@@ -7,19 +7,15 @@ all that it says, and is there whole: the last one, or the one before.
 from __future__ import annotations
 
 import json
-import struct
-import tokenize
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.files import checksum, replacing
+from ..core.files import UNREADABLE, checksum, replacing
 from ..core.samples import Samples
 
 if TYPE_CHECKING:
@@ -29,12 +25,6 @@ if TYPE_CHECKING:
 SCHEMA = 1
 NAME = "checkpoint.npz"
 _FACTS = "facts.json"
-#: What reading a file of numpy's may raise that is damaged or somebody else's.
-UNREADABLE = (
-    OSError, ValueError, KeyError, TypeError, EOFError, AttributeError, RecursionError, MemoryError,
-    OverflowError, NotImplementedError, RuntimeError, BadZipFile, zlib.error, struct.error,
-    SyntaxError, tokenize.TokenError,
-)  # fmt: skip
 
 
 @dataclass(frozen=True)

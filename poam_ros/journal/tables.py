@@ -11,7 +11,6 @@ import shutil
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -60,6 +59,8 @@ STATEMENTS = {
 }
 #: What a log has none of: SQL of somebody's own, which would run when rows are read or written.
 OTHERS = "SELECT count(*) FROM sqlite_master WHERE type IN ('view', 'trigger')"
+#: Rows that are compared at a time.
+COMPARED = 10_000
 #: All tables but the chain, which says where they stand.
 TABLES = ("mission", "pings", "updates", "resets", "waiting", "held", "screen", "refused")
 
@@ -296,9 +297,14 @@ def holds(db: sqlite3.Connection, other: sqlite3.Connection, tables: Iterable[st
 
 def same(db: sqlite3.Connection, other: sqlite3.Connection) -> bool:
     """Whether two logs hold the same rows."""
-    query = "SELECT * FROM {} ORDER BY 1, 2"
-    pairs = ([each.execute(query.format(table)) for each in (db, other)] for table in TABLES)
-    return all(a == b for pair in pairs for a, b in zip_longest(*pair))
+    for table in TABLES:
+        query = f"SELECT * FROM {table} ORDER BY 1, 2"
+        ours, theirs = db.execute(query), other.execute(query)
+        rows: Sequence[Any] = [()]
+        while rows:
+            if (rows := ours.fetchmany(COMPARED)) != theirs.fetchmany(COMPARED):
+                return False
+    return True
 
 
 def load(db: sqlite3.Connection, path: Path) -> Logged:

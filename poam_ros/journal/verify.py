@@ -85,7 +85,7 @@ def _of_tables(path: Path, database: _Database) -> Found | None:
 def _of_both(path: Path, database: _Database, salvage: bool) -> Found | None:
     """A log by its journal, or by its tables where the journal is damaged."""
     journal = path.with_suffix(JOURNAL)
-    if b"\n" not in journal.read_bytes() and not (database.sequence or database.fault):
+    if not (database.sequence or database.fault) and b"\n" not in journal.read_bytes():
         return None  # it ended while it was begun
     db, last, gaps, agree = in_memory(), NONE, False, False
     with Transaction(db):

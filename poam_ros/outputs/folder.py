@@ -9,13 +9,12 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import yaml
 
 from ..core.errors import InputError
-from ..core.files import replacing
+from ..core.files import UNREADABLE, replacing
 from ..core.geometry import Extent, Grid
 from ..core.maps import ElevationMap
 from ..simulation.world.terrain import Terrain
@@ -120,7 +119,7 @@ def _refusing(path: Path, expected: str) -> Iterator[None]:
     """What is wrong with a file that does not hold what is expected, as an ``InputError``."""
     try:
         yield
-    except (OSError, ValueError, KeyError, csv.Error, BadZipFile) as error:
+    except (*UNREADABLE, csv.Error) as error:
         raise InputError(f"{path}: expected {expected} ({error})") from None
 
 
