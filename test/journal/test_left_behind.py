@@ -20,7 +20,7 @@ def left(survey, folder):
     session = survey.session
     if not session.status.finished:
         list(session.leave(survey.now))
-    kept = session.map, session.everything(), session.gate.refused.newest()
+    kept = session.map, session.everything(), session.ledger.refused.newest()
     Results(str(folder)).keep_remains(*kept)
     survey.close()
     return read_map(folder / "map.npz")

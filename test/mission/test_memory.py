@@ -10,7 +10,7 @@ import pytest
 from poam_ros.core.errors import InputError
 from poam_ros.core.files import read_json
 from poam_ros.core.geometry import Extent
-from poam_ros.mission.memory import TRACK_S, MemorySettings, MissionMemory, memento
+from poam_ros.mission.memory import TRACK_S, MemorySettings, MissionMemory
 from poam_ros.mission.mission import Mission
 
 WORKSPACE = Extent(0, 60, 0, 60)
@@ -153,7 +153,8 @@ def test_goals_are_kept_at_once_and_the_track_every_few_seconds(memory, tmp_path
     kept, m = memory(), mission()
     m.locate(np.array([0.0, 10.0]), 0.0)
     kept.keep(m, 0.0)
-    assert read_json(tmp_path / "mission.json", "a mission") == memento(m)
+    expected = {"schema": 1, **m.memento()}
+    assert read_json(tmp_path / "mission.json", "a mission") == expected
     m.locate(np.array([5.0, 10.0]), 1.0)
     kept.keep(m, 1.0)
     first = (tmp_path / "track.json").read_text()
