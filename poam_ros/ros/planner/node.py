@@ -39,9 +39,9 @@ from .diagnostics import planner_status
 from .goals import open_goals
 from .topics import MissionTopics
 
-LOOK_PERIOD = 1.0  # s of ROS time between two looks at limits and watchdogs
-REPORT_PERIOD = 1.0  # s of wall time
-ODOMETRY_PATIENCE = 15.0  # s of wall time without odometry before this is said
+LOOK_PERIOD = 1.0  # s between two looks at limits and watchdogs
+REPORT_PERIOD = 1.0  # s
+ODOMETRY_PATIENCE = 15.0  # s without odometry before this is said
 SERVICES = "start", "stop", "pause", "resume"
 
 
@@ -94,6 +94,7 @@ class PlannerNode(NodeShell):
         """Listen, answer, and say the state."""
         super().activate()
         self._heard = time.monotonic()  # the last odometry that was usable
+        self._repeated = -math.inf  # when a goal was last said again
         self._sonar: Subscription | None = None
         subscribe(self, Odometry, "odom", self._on_odometry, qos.SENSOR_READ)
         self.create_subscription(PointCloud2, "map/points", self._on_map, qos.LATCHED)
@@ -102,9 +103,7 @@ class PlannerNode(NodeShell):
         for name in SERVICES:
             self.create_service(Trigger, f"~/{name}", partial(self._answer, name))
         self.create_timer(LOOK_PERIOD, self._on_timer)
-        if self.values.goal_period:
-            self.create_timer(self.values.goal_period, self._topics.repeat)
-        self.create_timer(REPORT_PERIOD, self._report, clock=self.steady)
+        self.create_timer(REPORT_PERIOD, self._report)
         self._announce()
 
     def deactivate(self) -> None:
@@ -146,12 +145,14 @@ class PlannerNode(NodeShell):
         if self._sonar is None:  # not before: a simulator waits for the mapper to hear its sonar
             self._sonar = subscribe(self, Range, "sonar/range", self._on_ping, qos.SENSOR_READ)
         self._topics.z, self._topics.yaw = state.position[2], state.yaw
-        arrival = self.mission.locate(position, self.now_ns / SECOND, state.stamp_ns / SECOND)
+        now_s = self.moment.limit_s
+        arrival = self.mission.locate(position, now_s, state.stamp_ns / SECOND)
         if arrival == "timeout":
             count = self.mission.legs.arrivals["timeout"]
             self.get_logger().warning(f"a goal was not reached in time: given up ({count} so far)")
         self.watchdog.located(self.mission, messages.position_std(message))
         self._announce()
+        self._repeat(now_s)
 
     def _on_ping(self, _: Range) -> None:
         self.watchdog.heard(SONAR)
@@ -167,7 +168,7 @@ class PlannerNode(NodeShell):
             self.refusals.add("map_unreadable", str(error))
             return
         self.watchdog.heard(MAP)
-        self.target.judge(self.mission, self.latest_map, self.now_ns / SECOND)
+        self.target.judge(self.mission, self.latest_map, self.moment.limit_s)
         self.mission.explore_with(self._choose)
         self._announce()
 
@@ -189,7 +190,7 @@ class PlannerNode(NodeShell):
         """The next waypoints by the latest map; None, and a warning, where the map allows none."""
         latest, mission, planner = self.latest_map, self.mission, PLANNERS[self.values.planner]
         assert latest is not None
-        if (gap := self.target.path(mission, latest, self.now_ns / SECOND)) is not None:
+        if (gap := self.target.path(mission, latest, self.moment.limit_s)) is not None:
             return gap
         view = GridView(latest, *mission.track.around(latest.stamp_ns / SECOND))
         situation = mission.situation(self._topics.yaw, self.values.max_speed)
@@ -202,12 +203,24 @@ class PlannerNode(NodeShell):
 
     def _on_timer(self) -> None:
         """Let limits and watchdogs act without odometry."""
-        now_s = self.now_ns / SECOND
-        self.mission.tick(now_s)
-        self.target.tick(self.mission, now_s)
-        self.watchdog.look(self.mission, time.monotonic(), now_s)
+        now = self.moment
+        self.mission.tick(now.limit_s)
+        self.target.tick(self.mission, now.limit_s)
+        self.watchdog.look(self.mission, now.steady_s, now.limit_s)
         self._announce()
+        self._repeat(now.limit_s)
         self._topics.goals.look()
+
+    def _repeat(self, now_s: float) -> None:
+        """Say again where the vehicle shall go, every ``goal_period`` of ROS time.
+
+        Odometry is looked at as well as the timer: in a quick simulation it comes more often.
+        """
+        period = self.values.goal_period
+        if period and now_s - self._repeated >= period:
+            # On the beat, but none that was missed is made up for.
+            self._repeated = max(self._repeated + period, now_s - period / 2)
+            self._topics.repeat()
 
     def _announce(self) -> None:
         self.target.look(self.mission)
@@ -224,7 +237,7 @@ class PlannerNode(NodeShell):
         if service == "start" and self.now_ns == 0:
             response.message = "there is no time yet: nothing on /clock"
             return response
-        given = (self.now_ns / SECOND,) if service == "start" else ()
+        given = (self.moment.limit_s,) if service == "start" else ()
         response.success, response.message = getattr(self.mission, service)(*given)
         self._announce()
         return response
