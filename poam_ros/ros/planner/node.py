@@ -226,7 +226,8 @@ class PlannerNode(NodeShell):
         self.target.look(self.mission)
         if self.active:
             self._memory.keep(self.mission, time.monotonic())
-            self._topics.announce()
+            if self._topics.announce():
+                self._report()
             if self._memory.failing:
                 self.refusals.add("disk", self._memory.failing)
 
@@ -243,7 +244,7 @@ class PlannerNode(NodeShell):
         return response
 
     def _report(self) -> None:
-        """Diagnostics, by wall time: the mission, the goals, and what was refused."""
+        """Diagnostics, once a second and with every new state, whose reason is in it as well."""
         silent = time.monotonic() - self._heard > ODOMETRY_PATIENCE
         if silent:
             text = f"no odometry: waiting for it on {self.resolve_topic_name('odom')}"
