@@ -47,8 +47,7 @@ def run(args: argparse.Namespace) -> int:
         return _profile_nodes(args)
     with at_once("poam profile"):
         from ..research.bench.contest import ProfileSettings
-        from ..research.bench.profile import machine, profile, table
-        from ..research.bench.profile_plot import draw_profile
+        from ..research.bench.profile import draw_profile, machine, profile, table
         from ..research.bench.rates import measure_rates
 
     names = ("method", "batch", "queries", "repeats", "threads", "device", "reference")

@@ -4,14 +4,214 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import logging
 import re
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from ..core.errors import InputError
+from ..core.errors import InputError, PoamError, needing
 from ..core.settings import rows
 from ..outputs.exports.chart import ExportSettings
 from ..outputs.exports.formats import settings_for
+from ..outputs.view.scene import BAD, GOOD, NOTE, Remark, Scene
+from .doctor import Heard, graph_findings, statuses
+from .machine import Finding, problem
 from .options import add_settings
+
+if TYPE_CHECKING:
+    from diagnostic_msgs.msg import DiagnosticArray
+
+#: ms between two looks at what there is; what is new goes to the browsers at once.
+PERIOD_MS = 250
+#: The address of all of a machine's networks.
+EVERYWHERE = "0.0.0.0"
+
+
+def serve(look: Callable[[], Scene], what: str, address: str, port: int) -> int:
+    """Serve the page until Ctrl-C or SIGTERM; returns the exit status.
+
+    Args:
+        look: what there is now; the same object while nothing has changed.
+        what: is shown, in words.
+        address: where the page is; an IPv4 address, or a host's name.
+        port: of the page; 0 is any that is free.
+
+    Raises:
+        InputError: nothing can be served there, or there is no bokeh.
+    """
+    server = make_server(look, address, port)
+    loop = server.io_loop.asyncio_loop
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, server.io_loop.stop)
+    server.start()
+    print(f"{what} is at {url(address, server.port)} (Ctrl-C ends it)", flush=True)
+    if not is_loopback(address):
+        print("whoever reaches this port sees it: there is no password", flush=True)
+    try:
+        server.io_loop.start()
+    finally:
+        server.stop()
+    return 0
+
+
+def make_server(look: Callable[[], Scene], address: str, port: int) -> Any:
+    """A server that is not started yet; every browser has a document of its own.
+
+    Raises:
+        InputError: nothing can be served there, or there is no bokeh.
+    """
+    with needing("poam view", "bokeh", "view"):
+        from bokeh.application import Application
+        from bokeh.application.handlers.function import FunctionHandler
+        from bokeh.server.server import Server
+        from bokeh.settings import settings
+    settings.resources = "server"  # whatever the environment says: scripts come from here
+    # Whoever comes and goes, and how long the loop was busy, is nothing to say.
+    for name in ("bokeh", "tornado"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+    from ..outputs.view.page import Page, document
+
+    def make(found: Any) -> None:
+        page, scene = Page(), look()
+        page.show(scene)
+        document(page, scene.title, found)
+        found.add_periodic_callback(lambda: page.show(look()), PERIOD_MS)
+
+    if ":" in address:  # which Bokeh's list of origins cannot hold
+        raise InputError(f"--address: expected an IPv4 address or a host's name, got {address}")
+    try:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((address, port))
+            port = probe.getsockname()[1]
+        return Server(
+            {"/": Application(FunctionHandler(make))}, address=address, port=port,
+            allow_websocket_origin=origins(address, port), generate_session_ids=True,
+        )  # fmt: skip
+    except OSError as error:
+        raise InputError(
+            f"--address, --port: cannot serve at {address}, port {port} "
+            f"({error.strerror or error}); expected an address of this machine and a free port"
+        ) from None
+
+
+def origins(address: str, port: int) -> list[str]:
+    """Pages of these hosts may open our websocket: others' in the same browser may not."""
+    if address == EVERYWHERE:
+        return ["*"]  # by whatever name this machine is reached
+    names = {"127.0.0.1", "localhost", address}
+    return sorted(f"{name}:{port}" for name in names)
+
+
+def url(address: str, port: int) -> str:
+    """Where a browser finds the page."""
+    return f"http://{socket.gethostname() if address == EVERYWHERE else address}:{port}/"
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine reaches an address."""
+    return address == "localhost" or address.startswith("127.")
+
+
+#: s without a status of a node that had spoken; they speak once a second.
+SILENT_S = 10.0
+
+
+class LiveGraph:
+    """A node of its own on a thread of its own; to be entered, and left when it is done.
+
+    Args:
+        namespace: of the nodes that are watched; empty: of none.
+        settings: how maps are shown.
+
+    Raises:
+        PoamError: ROS 2 does not come up.
+    """
+
+    def __init__(self, namespace: str, settings: ExportSettings) -> None:
+        self._namespace, self._settings = namespace, settings
+        self._heard: dict[str, tuple[Heard, float]] = {}  # and when, by our clock
+        self._known: tuple[int, int] | None = None
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> LiveGraph:
+        try:
+            self._start()
+        except Exception as error:  # of the middleware's libraries, in many types
+            words = " ".join(str(error).split())[:200]
+            raise PoamError(f"ROS 2 does not come up ({words})") from None
+        return self
+
+    def _start(self) -> None:
+        import rclpy
+        from diagnostic_msgs.msg import DiagnosticArray
+        from rclpy.executors import SingleThreadedExecutor
+        from rclpy.signals import SignalHandlerOptions
+
+        from ..ros.viewers.watching import GraphWatch
+
+        self._context: Any = rclpy.Context()
+        rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
+        self._node = rclpy.create_node(
+            "poam_view", namespace=self._namespace or None, context=self._context
+        )
+        self._watch = GraphWatch(self._node, self._settings)
+        self._node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, 100)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._spin, name="graph", daemon=True)
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        import rclpy
+
+        self._ended.set()
+        self._thread.join(5.0)
+        self._executor.shutdown()
+        self._node.destroy_node()
+        rclpy.shutdown(context=self._context)
+
+    def scene(self) -> Scene:
+        """What is known now; the same object as before while nothing is new."""
+        with self._lock:
+            known = self._watch.version, int(time.monotonic())
+            if known != self._known:
+                self._known = known
+                self._scene = self._watch.scene([_remark(found) for found in self._findings()])
+            return self._scene
+
+    def _spin(self) -> None:
+        from ..ros.common.running import BREATH_S
+
+        while not self._ended.is_set():
+            self._executor.spin_once(timeout_sec=0.1)
+            time.sleep(BREATH_S)
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        now = time.monotonic()
+        with self._lock:
+            for name, status in statuses(message).items():
+                if name.strip("/").rpartition("/")[0] == self._namespace:
+                    self._heard[name] = status, now
+
+    def _findings(self) -> Iterator[Finding]:
+        yield from graph_findings({name: status for name, (status, _) in self._heard.items()})
+        now = time.monotonic()
+        for name, (_, when) in self._heard.items():
+            if now - when > SILENT_S:
+                yield problem(f"{name}: silent for {now - when:.0f} s", "see whether it still runs")
+
+
+def _remark(found: Finding) -> Remark:
+    return Remark(found.what, found.todo, BAD if found.problem else NOTE if found.todo else GOOD)
+
 
 NO_BOKEH = "poam view needs bokeh (pip install 'poam_ros[view]')"
 NO_RCLPY = (
@@ -46,7 +246,6 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--port: expected a number from 0 to 65535, got {args.port}")
     given = {name: vars(args)[name] for name in ("water_level",) if name in args}
     given["depth"] = args.depth
-    from .view_server import serve
 
     if args.run is not None:
         from ..outputs.view.folders import FolderView
@@ -59,7 +258,6 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(NO_RCLPY)
     if not re.fullmatch(r"([A-Za-z_]\w*(/[A-Za-z_]\w*)*)?", args.namespace):
         raise InputError(f"--namespace: expected names of a ROS graph, got {args.namespace}")
-    from .view_graph import LiveGraph
 
     with LiveGraph(args.namespace, ExportSettings(**given)) as graph:
         return serve(graph.scene, "the live graph", args.address, args.port)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 def shown(text: str, limit: int = 60) -> str:
     """Text from outside, for a line of a log: in ASCII, on one line, and no longer than that."""
@@ -23,3 +26,18 @@ class TerrainError(InputError):
 
 class CholeskyError(PoamError, ArithmeticError):
     """A matrix stayed indefinite up to the largest jitter the policy allows."""
+
+
+@contextmanager
+def needing(what: str, package: str, extra: str = "geo") -> Iterator[None]:
+    """Import something optional within; an ``InputError`` says what it takes.
+
+    Args:
+        what: what needs it, as the user asked for it.
+        package: what is missing if the import fails.
+        extra: of this package, which brings it.
+    """
+    try:
+        yield
+    except ImportError:
+        raise InputError(f"{what} needs {package} (pip install 'poam_ros[{extra}]')") from None

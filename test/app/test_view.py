@@ -89,7 +89,7 @@ def test_the_page_is_served_and_names_no_other_host(tmp_path, ros_env):
 
 
 def test_other_pages_of_the_browser_are_not_let_in():
-    from poam_ros.app.view_server import is_loopback, origins, url
+    from poam_ros.app.view import is_loopback, origins, url
 
     assert origins("127.0.0.1", 5006) == ["127.0.0.1:5006", "localhost:5006"]
     assert "10.0.0.7:80" in origins("10.0.0.7", 80) and origins("0.0.0.0", 80) == ["*"]

@@ -9,7 +9,7 @@ from view_folders import drawn
 pytest.importorskip("rclpy")
 pytest.importorskip("bokeh")
 
-from poam_ros.app.view_graph import LiveGraph
+from poam_ros.app.view import LiveGraph
 from poam_ros.core.errors import PoamError
 from poam_ros.frontend.refused import RefusedPings
 from poam_ros.outputs.exports.chart import ExportSettings
@@ -153,10 +153,10 @@ def test_maps_of_a_live_graph_arrive_in_the_page(sender, followed):
 
 
 def test_a_node_that_falls_silent_is_a_problem(followed, monkeypatch):
-    from poam_ros.app import view_graph
+    from poam_ros.app import view
     from poam_ros.app.doctor import OK, Heard
 
-    monkeypatch.setattr(view_graph, "SILENT_S", -1.0)
+    monkeypatch.setattr(view, "SILENT_S", -1.0)
     followed.graph._heard["auv/mapper"] = Heard(OK, "mapping", {}, 0.1), 0.0
     followed(lambda page: "auv/mapper: silent for" in text(page, "remarks"))
 

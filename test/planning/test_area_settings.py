@@ -9,7 +9,7 @@ import pytest
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
-from poam_ros.planning.area_settings import AreaSettings, local_metres, read_polygons
+from poam_ros.planning.areas import AreaSettings, local_metres, read_polygons
 
 SQUARE = Extent(-30, 30, -30, 30)
 RING = [[0.0, 0.0], [9.0, 0.0], [9.0, 9.0], [0.0, 0.0]]

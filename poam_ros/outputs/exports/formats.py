@@ -10,10 +10,9 @@ from typing import Any
 from ...core.errors import InputError
 from ..folder import make_folder, replacing
 from .chart import Chart, ExportSettings, read_chart, recorded
-from .netcdf import netcdf
 from .pages import page, picture
 from .points import nav2, surface, table
-from .rasters import bag, geotiff
+from .rasters import bag, geotiff, netcdf
 
 
 @dataclass(frozen=True)

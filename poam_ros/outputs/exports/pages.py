@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from ...core.errors import needing
 from ...planning.tvu import LEVEL_NAMES
 from ..figures import blank_figure
 from ..view.page import standalone
 from ..view.scene import scene_of
 from ..view.words import refused
 from .chart import Chart
-from .needs import needing
 
 
 def picture(chart: Chart, name: str) -> dict[str, bytes]:

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import InputError
-from .needs import needing
+from ...core.errors import InputError, needing
 
 _WGS84 = (
     'GEOGCS["WGS 84",DATUM["WGS_1984",SPHEROID["WGS 84",6378137,298.257223563,'

@@ -16,7 +16,7 @@ from ...mission.target import TargetSettings
 from ...mission.watchdog import WatchSettings
 from ...models.registry import model_rows
 from ...outputs.saving import SaveSettings
-from ...planning.area_settings import AreaSettings
+from ...planning.areas import AreaSettings
 from ...planning.arrival import CAPTURE_RADIUS
 from ...planning.pilots import PILOTS
 from ...planning.planners import planner_rows

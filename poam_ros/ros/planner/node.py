@@ -26,7 +26,7 @@ from ...mission.memory import MemorySettings, MissionMemory
 from ...mission.mission import Mission
 from ...mission.target import Target, TargetSettings
 from ...mission.watchdog import MAP, SONAR, Watchdog, WatchSettings
-from ...planning.area_settings import AreaSettings
+from ...planning.areas import AreaSettings
 from ...planning.pilots import PILOTS
 from ...planning.planners import PLANNERS
 from ...planning.situation import GridView

@@ -15,7 +15,7 @@ from poam_ros.core.errors import InputError
 from poam_ros.frontend.refused import RefusedPings
 from poam_ros.journal.log import MissionLog
 from poam_ros.outputs import folder as files
-from poam_ros.outputs import unmapped
+from poam_ros.outputs import results
 from poam_ros.outputs.exports.chart import ExportSettings
 from poam_ros.outputs.exports.formats import export
 from poam_ros.outputs.results import write_refused
@@ -184,7 +184,7 @@ def test_a_broken_list_of_refused_pings_is_said(page, tmp_path, row, mapped):
 
 def test_a_log_that_may_not_be_read_is_none(page, tmp_path, monkeypatch):
     write_refused(write_run(tmp_path), echoes())
-    for module in (unmapped, folders):
+    for module in (results, folders):
         monkeypatch.setattr(module, "read_only", lambda path: (tmp_path / "none" / "x").touch())
     page.show(FolderView(tmp_path, ExportSettings()).scene())
     assert list(page.picture.marks["refused"].data["x"]) == [3.0, 5.0]
