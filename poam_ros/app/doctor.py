@@ -33,6 +33,7 @@ ADVICE = {
     "one update in a hundred": "give it a core, raise batch_size or resolution",
     "the target cannot be met": "compare water_level, target_distance and target_depths with the "
     "map's elevations and cells (docs/good-enough.md)",
+    "positions jumped": "look at the fix; see max_vehicle_speed and max_jump",
     "too slow": "lower the simulation's speed",
 }
 #: What refuses pings, and what to do where it refuses many. Not in it: what is meant to refuse many
@@ -57,6 +58,7 @@ REASONS = {
     "wild_elevation": "they lie 100 km from the datum: odometry's z is no metres",
     "false_echo": "they contradict track and map: see echo_ratio and confirm_pings, if ground is "
     "lost",
+    "standing": "the vehicle does not move: see why it keeps its place, or set pings_at_place to 0",
     "log_full": "the disk of mission_dir does not come after them",
 }
 

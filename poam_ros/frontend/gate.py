@@ -16,7 +16,7 @@ import numpy as np
 from ..core.clock import SECOND, Moment
 from ..core.samples import Samples
 from .odometry import OdometryBuffer, VehicleState
-from .placing import Mount, Placer
+from .placing import Mount, Placer, Standing
 from .ranges import RangeJudge, RawPing
 from .refused import RefusedStore, Spot
 from .settings import GateSettings
@@ -36,7 +36,7 @@ class PingGate:
 
     ``closed``: the reason by which every ping is refused on arrival, None while pings are taken.
     ``full``: whether there is no room for what would be accepted.
-    ``odd``: what was taken although something about it was not: odometry that jumped
+    ``odd``: what was taken although something about it was not: odometry that is elsewhere
     (``teleport``) or with an impossible covariance, a water level that cannot be one.
     ``screened``: whether placed pings are judged before they are accepted (``acceptance``), which
     counts here those that wait for it (``unjudged``) and those in doubt (``held``).
@@ -53,7 +53,7 @@ class PingGate:
         self.accepted = 0
         self.odometry_rejected: Counter[str] = Counter()
         self.odd: Counter[str] = Counter()
-        self._placer = Placer()
+        self._placer, self._standing = Placer(), Standing()
         self._judge = RangeJudge()
         self._waiting: deque[tuple[RawPing, float]] = deque()
         self._earliest = 0  # no stamp of those that wait is before this one
@@ -91,7 +91,8 @@ class PingGate:
     def add_odometry(self, state: VehicleState) -> str | None:
         """Take one state; return the reason where it is refused (it is counted)."""
         restarts = self.buffer.restarts
-        reason = self.buffer.add(state, self.settings.max_vehicle_speed)
+        s = self.settings
+        reason = self.buffer.add(state, s.max_vehicle_speed, s.max_jump)
         if reason is not None:
             self.odometry_rejected[reason] += 1
         else:
@@ -157,6 +158,8 @@ class PingGate:
             if isinstance(row, str):
                 spot = self._placer.spot(ping, measured, settings, now)
                 self.refused.refuse(row, measured, spot)
+            elif self._standing.full(row[:2], settings.pings_at_place):
+                self.refused.refuse("standing", measured, row[:3])
             else:
                 rows.append((measured, row))
         self._waiting = still

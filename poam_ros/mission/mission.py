@@ -10,7 +10,18 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.geometry import Extent
-from ..frontend.events import DONE, EXPLORING, HOLD, HOME, OPERATOR, PAUSED, PILOT, WAITING
+from ..frontend.events import (
+    DONE,
+    EXPLORING,
+    GUARD,
+    HOLD,
+    HOME,
+    OPERATOR,
+    PAUSED,
+    PILOT,
+    WAITING,
+    WATCHDOG,
+)
 from ..planning.areas import Areas
 from ..planning.arrival import CAPTURE_RADIUS, GoalWatch
 from ..planning.routes import Routes
@@ -297,7 +308,8 @@ class Mission:
 
     def pause(self, reason: str = "asked for", by: str = OPERATOR) -> tuple[bool, str]:
         """Hold station until ``resume``; whether that was possible, and an answer in words."""
-        if self.state == PAUSED and by == OPERATOR != self.paused_by:
+        graver = by == OPERATOR != self.paused_by or (by, self.paused_by) == (GUARD, WATCHDOG)
+        if self.state == PAUSED and graver:
             self.paused_by, self.reason = by, f"{reason}, after: {self.reason}"
             return True, "paused already; now it does not go on by itself"
         if self.state not in (PILOT, EXPLORING):

@@ -287,11 +287,15 @@ def test_every_reason_has_a_number_of_its_own():
     code = "".join(
         (SOURCES / f"{name}.py").read_text()
         for name in (
-            "frontend/gate", "frontend/ranges", "frontend/placing",
-            "learning/session", "learning/acceptance", "screening/screen",
+            "frontend/gate",
+            "frontend/ranges",
+            "frontend/placing",
+            "learning/session",
+            "learning/acceptance",
+            "screening/screen",
         )
     )
     found = set(re.findall(r'(?:return |else |refuse\(event, |NO_ODOMETRY = )"([a-z_]+)"', code))
-    found |= {"after_mission", "overload", "false_echo", "reset", "waiting", "paused"}
+    found |= {"standing", "after_mission", "overload", "false_echo", "reset", "waiting", "paused"}
     assert found == set(REASONS) and len(set(REASONS)) == len(REASONS)
     assert REASONS[:3] == ("nan", "no_return", "too_close") and REASONS[20] == "reset"

@@ -1,4 +1,4 @@
-"""Clocks that are set at sea: what guards or waits goes by the steady one, stamps alone by ROS's."""
+"""Clocks that are set at sea: what guards or waits goes by the steady one."""
 
 from __future__ import annotations
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -22,10 +24,11 @@ from ...core.geometry import Extent, is_place
 from ...core.maps import ElevationMap
 from ...core.settings import instance
 from ...frontend.events import PAUSED
+from ...frontend.odometry import JUMP, MOVED, JumpWatch
 from ...mission.memory import MemorySettings, MissionMemory
 from ...mission.mission import Mission
 from ...mission.target import Target, TargetSettings
-from ...mission.watchdog import MAP, SONAR, Watchdog, WatchSettings
+from ...mission.watchdog import MAP, SONAR, Autopilot, Watchdog, WatchSettings
 from ...planning.areas import AreaSettings
 from ...planning.pilots import PILOTS
 from ...planning.planners import PLANNERS
@@ -84,6 +87,7 @@ class PlannerNode(NodeShell):
         if found := self._memory.take_up(self.mission):
             self.get_logger().warning(found)
         self.watchdog = Watchdog(instance(WatchSettings, vars(p)), areas)
+        self.autopilot, self._jumps = Autopilot(), JumpWatch()
         self.target = Target(instance(TargetSettings, vars(p)), self.mission.state)
         self.latest_map: ElevationMap | None = None
         self._frames = FrameChanger(self, p.frame_id)
@@ -100,6 +104,9 @@ class PlannerNode(NodeShell):
         self.create_subscription(PointCloud2, "map/points", self._on_map, qos.LATCHED)
         self.create_subscription(UInt64, "map/samples", self._on_samples, qos.LATCHED)
         self.create_subscription(Float64, "water_level", self._on_level, qos.SENSOR_READ)
+        with suppress(ImportError):  # where MAVROS is, it is heard
+            kind = importlib.import_module("mavros_msgs.msg").State
+            self.create_subscription(kind, "mavros/state", self._on_autopilot, qos.SENSOR_READ)
         for name in SERVICES:
             self.create_service(Trigger, f"~/{name}", partial(self._answer, name))
         self.create_timer(LOOK_PERIOD, self._on_timer)
@@ -141,10 +148,21 @@ class PlannerNode(NodeShell):
             return
         if self.now_ns == 0:
             return  # simulated time has not begun
+        fault = self._jumps.judge(state, self.values.max_speed, self.values.max_jump)
+        if fault == JUMP:
+            text = (
+                f"odometry: a position {self._jumps.distance:.1f} m from the last one is not used"
+            )
+            self.refusals.add("odometry_jump", text)
+            return
         self._heard = time.monotonic()
         if self._sonar is None:  # not before: a simulator waits for the mapper to hear its sonar
             self._sonar = subscribe(self, Range, "sonar/range", self._on_ping, qos.SENSOR_READ)
         self._topics.z, self._topics.yaw = state.position[2], state.yaw
+        if fault == MOVED:
+            text = f"odometry jumped by {self._jumps.distance:.1f} m, and stays there"
+            self.get_logger().warning(text)
+            self.watchdog.moved(self.mission, position, self._jumps.distance)
         now_s = self.moment.limit_s
         arrival = self.mission.locate(position, now_s, state.stamp_ns / SECOND)
         if arrival == "timeout":
@@ -153,6 +171,11 @@ class PlannerNode(NodeShell):
         self.watchdog.located(self.mission, messages.position_std(message))
         self._announce()
         self._repeat(now_s)
+
+    def _on_autopilot(self, message: Any) -> None:
+        """A mavros_msgs/State."""
+        self.autopilot.hear(self.mission, message.mode, message.armed, message.connected)
+        self._announce()
 
     def _on_ping(self, _: Range) -> None:
         self.watchdog.heard(SONAR)
@@ -240,6 +263,8 @@ class PlannerNode(NodeShell):
             return response
         given = (self.moment.limit_s,) if service == "start" else ()
         response.success, response.message = getattr(self.mission, service)(*given)
+        if response.success and service in ("start", "resume"):
+            self.autopilot.agree()
         self._announce()
         return response
 
