@@ -35,6 +35,7 @@ TEST = [
     "hypothesis>=6.80", "pytest>=7.4", "pytest-xdist>=3.5", "h5py>=3.8", "netCDF4>=1.6",
     "plyfile>=1.0,<1.1.4",
 ]  # fmt: skip
+DOCS = ["mkdocs>=1.6", "mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"]
 DEV = ["ruff>=0.15", "mypy>=1.11", "colcon-common-extensions>=0.3", "catkin-pkg>=1.0"]
 
 # Plain C that is called through ctypes. Optional: without a compiler torch does the same, slower.
@@ -90,6 +91,7 @@ setup(
         "ros": ROS,
         "test": TEST,
         "dev": DEV,
+        "docs": DOCS,
     },
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{NAME}"]),
