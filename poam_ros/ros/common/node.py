@@ -152,7 +152,9 @@ class NodeShell(Node):
     create_service = _owned("service")
     create_client = _owned("client")
 
-    def create_timer(self, period_s: float, callback: Callable[[], Any], **options: Any) -> Any:
+    def create_timer(  # type: ignore[override]  # there is no choice of a clock
+        self, period_s: float, callback: Callable[[], Any], **options: Any
+    ) -> Any:
         """As rclpy's, by the steady clock: a system clock that is set back would stop another."""
         return self._timer(period_s, callback, clock=self.steady, **options)
 

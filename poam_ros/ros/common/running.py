@@ -116,7 +116,8 @@ def subscribe(
     """
 
     def take_all(message: Any, info: Any) -> None:
-        taken, most = (message, info), qos.depth
+        taken: Any = message, info
+        most = qos.depth
         while taken is not None:
             numbered(taken[1].get("publication_sequence_number"))
             callback(taken[0])
@@ -125,7 +126,13 @@ def subscribe(
                 taken = subscription.handle.take_message(kind, False) if most > 0 else None
         afterwards()
 
-    subscription = node.create_subscription(kind, topic, take_all, qos, **options)
+    subscription = node.create_subscription(
+        kind,
+        topic,
+        take_all,  # type: ignore[arg-type]  # with two arguments it is given the info, too
+        qos,
+        **options,
+    )
     return subscription
 
 
