@@ -200,8 +200,8 @@ class FrontEnd:
             if isinstance(row, str):
                 spot = self._placer.spot(ping, measured, settings, now)
                 self.ledger.refuse_waiting(row, measured, spot)
-            elif self._standing.full(row[:2], settings.pings_at_place):
-                self.ledger.refuse_waiting("standing", measured, row[:3])
+            elif self._standing.full((row[0], row[1]), settings.pings_at_place):
+                self.ledger.refuse_waiting("standing", measured, (row[0], row[1], row[2]))
             else:
                 rows.append((measured, row))
         self._waiting = still

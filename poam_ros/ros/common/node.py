@@ -138,7 +138,8 @@ class NodeShell(Node):
         """Now, by all clocks."""
         with self._reading:  # of one thread after the other
             ros_ns, steady_s = self.now_ns, time.monotonic()
-            simulated = self.get_clock().ros_time_is_active
+            clock: Any = self.get_clock()  # a ROSClock
+            simulated = clock.ros_time_is_active
             lasting_s = self._lasting.read(ros_ns / SECOND, steady_s, simulated)
         return Moment(ros_ns, steady_s, lasting_s)
 
