@@ -88,8 +88,7 @@ class MapperNode(NodeShell):
         self.thread = SurveyThread(self.session, self._now, self._take)
         self.held.callback(self.thread.stop)
         self._listen()
-        # Wall time: diagnostics and the wait for odometry go on when the simulated clock stands.
-        self.create_timer(1.0, self._on_timer, clock=self.steady)
+        self.create_timer(1.0, self._on_timer)
         self.thread.start()
         self.get_logger().info(f"mapping with {self.values.method}, waiting for pings")
 
@@ -137,7 +136,7 @@ class MapperNode(NodeShell):
         SaveService(self, self.session, self._now)
 
     def _now(self) -> Moment:
-        return Moment(self.now_ns, time.monotonic())
+        return self.moment
 
     def _hear(self, event: events.Event) -> None:
         """Hand the session what happened, and tell what came of it at once."""
