@@ -71,11 +71,34 @@ class GateSettings:
         mutable=True,
         name="odometry.wait",
     )
-    max_vehicle_speed: float = _limit(
-        "Refuse pings between two positions that only a faster vehicle could reach",
+    max_vehicle_speed: float = setting(
+        0.0,
+        "Least speed that the vehicle is taken to have when a position is checked for a jump "
+        "(odometry.max_jump). 0: the speed of its odometry",
         "m/s",
-        1000.0,
-        "odometry.max_speed",
+        minimum=0.0,
+        maximum=1000.0,
+        mutable=True,
+        name="odometry.max_speed",
+    )
+    max_jump: float = setting(
+        2.0,
+        "Refuse a position that is farther than this beyond the reach of three times the vehicle's "
+        "speed, until it has lasted for 1 s. 0: refuse none",
+        "m",
+        minimum=0.0,
+        maximum=1e6,
+        mutable=True,
+        name="odometry.max_jump",
+    )
+    pings_at_place: int = setting(
+        100,
+        "Refuse further pings from one place (within 0.5 m) after this many, until the vehicle "
+        "moves on. 0: accept all",
+        minimum=0,
+        maximum=1_000_000,
+        mutable=True,
+        name="sonar.pings_at_place",
     )
     min_range: float = _limit(
         "Ignore ranges below this",
