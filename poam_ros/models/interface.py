@@ -80,7 +80,7 @@ class OnlineModel(Protocol):
 
 
 @runtime_checkable
-class Calibrated(Protocol):
+class SupportsCalibration(Protocol):
     """A model that can say how far off it is where whole stretches of its data are missing."""
 
     def calibrate(self, stretches: int) -> None:

@@ -241,7 +241,7 @@ def mirrored_(A: Tensor) -> Tensor:
     return A.tril_().add_(upper)
 
 
-class Indefinite(NamedTuple):
+class IndefiniteFactor(NamedTuple):
     """A symmetric matrix A [M, M], definite or not, as A[order][:, order] = L D L^T.
 
     L [M, M] lower with ones on its diagonal; D has the diagonal d [M] and, where pivots were taken
@@ -273,11 +273,11 @@ class Indefinite(NamedTuple):
         return 0.5 * (product + product.mT)
 
 
-def factorise_indefinite(A: Tensor) -> Indefinite:
+def factorise_indefinite(A: Tensor) -> IndefiniteFactor:
     """The pivoted factor (Bunch and Kaufman, 1977) of a symmetric A [M, M]."""
     lu, D, order = scipy.linalg.ldl(A.detach().cpu().numpy())
     parts = (np.ascontiguousarray(lu[order]), D.diagonal().copy(), np.diagonal(D, -1).copy(), order)
-    return Indefinite(*(torch.from_numpy(part).to(A.device) for part in parts))
+    return IndefiniteFactor(*(torch.from_numpy(part).to(A.device) for part in parts))
 
 
 def pivoted_cholesky(K: Tensor, rank: int, tolerance: float) -> Tensor:

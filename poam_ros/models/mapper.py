@@ -14,7 +14,7 @@ from ..core.geometry import Extent, Grid
 from ..core.maps import ElevationMap, Enough, Predicted, UpdateReport
 from ..core.samples import Samples, SampleStore
 from .data import WEIGHTLESS, Dataset, Prediction
-from .interface import Calibrated, ModelState, OnlineModel
+from .interface import SupportsCalibration, ModelState, OnlineModel
 from .metres import scaled
 from .registry import MODELS, ModelSettings, takes_noise
 
@@ -163,8 +163,8 @@ class BathymetricMapper:
         return self._reported(self._model.train(steps), 0, start)
 
     def calibrate(self, stretches: int) -> None:
-        """Widen intervals until anything new is learned, if the model can: see ``Calibrated``."""
-        if isinstance(self._model, Calibrated):
+        """Widen intervals until anything new is learned, if the model can: see ``SupportsCalibration``."""
+        if isinstance(self._model, SupportsCalibration):
             self._model.calibrate(stretches)
 
     def _reported(self, report: UpdateReport, batch: int, start: float) -> UpdateReport:

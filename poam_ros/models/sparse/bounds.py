@@ -11,13 +11,13 @@ from torch.autograd.function import once_differentiable
 
 from ..linalg import add_jitter, cholesky, mirrored, potri, symm, syr2k, syrk, trmm, trsm, whitened
 from .objectives import Factorise
-from .variational import Epoch
+from .variational import EpochState
 
 
 class PseudoData(NamedTuple):
     """The old data as the online ELBO sees them, constants of an M-step.
 
-    L [M', M'] of K'; w [M'] and W [M', M'] are L^T S'^-1 m' and L^T P L (see ``Epoch.pseudo``);
+    L [M', M'] of K'; w [M'] and W [M', M'] are as in ``EpochState.pseudo``;
     P = S'^-1 - K'^-1 [M', M']; constant = log|K'|/|S'| - m'^T S'^-1 m'.
     """
 
@@ -28,7 +28,7 @@ class PseudoData(NamedTuple):
     constant: Tensor
 
     @classmethod
-    def of(cls, epoch: Epoch, factorise: Factorise = cholesky) -> PseudoData:
+    def of(cls, epoch: EpochState, factorise: Factorise = cholesky) -> PseudoData:
         """What the old epoch's q(u') says beyond its prior."""
         assert epoch.pseudo is not None
         L, w, W = epoch.factor.L, epoch.pseudo.vector, epoch.pseudo.matrix
@@ -39,7 +39,7 @@ class PseudoData(NamedTuple):
         return cls(L, w, W, _congruent(W, L), constant)
 
 
-class OldData(NamedTuple):
+class PreviousPosterior(NamedTuple):
     """Pseudo data at the old inducing inputs, and their place under present hyperparameters.
 
     Kuo = K_uu' [M, M'], with jitter where u and u' are the same; Koo = K_u'u' [M', M'] with
@@ -57,7 +57,7 @@ def online_elbo_loss(
     kff: Tensor,
     noise: Tensor,
     y: Tensor,
-    old: OldData | None = None,
+    old: PreviousPosterior | None = None,
     factorise: Factorise = cholesky,
 ) -> Tensor:
     """The negative online ELBO per new datum (App. A-B); without old data the collapsed ELBO.

@@ -109,7 +109,7 @@ class Inducing:
 
 
 @dataclass(frozen=True)
-class Choice:
+class SelectionInput:
     """What a choice of inducing inputs may look at.
 
     Z_old [M', D], new data X_new [N, D], all data X [..., D]; at most num_inducing, M, are chosen.
@@ -137,74 +137,74 @@ class Choice:
         return drawn.sort().values.to(self.Z_old.device)
 
 
-Select = Callable[[Choice], Inducing]
+Select = Callable[[SelectionInput], Inducing]
 
 
-def pivoted_from_old_and_new(choice: Choice) -> Inducing:
+def pivoted_from_old_and_new(given: SelectionInput) -> Inducing:
     """Recursive PCD on [Z'; X] (Sec. IV-B): constant time, whatever the number of data so far."""
-    return _pivoted(choice, choice.old_and_new())
+    return _pivoted(given, given.old_and_new())
 
 
-def pivoted_and_padded(choice: Choice) -> Inducing:
+def pivoted_and_padded(given: SelectionInput) -> Inducing:
     """The same, but candidates that PCD did not select fill Z up to M, in their order.
 
     So the authors' code does; the paper does not say it.
     """
-    chosen = pivoted_from_old_and_new(choice)
-    candidates, missing = chosen.candidates, choice.num_inducing - len(chosen.index)
+    chosen = pivoted_from_old_and_new(given)
+    candidates, missing = chosen.candidates, given.num_inducing - len(chosen.index)
     unselected = torch.ones(len(candidates.X), dtype=torch.bool, device=candidates.X.device)
     unselected[chosen.index] = False
     padding = unselected.nonzero().squeeze(-1)[: max(missing, 0)]
     return Inducing(candidates, torch.cat([chosen.index, padding]))
 
 
-def pivoted_from_all(choice: Choice) -> Inducing:
+def pivoted_from_all(given: SelectionInput) -> Inducing:
     """PCD on all data (Sec. IV-A)."""
-    return _pivoted(choice, choice.everything())
+    return _pivoted(given, given.everything())
 
 
-def all_data(choice: Choice) -> Inducing:
+def all_data(given: SelectionInput) -> Inducing:
     """Every datum: with Z = X the sparse posterior is the exact one. M is not looked at."""
-    index = torch.arange(len(choice.X), device=choice.X.device)
-    return Inducing(choice.everything(), index)
+    index = torch.arange(len(given.X), device=given.X.device)
+    return Inducing(given.everything(), index)
 
 
-def random_from_old_and_new(choice: Choice) -> Inducing:
+def random_from_old_and_new(given: SelectionInput) -> Inducing:
     """Uniformly from [Z'; X], without replacement (POAM-Z-RAND)."""
-    candidates = choice.old_and_new()
-    return Inducing(candidates, choice.random(len(candidates.X), choice.num_inducing))
+    candidates = given.old_and_new()
+    return Inducing(candidates, given.random(len(candidates.X), given.num_inducing))
 
 
-def kept(choice: Choice) -> Inducing:
+def kept(given: SelectionInput) -> Inducing:
     """The old ones; while there are fewer than M, random new data fill them up."""
-    candidates = choice.old_and_new()
-    return Inducing(candidates, _filled(choice))
+    candidates = given.old_and_new()
+    return Inducing(candidates, _filled(given))
 
 
-def resampled(choice: Choice) -> Inducing:
+def resampled(given: SelectionInput) -> Inducing:
     """Some random old ones are moved to random new data (Bui et al., 2017), once M is reached."""
-    index = _filled(choice)
-    if len(choice.Z_old) == choice.num_inducing:
-        moving = min(max(1, round(RESAMPLED * len(index))), len(choice.X_new))
-        places = choice.random(len(index), moving)
-        index[places] = len(choice.Z_old) + choice.random(len(choice.X_new), moving)
-    return Inducing(choice.old_and_new(), index)
+    index = _filled(given)
+    if len(given.Z_old) == given.num_inducing:
+        moving = min(max(1, round(RESAMPLED * len(index))), len(given.X_new))
+        places = given.random(len(index), moving)
+        index[places] = len(given.Z_old) + given.random(len(given.X_new), moving)
+    return Inducing(given.old_and_new(), index)
 
 
-def _filled(choice: Choice) -> Tensor:
-    old = torch.arange(len(choice.Z_old), device=choice.Z_old.device)
-    room = choice.num_inducing - len(old)
-    return torch.cat([old, len(old) + choice.random(len(choice.X_new), max(room, 0))])
+def _filled(given: SelectionInput) -> Tensor:
+    old = torch.arange(len(given.Z_old), device=given.Z_old.device)
+    room = given.num_inducing - len(old)
+    return torch.cat([old, len(old) + given.random(len(given.X_new), max(room, 0))])
 
 
-def _pivoted(choice: Choice, candidates: Candidates) -> Inducing:
+def _pivoted(given: SelectionInput, candidates: Candidates) -> Inducing:
     """Stops early when the largest remaining diagonal falls below the tolerance times the
     amplitude: then fewer than M points already explain the prior at all candidates."""
-    tolerance = choice.tolerance * choice.kernel.amplitude.item()
+    tolerance = given.tolerance * given.kernel.amplitude.item()
     if candidates.K is not None:
-        index = pivoted_cholesky(candidates.K, choice.num_inducing, tolerance)
+        index = pivoted_cholesky(candidates.K, given.num_inducing, tolerance)
     else:
-        index = _pivots_row_by_row(candidates, choice.num_inducing, tolerance)
+        index = _pivots_row_by_row(candidates, given.num_inducing, tolerance)
     return Inducing(candidates, index)
 
 

@@ -13,7 +13,7 @@ from ..data import Prediction
 from ..kernels import ElevationKernel
 from ..linalg import (
     Factor,
-    Indefinite,
+    IndefiniteFactor,
     add_jitter,
     cholesky,
     factorise_indefinite,
@@ -55,7 +55,7 @@ class _Predictor(NamedTuple):
 
     Z: Tensor
     c: Tensor
-    Q: Indefinite
+    Q: IndefiniteFactor
 
 
 class SparseGP(nn.Module):

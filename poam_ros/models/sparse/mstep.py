@@ -16,7 +16,7 @@ from .bounds import PseudoData
 from .inducing import Candidates, Inducing
 from .methods import SparseOptions
 from .model import Posterior, SparseGP
-from .variational import Epoch, packed, parameters_of, put_parameters, unpacked
+from .variational import EpochState, packed, parameters_of, put_parameters, unpacked
 
 
 def make_optimizer(model: SparseGP, options: SparseOptions) -> torch.optim.Adam:
@@ -31,7 +31,7 @@ def make_optimizer(model: SparseGP, options: SparseOptions) -> torch.optim.Adam:
     return torch.optim.Adam([*groups, {"params": rest, "lr": options.learning_rate}])
 
 
-class Learned:
+class VariationalParameters:
     """What the M-step learns by gradient beside the hyperparameters: Z, q(u), both or nothing.
 
     Z [M, D]; q(u) in whitened coordinates, m [M] and a lower triangular root [M, M]. Their Adam
@@ -49,7 +49,9 @@ class Learned:
 
     @classmethod
     @torch.no_grad()
-    def of(cls, model: SparseGP, learns: frozenset[str], learning_rate: float) -> Learned:
+    def of(
+        cls, model: SparseGP, learns: frozenset[str], learning_rate: float
+    ) -> VariationalParameters:
         """What begins at the model's Z and q(u)."""
         m, root = model.whitened_posterior() if "q" in learns else (None, None)
         return cls(model.Z.clone() if "Z" in learns else None, m, root, learning_rate)
@@ -77,7 +79,7 @@ class Learned:
     @classmethod
     def restored(
         cls, tree: Mapping[str, Any] | None, learning_rate: float, device: torch.device
-    ) -> Learned | None:
+    ) -> VariationalParameters | None:
         """What ``state`` was taken of."""
         if tree is None:
             return None
@@ -92,10 +94,10 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class Context:
+class MStepInput:
     """What an M-step looks at beside all data: the epoch before, Z's places, the new data."""
 
-    old: Epoch | None
+    old: EpochState | None
     inducing: Inducing
     new: Dataset
 
@@ -108,14 +110,14 @@ class Context:
     @classmethod
     def restored(
         cls, tree: Mapping[str, Any] | None, kernel: ElevationKernel, device: torch.device
-    ) -> Context | None:
+    ) -> MStepInput | None:
         """What ``state`` was taken of."""
         if tree is None:
             return None
         points = tree["inducing"]
         candidates = Candidates(kernel, points["X"].to(device), points["old"], None)
         return cls(
-            unpacked(Epoch, tree["old"], device),
+            unpacked(EpochState, tree["old"], device),
             Inducing(candidates, points["index"].to(device)),
             unpacked(Dataset, tree["new"], device),
         )
@@ -126,9 +128,9 @@ class MStep:
     """What an objective may look at. ``base``, ``pseudo``: what it computes once for all steps."""
 
     model: SparseGP
-    context: Context
+    inputs: MStepInput
     data: Dataset
-    learned: Learned
+    learned: VariationalParameters
     minibatch: int
     generator: torch.Generator
     base: Tensor | None = None

@@ -13,10 +13,10 @@ from ...core.errors import CholeskyError
 from ...core.maps import Enough
 from ..interface import until
 from ..linalg import add_jitter
-from .bounds import OldData, PseudoData, marginal_likelihood_loss, online_elbo_loss
+from .bounds import PreviousPosterior, PseudoData, marginal_likelihood_loss, online_elbo_loss
 from .mstep import MStep
 from .objectives import elbo_loss, whitened_elbo_loss
-from .variational import cross_covariance, shrunk
+from .variational import cross_covariance, weighted_terms
 
 #: L-BFGS-B has converged when an iteration gains less than this, relatively.
 CONVERGED = 1e-5
@@ -33,7 +33,7 @@ def minibatch_elbo(step: MStep) -> Tensor:
     noise, rest = model.noise, (model.q, len(step.data), model.factorise)
     if batch.noise is None:
         return elbo_loss(Kuu, Kuf, kff, noise, batch.y, *rest)
-    pings = shrunk(batch, Kuf, kff, noise)
+    pings = weighted_terms(batch, Kuf, kff, noise)
     return elbo_loss(Kuu, pings.Kuf, pings.kff, noise, pings.y, *rest) + pings.loss
 
 
@@ -49,12 +49,12 @@ def whitened_elbo(step: MStep) -> Tensor:
 
 def online_elbo(step: MStep) -> Tensor:
     """The online ELBO of the new data, with what the old posterior says of the old (App. A-B)."""
-    model, new, before, old = step.model, step.context.new, step.context.old, None
+    model, new, before, old = step.model, step.inputs.new, step.inputs.old, None
     if before is not None:
         step.pseudo = step.pseudo or PseudoData.of(before, model.factorise)
-        at_old = step.context.inducing.at(step.Z)
+        at_old = step.inputs.inducing.at(step.Z)
         Koo = add_jitter(model.kernel.forward(before.Z, before.Z), model.jitter)
-        old = OldData(cross_covariance(before, at_old, model.jitter).mT, Koo, step.pseudo)
+        old = PreviousPosterior(cross_covariance(before, at_old, model.jitter).mT, Koo, step.pseudo)
     K = step.covariances(new.X)
     return online_elbo_loss(*K, model.noise, new.y, old, model.factorise)
 

@@ -15,12 +15,12 @@ from .inducing import Inducing
 from .model import Posterior, SparseGP
 
 #: Cached terms are summed again when the learned noise variance, by which their pings were
-#: weighed, has changed by this factor, while there are at most so many pings.
+#: weighted, has changed by this factor, while there are at most so many pings.
 STALE, SUMMED_AGAIN = 1.5, 20_000
 
 
-class Shrunk(NamedTuple):
-    """Targets [N], covariances [M, N] and variances [N] of pings, each shrunk by its weight, and
+class WeightedTerms(NamedTuple):
+    """Targets [N], covariances [M, N] and variances [N] of pings, each weighted, and
     what this adds to the mean loss."""
 
     y: Tensor
@@ -29,15 +29,15 @@ class Shrunk(NamedTuple):
     loss: Tensor
 
 
-def shrunk(batch: Dataset, Kuf: Tensor, kff: Tensor, noise: Tensor) -> Shrunk:
+def weighted_terms(batch: Dataset, Kuf: Tensor, kff: Tensor, noise: Tensor) -> WeightedTerms:
     """The batch as one of the learned noise (a scalar). Differentiable in all but its targets."""
     assert batch.noise is not None
     w = noise / (noise + batch.noise)
     root = w.sqrt()
-    return Shrunk(batch.y * root, Kuf * root, kff * w, -0.5 * w.log().mean())
+    return WeightedTerms(batch.y * root, Kuf * root, kff * w, -0.5 * w.log().mean())
 
 
-def weighed(batch: Dataset, Kuf: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+def weighted(batch: Dataset, Kuf: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
     """Kuf D^-1/2 [M, N] and D^-1/2 y [N]; Kuf and y themselves where no ping has noise."""
     if batch.noise is None:
         return Kuf, batch.y
@@ -46,7 +46,7 @@ def weighed(batch: Dataset, Kuf: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]
 
 
 def stale(noise: Tensor, weighed_at: Tensor | None, data: Dataset) -> bool:
-    """Whether terms weighed at a noise variance are to be summed again, from all data."""
+    """Whether terms weighted at a noise variance are to be summed again, from all data."""
     if weighed_at is None or len(data) > SUMMED_AGAIN:
         return False
     return bool((noise / weighed_at).log().abs().exp() > STALE)
@@ -81,14 +81,14 @@ class DataTerms:
 
 
 @dataclass(frozen=True)
-class Epoch:
+class EpochState:
     """What the next epoch must know of this one, as it was before the M-step moved on.
 
     Z [M, D]; Kuu [M, M] with jitter, and its factor L; the terms that the method accumulates;
     pseudo: L^T S^-1 m and L^T (S^-1 - Kuu^-1) L, which is all that q(u) says beyond the prior, as
     pseudo data (SSGP). None where q(u) was learned.
 
-    weighed_at: the noise variance by which pings that have noise of their own were weighed in the
+    weighed_at: the noise variance by which pings that have noise of their own were weighted in the
     terms (see ``weights``); None where no ping has any.
     """
 
@@ -101,16 +101,16 @@ class Epoch:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class VariationalInput:
     """What an update of q(u) may look at: the epoch before, Z, the new data and all data."""
 
-    old: Epoch | None
+    old: EpochState | None
     inducing: Inducing
     new: Dataset
     data: Dataset
 
 
-Update = Callable[[SparseGP, Evidence], tuple[Epoch, Posterior]]
+Update = Callable[[SparseGP, VariationalInput], tuple[EpochState, Posterior]]
 
 
 def _prior(model: SparseGP, inducing: Inducing) -> tuple[Tensor, Factor]:
@@ -141,7 +141,7 @@ def closed_form(
     return Posterior(m.squeeze(-1), root, logdet), DataTerms(w.squeeze(-1), W)
 
 
-def cross_covariance(old: Epoch, inducing: Inducing, jitter: float) -> Tensor:
+def cross_covariance(old: EpochState, inducing: Inducing, jitter: float) -> Tensor:
     """K_u'u [M', M], with the jitter of Kuu where u is u'.
 
     The jitter is that of a small independent part of each inducing output, which the output keeps
@@ -152,7 +152,7 @@ def cross_covariance(old: Epoch, inducing: Inducing, jitter: float) -> Tensor:
     return K_old_u
 
 
-def projection(old: Epoch, inducing: Inducing, jitter: float) -> Tensor:
+def projection(old: EpochState, inducing: Inducing, jitter: float) -> Tensor:
     """P = K'uu^-1 K_u'u [M', M] (Eq. 11), K' under the old hyperparameters.
 
     Kept points carry the jitter, or P would not be the identity for what has not changed. Written
@@ -167,32 +167,34 @@ def projection(old: Epoch, inducing: Inducing, jitter: float) -> Tensor:
     return P
 
 
-def update_poam(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
+def update_poam(model: SparseGP, given: VariationalInput) -> tuple[EpochState, Posterior]:
     """POAM (Sec. IV-C): project the old data terms, add the new, close the form.
 
     The terms hold no noise: the present noise weighs old and new data alike. Where pings have noise
     of their own, the terms hold their weights beside each other (``weights``), which were right for
     the noise then: when it has changed too much, all data are summed once more.
     """
-    old, inducing, noise = evidence.old, evidence.inducing, model.noise.detach()
+    old, inducing, noise = given.old, given.inducing, model.noise.detach()
     weighed_at = None if old is None else old.weighed_at
-    if stale(noise, weighed_at, evidence.data):
-        return update_full(model, evidence)
-    terms = DataTerms.of(*weighed(evidence.new, inducing.Kuf, noise))
+    if stale(noise, weighed_at, given.data):
+        return update_full(model, given)
+    terms = DataTerms.of(*weighted(given.new, inducing.Kuf, noise))
     if old is not None:
         assert old.terms is not None
         terms = old.terms.projected(projection(old, inducing, model.jitter)) + terms
     Kuu, factor = _prior(model, inducing)
     q, pseudo = closed_form(factor, terms, noise, model)
-    if weighed_at is None and evidence.new.noise is not None:
+    if weighed_at is None and given.new.noise is not None:
         weighed_at = noise
-    return Epoch(inducing.Z, Kuu, factor, terms, pseudo, weighed_at), q
+    return EpochState(inducing.Z, Kuu, factor, terms, pseudo, weighed_at), q
 
 
-def update_poam_first_twice(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
+def update_poam_first_twice(
+    model: SparseGP, given: VariationalInput
+) -> tuple[EpochState, Posterior]:
     """POAM, but the first batch counts twice, as in the authors' code."""
-    epoch, q = update_poam(model, evidence)
-    if evidence.old is not None:
+    epoch, q = update_poam(model, given)
+    if given.old is not None:
         return epoch, q
     assert epoch.terms is not None
     terms = epoch.terms + epoch.terms
@@ -200,26 +202,26 @@ def update_poam_first_twice(model: SparseGP, evidence: Evidence) -> tuple[Epoch,
     return replace(epoch, terms=terms, pseudo=pseudo), q
 
 
-def update_ovc(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
+def update_ovc(model: SparseGP, given: VariationalInput) -> tuple[EpochState, Posterior]:
     """OVC (Maddox et al., 2021; App. A-C): like POAM, but the terms keep the noise they met."""
-    old, inducing = evidence.old, evidence.inducing
-    terms = DataTerms.of(inducing.Kuf, evidence.new.y) / model.noise.detach()
+    old, inducing = given.old, given.inducing
+    terms = DataTerms.of(inducing.Kuf, given.new.y) / model.noise.detach()
     if old is not None:
         assert old.terms is not None
         terms = old.terms.projected(projection(old, inducing, model.jitter)) + terms
     Kuu, factor = _prior(model, inducing)
     q, pseudo = closed_form(factor, terms, 1.0, model)
-    return Epoch(inducing.Z, Kuu, factor, terms, pseudo), q
+    return EpochState(inducing.Z, Kuu, factor, terms, pseudo), q
 
 
-def update_ssgp(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
+def update_ssgp(model: SparseGP, given: VariationalInput) -> tuple[EpochState, Posterior]:
     """SSGP (Bui et al., 2017; App. A-B): the old posterior, as pseudo data, and the new data.
 
     C = Kuf Kfu / s2 + K_uu' (S'^-1 - K'^-1) K_u'u and c = Kuf y / s2 + K_uu' S'^-1 m', both old
-    terms in the coordinates of ``Epoch.pseudo``.
+    terms in the coordinates of ``EpochState.pseudo``.
     """
-    old, inducing = evidence.old, evidence.inducing
-    terms = DataTerms.of(inducing.Kuf, evidence.new.y) / model.noise.detach()
+    old, inducing = given.old, given.inducing
+    terms = DataTerms.of(inducing.Kuf, given.new.y) / model.noise.detach()
     if old is not None:
         assert old.pseudo is not None
         K_old_u = cross_covariance(old, inducing, model.jitter)
@@ -227,25 +229,25 @@ def update_ssgp(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
         terms = old.pseudo.projected(whitened) + terms
     Kuu, factor = _prior(model, inducing)
     q, pseudo = closed_form(factor, terms, 1.0, model)
-    return Epoch(inducing.Z, Kuu, factor, pseudo=pseudo), q
+    return EpochState(inducing.Z, Kuu, factor, pseudo=pseudo), q
 
 
-def update_full(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
+def update_full(model: SparseGP, given: VariationalInput) -> tuple[EpochState, Posterior]:
     """From all data so far (Eqs. 6 and 7), in O(N M^2)."""
-    inducing, data, noise = evidence.inducing, evidence.data, model.noise.detach()
+    inducing, data, noise = given.inducing, given.data, model.noise.detach()
     kernel, Z = model.kernel, inducing.Z
     parts = (slice(start, start + CHUNK) for start in range(0, len(data), CHUNK))
     terms = None
     for part in parts:
-        new = DataTerms.of(*weighed(data[part], kernel.forward(Z, data.X[part]), noise))
+        new = DataTerms.of(*weighted(data[part], kernel.forward(Z, data.X[part]), noise))
         terms = new if terms is None else terms + new
     assert terms is not None
     Kuu, factor = _prior(model, inducing)
     q, pseudo = closed_form(factor, terms, noise, model)
-    return Epoch(Z, Kuu, factor, terms, pseudo, None if data.noise is None else noise), q
+    return EpochState(Z, Kuu, factor, terms, pseudo, None if data.noise is None else noise), q
 
 
-def keep_learned(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
+def keep_learned(model: SparseGP, given: VariationalInput) -> tuple[EpochState, Posterior]:
     """q(u) as the gradient left it; at the beginning, and for more inducing inputs, the prior.
 
     What is kept are the parameters: mean and root in whitened coordinates, v = L^-1 u, by place.
@@ -254,9 +256,9 @@ def keep_learned(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]
     than that q(u) is optimised instead of computed, and this is what was published. What
     conditioning on q(u') does instead is in docs/results.md.
     """
-    inducing = evidence.inducing
+    inducing = given.inducing
     Kuu, factor = _prior(model, inducing)
-    L, epoch = factor.L, Epoch(inducing.Z, Kuu, factor)
+    L, epoch = factor.L, EpochState(inducing.Z, Kuu, factor)
     m, root = L.new_zeros(len(L)), torch.eye(len(L)).to(L)
     if model.q is not None:
         m_old, root_old = model.whitened_posterior()
@@ -270,7 +272,7 @@ KINDS: dict[str, Any] = {
     "factor": Factor,
     "terms": DataTerms,
     "pseudo": DataTerms,
-    "old": Epoch,
+    "old": EpochState,
     "new": Dataset,
 }
 

@@ -10,7 +10,7 @@ from problems import XS, M, make_kernel, make_online, numpy_kernel, scattered, s
 from poam_ros.models.data import Dataset
 from poam_ros.models.sparse import variational as weights
 from poam_ros.models.sparse.methods import METHODS
-from poam_ros.models.sparse.mstep import Context, Learned, MStep
+from poam_ros.models.sparse.mstep import MStep, MStepInput, VariationalParameters
 from poam_ros.models.sparse.objectives import elbo_loss
 from poam_ros.models.sparse.training import minibatch_elbo
 
@@ -71,7 +71,7 @@ def test_the_objective_is_the_elbo_with_all_noises_and_has_its_gradient():
     online.update(noisy(120, 0))
     model, data = online.model, online.data
     step = MStep(
-        model, Context(None, None, data), data, Learned(None, None, None, 0.1), 64,
+        model, MStepInput(None, None, data), data, VariationalParameters(None, None, None, 0.1), 64,
         torch.Generator().manual_seed(5),
     )  # fmt: skip
     batch = data[torch.randint(120, (64,), generator=torch.Generator().manual_seed(5))]
