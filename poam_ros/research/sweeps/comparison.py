@@ -12,7 +12,7 @@ import numpy as np
 from ...core.errors import InputError
 from ...outputs.folder import RUN_COLUMNS, read_records, read_table
 from ...outputs.metrics import average_over_samples
-from .description import read_description
+from .metadata import read_metadata
 
 #: Columns of epochs.csv that are averaged.
 METRICS = ("smse", "msll", "rmse", "mae", "nlpd", "update_s", "predict_s")
@@ -144,7 +144,7 @@ def read_comparisons(folder: Path) -> list[Comparison]:
     if not path.is_file():
         raise InputError(f"{folder}: expected the folder of a benchmark, with runs.csv in it")
     if (folder / "sweep.yaml").is_file():
-        read_description(folder / "sweep.yaml")
+        read_metadata(folder / "sweep.yaml")
     records = read_records(path, RUN_COLUMNS)
     if not records:
         raise InputError(f"{path}: expected at least one finished run, got none")
