@@ -60,7 +60,7 @@ class ResolvedMethod:
 def build(
     method: Method, options: SparseOptions, seed: int, device: torch.device | str
 ) -> OnlineSparseGP:
-    """A model of a row of METHODS; the seed spawns its generators, each with its own stream."""
+    """A model by a row of ``METHODS``. The seed spawns three independent generators."""
     network, minibatches, drawn = (
         torch.Generator().manual_seed(int(state))
         for state in np.random.SeedSequence(seed).generate_state(3)
@@ -71,14 +71,14 @@ def build(
 
 
 class OnlineSparseGP:
-    """A sparse GP that takes data batch by batch: an ``OnlineModel``.
+    """A sparse GP that learns batch by batch: an ``OnlineModel``.
 
     Args:
-        model: kernel, noise and jitter at their initial values; this object owns it.
+        model: kernel, noise and jitter at their initial values; owned by this object.
         method: how Z, q(u) and the hyperparameters are updated.
-        options: how many inducing inputs, how many steps, at which rates.
+        options: number of inducing inputs, training steps, learning rates.
         minibatches: draws the mini-batches.
-        drawn: draws inducing inputs, where the method draws any.
+        drawn: draws random inducing inputs, if the method has any.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class OnlineSparseGP:
 
     @property
     def extra_jitter(self) -> float:
-        """Largest jitter beyond the set one since the last update began."""
+        """Largest jitter added beyond the setting since the last update began."""
         return self.model.extra_jitter
 
     def predict(self, X: Tensor, noise: bool = True) -> Prediction:
@@ -130,18 +130,17 @@ class OnlineSparseGP:
         return {"lengthscale": self.model.kernel.lengthscale_at(X)}
 
     def update(self, new: Dataset, enough: Enough | None = None) -> UpdateReport:
-        """One epoch: choose Z, update q(u), then a few steps on the hyperparameters, until there
-        are ``enough``.
+        """One epoch: choose Z, update q(u), then take training steps; ``enough`` may end them.
 
         Raises:
-            ValueError: the data have noise of their own, and the method cannot take it.
-            CholeskyError: if a matrix is beyond repair. After any exception the model stands as
+            ValueError: the data have noise of their own, which the method does not support.
+            CholeskyError: a matrix is not positive definite. After any exception the model is as
                 before the call.
         """
         if new.noise is not None and not self.method.own_noise:
             raise ValueError(
-                "OnlineSparseGP.update: this method cannot take noise of its own per target, "
-                "expected a Dataset without"
+                "OnlineSparseGP.update: expected a Dataset without noise, which this method does "
+                "not support"
             )
         before = self.state()
         self.model.extra_jitter = 0.0
@@ -152,11 +151,11 @@ class OnlineSparseGP:
             raise
 
     def train(self, steps: int) -> UpdateReport:
-        """More steps of the last update's M-step; all data are drawn from, as always.
+        """Take more steps of the last update's M-step, with mini-batches of all data.
 
         Raises:
             ValueError: there was no update yet.
-            CholeskyError: if a matrix is beyond repair. After any exception the model stands as
+            CholeskyError: a matrix is not positive definite. After any exception the model is as
                 before the call.
         """
         if self._m_step_input is None:
@@ -205,7 +204,7 @@ class OnlineSparseGP:
         return SelectionInput(kernel, Z_old, new.X, self.data.X, num_inducing, tolerance, generator)
 
     def _e_step(self, inputs: MStepInput) -> None:
-        """q(u) as the learned hyperparameters, and Z, have it now."""
+        """Update q(u) for the learned hyperparameters and Z."""
         moved = inputs.inducing.at(self.model.Z)
         self._condition(VariationalInput(inputs.old, moved, inputs.new, self.data))
 
@@ -215,7 +214,7 @@ class OnlineSparseGP:
         self.model.condition(self.epoch.Z, q)
 
     def _m_step(self, inputs: MStepInput, steps: int, enough: Enough | None = None) -> list[float]:
-        """The M-step; returns the losses."""
+        """Take the steps of an M-step; returns the losses."""
         if self._learned is None:
             self._learned = VariationalParameters.of(
                 self.model, self.method.learns, self.options.learning_rate
@@ -237,8 +236,8 @@ class OnlineSparseGP:
         )
 
     def state(self) -> ModelState:
-        """What ``restore`` needs. The parameters and what else is learned are few, and copied; the
-        rest is replaced, never written into."""
+        """What ``restore`` needs. Learned values are few and copied; the rest is never modified in
+        place."""
         model, learned = self.model, self._learned
         tree = {
             "parameters": {name: t.clone() for name, t in model.state_dict().items()},
@@ -255,7 +254,7 @@ class OnlineSparseGP:
         return ModelState(tree)
 
     def restore(self, state: ModelState) -> None:
-        """Go on from a state of a model of the same method and options, bit for bit."""
+        """Restore the state of a model with the same method and options, bit for bit."""
         tree, model, device = state.tree, self.model, self.model.noise.device
         model.load_state_dict(tree["parameters"])
         put_parameters(self._optimizer, tree["optimizer"])

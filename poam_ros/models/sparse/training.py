@@ -1,4 +1,4 @@
-"""What an M-step minimises, and how: steps of Adam on mini-batches, or other methods' ways."""
+"""Objectives and optimisation of an M-step: Adam on mini-batches, or L-BFGS."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .mstep import MStep
 from .objectives import elbo_loss, whitened_elbo_loss
 from .variational import cross_covariance, weighted_terms
 
-#: L-BFGS-B has converged when an iteration gains less than this, relatively.
+#: L-BFGS-B has converged when an iteration improves the loss by less than this, relatively.
 CONVERGED = 1e-5
 
 Objective = Callable[[MStep], Tensor]
@@ -48,7 +48,7 @@ def whitened_elbo(step: MStep) -> Tensor:
 
 
 def online_elbo(step: MStep) -> Tensor:
-    """The online ELBO of the new data, with what the old posterior says of the old (App. A-B)."""
+    """The online ELBO of the new data, with the old posterior in place of old data (App. A-B)."""
     model, new, before, old = step.model, step.inputs.new, step.inputs.old, None
     if before is not None:
         step.pseudo = step.pseudo or PseudoData.of(before, model.factorise)
@@ -66,7 +66,7 @@ def collapsed_elbo(step: MStep) -> Tensor:
 
 
 def marginal_likelihood(step: MStep) -> Tensor:
-    """The exact GP's, of all data (Eq. 3)."""
+    """The marginal likelihood of the exact GP, of all data (Eq. 3)."""
     model, data = step.model, step.data
     Kff = model.kernel.forward(data.X, data.X)
     return marginal_likelihood_loss(Kff, model.noise, data.y, model.factorise)
@@ -79,10 +79,10 @@ def adam(
     steps: int,
     enough: Enough | None = None,
 ) -> list[float]:
-    """Some steps of Adam, until there are ``enough``; returns the losses.
+    """Take steps of Adam, unless ``enough`` ends them early; returns the losses.
 
     Raises:
-        CholeskyError: if a matrix is beyond repair.
+        CholeskyError: a matrix is not positive definite.
     """
     optimizers = [o for o in (optimizer, step.learned.optimizer) if o is not None]
     losses = []
@@ -104,15 +104,15 @@ def lbfgs(
     steps: int,
     enough: Enough | None = None,
 ) -> list[float]:
-    """L-BFGS-B until convergence, whatever is ``enough``; ``steps`` = 0 leaves everything as it is.
+    """Run L-BFGS-B to convergence, unless ``steps`` is 0; ``enough`` is ignored.
 
-    Where a line search goes so far that a matrix breaks, the loss counts as infinite.
+    Where a line search reaches a matrix that is not positive definite, the loss is infinite.
 
     Returns:
         The losses.
 
     Raises:
-        CholeskyError: if a matrix is beyond repair at the start.
+        CholeskyError: a matrix is not positive definite at the start.
     """
     if not steps:
         return []

@@ -14,9 +14,9 @@ from ..linalg import Factor, add_jitter, reversed_cholesky, solve_posdef, symm, 
 from .inducing import Inducing
 from .model import Posterior, SparseGP
 
-#: Cached terms are summed again when the learned noise variance, by which their pings were
-#: weighted, has changed by this factor, while there are at most so many pings.
-STALE, SUMMED_AGAIN = 1.5, 20_000
+#: Terms whose pings have own noise are recomputed when the learned noise variance has changed by
+#: this factor, for at most this many pings.
+STALE_FACTOR, MAX_RECOMPUTED = 1.5, 20_000
 
 
 class WeightedTerms(NamedTuple):
@@ -30,7 +30,10 @@ class WeightedTerms(NamedTuple):
 
 
 def weighted_terms(batch: Dataset, Kuf: Tensor, kff: Tensor, noise: Tensor) -> WeightedTerms:
-    """The batch as one of the learned noise (a scalar). Differentiable in all but its targets."""
+    """The terms of a batch, weighted so that its noise becomes the learned noise (a scalar).
+
+    Differentiable in everything but the targets.
+    """
     assert batch.noise is not None
     w = noise / (noise + batch.noise)
     root = w.sqrt()
@@ -38,7 +41,7 @@ def weighted_terms(batch: Dataset, Kuf: Tensor, kff: Tensor, noise: Tensor) -> W
 
 
 def weighted(batch: Dataset, Kuf: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """Kuf D^-1/2 [M, N] and D^-1/2 y [N]; Kuf and y themselves where no ping has noise."""
+    """Kuf D^-1/2 [M, N] and D^-1/2 y [N], D = (noise + own noise) / noise; Kuf, y without any."""
     if batch.noise is None:
         return Kuf, batch.y
     root = (noise / (noise + batch.noise)).sqrt()
@@ -46,19 +49,19 @@ def weighted(batch: Dataset, Kuf: Tensor, noise: Tensor) -> tuple[Tensor, Tensor
 
 
 def stale(noise: Tensor, weighed_at: Tensor | None, data: Dataset) -> bool:
-    """Whether terms weighted at a noise variance are to be summed again, from all data."""
-    if weighed_at is None or len(data) > SUMMED_AGAIN:
+    """Whether terms weighted at a noise variance must be recomputed from all data."""
+    if weighed_at is None or len(data) > MAX_RECOMPUTED:
         return False
-    return bool((noise / weighed_at).log().abs().exp() > STALE)
+    return bool((noise / weighed_at).log().abs().exp() > STALE_FACTOR)
 
 
-#: Data whose covariance with Z is held at once when all of them are summed over.
+#: Samples per block when terms are summed over all data.
 CHUNK = 2048
 
 
 @dataclass(frozen=True)
 class DataTerms:
-    """The data-dependent terms of q(u), such as Kuf y [M] and Kuf Kfu [M, M] (POAM's, bare)."""
+    """The data-dependent terms of q(u), such as Kuf y [M] and Kuf Kfu [M, M] (POAM's)."""
 
     vector: Tensor
     matrix: Tensor
@@ -82,14 +85,14 @@ class DataTerms:
 
 @dataclass(frozen=True)
 class EpochState:
-    """What the next epoch must know of this one, as it was before the M-step moved on.
+    """What the next epoch reads of this one, as it was before the M-step.
 
     Z [M, D]; Kuu [M, M] with jitter, and its factor L; the terms that the method accumulates;
-    pseudo: L^T S^-1 m and L^T (S^-1 - Kuu^-1) L, which is all that q(u) says beyond the prior, as
-    pseudo data (SSGP). None where q(u) was learned.
+    pseudo: L^T S^-1 m and L^T (S^-1 - Kuu^-1) L, which is q(u) without its prior, as pseudo data
+    (SSGP). None if q(u) was learned.
 
-    weighed_at: the noise variance by which pings that have noise of their own were weighted in the
-    terms (see ``weights``); None where no ping has any.
+    weighed_at: the noise variance at which pings with own noise were weighted in the terms (see
+    ``weighted``); None if no ping has own noise.
     """
 
     Z: Tensor
@@ -102,7 +105,7 @@ class EpochState:
 
 @dataclass(frozen=True)
 class VariationalInput:
-    """What an update of q(u) may look at: the epoch before, Z, the new data and all data."""
+    """What an update of q(u) reads: the previous epoch, Z, the new data and all data."""
 
     old: EpochState | None
     inducing: Inducing
@@ -128,7 +131,7 @@ def closed_form(
     m = L B^-1 L^-1 Kuf y / s2.
 
     Hence S^-1 - Kuu^-1 = L^-T (B - I) L^-1 and S^-1 m = L^-T L^-1 Kuf y / s2: SSGP's difference of
-    two inverses needs no subtraction, and B - I is positive semi-definite as it stands.
+    two inverses needs no subtraction, and B - I is positive semi-definite by construction.
     """
     L = Kuu.L
     W = whitened(L, terms.matrix) / noise
@@ -144,8 +147,8 @@ def closed_form(
 def cross_covariance(old: EpochState, inducing: Inducing, jitter: float) -> Tensor:
     """K_u'u [M', M], with the jitter of Kuu where u is u'.
 
-    The jitter is that of a small independent part of each inducing output, which the output keeps
-    when learning moves its input: where u goes on from u' it is shared, wherever they are.
+    Jitter is a small independent part of each inducing output. A kept output keeps it, even if
+    training moves its input.
     """
     K_old_u = inducing.K_old_u(old.Z).clone()
     K_old_u[inducing.kept] += jitter
@@ -155,9 +158,9 @@ def cross_covariance(old: EpochState, inducing: Inducing, jitter: float) -> Tens
 def projection(old: EpochState, inducing: Inducing, jitter: float) -> Tensor:
     """P = K'uu^-1 K_u'u [M', M] (Eq. 11), K' under the old hyperparameters.
 
-    Kept points carry the jitter, or P would not be the identity for what has not changed. Written
-    as E + K'^-1 (K_u'u - K' E), E the 0/1 matrix of the kept points, this costs no accuracy
-    either: what is kept, and has not moved, is kept exactly.
+    Kept points carry the jitter; otherwise P would not be the identity for unchanged points. P is
+    computed as E + K'^-1 (K_u'u - K' E), E the 0/1 matrix of the kept points, which is exact for
+    points that are kept and have not moved.
     """
     places_old, places = inducing.kept
     change = cross_covariance(old, inducing, jitter)
@@ -168,11 +171,10 @@ def projection(old: EpochState, inducing: Inducing, jitter: float) -> Tensor:
 
 
 def update_poam(model: SparseGP, given: VariationalInput) -> tuple[EpochState, Posterior]:
-    """POAM (Sec. IV-C): project the old data terms, add the new, close the form.
+    """POAM (Sec. IV-C): project the old data terms, add the new ones, solve in closed form.
 
-    The terms hold no noise: the present noise weighs old and new data alike. Where pings have noise
-    of their own, the terms hold their weights beside each other (``weights``), which were right for
-    the noise then: when it has changed too much, all data are summed once more.
+    The terms are independent of the learned noise. Only the weights of pings with own noise depend
+    on it (``weighted``): when it has changed too much, the terms are recomputed from all data.
     """
     old, inducing, noise = given.old, given.inducing, model.noise.detach()
     weighed_at = None if old is None else old.weighed_at
@@ -203,7 +205,7 @@ def update_poam_first_twice(
 
 
 def update_ovc(model: SparseGP, given: VariationalInput) -> tuple[EpochState, Posterior]:
-    """OVC (Maddox et al., 2021; App. A-C): like POAM, but the terms keep the noise they met."""
+    """OVC (Maddox et al., 2021; App. A-C): as POAM, but terms keep the noise of their epoch."""
     old, inducing = given.old, given.inducing
     terms = DataTerms.of(inducing.Kuf, given.new.y) / model.noise.detach()
     if old is not None:
@@ -217,8 +219,8 @@ def update_ovc(model: SparseGP, given: VariationalInput) -> tuple[EpochState, Po
 def update_ssgp(model: SparseGP, given: VariationalInput) -> tuple[EpochState, Posterior]:
     """SSGP (Bui et al., 2017; App. A-B): the old posterior, as pseudo data, and the new data.
 
-    C = Kuf Kfu / s2 + K_uu' (S'^-1 - K'^-1) K_u'u and c = Kuf y / s2 + K_uu' S'^-1 m', both old
-    terms in the coordinates of ``EpochState.pseudo``.
+    C = Kuf Kfu / s2 + K_uu' (S'^-1 - K'^-1) K_u'u and c = Kuf y / s2 + K_uu' S'^-1 m'; the old
+    terms come from ``EpochState.pseudo``.
     """
     old, inducing = given.old, given.inducing
     terms = DataTerms.of(inducing.Kuf, given.new.y) / model.noise.detach()
@@ -248,13 +250,12 @@ def update_full(model: SparseGP, given: VariationalInput) -> tuple[EpochState, P
 
 
 def keep_learned(model: SparseGP, given: VariationalInput) -> tuple[EpochState, Posterior]:
-    """q(u) as the gradient left it; at the beginning, and for more inducing inputs, the prior.
+    """q(u) as the gradient left it; the prior at the beginning and for added inducing inputs.
 
-    What is kept are the parameters: mean and root in whitened coordinates, v = L^-1 u, by place.
-    While Z only grows (SVGP) that is exactly q(u) = int p(u | u') q(u') du'. Where Z is chosen
-    anew (POAM-VAR-OPT) the gradient alone brings q(u) to the new points: the paper says no more
-    than that q(u) is optimised instead of computed, and this is what was published. What
-    conditioning on q(u') does instead is in docs/results.md.
+    Mean and root are kept in whitened coordinates v = L^-1 u, by index. While Z only grows (SVGP)
+    that is exactly q(u) = int p(u | u') q(u') du'. With a new choice of Z (POAM-VAR-OPT) only the
+    gradient moves q(u) to the new points, as published: the paper says that q(u) is optimised
+    instead of computed. docs/results.md compares it with conditioning on q(u').
     """
     inducing = given.inducing
     Kuu, factor = _prior(model, inducing)
@@ -267,7 +268,7 @@ def keep_learned(model: SparseGP, given: VariationalInput) -> tuple[EpochState, 
     return epoch, Posterior.of_whitened(L, m, root)
 
 
-#: What kind a part is, by the name of its field; any other is a tensor or a number.
+#: Types of fields, by name; other fields are tensors or numbers.
 KINDS: dict[str, Any] = {
     "factor": Factor,
     "terms": DataTerms,
@@ -278,7 +279,7 @@ KINDS: dict[str, Any] = {
 
 
 def packed(value: Any) -> Any:
-    """A dataclass or named tuple of tensors, numbers and others like it, as nested mappings."""
+    """A dataclass or named tuple of tensors and numbers, possibly nested, as nested mappings."""
     names = getattr(value, "_fields", None)
     if names is None and hasattr(value, "__dataclass_fields__"):
         names = [field.name for field in fields(value)]
@@ -286,7 +287,7 @@ def packed(value: Any) -> Any:
 
 
 def unpacked(kind: Any, tree: Any, device: torch.device) -> Any:
-    """The object of a kind that ``packed`` made this tree from, its tensors on a device."""
+    """The object of type ``kind`` that was ``packed``, with its tensors on a device."""
     if tree is None:
         return None
     parts = {}
@@ -299,13 +300,13 @@ def unpacked(kind: Any, tree: Any, device: torch.device) -> Any:
 
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> dict[str, dict[str, Any]]:
-    """What an optimiser keeps of each of its parameters, by their number; a copy."""
+    """A copy of an optimiser's state of each parameter, by its number."""
     kept = optimizer.state_dict()["state"]
     return {str(number): _copied(values) for number, values in kept.items()}
 
 
 def put_parameters(optimizer: torch.optim.Optimizer, tree: Mapping[str, Any]) -> None:
-    """Give an optimiser of the same parameters what ``parameters_of`` took."""
+    """Restore the state that ``parameters_of`` copied from an optimiser of the same parameters."""
     kept = {int(number): _copied(values) for number, values in tree.items()}
     optimizer.load_state_dict({**optimizer.state_dict(), "state": kept})
 

@@ -15,7 +15,7 @@ def test_many_candidates_give_the_same_choice_without_their_whole_covariance(ran
     given = SelectionInput(kernel, Z, X, X, rank, 1e-4, torch.Generator())
     with torch.no_grad():
         whole = pivoted_from_old_and_new(given)
-        monkeypatch.setattr(inducing, "KEPT_WHOLE", 100)
+        monkeypatch.setattr(inducing, "MAX_STORED", 100)
         by_rows = pivoted_from_old_and_new(given)
     K, chosen = whole.candidates.K, [whole.index, by_rows.index]
     assert K is not None and by_rows.candidates.K is None
@@ -34,7 +34,7 @@ def test_a_long_pilot_survey_is_one_batch_like_any_other(monkeypatch):
     data, Xs = scattered(600, 0), scattered(100, 7).X
     online = make_online(200)
     online.update(data)
-    monkeypatch.setattr(inducing, "KEPT_WHOLE", 100)
+    monkeypatch.setattr(inducing, "MAX_STORED", 100)
     by_rows = make_online(200)
     by_rows.update(data)
     a, b = online.predict(Xs), by_rows.predict(Xs)
