@@ -29,7 +29,7 @@ class CholeskyError(PoamError, ArithmeticError):
 
 
 @contextmanager
-def needing(what: str, package: str, extra: str = "geo") -> Iterator[None]:
+def requires_extra(what: str, package: str, extra: str = "geo") -> Iterator[None]:
     """Import something optional within; an ``InputError`` says what it takes.
 
     Args:

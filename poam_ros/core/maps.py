@@ -10,7 +10,7 @@ import numpy as np
 from .geometry import Grid
 
 #: Whether the training of an update shall end, by the steps that it has taken so far.
-Enough = Callable[[int], bool]
+StopCondition = Callable[[int], bool]
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def keep_freed_memory() -> None:
     mallopt(_M_TRIM_THRESHOLD, KEPT)
 
 
-def prepare(threads: int) -> None:
+def configure_process(threads: int) -> None:
     """Make a process ready for a model: so many threads of the linear algebra, freed memory kept.
 
     For entry points: nothing else in the package changes the process.

@@ -10,7 +10,7 @@ import pytest
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
 from poam_ros.core.maps import Predicted
-from poam_ros.planning.areas import Areas
+from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.path_entropy import PathEntropyOptions, Ways, path_entropy, thinned
 from poam_ros.planning.routes import Routes
 from poam_ros.planning.situation import Situation
@@ -122,7 +122,7 @@ def test_what_lies_beyond_the_budget_is_worth_nothing():
 
     for seed in range(5):
         assert plan(south_or_north, seed, exploration=0.0)[1] > 0
-        short = {"way_left": 10.0}
+        short = {"distance_left": 10.0}
         assert plan(south_or_north, seed, exploration=0.0, situation=short)[1] < 0
 
 
@@ -140,7 +140,7 @@ def test_a_turn_back_is_paid_for():
 
 def around(*keep_outs):
     """A situation with these keep-outs."""
-    return {"routes": Routes(Areas(SQUARE, keep_outs=[np.array(k) for k in keep_outs]))}
+    return {"routes": Routes(NavigableArea(SQUARE, keep_outs=[np.array(k) for k in keep_outs]))}
 
 
 def wall(xmin, xmax, ymin, ymax):
@@ -162,7 +162,7 @@ def test_where_no_goal_is_in_sight_ways_lead_round_about():
     inner = wall(1.3, 2, -2, 2), wall(-2, -1.3, -2, 2), wall(-2, 2, 1.3, 2)
     screen = wall(-6, 6, -6, -4.1)
     given = around(*inner, screen)
-    assert not given["routes"].areas.clear(np.zeros(2), np.array([(0.0, -20.0)]))[0]
+    assert not given["routes"].areas.leg_allowed(np.zeros(2), np.array([(0.0, -20.0)]))[0]
     for seed in range(3):
         assert plan(flat, seed, situation=given, ways=20).shape == (2,)
 
