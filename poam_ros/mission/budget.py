@@ -39,7 +39,9 @@ class Budget:
         """Samples since the mission began."""
         return self.samples - self.first
 
-    def way_left(self, driven: float, now: float | None = None, speed: float = math.inf) -> float:
+    def distance_left(
+        self, driven: float, now: float | None = None, speed: float = math.inf
+    ) -> float:
         """Metres until the end after ``driven`` m, at as many samples a metre as so far.
 
         With ``now`` (s), also until ``max_duration``: as fast as so far, at most ``speed`` (m/s).

@@ -11,8 +11,8 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.geometry import Extent
 from ..frontend.events import DONE, EXPLORING, HOLD, HOME, OPERATOR, PAUSED, PILOT, WAITING
-from ..planning.areas import Areas
-from ..planning.arrival import CAPTURE_RADIUS, GoalWatch
+from ..planning.areas import NavigableArea
+from ..planning.arrival import CAPTURE_RADIUS, ArrivalDetector
 from ..planning.routes import Routes
 from ..planning.situation import Situation
 from .budget import Budget
@@ -27,7 +27,7 @@ class Itinerary:
 
     Args:
         routes: the ways that may be gone.
-        arrival: how arrival is judged: goal_radius, capture_radius and max_speed of ``GoalWatch``.
+        arrival: goal_radius, capture_radius and max_speed of ``ArrivalDetector``.
 
     Attributes:
         target: where the vehicle shall go now, [2]; None: nowhere.
@@ -44,7 +44,7 @@ class Itinerary:
         self.queue: deque[np.ndarray] = deque()
         self.arrivals: Counter[str] = Counter()
         self.clipped = self.unreachable = 0
-        self._watch: GoalWatch | None = None
+        self._watch: ArrivalDetector | None = None
         self._escaping = False  # on the way out of what may not be entered
 
     @property
@@ -88,7 +88,7 @@ class Itinerary:
         if arrival is not None:
             self.arrivals[arrival] += 1
             self.target = self._watch = None
-        elif not self._escaping and self.routes.areas.off_course(position, self.target):
+        elif not self._escaping and self.routes.areas.too_close(position, self.target):
             self.set_out(position)
         return arrival
 
@@ -116,8 +116,8 @@ class Itinerary:
         first, *rest = (waypoint,) if len(way) == 1 else (*way[:-1], waypoint)
         self.queue.extendleft(reversed(rest))
         self.target = first
-        self._watch = GoalWatch(first, **self.arrival)
-        self._escaping = self.routes.areas.off_course(position, first)
+        self._watch = ArrivalDetector(first, **self.arrival)
+        self._escaping = self.routes.areas.too_close(position, first)
 
 
 Choose = Callable[[np.ndarray], "np.ndarray | None"]
@@ -139,7 +139,7 @@ class Mission:
         pilot: waypoints of the pilot survey, [K, 2] in metres; K = 0 where there is none.
         workspace: every goal is clipped into it.
         areas: where goals and legs may lie; None: anywhere in the workspace.
-        arrival: how arrival is judged: goal_radius, capture_radius and max_speed of ``GoalWatch``.
+        arrival: goal_radius, capture_radius and max_speed of ``ArrivalDetector``.
         max_samples: samples since the start, counted by the mapper; 0 = no limit.
         max_duration: seconds; 0 = no limit.
         autostart: whether it starts by itself.
@@ -162,7 +162,7 @@ class Mission:
         pilot: np.ndarray,
         workspace: Extent,
         *,
-        areas: Areas | None = None,
+        areas: NavigableArea | None = None,
         arrival: Mapping[str, float] | None = None,
         max_samples: int = 0,
         max_duration: float = 0.0,
@@ -176,7 +176,7 @@ class Mission:
         self.hold: np.ndarray | None = None
         self.paused_by: str | None = None
         self.track = Track(workspace)
-        self.legs = Itinerary(Routes(areas or Areas(workspace)), arrival)
+        self.legs = Itinerary(Routes(areas or NavigableArea(workspace)), arrival)
         self._choose: Choose | None = None
         self.under_way = PILOT  # what a pause came from
         self._homing = False
@@ -219,8 +219,8 @@ class Mission:
             speed,
             turning_radius=self.legs.turning_radius,
             samples_left=self.budget.samples_left,
-            way_left=self.budget.way_left(self.track.length),
-            track=self.track.since(-math.inf),
+            distance_left=self.budget.distance_left(self.track.length),
+            recent_track=self.track.since(-math.inf),
             visited=self.track.visited(),
             routes=self.legs.routes,
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..core.settings import check, setting
 from ..frontend.events import EXPLORING, GEOFENCE, PAUSED, WATCHDOG
-from ..planning.areas import Areas
+from ..planning.areas import NavigableArea
 from .mission import Mission
 
 ODOMETRY, SONAR, MAP = "odometry", "sonar", "map"
@@ -72,7 +72,7 @@ class Watchdog:
         areas: the fence.
     """
 
-    def __init__(self, settings: WatchSettings, areas: Areas) -> None:
+    def __init__(self, settings: WatchSettings, areas: NavigableArea) -> None:
         self.settings = settings
         self._areas = areas
         self._heard: set[str] = set()  # sources, since the look before

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor
 
-from ..core.maps import Enough, UpdateReport
+from ..core.maps import StopCondition, UpdateReport
 from .data import Dataset, Prediction
 
 
@@ -41,7 +41,7 @@ class OnlineModel(Protocol):
     def extra_jitter(self) -> float:
         """Largest jitter added beyond the setting since the last update began."""
 
-    def update(self, new: Dataset, enough: Enough | None = None) -> UpdateReport:
+    def update(self, new: Dataset, enough: StopCondition | None = None) -> UpdateReport:
         """Learn from new data. The caller fills ``samples``, ``batch`` and ``update_s``.
 
         ``enough`` may only end the training early: the same number of steps from the same state
@@ -93,7 +93,7 @@ class SupportsCalibration(Protocol):
         """
 
 
-def until(steps: int, enough: Enough | None) -> Iterator[int]:
+def until(steps: int, enough: StopCondition | None) -> Iterator[int]:
     """Count training steps, ``steps`` or fewer if ``enough`` says so."""
     for taken in range(steps):
         if enough is not None and enough(taken):

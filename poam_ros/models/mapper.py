@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from ..core.geometry import Extent, Grid
-from ..core.maps import ElevationMap, Enough, Predicted, UpdateReport
+from ..core.maps import ElevationMap, Predicted, StopCondition, UpdateReport
 from ..core.samples import Samples, SampleStore
 from .data import WEIGHTLESS, Dataset, Prediction
 from .interface import ModelState, OnlineModel, SupportsCalibration
@@ -117,7 +117,7 @@ class BathymetricMapper:
         first = int(self.data.number[-1]) + 1 if self.initialised else 0
         return self.learn(Samples.of(xy, z, first, noise_std))
 
-    def learn(self, samples: Samples, enough: Enough | None = None) -> UpdateReport:
+    def learn(self, samples: Samples, enough: StopCondition | None = None) -> UpdateReport:
         """Learn from new samples; ``enough`` may end the training early.
 
         A ping's own noise is added to the learned noise. Models that do not support it ignore it.

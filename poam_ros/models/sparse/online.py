@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...core.maps import Enough, UpdateReport
+from ...core.maps import StopCondition, UpdateReport
 from ..data import Dataset, DataStore, Prediction
 from ..interface import ModelState
 from ..kernels import KERNELS
@@ -129,7 +129,7 @@ class OnlineSparseGP:
         """The kernel's lengthscale at X [N, D], [N]."""
         return {"lengthscale": self.model.kernel.lengthscale_at(X)}
 
-    def update(self, new: Dataset, enough: Enough | None = None) -> UpdateReport:
+    def update(self, new: Dataset, enough: StopCondition | None = None) -> UpdateReport:
         """One epoch: choose Z, update q(u), then take training steps; ``enough`` may end them.
 
         Raises:
@@ -173,7 +173,7 @@ class OnlineSparseGP:
             {"variational": perf_counter() - trained, "training": trained - start}, losses
         )
 
-    def _update(self, new: Dataset, enough: Enough | None) -> UpdateReport:
+    def _update(self, new: Dataset, enough: StopCondition | None) -> UpdateReport:
         start = perf_counter()
         self._store.append(new)
         with torch.no_grad():
@@ -213,7 +213,9 @@ class OnlineSparseGP:
             self.epoch, q = self.method.update(self.model, given)
         self.model.condition(self.epoch.Z, q)
 
-    def _m_step(self, inputs: MStepInput, steps: int, enough: Enough | None = None) -> list[float]:
+    def _m_step(
+        self, inputs: MStepInput, steps: int, enough: StopCondition | None = None
+    ) -> list[float]:
         """Take the steps of an M-step; returns the losses."""
         if self._learned is None:
             self._learned = VariationalParameters.of(

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from ...core.errors import CholeskyError
-from ...core.maps import Enough
+from ...core.maps import StopCondition
 from ..interface import until
 from ..linalg import add_jitter
 from .bounds import PreviousPosterior, PseudoData, marginal_likelihood_loss, online_elbo_loss
@@ -22,7 +22,9 @@ from .variational import cross_covariance, weighted_terms
 CONVERGED = 1e-5
 
 Objective = Callable[[MStep], Tensor]
-Train = Callable[[MStep, Objective, torch.optim.Optimizer, int, "Enough | None"], list[float]]
+Train = Callable[
+    [MStep, Objective, torch.optim.Optimizer, int, "StopCondition | None"], list[float]
+]
 
 
 def minibatch_elbo(step: MStep) -> Tensor:
@@ -77,7 +79,7 @@ def adam(
     objective: Objective,
     optimizer: torch.optim.Optimizer,
     steps: int,
-    enough: Enough | None = None,
+    enough: StopCondition | None = None,
 ) -> list[float]:
     """Take steps of Adam, unless ``enough`` ends them early; returns the losses.
 
@@ -102,7 +104,7 @@ def lbfgs(
     objective: Objective,
     optimizer: torch.optim.Optimizer,
     steps: int,
-    enough: Enough | None = None,
+    enough: StopCondition | None = None,
 ) -> list[float]:
     """Run L-BFGS-B to convergence, unless ``steps`` is 0; ``enough`` is ignored.
 

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_info
 
 from ...core.errors import InputError
 from ...core.geometry import Grid
-from ...core.process import prepare
+from ...core.process import configure_process
 from ...models.data import Dataset
 from ...models.mapper import BathymetricMapper
 from ...models.native.attentive import BACKEND
@@ -229,7 +229,7 @@ def profile(settings: ProfileSettings, rates: MachineRates) -> dict[str, Any]:
     times and ``*_ratio``, the median of its CPU time over ours in the same round. Pings are
     scattered over the generated seamounts.
     """
-    prepare(settings.threads)
+    configure_process(settings.threads)
     setup = ProfileSetup(settings)
     setup.fill()
     rounds = [setup.round() for _ in range(WARM_UP + settings.repeats)][WARM_UP:]

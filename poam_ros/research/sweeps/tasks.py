@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 
-from ...core.process import prepare
+from ...core.process import configure_process
 from ...outputs.folder import read_map, write_map_tables
 from ...simulation.run import run_mission
 from ...simulation.world.terrain import Terrain
@@ -38,7 +38,7 @@ def run_task(terrain: Terrain, run: Run) -> TaskResult:
     try:
         with tempfile.TemporaryDirectory(prefix="poam-") as name:
             folder = Path(name)
-            prepare(run.mission.model.threads)
+            configure_process(run.mission.model.threads)
             start = perf_counter()
             records = run_mission(terrain, run.mission, folder)
             wall_s = perf_counter() - start
