@@ -1,4 +1,4 @@
-"""The two times of a mission: that of its stamps, and a steady one that never stands or jumps."""
+"""The two clocks of a mission: the one of stamps, and a steady one that never stops or jumps."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ SECOND = 1_000_000_000
 
 @dataclass(frozen=True)
 class Moment:
-    """Now, by both clocks.
+    """The present time on both clocks.
 
     Attributes:
-        ros_ns: the clock that stamps follow: wall, simulated or recorded time; it may jump.
-        steady_s: a monotonic clock, by which patience is measured.
+        ros_ns: the clock of stamps, in ns: wall, simulated or recorded time; it may jump.
+        steady_s: a monotonic clock for timeouts, in s.
     """
 
     ros_ns: int
