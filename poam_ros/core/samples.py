@@ -9,8 +9,8 @@ import numpy as np
 
 from .errors import InputError
 
-#: The columns of ``Samples.applied``: sound speed assumed by the sonar and sound speed that its range
-#: was corrected to (m/s), the water level (m), the direction of the beam in the map.
+#: The columns of ``Samples.applied``: sound speed assumed by the sonar, sound speed used for the
+#: range (m/s), the water level (m), the direction of the beam in the map.
 APPLIED = ("sound_speed_assumed", "sound_speed", "water_level", "beam_x", "beam_y", "beam_z")
 
 

@@ -11,7 +11,7 @@ from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
 from poam_ros.core.maps import Predicted
 from poam_ros.planning.areas import NavigableArea
-from poam_ros.planning.path_entropy import PathEntropyOptions, Ways, path_entropy, thinned
+from poam_ros.planning.path_entropy import CandidatePaths, PathEntropyOptions, path_entropy, thinned
 from poam_ros.planning.routes import Routes
 from poam_ros.planning.situation import Situation
 from poam_ros.simulation.world.dubins import Pose, dubins_paths
@@ -48,7 +48,7 @@ def plan(variance_of, seed=0, workspace=SQUARE, position=(0.0, 0.0), situation=N
 def test_ways_are_the_shortest_of_a_dubins_car(yaw):
     goals = SQUARE.sample(200, np.random.default_rng(3))
     goals = goals[np.linalg.norm(goals - (3, -2), axis=1) > 4 * RADIUS]
-    ways = Ways(np.array([3.0, -2.0]), yaw, RADIUS, goals)
+    ways = CandidatePaths(np.array([3.0, -2.0]), yaw, RADIUS, goals)
     for i, goal in enumerate(goals):
         paths = dubins_paths(Pose(3, -2, yaw), tuple(goal.tolist()), 1.0, 1 / RADIUS, 1.0)
         shortest = min(paths, key=lambda path: path.duration)
@@ -62,7 +62,7 @@ def test_ways_are_the_shortest_of_a_dubins_car(yaw):
 @pytest.mark.parametrize(("yaw", "radius"), [(math.nan, RADIUS), (0.3, 0.0)])
 def test_ways_are_straight_where_there_is_no_turn(yaw, radius):
     goals = np.array([[3.0, 4.0], [-6.0, 8.0]])
-    ways = Ways(np.zeros(2), yaw, radius, goals)
+    ways = CandidatePaths(np.zeros(2), yaw, radius, goals)
     np.testing.assert_allclose(ways.length, [5, 10])
     halfway = ways.at(ways.length[:, None] / 2)[:, 0]
     np.testing.assert_allclose(halfway, goals / 2, atol=1e-12)
