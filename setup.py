@@ -26,8 +26,8 @@ ROS = [
     "ros-std-msgs==5.3.*", "ros-std-srvs==5.3.*", "ros-visualization-msgs==5.3.*",
 ]  # fmt: skip
 BENCHMARK = ["distributed>=2023.1", *SIM]
-# rasterio writes GeoTIFF and BAG and projects, matplotlib draws the picture.
-GEO = ["rasterio>=1.3", "matplotlib>=3.7"]
+# rasterio writes GeoTIFF and BAG, pyproj projects, matplotlib draws the picture.
+GEO = ["rasterio>=1.3", "matplotlib>=3.7", "pyproj>=3.3"]
 # `poam view`, and the page to mail.
 VIEW = ["bokeh>=3.4"]
 # Besides pytest, what reads exports back. plyfile 1.1.4 would bring NumPy 2 to a ROS of NumPy 1.
