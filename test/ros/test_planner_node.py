@@ -533,7 +533,7 @@ def test_the_pilot_goes_round_keep_outs(guided, eventually):
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ("keep_outs:=-99 -99, 99 -99, 99 99, -99 99", "nothing of the workspace is left"),
+        ("keep_outs:=-99 -99, 99 -99, 99 99, -99 99", "leave nothing of the workspace"),
         ("keep_outs:=0 0, 1", "keep_outs: expected corners"),
         ("areas:=/no/such/file.json", "areas: cannot read /no/such/file.json"),
         ("on_done:=sink", "on_done: expected one of hold, home"),
