@@ -10,9 +10,9 @@ import numpy as np
 
 from .errors import InputError
 
-#: m; larger coordinates are less precise than a millimetre, and their squares may overflow.
+#: m; a coordinate beyond it has lost its millimetres, and its square may overflow.
 FARTHEST = 1e12
-#: Distances computed at a time between many points: they fit in the processor's cache.
+#: At a time, where all pairs of many points are looked at: they stay in the processor's cache.
 DISTANCES = 100_000
 
 
@@ -41,7 +41,7 @@ class Extent:
 
     @classmethod
     def of(cls, bounds: Sequence[float]) -> Extent:
-        """The extent with the bounds (xmin, xmax, ymin, ymax), in m."""
+        """From the four numbers (xmin, xmax, ymin, ymax)."""
         if len(bounds) != 4:
             raise InputError(f"extent: expected xmin xmax ymin ymax, got {list(bounds)}")
         try:
@@ -71,7 +71,7 @@ class Extent:
         return self.lower + self.size / 2
 
     def contains(self, xy: np.ndarray, slack: float = 0.0) -> np.ndarray:
-        """Which of the points xy [..., 2] lie inside or within ``slack`` m; boolean [...]."""
+        """Which of the points xy [..., 2] lie inside, or within ``slack`` of it; boolean [...]."""
         x, y = np.asarray(xy)[..., 0], np.asarray(xy)[..., 1]
         return (
             (x >= self.xmin - slack)
@@ -81,7 +81,7 @@ class Extent:
         )
 
     def clip(self, xy: np.ndarray) -> np.ndarray:
-        """The points of the rectangle nearest to xy [..., 2]."""
+        """The nearest points inside, [..., 2]."""
         # The bounds themselves: lower + size may round past the upper ones.
         return np.clip(xy, self.lower, (self.xmax, self.ymax))
 
@@ -105,12 +105,12 @@ class Grid:
 
     @classmethod
     def cells(cls, extent: Extent, resolution: float) -> Grid:
-        """Centres of square cells that cover the extent from its lower left corner."""
+        """Centres of square cells that start in the lower left corner and cover the extent."""
         if not 0 < resolution < np.inf:
             raise InputError(
                 f"resolution: expected a positive cell size in metres, got {resolution}"
             )
-        # The tolerance keeps 60 m / 0.1 m at 600 cells despite rounding.
+        # The small tolerance keeps 60 m / 0.1 m at 600 cells in spite of rounding.
         columns, rows = np.maximum(np.ceil(extent.size / resolution - 1e-9), 1).astype(int)
         return cls(
             extent.xmin + (np.arange(columns) + 0.5) * resolution,
@@ -119,7 +119,7 @@ class Grid:
 
     @classmethod
     def nodes(cls, extent: Extent, columns: int, rows: int) -> Grid:
-        """Points from border to border, corners included (the evaluation grid of the paper)."""
+        """Points from border to border, the corners included (the evaluation grid of the paper)."""
         return cls(
             np.linspace(extent.xmin, extent.xmax, columns),
             np.linspace(extent.ymin, extent.ymax, rows),
@@ -137,7 +137,7 @@ class Grid:
 
     @property
     def borders(self) -> Extent:
-        """The outer borders of the cells around at least 2 x 2 points."""
+        """The outer borders of the cells around the points, of which there are 2 x 2 or more."""
         x, y = self.x, self.y
         half_x, half_y = (x[1] - x[0]) / 2, (y[1] - y[0]) / 2
         return Extent(x[0] - half_x, x[-1] + half_x, y[0] - half_y, y[-1] + half_y)
@@ -158,7 +158,7 @@ class Grid:
         return np.array_equal(self.x, other.x) and np.array_equal(self.y, other.y)
 
     def counted(self, xy: np.ndarray) -> np.ndarray:
-        """Number of the places xy [N, 2] in each cell [rows, columns], as floats."""
+        """How many of the places xy [N, 2] lie in each cell [rows, columns], as floats."""
         borders, (rows, columns) = self.borders, self.shape
         inside = xy[borders.contains(xy)]
         cells = ((inside - borders.lower) / borders.size * (columns, rows)).astype(int)
@@ -167,21 +167,25 @@ class Grid:
         return counts.reshape(self.shape).astype(float)
 
     def interpolate(self, values: np.ndarray, xy: np.ndarray) -> np.ndarray:
-        """Bilinear interpolation of values [rows, columns] at xy [N, 2]; constant outside."""
+        """Bilinear interpolation of values [rows, columns] at xy [N, 2]; flat beyond the border.
+
+        Not finite beside a value that is not, and NaN at a place that is none.
+        """
         column, s = _locate(self.x, xy[:, 0])
         row, t = _locate(self.y, xy[:, 1])
         right = np.minimum(column + 1, len(self.x) - 1)
         above = np.minimum(row + 1, len(self.y) - 1)
-        low = (1 - s) * values[row, column] + s * values[row, right]
-        high = (1 - s) * values[above, column] + s * values[above, right]
-        return (1 - t) * low + t * high
+        with np.errstate(invalid="ignore"):  # an infinite value times 0
+            low = (1 - s) * values[row, column] + s * values[row, right]
+            high = (1 - s) * values[above, column] + s * values[above, right]
+            return (1 - t) * low + t * high
 
 
 def map_grid(workspace: Extent, resolution: float) -> Grid:
     """The cells of a map, ``resolution`` m wide.
 
     Raises:
-        InputError: the resolution is not positive, or too coarse for two rows and two columns.
+        InputError: if the resolution is not positive, or too coarse for two rows and columns.
     """
     grid = Grid.cells(workspace, resolution)
     if min(grid.shape) < 2:
@@ -197,15 +201,12 @@ def _locate(nodes: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if len(nodes) == 1:
         return np.zeros(len(at), dtype=int), np.zeros(len(at))
     position = np.clip((at - nodes[0]) / (nodes[1] - nodes[0]), 0, len(nodes) - 1)
-    index = np.minimum(position.astype(int), len(nodes) - 2)
+    index = np.minimum(np.nan_to_num(position).astype(int), len(nodes) - 2)
     return index, position - index
 
 
 def squared_distance_to(points: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Squared distances of points [N, 2] from the nearest of the places [K, 2], in m^2 [N].
-
-    Infinite without places.
-    """
+    """Of points [N, 2] to the nearest of the places [K, 2], in m^2 [N]; infinite without any."""
     squared = np.full(len(points), np.inf)
     if not len(places):
         return squared

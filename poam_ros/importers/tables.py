@@ -176,10 +176,12 @@ def read_soundings(path: Path, table: Table = Table()) -> Soundings:
                 f"x={columns.second} y={columns.first} --crs EPSG:CODE"
             )
         raise InputError(f"{path}: expected soundings, got none ({reasons}){hint}")
-    parts = rows.joined()
+    row, place, height, group, stamp_ns = rows.joined()
     decimals = [rows.dialect.decimals[i] for i in rows.places]
-    kept = _readings(rows, *parts[1:3], parts[4])
-    row, place, height, group, stamp_ns = (part[kept] for part in parts)
+    kept = _readings(rows, place, height, stamp_ns)
+    row, place, height, group, stamp_ns = (
+        part[kept] for part in (row, place, height, group, stamp_ns)
+    )
     if not len(row):
         raise InputError(f"{path}: expected soundings, got none ({dict(+rows.refused)})")
     if asked := question(columns, place, height, decimals):
@@ -273,9 +275,9 @@ def _degrees(place: np.ndarray, table: Table) -> np.ndarray:
     """Latitude and longitude [N, 2] of places as the table has them."""
     if not table.crs:
         return place
-    from ..core.errors import needing
+    from ..core.errors import requires_extra
 
-    with needing("--crs", "pyproj"):
+    with requires_extra("--crs", "pyproj"):
         from pyproj import CRS, Transformer
         from pyproj.exceptions import CRSError
     try:

@@ -19,14 +19,8 @@ from ..core.settings import check, setting
 from ..frontend.events import DONE, EXPLORING, PAUSED, PILOT, WAITING
 from ..frontend.settings import MAX_LEVEL
 from ..frontend.water import level_fault
-from ..planning.gaps import (
-    CoverageGaps,
-    ReachableCells,
-    diagonal,
-    gap_closing_goals,
-    to_nearest,
-    tour_length,
-)
+from ..planning import gaps as coverage
+from ..planning.gaps import CoverageGaps, ReachableCells, diagonal, to_nearest, tour_length
 from ..planning.tvu import ORDERS, shares
 from .mission import Mission
 
@@ -198,10 +192,8 @@ def measure(
     gaps, total = far & ~lost, reach.counted.sum()
     farthest = float(distance[gaps].max(initial=0.0))
     judged = Judgement(share, gaps.sum() / total, farthest, lost.sum() / total, fault)
-    points, entries = drawn.grid.points, drawn.grid.points[entry[gaps]]
-    return judged, CoverageGaps(
-        points[gaps.ravel()], limit[gaps], (distance - limit)[gaps], entries
-    )
+    points, excess = drawn.grid.points, (distance - limit)[gaps]
+    return judged, CoverageGaps(points[gaps.ravel()], limit[gaps], excess, points[entry[gaps]])
 
 
 def _limit(settings: TargetSettings, drawn: ElevationMap, depth: np.ndarray) -> np.ndarray:
@@ -327,7 +319,7 @@ class Target:
         gaps = self._gaps(mission, drawn)
         self.closing = len(gaps) > 0 and (self.closing or self._due(mission, gaps, now))
         while self.closing and len(gaps):
-            goal = gap_closing_goals(mission.position, gaps)[0]
+            goal = coverage.gap_closing_goals(mission.position, gaps)[0]
             near = np.linalg.norm(gaps.places - goal, axis=1) <= gaps.limit
             near |= (gaps.entries == goal).all(1)
             same = max(float(gaps.limit[near].min()) / 2, diagonal(drawn.grid))
@@ -384,7 +376,7 @@ class Target:
         left = budget.distance_left(mission.track.length, now, speed)
         if math.isinf(left):
             return False
-        goals = gap_closing_goals(mission.position, gaps)
+        goals = coverage.gap_closing_goals(mission.position, gaps)
         turns = math.pi * mission.legs.turning_radius * len(goals)
         return RESERVE * (tour_length(mission.position, goals, mission.legs.routes) + turns) >= left
 

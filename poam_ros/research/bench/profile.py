@@ -16,13 +16,13 @@ import torch
 from threadpoolctl import threadpool_info
 
 from ...core.errors import InputError
+from ...core.files import replacing
 from ...core.geometry import Grid
 from ...core.process import configure_process
 from ...models.data import Dataset
 from ...models.mapper import BathymetricMapper
 from ...models.native.attentive import BACKEND
 from ...models.registry import MODELS, ModelSettings, NeighbourOptions, SparseOptions
-from ...outputs.folder import replacing
 from ...simulation.world.terrain import WORKSPACE, load_terrain
 from . import rates as counts
 from .rates import MachineRates, OperationCount
