@@ -11,8 +11,7 @@ from poam_ros.models.kernels import AttentiveKernel, ElevationKernel
 from poam_ros.models.registry import SparseOptions
 from poam_ros.models.sparse.methods import METHODS
 from poam_ros.models.sparse.model import SparseGP
-from poam_ros.models.sparse.online import OnlineSparseGP
-from poam_ros.models.sparse.recipe import Recipe
+from poam_ros.models.sparse.online import OnlineSparseGP, ResolvedMethod
 
 #: Inducing inputs of the smaller models.
 M = 24
@@ -50,16 +49,16 @@ def make_online(
     jitter: float = 1e-6,
     steps: int = 0,
     device: str = "cpu",
-    recipe: dict | None = None,
+    replaced: dict | None = None,
     **options,
 ):
     """An online model; without steps its hyperparameters stay where they are.
 
-    ``recipe``: what is done otherwise than in the method's row.
+    ``replaced``: functions or values that take the place of those in the method's row.
     """
     options = SparseOptions(num_inducing=num_inducing, steps=steps, **options)
     model = SparseGP(kernel or make_kernel(), noise, jitter).to(device)
-    row = replace(Recipe.of(METHODS[method]), **(recipe or {}))
+    row = replace(ResolvedMethod.of(METHODS[method]), **(replaced or {}))
     generators = (torch.Generator().manual_seed(seed) for seed in (0, 1))
     return OnlineSparseGP(model, row, options, *generators)
 

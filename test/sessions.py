@@ -7,7 +7,7 @@ import numpy as np
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.errors import CholeskyError
 from poam_ros.core.geometry import Extent, map_grid
-from poam_ros.core.maps import ElevationMap, Enough, Predicted, UpdateReport
+from poam_ros.core.maps import ElevationMap, Predicted, StopCondition, UpdateReport
 from poam_ros.core.samples import Samples
 from poam_ros.frontend.batching import TimedBatches
 from poam_ros.frontend.events import Tick
@@ -26,7 +26,7 @@ class Mapper:
         self.failures: list[Exception] = []
         self.batches: list[int] = []
         self.steps: list[int] = []  # of training between batches
-        self.enough: list[Enough | None] = []
+        self.enough: list[StopCondition | None] = []
         self.during = lambda: None
         self.extra_jitter = 0.0
         self.unpredictable = False
@@ -47,7 +47,7 @@ class Mapper:
     def z(self) -> np.ndarray:
         return self.data.z
 
-    def learn(self, batch: Samples, enough: Enough | None = None) -> UpdateReport:
+    def learn(self, batch: Samples, enough: StopCondition | None = None) -> UpdateReport:
         self.batches.append(len(batch))
         self.enough.append(enough)
         self.during()

@@ -60,7 +60,7 @@ LIGHT = (
     "core.errors", "core.geometry", "core.clock", "core.settings", "core.samples", "core.maps",
     "planning", "simulation.world", "frontend", "screening", "journal", "learning", "mission",
     "outputs", "importers.soundings", "importers.tables", "importers.bags", "importers.bag_files",
-    "research.sweeps.report", "research.sweeps.description",
+    "research.sweeps.report", "research.sweeps.metadata",
     "app.cli", "app.sim", "app.run", "app.map",
     "app.benchmark", "app.report", "app.profile", "app.doctor", "app.export", "app.view",
     "app.graph", "ros.common.parameters", "importers.messages", *TABLES_WITHOUT_TORCH,

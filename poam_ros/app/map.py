@@ -84,12 +84,12 @@ def _say(soundings: Soundings) -> None:
 def _map(args: argparse.Namespace, survey: Survey, folder: Path, client: Any) -> None:
     with at_once("poam map"):
         from ..core.geometry import map_grid
-        from ..core.process import prepare
+        from ..core.process import configure_process
         from ..importers.mapping import cell_size, draw, map_soundings
         from ..outputs.held_out import split_folds, split_off, write_validation
         from .progress import work_progress
 
-        prepare(survey.settings.model.threads)
+        configure_process(survey.settings.model.threads)
     if client is not None:
         from ..importers.parallel import draw_in_bands
 

@@ -48,8 +48,13 @@ def run(args: argparse.Namespace) -> int:
     if args.nodes is not None:
         return _profile_nodes(args)
     with at_once("poam profile"):
-        from ..research.bench.contest import ProfileSettings
-        from ..research.bench.profile import draw_profile, machine, profile, table
+        from ..research.bench.profile import (
+            ProfileSettings,
+            draw_profile,
+            machine,
+            profile,
+            table,
+        )
         from ..research.bench.rates import measure_rates
 
     names = ("method", "batch", "queries", "repeats", "threads", "device", "reference")

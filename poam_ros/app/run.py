@@ -46,7 +46,7 @@ def add_arguments(parser: Parser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the mission and draw its figures; returns the exit status."""
     with at_once("poam run"):
-        from ..core.process import prepare
+        from ..core.process import configure_process
         from ..simulation.run import run_mission
         from ..simulation.world.terrain import load_terrain
         from .progress import mission_progress
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     name = f"{terrain.name}-{model.method}-{settings.seed}"
     folder = args.output or Path("runs") / name
     with at_once("poam run"):
-        prepare(model.threads)
+        configure_process(model.threads)
     ended: list[str] = []
     with mission_progress(settings.max_samples) as on_epoch:
         records = run_mission(terrain, settings, folder, on_epoch, ended.append)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..core.errors import InputError, PoamError, needing
+from ..core.errors import InputError, PoamError, requires_extra
 from ..core.settings import rows
 from ..outputs.exports.chart import ExportSettings
 from ..outputs.exports.formats import settings_for
@@ -65,7 +65,7 @@ def make_server(look: Callable[[], Scene], address: str, port: int) -> Any:
     Raises:
         InputError: nothing can be served there, or there is no bokeh.
     """
-    with needing("poam view", "bokeh", "view"):
+    with requires_extra("poam view", "bokeh", "view"):
         from bokeh.application import Application
         from bokeh.application.handlers.function import FunctionHandler
         from bokeh.server.server import Server

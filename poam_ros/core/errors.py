@@ -1,4 +1,4 @@
-"""What can go wrong, by type. Every message says what, where and what was expected."""
+"""Types of errors. Every message says what, where and what was expected."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 def shown(text: str, limit: int = 60) -> str:
-    """Text from outside, for a line of a log: in ASCII, on one line, and no longer than that."""
+    """External text for a line of a log: in ASCII, without line breaks, cut at ``limit``."""
     plain = ascii(text[:limit])[1:-1]
     return plain if len(plain) <= limit and len(text) <= limit else plain[:limit] + "..."
 
@@ -29,13 +29,13 @@ class CholeskyError(PoamError, ArithmeticError):
 
 
 @contextmanager
-def needing(what: str, package: str, extra: str = "geo") -> Iterator[None]:
-    """Import something optional within; an ``InputError`` says what it takes.
+def requires_extra(what: str, package: str, extra: str = "geo") -> Iterator[None]:
+    """Import an optional package in this context; raises an ``InputError`` if it is missing.
 
     Args:
-        what: what needs it, as the user asked for it.
-        package: what is missing if the import fails.
-        extra: of this package, which brings it.
+        what: the feature that needs the package, as users know it.
+        package: name of the package.
+        extra: the extra of this package that installs it.
     """
     try:
         yield

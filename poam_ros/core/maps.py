@@ -1,4 +1,4 @@
-"""What passes between the model and everyone else: maps, predictions, reports. No torch, no ROS."""
+"""The results of models: maps, predictions, reports. No torch, no ROS."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from .geometry import Grid
 
-#: Whether the training of an update shall end, by the steps that it has taken so far.
-Enough = Callable[[int], bool]
+#: Whether training ends after this number of steps.
+StopCondition = Callable[[int], bool]
 
 
 @dataclass(frozen=True)
@@ -23,18 +23,17 @@ class Predicted:
 
 @dataclass(frozen=True)
 class ElevationMap:
-    """A map at one moment, whether a model drew it, a file held it or a topic brought it.
+    """A map at one time, from a model, a file or a topic.
 
     Attributes:
         grid: the points of the map.
         mean: elevation [rows, columns], in m.
         variance: of the elevation, with noise [rows, columns], in m^2.
-        fields: what else the model knows of every point, by name [rows, columns]; ``lengthscale``
-            is in m.
-        support: places that the model leans on [M, 2], in m, to be drawn: inducing inputs, or none.
-        samples: how many pings it was made from; 0 where that is not known.
-        stamp_ns: when the batch closed that it was made from; 0 where that is not known.
-        density: pings in each cell [rows, columns]; None where that is not known.
+        fields: further quantities of the model by name [rows, columns]; ``lengthscale`` in m.
+        support: inducing inputs for figures [M, 2], in m; M = 0 for a model without.
+        samples: number of pings in the map; 0 if unknown.
+        stamp_ns: time at which its last batch was complete; 0 if unknown.
+        density: pings in each cell [rows, columns]; None if unknown.
     """
 
     grid: Grid
@@ -47,30 +46,31 @@ class ElevationMap:
     density: np.ndarray | None = None
 
     def with_pings(self, xy: np.ndarray) -> ElevationMap:
-        """The same map, which knows that it was made from pings at xy [N, 2] in m."""
+        """The same map with the density of the pings at xy [N, 2], in m."""
         return replace(self, density=self.grid.counted(xy))
 
     @property
     def lengthscale(self) -> np.ndarray:
-        """The lengthscale [rows, columns], in m; NaN where the model has none."""
+        """The lengthscale [rows, columns], in m; NaN for a model without."""
         nothing = np.full(self.grid.shape, np.nan)
         return self.fields.get("lengthscale", nothing)
 
 
 @dataclass(frozen=True)
 class UpdateReport:
-    """What one update, or one training without new data, did.
+    """Report of one update, or of training without new data.
 
     Attributes:
         seconds: wall time of its parts, by name, in s.
         steps: training steps taken.
-        support: how many support points there are; 0 for a model without.
-        noise_std: deviation of the learned noise, in the targets' unit (m outside the model).
-        jitter: largest jitter a factorisation took beyond the set one, of standardised targets.
+        support: number of inducing inputs; 0 for a model without.
+        noise_std: standard deviation of the learned noise, in the unit of the targets (m outside
+            the model).
+        jitter: largest jitter added beyond the setting, for standardised targets.
         loss: mean training loss; NaN without steps.
-        samples: data in the model by now.
-        batch: new data in this update.
-        update_s: wall time of it all, in s.
+        samples: number of samples in the model.
+        batch: new samples in this update.
+        update_s: wall time of the whole update, in s.
     """
 
     seconds: Mapping[str, float]

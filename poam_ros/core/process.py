@@ -1,4 +1,4 @@
-"""What an entry point sets for its whole process: threads, and memory that is used again."""
+"""Settings of a whole process, made by its entry point: threads, and reuse of freed memory."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from functools import cache
 
 # Of glibc's malloc.h
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-#: Blocks up to this size, and so much free memory at the end of the heap, stay in the process.
-KEPT = 1 << 28
+#: Bytes: blocks up to this size, and this much free memory, are not returned to the system.
+MAX_FREE = 1 << 28
 
 
 @cache
 def keep_freed_memory() -> None:
-    """Tell the C library to keep freed matrices for the next ones, for the whole process.
+    """Tell the C library to reuse the memory of freed matrices, for the whole process.
 
-    glibc maps large blocks anew each time, and the system fills every page with zeros at its first
-    use: a tenth to a third of a prediction, and more where MALLOC_TRIM_THRESHOLD_ is small, as in
-    dask's workers. Other C libraries are left alone.
+    By default glibc maps large blocks again each time, and the system fills every page with zeros
+    on first use. This takes a tenth to a third of a prediction, and more if MALLOC_TRIM_THRESHOLD_
+    is small, as in dask's workers. Other C libraries are left unchanged.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):
         return
-    mallopt(_M_MMAP_THRESHOLD, KEPT)
-    mallopt(_M_TRIM_THRESHOLD, KEPT)
+    mallopt(_M_MMAP_THRESHOLD, MAX_FREE)
+    mallopt(_M_TRIM_THRESHOLD, MAX_FREE)
 
 
-def prepare(threads: int) -> None:
-    """Make a process ready for a model: so many threads of the linear algebra, freed memory kept.
+def configure_process(threads: int) -> None:
+    """Set the number of threads of linear algebra, and reuse freed memory.
 
-    For entry points: nothing else in the package changes the process.
+    Only for entry points: nothing else in the package changes the process.
     """
-    # Its BLAS must be loaded to be limited.
+    # SciPy's BLAS must be loaded before it can be limited.
     import scipy.linalg  # noqa: F401
     import torch
     from threadpoolctl import threadpool_limits

@@ -1,4 +1,4 @@
-"""Samples: accepted pings, placed. Each has an identity that stays with it from gate to file."""
+"""Samples: accepted pings with a place. Each keeps its number from the front end to the file."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from .errors import InputError
 
-#: The columns of ``Samples.applied``: the sound speed that the sonar assumed and the one that its
-#: range was corrected to (m/s), the water's level (m), the direction of the beam in the map.
+#: The columns of ``Samples.applied``: sound speed assumed by the sonar, sound speed used for the
+#: range (m/s), the water level (m), the direction of the beam in the map.
 APPLIED = ("sound_speed_assumed", "sound_speed", "water_level", "beam_x", "beam_y", "beam_z")
 
 
@@ -19,16 +19,17 @@ class Samples:
     """Accepted pings, in the order of acceptance.
 
     Attributes:
-        number: identity: counts from 0 since the mission's begin or its last reset [N], int64.
+        number: counts from 0 since the start of the mission or its last reset [N], int64.
         stamp_ns: time of measurement [N], int64.
         xy: place [N, 2], in m.
         z: elevation [N], in m.
-        noise_std: deviation of each elevation [N], in m; NaN where only the model's noise is known.
-        range: what the sonar measured [N], in m; NaN where that is not known.
-        applied: what made an elevation of it, [N, 6] by ``APPLIED``; NaN where nobody knows.
+        noise_std: standard deviation of each elevation's own noise [N], in m; NaN if unknown.
+        range: measured range [N], in m; NaN if unknown.
+        applied: values that turned the range into an elevation, [N, 6] by ``APPLIED``; NaN if
+            unknown.
 
     Raises:
-        InputError: if the shapes do not belong together.
+        InputError: the shapes do not match.
     """
 
     number: np.ndarray
@@ -61,16 +62,16 @@ class Samples:
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
-        """The attributes, in their order."""
+        """The attributes, in order."""
         numbers = self.number, self.stamp_ns
         return *numbers, self.xy, self.z, self.noise_std, self.range, self.applied
 
     def corrected(
         self, sound_speed: float | None = None, water_level: np.ndarray | float | None = None
     ) -> Samples:
-        """The same pings by another sound speed, in m/s, or water level, in m ([N] or one for all).
+        """The same pings with another sound speed, in m/s, or water level, in m ([N] or a number).
 
-        Samples of which nobody knows what they were made of stay as they are.
+        Samples with unknown range or applied values stay unchanged.
         """
         assumed, used, level = self.applied[:, :3].T
         speed = used if sound_speed is None else np.full(len(self), sound_speed)
@@ -87,12 +88,12 @@ class Samples:
     def of(
         cls, xy: np.ndarray, z: np.ndarray, first: int = 0, noise_std: np.ndarray | None = None
     ) -> Samples:
-        """Bare places [N, 2] and elevations [N], numbered from ``first``, without stamps.
+        """Samples of places [N, 2] and elevations [N], numbered from ``first``, without stamps.
 
-        noise_std: as the attribute, [N] or one for all; None: nothing is known of any.
+        noise_std: as the attribute, [N] or one for all; None: unknown.
 
         Raises:
-            InputError: if the shapes do not belong together.
+            InputError: the shapes do not match.
         """
         xy, z = np.asarray(xy, dtype=float), np.asarray(z, dtype=float)
         std = np.asarray(np.nan if noise_std is None else noise_std, dtype=float)
@@ -108,7 +109,7 @@ class Samples:
 
     @property
     def noise_variance(self) -> np.ndarray | None:
-        """Variance of each ping's own noise [N], m^2; 0 where not known, None where none is."""
+        """Variance of each ping's own noise [N], in m^2; 0 where unknown, None if all are."""
         known = ~np.isnan(self.noise_std)
         if not known.any():
             return None
@@ -116,25 +117,25 @@ class Samples:
             return np.square(np.where(known, self.noise_std, 0.0))
 
     def check(self) -> None:
-        """Whether a map can be made from them.
+        """Check that a map can be made from them.
 
         Raises:
-            InputError: there are none, places or elevations are not finite, or a deviation is
-                given that is not finite and positive.
+            InputError: there are none, places or elevations are not finite, or a known standard
+                deviation is not finite and positive.
         """
         if not len(self):
             raise InputError("update: expected at least one ping, got none")
         bad = ~(np.isfinite(self.xy).all(1) & np.isfinite(self.z))
         if bad.any():
             raise InputError(
-                f"update: expected finite pings, got {bad.sum()} of {len(bad)} that are not"
+                f"update: expected finite pings, got {bad.sum()} of {len(bad)} not finite"
             )
         std = self.noise_std[~np.isnan(self.noise_std)]
         wrong = std[~((std > 0) & (std < np.inf))]
         if len(wrong):
             raise InputError(
-                "update: expected noise_std above zero, in m, or NaN where it is not known, "
-                f"got {wrong[0]:g} (of {len(wrong)} such pings among {len(self)})"
+                "update: expected finite noise_std above 0 m, or NaN if unknown, "
+                f"got {wrong[0]:g} ({len(wrong)} such pings of {len(self)})"
             )
 
     @classmethod
@@ -153,9 +154,9 @@ class Samples:
 
 
 class SampleStore:
-    """All samples so far. Appending costs amortised constant time, whatever N is.
+    """All samples so far. Appending takes amortised constant time.
 
-    Begins with samples that it never writes into; nor does it write into what it gave out.
+    Neither the initial samples nor the views returned by ``data`` are ever written into.
     """
 
     def __init__(self, samples: Samples) -> None:
@@ -170,11 +171,11 @@ class SampleStore:
         return self._kept[: self._count]
 
     def append(self, new: Samples) -> None:
-        """Add new samples behind the old; the buffers double when they are full."""
+        """Append new samples; the buffers double when they are full."""
         count = self._count + len(new)
         if count > len(self._kept):
-            room = max(count, 2 * len(self._kept)) - self._count
-            spare = Samples.of(np.empty((room, 2)), np.empty(room))
+            size = max(count, 2 * len(self._kept)) - self._count
+            spare = Samples.of(np.empty((size, 2)), np.empty(size))
             self._kept = Samples.joined((self.data, spare))
         place = slice(self._count, count)
         for kept, added in zip(self._kept.arrays, new.arrays, strict=True):

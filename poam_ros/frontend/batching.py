@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Protocol
 
 from ..core.clock import SECOND
-from ..core.maps import Enough
+from ..core.maps import StopCondition
 from ..core.samples import Samples
 from ..core.settings import check, setting
 
@@ -41,7 +41,7 @@ class Effort:
     def __post_init__(self) -> None:
         check(self)
 
-    def enough(self) -> Enough | None:
+    def enough(self) -> StopCondition | None:
         """For an update that begins now; None where it has no end but its own."""
         if not self.update_budget:
             return None

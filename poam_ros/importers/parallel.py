@@ -17,7 +17,7 @@ import numpy as np
 from ..core.errors import InputError, PoamError
 from ..core.geometry import Extent, Grid
 from ..core.maps import ElevationMap
-from ..core.process import prepare
+from ..core.process import configure_process
 from ..core.samples import Samples
 from ..models.mapper import BathymetricMapper, MapperState
 from ..models.packing import Packed, pack, unpack
@@ -214,11 +214,11 @@ def fold_task(
     settings: SoundingMapSettings,
 ) -> HeldOut:
     """One fold of a validation on a worker; the arguments are those of ``validate_fold``."""
-    prepare(settings.model.threads)
+    configure_process(settings.model.threads)
     return validate_fold(soundings, held, fold, workspace, settings)
 
 
 def band_task(portrait: Portrait, band: Grid) -> ElevationMap:
     """A band of a map on a worker."""
-    prepare(portrait.settings.threads)
+    configure_process(portrait.settings.threads)
     return draw(portrait.mapper, band)

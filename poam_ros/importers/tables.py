@@ -275,9 +275,9 @@ def _degrees(place: np.ndarray, table: Table) -> np.ndarray:
     """Latitude and longitude [N, 2] of places as the table has them."""
     if not table.crs:
         return place
-    from ..core.errors import needing
+    from ..core.errors import requires_extra
 
-    with needing("--crs", "pyproj"):
+    with requires_extra("--crs", "pyproj"):
         from pyproj import CRS, Transformer
         from pyproj.exceptions import CRSError
     try:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.geometry import Extent
-from ..planning.arrival import CAPTURE_RADIUS, GoalWatch
+from ..planning.arrival import CAPTURE_RADIUS, ArrivalDetector
 from ..planning.routes import Routes
 
 
@@ -23,7 +23,7 @@ class Itinerary:
 
     Args:
         routes: the ways that may be gone.
-        arrival: how arrival is judged: goal_radius, capture_radius and max_speed of ``GoalWatch``.
+        arrival: goal_radius, capture_radius and max_speed of ``ArrivalDetector``.
 
     Attributes:
         target: where the vehicle shall go now, [2]; None: nowhere.
@@ -40,7 +40,7 @@ class Itinerary:
         self.queue: deque[np.ndarray] = deque()
         self.arrivals: Counter[str] = Counter()
         self.clipped = self.unreachable = 0
-        self._watch: GoalWatch | None = None
+        self._watch: ArrivalDetector | None = None
         self._escaping = False  # on the way out of what may not be entered
 
     @property
@@ -101,7 +101,7 @@ class Itinerary:
         if arrival is not None:
             self.arrivals[arrival] += 1
             self.target = self._watch = None
-        elif not self._escaping and self.routes.areas.off_course(position, self.target):
+        elif not self._escaping and self.routes.areas.too_close(position, self.target):
             self.set_out(position)
         return arrival
 
@@ -129,8 +129,8 @@ class Itinerary:
         first, *rest = (waypoint,) if len(way) == 1 else (*way[:-1], waypoint)
         self.queue.extendleft(reversed(rest))
         self.target = first
-        self._watch = GoalWatch(first, **self.arrival)
-        self._escaping = self.routes.areas.off_course(position, first)
+        self._watch = ArrivalDetector(first, **self.arrival)
+        self._escaping = self.routes.areas.too_close(position, first)
 
 
 class Track:

@@ -23,7 +23,7 @@ from ..frontend.events import (
     WAITING,
     WATCHDOG,
 )
-from ..planning.areas import Areas
+from ..planning.areas import NavigableArea
 from ..planning.routes import Routes
 from ..planning.situation import Situation
 from .itinerary import Itinerary, Track
@@ -62,7 +62,9 @@ class Budget:
         """Samples since the mission began."""
         return self.samples - self.first
 
-    def way_left(self, driven: float, now: float | None = None, speed: float = math.inf) -> float:
+    def distance_left(
+        self, driven: float, now: float | None = None, speed: float = math.inf
+    ) -> float:
         """Metres until the end after ``driven`` m, at as many samples a metre as so far.
 
         With ``now`` (s), also until ``max_duration``: as fast as so far, at most ``speed`` (m/s).
@@ -116,7 +118,7 @@ class Mission:
         pilot: waypoints of the pilot survey, [K, 2] in metres; K = 0 where there is none.
         workspace: every goal is clipped into it.
         areas: where goals and legs may lie; None: anywhere in the workspace.
-        arrival: how arrival is judged: goal_radius, capture_radius and max_speed of ``GoalWatch``.
+        arrival: goal_radius, capture_radius and max_speed of ``ArrivalDetector``.
         max_samples: samples since the start, counted by the mapper; 0 = no limit.
         max_duration: seconds; 0 = no limit.
         autostart: whether it starts by itself.
@@ -139,7 +141,7 @@ class Mission:
         pilot: np.ndarray,
         workspace: Extent,
         *,
-        areas: Areas | None = None,
+        areas: NavigableArea | None = None,
         arrival: Mapping[str, float] | None = None,
         max_samples: int = 0,
         max_duration: float = 0.0,
@@ -153,7 +155,7 @@ class Mission:
         self.hold: np.ndarray | None = None
         self.paused_by: str | None = None
         self.track = Track(workspace)
-        self.legs = Itinerary(Routes(areas or Areas(workspace)), arrival)
+        self.legs = Itinerary(Routes(areas or NavigableArea(workspace)), arrival)
         self._choose: Choose | None = None
         self.under_way = PILOT  # what a pause came from
         self._homing = False
@@ -198,8 +200,8 @@ class Mission:
             speed,
             turning_radius=self.legs.turning_radius,
             samples_left=self.budget.samples_left,
-            way_left=self.budget.way_left(self.track.length),
-            track=self.track.since(-math.inf),
+            distance_left=self.budget.distance_left(self.track.length),
+            recent_track=self.track.since(-math.inf),
             visited=self.track.visited(),
             routes=self.legs.routes,
         )

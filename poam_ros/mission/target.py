@@ -19,7 +19,8 @@ from ..core.settings import check, setting
 from ..frontend.events import DONE, EXPLORING, PAUSED, PILOT, WAITING
 from ..frontend.settings import water_level_setting
 from ..frontend.water import level_fault
-from ..planning.gaps import Gaps, Reach, closing, diagonal, to_nearest, way_along
+from ..planning import gaps as coverage
+from ..planning.gaps import CoverageGaps, ReachableCells, diagonal, to_nearest, tour_length
 from ..planning.tvu import ORDERS, shares
 from .mission import Mission
 
@@ -143,10 +144,10 @@ def measure(
     settings: TargetSettings,
     level: float,
     drawn: ElevationMap,
-    reach: Reach,
+    reach: ReachableCells,
     given_up: np.ndarray,
     more: np.ndarray,
-) -> tuple[Judgement, Gaps]:
+) -> tuple[Judgement, CoverageGaps]:
     """A map against a target, and the places that are too far from every ping.
 
     Args:
@@ -158,7 +159,7 @@ def measure(
         more: places to be counted as pings besides the map's [K, 2], in m.
     """
     if not reach.enterable.any():  # it is of elsewhere: nothing is left out by that, or done
-        return Judgement(fault="no cell of the map may be entered"), Gaps.none()
+        return Judgement(fault="no cell of the map may be entered"), CoverageGaps.none()
     depth, fault = level - drawn.mean, ""
     share = math.nan
     if settings.tvu:
@@ -168,7 +169,7 @@ def measure(
     if settings.by_depth and not (reach.enterable & (depth > 0)).any():
         fault = f"no place that may be entered is under the water's level of {level:g} m"
     if not settings.guarantees:
-        return Judgement(share, fault=fault), Gaps.none()
+        return Judgement(share, fault=fault), CoverageGaps.none()
     # Without depths in the target nobody may have said where the water's level is.
     dry = (depth <= 0) & (settings.depths > 0)
     away, entry = reach.away, reach.entry
@@ -186,8 +187,8 @@ def measure(
     gaps, total = far & ~lost, reach.counted.sum()
     farthest = float(distance[gaps].max(initial=0.0))
     judged = Judgement(share, gaps.sum() / total, farthest, lost.sum() / total, fault)
-    points, entries = drawn.grid.points, drawn.grid.points[entry[gaps]]
-    return judged, Gaps(points[gaps.ravel()], limit[gaps], (distance - limit)[gaps], entries)
+    points, excess = drawn.grid.points, (distance - limit)[gaps]
+    return judged, CoverageGaps(points[gaps.ravel()], limit[gaps], excess, points[entry[gaps]])
 
 
 def _limit(settings: TargetSettings, drawn: ElevationMap, depth: np.ndarray) -> np.ndarray:
@@ -247,7 +248,7 @@ class Target:
         self.closing = self._met = False
         self._drawn: ElevationMap | None = None  # what was judged
         self._turned_at = -math.inf  # s, when it was looked at last whether gaps are due
-        self._reach: Reach | None = None
+        self._reach: ReachableCells | None = None
         self._given_up = np.zeros(0, dtype=bool)
         self._tries = np.zeros(0, dtype=int)  # to close a gap from each cell [rows, columns]
 
@@ -313,7 +314,7 @@ class Target:
         gaps = self._gaps(mission, drawn)
         self.closing = len(gaps) > 0 and (self.closing or self._due(mission, gaps, now))
         while self.closing and len(gaps):
-            goal = closing(mission.position, gaps)[0]
+            goal = coverage.gap_closing_goals(mission.position, gaps)[0]
             near = np.linalg.norm(gaps.places - goal, axis=1) <= gaps.limit
             near |= (gaps.entries == goal).all(1)
             same = max(float(gaps.limit[near].min()) / 2, diagonal(drawn.grid))
@@ -359,7 +360,7 @@ class Target:
         # The guarantee alone: the rest of a budget is for the map.
         return self._within() if self.settings.tvu else mission.budget.endless
 
-    def _due(self, mission: Mission, gaps: Gaps, now: float) -> bool:
+    def _due(self, mission: Mission, gaps: CoverageGaps, now: float) -> bool:
         """Whether the gaps are to be closed now: nothing is left to do but that, or no budget."""
         budget = mission.budget
         if not len(gaps) or mission.position is None:
@@ -367,14 +368,14 @@ class Target:
         if self._within() if self.settings.tvu else budget.endless:
             return True
         speed = mission.legs.arrival.get("max_speed", 1.0)
-        left = budget.way_left(mission.track.length, now, speed)
+        left = budget.distance_left(mission.track.length, now, speed)
         if math.isinf(left):
             return False
-        goals = closing(mission.position, gaps)
+        goals = coverage.gap_closing_goals(mission.position, gaps)
         turns = math.pi * mission.legs.turning_radius * len(goals)
-        return RESERVE * (way_along(mission.position, goals, mission.legs.routes) + turns) >= left
+        return RESERVE * (tour_length(mission.position, goals, mission.legs.routes) + turns) >= left
 
-    def _gaps(self, mission: Mission, drawn: ElevationMap) -> Gaps:
+    def _gaps(self, mission: Mission, drawn: ElevationMap) -> CoverageGaps:
         """Where the vehicle has been since, there are pings that the map does not hold yet."""
         return self._measure(mission, drawn, mission.track.since(drawn.stamp_ns / SECOND))[1]
 
@@ -383,11 +384,11 @@ class Target:
 
     def _measure(
         self, mission: Mission, drawn: ElevationMap, more: np.ndarray
-    ) -> tuple[Judgement, Gaps]:
+    ) -> tuple[Judgement, CoverageGaps]:
         reach = self._reach
         if reach is None or not reach.grid.same(drawn.grid):
             assert mission.position is not None
-            reach = self._reach = Reach(drawn.grid, mission.legs.routes, mission.position)
+            reach = self._reach = ReachableCells(drawn.grid, mission.legs.routes, mission.position)
             self._given_up = np.zeros(drawn.grid.shape, dtype=bool)
             self._tries = np.zeros(drawn.grid.shape, dtype=int)
         level = self.settings.water_level if self.level is None else self.level

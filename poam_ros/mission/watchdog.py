@@ -12,7 +12,7 @@ import numpy as np
 from ..core.errors import shown
 from ..core.settings import check, setting
 from ..frontend.events import EXPLORING, GUARD, PAUSED, WATCHDOG
-from ..planning.areas import Areas
+from ..planning.areas import NavigableArea
 from .mission import Mission
 
 ODOMETRY, SONAR, MAP = "odometry", "sonar", "map"
@@ -58,8 +58,8 @@ class WatchSettings:
     )
     max_jump: float = setting(
         2.0,
-        "Ignore a position that is farther than this beyond the reach of three times max_speed, and "
-        "pause where that lasts for 1 s. 0: never",
+        "Ignore a position that is farther than this beyond the reach of three times max_speed, "
+        "and pause where that lasts for 1 s. 0: never",
         "m",
         minimum=0.0,
         maximum=1e6,
@@ -97,7 +97,7 @@ class Watchdog:
         areas: the fence.
     """
 
-    def __init__(self, settings: WatchSettings, areas: Areas) -> None:
+    def __init__(self, settings: WatchSettings, areas: NavigableArea) -> None:
         self.settings = settings
         self._areas = areas
         self._heard: set[str] = set()  # sources, since the look before

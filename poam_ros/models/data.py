@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-#: Own noise over the targets' variance beyond which a target has no weight, whatever it is.
+#: Upper bound of a target's own noise variance, in units of the targets' variance.
 WEIGHTLESS = 1e12
 
 
@@ -15,11 +15,11 @@ WEIGHTLESS = 1e12
 class Dataset:
     """Inputs X [N, D] and targets y [N].
 
-    noise [N]: variance of each target's own noise, on top of what a model learns (their sum is the
-    target's noise); 0 where nothing is known of it, None where nothing is known of any.
+    noise [N]: variance of each target's own noise, which adds to the learned noise; 0 where it is
+    unknown, None if it is unknown for all targets.
 
     Raises:
-        ValueError: if the shapes do not belong together.
+        ValueError: the shapes do not match.
     """
 
     X: Tensor
@@ -55,9 +55,9 @@ class Prediction:
 
 
 class DataStore:
-    """All data so far. Appending costs amortised constant time, whatever N is.
+    """All data so far. Appending takes amortised constant time.
 
-    Begins with a dataset that it never writes into; nor does it write into what it gave out.
+    Neither the initial dataset nor the views returned by ``data`` are ever written into.
     """
 
     def __init__(self, data: Dataset) -> None:
@@ -74,16 +74,16 @@ class DataStore:
         return Dataset(self._X[: self._count], self._y[: self._count], noise)
 
     def append(self, new: Dataset) -> None:
-        """Add the new data behind the old; the buffers double when they are full."""
+        """Append new data; the buffers double when they are full."""
         count = self._count + len(new)
         if self._noise is None and new.noise is not None:
-            self._noise = torch.zeros_like(self._y)  # nothing was known of those before
+            self._noise = torch.zeros_like(self._y)  # unknown for the data before
         if count > len(self._y):
-            room = max(count, 2 * len(self._y)) - self._count
-            self._X = torch.cat([self.data.X, self._X.new_empty(room, self._X.shape[1])])
+            spare = max(count, 2 * len(self._y)) - self._count
+            self._X = torch.cat([self.data.X, self._X.new_empty(spare, self._X.shape[1])])
             if self._noise is not None:
-                self._noise = torch.cat([self._noise[: self._count], self._y.new_empty(room)])
-            self._y = torch.cat([self.data.y, self._y.new_empty(room)])
+                self._noise = torch.cat([self._noise[: self._count], self._y.new_empty(spare)])
+            self._y = torch.cat([self.data.y, self._y.new_empty(spare)])
         self._X[self._count : count] = new.X
         self._y[self._count : count] = new.y
         if self._noise is not None:

@@ -1,4 +1,4 @@
-"""What mapping needs of a map model. All in scaled units: X in [-1, 1], y standardised."""
+"""The protocol of a map model. All in scaled units: X in [-1, 1], y standardised."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor
 
-from ..core.maps import Enough, UpdateReport
+from ..core.maps import StopCondition, UpdateReport
 from .data import Dataset, Prediction
 
 
 @dataclass(frozen=True)
 class ModelState:
-    """Everything an online model would need to go on as if it had never stopped.
+    """Everything an online model needs to continue as if it had never stopped.
 
-    ``tree``: nested mappings of tensors, numbers, texts and None, by name. Tensors in it are never
-    written into: the model replaces them, or copies what it writes into.
+    ``tree``: nested mappings of tensors, numbers, texts and None, by name. Its tensors are never
+    modified in place: the model replaces them, or modifies copies.
     """
 
     tree: Mapping[str, Any]
 
 
 class OnlineModel(Protocol):
-    """A model that takes data batch by batch.
+    """A model that learns batch by batch.
 
-    After an exception from ``update`` or ``train`` it stands as before the call.
+    After an exception from ``update`` or ``train`` the model is as before the call.
     """
 
     @property
@@ -35,29 +35,29 @@ class OnlineModel(Protocol):
 
     @property
     def support(self) -> Tensor:
-        """Points that the model leans on, to be drawn [M, D]; M = 0 for a model without."""
+        """Inducing inputs or a similar choice of points, for figures [M, D]; M = 0 for none."""
 
     @property
     def extra_jitter(self) -> float:
-        """Largest jitter beyond the set one since the last update began."""
+        """Largest jitter added beyond the setting since the last update began."""
 
-    def update(self, new: Dataset, enough: Enough | None = None) -> UpdateReport:
-        """Learn from new data (``samples``, ``batch`` and ``update_s`` are left to the caller).
+    def update(self, new: Dataset, enough: StopCondition | None = None) -> UpdateReport:
+        """Learn from new data. The caller fills ``samples``, ``batch`` and ``update_s``.
 
-        ``enough`` may end the training early, and nothing else: the same number of steps from the
-        same state is the same update. A training that does not count steps is not ended.
+        ``enough`` may only end the training early: the same number of steps from the same state
+        gives the same update. A training without counted steps ignores it.
 
         Raises:
-            ValueError: the data have noise of their own, and the model's row says it takes none.
-            CholeskyError: a matrix is beyond repair.
+            ValueError: the data have noise of their own, which the model does not support.
+            CholeskyError: a matrix is not positive definite.
         """
 
     def train(self, steps: int) -> UpdateReport:
-        """Some more training steps on the data there are, without new ones.
+        """Take further training steps without new data.
 
         Raises:
             ValueError: there are no data yet.
-            CholeskyError: a matrix is beyond repair.
+            CholeskyError: a matrix is not positive definite.
         """
 
     def predict(self, X: Tensor, noise: bool = True) -> Prediction:
@@ -67,33 +67,34 @@ class OnlineModel(Protocol):
         """Predictive marginals [rows, columns] on a grid of x [columns] and y [rows]."""
 
     def covariance(self, X: Tensor, noise: bool = True) -> Tensor | None:
-        """The joint predictive covariance at X [N, D], [N, N]; None where it has none to give."""
+        """The joint predictive covariance at X [N, D], [N, N]; None if not supported."""
 
     def fields(self, X: Tensor) -> Mapping[str, Tensor]:
-        """What else it knows of X [N, D], each [N]; ``lengthscale`` in the inputs' unit."""
+        """Further quantities at X [N, D], by name, each [N]; ``lengthscale`` in scaled units."""
 
     def state(self) -> ModelState:
         """What ``restore`` needs. Cheap: nothing large is copied."""
 
     def restore(self, state: ModelState) -> None:
-        """Go on from a state of a model that was built alike, bit for bit."""
+        """Restore the state of a model with the same settings, bit for bit."""
 
 
 @runtime_checkable
-class Calibrated(Protocol):
-    """A model that can say how far off it is where whole stretches of its data are missing."""
+class SupportsCalibration(Protocol):
+    """A model that can calibrate its variances by leaving out segments of its data."""
 
     def calibrate(self, stretches: int) -> None:
-        """Widen predictive variances, until the next ``update`` or ``train``, by what predictions
-        of so many stretches of the data from the others ask for.
+        """Scale predictive variances until the next ``update`` or ``train``.
+
+        The scale comes from predicting each of ``stretches`` segments of the data from the others.
 
         Raises:
-            CholeskyError: a matrix is beyond repair.
+            CholeskyError: a matrix is not positive definite.
         """
 
 
-def until(steps: int, enough: Enough | None) -> Iterator[int]:
-    """Counts training steps: so many, or until there are enough of them."""
+def until(steps: int, enough: StopCondition | None) -> Iterator[int]:
+    """Count training steps, ``steps`` or fewer if ``enough`` says so."""
     for taken in range(steps):
         if enough is not None and enough(taken):
             return

@@ -1,4 +1,4 @@
-"""What every covariance function of elevations has, as a gpytorch kernel."""
+"""Kernels of the sparse models, as gpytorch kernels: attentive, RBF, Gibbs and deep."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .sparse.methods import SparseOptions
 
 
 class ElevationKernel(Kernel):
-    """A kernel with its amplitude inside and a lengthscale at every place.
+    """A kernel that includes its amplitude and has a lengthscale at every place.
 
-    Diagonal: the amplitude. ``network``: what is learned slowly, or None.
+    Its diagonal is the amplitude. ``network``: learned at a lower rate; None for kernels without.
     """
 
     has_lengthscale = False
@@ -30,7 +30,7 @@ class ElevationKernel(Kernel):
         self._register_positive("raw_amplitude", amplitude)
 
     def _register_positive(self, name: str, value: float) -> None:
-        """A learned scalar that stays positive, with this initial value."""
+        """Register a learned positive scalar with an initial value."""
         self.register_parameter(name, nn.Parameter(torch.zeros((), dtype=torch.float64)))
         self.register_constraint(name, Positive())
         constraint = self.constraint_for_parameter_name(name)
@@ -47,15 +47,14 @@ class ElevationKernel(Kernel):
         raise NotImplementedError
 
     def prepare(self, X1: Tensor, X2: Tensor) -> Tensor | None:
-        """What ``forward`` can reuse as ``base`` over many calls; None where it has no need."""
+        """What ``forward`` can reuse as ``base`` over many calls; None if nothing."""
         return None
-
     def forward(
         self, x1: Tensor, x2: Tensor, diag: bool = False, base: Tensor | None = None, **params: Any
     ) -> Tensor:
         """Covariances [..., N1, N2] of x1 [..., N1, D] and x2 [..., N2, D].
 
-        With ``diag`` their diagonal [..., N1]. ``base``: what ``prepare`` gave for these inputs.
+        With ``diag`` their diagonal [..., N1]. ``base``: from ``prepare`` for these inputs.
         """
         if diag and (x2 is x1 or torch.equal(x1, x2)):
             return self.amplitude.expand(x1.shape[:-1])
@@ -72,7 +71,7 @@ class ElevationKernel(Kernel):
     def grid_covariance(self, X: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Covariances [N, rows, columns] of X [N, 2] with the points of a grid.
 
-        x [columns] and y [rows] are its coordinates. Not differentiable everywhere.
+        x [columns] and y [rows] are its coordinates. Some kernels do not support gradients here.
         """
         return self.forward(X, grid_points(x, y)).reshape(len(X), len(y), len(x))
 
@@ -89,13 +88,13 @@ def grid_points(x: Tensor, y: Tensor) -> Tensor:
 def tanh_network(
     inputs: int, outputs: int, generator: torch.Generator | None, width: int = 10
 ) -> nn.Sequential:
-    """Two hidden tanh layers, of ten units as the paper's kernel has them."""
+    """Two hidden tanh layers, ten units wide as in the paper."""
     first, second = _linear(inputs, width, generator), _linear(width, width, generator)
     return nn.Sequential(first, nn.Tanh(), second, nn.Tanh(), _linear(width, outputs, generator))
 
 
 def _linear(inputs: int, outputs: int, generator: torch.Generator | None) -> nn.Linear:
-    """A linear layer with torch's usual initial values, drawn by the generator that is given."""
+    """A linear layer with torch's usual initial values, drawn from the generator."""
     layer = nn.utils.skip_init(nn.Linear, inputs, outputs, dtype=torch.float64)
     for values in layer.parameters():
         nn.init.uniform_(values, -(inputs**-0.5), inputs**-0.5, generator=generator)
@@ -111,15 +110,15 @@ class AttentiveKernel(ElevationKernel):
     r"""The non-stationary Attentive Kernel (Sec. III-B; Chen et al., 2022).
 
     k(x, x') = \alpha \bar w^T \bar w' \sum_m \bar w_m \bar w'_m \exp(-|x - x'|^2 / (2 l_m^2)):
-    base kernels of fixed lengthscales are blended by input-dependent weights, and points whose
-    weights differ are taken apart altogether. The weights \bar w = w / |w| come from a network
-    with tanh layers and a softmax output. Symmetric, positive semi-definite, diagonal \alpha.
+    input-dependent weights blend base kernels of fixed lengthscales, and points with different
+    weights are less correlated. The weights \bar w = w / |w| come from a network with tanh layers
+    and a softmax output. Symmetric, positive semi-definite, diagonal \alpha.
 
     Args:
         min_lengthscale, max_lengthscale: ends of the linearly spaced l_m, in scaled units.
-        num_lengthscales: how many base kernels.
+        num_lengthscales: number of base kernels P.
         amplitude: initial \alpha.
-        generator: draws the initial network weights; None takes torch's default generator.
+        generator: draws the initial network weights; None: torch's default generator.
         dim: D, the dimension of the inputs.
     """
 
@@ -151,7 +150,7 @@ class AttentiveKernel(ElevationKernel):
         return self.weights(X).square() @ self.lengthscales
 
     def base(self, X1: Tensor, X2: Tensor) -> Tensor:
-        """The base kernels [P, ..., N1, N2]. They depend on nothing that is learned."""
+        """The base kernels [P, ..., N1, N2]; independent of everything learned."""
         # Differences, not the expanded product: exact symmetry, an exact zero on the diagonal.
         squared = sum(
             (a.unsqueeze(-1) - b.unsqueeze(-2)).square()
@@ -161,7 +160,7 @@ class AttentiveKernel(ElevationKernel):
         return torch.stack([(squared * rate).exp_() for rate in rates.tolist()])
 
     def prepare(self, X1: Tensor, X2: Tensor) -> Tensor | None:
-        """What ``forward`` can reuse as ``base`` over many calls; None where it has no need."""
+        """The base kernels; None where compiled code does without them."""
         return None if native.usable(X1, X2, len(self.lengthscales)) else self.base(X1, X2)
 
     def _covariance(self, X1: Tensor, X2: Tensor, base: Tensor | None) -> Tensor:
@@ -178,12 +177,12 @@ class AttentiveKernel(ElevationKernel):
     def inducing_covariances(
         self, Z: Tensor, X: Tensor, base: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """As of any kernel, but the network and its gradient run once for all points."""
+        """As in the base class, but the network and its gradient run once for all points."""
         Wu, Wf = self.weights(torch.cat([Z, X])).split([len(Z), len(X)])
         return self._blend(Z, Z, Wu, Wu, base), self._blend(Z, X, Wu, Wf, None)
 
     def grid_covariance(self, X: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        """As of any kernel, but base kernels are products of one factor for each axis."""
+        """As in the base class, but each base kernel is a product of one factor per axis."""
         W1 = self.weights(X)
         W2 = self.weights(grid_points(x, y)).reshape(len(y), len(x), -1)
         if native.usable_on_grid(X, x, y, len(self.lengthscales)):
@@ -198,10 +197,10 @@ class AttentiveKernel(ElevationKernel):
 
 
 class _Blend(torch.autograd.Function):
-    r"""(W1 W2^T) o sum_m (w_m w'_m^T) o E_m, with a hand-written backward, in torch alone.
+    r"""(W1 W2^T) o sum_m (w_m w'_m^T) o E_m in plain torch, with its gradient in closed form.
 
     W1 [..., N1, P], W2 [..., N2, P], E [P, ..., N1, N2] -> [..., N1, N2]. E are the base kernels
-    of X1 [..., N1, D] and X2 [..., N2, D], which may be learned too.
+    of X1 [..., N1, D] and X2 [..., N2, D], which may require gradients too.
     """
 
     @staticmethod
@@ -245,7 +244,7 @@ class _Blend(torch.autograd.Function):
 
 
 class RBFKernel(ElevationKernel):
-    """The stationary kernel: alpha exp(-|x - x'|^2 / (2 l^2)) with one lengthscale l, learned."""
+    """The stationary kernel alpha exp(-|x - x'|^2 / (2 l^2)) with one learned lengthscale l."""
 
     def __init__(self, lengthscale: float, amplitude: float) -> None:
         super().__init__(amplitude)
@@ -266,10 +265,10 @@ class RBFKernel(ElevationKernel):
 
 
 class GibbsKernel(ElevationKernel):
-    """The Gibbs kernel, whose lengthscale l(x) is a function of the place (Gibbs, 1997).
+    """The Gibbs kernel, whose lengthscale l(x) depends on the place (Gibbs, 1997).
 
-    k(x, x') = alpha (2 l l' / (l^2 + l'^2))^(D/2) exp(-|x - x'|^2 / (l^2 + l'^2)); l(x) lies
-    between the two bounds and comes from a network like that of the Attentive Kernel.
+    k(x, x') = alpha (2 l l' / (l^2 + l'^2))^(D/2) exp(-|x - x'|^2 / (l^2 + l'^2)). A network like
+    that of the Attentive Kernel gives l(x) between the two bounds.
     """
 
     def __init__(
@@ -307,12 +306,12 @@ class DeepKernel(RBFKernel):
         self.network = tanh_network(2, 2, generator)
 
     def features(self, X: Tensor) -> Tensor:
-        """x + g(x) [..., N, D]: a bent map of the same place."""
+        """The warped inputs x + g(x) [..., N, D]."""
         assert self.network is not None
         return X + self.network(X)
 
     def lengthscale_at(self, X: Tensor) -> Tensor:
-        """What a small step meets: l over the root mean square stretch of the features [N]."""
+        """The local lengthscale [N]: l over the root mean square stretch of the features."""
         jacobian = torch.func.vmap(torch.func.jacrev(self.features))(X)
         stretch = (jacobian.square().sum((-1, -2)) / X.shape[-1]).sqrt()
         return self.lengthscale / stretch

@@ -1,8 +1,8 @@
 """Factorisations, with the one jitter policy of the package.
 
-Every prior covariance of inducing outputs carries the same small jitter on its diagonal
-(``jitter``, 1e-6 by default), wherever it appears: M-step, variational update and prediction.
-Only if that is not enough does ``cholesky`` add more, and it says how much.
+Every prior covariance of inducing outputs has the same small jitter on its diagonal (``jitter``,
+1e-6 by default) in M-step, variational update and prediction. If that is not enough, ``cholesky``
+adds more and reports how much.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch import Tensor
 from ..core.errors import CholeskyError
 from .native import attentive as native
 
-#: An integer result of a routine.
+#: Type of a routine's integer result.
 Info = ctypes.c_int
 
 
@@ -47,7 +47,7 @@ def trmm(B: Tensor, L: Tensor) -> Tensor:
 
 
 def trmm_unit_(L: Tensor, B: Tensor) -> Tensor:
-    """L^T B [M, N] in the place of B, for a lower triangular L [M, M] with ones on its diagonal."""
+    """L^T B [M, N] for a lower triangular L [M, M] with unit diagonal; overwrites B."""
     if not (_serves(L, B) and L.is_contiguous() and B.is_contiguous()):
         return B.copy_(L.mT @ B)
     M, N = B.shape
@@ -66,7 +66,7 @@ def symm(A: Tensor, B: Tensor) -> Tensor:
 
 
 def syrk(A: Tensor, alpha: float = 1.0, onto: Tensor | None = None) -> Tensor:
-    """alpha A A^T [M, M]; C + alpha A A^T in the place of C = ``onto``, where there is one."""
+    """alpha A A^T [M, M]; with C = ``onto``, C + alpha A A^T, which overwrites C."""
     if not _serves(A):
         square = alpha * (A @ A.mT)
         return square if onto is None else onto.add_(square)
@@ -79,7 +79,7 @@ def syrk(A: Tensor, alpha: float = 1.0, onto: Tensor | None = None) -> Tensor:
 def syr2k(
     A: Tensor, B: Tensor, alpha: float = 1.0, beta: float = 1.0, onto: Tensor | None = None
 ) -> Tensor:
-    """alpha (A B^T + B A^T) [M, M]; beta C + that in the place of C = ``onto``."""
+    """alpha (A B^T + B A^T) [M, M]; with C = ``onto``, beta C is added, and C overwritten."""
     if not _serves(A, B):
         product = alpha * (A @ B.mT)
         double = product + product.mT
@@ -101,7 +101,7 @@ def sygst(A: Tensor, L: Tensor) -> Tensor:
 
 
 def potrf(A: Tensor) -> Tensor | None:
-    """Lower L [M, M] with A = L L^T; None where A is not positive definite."""
+    """Lower L [M, M] with A = L L^T; None if A is not positive definite."""
     if _serves(A):
         L, info = _copy(A), Info()
         call("dpotrf", b"U", len(L), L, len(L), info)
@@ -110,7 +110,7 @@ def potrf(A: Tensor) -> Tensor | None:
     else:
         L, code = torch.linalg.cholesky_ex(A)
         found = int(code.item())
-    # What is not finite in A reaches the diagonal.
+    # Any non-finite entry of A reaches the diagonal.
     return L if found == 0 and bool(L.diagonal().isfinite().all()) else None
 
 
@@ -124,8 +124,10 @@ def potri(L: Tensor) -> Tensor:
 
 
 def pstrf(A: Tensor, tolerance: float) -> Tensor:
-    """Pivots of A [M, M], positive semi-definite, in their order, while what remains of a diagonal
-    entry is above the tolerance [1 to M]. Torch has no such routine: it runs on the processor.
+    """The pivots, in order, of a positive semi-definite A [M, M], at least one.
+
+    Ends when the largest remaining diagonal entry falls below the tolerance. Runs on the CPU: torch
+    has no such routine.
     """
     M, A_cpu = len(A), _copy(A.detach().cpu())
     pivots, rank = torch.empty(M, dtype=torch.int32), Info()
@@ -135,12 +137,12 @@ def pstrf(A: Tensor, tolerance: float) -> Tensor:
 
 
 def call(name: str, *arguments: bytes | int | float | Tensor | ctypes.c_int) -> None:
-    """Call a routine by its Fortran name. Tensors must be contiguous; results go into them."""
+    """Call a routine by its Fortran name. Tensors must be contiguous; results overwrite them."""
     _routine(name)(*map(_reference, arguments))
 
 
 def _serves(*tensors: Tensor) -> bool:
-    """Whether these tensors can be handed to ``call``."""
+    """Whether ``call`` accepts these tensors."""
     return all(t.is_cpu and t.dtype == torch.float64 for t in tensors)
 
 
@@ -176,21 +178,21 @@ EXTRA_JITTER = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
 
 
 class Factor(NamedTuple):
-    """A lower Cholesky factor L [M, M] and the extra jitter that it took (absolute; usually 0)."""
+    """A lower Cholesky factor L [M, M] and the extra jitter it needed (absolute; usually 0)."""
 
     L: Tensor
     jitter: float
 
 
 def cholesky(A: Tensor, name: str) -> Factor:
-    """Lower Cholesky factor of A [M, M], with as little extra jitter as possible.
+    """Lower Cholesky factor of A [M, M], with the least of ``EXTRA_JITTER`` that suffices.
 
     Args:
         A: symmetric matrix, base jitter included.
-        name: what A is, for the error message.
+        name: name of A in the error message.
 
     Raises:
-        CholeskyError: if A stays indefinite with the largest extra jitter, or is not finite.
+        CholeskyError: A is not finite, or not positive definite with the largest extra jitter.
     """
     scale = A.diagonal().mean().item()
     if not np.isfinite(scale):
@@ -207,7 +209,7 @@ def cholesky(A: Tensor, name: str) -> Factor:
 
 
 def reversed_cholesky(A: Tensor, factorise: Callable[[Tensor, str], Factor], name: str) -> Tensor:
-    """Lower R [M, M] with A = R^T R: the Cholesky factor from the last row up."""
+    """Lower R [M, M] with A = R^T R."""
     return factorise(A.flip(0, 1), name).L.flip(0, 1).mT.contiguous()
 
 
@@ -224,7 +226,7 @@ def solve_posdef(L: Tensor, B: Tensor) -> Tensor:
 
 
 def whitened(L: Tensor, A_lower: Tensor) -> Tensor:
-    """L^-1 A L^-T [M, M], whole, for a symmetric A, both from their lower triangles."""
+    """L^-1 A L^-T [M, M], both triangles, from the lower triangles of L and a symmetric A."""
     return mirrored_(sygst(A_lower, L))
 
 
@@ -241,11 +243,11 @@ def mirrored_(A: Tensor) -> Tensor:
     return A.tril_().add_(upper)
 
 
-class Indefinite(NamedTuple):
-    """A symmetric matrix A [M, M], definite or not, as A[order][:, order] = L D L^T.
+class IndefiniteFactor(NamedTuple):
+    """The factors of a symmetric A [M, M], definite or not: A[order][:, order] = L D L^T.
 
-    L [M, M] lower with ones on its diagonal; D has the diagonal d [M] and, where pivots were taken
-    in pairs, e [M - 1] beside it.
+    L [M, M] is lower triangular with unit diagonal; D has the diagonal d [M] and the subdiagonal
+    e [M - 1], which is nonzero at 2 x 2 pivots.
     """
 
     L: Tensor
@@ -254,10 +256,7 @@ class Indefinite(NamedTuple):
     order: Tensor
 
     def quadratic_(self, B: Tensor) -> Tensor:
-        """diag(B^T A B) [N] for B[order] [M, N], which is overwritten.
-
-        Half the operations of a product with A.
-        """
+        """diag(B^T A B) [N] for B[order] [M, N], which is overwritten; half the cost of A B."""
         B = trmm_unit_(self.L, B)
         pairs = self.e.nonzero().squeeze(-1)
         beside = 2 * (self.e[pairs] @ (B[pairs] * B[pairs + 1]))
@@ -273,26 +272,25 @@ class Indefinite(NamedTuple):
         return 0.5 * (product + product.mT)
 
 
-def factorise_indefinite(A: Tensor) -> Indefinite:
-    """The pivoted factor (Bunch and Kaufman, 1977) of a symmetric A [M, M]."""
+def factorise_indefinite(A: Tensor) -> IndefiniteFactor:
+    """The pivoted factors (Bunch and Kaufman, 1977) of a symmetric A [M, M]."""
     lu, D, order = scipy.linalg.ldl(A.detach().cpu().numpy())
     parts = (np.ascontiguousarray(lu[order]), D.diagonal().copy(), np.diagonal(D, -1).copy(), order)
-    return Indefinite(*(torch.from_numpy(part).to(A.device) for part in parts))
+    return IndefiniteFactor(*(torch.from_numpy(part).to(A.device) for part in parts))
 
 
 def pivoted_cholesky(K: Tensor, rank: int, tolerance: float) -> Tensor:
     """Pivots of the pivoted Cholesky decomposition of K (Sec. IV-A; Harbrecht et al., 2012).
 
-    Each pivot is the row with the largest remaining diagonal, so a point that repeats a chosen
-    one is never chosen.
+    Each pivot is the row with the largest remaining diagonal, so no point is chosen twice.
 
     Args:
         K: positive semi-definite matrix [N, N], without jitter.
-        rank: how many pivots at most.
+        rank: maximum number of pivots.
         tolerance: stop when the largest remaining diagonal is below this (absolute).
 
     Returns:
         At most ``rank`` distinct row indices [M], in the order of choice; at least one.
     """
-    # LAPACK's blocked pstrf factorises to the end; its first pivots are those of a shorter run.
+    # LAPACK's pstrf factorises to the end; its first pivots do not depend on that.
     return pstrf(K, tolerance)[:rank]

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from ..core.geometry import Extent, Grid
-from ..core.maps import ElevationMap, Enough, Predicted, UpdateReport
+from ..core.maps import ElevationMap, Predicted, StopCondition, UpdateReport
 from ..core.samples import Samples, SampleStore
 from .data import WEIGHTLESS, Dataset, Prediction
-from .interface import Calibrated, ModelState, OnlineModel
+from .interface import ModelState, OnlineModel, SupportsCalibration
 from .lengths import scaled
 from .registry import MODELS, ModelSettings, takes_noise
 
@@ -23,7 +23,7 @@ __all__ = ["BathymetricMapper", "MapperState", "ModelSettings"]
 
 @dataclass(frozen=True)
 class MapperState:
-    """All it takes to go on as if never stopped; offset, deviation: the targets' scaling, in m."""
+    """Everything ``restore`` needs. ``offset``, ``deviation``: the scaling of the targets, in m."""
 
     model: ModelState
     offset: float
@@ -34,9 +34,9 @@ class MapperState:
 class BathymetricMapper:
     """An elevation map that learns online.
 
-    Inputs are scaled by the workspace, isotropically, to within [-1, 1]; targets by the mean and
-    deviation of the first batch. Both stay fixed from then on. The number of threads is the
-    process's: see ``process.prepare``.
+    Inputs are scaled isotropically by the workspace to within [-1, 1], targets by the mean and
+    standard deviation of the first batch. Both scalings stay fixed from then on. The number of
+    threads is set for the whole process: see ``core.process.configure_process``.
 
     Args:
         workspace: the rectangle to be mapped.
@@ -44,7 +44,7 @@ class BathymetricMapper:
         seed: spawns the model's generators.
 
     Raises:
-        InputError: if the device is not there, or a lengthscale in m does not fit the others.
+        InputError: the device does not exist, or a lengthscale in m does not fit the others.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class BathymetricMapper:
             raise InputError(f"{error} (in units of {unit})") from None
 
     def reset(self) -> None:
-        """Forget everything; the next update initialises again."""
+        """Forget all data and everything learned."""
         build = MODELS[self.settings.method].build
         self._model: OnlineModel = build(self._options, self.seed, self._device)
         self._store = SampleStore(Samples.empty())
@@ -82,12 +82,12 @@ class BathymetricMapper:
 
     @property
     def samples(self) -> int:
-        """How many pings the map was made from."""
+        """Number of pings in the map."""
         return len(self._store)
 
     @property
     def data(self) -> Samples:
-        """The pings that the map was made from, as they came; a view."""
+        """The pings in the map, in the order of acceptance; a view."""
         return self._store.data
 
     @property
@@ -107,27 +107,29 @@ class BathymetricMapper:
 
     @property
     def support(self) -> np.ndarray:
-        """Places that the model leans on [M, 2], in m: inducing inputs, or none."""
+        """The model's inducing inputs [M, 2], in m; M = 0 for a model without."""
         return self._model.support.cpu().numpy() * self._scale + self.workspace.centre
 
     def update(
         self, xy: np.ndarray, z: np.ndarray, noise_std: np.ndarray | None = None
     ) -> UpdateReport:
-        """Learn from new pings at xy [N, 2] with elevations z [N], in m, which are numbered here;
-        noise_std as in ``Samples.of``. Raises as ``learn``, and for wrong shapes."""
+        """Learn from new pings at xy [N, 2] with elevations z [N], both in m.
+
+        noise_std: as in ``Samples.of``. Raises as ``learn``, and ``InputError`` for wrong shapes.
+        """
         first = int(self.data.number[-1]) + 1 if self.initialised else 0
         return self.learn(Samples.of(xy, z, first, noise_std))
 
-    def learn(self, samples: Samples, enough: Enough | None = None) -> UpdateReport:
+    def learn(self, samples: Samples, enough: StopCondition | None = None) -> UpdateReport:
         """Learn from new samples; ``enough`` may end the training early.
 
-        A deviation of a ping's own is noise on top of the learned one; a model that cannot take it
-        is not given it, which is said once.
+        A ping's own noise is added to the learned noise. Models that do not support it ignore it.
 
         Raises:
-            InputError: values that are not finite, a deviation that is not positive, no data, or a
-                first batch whose elevations are all the same.
-            CholeskyError: a matrix is beyond repair. After any exception the map stands as before.
+            InputError: values are not finite, a standard deviation is not positive, there are no
+                data, or all elevations of the first batch are equal.
+            CholeskyError: a matrix is not positive definite. After any exception the map is
+                unchanged.
         """
         samples.check()
         start, before = perf_counter(), self.data
@@ -146,18 +148,19 @@ class BathymetricMapper:
         return self._reported(report, len(samples), start)
 
     def _own_noise(self, samples: Samples, deviation: float) -> Tensor | None:
-        """Scaled variances of the pings' own noise [N]; None where none is known, or taken."""
+        """Scaled variances of the pings' own noise [N]; None if unknown or not supported."""
         variance = samples.noise_variance
         if variance is None or not takes_noise(self.settings.method):
             return None
         return torch.as_tensor(np.minimum(variance / deviation**2, WEIGHTLESS), device=self._device)
 
     def train(self, steps: int) -> UpdateReport:
-        """Some more training on the data there are, without new ones.
+        """Take further training steps without new data.
 
         Raises:
-            InputError: no map yet, or a negative number.
-            CholeskyError: a matrix is beyond repair. After any exception the map stands as before.
+            InputError: there is no map yet, or ``steps`` is negative.
+            CholeskyError: a matrix is not positive definite. After any exception the map is
+                unchanged.
         """
         self._require_map("train")
         if steps < 0:
@@ -166,8 +169,9 @@ class BathymetricMapper:
         return self._reported(self._model.train(steps), 0, start)
 
     def calibrate(self, stretches: int) -> None:
-        """Widen intervals until anything new is learned, if the model can: see ``Calibrated``."""
-        if isinstance(self._model, Calibrated):
+        """Widen intervals until the next update or training, if the model is a
+        ``SupportsCalibration``."""
+        if isinstance(self._model, SupportsCalibration):
             self._model.calibrate(stretches)
 
     def _reported(self, report: UpdateReport, batch: int, start: float) -> UpdateReport:
@@ -180,11 +184,11 @@ class BathymetricMapper:
         )
 
     def predict(self, xy: np.ndarray, noise: bool = True) -> Predicted:
-        """Predictive mean and variance at xy [N, 2]; with noise, of a ping instead of the ground.
+        """Predictive mean and variance at xy [N, 2], of a ping, or without noise of the bottom.
 
         Raises:
             InputError: wrong shape, or no map yet.
-            CholeskyError: a matrix is beyond repair.
+            CholeskyError: a matrix is not positive definite.
         """
         return self._in_metres(self._model.predict(self._points("predict", xy), noise))
 
@@ -194,11 +198,11 @@ class BathymetricMapper:
         return None if covariance is None else covariance.cpu().numpy() * self._deviation**2
 
     def map(self, grid: Grid, stamp_ns: int = 0) -> ElevationMap:
-        """The map on a grid, with the noise in its variance; stamped as the caller says.
+        """The map on a grid. Its variance includes the noise; its stamp is ``stamp_ns``.
 
         Raises:
             InputError: no map yet.
-            CholeskyError: a matrix is beyond repair.
+            CholeskyError: a matrix is not positive definite.
         """
         self._require_map("map")
         x, y = (
@@ -218,7 +222,7 @@ class BathymetricMapper:
         return MapperState(self._model.state(), self._offset, self._deviation, self.data)
 
     def restore(self, state: MapperState) -> None:
-        """Go on from a state of a mapper of the same workspace and settings, bit for bit."""
+        """Restore the state of a mapper with the same workspace and settings, bit for bit."""
         self._model.restore(state.model)
         self._offset, self._deviation = state.offset, state.deviation
         self._store = SampleStore(state.samples)
@@ -228,7 +232,7 @@ class BathymetricMapper:
             raise InputError(f"{caller}: expected at least one update before, got none")
 
     def _points(self, caller: str, xy: np.ndarray) -> Tensor:
-        """Points [N, 2] in m as the model's inputs."""
+        """Points [N, 2] in m, scaled to the model's inputs."""
         xy = np.asarray(xy, dtype=float)
         if xy.ndim != 2 or xy.shape[1] != 2:
             raise InputError(f"{caller}: expected points [N, 2], got {list(xy.shape)}")
@@ -246,7 +250,7 @@ class BathymetricMapper:
 
 
 def _scalers(z: np.ndarray) -> tuple[float, float]:
-    """Mean and deviation of the first batch's elevations."""
+    """Mean and standard deviation of the first batch's elevations."""
     mean, deviation = float(z.mean()), float(z.std())
     if not deviation > 0:
         raise InputError(f"first batch: expected elevations that differ, got {len(z)} of {mean:g}")

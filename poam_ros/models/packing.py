@@ -1,4 +1,4 @@
-"""A model's state as arrays and plain values by flat names, for a file, and back."""
+"""Convert a model's state to arrays and plain values with flat names, for a file, and back."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from torch import Tensor
 
 from .interface import ModelState
 
-#: Between the names of nested mappings; one that ends a name stands for a mapping without entries.
+#: Between the names of nested mappings. At the end of a name: an empty mapping.
 SEPARATOR = "/"
 
 
 @dataclass(frozen=True)
 class Packed:
-    """``arrays``: what were tensors; ``values``: numbers, texts and None; both by flat names."""
+    """A packed state. ``arrays``: the tensors; ``values``: the rest; both by flat name."""
 
     arrays: Mapping[str, np.ndarray]
     values: Mapping[str, Any]
 
 
 def pack(state: ModelState) -> Packed:
-    """Nothing is copied: what is packed is to be written before the model goes on."""
+    """Flatten a state without copying: write the result before the model changes."""
     leaves = dict(_leaves(state.tree, ""))
     arrays = {n: v.detach().cpu().numpy() for n, v in leaves.items() if isinstance(v, Tensor)}
     return Packed(arrays, {n: v for n, v in leaves.items() if n not in arrays})
 
 
 def unpack(packed: Packed) -> ModelState:
-    """What ``pack`` was given; its tensors are on the CPU, and nobody else's."""
+    """The state that was packed; its tensors are copies on the CPU."""
     tensors = {name: torch.tensor(array) for name, array in packed.arrays.items()}
     tree: dict[str, Any] = {}
     for path, value in {**packed.values, **tensors}.items():

@@ -1,7 +1,7 @@
-"""Where the vehicle may go: a rectangle, a polygon within it, keep-outs. Numpy only.
+"""The navigable area: a rectangle, a polygon within it, keep-outs. Numpy only.
 
-Everything is judged by distance: a leg that never comes within ``margin`` of a border cannot have
-crossed it, however its numbers were rounded.
+All tests use distances: a leg that stays at least ``margin`` from a border cannot cross it, even
+with rounding errors.
 """
 
 from __future__ import annotations
@@ -21,26 +21,25 @@ from ..core.geometry import Extent
 from ..core.settings import check, setting
 from . import polygons
 
-SLACK = 1e-6  # m: rounding may put a place on the border a last digit beyond it
-CHUNK = 200_000  # distances that are worked out at a time
-RASTER = 48  # places a side that stand in where no place beside a border is allowed
+SLACK = 1e-6  # m: rounding may put a place on the border just beyond it
+CHUNK = 200_000  # distances computed at a time
+RASTER = 48  # places per side of the grid used if no place beside a border is allowed
 
 
 @dataclass(frozen=True, eq=False)
-class Areas:
-    """The workspace, less what lies outside a polygon, less keep-outs; ``margin`` m from both.
+class NavigableArea:
+    """The workspace inside a polygon and outside keep-outs, ``margin`` m from their borders.
 
-    The rectangle bounds where goals may lie, and has no margin: legs between goals inside it
-    stay inside it.
+    The workspace itself has no margin: legs between goals inside the rectangle stay inside it.
 
     Attributes:
         workspace: the rectangle.
         polygon: corners of the area within it, in order [K, 2] in m; None: all of it.
         keep_outs: corners of each keep-out, in order [K, 2] in m.
-        margin: what goals and legs keep clear of borders by, in m.
+        margin: distance of goals and legs from borders, in m.
 
     Raises:
-        InputError: a polygon is none, the margin is not positive, or no place is left.
+        InputError: a polygon is not valid, the margin is not positive, or no place is left.
     """
 
     workspace: Extent
@@ -56,61 +55,61 @@ class Areas:
         inner = [
             polygons.ring(corners, f"keep-out {k}") for k, corners in enumerate(self.keep_outs, 1)
         ]
-        if sum(map(len, (*outer, *inner))) > polygons.MOST_CORNERS:
+        if sum(map(len, (*outer, *inner))) > polygons.MAX_CORNERS:
             raise InputError(
-                f"areas: expected at most {polygons.MOST_CORNERS} corners in all; simplify them"
+                f"areas: expected at most {polygons.MAX_CORNERS} corners in all; simplify them"
             )
-        # What may not be entered lies on the left of every border.
+        # The forbidden side is on the left of every border.
         object.__setattr__(self, "polygon", outer[0] if outer else None)
         object.__setattr__(self, "keep_outs", tuple(inner))
         object.__setattr__(self, "_rings", (*(r[::-1] for r in outer), *inner))
         if self._rings and not len(self._candidates(self.workspace.centre)):
-            raise InputError("areas: nothing of the workspace is left by polygon and keep-outs")
+            raise InputError("areas: polygon and keep-outs leave nothing of the workspace")
 
     @property
-    def everywhere(self) -> bool:
+    def unrestricted(self) -> bool:
         """Whether all of the rectangle is allowed."""
         return not self._rings
 
     def allowed(self, points: np.ndarray) -> np.ndarray:
-        """Which of the points [N, 2] a goal may be; boolean [N]."""
+        """Which of the points [N, 2] are allowed as goals; boolean [N]."""
         points = np.asarray(points, dtype=float)
         inside = self.workspace.contains(points, SLACK)
-        if self.everywhere or not inside.any():
+        if self.unrestricted or not inside.any():
             return inside
         inside &= self._open(points)
         inside[inside] = self._gap(points[inside]) >= self.margin
         return inside
 
-    def clear(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """Which straight legs from starts [N, 2] or [2] to ends [N, 2] may be taken; boolean [N].
+    def leg_allowed(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """Which straight legs from starts [N, 2] or [2] to ends [N, 2] are allowed; boolean [N].
 
-        A leg may come from outside the rectangle, but from nowhere that borders forbid.
+        A leg may start outside the rectangle, but not outside the polygon or in a keep-out.
         """
         ends = np.asarray(ends, dtype=float)
         good = self.allowed(ends)
-        if self.everywhere or not good.any():
+        if self.unrestricted or not good.any():
             return good
         starts = np.broadcast_to(np.asarray(starts, dtype=float), ends.shape)
-        good[good] = self.sight(starts[good], ends[good])
+        good[good] = self.visible(starts[good], ends[good])
         return good
 
-    def sight(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """As ``clear``, to places that are known to be allowed."""
+    def visible(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """As ``leg_allowed``, for ends that are known to be allowed."""
         starts, ends = np.broadcast_arrays(starts, ends)
         return self._gap(starts, ends) >= self.margin
 
-    def off_course(self, position: np.ndarray, goal: np.ndarray) -> bool:
-        """Whether the way that is left to a goal [2] has come too near to a border.
+    def too_close(self, position: np.ndarray, goal: np.ndarray) -> bool:
+        """Whether the rest of the leg to a goal [2] comes nearer to a border than half the margin.
 
-        Nearer than half the margin: a vehicle never keeps to its leg exactly.
+        Half, because a vehicle never follows its leg exactly.
         """
-        if self.everywhere:
+        if self.unrestricted:
             return False
         return float(self._gap(position[None], goal[None])[0]) < self.margin / 2
 
     def outside(self, position: np.ndarray) -> float:
-        """How far the position [2] is outside rectangle and polygon, in m; no matter keep-outs."""
+        """How far the position [2] is outside rectangle and polygon, in m; ignores keep-outs."""
         position = np.asarray(position, dtype=float)
         beyond = math.dist(position, self.workspace.clip(position))
         if self.polygon is None or polygons.inside(self.polygon, position[None])[0]:
@@ -121,13 +120,13 @@ class Areas:
         )
 
     def nearest(self, point: np.ndarray) -> np.ndarray:
-        """The allowed place next to the point [2]; itself where it is allowed.
+        """The allowed place nearest to the point [2]; the point itself if it is allowed.
 
-        It is reached without crossing other borders than those the point is on the wrong side of,
-        where there is such a place.
+        If possible, the leg to it crosses no border except those that the point is on the wrong
+        side of.
         """
         point = np.asarray(point, dtype=float)
-        if self.everywhere or self.allowed(point[None])[0]:
+        if self.unrestricted or self.allowed(point[None])[0]:
             return self.workspace.clip(point)
         places = self._candidates(point)
         places = places[np.argsort(np.linalg.norm(places - point, axis=1), kind="stable")]
@@ -141,7 +140,7 @@ class Areas:
 
     @cached_property
     def corners(self) -> np.ndarray:
-        """Allowed places round the corners of all borders, which routes turn at [M, 2]."""
+        """Allowed places around the corners of all borders, where routes turn [M, 2]."""
         found = [polygons.around(border, self.margin + SLACK) for border in self._rings]
         places = np.concatenate(found) if found else np.empty((0, 2))
         return places[self.allowed(places)]
@@ -158,7 +157,7 @@ class Areas:
     def _gap(
         self, starts: np.ndarray, ends: np.ndarray | None = None, border: np.ndarray | None = None
     ) -> np.ndarray:
-        """How near legs, or places without ends, [N, 2] are to the borders or to one, in m [N]."""
+        """Distances of legs, or without ends of places, from the borders or from one, in m [N]."""
         a, b = self._sides if border is None else polygons.sides((border,))
         gap, step = np.empty(len(starts)), max(1, CHUNK // a.shape[1])
         for at in range(0, len(starts), step):
@@ -174,7 +173,7 @@ class Areas:
         return polygons.sides(self._rings)
 
     def _candidates(self, point: np.ndarray) -> np.ndarray:
-        """Allowed places that are next to a point in one way or another [K, 2]."""
+        """Allowed places that may be the nearest to a point [K, 2]."""
         reach, places = self.margin + SLACK, [self.workspace.clip(point)[None]]
         for border in self._rings:
             a, b = border, np.roll(border, -1, axis=0)
@@ -297,7 +296,7 @@ class AreaSettings:
         if abs(self.origin[0]) > 90:
             raise InputError(f"origin: expected a latitude within 90 deg, got {self.origin[0]}")
 
-    def open(self, workspace: Extent) -> Areas:
+    def open(self, workspace: Extent) -> NavigableArea:
         """The areas that all of this makes in a workspace.
 
         Raises:
@@ -309,7 +308,8 @@ class AreaSettings:
             (outer if kind == "workspace" else inner).append(polygon)
         if len(outer) > 1:
             raise InputError(f"areas: expected one workspace polygon, got {len(outer)}")
-        return Areas(workspace, outer[0] if outer else None, tuple(inner), self.margin)
+        keep_outs = tuple(inner)
+        return NavigableArea(workspace, outer[0] if outer else None, keep_outs, self.margin)
 
     def _of_file(self) -> Iterator[tuple[str, np.ndarray]]:
         path = Path(self.file).expanduser()

@@ -16,28 +16,28 @@ CAPTURE_RADIUS = 1.34
 Arrival = Literal["reached", "passed", "timeout"]
 
 
-class GoalWatch:
-    """Judges arrival at one goal from positions over time, whatever moves the vehicle.
+class ArrivalDetector:
+    """Detects arrival at one goal from positions over time, for any kind of vehicle.
 
     ``reached``: the path came within ``goal_radius`` of the goal, at or between two positions.
-    ``passed``: the closest approach lies within ``capture_radius``, and the vehicle now moves away
-    (one with bounded turning may never come nearer) or has come to rest there.
-    ``timeout``: twice the time for the straight way, plus half a minute for turning and delays.
+    ``passed``: the closest approach lies within ``capture_radius``, and the vehicle moves away (it
+    may never come nearer with bounded turning) or has come to rest there.
+    ``timeout``: twice the time of the straight line, plus half a minute for turning and delays.
 
-    A descent that starts inside the capture radius does not count as an approach: a car has to
-    leave a goal that lies inside its turning circle before it can come back to it.
+    A decrease of the distance that starts inside the capture radius is not an approach: a vehicle
+    must first move away from a goal inside its turning circle before it can reach it.
 
     Args:
-        goal: [2], metres.
-        goal_radius: metres; also how far the distance must fall, and rise again, to be an approach.
-        capture_radius: metres; about the vehicle's turning diameter.
-        max_speed: m/s, of the vehicle; sets the time limit.
+        goal: [2], in m.
+        goal_radius: in m; also how far the distance must fall and rise again in an approach.
+        capture_radius: in m; about the vehicle's turning diameter.
+        max_speed: of the vehicle, in m/s; determines the time limit.
 
     Raises:
-        InputError: if the goal is not finite, or a radius or the speed is not positive.
+        InputError: the goal is not finite, or a radius or the speed is not positive.
     """
 
-    DETOUR = 2.0  # times the straight way
+    DETOUR = 2.0  # times the straight line
     GRACE = 30.0  # seconds
     REST = 3.0  # seconds without motion within the capture radius
 
@@ -53,7 +53,7 @@ class GoalWatch:
             raise InputError(f"goal: expected two finite numbers, got {goal}")
         if not (goal_radius > 0 and capture_radius > 0 and max_speed > 0):
             raise InputError(
-                "goal watch: expected positive goal_radius, capture_radius and max_speed, got "
+                "arrival: expected positive goal_radius, capture_radius and max_speed, got "
                 f"{goal_radius}, {capture_radius} and {max_speed}"
             )
         self.goal_radius = goal_radius
@@ -64,10 +64,10 @@ class GoalWatch:
         self._position = self.goal
 
     def update(self, position: np.ndarray, time_s: float) -> Arrival | None:
-        """Takes the position [2] at a time in seconds; 'reached', 'passed', 'timeout' or None.
+        """Process the position [2] at a time in s; 'reached', 'passed', 'timeout' or None.
 
-        The first call starts the clock. A position that is no place is skipped, but time runs on;
-        a clock that jumps back starts the watch anew.
+        The first call starts the clock. Non-finite positions are skipped, but their time counts. A
+        clock that jumps back restarts detection.
         """
         position = np.asarray(position, dtype=float)
         finite = is_place(position)
@@ -97,7 +97,7 @@ class GoalWatch:
         self._approach_counts = distance > self.capture_radius
 
     def _turned_away(self, closest: float, distance: float) -> bool:
-        """Follows the turning points of the distance; True after a minimum that is an arrival."""
+        """Track the extremes of the distance; True after a minimum that is an arrival."""
         # Between two positions the distance first falls to `closest`, then rises to `distance`.
         for value in (closest, distance):
             if self._falling and value - self._extreme >= self.goal_radius:
@@ -114,14 +114,14 @@ class GoalWatch:
         return False
 
     def _rests(self, position: np.ndarray, distance: float, time_s: float) -> bool:
-        """Whether the vehicle holds its place within the capture radius: it thinks it is there."""
+        """Whether the vehicle has come to rest within the capture radius."""
         if np.linalg.norm(position - self._anchor) > self.goal_radius:
             self._anchor, self._anchor_time = position, time_s
         return distance <= self.capture_radius and time_s - self._anchor_time >= self.REST
 
 
 def _distance_to_segment(point: np.ndarray, start: np.ndarray, end: np.ndarray) -> float:
-    """Distance of the point [2] to the segment between start and end [2]."""
+    """Distance of the point [2] from the segment between start and end [2]."""
     along = end - start
     length = float(along @ along)
     fraction = 0.0 if length == 0 else float(np.clip((point - start) @ along / length, 0, 1))

@@ -1,4 +1,4 @@
-"""Places that are too far from every ping, and the way that closes them. Numpy and scipy only."""
+"""Coverage gaps, and the goals that close them. Numpy and scipy only."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 
 from ..core.geometry import Grid
 from . import polygons
-from .areas import Areas
+from .areas import NavigableArea
 from .routes import Routes
 
-#: Places that a tour is worked out from at most; of more, every so many-th.
-MOST_PLACES = 20_000
-#: Legs of a tour that are measured round keep-outs; of a longer one they count as straight.
-MOST_ROUTES = 60
+#: Maximum number of places that a tour is computed from; of more, every Nth.
+MAX_PLACES = 20_000
+#: Maximum number of legs of a tour measured around keep-outs; those of longer tours are straight.
+MAX_ROUTES = 60
 
 
 def to_nearest(grid: Grid, marked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -26,12 +26,12 @@ def to_nearest(grid: Grid, marked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         marked: boolean [rows, columns].
 
     Returns:
-        The distance [rows, columns] in m, infinite where none is marked; and which one it is
+        The distance [rows, columns] in m, infinite if none is marked; and the nearest marked cell
         [rows, columns], as an index into the flat grid.
     """
     if not marked.any():
         return np.full(grid.shape, np.inf), np.zeros(grid.shape, dtype=int)
-    from scipy.ndimage import distance_transform_edt  # here: whoever sets no target needs none
+    from scipy.ndimage import distance_transform_edt  # only needed with a map target
 
     steps = float(grid.y[1] - grid.y[0]), float(grid.x[1] - grid.x[0])
     distance, (row, column) = distance_transform_edt(~marked, sampling=steps, return_indices=True)
@@ -39,19 +39,19 @@ def to_nearest(grid: Grid, marked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def diagonal(grid: Grid) -> float:
-    """Of a cell, in m: so much farther from a ping may a place be than its cell is from its."""
+    """Diagonal of a cell, in m: how much distances between cells and between places may differ."""
     return math.hypot(grid.x[1] - grid.x[0], grid.y[1] - grid.y[0])
 
 
-class Reach:
-    """Where on a grid a vehicle may go, and how near it can come to the rest.
+class ReachableCells:
+    """The cells of a grid that the vehicle can reach, and their distances from all others.
 
     Attributes:
         grid: as given.
-        enterable: cells whose centre may be entered, and that a way leads to [rows, columns].
-        counted: cells inside the area's polygon [rows, columns]; keep-outs are counted.
-        away: from each cell to the next enterable one [rows, columns], in m.
-        entry: which one that is [rows, columns], as an index into the flat grid.
+        enterable: cells whose centre is allowed and has a route [rows, columns].
+        counted: cells inside the area's polygon, keep-outs included [rows, columns].
+        away: distance from each cell to the nearest enterable one [rows, columns], in m.
+        entry: that cell [rows, columns], as an index into the flat grid.
     """
 
     def __init__(self, grid: Grid, routes: Routes, position: np.ndarray) -> None:
@@ -62,37 +62,37 @@ class Reach:
 
 
 def _connected(grid: Grid, routes: Routes, position: np.ndarray) -> np.ndarray:
-    """Cells that may be entered and hang together with one that a way leads to [rows, columns].
+    """Allowed cells that are connected to one with a route [rows, columns].
 
-    Asked for one cell of each connected part: for every cell it would take minutes.
+    Routes are computed to one cell of each connected part: to all cells they would take minutes.
     """
     allowed = routes.areas.allowed(grid.points).reshape(grid.shape)
-    if routes.areas.everywhere or not allowed.any():
+    if routes.areas.unrestricted or not allowed.any():
         return allowed
     from scipy.ndimage import label
 
     parts, count = label(allowed)
-    _, firsts = np.unique(parts, return_index=True)  # of 0, what is not allowed, as well
+    _, firsts = np.unique(parts, return_index=True)  # including part 0, which is not allowed
     firsts = firsts[-count:]
     reached = np.concatenate(([False], routes.reachable(position, grid.points[firsts])))
     return reached[parts]
 
 
-def _inside(grid: Grid, areas: Areas) -> np.ndarray:
+def _inside(grid: Grid, areas: NavigableArea) -> np.ndarray:
     if areas.polygon is None:
         return np.ones(grid.shape, dtype=bool)
     return polygons.inside(areas.polygon, grid.points).reshape(grid.shape)
 
 
 @dataclass(frozen=True)
-class Gaps:
+class CoverageGaps:
     """Places that are too far from every ping.
 
     Attributes:
         places: [U, 2], in m.
-        limit: how far each may be from a ping [U], in m.
-        excess: how much farther it is [U], in m; infinite where there is no ping at all.
-        entries: where the vehicle goes for each [U, 2], in m.
+        limit: allowed distance of each from the nearest ping [U], in m.
+        excess: its distance beyond the limit [U], in m; infinite without any ping.
+        entries: goal of the vehicle for each [U, 2], in m.
     """
 
     places: np.ndarray
@@ -101,25 +101,25 @@ class Gaps:
     entries: np.ndarray
 
     @classmethod
-    def none(cls) -> Gaps:
+    def none(cls) -> CoverageGaps:
         """No gap."""
         return cls(np.empty((0, 2)), np.empty(0), np.empty(0), np.empty((0, 2)))
 
     def __len__(self) -> int:
         return len(self.places)
 
-    def __getitem__(self, index: slice | np.ndarray) -> Gaps:
+    def __getitem__(self, index: slice | np.ndarray) -> CoverageGaps:
         parts = self.places, self.limit, self.excess, self.entries
-        return Gaps(*(part[index] for part in parts))
+        return CoverageGaps(*(part[index] for part in parts))
 
 
-def closing(position: np.ndarray, gaps: Gaps) -> np.ndarray:
-    """Goals [K, 2] that close all gaps, in the order that they are driven to from position [2].
+def gap_closing_goals(position: np.ndarray, gaps: CoverageGaps) -> np.ndarray:
+    """Goals [K, 2] that close all gaps, in the order of travel from position [2].
 
-    The place that is farthest from a ping is next, until none is left (Gonzalez 1985, of
-    k-centres); then from each goal to the nearest.
+    The place farthest from any ping is chosen next, until none is left (Gonzalez 1985, k-centres).
+    The order is by nearest neighbour.
     """
-    gaps = gaps[:: math.ceil(len(gaps) / MOST_PLACES) or 1]
+    gaps = gaps[:: math.ceil(len(gaps) / MAX_PLACES) or 1]
     goals = []
     while len(gaps):
         worst = int(np.argmax(gaps.excess))
@@ -128,7 +128,7 @@ def closing(position: np.ndarray, gaps: Gaps) -> np.ndarray:
         left = distance > 0
         left[worst] = False
         nearer = np.minimum(gaps.excess, distance)
-        gaps = Gaps(gaps.places, gaps.limit, nearer, gaps.entries)[left]
+        gaps = CoverageGaps(gaps.places, gaps.limit, nearer, gaps.entries)[left]
     return _in_order(position, np.array(goals).reshape(-1, 2))
 
 
@@ -142,10 +142,10 @@ def _in_order(position: np.ndarray, goals: np.ndarray) -> np.ndarray:
     return found
 
 
-def way_along(position: np.ndarray, goals: np.ndarray, routes: Routes) -> float:
-    """Length of the way from position [2] along the goals [K, 2], in m."""
+def tour_length(position: np.ndarray, goals: np.ndarray, routes: Routes) -> float:
+    """Length of the route from position [2] along the goals [K, 2], in m."""
     starts = np.vstack((position[None], goals[:-1]))
-    if routes.areas.everywhere or len(goals) > MOST_ROUTES:
+    if routes.areas.unrestricted or len(goals) > MAX_ROUTES:
         return float(np.linalg.norm(goals - starts, axis=1).sum())
     total = 0.0
     for start, goal in zip(starts, goals, strict=True):

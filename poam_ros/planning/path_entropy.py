@@ -1,8 +1,8 @@
-"""The planner ``path-entropy``: where the way itself, not only its end, is uncertain. Numpy only.
+"""The planner ``path-entropy``: the path of the highest mean predictive entropy. Numpy only.
 
-A vehicle measures all along its way, so a way is worth the mean of the predictive entropy along it:
-that of marginal variances alone, which travel with a published map. No model knows how rough the
-ground is where no ping is near; entropy is raised there, or one small rugged corner is never found.
+A vehicle measures along its whole path, so paths are compared by the mean entropy along them. It is
+computed from marginal variances alone, which are part of a published map. No model knows how rough
+the bottom is far from all pings; entropy is raised there, or small rugged places are never found.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ..core.geometry import Extent, Grid, squared_distance_to
 from ..core.settings import check, setting
 from .situation import MapView, Situation, entropy, usable
 
-#: Points along a way at which its entropy is looked at.
-LOOKS = 48
+#: Points along a path at which its entropy is evaluated.
+POINTS = 48
 
 
 @dataclass(frozen=True)
@@ -59,32 +59,32 @@ class PathEntropyOptions:
 def path_entropy(
     view: MapView, situation: Situation, options: PathEntropyOptions, rng: np.random.Generator
 ) -> np.ndarray:
-    """The first leg of the random way with the highest mean entropy, [1, 2].
+    """The first leg of the random path with the highest mean entropy, [1, 2].
 
-    A way is a turn at the vehicle's turning radius from its heading, and a straight to a goal that
-    is uniform in the workspace. It ends where the budget does; ways shorter than a quarter of a leg
-    or than a full turn, and ways through what must not be entered, are left out.
+    A path is a turn at the vehicle's turning radius from its heading, and a straight line to a goal
+    drawn uniformly from the workspace. It ends where the budget ends. Paths shorter than a quarter
+    of a leg or than two turning diameters, and paths that are not allowed, are excluded.
 
     Raises:
-        InputError: if the prediction's shape is wrong, no place has a usable variance, or no way is
-            left.
+        InputError: the prediction's shape is wrong, no place has a usable variance, or no path is
+            allowed.
     """
     workspace, side = situation.workspace, float(situation.workspace.size.max())
     leg, radius = options.leg * side, situation.turning_radius
     goals = workspace.sample(options.ways, rng)
     shortest = max(leg / 4, 4 * radius)
     distances = np.linalg.norm(goals - situation.position, axis=1)
-    open_to = situation.clear(situation.position, goals)
+    open_to = situation.leg_allowed(situation.position, goals)
     if not open_to.any():
         open_to = situation.reachable(goals)
     if not open_to.any():
-        raise InputError(f"path-entropy: none of {options.ways} ways may be driven")
+        raise InputError(f"path-entropy: expected a path that is allowed, got {options.ways} not")
     enough = open_to & (distances >= min(shortest, distances[open_to].max()))
-    ways = Ways(situation.position, situation.yaw, radius, goals[enough])
+    ways = CandidatePaths(situation.position, situation.yaw, radius, goals[enough])
     grid, interest = _interest(view, situation, options, side)
-    looks = (np.arange(LOOKS) + 0.5) / LOOKS
-    seen = ways.at(np.minimum(ways.length, situation.way_left)[:, None] * looks)
-    worth = grid.interpolate(interest, seen.reshape(-1, 2)).reshape(len(seen), LOOKS).mean(1)
+    looks = (np.arange(POINTS) + 0.5) / POINTS
+    seen = ways.at(np.minimum(ways.length, situation.distance_left)[:, None] * looks)
+    worth = grid.interpolate(interest, seen.reshape(-1, 2)).reshape(len(seen), POINTS).mean(1)
     best = ways.only(int(np.argmax(worth)))
     # A goal within the turn could not be driven to: the leg ends on the straight.
     end = np.minimum(np.maximum(leg, best.turn + shortest), best.length)
@@ -101,7 +101,7 @@ def _interest(
     good = usable(variance, len(grid.points))
     values = np.full(len(variance), np.nan)
     values[good] = entropy(variance[good])
-    values[~good] = values[good].min()  # nothing is known of it: no reason to go there
+    values[~good] = values[good].min()  # unknown variance: no reason to go there
     if options.exploration:
         reach = options.reach * side
         places = thinned(situation.visited, situation.workspace, reach / 8)
@@ -110,18 +110,18 @@ def _interest(
     return grid, values.reshape(grid.shape)
 
 
-class Ways:
-    """Ways of a turn and a straight (Dubins 1957, the final heading free).
+class CandidatePaths:
+    """Paths of a turn and a straight line (Dubins 1957, with free final heading).
 
     Args:
-        position: where all begin [2], in m.
-        yaw: the heading there, in rad; NaN: none has a turn.
+        position: common start [2], in m.
+        yaw: heading at the start, in rad; NaN: no turns.
         radius: of the turn, in m; goals lie farther away than its diameter.
-        goals: where they end [N, 2], in m.
+        goals: ends of the paths [N, 2], in m.
 
     Attributes:
         turn: length of the turn [N], in m.
-        length: of all the way [N], in m.
+        length: length of the whole path [N], in m.
     """
 
     def __init__(self, position: np.ndarray, yaw: float, radius: float, goals: np.ndarray) -> None:
@@ -141,17 +141,18 @@ class Ways:
         self._side = np.where(left, 1.0, -1.0)
         self.length = self.turn + straight
 
-    def only(self, index: int) -> Ways:
-        """One of them."""
-        return Ways(self._position, self._yaw, self._radius, self._goals[index : index + 1])
+    def only(self, index: int) -> CandidatePaths:
+        """The path with this index alone."""
+        goal = self._goals[index : index + 1]
+        return CandidatePaths(self._position, self._yaw, self._radius, goal)
 
     def at(self, travelled: np.ndarray) -> np.ndarray:
-        """Places [N, K, 2] on the ways, this far along them [N, K] in m."""
+        """Places [N, K, 2] at the distances ``travelled`` [N, K] along the paths, in m."""
         side, turn = self._side[:, None], self.turn[:, None]
         beyond = np.maximum(travelled - turn, 0.0)
         heading = self._tangent[:, None]
         along = np.stack((np.cos(heading), np.sin(heading)), -1)
-        # Backwards from the goal, so that all ways end exactly there.
+        # Backwards from the goal, so that all paths end exactly there.
         rest = (self.length[:, None] - turn - beyond)[..., None]
         straight = self._goals[:, None] - rest * along
         if not self.turn.any():
@@ -162,7 +163,7 @@ class Ways:
         return np.where((travelled < turn)[..., None], arc, straight)
 
     def _centre(self, side: np.ndarray | float) -> np.ndarray:
-        """Of the turning circle, to the left (1) or to the right (-1)."""
+        """Centre of the turning circle to the left (1) or to the right (-1)."""
         across = np.array((-math.sin(self._yaw), math.cos(self._yaw)))
         return self._position + self._radius * np.multiply.outer(side, across)
 
@@ -174,13 +175,13 @@ class Ways:
         straight = np.sqrt(np.maximum((arm**2).sum(1) - radius**2, 0.0))
         heading = np.arctan2(arm[:, 1], arm[:, 0]) + side * np.arctan2(radius, straight)
         turn = radius * np.mod(side * (heading - self._yaw), 2 * math.pi)
-        turn[2 * math.pi * radius - turn < 1e-9 * radius] = 0.0  # straight on, but for rounding
+        turn[2 * math.pi * radius - turn < 1e-9 * radius] = 0.0  # a rounding error, not a circle
         inside = (arm**2).sum(1) < radius**2  # no tangent leads there
         return turn, np.where(inside, np.inf, straight), heading
 
 
 def thinned(places: np.ndarray, workspace: Extent, spacing: float) -> np.ndarray:
-    """One of the places [K, 2] for each square of this size (m), in no order that matters."""
+    """One of the places [K, 2] in each square of side ``spacing`` (m)."""
     if not len(places):
         return places
     squares = np.floor((places - workspace.lower) / spacing).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Pilot surveys: the waypoints a mission begins with, before there is a map. Numpy only."""
+"""Pilot surveys: the first waypoints of a mission, before there is a map. Numpy only."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def lawnmower_pilot(workspace: Extent, rng: np.random.Generator, lanes: int = 3)
 def diagonal_pilot(workspace: Extent, rng: np.random.Generator) -> np.ndarray:
     """From the corner where missions start to the opposite one, [2, 2].
 
-    About half as long as the Bezier pilot, or less: what it leaves out, a planner spends better.
+    At most about half as long as the Bezier pilot, which leaves more samples to the planner.
     """
     return np.array([[workspace.xmax, workspace.ymin], [workspace.xmin, workspace.ymax]])
 
 
 def random_pilot(workspace: Extent, rng: np.random.Generator) -> np.ndarray:
-    """Uniform random waypoints, [K, 2]: as many as make a path as long as the Bezier pilot's."""
+    """Uniform random waypoints [K, 2] of a path at least as long as the Bezier pilot's."""
     wanted = path_length(bezier_pilot(workspace, rng))
     path = [np.array(start_pose(workspace)[:2])]
     travelled = 0.0

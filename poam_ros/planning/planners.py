@@ -1,7 +1,7 @@
-"""Where to go next: from a view of the map and the situation to a path. Numpy only.
+"""The planners: from a view of the map and the vehicle's situation to waypoints. Numpy only.
 
-A planner is a row of ``PLANNERS``, with options of its own. It knows no model and no clock, and
-draws from the generator it is given.
+A planner is a row of ``PLANNERS`` with options of its own. It depends on no model and no clock, and
+draws random numbers only from the generator passed to it.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class LawnmowerOptions:
 def lawnmower(
     view: MapView, situation: Situation, options: LawnmowerOptions, rng: np.random.Generator
 ) -> np.ndarray:
-    """All lanes of all sweeps, [K, 2]: the baseline that needs no map.
+    """All lanes of all sweeps, [K, 2]: the baseline without a map.
 
-    The first sweep has ``lanes`` + 1 lanes from border to border, evenly spaced; each further one
-    the lanes halfway between those that there are. Sweeps go up and down by turns, and begin at the
-    corner that is nearest to the vehicle.
+    The first sweep has ``lanes`` + 1 evenly spaced lanes from border to border; each further sweep
+    drives halfway between all earlier lanes. Sweeps alternate between up and down, and begin at the
+    corner nearest to the vehicle.
     """
     workspace = situation.workspace
     sweeps = [np.linspace(0, 1, options.lanes + 1)]
@@ -68,8 +68,8 @@ def lawnmower(
 
 log = logging.getLogger(__name__)
 
-#: Draws of a random waypoint before it is said that none may be driven to.
-DRAWS = 1000
+#: Random waypoints drawn before giving up.
+MAX_DRAWS = 1000
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,10 @@ class Planner:
     def path(
         self, view: MapView, situation: Situation, options: Any, rng: np.random.Generator
     ) -> np.ndarray:
-        """What ``plan`` gives, [K, 2].
+        """The checked result of ``plan``, [K, 2].
 
         Raises:
-            InputError: the map allows no choice, or that is no path.
+            InputError: the map allows no choice, or the result is not a path.
         """
         path = np.asarray(self.plan(view, situation, options, rng), dtype=float)
         if path.ndim != 2 or path.shape[1] != 2 or not len(path) or not np.isfinite(path).all():
@@ -137,15 +137,15 @@ class NoOptions:
 def max_entropy(
     view: MapView, situation: Situation, options: MaxEntropyOptions, rng: np.random.Generator
 ) -> np.ndarray:
-    """The random candidate of high predictive entropy that is near, [1, 2] (Sec. V-A).
+    """The random candidate with the best score of entropy and distance, [1, 2] (Sec. V-A).
 
     Candidates are uniform in the workspace; the score is the entropy of the prediction with noise
     minus ``distance_weight`` times the distance from the vehicle, both scaled to [0, 1] over the
-    candidates. Candidates whose variance is not a positive finite number are left out.
+    candidates. Candidates whose variance is not a positive finite number are excluded.
 
     Raises:
-        InputError: if the prediction's shape is wrong, no candidate has a usable variance, or the
-            way to none may be driven.
+        InputError: the prediction's shape is wrong, or no candidate has a usable variance and a
+            route.
     """
     count = options.candidates
     points = situation.workspace.sample(count, rng)
@@ -155,7 +155,7 @@ def max_entropy(
         log.warning("%d of %d candidates have no usable variance", (~good).sum(), count)
     good &= situation.reachable(points)
     if not good.any():
-        raise InputError(f"max-entropy: there is a way to none of {count} candidates")
+        raise InputError(f"max-entropy: expected a reachable candidate, got none among {count}")
     points, variance = points[good], variance[good]
     distance = np.linalg.norm(points - situation.position, axis=1)
     score = _to_unit_range(entropy(variance)) - options.distance_weight * _to_unit_range(distance)
@@ -165,16 +165,16 @@ def max_entropy(
 def random_waypoint(
     view: MapView, situation: Situation, options: NoOptions, rng: np.random.Generator
 ) -> np.ndarray:
-    """A uniform random waypoint, [1, 2], that may be driven to; looks at nothing else.
+    """A uniform random waypoint with a route, [1, 2].
 
     Raises:
-        InputError: if none of many may.
+        InputError: none of ``MAX_DRAWS`` waypoints has a route.
     """
-    for _ in range(DRAWS):
+    for _ in range(MAX_DRAWS):
         waypoint = situation.workspace.sample(1, rng)
         if situation.reachable(waypoint).all():
             return waypoint
-    raise InputError(f"random: none of {DRAWS} waypoints may be driven to")
+    raise InputError(f"random: expected a reachable waypoint, got none among {MAX_DRAWS}")
 
 
 #: Every planner, by name: ``planner`` on a command line, in a parameter file, in a sweep. A bare
@@ -198,6 +198,6 @@ def planner_rows() -> tuple[Setting, ...]:
 
 
 def _to_unit_range(values: np.ndarray) -> np.ndarray:
-    """Values [N] scaled linearly to [0, 1]; zeros where they are all alike."""
+    """Values [N] scaled linearly to [0, 1]; zeros if all are equal."""
     low, high = values.min(), values.max()
     return (values - low) / (high - low) if high > low else np.zeros_like(values)

@@ -13,15 +13,15 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.geometry import FARTHEST
 
-MOST_CORNERS = 200  # the time for a route grows with their square
-LEAST_AREA = 1e-9  # m^2
+MAX_CORNERS = 200  # the time for a route grows with their square
+MIN_AREA = 1e-9  # m^2
 
 
 def ring(corners: np.ndarray, name: str) -> np.ndarray:
     """The corners of a simple polygon, counter-clockwise, without repeats [K, 2].
 
     Raises:
-        InputError: it is no polygon, or crosses itself; ``name`` says which.
+        InputError: ``name`` is not a polygon, or crosses itself.
     """
     points = np.asarray(corners, dtype=float)
     if points.ndim != 2 or points.shape[1] != 2 or not (np.abs(points) <= FARTHEST).all():
@@ -29,22 +29,24 @@ def ring(corners: np.ndarray, name: str) -> np.ndarray:
     points = points[(points != np.roll(points, 1, axis=0)).any(axis=1)]  # the closing one, too
     if len(points) < 3:
         raise InputError(f"{name}: expected at least 3 different corners, got {len(points)}")
-    if len(points) > MOST_CORNERS:
-        raise InputError(f"{name}: expected at most {MOST_CORNERS} corners, got {len(points)}")
+    if len(points) > MAX_CORNERS:
+        raise InputError(f"{name}: expected at most {MAX_CORNERS} corners, got {len(points)}")
     a, b = points, np.roll(points, -1, axis=0)
     crossing = crosses(a[:, None], b[:, None], a[None], b[None])
     if crossing.any():
         i, j = np.argwhere(crossing)[0]
-        raise InputError(f"{name}: its sides from corners {i + 1} and {j + 1} cross each other")
+        raise InputError(f"{name}: the sides from corners {i + 1} and {j + 1} cross each other")
     area = float((_cross(a - a[0], b - a[0])).sum()) / 2
-    if not abs(area) > LEAST_AREA:
+    if not abs(area) > MIN_AREA:
         raise InputError(f"{name}: expected an area, got corners in a line")
     return points if area > 0 else points[::-1]
 
 
 def around(border: np.ndarray, reach: float) -> np.ndarray:
-    """Places round the corners that stick out to the right, such that the ways between the
-    neighbours among them keep ``reach`` from the corner [M, 2]."""
+    """Places around the convex corners on the right side of a border [M, 2].
+
+    Legs between neighbouring places keep ``reach`` m from the corner.
+    """
     return np.array(list(_fans(border, reach))).reshape(-1, 2)
 
 
@@ -86,13 +88,13 @@ def inside(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 
 def sides(borders: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Where all sides of some borders begin and end [1, E, 2] each."""
+    """Starts and ends of all sides of the borders, [1, E, 2] each."""
     ends = [np.roll(border, -1, axis=0) for border in borders]
     return np.concatenate(borders)[None], np.concatenate(ends)[None]
 
 
 def distance(border: np.ndarray, point: np.ndarray) -> float:
-    """How far the point [2] is from a border, in m."""
+    """Distance of the point [2] from a border, in m."""
     a, b = border, np.roll(border, -1, axis=0)
     return float(to_segments(point[None], a, b).min())
 

@@ -1,4 +1,4 @@
-"""Ways round what may not be crossed: the shortest along the corners that see each other."""
+"""Shortest routes around keep-outs, along corners that are visible from each other."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import math
 
 import numpy as np
 
-from .areas import Areas
+from .areas import NavigableArea
 
 
 class Routes:
-    """Shortest ways between two places within areas, each leg of them clear.
+    """Shortest routes between two places in a navigable area.
 
-    A* on the visibility graph of the areas' corners, which is worked out where it is looked at.
+    A* on the visibility graph of the area's corners, whose edges are computed on demand.
     """
 
-    def __init__(self, areas: Areas) -> None:
+    def __init__(self, areas: NavigableArea) -> None:
         self.areas = areas
-        self._seen: dict[int, np.ndarray] = {}  # which corners see a corner
+        self._seen: dict[int, np.ndarray] = {}  # corners visible from a corner
 
     def route(self, start: np.ndarray, goal: np.ndarray) -> np.ndarray | None:
-        """The turns from start to goal [2] and the goal itself [K, 2]; None where there is no way.
+        """The turns from start to goal [2] and the goal itself [K, 2]; None if there is no route.
 
-        Where no way leads out of the start (it is in a keep-out, or beyond the border), the first
-        leg is the one to the nearest allowed place, whatever it crosses.
+        If the start lies in a keep-out or outside the area, the first leg goes to the nearest
+        allowed place, whatever it crosses.
         """
         goal = np.asarray(goal, dtype=float)
-        if self.areas.everywhere or self.areas.clear(start, goal[None])[0]:
+        if self.areas.unrestricted or self.areas.leg_allowed(start, goal[None])[0]:
             return goal[None]
         way = self._way(start, goal)
         if way is None and not self.areas.allowed(start[None])[0]:
@@ -37,14 +37,14 @@ class Routes:
         return way
 
     def reachable(self, start: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Which of the goals [N, 2] a way leads to from the start [2]; boolean [N]."""
+        """Which of the goals [N, 2] have a route from the start [2]; boolean [N]."""
         areas, goals = self.areas, np.asarray(goals, dtype=float)
         good = areas.allowed(goals)
-        if areas.everywhere or not good.any():
+        if areas.unrestricted or not good.any():
             return good
         start = areas.nearest(start)
         unseen = np.flatnonzero(good)
-        unseen = unseen[~areas.sight(start, goals[unseen])]
+        unseen = unseen[~areas.visible(start, goals[unseen])]
         corners = areas.corners[self._reached(start)]
         # The nearest corners first: one of them sees most of the goals.
         distances = np.linalg.norm(goals[unseen, None] - corners, axis=2)
@@ -52,14 +52,14 @@ class Routes:
         for turn in range(len(corners)):
             if not len(unseen):
                 break
-            left = ~areas.sight(corners[order[:, turn]], goals[unseen])
+            left = ~areas.visible(corners[order[:, turn]], goals[unseen])
             unseen, order = unseen[left], order[left]
         good[unseen] = False
         return good
 
     def _reached(self, start: np.ndarray) -> np.ndarray:
-        """Which corners a way leads to from an allowed start [M]."""
-        reached = self.areas.sight(start, self.areas.corners)
+        """Which corners have a route from an allowed start; boolean [M]."""
+        reached = self.areas.visible(start, self.areas.corners)
         waiting = np.flatnonzero(reached).tolist()
         while waiting and not reached.all():
             found = self._sees(waiting.pop()) & ~reached
@@ -71,7 +71,7 @@ class Routes:
         corners = self.areas.corners
         if not self.areas.allowed(goal[None])[0]:
             return None
-        first, last = self.areas.sight(start, corners), self.areas.sight(corners, goal)
+        first, last = self.areas.visible(start, corners), self.areas.visible(corners, goal)
         if not (first.any() and last.any()):
             return None
         ahead = np.linalg.norm(corners - goal, axis=1)
@@ -84,7 +84,7 @@ class Routes:
             if arrived:
                 return np.vstack((*self._back(k, before), goal))
             if total > length[k] + ahead[k]:
-                continue  # a shorter way to it was found since
+                continue  # a shorter route to it was found since
             if last[k]:
                 heapq.heappush(open_, (total, k, True))
             reach = length[k] + np.linalg.norm(corners - corners[k], axis=1)
@@ -95,7 +95,7 @@ class Routes:
 
     def _sees(self, k: int) -> np.ndarray:
         if k not in self._seen:
-            self._seen[k] = self.areas.sight(self.areas.corners[k], self.areas.corners)
+            self._seen[k] = self.areas.visible(self.areas.corners[k], self.areas.corners)
         return self._seen[k]
 
     def _back(self, k: int, before: np.ndarray) -> list[np.ndarray]:

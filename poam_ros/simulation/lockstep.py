@@ -44,7 +44,7 @@ from ..outputs.scoring import POINTS
 from ..planning.pilots import PILOTS, bezier_pilot, path_length, start_pose
 from ..planning.situation import MapView, ModelView
 from .settings import RANDOM_SAMPLES, MissionSettings
-from .world.simulator import Ping, Simulation
+from .world.simulator import SimulatedPing, Simulation
 from .world.terrain import Terrain
 from .world.vehicle import Pose
 
@@ -143,7 +143,7 @@ class LockstepMission:
         for i, ((x, y), measured) in enumerate(zip(xy.tolist(), ranges.tolist(), strict=True)):
             stamp_ns = i - len(xy)
             self._handle(VehicleState(stamp_ns, (x, y, simulation.sonar_z)))
-            self._ping(Ping(stamp_ns + late_ns, stamp_ns, x, y, measured))
+            self._ping(SimulatedPing(stamp_ns + late_ns, stamp_ns, x, y, measured))
 
     def _step(self) -> None:
         """One control period: drive, measure, learn what is due, and choose where to go next."""
@@ -157,7 +157,7 @@ class LockstepMission:
             self._ping(ping)
         self._locate()
 
-    def _ping(self, ping: Ping) -> None:
+    def _ping(self, ping: SimulatedPing) -> None:
         limits = self.simulation.settings.min_range, self.simulation.max_range
         self._handle(RawPing(ping.stamp_ns, ping.range, *limits))
         self._handle(Tick())

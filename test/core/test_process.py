@@ -5,8 +5,8 @@ import subprocess
 PROBE = """
 import torch
 from threadpoolctl import threadpool_info
-from poam_ros.core.process import prepare
-prepare(1)
+from poam_ros.core.process import configure_process
+configure_process(1)
 pools = [pool["num_threads"] for pool in threadpool_info()]
 assert torch.get_num_threads() == 1 and pools and set(pools) == {1}, (pools,)
 """

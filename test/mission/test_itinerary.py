@@ -6,7 +6,7 @@ import numpy as np
 
 from poam_ros.core.geometry import Extent
 from poam_ros.mission.itinerary import Itinerary
-from poam_ros.planning.areas import Areas
+from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.routes import Routes
 
 SQUARE = Extent(-30, 30, -30, 30)
@@ -19,7 +19,7 @@ def at(*xy: float) -> np.ndarray:
 
 
 def make(*keep_outs: np.ndarray, **options) -> Itinerary:
-    return Itinerary(Routes(Areas(SQUARE, keep_outs=keep_outs, **options)), ARRIVAL)
+    return Itinerary(Routes(NavigableArea(SQUARE, keep_outs=keep_outs, **options)), ARRIVAL)
 
 
 def test_a_leg_across_a_keep_out_gets_turns_in_between():
@@ -29,7 +29,7 @@ def test_a_leg_across_a_keep_out_gets_turns_in_between():
     assert len(legs.queue) >= 3 and legs.queue[-1].tolist() == [20, 20]
     driven, position = [], at(-20, 0)
     while legs.target is not None:
-        assert legs.routes.areas.clear(position, legs.target[None])[0]
+        assert legs.routes.areas.leg_allowed(position, legs.target[None])[0]
         position, before = legs.target, position
         legs.follow(before, float(len(driven)))  # the time limit begins
         assert legs.follow(position, len(driven) + 0.5) == "reached"
@@ -68,7 +68,7 @@ def test_a_vehicle_that_drifts_towards_a_keep_out_gets_a_new_leg():
     legs.follow(at(-18, 6.2), 0.0)
     legs.follow(at(-12, 3.0), 1.0)  # from here it would lead across
     assert legs.queue[-1].tolist() == [20, 6.2]
-    assert legs.routes.areas.clear(at(-12, 3.0), legs.target[None])[0]
+    assert legs.routes.areas.leg_allowed(at(-12, 3.0), legs.target[None])[0]
 
 
 def test_out_of_a_keep_out_one_leg_leads_and_is_not_changed_on_the_way():

@@ -10,7 +10,7 @@ import pytest
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
 from poam_ros.mission.mission import Mission
-from poam_ros.planning.areas import Areas
+from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.arrival import CAPTURE_RADIUS
 from poam_ros.planning.pilots import PILOTS
 
@@ -160,7 +160,7 @@ def test_a_situation_is_what_a_planner_needs_to_know():
     assert situation.position.tolist() == [-1, 0]
     assert (situation.yaw, situation.speed, situation.samples_left) == (0.5, 2.0, 6)
     assert situation.workspace is WORKSPACE
-    assert situation.track.tolist() == [[-3, 0], [-2, 0], [-1, 0]]
+    assert situation.recent_track.tolist() == [[-3, 0], [-2, 0], [-1, 0]]
     mission.count_samples(12)
     assert mission.budget.samples_left == 0
     assert make().budget.samples_left is None
@@ -289,14 +289,14 @@ def test_a_clock_that_is_set_back_does_not_lengthen_the_mission():
 def test_a_situation_knows_what_can_still_be_driven():
     mission = make(max_samples=100)
     drive(mission, (-3, 0))
-    assert mission.situation(0.0, 1.0).way_left == math.inf
+    assert mission.situation(0.0, 1.0).distance_left == math.inf
     mission.count_samples(60)
     situation = mission.situation(0.5, 2.0)
-    assert situation.way_left == pytest.approx(40 * mission.track.length / 60)
+    assert situation.distance_left == pytest.approx(40 * mission.track.length / 60)
     assert situation.samples_left == 40
     assert situation.turning_radius == pytest.approx(CAPTURE_RADIUS / 2)
     np.testing.assert_array_equal(situation.visited, mission.track.visited())
-    assert make().budget.way_left(9.0) == math.inf
+    assert make().budget.distance_left(9.0) == math.inf
 
 
 # --- Started, stopped, held ---
@@ -407,7 +407,7 @@ def test_pause_and_done_hold_where_the_vehicle_is_even_outside(how):
 
 def test_at_its_end_it_goes_home_if_asked_to_and_holds_there():
     wall = np.array([(-1.0, -5.0), (1.0, -5.0), (1.0, 5.0), (-1.0, 5.0)])
-    areas = Areas(WORKSPACE, keep_outs=[wall], margin=0.5)
+    areas = NavigableArea(WORKSPACE, keep_outs=[wall], margin=0.5)
     mission = Mission(
         np.array([[8.0, 0.0]]), WORKSPACE, areas=areas, max_samples=10, on_done="home"
     )
@@ -421,7 +421,7 @@ def test_at_its_end_it_goes_home_if_asked_to_and_holds_there():
     for second in range(40, 60):
         if mission.goal is None:
             break
-        assert areas.clear(driven[-1], mission.goal[None])[0]
+        assert areas.leg_allowed(driven[-1], mission.goal[None])[0]
         driven.append(mission.goal)
         drive(mission, driven[-1], driven[-1], start=float(second))
     assert mission.state == "done" and driven[-1].tolist() == [-8, 0]
@@ -452,14 +452,14 @@ def test_a_stop_on_the_way_home_holds():
 
 def test_after_a_pause_the_way_round_is_planned_from_where_the_vehicle_is():
     block = np.array([(-2.0, -2.0), (2.0, -2.0), (2.0, 2.0), (-2.0, 2.0)])
-    areas = Areas(WORKSPACE, keep_outs=[block], margin=0.5)
+    areas = NavigableArea(WORKSPACE, keep_outs=[block], margin=0.5)
     mission = Mission(np.array([[8.0, 4.0]]), WORKSPACE, areas=areas)
     drive(mission, (-8, 4))
     assert mission.goal.tolist() == [8, 4]
     mission.pause()
     drive(mission, (-4, -4), start=9.0)  # drifted
     mission.resume()
-    assert areas.clear(mission.position, mission.goal[None])[0]
+    assert areas.leg_allowed(mission.position, mission.goal[None])[0]
     assert mission.plan[-1].tolist() == [8, 4] and len(mission.plan) > 2
 
 
@@ -470,7 +470,7 @@ def test_no_leg_of_a_mission_crosses_a_keep_out():
     for _ in range(40):
         angles = (np.arange(7) + rng.uniform(0, 0.9, 7)) * 2 * np.pi / 7
         rim = rng.uniform(1, 6, 7)[:, None] * np.column_stack((np.cos(angles), np.sin(angles)))
-        areas = Areas(WORKSPACE, keep_outs=[rng.uniform(-6, 6, 2) + rim], margin=0.3)
+        areas = NavigableArea(WORKSPACE, keep_outs=[rng.uniform(-6, 6, 2) + rim], margin=0.3)
         mission = Mission(pilot, WORKSPACE, areas=areas)
         mission.explore_with(lambda position: rng.uniform(-10, 10, (2, 2)))
         position = areas.nearest(rng.uniform(-10, 10, 2))
@@ -478,7 +478,7 @@ def test_no_leg_of_a_mission_crosses_a_keep_out():
             drive(mission, position, start=float(second))
             if mission.goal is None:
                 continue  # the path led to where no way leads
-            assert areas.clear(position, mission.goal[None])[0]
+            assert areas.leg_allowed(position, mission.goal[None])[0]
             position = mission.goal
         assert mission.legs.arrivals["reached"] > 5
 

@@ -17,7 +17,7 @@ from poam_ros.core.geometry import Extent, Grid, squared_distance_to
 from poam_ros.core.maps import ElevationMap
 from poam_ros.mission.mission import Mission
 from poam_ros.mission.target import TRIES, Target, TargetSettings
-from poam_ros.planning.areas import Areas
+from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.tvu import CONFIDENCE_95, allowed
 
 WORKSPACE = Extent(0, 60, 0, 40)
@@ -42,7 +42,7 @@ def survey(settings, std=10.0, keep_outs=(), deaf=lambda place: False, limit=20_
 
     ``std``: of the map, a function of how many pings it holds. ``deaf``: where none is accepted.
     """
-    areas = Areas(WORKSPACE, None, keep_outs, 1.0) if keep_outs else None
+    areas = NavigableArea(WORKSPACE, None, keep_outs, 1.0) if keep_outs else None
     mission, target = Mission(PILOT, WORKSPACE, areas=areas, **budget), Target(settings)
     at, now, pings, latest, turn = np.array([2.0, 2.0]), 0.0, [], None, 0
     closed = []  # goals that closed a gap
@@ -86,7 +86,7 @@ def farthest(pings, places=PLACES):
 def test_the_share_is_of_the_wet_places_that_may_be_entered():
     keep_out = np.array([[30.0, -1.0], [60.5, -1.0], [60.5, 41.0], [30.0, 41.0]])
     target = Target(TargetSettings(tvu="1b", share=0.5))
-    mission = Mission(PILOT, WORKSPACE, areas=Areas(WORKSPACE, None, (keep_out,), 1.0))
+    mission = Mission(PILOT, WORKSPACE, areas=NavigableArea(WORKSPACE, None, (keep_out,), 1.0))
     mission.locate(np.array([5.0, 5.0]), 1.0)
     std = np.where(GRID.x < 11.5, 0.999 * GOOD, 1.001 * GOOD)  # 11 of 29 columns
     target.judge(mission, chart(std=std), 2.0)
@@ -354,7 +354,7 @@ def test_a_map_of_elsewhere_ends_no_mission(polygon):
     grid = Grid.cells(Extent(1000, 1060, 0, 40), 1.0)
     drawn = ElevationMap(grid, np.full(grid.shape, BED), np.ones(grid.shape))
     drawn = drawn.with_pings(np.array([[1005.0, 5.0]]))
-    mission = Mission(np.empty((0, 2)), WORKSPACE, areas=Areas(WORKSPACE, polygon))
+    mission = Mission(np.empty((0, 2)), WORKSPACE, areas=NavigableArea(WORKSPACE, polygon))
     target = Target(TargetSettings(distance=8.0))
     mission.locate(np.array([20.0, 20.0]), 0.0)
     target.judge(mission, drawn, 1.0)

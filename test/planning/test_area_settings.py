@@ -41,7 +41,7 @@ def test_other_texts_are_refused_by_the_parameters_name(text):
 
 
 def test_nothing_given_allows_everything():
-    assert AreaSettings().open(SQUARE).everywhere
+    assert AreaSettings().open(SQUARE).unrestricted
 
 
 def test_parameters_and_a_file_add_up(tmp_path):

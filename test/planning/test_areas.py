@@ -10,7 +10,7 @@ import pytest
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
-from poam_ros.planning.areas import Areas
+from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.polygons import ring
 from poam_ros.planning.routes import Routes
 
@@ -66,7 +66,7 @@ def random_polygon(rng: np.random.Generator) -> np.ndarray:
     return corners[:: rng.choice((1, -1))]
 
 
-def random_areas(rng: np.random.Generator, margin: float = 0.5) -> Areas | None:
+def random_areas(rng: np.random.Generator, margin: float = 0.5) -> NavigableArea | None:
     """One to three keep-outs, every other time a polygon about them; None where they leave none."""
     keep_outs = [random_polygon(rng) for _ in range(rng.integers(1, 4))]
     polygon = None
@@ -75,14 +75,14 @@ def random_areas(rng: np.random.Generator, margin: float = 0.5) -> Areas | None:
         radii = rng.uniform(12, 34, 10)
         polygon = radii[:, None] * np.column_stack((np.cos(angles), np.sin(angles)))
     try:
-        return Areas(SQUARE, polygon, keep_outs, margin)
+        return NavigableArea(SQUARE, polygon, keep_outs, margin)
     except InputError as error:
         # Two neighbouring angles may be all but the same: then it is no polygon of an area.
         assert any(w in str(error) for w in ("nothing of the workspace", "cross", "area"))
         return None
 
 
-def may_take(areas: Areas, start: np.ndarray, end: np.ndarray) -> bool:
+def may_take(areas: NavigableArea, start: np.ndarray, end: np.ndarray) -> bool:
     """Whether a leg stays out of keep-outs and in the polygon, by other means."""
     if any(any(parts_inside(corners, start, end)) for corners in areas.keep_outs):
         return False
@@ -126,7 +126,7 @@ def test_legs_judged_clear_are_clear_by_other_means_too():
         if areas is None:
             continue
         starts, ends = rng.uniform(-30, 30, (2, 60, 2))
-        verdicts = areas.clear(starts, ends)
+        verdicts = areas.leg_allowed(starts, ends)
         for start, end, verdict in zip(starts, ends, verdicts, strict=True):
             truth = may_take(areas, start, end)
             # What only just passes may be refused for its margin; nothing else is.
@@ -136,11 +136,11 @@ def test_legs_judged_clear_are_clear_by_other_means_too():
 
 
 def test_everything_is_allowed_in_a_plain_rectangle():
-    areas = Areas(SQUARE)
-    assert areas.everywhere and len(areas.corners) == 0
+    areas = NavigableArea(SQUARE)
+    assert areas.unrestricted and len(areas.corners) == 0
     goals = np.array([(0, 0), (30, 30), (30.1, 0)], dtype=float)
     assert areas.allowed(goals).tolist() == [True, True, False]
-    assert areas.clear(at(-99, 0), goals).tolist() == [True, True, False]
+    assert areas.leg_allowed(at(-99, 0), goals).tolist() == [True, True, False]
     assert areas.nearest(at(99, 3)).tolist() == [30, 3]
     goal = at(5, 5)
     assert Routes(areas).route(at(0, 0), goal).tolist() == [[5, 5]]
@@ -148,7 +148,7 @@ def test_everything_is_allowed_in_a_plain_rectangle():
 
 
 def test_a_way_round_a_block_is_the_shortest_at_the_margin():
-    areas = Areas(SQUARE, keep_outs=[BLOCK], margin=1.0)
+    areas = NavigableArea(SQUARE, keep_outs=[BLOCK], margin=1.0)
     way = Routes(areas).route(at(-20, 0), at(20, 0))
     points = np.vstack((at(-20, 0), way))
     length = np.linalg.norm(np.diff(points, axis=0), axis=1).sum()
@@ -157,41 +157,43 @@ def test_a_way_round_a_block_is_the_shortest_at_the_margin():
     arc = math.pi / 2 - math.acos(1 / arm) + math.atan2(5, 15)
     taut = 2 * math.sqrt(arm**2 - 1) + 2 * arc + 10
     assert taut <= length < taut + 0.5
-    assert not areas.clear(at(-20, 0), at(20, 0)[None])[0]
+    assert not areas.leg_allowed(at(-20, 0), at(20, 0)[None])[0]
 
 
 def test_the_margin_holds_at_borders_and_for_legs():
-    areas = Areas(SQUARE, keep_outs=[BLOCK], margin=1.0)
+    areas = NavigableArea(SQUARE, keep_outs=[BLOCK], margin=1.0)
     places = np.array([(5.99, 0), (6.01, 0), (5.7, 5.7), (5.75, 5.75)])
     assert areas.allowed(places).tolist() == [False, True, False, True]
-    assert areas.clear(at(6.01, -9), at(6.01, 9)[None]).tolist() == [True]
-    assert areas.clear(at(5.99, -9), at(6.01, 9)[None]).tolist() == [False]
-    assert not areas.off_course(at(5.6, -9), at(5.6, 9))
-    assert areas.off_course(at(5.4, -9), at(5.4, 9))
+    assert areas.leg_allowed(at(6.01, -9), at(6.01, 9)[None]).tolist() == [True]
+    assert areas.leg_allowed(at(5.99, -9), at(6.01, 9)[None]).tolist() == [False]
+    assert not areas.too_close(at(5.6, -9), at(5.6, 9))
+    assert areas.too_close(at(5.4, -9), at(5.4, 9))
 
 
 def test_out_of_a_cup_the_way_leads_over_its_rim():
-    routes = Routes(Areas(SQUARE, keep_outs=[CUP], margin=0.5))
+    routes = Routes(NavigableArea(SQUARE, keep_outs=[CUP], margin=0.5))
     way = routes.route(at(0, 0), at(0, -20))
     assert way[0][1] > 10 and abs(way[0][0]) < 9  # up and out first
     assert routes.reachable(at(0, 0), at(0, -20)[None])[0]
 
 
 def test_a_start_in_a_keep_out_is_left_by_the_nearest_way_that_crosses_no_other():
-    areas = Areas(SQUARE, keep_outs=[BLOCK], margin=1.0)
+    areas = NavigableArea(SQUARE, keep_outs=[BLOCK], margin=1.0)
     way = Routes(areas).route(at(1, 4), at(0, -20))
     np.testing.assert_allclose(way[0], (1, 6), atol=1e-5)
     assert way[-1].tolist() == [0, -20] and len(way) > 2
     thin = np.array([(-5, 6.5), (5, 6.5), (5, 7), (-5, 7)])
-    areas = Areas(SQUARE, keep_outs=[BLOCK, thin], margin=0.2)
+    areas = NavigableArea(SQUARE, keep_outs=[BLOCK, thin], margin=0.2)
     np.testing.assert_allclose(areas.nearest(at(1, 4)), (1, 5.2), atol=1e-5)
-    areas = Areas(SQUARE, keep_outs=[BLOCK, thin - (0, 1.4)], margin=0.2)  # close to the block
+    areas = NavigableArea(
+        SQUARE, keep_outs=[BLOCK, thin - (0, 1.4)], margin=0.2
+    )  # close to the block
     assert areas.allowed(areas.nearest(at(1, 4))[None])[0]
 
 
 def test_what_a_polygon_leaves_out_is_not_entered():
     bay = np.array([(-30, -30), (30, -30), (30, 30), (0, 0), (-30, 30)], dtype=float)
-    areas = Areas(SQUARE, polygon=bay, margin=1.0)
+    areas = NavigableArea(SQUARE, polygon=bay, margin=1.0)
     assert areas.allowed(np.array([(0, -5), (0, 5), (29.5, 0)])).tolist() == [True, False, False]
     way = Routes(areas).route(at(-25, 20), at(25, 20))
     assert len(way) > 1 and way[:, 1].min() < 0
@@ -202,7 +204,7 @@ def test_what_a_polygon_leaves_out_is_not_entered():
 
 def test_a_keep_out_across_the_workspace_cuts_it_in_two():
     wall = np.array([(-1, -40), (1, -40), (1, 40), (-1, 40)], dtype=float)
-    routes = Routes(Areas(SQUARE, keep_outs=[wall], margin=1.0))
+    routes = Routes(NavigableArea(SQUARE, keep_outs=[wall], margin=1.0))
     assert routes.route(at(-10, 0), at(10, 0)) is None
     goals = np.array([(-20, 3), (20, 3), (0, 0)], dtype=float)
     assert routes.reachable(at(-10, 0), goals).tolist() == [True, False, False]
@@ -211,7 +213,7 @@ def test_a_keep_out_across_the_workspace_cuts_it_in_two():
 def test_the_sense_and_repeats_of_corners_do_not_matter():
     closed = np.vstack((BLOCK, BLOCK[:1]))
     for corners in (BLOCK, BLOCK[::-1], closed, np.repeat(BLOCK, 2, axis=0)):
-        areas = Areas(SQUARE, keep_outs=[corners])
+        areas = NavigableArea(SQUARE, keep_outs=[corners])
         assert areas.allowed(np.array([(0.0, 0.0), (7.0, 0.0)])).tolist() == [False, True]
         assert len(areas.keep_outs[0]) == 4
 
@@ -229,14 +231,14 @@ def test_the_sense_and_repeats_of_corners_do_not_matter():
 )
 def test_what_is_no_polygon_is_refused_by_its_name(corners, words):
     with pytest.raises(InputError, match=f"keep-out 2: .*{words}"):
-        Areas(SQUARE, keep_outs=[BLOCK, np.array(corners, dtype=float)])
+        NavigableArea(SQUARE, keep_outs=[BLOCK, np.array(corners, dtype=float)])
     assert len(ring(BLOCK, "fine")) == 4
 
 
 def test_a_workspace_that_is_covered_altogether_is_refused():
-    with pytest.raises(InputError, match="nothing of the workspace is left"):
-        Areas(SQUARE, keep_outs=[BLOCK * 7])
-    with pytest.raises(InputError, match="nothing of the workspace is left"):
-        Areas(SQUARE, polygon=BLOCK + 99)
+    with pytest.raises(InputError, match="leave nothing of the workspace"):
+        NavigableArea(SQUARE, keep_outs=[BLOCK * 7])
+    with pytest.raises(InputError, match="leave nothing of the workspace"):
+        NavigableArea(SQUARE, polygon=BLOCK + 99)
     with pytest.raises(InputError, match="margin"):
-        Areas(SQUARE, keep_outs=[BLOCK], margin=0.0)
+        NavigableArea(SQUARE, keep_outs=[BLOCK], margin=0.0)

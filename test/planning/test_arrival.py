@@ -10,7 +10,7 @@ import pytest
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
-from poam_ros.planning.arrival import GoalWatch
+from poam_ros.planning.arrival import ArrivalDetector
 from poam_ros.simulation.world.vehicle import DubinsVehicle, Pose
 
 
@@ -42,7 +42,7 @@ def test_reached_between_two_sparse_positions():
         goal = rng.uniform(-30, 30, 2)
         before, offset = rng.uniform(5, 25), rng.uniform(-0.099, 0.099)
         line = straight_line(goal, rng.uniform(-4, 4), before, offset, 40)
-        outcome, index = follow(GoalWatch(goal, max_speed=2.0), line)
+        outcome, index = follow(ArrivalDetector(goal, max_speed=2.0), line)
         assert outcome == "reached"
         # Told at the first position within the radius or beyond it.
         first = math.ceil((before - math.sqrt(0.1**2 - offset**2)) / 2 - 1e-9)
@@ -56,7 +56,7 @@ def test_passed_by_the_closest_approach():
         goal = rng.uniform(-30, 30, 2)
         before, offset = rng.uniform(5, 25), rng.uniform(0.101, 1.33) * rng.choice([-1, 1])
         line = straight_line(goal, rng.uniform(-4, 4), before, offset, 40)
-        outcome, index = follow(GoalWatch(goal, max_speed=2.0), line)
+        outcome, index = follow(ArrivalDetector(goal, max_speed=2.0), line)
         assert outcome == "passed"
         # Soon after the closest approach, not before.
         assert before / 2 <= index <= before / 2 + 2
@@ -64,7 +64,7 @@ def test_passed_by_the_closest_approach():
 
 def test_driving_by_at_a_distance_is_no_arrival():
     goal = np.array([3.0, 4.0])
-    watch = GoalWatch(goal, max_speed=2.0)
+    watch = ArrivalDetector(goal, max_speed=2.0)
     line = straight_line(goal, 0.3, before=20, offset=1.5, count=200)
     outcome, index = follow(watch, line)
     assert outcome == "timeout"
@@ -72,21 +72,21 @@ def test_driving_by_at_a_distance_is_no_arrival():
 
 
 def test_reached_at_once_where_the_vehicle_is_already():
-    assert GoalWatch([1.0, 1.0]).update([1.0, 1.09], 7.0) == "reached"
-    assert GoalWatch([1.0, 1.0]).update([1.0, 1.11], 7.0) is None
+    assert ArrivalDetector([1.0, 1.0]).update([1.0, 1.09], 7.0) == "reached"
+    assert ArrivalDetector([1.0, 1.0]).update([1.0, 1.11], 7.0) is None
 
 
 def test_the_goal_radius_decides():
     line = straight_line(np.zeros(2), 0.0, before=9, offset=0.4, count=12)
-    assert follow(GoalWatch([0, 0], goal_radius=0.5, max_speed=2.0), line)[0] == "reached"
-    assert follow(GoalWatch([0, 0], goal_radius=0.3, max_speed=2.0), line)[0] == "passed"
-    far = GoalWatch([0, 0], goal_radius=0.3, capture_radius=0.35, max_speed=2.0)
+    assert follow(ArrivalDetector([0, 0], goal_radius=0.5, max_speed=2.0), line)[0] == "reached"
+    assert follow(ArrivalDetector([0, 0], goal_radius=0.3, max_speed=2.0), line)[0] == "passed"
+    far = ArrivalDetector([0, 0], goal_radius=0.3, capture_radius=0.35, max_speed=2.0)
     assert follow(far, line)[0] is None
 
 
 def test_the_way_out_of_the_capture_radius_is_no_arrival():
     """A goal inside the turning circle: nearer at first, then out, and only then back to it."""
-    watch = GoalWatch([0.0, 0.0])
+    watch = ArrivalDetector([0.0, 0.0])
     out = [(0.8, 0), (0.5, 0), (0.3, 0), (0.5, 0), (0.9, 0), (1.6, 0)]
     assert follow(watch, out)[0] is None
     back = [(1.0, 0.2), (0.3, 0.2), (0, 0.2), (-0.4, 0.2)]
@@ -95,9 +95,9 @@ def test_the_way_out_of_the_capture_radius_is_no_arrival():
 
 def test_an_approach_counts_once_the_vehicle_has_come_out_or_turned():
     left_first = [(0.8, 0), (1.6, 0), (0.9, 0.2), (0.2, 0.2), (-0.4, 0.2), (-0.9, 0.2)]
-    assert follow(GoalWatch([0.0, 0.0]), left_first) == ("passed", 4)
+    assert follow(ArrivalDetector([0.0, 0.0]), left_first) == ("passed", 4)
     turned_within = [(0.9, 0), (0.3, 0), (0.6, 0), (0.2, 0), (0.5, 0), (0.8, 0)]
-    assert follow(GoalWatch([0.0, 0.0]), turned_within) == ("passed", 4)
+    assert follow(ArrivalDetector([0.0, 0.0]), turned_within) == ("passed", 4)
 
 
 def test_jitter_is_no_approach():
@@ -107,13 +107,13 @@ def test_jitter_is_no_approach():
         distances = np.arange(10.0, 0.2, -0.05)
         positions = np.column_stack((distances, np.zeros_like(distances)))
         positions[:, 0] += rng.uniform(-0.045, 0.045, len(distances))
-        assert follow(GoalWatch([0, 0]), positions, period=0.05)[0] is None
+        assert follow(ArrivalDetector([0, 0]), positions, period=0.05)[0] is None
 
 
 def test_orbiting_runs_out_of_time():
     angles = np.arange(2000) * 0.15
     orbit = np.column_stack((0.7 * np.cos(angles) + 0.04, 0.7 * np.sin(angles)))
-    watch = GoalWatch([0.0, 0.0])
+    watch = ArrivalDetector([0.0, 0.0])
     outcome, index = follow(watch, orbit, period=0.1)
     assert outcome == "timeout"
     assert index == pytest.approx((30 + 2 * 0.74) / 0.1, abs=1)
@@ -121,7 +121,7 @@ def test_orbiting_runs_out_of_time():
 
 @pytest.mark.parametrize("speed", [0.5, 1.0, 4.0])
 def test_timeout_after_twice_the_straight_way_and_half_a_minute(speed):
-    watch = GoalWatch([30.0, 40.0], max_speed=speed)
+    watch = ArrivalDetector([30.0, 40.0], max_speed=speed)
     limit = 2 * 50 / speed + 30
     assert watch.update([0.0, 0.0], 1000.0) is None
     assert watch.update([0.0, 0.0], 1000.0 + limit - 0.01) is None
@@ -129,7 +129,7 @@ def test_timeout_after_twice_the_straight_way_and_half_a_minute(speed):
 
 
 def test_arriving_at_the_last_moment_is_an_arrival():
-    watch = GoalWatch([10.0, 0.0])
+    watch = ArrivalDetector([10.0, 0.0])
     assert watch.update([0.0, 0.0], 0.0) is None
     assert watch.update([10.0, 0.0], 1e6) == "reached"
 
@@ -137,7 +137,7 @@ def test_arriving_at_the_last_moment_is_an_arrival():
 def test_rest_within_the_capture_radius_has_passed():
     for distance, expected in ((0.2, "passed"), (1.3, "passed"), (1.4, None)):
         line = [(x, 0.0) for x in np.arange(6.0, distance, -0.5)] + 10 * [(distance, 0.0)]
-        outcome, index = follow(GoalWatch([0, 0]), line, period=0.5)
+        outcome, index = follow(ArrivalDetector([0, 0]), line, period=0.5)
         assert outcome == expected
         if expected:
             # Three seconds after it came to rest.
@@ -146,13 +146,13 @@ def test_rest_within_the_capture_radius_has_passed():
 
 def test_a_slow_vehicle_is_not_at_rest():
     positions = [(x, 0.0) for x in np.arange(3.0, -0.1, -0.05)]
-    outcome, index = follow(GoalWatch([0, 0], max_speed=0.05), positions, period=1.0)
+    outcome, index = follow(ArrivalDetector([0, 0], max_speed=0.05), positions, period=1.0)
     assert outcome == "reached"
     assert positions[index][0] == pytest.approx(0.1, abs=0.051)
 
 
 def test_positions_that_are_none_are_skipped_while_time_runs():
-    watch = GoalWatch([10.0, 0.0])
+    watch = ArrivalDetector([10.0, 0.0])
     nothing = [math.nan, 0.0]
     assert watch.update(nothing, 0.0) is None  # the clock starts with the first position
     assert watch.update([0.0, 0.0], 100.0) is None
@@ -160,12 +160,12 @@ def test_positions_that_are_none_are_skipped_while_time_runs():
     assert watch.update(nothing, 150.1) == "timeout"
 
     # A gap does not hide an arrival: the way between the positions around it counts.
-    watch = GoalWatch([10.0, 0.0])
+    watch = ArrivalDetector([10.0, 0.0])
     assert follow(watch, [(8.0, 0.0), nothing, nothing, (12.0, 0.0)]) == ("reached", 3)
 
 
 def test_a_clock_that_jumps_back_starts_anew():
-    watch = GoalWatch([10.0, 0.0])
+    watch = ArrivalDetector([10.0, 0.0])
     assert watch.update([0.0, 0.0], 500.0) is None
     assert watch.update([12.0, 1.0], 3.0) is None  # and what lies between is no way driven
     assert watch.update([12.0, 1.0], 3.0 + 30 + 2 * math.sqrt(5) - 0.1) is None
@@ -174,7 +174,7 @@ def test_a_clock_that_jumps_back_starts_anew():
 
 def test_the_callers_goal_may_change():
     goal = np.array([5.0, 5.0])
-    watch = GoalWatch(goal)
+    watch = ArrivalDetector(goal)
     goal[:] = 0.0
     assert watch.update([5.0, 5.0], 0.0) == "reached"
 
@@ -182,14 +182,14 @@ def test_the_callers_goal_may_change():
 @pytest.mark.parametrize("goal", [(math.nan, 0), (0, -math.inf), (1,), (1, 2, 3), 4.0])
 def test_goal_watch_refuses_a_goal_that_is_none(goal):
     with pytest.raises(InputError, match="goal"):
-        GoalWatch(goal)
+        ArrivalDetector(goal)
 
 
 @pytest.mark.parametrize("name", ["goal_radius", "capture_radius", "max_speed"])
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan])
 def test_goal_watch_refuses_limits_that_are_not_positive(name, value):
     with pytest.raises(InputError, match=name):
-        GoalWatch([0.0, 0.0], **{name: value})
+        ArrivalDetector([0.0, 0.0], **{name: value})
 
 
 def drive(car, goal, watch, period=0.1):
@@ -217,7 +217,7 @@ def test_a_car_reaches_every_goal_and_passes_none(speed, half):
     for k in range(300):
         near = np.array([car.pose.x, car.pose.y]) + rng.uniform(-capture, capture, 2)
         goal = goals.clip(near) if k % 2 else goals.sample(1, rng)[0]
-        watch = GoalWatch(goal, capture_radius=capture, max_speed=speed)
+        watch = ArrivalDetector(goal, capture_radius=capture, max_speed=speed)
         outcome, distances = drive(car, goal, watch)
         assert outcome == "reached", f"goal {k}: {goal} from {distances[0]:.2f} m"
         # From within the capture radius nearer, then away again, before it came back.
@@ -233,16 +233,16 @@ def test_a_car_circles_back_to_every_place_inside_its_turning_circle():
             car = DubinsVehicle(Pose(0.0, 0.0, 0.0), Extent(-20, 20, -20, 20))
             # The left turning circle of a car at the origin heading east.
             goal = radius * np.array([share * math.cos(angle), 1 + share * math.sin(angle)])
-            outcome, distances = drive(car, goal, GoalWatch(goal))
+            outcome, distances = drive(car, goal, ArrivalDetector(goal))
             assert outcome == "reached"
             assert len(distances) * 0.1 < 15
 
 
 @pytest.mark.parametrize("far", [1e13, 1e200, -1.7e308, math.inf])
 def test_absurd_positions_are_skipped_without_a_complaint(far):
-    watch = GoalWatch([10.0, 0.0])
+    watch = ArrivalDetector([10.0, 0.0])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert follow(watch, [(8.0, 0.0), (far, 0.0), (8.0, far), (12.0, 0.0)]) == ("reached", 3)
     with pytest.raises(InputError, match="goal"):
-        GoalWatch([far, 0.0])
+        ArrivalDetector([far, 0.0])

@@ -4,13 +4,20 @@ import numpy as np
 import pytest
 
 from poam_ros.core.geometry import Extent, Grid
-from poam_ros.planning.areas import Areas
-from poam_ros.planning.gaps import Gaps, Reach, closing, diagonal, to_nearest, way_along
+from poam_ros.planning.areas import NavigableArea
+from poam_ros.planning.gaps import (
+    CoverageGaps,
+    ReachableCells,
+    diagonal,
+    gap_closing_goals,
+    to_nearest,
+    tour_length,
+)
 from poam_ros.planning.routes import Routes
 
 WORKSPACE = Extent(-10, 30, 0, 20)
 GRID = Grid.cells(WORKSPACE, 1.0)
-OPEN = Routes(Areas(WORKSPACE))
+OPEN = Routes(NavigableArea(WORKSPACE))
 #: A wall of 4 m with a margin of 1 m, all across but for a gate in the north; and a closed room.
 WALL = np.array([[8.0, -1.0], [12.0, -1.0], [12.0, 14.0], [8.0, 14.0]])
 ROOM = [
@@ -35,8 +42,8 @@ def test_to_nearest_is_exact_and_says_which():
 
 
 def test_reach_leaves_out_keep_outs_and_rooms_without_a_door():
-    routes = Routes(Areas(WORKSPACE, None, (WALL, *ROOM), 1.0))
-    reach = Reach(GRID, routes, START)
+    routes = Routes(NavigableArea(WORKSPACE, None, (WALL, *ROOM), 1.0))
+    reach = ReachableCells(GRID, routes, START)
     at = {tuple(p): k for k, p in enumerate(GRID.points.tolist())}
     enterable, away = reach.enterable.ravel(), reach.away.ravel()
     assert enterable[at[14.5, 2.5]] and not enterable[at[10.5, 2.5]]  # beyond the wall; in it
@@ -48,27 +55,27 @@ def test_reach_leaves_out_keep_outs_and_rooms_without_a_door():
 
 def test_outside_the_polygon_nothing_is_counted():
     corners = np.array([[-10.0, 0.0], [10.0, 0.0], [10.0, 20.0], [-10.0, 20.0]])
-    reach = Reach(GRID, Routes(Areas(WORKSPACE, corners)), START)
+    reach = ReachableCells(GRID, Routes(NavigableArea(WORKSPACE, corners)), START)
     np.testing.assert_array_equal(reach.counted, np.tile(GRID.x < 10, (20, 1)))
 
 
 @pytest.mark.parametrize("limit", [2.5, 6.0, 50.0])
 def test_closing_covers_every_gap_in_a_way_that_is_no_zigzag(limit):
     count = len(GRID.points)
-    gaps = Gaps(GRID.points, np.full(count, limit), np.full(count, np.inf), GRID.points)
-    goals = closing(START, gaps)
+    gaps = CoverageGaps(GRID.points, np.full(count, limit), np.full(count, np.inf), GRID.points)
+    goals = gap_closing_goals(START, gaps)
     apart = np.linalg.norm(GRID.points[:, None] - goals, axis=2).min(1)
     assert apart.max() <= limit
     # A cover of discs needs area / (pi limit^2) at least; this one not many times as much.
     assert len(goals) <= 6 + 4 * 800 / (np.pi * limit**2)
     shuffled = np.random.default_rng(0).permutation(goals)
-    assert way_along(START, goals, OPEN) <= way_along(START, shuffled, OPEN)
-    assert len(closing(START, Gaps.none())) == 0
+    assert tour_length(START, goals, OPEN) <= tour_length(START, shuffled, OPEN)
+    assert len(gap_closing_goals(START, CoverageGaps.none())) == 0
 
 
 def test_the_way_goes_round_what_may_not_be_entered():
     goals = np.array([[15.0, 2.0]])
-    routes = Routes(Areas(WORKSPACE, None, (WALL,), 1.0))
-    assert way_along(START, goals, OPEN) == pytest.approx(np.hypot(20, 3))
-    assert way_along(START, goals, routes) > 30
+    routes = Routes(NavigableArea(WORKSPACE, None, (WALL,), 1.0))
+    assert tour_length(START, goals, OPEN) == pytest.approx(np.hypot(20, 3))
+    assert tour_length(START, goals, routes) > 30
     assert diagonal(GRID) == pytest.approx(np.sqrt(2))

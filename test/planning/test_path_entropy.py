@@ -10,8 +10,8 @@ import pytest
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
 from poam_ros.core.maps import Predicted
-from poam_ros.planning.areas import Areas
-from poam_ros.planning.path_entropy import PathEntropyOptions, Ways, path_entropy, thinned
+from poam_ros.planning.areas import NavigableArea
+from poam_ros.planning.path_entropy import CandidatePaths, PathEntropyOptions, path_entropy, thinned
 from poam_ros.planning.routes import Routes
 from poam_ros.planning.situation import Situation
 from poam_ros.simulation.world.dubins import Pose, dubins_paths
@@ -48,7 +48,7 @@ def plan(variance_of, seed=0, workspace=SQUARE, position=(0.0, 0.0), situation=N
 def test_ways_are_the_shortest_of_a_dubins_car(yaw):
     goals = SQUARE.sample(200, np.random.default_rng(3))
     goals = goals[np.linalg.norm(goals - (3, -2), axis=1) > 4 * RADIUS]
-    ways = Ways(np.array([3.0, -2.0]), yaw, RADIUS, goals)
+    ways = CandidatePaths(np.array([3.0, -2.0]), yaw, RADIUS, goals)
     for i, goal in enumerate(goals):
         paths = dubins_paths(Pose(3, -2, yaw), tuple(goal.tolist()), 1.0, 1 / RADIUS, 1.0)
         shortest = min(paths, key=lambda path: path.duration)
@@ -62,7 +62,7 @@ def test_ways_are_the_shortest_of_a_dubins_car(yaw):
 @pytest.mark.parametrize(("yaw", "radius"), [(math.nan, RADIUS), (0.3, 0.0)])
 def test_ways_are_straight_where_there_is_no_turn(yaw, radius):
     goals = np.array([[3.0, 4.0], [-6.0, 8.0]])
-    ways = Ways(np.zeros(2), yaw, radius, goals)
+    ways = CandidatePaths(np.zeros(2), yaw, radius, goals)
     np.testing.assert_allclose(ways.length, [5, 10])
     halfway = ways.at(ways.length[:, None] / 2)[:, 0]
     np.testing.assert_allclose(halfway, goals / 2, atol=1e-12)
@@ -122,7 +122,7 @@ def test_what_lies_beyond_the_budget_is_worth_nothing():
 
     for seed in range(5):
         assert plan(south_or_north, seed, exploration=0.0)[1] > 0
-        short = {"way_left": 10.0}
+        short = {"distance_left": 10.0}
         assert plan(south_or_north, seed, exploration=0.0, situation=short)[1] < 0
 
 
@@ -140,7 +140,7 @@ def test_a_turn_back_is_paid_for():
 
 def around(*keep_outs):
     """A situation with these keep-outs."""
-    return {"routes": Routes(Areas(SQUARE, keep_outs=[np.array(k) for k in keep_outs]))}
+    return {"routes": Routes(NavigableArea(SQUARE, keep_outs=[np.array(k) for k in keep_outs]))}
 
 
 def wall(xmin, xmax, ymin, ymax):
@@ -153,7 +153,7 @@ def test_only_ways_that_may_be_driven_are_taken():
         assert plan(flat, seed, situation=east)[0] < 1
     # Walls on all sides, with room for the vehicle and for nothing else.
     cell = wall(1.1, 2, -2, 2), wall(-2, -1.1, -2, 2), wall(-2, 2, 1.1, 2), wall(-2, 2, -2, -1.1)
-    with pytest.raises(InputError, match="none of 400 ways"):
+    with pytest.raises(InputError, match="got 400 not"):
         plan(flat, situation=around(*cell))
 
 
@@ -162,7 +162,7 @@ def test_where_no_goal_is_in_sight_ways_lead_round_about():
     inner = wall(1.3, 2, -2, 2), wall(-2, -1.3, -2, 2), wall(-2, 2, 1.3, 2)
     screen = wall(-6, 6, -6, -4.1)
     given = around(*inner, screen)
-    assert not given["routes"].areas.clear(np.zeros(2), np.array([(0.0, -20.0)]))[0]
+    assert not given["routes"].areas.leg_allowed(np.zeros(2), np.array([(0.0, -20.0)]))[0]
     for seed in range(3):
         assert plan(flat, seed, situation=given, ways=20).shape == (2,)
 

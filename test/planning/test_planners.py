@@ -14,7 +14,7 @@ from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
 from poam_ros.core.maps import Predicted
 from poam_ros.core.settings import instance
-from poam_ros.planning.areas import Areas
+from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.pilots import start_pose
 from poam_ros.planning.planners import (
     PLANNERS,
@@ -255,7 +255,7 @@ def test_a_situation_refuses_a_position_that_is_none(position):
 
 def test_a_situation_refuses_a_track_that_is_none():
     with pytest.raises(InputError, match="track"):
-        Situation(np.zeros(2), SQUARE, track=np.zeros(2))
+        Situation(np.zeros(2), SQUARE, recent_track=np.zeros(2))
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ WALL = np.array([(5, -40), (7, -40), (7, 40), (5, 40)], dtype=float)
 
 
 def walled(*keep_outs):
-    routes = Routes(Areas(SQUARE, keep_outs=keep_outs))
+    routes = Routes(NavigableArea(SQUARE, keep_outs=keep_outs))
     return Situation(np.array([-10.0, 0.0]), SQUARE, routes=routes)
 
 
@@ -355,9 +355,9 @@ def test_without_any_way_there_is_no_choice():
             (-8.9, -8, -2, 2), (-12, -11.1, -2, 2), (-12, -8, 1.1, 2), (-12, -8, -2, -1.1),
         )
     ]  # fmt: skip
-    with pytest.raises(InputError, match="a way to none of 100 candidates"):
+    with pytest.raises(InputError, match="got none among 100"):
         max_entropy(View(bumpy), walled(*cell), MaxEntropyOptions(candidates=100), generator())
-    with pytest.raises(InputError, match="none of 1000 waypoints"):
+    with pytest.raises(InputError, match="got none among 1000"):
         random_waypoint(View(bumpy), walled(*cell), NoOptions(), generator())
 
 
@@ -371,8 +371,8 @@ WEST, EAST = [True, False, False], [False, False, True]
 def test_a_situation_says_which_legs_may_be_driven(start, expected):
     situation = walled(WALL)
     goals = np.array([(-20.0, 3.0), (6.0, 0.0), (20.0, 3.0)])
-    clear = situation.clear(np.array(start), goals)
+    clear = situation.leg_allowed(np.array(start), goals)
     # From within the wall it is from the side that is nearer.
     assert clear.tolist() == expected
-    assert Situation(np.zeros(2), SQUARE).clear(np.zeros(2), goals).all()
+    assert Situation(np.zeros(2), SQUARE).leg_allowed(np.zeros(2), goals).all()
     assert Situation(np.zeros(2), SQUARE).reachable(goals).all()

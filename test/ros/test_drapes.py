@@ -17,7 +17,7 @@ from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.frontend.refused import RefusedPings
-from poam_ros.planning.areas import Areas
+from poam_ros.planning.areas import NavigableArea
 from poam_ros.ros.common import clouds, markers
 from poam_ros.ros.common import markers as colours
 from poam_ros.ros.common.qos import LATCHED, SENSOR_PUBLISH
@@ -118,7 +118,7 @@ def test_large_maps_are_thinned_and_small_ones_left():
 
 def test_keep_outs_lie_on_the_ground():
     keep_out = np.array([(0.0, 0.0), (6.0, 0.0), (6.0, 4.0)])
-    areas = Areas(Extent(-10, 10, -6, 6), None, (keep_out,), 0.5)
+    areas = NavigableArea(Extent(-10, 10, -6, 6), None, (keep_out,), 0.5)
     borders = markers.write_areas(areas, 1, "map").markers
     assert [m.ns for m in borders[1:]] == ["workspace", "keep_out"]
     assert borders[2].points[0] == borders[2].points[-1] and borders[2].color.r > 0.9
@@ -166,7 +166,7 @@ def test_the_node_drapes_what_it_hears(heard, eventually):
         other.create_publisher(kind, topic, qos).publish(message)
 
     drawn = bottom()
-    areas = Areas(Extent(-10, 10, -6, 6), None, (), 0.5)
+    areas = NavigableArea(Extent(-10, 10, -6, 6), None, (), 0.5)
     support = markers.write_support(PLACES, 99.0, 1.0, 7, "map")
     say(MarkerArray, "map/inducing_points", support)
     held = np.array([(0.0, 0.0, -5.0), (1.0, 1.0, np.inf)])
@@ -233,8 +233,8 @@ def test_the_node_survives_odd_messages(heard, eventually):
     flat = bottom()
     flat.mean[:], flat.variance[:] = np.inf, -1.0
     far = markers.write_support(np.array([(nan, 0.0), (1e300, -1e300)]), 0.0, 1.0, 0, "map")
-    border = markers.write_areas(Areas(Extent(-1e9, 1e9, -1e9, 1e9)), 0, "map")
-    broken = markers.write_areas(Areas(Extent(-1, 1, -1, 1)), 0, "map")
+    border = markers.write_areas(NavigableArea(Extent(-1e9, 1e9, -1e9, 1e9)), 0, "map")
+    broken = markers.write_areas(NavigableArea(Extent(-1, 1, -1, 1)), 0, "map")
     broken.markers[1].points[0].x = nan
     sent = (
         ("map/inducing_points", MarkerArray, far), ("mission/areas", MarkerArray, border),

@@ -279,7 +279,7 @@ def test_a_path_is_driven_and_goals_outside_the_workspace_are_counted(
     assert planner.refusals.counts["goal_clipped"] == 1
     [situation] = heard
     assert (situation.yaw, situation.speed, situation.samples_left) == (0.0, 2.5, 93)
-    assert situation.track[0].tolist() == [3, 0]
+    assert situation.recent_track[0].tolist() == [3, 0]
     vehicle.be_at(10, 0)
     eventually(lambda: vehicle.last_goal() == [0, 0])
 
@@ -561,7 +561,7 @@ def test_the_pilot_goes_round_keep_outs(guided, eventually):
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ("areas.keep_outs:=-99 -99, 99 -99, 99 99, -99 99", "nothing of the workspace is left"),
+        ("areas.keep_outs:=-99 -99, 99 -99, 99 99, -99 99", "leave nothing of the workspace"),
         ("areas.keep_outs:=0 0, 1", "keep_outs: expected corners"),
         ("areas.file:=/no/such/file.json", "areas: cannot read /no/such/file.json"),
         ("on_done:=sink", "on_done: expected one of hold, home"),

@@ -20,7 +20,7 @@ from poam_ros.mission.target import TargetSettings
 from poam_ros.models.mapper import ModelSettings
 from poam_ros.models.registry import MODELS, Model
 from poam_ros.outputs.folder import read_map, read_table
-from poam_ros.planning.areas import Areas
+from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.tvu import shares
 from poam_ros.simulation import lockstep
 from poam_ros.simulation.run import run_mission
@@ -60,7 +60,7 @@ def farthest(pings, places=PLACES):
 def test_no_place_is_far_from_a_ping_when_the_budget_is_spent(mission, monkeypatch):
     """By the paper's policy, whose legs are long; a keep-out is covered from outside."""
     island = np.array([[-5.0, -5.0], [3.0, -5.0], [3.0, 3.0], [-5.0, 3.0]])
-    areas = Areas(WORKSPACE, None, (island,), 1.0)
+    areas = NavigableArea(WORKSPACE, None, (island,), 1.0)
     monkeypatch.setattr(lockstep, "Mission", partial(Mission, areas=areas))
     reason, pings, _ = mission(TargetSettings(distance=7.0), max_samples=260)
     assert len(pings) == 260 and farthest(pings) <= 7

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...core.maps import Enough, UpdateReport
+from ...core.maps import StopCondition, UpdateReport
 from ..data import Dataset, Prediction
 from ..interface import ModelState, until
 from ..kernels import grid_points
@@ -64,7 +64,7 @@ class NeighbourGP:
         """Sites that searches for neighbours have looked at so far."""
         return self._store.looked_at
 
-    def update(self, new: Dataset, enough: Enough | None = None) -> UpdateReport:
+    def update(self, new: Dataset, enough: StopCondition | None = None) -> UpdateReport:
         """Learn from new data. See ``OnlineModel``."""
         before, count, start = self._learned, len(self.data), perf_counter()
         generator = self._trainer.generator.get_state()
@@ -111,7 +111,7 @@ class NeighbourGP:
         return options.early_steps if early else options.update_steps
 
     @torch.no_grad()
-    def _train(self, steps: int, enough: Enough | None = None) -> tuple[int, float]:
+    def _train(self, steps: int, enough: StopCondition | None = None) -> tuple[int, float]:
         """The steps taken, and their mean loss; NaN without any."""
         losses = []
         for _ in until(steps, enough):

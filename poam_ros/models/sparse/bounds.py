@@ -1,4 +1,4 @@
-"""Bounds from which q(u) is eliminated: the collapsed ELBO, the online ELBO, and exactness."""
+"""Objectives without q(u): the collapsed ELBO, the online ELBO, the exact marginal likelihood."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch.autograd.function import once_differentiable
 
 from ..linalg import add_jitter, cholesky, mirrored, potri, symm, syr2k, syrk, trmm, trsm, whitened
 from .objectives import Factorise
-from .variational import Epoch
+from .variational import EpochState
 
 
 class PseudoData(NamedTuple):
     """The old data as the online ELBO sees them, constants of an M-step.
 
-    L [M', M'] of K'; w [M'] and W [M', M'] are L^T S'^-1 m' and L^T P L (see ``Epoch.pseudo``);
+    L [M', M'] of K'; w [M'] and W [M', M'] are as in ``EpochState.pseudo``;
     P = S'^-1 - K'^-1 [M', M']; constant = log|K'|/|S'| - m'^T S'^-1 m'.
     """
 
@@ -28,8 +28,8 @@ class PseudoData(NamedTuple):
     constant: Tensor
 
     @classmethod
-    def of(cls, epoch: Epoch, factorise: Factorise = cholesky) -> PseudoData:
-        """What the old epoch's q(u') says beyond its prior."""
+    def of(cls, epoch: EpochState, factorise: Factorise = cholesky) -> PseudoData:
+        """The old q(u') without its prior."""
         assert epoch.pseudo is not None
         L, w, W = epoch.factor.L, epoch.pseudo.vector, epoch.pseudo.matrix
         # log|I + W| - w^T (I + W)^-1 w
@@ -39,8 +39,8 @@ class PseudoData(NamedTuple):
         return cls(L, w, W, _congruent(W, L), constant)
 
 
-class OldData(NamedTuple):
-    """Pseudo data at the old inducing inputs, and their place under present hyperparameters.
+class PreviousPosterior(NamedTuple):
+    """Pseudo data at the old inducing inputs, with covariances of the present hyperparameters.
 
     Kuo = K_uu' [M, M'], with jitter where u and u' are the same; Koo = K_u'u' [M', M'] with
     jitter.
@@ -57,22 +57,22 @@ def online_elbo_loss(
     kff: Tensor,
     noise: Tensor,
     y: Tensor,
-    old: OldData | None = None,
+    old: PreviousPosterior | None = None,
     factorise: Factorise = cholesky,
 ) -> Tensor:
-    """The negative online ELBO per new datum (App. A-B); without old data the collapsed ELBO.
+    """The negative online ELBO per new sample (App. A-B); without old data the collapsed ELBO.
 
     With the old posterior's pseudo data, of precision P = S'^-1 - K'^-1 and P-weighted targets
     S'^-1 m', A = Kuu + Kuf Kfu / s2 + K_uu' P K_u'u and c = Kuf y / s2 + K_uu' S'^-1 m':
       2 ELBO = - N log(2 pi s2) - y^T y / s2 - log|A| + log|Kuu| + c^T A^-1 c
                - tr(Kff - Qff) / s2 - tr(P (K_u'u' - Q_u'u')) + log|K'|/|S'| - m'^T S'^-1 m'
-    The constants are kept: over the epochs the ELBOs add up to that of all data, as long as Z and
-    the hyperparameters stay. Positive definite throughout: P is never a difference of inverses.
-    Arguments as of ``elbo_loss``, with all new data in the mini-batch's place; differentiable in
-    Kuo and Koo of the old data too.
+    Constants are included: while Z and the hyperparameters stay the same, the ELBOs of the epochs
+    sum to that of all data. All matrices stay positive definite, because P is never computed as a
+    difference of inverses. Arguments as of ``elbo_loss``, with all new data instead of a
+    mini-batch; also differentiable in Kuo and Koo.
 
     Raises:
-        CholeskyError: if Kuu is beyond repair.
+        CholeskyError: Kuu is not positive definite.
     """
     at_old = (None, None, None) if old is None else old
     return _Collapsed.apply(Kuu, Kuf, kff, noise, y, *at_old, factorise)
@@ -157,16 +157,16 @@ def _congruent(W: Tensor, L: Tensor) -> Tensor:
 def marginal_likelihood_loss(
     Kff: Tensor, noise: Tensor, y: Tensor, factorise: Factorise = cholesky
 ) -> Tensor:
-    """The negative log marginal likelihood of the exact GP per datum (Eq. 3), Kff [N, N], y [N].
+    """The negative log marginal likelihood of the exact GP per sample (Eq. 3), Kff [N, N], y [N].
 
     Raises:
-        CholeskyError: if Kff + s2 I is beyond repair.
+        CholeskyError: Kff + s2 I is not positive definite.
     """
     return _Exact.apply(Kff, noise, y, factorise)
 
 
 class _Exact(torch.autograd.Function):
-    """With V = Kff + s2 I and a = V^-1 y: d/dV = (V^-1 - a a^T) / 2."""
+    """With V = Kff + s2 I and a = V^-1 y: dV = (V^-1 - a a^T) / 2."""
 
     @staticmethod
     def forward(ctx: Any, Kff: Tensor, noise: Tensor, y: Tensor, factorise: Factorise) -> Tensor:

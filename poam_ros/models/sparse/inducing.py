@@ -11,19 +11,19 @@ from torch import Tensor
 from ..kernels import ElevationKernel
 from ..linalg import pivoted_cholesky
 
-#: Up to this many candidates their whole covariance is kept (32 MB); beyond, what is asked for.
-KEPT_WHOLE = 2000
+#: Up to this many candidates their whole covariance is stored (32 MB); of more, single rows.
+MAX_STORED = 2000
 #: Share of the inducing inputs that resampling moves to new data, as in the published code.
 RESAMPLED = 0.01
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """The points among which inducing inputs are chosen, [Z'; X], and their covariance.
+    """The points [Z'; X] among which inducing inputs are chosen, and their covariance.
 
-    X [C, D] holds the M' old inducing inputs first. The covariance is bare, without jitter, under
-    the present hyperparameters; Kuu, Ku'u and Kuf are parts of it. K [C, C] holds it where the
-    candidates are not too many, else None: a long pilot survey may bring thousands.
+    X [C, D] starts with the M' old inducing inputs. K [C, C] is the covariance without jitter under
+    the present hyperparameters, with Kuu, Ku'u and Kuf as parts; None for more than ``MAX_STORED``
+    candidates, as after a long pilot survey.
     """
 
     kernel: ElevationKernel
@@ -35,11 +35,11 @@ class Candidates:
     def of(cls, kernel: ElevationKernel, Z_old: Tensor, X: Tensor) -> Candidates:
         """The old inducing inputs Z' [M', D] and the new data X [N, D]."""
         points = torch.cat([Z_old, X])
-        K = kernel.forward(points, points) if len(points) <= KEPT_WHOLE else None
+        K = kernel.forward(points, points) if len(points) <= MAX_STORED else None
         return cls(kernel, points, len(Z_old), K)
 
     def covariance(self, rows: Tensor, columns: Tensor | slice) -> Tensor:
-        """The covariance of some candidates [R] with others [S], [R, S]."""
+        """The covariance of candidates ``rows`` [R] with candidates ``columns`` [S], [R, S]."""
         if self.K is not None:
             return self.K[rows][:, columns]
         return self.kernel.forward(self.X[rows], self.X[columns])
@@ -47,9 +47,9 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Inducing:
-    """Inducing inputs among the candidates, and their covariances, bare.
+    """Inducing inputs among the candidates, and their covariances without jitter.
 
-    index [M]: which candidates. moved [M, D]: where the gradient has taken them since, or None.
+    index [M]: which candidates. moved [M, D]: where training has moved them since, or None.
     """
 
     candidates: Candidates
@@ -63,7 +63,7 @@ class Inducing:
 
     @property
     def bare(self) -> Inducing:
-        """The same points, without the candidates' covariance: hyperparameters may have moved."""
+        """The same points without the stored covariance, for other hyperparameters."""
         return Inducing(replace(self.candidates, K=None), self.index, self.moved)
 
     def at(self, Z: Tensor) -> Inducing:
@@ -88,7 +88,7 @@ class Inducing:
     def K_old_u(self, Z_old: Tensor) -> Tensor:
         """The covariance of the old inducing inputs Z' [M', D] with these, [M', M].
 
-        Z' may lie elsewhere than the first candidates, where learning moved those.
+        Training may have moved Z' away from the first candidates.
         """
         old = slice(self.candidates.old)
         if self.moved is None and torch.equal(Z_old, self.candidates.X[old]):
@@ -97,22 +97,22 @@ class Inducing:
 
     @property
     def kept(self) -> tuple[Tensor, Tensor]:
-        """Which of the old inducing inputs are kept: their places in Z' and in Z."""
+        """The old inducing inputs that are kept: their indices in Z' and in Z."""
         places = (self.index < self.candidates.old).nonzero().squeeze(-1)
         return self.index[places], places
 
     @property
     def unchanged(self) -> bool:
-        """Whether they are the old ones, all of them and in the same order."""
+        """Whether these are all the old inducing inputs, in the same order."""
         same = torch.arange(self.candidates.old, device=self.index.device)
         return torch.equal(self.index, same)
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What a choice of inducing inputs may look at.
+class SelectionInput:
+    """What the selection of inducing inputs reads.
 
-    Z_old [M', D], new data X_new [N, D], all data X [..., D]; at most num_inducing, M, are chosen.
+    Z_old [M', D], new data X_new [N, D], all data X [..., D]; at most M = num_inducing are chosen.
     """
 
     kernel: ElevationKernel
@@ -132,84 +132,86 @@ class Choice:
         return Candidates.of(self.kernel, self.Z_old[:0], self.X)
 
     def random(self, among: int, count: int) -> Tensor:
-        """``count`` different indices below ``among``, in their order."""
+        """``count`` different random indices below ``among``, ascending."""
         drawn = torch.randperm(among, generator=self.generator)[:count]
         return drawn.sort().values.to(self.Z_old.device)
 
 
-Select = Callable[[Choice], Inducing]
+Select = Callable[[SelectionInput], Inducing]
 
 
-def pivoted_from_old_and_new(choice: Choice) -> Inducing:
-    """Recursive PCD on [Z'; X] (Sec. IV-B): constant time, whatever the number of data so far."""
-    return _pivoted(choice, choice.old_and_new())
+def pivoted_from_old_and_new(given: SelectionInput) -> Inducing:
+    """Recursive pivoted Cholesky decomposition (PCD) of [Z'; X] (Sec. IV-B), in constant time."""
+    return _pivoted(given, given.old_and_new())
 
 
-def pivoted_and_padded(choice: Choice) -> Inducing:
-    """The same, but candidates that PCD did not select fill Z up to M, in their order.
+def pivoted_and_padded(given: SelectionInput) -> Inducing:
+    """As ``pivoted_from_old_and_new``, then filled up to M with the first other candidates.
 
-    So the authors' code does; the paper does not say it.
+    As in the authors' code; the paper does not mention it.
     """
-    chosen = pivoted_from_old_and_new(choice)
-    candidates, missing = chosen.candidates, choice.num_inducing - len(chosen.index)
+    chosen = pivoted_from_old_and_new(given)
+    candidates, missing = chosen.candidates, given.num_inducing - len(chosen.index)
     unselected = torch.ones(len(candidates.X), dtype=torch.bool, device=candidates.X.device)
     unselected[chosen.index] = False
     padding = unselected.nonzero().squeeze(-1)[: max(missing, 0)]
     return Inducing(candidates, torch.cat([chosen.index, padding]))
 
 
-def pivoted_from_all(choice: Choice) -> Inducing:
+def pivoted_from_all(given: SelectionInput) -> Inducing:
     """PCD on all data (Sec. IV-A)."""
-    return _pivoted(choice, choice.everything())
+    return _pivoted(given, given.everything())
 
 
-def all_data(choice: Choice) -> Inducing:
-    """Every datum: with Z = X the sparse posterior is the exact one. M is not looked at."""
-    index = torch.arange(len(choice.X), device=choice.X.device)
-    return Inducing(choice.everything(), index)
+def all_data(given: SelectionInput) -> Inducing:
+    """All data: with Z = X the sparse posterior is the exact one. M is ignored."""
+    index = torch.arange(len(given.X), device=given.X.device)
+    return Inducing(given.everything(), index)
 
 
-def random_from_old_and_new(choice: Choice) -> Inducing:
+def random_from_old_and_new(given: SelectionInput) -> Inducing:
     """Uniformly from [Z'; X], without replacement (POAM-Z-RAND)."""
-    candidates = choice.old_and_new()
-    return Inducing(candidates, choice.random(len(candidates.X), choice.num_inducing))
+    candidates = given.old_and_new()
+    return Inducing(candidates, given.random(len(candidates.X), given.num_inducing))
 
 
-def kept(choice: Choice) -> Inducing:
-    """The old ones; while there are fewer than M, random new data fill them up."""
-    candidates = choice.old_and_new()
-    return Inducing(candidates, _filled(choice))
+def kept(given: SelectionInput) -> Inducing:
+    """The old ones, filled up to M with random new data."""
+    candidates = given.old_and_new()
+    return Inducing(candidates, _filled(given))
 
 
-def resampled(choice: Choice) -> Inducing:
-    """Some random old ones are moved to random new data (Bui et al., 2017), once M is reached."""
-    index = _filled(choice)
-    if len(choice.Z_old) == choice.num_inducing:
-        moving = min(max(1, round(RESAMPLED * len(index))), len(choice.X_new))
-        places = choice.random(len(index), moving)
-        index[places] = len(choice.Z_old) + choice.random(len(choice.X_new), moving)
-    return Inducing(choice.old_and_new(), index)
+def resampled(given: SelectionInput) -> Inducing:
+    """As ``kept``, but with M of them, random ones move to random new data (Bui et al., 2017)."""
+    index = _filled(given)
+    if len(given.Z_old) == given.num_inducing:
+        moving = min(max(1, round(RESAMPLED * len(index))), len(given.X_new))
+        places = given.random(len(index), moving)
+        index[places] = len(given.Z_old) + given.random(len(given.X_new), moving)
+    return Inducing(given.old_and_new(), index)
 
 
-def _filled(choice: Choice) -> Tensor:
-    old = torch.arange(len(choice.Z_old), device=choice.Z_old.device)
-    room = choice.num_inducing - len(old)
-    return torch.cat([old, len(old) + choice.random(len(choice.X_new), max(room, 0))])
+def _filled(given: SelectionInput) -> Tensor:
+    old = torch.arange(len(given.Z_old), device=given.Z_old.device)
+    missing = given.num_inducing - len(old)
+    return torch.cat([old, len(old) + given.random(len(given.X_new), max(missing, 0))])
 
 
-def _pivoted(choice: Choice, candidates: Candidates) -> Inducing:
-    """Stops early when the largest remaining diagonal falls below the tolerance times the
-    amplitude: then fewer than M points already explain the prior at all candidates."""
-    tolerance = choice.tolerance * choice.kernel.amplitude.item()
+def _pivoted(given: SelectionInput, candidates: Candidates) -> Inducing:
+    """PCD of the candidates; fewer than M points if they explain the prior everywhere.
+
+    That is, up to the tolerance times the amplitude.
+    """
+    tolerance = given.tolerance * given.kernel.amplitude.item()
     if candidates.K is not None:
-        index = pivoted_cholesky(candidates.K, choice.num_inducing, tolerance)
+        index = pivoted_cholesky(candidates.K, given.num_inducing, tolerance)
     else:
-        index = _pivots_row_by_row(candidates, choice.num_inducing, tolerance)
+        index = _pivots_row_by_row(candidates, given.num_inducing, tolerance)
     return Inducing(candidates, index)
 
 
 def _pivots_row_by_row(candidates: Candidates, rank: int, tolerance: float) -> Tensor:
-    """The same pivots from the chosen rows of K alone: O(C M) memory, O(C M^2) time."""
+    """The same pivots from single rows of K: O(C M) memory, O(C M^2) time."""
     X, rank = candidates.X, min(rank, len(candidates.X))
     remaining = candidates.kernel.forward(X, X, diag=True).clone()
     factor = X.new_empty(rank, len(X))
@@ -222,5 +224,5 @@ def _pivots_row_by_row(candidates: Candidates, rank: int, tolerance: float) -> T
         factor[r] = (row - factor[:r, pivot] @ factor[:r]) / remaining[pivot].sqrt()
         remaining -= factor[r].square()
         pivots.append(pivot)
-        remaining[pivots] = 0.0  # whatever rounding left
+        remaining[pivots] = 0.0  # without rounding errors
     return torch.tensor(pivots, device=X.device)

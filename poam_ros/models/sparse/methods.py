@@ -1,7 +1,7 @@
 """The methods, each a row: how Z is chosen, how q(u) is updated, what trains the rest.
 
-The functions are named, and looked up when a model is built (``recipe.Recipe``): the table itself
-needs no torch.
+The table names the functions; ``online.ResolvedMethod`` looks them up when a model is built. So the
+table itself needs no torch.
 """
 
 from __future__ import annotations

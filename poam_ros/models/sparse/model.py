@@ -13,7 +13,7 @@ from ..data import Prediction
 from ..kernels import ElevationKernel
 from ..linalg import (
     Factor,
-    Indefinite,
+    IndefiniteFactor,
     add_jitter,
     cholesky,
     factorise_indefinite,
@@ -26,7 +26,7 @@ from ..linalg import (
 
 @dataclass(frozen=True)
 class Posterior:
-    """q(u) = N(m, S) with S = R R^T, so that S is positive definite by construction.
+    """q(u) = N(m, S) with S = R R^T, which is positive definite by construction.
 
     m [M], root R [M, M] (lower triangular), logdet = log |S|.
     """
@@ -37,7 +37,7 @@ class Posterior:
 
     @classmethod
     def of_whitened(cls, L: Tensor, m: Tensor, root: Tensor) -> Posterior:
-        """That of u = L v with q(v) = N(m, R R^T); L and R [M, M] lower triangular."""
+        """The posterior of u = L v with q(v) = N(m, R R^T); L and R [M, M] lower triangular."""
         logdet = 2 * (L.diagonal().log().sum() + root.diagonal().abs().log().sum())
         return cls(L @ m, L @ root, logdet)
 
@@ -48,14 +48,14 @@ class Posterior:
 
 
 class _Predictor(NamedTuple):
-    """What every prediction shares: c = Kuu^-1 m and Q = Kuu^-1 - Kuu^-1 S Kuu^-1, factorised.
+    """Terms common to all predictions: c = Kuu^-1 m and Q = Kuu^-1 - Kuu^-1 S Kuu^-1, factorised.
 
     Z and c are in the order of the factor.
     """
 
     Z: Tensor
     c: Tensor
-    Q: Indefinite
+    Q: IndefiniteFactor
 
 
 class SparseGP(nn.Module):
@@ -84,12 +84,12 @@ class SparseGP(nn.Module):
         return self.likelihood.noise.squeeze()
 
     def condition(self, Z: Tensor, q: Posterior) -> None:
-        """Take the inducing inputs Z [M, D] and the posterior of their outputs."""
+        """Set the inducing inputs Z [M, D] and the posterior of their outputs."""
         self.Z, self.q = Z, q
         self.hyperparameters_changed()
 
     def hyperparameters_changed(self) -> None:
-        """What predictions share is out of date."""
+        """Discard the terms common to all predictions."""
         self._predictor = None
 
     def factorise(self, K: Tensor, name: str) -> Factor:
@@ -115,8 +115,8 @@ class SparseGP(nn.Module):
         """Predictive marginals at X [N, D] (Eq. 4), in chunks; with noise, of y instead of f.
 
         Raises:
-            ValueError: if X has the wrong shape, or there is no posterior yet.
-            CholeskyError: if Kuu is beyond repair.
+            ValueError: X has the wrong shape, or there is no posterior yet.
+            CholeskyError: Kuu is not positive definite.
         """
         predictor = self._shared("predict")
         if X.ndim != 2 or X.shape[1] != self.Z.shape[1]:
@@ -140,8 +140,8 @@ class SparseGP(nn.Module):
         As ``predict`` at its points, but with fewer exponentials.
 
         Raises:
-            ValueError: if there is no posterior yet.
-            CholeskyError: if Kuu is beyond repair.
+            ValueError: there is no posterior yet.
+            CholeskyError: Kuu is not positive definite.
         """
         predictor = self._shared("predict_grid")
         mean, variance = x.new_empty(len(y), len(x)), x.new_empty(len(y), len(x))
@@ -160,8 +160,8 @@ class SparseGP(nn.Module):
         """The joint predictive covariance at X [N, D] (Eq. 4), Kff - Kfu Q Kuf [N, N].
 
         Raises:
-            ValueError: if there is no posterior yet.
-            CholeskyError: if Kuu is beyond repair.
+            ValueError: there is no posterior yet.
+            CholeskyError: Kuu is not positive definite.
         """
         predictor = self._shared("covariance")
         Kuf = self.kernel.forward(predictor.Z, X)
@@ -171,7 +171,7 @@ class SparseGP(nn.Module):
     def _marginals(self, Kuf: Tensor, kff: Tensor, predictor: _Predictor) -> tuple[Tensor, Tensor]:
         """Mean Kfu c and variance kff - diag(Kfu Q Kuf), both [N]; Kuf [M, N] is overwritten."""
         mean = Kuf.mT @ predictor.c
-        # Rounding may leave a variance just below zero next to a noise-free datum.
+        # Rounding may leave a variance just below zero next to a noise-free sample.
         return mean, (kff - predictor.Q.quadratic_(Kuf)).clamp_min(0.0)
 
     def _shared(self, caller: str) -> _Predictor:
@@ -179,7 +179,7 @@ class SparseGP(nn.Module):
             raise ValueError(f"SparseGP.{caller}: no data yet, expected an update before")
         if self._predictor is None:
             L = self.prior()[1].L
-            # Q = L^-T (I - L^-1 S L^-T) L^-1: the difference is taken where all is of size one.
+            # Q = L^-T (I - L^-1 S L^-T) L^-1: subtracting whitened matrices costs least accuracy.
             root = trsm(L, self.q.root)
             rest = syrk(root, -1.0, onto=torch.eye(len(L)).to(L))
             half = trsm(L, mirrored_(rest), transposed=True)

@@ -1,4 +1,4 @@
-"""What an M-step works with: the optimisers, what is learned, what an objective may look at."""
+"""The state of an M-step: optimisers, learned variables, and the inputs of an objective."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from .bounds import PseudoData
 from .inducing import Candidates, Inducing
 from .methods import SparseOptions
 from .model import Posterior, SparseGP
-from .variational import Epoch, packed, parameters_of, put_parameters, unpacked
+from .variational import EpochState, packed, parameters_of, put_parameters, unpacked
 
 
 def make_optimizer(model: SparseGP, options: SparseOptions) -> torch.optim.Adam:
-    """Adam with the network slow and the rest (amplitude, noise) fast; its state lives on.
+    """Adam with a low rate for the network and a higher one for amplitude and noise.
 
-    A slow network lets the robot explore before it believes in a lengthscale map (Sec. IV-D).
+    A slow network lets the vehicle explore before it trusts a lengthscale map (Sec. IV-D). The
+    state of the optimiser lasts over all updates.
     """
     network = [] if model.kernel.network is None else list(model.kernel.network.parameters())
     slow = {id(p) for p in network}
@@ -31,12 +32,12 @@ def make_optimizer(model: SparseGP, options: SparseOptions) -> torch.optim.Adam:
     return torch.optim.Adam([*groups, {"params": rest, "lr": options.learning_rate}])
 
 
-class Learned:
-    """What the M-step learns by gradient beside the hyperparameters: Z, q(u), both or nothing.
+class VariationalParameters:
+    """What the M-step learns by gradient besides the hyperparameters: Z, q(u), both or nothing.
 
-    Z [M, D]; q(u) in whitened coordinates, m [M] and a lower triangular root [M, M]. Their Adam
-    lives as long as the inducing inputs are kept: its moments belong to points, not to places in
-    a matrix.
+    Z [M, D]; q(u) in whitened coordinates, m [M] and a lower triangular root [M, M]. They have an
+    Adam optimiser of their own, which lasts until other inducing inputs are chosen, because its
+    moments belong to them.
     """
 
     def __init__(
@@ -49,19 +50,21 @@ class Learned:
 
     @classmethod
     @torch.no_grad()
-    def of(cls, model: SparseGP, learns: frozenset[str], learning_rate: float) -> Learned:
-        """What begins at the model's Z and q(u)."""
+    def of(
+        cls, model: SparseGP, learns: frozenset[str], learning_rate: float
+    ) -> VariationalParameters:
+        """Variables that start at the model's Z and q(u)."""
         m, root = model.whitened_posterior() if "q" in learns else (None, None)
         return cls(model.Z.clone() if "Z" in learns else None, m, root, learning_rate)
 
     @property
     def leaves(self) -> list[Tensor]:
-        """What is learned."""
+        """The learned tensors."""
         return [leaf for leaf in (self.Z, self.m, self.root) if leaf is not None]
 
     @torch.no_grad()
     def hand_over(self, model: SparseGP) -> None:
-        """Give the model what was learned."""
+        """Write the learned values into the model."""
         if self.Z is not None:
             model.Z = self.Z.detach().clone()
         if self.m is not None and self.root is not None:
@@ -69,7 +72,7 @@ class Learned:
         model.hyperparameters_changed()
 
     def state(self) -> dict[str, Any]:
-        """What ``restored`` needs; copies, because learning writes into the leaves."""
+        """What ``restored`` needs; copies, because training modifies the leaves."""
         leaves = {"Z": self.Z, "m": self.m, "root": self.root}
         copies = {n: None if t is None else t.detach().clone() for n, t in leaves.items()}
         return {**copies, "optimizer": self.optimizer and parameters_of(self.optimizer)}
@@ -77,8 +80,8 @@ class Learned:
     @classmethod
     def restored(
         cls, tree: Mapping[str, Any] | None, learning_rate: float, device: torch.device
-    ) -> Learned | None:
-        """What ``state`` was taken of."""
+    ) -> VariationalParameters | None:
+        """The object that ``state`` was taken of."""
         if tree is None:
             return None
         Z, m, root = (
@@ -92,10 +95,10 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class Context:
-    """What an M-step looks at beside all data: the epoch before, Z's places, the new data."""
+class MStepInput:
+    """What an M-step reads besides all data: the previous epoch, Z and the new data."""
 
-    old: Epoch | None
+    old: EpochState | None
     inducing: Inducing
     new: Dataset
 
@@ -108,14 +111,14 @@ class Context:
     @classmethod
     def restored(
         cls, tree: Mapping[str, Any] | None, kernel: ElevationKernel, device: torch.device
-    ) -> Context | None:
-        """What ``state`` was taken of."""
+    ) -> MStepInput | None:
+        """The object that ``state`` was taken of."""
         if tree is None:
             return None
         points = tree["inducing"]
         candidates = Candidates(kernel, points["X"].to(device), points["old"], None)
         return cls(
-            unpacked(Epoch, tree["old"], device),
+            unpacked(EpochState, tree["old"], device),
             Inducing(candidates, points["index"].to(device)),
             unpacked(Dataset, tree["new"], device),
         )
@@ -123,12 +126,12 @@ class Context:
 
 @dataclass
 class MStep:
-    """What an objective may look at. ``base``, ``pseudo``: what it computes once for all steps."""
+    """What an objective reads. ``base``, ``pseudo``: computed once for all steps."""
 
     model: SparseGP
-    context: Context
+    inputs: MStepInput
     data: Dataset
-    learned: Learned
+    learned: VariationalParameters
     minibatch: int
     generator: torch.Generator
     base: Tensor | None = None
@@ -136,11 +139,11 @@ class MStep:
 
     @property
     def Z(self) -> Tensor:
-        """The inducing inputs, learned or not [M, D]."""
+        """The inducing inputs, whether learned or fixed [M, D]."""
         return self.model.Z if self.learned.Z is None else self.learned.Z
 
     def draw(self) -> Dataset:
-        """A mini-batch of all data, uniform, with replacement."""
+        """A mini-batch drawn uniformly from all data, with replacement."""
         index = torch.randint(len(self.data), (self.minibatch,), generator=self.generator)
         return self.data[index.to(self.data.X.device)]
 
@@ -153,5 +156,5 @@ class MStep:
         return add_jitter(Kuu, self.model.jitter), Kuf, kernel.forward(X, X, diag=True)
 
     def parameters(self) -> list[Tensor]:
-        """Everything that is learned."""
+        """Everything that the M-step learns."""
         return [*self.model.parameters(), *self.learned.leaves]

@@ -27,10 +27,9 @@ def elbo_loss(
     num_data: int,
     factorise: Factorise = cholesky,
 ) -> Tensor:
-    """The negative mini-batch ELBO per datum (Eqs. 8 and 9): mean loss + KL[q(u) || p(u)] / N.
+    """The negative mini-batch ELBO per sample (Eqs. 8 and 9): mean loss + KL[q(u) || p(u)] / N.
 
-    Differentiable in Kuu, Kuf, kff, noise and y; m and S are constants. (Z is where Kuu and Kuf
-    are differentiated further.)
+    Differentiable in Kuu, Kuf (and through them in Z), kff, noise and y; m and S are constants.
 
     Args:
         Kuu: prior covariance of the inducing outputs, jitter included [M, M].
@@ -39,11 +38,11 @@ def elbo_loss(
         noise: noise variance, a scalar.
         y: targets of the mini-batch [B].
         q: posterior of the inducing outputs.
-        num_data: N, all data so far.
+        num_data: N, number of all data so far.
         factorise: the Cholesky decomposition, which may record its extra jitter.
 
     Raises:
-        CholeskyError: if Kuu is beyond repair.
+        CholeskyError: Kuu is not positive definite.
     """
     return _Elbo.apply(Kuu, Kuf, kff, noise, y, q, num_data, factorise)
 
@@ -59,14 +58,14 @@ def whitened_elbo_loss(
     num_data: int,
     factorise: Factorise = cholesky,
 ) -> Tensor:
-    """The same with q(u) learned, in whitened coordinates: u = L v, q(v) = N(m, R R^T).
+    """As ``elbo_loss``, with q(u) learned in whitened coordinates: u = L v, q(v) = N(m, R R^T).
 
     With A = L^-1 Kuf: mu = A^T m, v = kff - |a_n|^2 + |R^T a_n|^2, KL = (|R|^2 + |m|^2 - M) / 2
     - log|R|. Differentiable in everything but y. Arguments as of ``elbo_loss``, but m [M] and
-    root [M, M], of which the lower triangle counts, are those of v.
+    root [M, M] are those of v; only the lower triangle of root is read.
 
     Raises:
-        CholeskyError: if Kuu is beyond repair.
+        CholeskyError: Kuu is not positive definite.
     """
     extra = factorise(Kuu.detach(), "Kuu of the M-step").jitter
     L, info = torch.linalg.cholesky_ex(add_jitter(Kuu, extra))
@@ -118,9 +117,9 @@ class _Elbo(torch.autograd.Function):
         kl = 0.5 * (trace - len(c) + 2 * L.diagonal().log().sum() - q.logdet)
 
         g, h = -error / (s2 * B), 0.5 / (s2 * B)
-        # mu and v pull on Kuf directly, and on Kuu through C: dKuu -= sym(X A^T)
+        # mu and v depend on Kuf directly, and on Kuu through C: dKuu -= sym(X A^T)
         X = NKuf.mul_(-2 * h).add_(A, alpha=h).addr_(c, g)
-        # Kuu is symmetric: the entries below its diagonal speak for those above as well.
+        # Kuu is symmetric: entries below its diagonal also carry the gradient of those above.
         dKuu = syr2k(X, A, -1.0, 1 / num_data, onto=N.addr_(c, c, alpha=-1)).tril_()
         dKuu.diagonal().mul_(0.5)
         dKuf = X.add_(A, alpha=-h)

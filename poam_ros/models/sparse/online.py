@@ -3,63 +3,99 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ...core.maps import Enough, UpdateReport
+from ...core.maps import StopCondition, UpdateReport
 from ..data import Dataset, DataStore, Prediction
 from ..interface import ModelState
 from ..kernels import KERNELS
-from .inducing import Choice
+from . import inducing, training, variational
+from .inducing import Select, SelectionInput
 from .methods import Method, SparseOptions
 from .model import Posterior, SparseGP
-from .mstep import Context, Learned, MStep, make_optimizer
-from .recipe import Recipe
-from .variational import Epoch, Evidence, packed, parameters_of, put_parameters, unpacked
+from .mstep import MStep, MStepInput, VariationalParameters, make_optimizer
+from .training import Objective, Train
+from .variational import (
+    EpochState,
+    Update,
+    VariationalInput,
+    packed,
+    parameters_of,
+    put_parameters,
+    unpacked,
+)
+
+
+@dataclass(frozen=True)
+class ResolvedMethod:
+    """A row of ``METHODS`` with its functions in place of their names."""
+
+    select: Select
+    update: Update
+    objective: Objective
+    train: Train
+    learns: frozenset[str]
+    train_first: bool
+    own_noise: bool
+
+    @classmethod
+    def of(cls, method: Method) -> ResolvedMethod:
+        """Look up the functions that a row names."""
+        return cls(
+            getattr(inducing, method.select),
+            getattr(variational, method.update),
+            getattr(training, method.objective),
+            getattr(training, method.train),
+            method.learns,
+            method.train_first,
+            method.own_noise,
+        )
 
 
 def build(
     method: Method, options: SparseOptions, seed: int, device: torch.device | str
 ) -> OnlineSparseGP:
-    """A model of a row of METHODS; the seed spawns its generators, each with its own stream."""
+    """A model by a row of ``METHODS``. The seed spawns three independent generators."""
     network, minibatches, drawn = (
         torch.Generator().manual_seed(int(state))
         for state in np.random.SeedSequence(seed).generate_state(3)
     )
     kernel = KERNELS[options.kernel](options, network)
     model = SparseGP(kernel, options.noise_variance, options.jitter).to(device)
-    return OnlineSparseGP(model, Recipe.of(method), options, minibatches, drawn)
+    return OnlineSparseGP(model, ResolvedMethod.of(method), options, minibatches, drawn)
 
 
 class OnlineSparseGP:
-    """A sparse GP that takes data batch by batch: an ``OnlineModel``.
+    """A sparse GP that learns batch by batch: an ``OnlineModel``.
 
     Args:
-        model: kernel, noise and jitter at their initial values; this object owns it.
-        recipe: how Z and q(u) are updated.
-        options: how many inducing inputs, how many steps, at which rates.
+        model: kernel, noise and jitter at their initial values; owned by this object.
+        method: how Z, q(u) and the hyperparameters are updated.
+        options: number of inducing inputs, training steps, learning rates.
         minibatches: draws the mini-batches.
-        drawn: draws inducing inputs, where the method draws any.
+        drawn: draws random inducing inputs, if the method has any.
     """
 
     def __init__(
         self,
         model: SparseGP,
-        recipe: Recipe,
+        method: ResolvedMethod,
         options: SparseOptions,
         minibatches: torch.Generator,
         drawn: torch.Generator,
     ) -> None:
-        self.model, self.recipe, self.options = model, recipe, options
+        self.model, self.method, self.options = model, method, options
         self._generators = {"minibatches": minibatches, "inducing": drawn}
         self._optimizer = make_optimizer(model, options)
         self._store = DataStore(Dataset(model.noise.new_empty(0, 2), model.noise.new_empty(0)))
-        self._learned: Learned | None = None
-        self._context: Context | None = None
-        self.epoch: Epoch | None = None
+        self._learned: VariationalParameters | None = None
+        self._m_step_input: MStepInput | None = None
+        self.epoch: EpochState | None = None
 
     @property
     def data(self) -> Dataset:
@@ -73,7 +109,7 @@ class OnlineSparseGP:
 
     @property
     def extra_jitter(self) -> float:
-        """Largest jitter beyond the set one since the last update began."""
+        """Largest jitter added beyond the setting since the last update began."""
         return self.model.extra_jitter
 
     def predict(self, X: Tensor, noise: bool = True) -> Prediction:
@@ -93,19 +129,18 @@ class OnlineSparseGP:
         """The kernel's lengthscale at X [N, D], [N]."""
         return {"lengthscale": self.model.kernel.lengthscale_at(X)}
 
-    def update(self, new: Dataset, enough: Enough | None = None) -> UpdateReport:
-        """One epoch: choose Z, update q(u), then a few steps on the hyperparameters, until there
-        are ``enough``.
+    def update(self, new: Dataset, enough: StopCondition | None = None) -> UpdateReport:
+        """One epoch: choose Z, update q(u), then take training steps; ``enough`` may end them.
 
         Raises:
-            ValueError: the data have noise of their own, and the method cannot take it.
-            CholeskyError: if a matrix is beyond repair. After any exception the model stands as
+            ValueError: the data have noise of their own, which the method does not support.
+            CholeskyError: a matrix is not positive definite. After any exception the model is as
                 before the call.
         """
-        if new.noise is not None and not self.recipe.own_noise:
+        if new.noise is not None and not self.method.own_noise:
             raise ValueError(
-                "OnlineSparseGP.update: this method cannot take noise of its own per target, "
-                "expected a Dataset without"
+                "OnlineSparseGP.update: expected a Dataset without noise, which this method does "
+                "not support"
             )
         before = self.state()
         self.model.extra_jitter = 0.0
@@ -116,21 +151,21 @@ class OnlineSparseGP:
             raise
 
     def train(self, steps: int) -> UpdateReport:
-        """More steps of the last update's M-step; all data are drawn from, as always.
+        """Take more steps of the last update's M-step, with mini-batches of all data.
 
         Raises:
             ValueError: there was no update yet.
-            CholeskyError: if a matrix is beyond repair. After any exception the model stands as
+            CholeskyError: a matrix is not positive definite. After any exception the model is as
                 before the call.
         """
-        if self._context is None:
+        if self._m_step_input is None:
             raise ValueError("OnlineSparseGP.train: no data yet, expected an update before")
         before, start = self.state(), perf_counter()
         try:
-            losses = self._m_step(self._context, steps)
+            losses = self._m_step(self._m_step_input, steps)
             trained = perf_counter()
-            if self.recipe.train_first:
-                self._e_step(self._context)
+            if self.method.train_first:
+                self._e_step(self._m_step_input)
         except BaseException:
             self.restore(before)
             raise
@@ -138,53 +173,57 @@ class OnlineSparseGP:
             {"variational": perf_counter() - trained, "training": trained - start}, losses
         )
 
-    def _update(self, new: Dataset, enough: Enough | None) -> UpdateReport:
+    def _update(self, new: Dataset, enough: StopCondition | None) -> UpdateReport:
         start = perf_counter()
         self._store.append(new)
         with torch.no_grad():
-            chosen = self.recipe.select(self._choice(new))
-        self._context = Context(self.epoch, chosen.bare, new)
+            chosen = self.method.select(self._selection_input(new))
+        self._m_step_input = MStepInput(self.epoch, chosen.bare, new)
         if not chosen.unchanged:
             self._learned = None
         selected = perf_counter()
-        if self.recipe.train_first:
+        if self.method.train_first:
             self.model.Z = chosen.Z
-            losses = self._m_step(self._context, self.options.steps, enough)
+            losses = self._m_step(self._m_step_input, self.options.steps, enough)
             trained = perf_counter()
-            self._e_step(self._context)
+            self._e_step(self._m_step_input)
             parts = (selected - start, perf_counter() - trained, trained - selected)
         else:
-            self._condition(Evidence(self.epoch, chosen, new, self.data))
+            self._condition(VariationalInput(self.epoch, chosen, new, self.data))
             updated = perf_counter()
-            losses = self._m_step(self._context, self.options.steps, enough)
+            losses = self._m_step(self._m_step_input, self.options.steps, enough)
             parts = (selected - start, updated - selected, perf_counter() - updated)
         return self._report(
             dict(zip(("inducing", "variational", "training"), parts, strict=True)), losses
         )
 
-    def _choice(self, new: Dataset) -> Choice:
+    def _selection_input(self, new: Dataset) -> SelectionInput:
         Z_old = new.X[:0] if self.epoch is None else self.model.Z
         num_inducing, tolerance = self.options.num_inducing, self.options.tolerance
         kernel, generator = self.model.kernel, self._generators["inducing"]
-        return Choice(kernel, Z_old, new.X, self.data.X, num_inducing, tolerance, generator)
+        return SelectionInput(kernel, Z_old, new.X, self.data.X, num_inducing, tolerance, generator)
 
-    def _e_step(self, context: Context) -> None:
-        """q(u) as the learned hyperparameters, and Z, have it now."""
-        moved = context.inducing.at(self.model.Z)
-        self._condition(Evidence(context.old, moved, context.new, self.data))
+    def _e_step(self, inputs: MStepInput) -> None:
+        """Update q(u) for the learned hyperparameters and Z."""
+        moved = inputs.inducing.at(self.model.Z)
+        self._condition(VariationalInput(inputs.old, moved, inputs.new, self.data))
 
-    def _condition(self, evidence: Evidence) -> None:
+    def _condition(self, given: VariationalInput) -> None:
         with torch.no_grad():
-            self.epoch, q = self.recipe.update(self.model, evidence)
+            self.epoch, q = self.method.update(self.model, given)
         self.model.condition(self.epoch.Z, q)
 
-    def _m_step(self, context: Context, steps: int, enough: Enough | None = None) -> list[float]:
-        """The M-step; returns the losses."""
+    def _m_step(
+        self, inputs: MStepInput, steps: int, enough: StopCondition | None = None
+    ) -> list[float]:
+        """Take the steps of an M-step; returns the losses."""
         if self._learned is None:
-            self._learned = Learned.of(self.model, self.recipe.learns, self.options.learning_rate)
+            self._learned = VariationalParameters.of(
+                self.model, self.method.learns, self.options.learning_rate
+            )
         minibatch, generator = self.options.minibatch, self._generators["minibatches"]
-        step = MStep(self.model, context, self.data, self._learned, minibatch, generator)
-        losses = self.recipe.train(step, self.recipe.objective, self._optimizer, steps, enough)
+        step = MStep(self.model, inputs, self.data, self._learned, minibatch, generator)
+        losses = self.method.train(step, self.method.objective, self._optimizer, steps, enough)
         self._learned.hand_over(self.model)
         return losses
 
@@ -199,8 +238,8 @@ class OnlineSparseGP:
         )
 
     def state(self) -> ModelState:
-        """What ``restore`` needs. The parameters and what else is learned are few, and copied; the
-        rest is replaced, never written into."""
+        """What ``restore`` needs. Learned values are few and copied; the rest is never modified in
+        place."""
         model, learned = self.model, self._learned
         tree = {
             "parameters": {name: t.clone() for name, t in model.state_dict().items()},
@@ -211,13 +250,13 @@ class OnlineSparseGP:
             "q": packed(model.q),
             "epoch": packed(self.epoch),
             "learned": None if learned is None else learned.state(),
-            "context": None if self._context is None else self._context.state(),
+            "context": None if self._m_step_input is None else self._m_step_input.state(),
             "data": packed(self.data),
         }
         return ModelState(tree)
 
     def restore(self, state: ModelState) -> None:
-        """Go on from a state of a model of the same method and options, bit for bit."""
+        """Restore the state of a model with the same method and options, bit for bit."""
         tree, model, device = state.tree, self.model, self.model.noise.device
         model.load_state_dict(tree["parameters"])
         put_parameters(self._optimizer, tree["optimizer"])
@@ -226,7 +265,9 @@ class OnlineSparseGP:
         model.extra_jitter = tree["extra_jitter"]
         model.Z, model.q = tree["Z"].to(device), unpacked(Posterior, tree["q"], device)
         model.hyperparameters_changed()
-        self.epoch = unpacked(Epoch, tree["epoch"], device)
+        self.epoch = unpacked(EpochState, tree["epoch"], device)
         self._store = DataStore(unpacked(Dataset, tree["data"], device))
-        self._learned = Learned.restored(tree["learned"], self.options.learning_rate, device)
-        self._context = Context.restored(tree["context"], model.kernel, device)
+        self._learned = VariationalParameters.restored(
+            tree["learned"], self.options.learning_rate, device
+        )
+        self._m_step_input = MStepInput.restored(tree["context"], model.kernel, device)

@@ -1,4 +1,4 @@
-"""What an M-step minimises, and how: steps of Adam on mini-batches, or other methods' ways."""
+"""Objectives and optimisation of an M-step: Adam on mini-batches, or L-BFGS."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from ...core.errors import CholeskyError
-from ...core.maps import Enough
+from ...core.maps import StopCondition
 from ..interface import until
 from ..linalg import add_jitter
-from .bounds import OldData, PseudoData, marginal_likelihood_loss, online_elbo_loss
+from .bounds import PreviousPosterior, PseudoData, marginal_likelihood_loss, online_elbo_loss
 from .mstep import MStep
 from .objectives import elbo_loss, whitened_elbo_loss
-from .variational import cross_covariance, shrunk
+from .variational import cross_covariance, weighted_terms
 
-#: L-BFGS-B has converged when an iteration gains less than this, relatively.
+#: L-BFGS-B has converged when an iteration improves the loss by less than this, relatively.
 CONVERGED = 1e-5
 
 Objective = Callable[[MStep], Tensor]
-Train = Callable[[MStep, Objective, torch.optim.Optimizer, int, "Enough | None"], list[float]]
+Train = Callable[
+    [MStep, Objective, torch.optim.Optimizer, int, "StopCondition | None"], list[float]
+]
 
 
 def minibatch_elbo(step: MStep) -> Tensor:
@@ -33,7 +35,7 @@ def minibatch_elbo(step: MStep) -> Tensor:
     noise, rest = model.noise, (model.q, len(step.data), model.factorise)
     if batch.noise is None:
         return elbo_loss(Kuu, Kuf, kff, noise, batch.y, *rest)
-    pings = shrunk(batch, Kuf, kff, noise)
+    pings = weighted_terms(batch, Kuf, kff, noise)
     return elbo_loss(Kuu, pings.Kuf, pings.kff, noise, pings.y, *rest) + pings.loss
 
 
@@ -48,13 +50,13 @@ def whitened_elbo(step: MStep) -> Tensor:
 
 
 def online_elbo(step: MStep) -> Tensor:
-    """The online ELBO of the new data, with what the old posterior says of the old (App. A-B)."""
-    model, new, before, old = step.model, step.context.new, step.context.old, None
+    """The online ELBO of the new data, with the old posterior in place of old data (App. A-B)."""
+    model, new, before, old = step.model, step.inputs.new, step.inputs.old, None
     if before is not None:
         step.pseudo = step.pseudo or PseudoData.of(before, model.factorise)
-        at_old = step.context.inducing.at(step.Z)
+        at_old = step.inputs.inducing.at(step.Z)
         Koo = add_jitter(model.kernel.forward(before.Z, before.Z), model.jitter)
-        old = OldData(cross_covariance(before, at_old, model.jitter).mT, Koo, step.pseudo)
+        old = PreviousPosterior(cross_covariance(before, at_old, model.jitter).mT, Koo, step.pseudo)
     K = step.covariances(new.X)
     return online_elbo_loss(*K, model.noise, new.y, old, model.factorise)
 
@@ -66,7 +68,7 @@ def collapsed_elbo(step: MStep) -> Tensor:
 
 
 def marginal_likelihood(step: MStep) -> Tensor:
-    """The exact GP's, of all data (Eq. 3)."""
+    """The marginal likelihood of the exact GP, of all data (Eq. 3)."""
     model, data = step.model, step.data
     Kff = model.kernel.forward(data.X, data.X)
     return marginal_likelihood_loss(Kff, model.noise, data.y, model.factorise)
@@ -77,12 +79,12 @@ def adam(
     objective: Objective,
     optimizer: torch.optim.Optimizer,
     steps: int,
-    enough: Enough | None = None,
+    enough: StopCondition | None = None,
 ) -> list[float]:
-    """Some steps of Adam, until there are ``enough``; returns the losses.
+    """Take steps of Adam, unless ``enough`` ends them early; returns the losses.
 
     Raises:
-        CholeskyError: if a matrix is beyond repair.
+        CholeskyError: a matrix is not positive definite.
     """
     optimizers = [o for o in (optimizer, step.learned.optimizer) if o is not None]
     losses = []
@@ -102,17 +104,17 @@ def lbfgs(
     objective: Objective,
     optimizer: torch.optim.Optimizer,
     steps: int,
-    enough: Enough | None = None,
+    enough: StopCondition | None = None,
 ) -> list[float]:
-    """L-BFGS-B until convergence, whatever is ``enough``; ``steps`` = 0 leaves everything as it is.
+    """Run L-BFGS-B to convergence, unless ``steps`` is 0; ``enough`` is ignored.
 
-    Where a line search goes so far that a matrix breaks, the loss counts as infinite.
+    Where a line search reaches a matrix that is not positive definite, the loss is infinite.
 
     Returns:
         The losses.
 
     Raises:
-        CholeskyError: if a matrix is beyond repair at the start.
+        CholeskyError: a matrix is not positive definite at the start.
     """
     if not steps:
         return []

@@ -14,13 +14,13 @@ from ..linalg import Factor, add_jitter, reversed_cholesky, solve_posdef, symm, 
 from .inducing import Inducing
 from .model import Posterior, SparseGP
 
-#: Cached terms are summed again when the learned noise variance, by which their pings were
-#: weighed, has changed by this factor, while there are at most so many pings.
-STALE, SUMMED_AGAIN = 1.5, 20_000
+#: Terms whose pings have own noise are recomputed when the learned noise variance has changed by
+#: this factor, for at most this many pings.
+STALE_FACTOR, MAX_RECOMPUTED = 1.5, 20_000
 
 
-class Shrunk(NamedTuple):
-    """Targets [N], covariances [M, N] and variances [N] of pings, each shrunk by its weight, and
+class WeightedTerms(NamedTuple):
+    """Targets [N], covariances [M, N] and variances [N] of pings, each weighted, and
     what this adds to the mean loss."""
 
     y: Tensor
@@ -29,16 +29,19 @@ class Shrunk(NamedTuple):
     loss: Tensor
 
 
-def shrunk(batch: Dataset, Kuf: Tensor, kff: Tensor, noise: Tensor) -> Shrunk:
-    """The batch as one of the learned noise (a scalar). Differentiable in all but its targets."""
+def weighted_terms(batch: Dataset, Kuf: Tensor, kff: Tensor, noise: Tensor) -> WeightedTerms:
+    """The terms of a batch, weighted so that its noise becomes the learned noise (a scalar).
+
+    Differentiable in everything but the targets.
+    """
     assert batch.noise is not None
     w = noise / (noise + batch.noise)
     root = w.sqrt()
-    return Shrunk(batch.y * root, Kuf * root, kff * w, -0.5 * w.log().mean())
+    return WeightedTerms(batch.y * root, Kuf * root, kff * w, -0.5 * w.log().mean())
 
 
-def weighed(batch: Dataset, Kuf: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """Kuf D^-1/2 [M, N] and D^-1/2 y [N]; Kuf and y themselves where no ping has noise."""
+def weighted(batch: Dataset, Kuf: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """Kuf D^-1/2 [M, N] and D^-1/2 y [N], D = (noise + own noise) / noise; Kuf, y without any."""
     if batch.noise is None:
         return Kuf, batch.y
     root = (noise / (noise + batch.noise)).sqrt()
@@ -46,19 +49,19 @@ def weighed(batch: Dataset, Kuf: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]
 
 
 def stale(noise: Tensor, weighed_at: Tensor | None, data: Dataset) -> bool:
-    """Whether terms weighed at a noise variance are to be summed again, from all data."""
-    if weighed_at is None or len(data) > SUMMED_AGAIN:
+    """Whether terms weighted at a noise variance must be recomputed from all data."""
+    if weighed_at is None or len(data) > MAX_RECOMPUTED:
         return False
-    return bool((noise / weighed_at).log().abs().exp() > STALE)
+    return bool((noise / weighed_at).log().abs().exp() > STALE_FACTOR)
 
 
-#: Data whose covariance with Z is held at once when all of them are summed over.
+#: Samples per block when terms are summed over all data.
 CHUNK = 2048
 
 
 @dataclass(frozen=True)
 class DataTerms:
-    """The data-dependent terms of q(u), such as Kuf y [M] and Kuf Kfu [M, M] (POAM's, bare)."""
+    """The data-dependent terms of q(u), such as Kuf y [M] and Kuf Kfu [M, M] (POAM's)."""
 
     vector: Tensor
     matrix: Tensor
@@ -81,15 +84,15 @@ class DataTerms:
 
 
 @dataclass(frozen=True)
-class Epoch:
-    """What the next epoch must know of this one, as it was before the M-step moved on.
+class EpochState:
+    """What the next epoch reads of this one, as it was before the M-step.
 
     Z [M, D]; Kuu [M, M] with jitter, and its factor L; the terms that the method accumulates;
-    pseudo: L^T S^-1 m and L^T (S^-1 - Kuu^-1) L, which is all that q(u) says beyond the prior, as
-    pseudo data (SSGP). None where q(u) was learned.
+    pseudo: L^T S^-1 m and L^T (S^-1 - Kuu^-1) L, which is q(u) without its prior, as pseudo data
+    (SSGP). None if q(u) was learned.
 
-    weighed_at: the noise variance by which pings that have noise of their own were weighed in the
-    terms (see ``weights``); None where no ping has any.
+    weighed_at: the noise variance at which pings with own noise were weighted in the terms (see
+    ``weighted``); None if no ping has own noise.
     """
 
     Z: Tensor
@@ -101,16 +104,16 @@ class Epoch:
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """What an update of q(u) may look at: the epoch before, Z, the new data and all data."""
+class VariationalInput:
+    """What an update of q(u) reads: the previous epoch, Z, the new data and all data."""
 
-    old: Epoch | None
+    old: EpochState | None
     inducing: Inducing
     new: Dataset
     data: Dataset
 
 
-Update = Callable[[SparseGP, Evidence], tuple[Epoch, Posterior]]
+Update = Callable[[SparseGP, VariationalInput], tuple[EpochState, Posterior]]
 
 
 def _prior(model: SparseGP, inducing: Inducing) -> tuple[Tensor, Factor]:
@@ -128,7 +131,7 @@ def closed_form(
     m = L B^-1 L^-1 Kuf y / s2.
 
     Hence S^-1 - Kuu^-1 = L^-T (B - I) L^-1 and S^-1 m = L^-T L^-1 Kuf y / s2: SSGP's difference of
-    two inverses needs no subtraction, and B - I is positive semi-definite as it stands.
+    two inverses needs no subtraction, and B - I is positive semi-definite by construction.
     """
     L = Kuu.L
     W = whitened(L, terms.matrix) / noise
@@ -141,23 +144,23 @@ def closed_form(
     return Posterior(m.squeeze(-1), root, logdet), DataTerms(w.squeeze(-1), W)
 
 
-def cross_covariance(old: Epoch, inducing: Inducing, jitter: float) -> Tensor:
+def cross_covariance(old: EpochState, inducing: Inducing, jitter: float) -> Tensor:
     """K_u'u [M', M], with the jitter of Kuu where u is u'.
 
-    The jitter is that of a small independent part of each inducing output, which the output keeps
-    when learning moves its input: where u goes on from u' it is shared, wherever they are.
+    Jitter is a small independent part of each inducing output. A kept output keeps it, even if
+    training moves its input.
     """
     K_old_u = inducing.K_old_u(old.Z).clone()
     K_old_u[inducing.kept] += jitter
     return K_old_u
 
 
-def projection(old: Epoch, inducing: Inducing, jitter: float) -> Tensor:
+def projection(old: EpochState, inducing: Inducing, jitter: float) -> Tensor:
     """P = K'uu^-1 K_u'u [M', M] (Eq. 11), K' under the old hyperparameters.
 
-    Kept points carry the jitter, or P would not be the identity for what has not changed. Written
-    as E + K'^-1 (K_u'u - K' E), E the 0/1 matrix of the kept points, this costs no accuracy
-    either: what is kept, and has not moved, is kept exactly.
+    Kept points carry the jitter; otherwise P would not be the identity for unchanged points. P is
+    computed as E + K'^-1 (K_u'u - K' E), E the 0/1 matrix of the kept points, which is exact for
+    points that are kept and have not moved.
     """
     places_old, places = inducing.kept
     change = cross_covariance(old, inducing, jitter)
@@ -167,32 +170,33 @@ def projection(old: Epoch, inducing: Inducing, jitter: float) -> Tensor:
     return P
 
 
-def update_poam(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
-    """POAM (Sec. IV-C): project the old data terms, add the new, close the form.
+def update_poam(model: SparseGP, given: VariationalInput) -> tuple[EpochState, Posterior]:
+    """POAM (Sec. IV-C): project the old data terms, add the new ones, solve in closed form.
 
-    The terms hold no noise: the present noise weighs old and new data alike. Where pings have noise
-    of their own, the terms hold their weights beside each other (``weights``), which were right for
-    the noise then: when it has changed too much, all data are summed once more.
+    The terms are independent of the learned noise. Only the weights of pings with own noise depend
+    on it (``weighted``): when it has changed too much, the terms are recomputed from all data.
     """
-    old, inducing, noise = evidence.old, evidence.inducing, model.noise.detach()
+    old, inducing, noise = given.old, given.inducing, model.noise.detach()
     weighed_at = None if old is None else old.weighed_at
-    if stale(noise, weighed_at, evidence.data):
-        return update_full(model, evidence)
-    terms = DataTerms.of(*weighed(evidence.new, inducing.Kuf, noise))
+    if stale(noise, weighed_at, given.data):
+        return update_full(model, given)
+    terms = DataTerms.of(*weighted(given.new, inducing.Kuf, noise))
     if old is not None:
         assert old.terms is not None
         terms = old.terms.projected(projection(old, inducing, model.jitter)) + terms
     Kuu, factor = _prior(model, inducing)
     q, pseudo = closed_form(factor, terms, noise, model)
-    if weighed_at is None and evidence.new.noise is not None:
+    if weighed_at is None and given.new.noise is not None:
         weighed_at = noise
-    return Epoch(inducing.Z, Kuu, factor, terms, pseudo, weighed_at), q
+    return EpochState(inducing.Z, Kuu, factor, terms, pseudo, weighed_at), q
 
 
-def update_poam_first_twice(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
+def update_poam_first_twice(
+    model: SparseGP, given: VariationalInput
+) -> tuple[EpochState, Posterior]:
     """POAM, but the first batch counts twice, as in the authors' code."""
-    epoch, q = update_poam(model, evidence)
-    if evidence.old is not None:
+    epoch, q = update_poam(model, given)
+    if given.old is not None:
         return epoch, q
     assert epoch.terms is not None
     terms = epoch.terms + epoch.terms
@@ -200,26 +204,26 @@ def update_poam_first_twice(model: SparseGP, evidence: Evidence) -> tuple[Epoch,
     return replace(epoch, terms=terms, pseudo=pseudo), q
 
 
-def update_ovc(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
-    """OVC (Maddox et al., 2021; App. A-C): like POAM, but the terms keep the noise they met."""
-    old, inducing = evidence.old, evidence.inducing
-    terms = DataTerms.of(inducing.Kuf, evidence.new.y) / model.noise.detach()
+def update_ovc(model: SparseGP, given: VariationalInput) -> tuple[EpochState, Posterior]:
+    """OVC (Maddox et al., 2021; App. A-C): as POAM, but terms keep the noise of their epoch."""
+    old, inducing = given.old, given.inducing
+    terms = DataTerms.of(inducing.Kuf, given.new.y) / model.noise.detach()
     if old is not None:
         assert old.terms is not None
         terms = old.terms.projected(projection(old, inducing, model.jitter)) + terms
     Kuu, factor = _prior(model, inducing)
     q, pseudo = closed_form(factor, terms, 1.0, model)
-    return Epoch(inducing.Z, Kuu, factor, terms, pseudo), q
+    return EpochState(inducing.Z, Kuu, factor, terms, pseudo), q
 
 
-def update_ssgp(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
+def update_ssgp(model: SparseGP, given: VariationalInput) -> tuple[EpochState, Posterior]:
     """SSGP (Bui et al., 2017; App. A-B): the old posterior, as pseudo data, and the new data.
 
-    C = Kuf Kfu / s2 + K_uu' (S'^-1 - K'^-1) K_u'u and c = Kuf y / s2 + K_uu' S'^-1 m', both old
-    terms in the coordinates of ``Epoch.pseudo``.
+    C = Kuf Kfu / s2 + K_uu' (S'^-1 - K'^-1) K_u'u and c = Kuf y / s2 + K_uu' S'^-1 m'; the old
+    terms come from ``EpochState.pseudo``.
     """
-    old, inducing = evidence.old, evidence.inducing
-    terms = DataTerms.of(inducing.Kuf, evidence.new.y) / model.noise.detach()
+    old, inducing = given.old, given.inducing
+    terms = DataTerms.of(inducing.Kuf, given.new.y) / model.noise.detach()
     if old is not None:
         assert old.pseudo is not None
         K_old_u = cross_covariance(old, inducing, model.jitter)
@@ -227,36 +231,35 @@ def update_ssgp(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
         terms = old.pseudo.projected(whitened) + terms
     Kuu, factor = _prior(model, inducing)
     q, pseudo = closed_form(factor, terms, 1.0, model)
-    return Epoch(inducing.Z, Kuu, factor, pseudo=pseudo), q
+    return EpochState(inducing.Z, Kuu, factor, pseudo=pseudo), q
 
 
-def update_full(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
+def update_full(model: SparseGP, given: VariationalInput) -> tuple[EpochState, Posterior]:
     """From all data so far (Eqs. 6 and 7), in O(N M^2)."""
-    inducing, data, noise = evidence.inducing, evidence.data, model.noise.detach()
+    inducing, data, noise = given.inducing, given.data, model.noise.detach()
     kernel, Z = model.kernel, inducing.Z
     parts = (slice(start, start + CHUNK) for start in range(0, len(data), CHUNK))
     terms = None
     for part in parts:
-        new = DataTerms.of(*weighed(data[part], kernel.forward(Z, data.X[part]), noise))
+        new = DataTerms.of(*weighted(data[part], kernel.forward(Z, data.X[part]), noise))
         terms = new if terms is None else terms + new
     assert terms is not None
     Kuu, factor = _prior(model, inducing)
     q, pseudo = closed_form(factor, terms, noise, model)
-    return Epoch(Z, Kuu, factor, terms, pseudo, None if data.noise is None else noise), q
+    return EpochState(Z, Kuu, factor, terms, pseudo, None if data.noise is None else noise), q
 
 
-def keep_learned(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]:
-    """q(u) as the gradient left it; at the beginning, and for more inducing inputs, the prior.
+def keep_learned(model: SparseGP, given: VariationalInput) -> tuple[EpochState, Posterior]:
+    """q(u) as the gradient left it; the prior at the beginning and for added inducing inputs.
 
-    What is kept are the parameters: mean and root in whitened coordinates, v = L^-1 u, by place.
-    While Z only grows (SVGP) that is exactly q(u) = int p(u | u') q(u') du'. Where Z is chosen
-    anew (POAM-VAR-OPT) the gradient alone brings q(u) to the new points: the paper says no more
-    than that q(u) is optimised instead of computed, and this is what was published. What
-    conditioning on q(u') does instead is in docs/results.md.
+    Mean and root are kept in whitened coordinates v = L^-1 u, by index. While Z only grows (SVGP)
+    that is exactly q(u) = int p(u | u') q(u') du'. With a new choice of Z (POAM-VAR-OPT) only the
+    gradient moves q(u) to the new points, as published: the paper says that q(u) is optimised
+    instead of computed. docs/results.md compares it with conditioning on q(u').
     """
-    inducing = evidence.inducing
+    inducing = given.inducing
     Kuu, factor = _prior(model, inducing)
-    L, epoch = factor.L, Epoch(inducing.Z, Kuu, factor)
+    L, epoch = factor.L, EpochState(inducing.Z, Kuu, factor)
     m, root = L.new_zeros(len(L)), torch.eye(len(L)).to(L)
     if model.q is not None:
         m_old, root_old = model.whitened_posterior()
@@ -265,18 +268,18 @@ def keep_learned(model: SparseGP, evidence: Evidence) -> tuple[Epoch, Posterior]
     return epoch, Posterior.of_whitened(L, m, root)
 
 
-#: What kind a part is, by the name of its field; any other is a tensor or a number.
+#: Types of fields, by name; other fields are tensors or numbers.
 KINDS: dict[str, Any] = {
     "factor": Factor,
     "terms": DataTerms,
     "pseudo": DataTerms,
-    "old": Epoch,
+    "old": EpochState,
     "new": Dataset,
 }
 
 
 def packed(value: Any) -> Any:
-    """A dataclass or named tuple of tensors, numbers and others like it, as nested mappings."""
+    """A dataclass or named tuple of tensors and numbers, possibly nested, as nested mappings."""
     names = getattr(value, "_fields", None)
     if names is None and hasattr(value, "__dataclass_fields__"):
         names = [field.name for field in fields(value)]
@@ -284,7 +287,7 @@ def packed(value: Any) -> Any:
 
 
 def unpacked(kind: Any, tree: Any, device: torch.device) -> Any:
-    """The object of a kind that ``packed`` made this tree from, its tensors on a device."""
+    """The object of type ``kind`` that was ``packed``, with its tensors on a device."""
     if tree is None:
         return None
     parts = {}
@@ -297,13 +300,13 @@ def unpacked(kind: Any, tree: Any, device: torch.device) -> Any:
 
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> dict[str, dict[str, Any]]:
-    """What an optimiser keeps of each of its parameters, by their number; a copy."""
+    """A copy of an optimiser's state of each parameter, by its number."""
     kept = optimizer.state_dict()["state"]
     return {str(number): _copied(values) for number, values in kept.items()}
 
 
 def put_parameters(optimizer: torch.optim.Optimizer, tree: Mapping[str, Any]) -> None:
-    """Give an optimiser of the same parameters what ``parameters_of`` took."""
+    """Restore the state that ``parameters_of`` copied from an optimiser of the same parameters."""
     kept = {int(number): _copied(values) for number, values in tree.items()}
     optimizer.load_state_dict({**optimizer.state_dict(), "state": kept})
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import needing
+from ...core.errors import requires_extra
 from ...planning.tvu import LEVEL_NAMES
 from ..figures import blank_figure
 from ..view.page import standalone
@@ -18,7 +18,7 @@ from .chart import Chart
 
 def picture(chart: Chart, name: str) -> dict[str, bytes]:
     """A PNG of the map, its uncertainty, its pings and where it is good enough."""
-    with needing(name, "matplotlib"):
+    with requires_extra(name, "matplotlib"):
         import matplotlib  # noqa: F401
     figure = blank_figure((12, 10))
     figure.suptitle(chart.provenance["title"].replace("$", r"\$"))
@@ -49,7 +49,7 @@ def picture(chart: Chart, name: str) -> dict[str, bytes]:
 
 def page(chart: Chart, name: str) -> dict[str, bytes]:
     """An HTML file to look into: layers, values under the pointer, numbers; nothing is fetched."""
-    with needing(name, "bokeh", "view"):
+    with requires_extra(name, "bokeh", "view"):
         import bokeh  # noqa: F401
     scene = scene_of(chart, remarks=refused(chart.unmapped.refused))
     return {name: standalone(scene).encode()}

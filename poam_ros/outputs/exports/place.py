@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import InputError, needing
+from ...core.errors import InputError, requires_extra
 
 _WGS84 = (
     'GEOGCS["WGS 84",DATUM["WGS_1984",SPHEROID["WGS 84",6378137,298.257223563,'
@@ -134,7 +134,7 @@ def _sine_cosine(degrees: float) -> tuple[float, float]:
 
 def _projected(source: Mercator, target: Mercator | None, xy: np.ndarray) -> np.ndarray:
     """Points [N, 2] from one projection to another, or to degrees."""
-    with needing("export: coordinates on the Earth", "rasterio"):
+    with requires_extra("export: coordinates on the Earth", "rasterio"):
         from rasterio.warp import transform
     into = "EPSG:4326" if target is None else target.wkt
     return np.column_stack(transform(source.wkt, into, *xy.T))
@@ -164,7 +164,7 @@ def vertical_datum(code: int, depth: bool) -> VerticalDatum:
     Raises:
         InputError: if there is no such one, or it counts the other way or in other units.
     """
-    with needing("export: a vertical datum", "rasterio"):
+    with requires_extra("export: a vertical datum", "rasterio"):
         from rasterio.crs import CRS
         from rasterio.errors import CRSError
     try:

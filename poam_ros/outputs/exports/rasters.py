@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from ...core.errors import needing
+from ...core.errors import requires_extra
 from .chart import Chart
 from .place import Mercator
 
@@ -128,7 +128,7 @@ def geotiff(chart: Chart, name: str) -> dict[str, bytes]:
     """A GeoTIFF: elevation or depth and ``BANDS``; no value is NaN, provenance is in the tags."""
     layers = (chart.height, chart.uncertainty, chart.density, chart.deviation, chart.tvu)
     names = (chart.height_name, *BANDS)
-    with needing(name, "rasterio"):
+    with requires_extra(name, "rasterio"):
         import rasterio
     with rasterio.MemoryFile() as file:
         packed = {"compress": "deflate", "predictor": 3, "interleave": "band"}
@@ -171,7 +171,7 @@ def bag(chart: Chart, name: str) -> dict[str, bytes]:
     }  # fmt: skip
     if chart.datum is None:
         metadata["VAR_VERT_WKT"] = _UNKNOWN
-    with needing(name, "rasterio"):
+    with requires_extra(name, "rasterio"):
         import rasterio
     with rasterio.MemoryFile() as file:
         options = {**_raster(chart), **metadata, "nodata": BAG_NODATA}

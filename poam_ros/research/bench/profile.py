@@ -1,23 +1,173 @@
-"""What one update, one prediction and one map cost, part by part."""
+"""What one update, one prediction and one map cost, part by part: a mapper, and a reference."""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from statistics import median
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
+import torch
 from threadpoolctl import threadpool_info
 
+from ...core.errors import InputError
 from ...core.files import replacing
-from ...core.process import prepare
+from ...core.geometry import Grid
+from ...core.process import configure_process
+from ...models.data import Dataset
+from ...models.mapper import BathymetricMapper
 from ...models.native.attentive import BACKEND
-from ...models.registry import NeighbourOptions, SparseOptions
-from . import neighbour_rates
-from .contest import WHOLES, Contest, ProfileSettings
-from .rates import Rates, Work, map_work, prediction_work, update_work
+from ...models.registry import MODELS, ModelSettings, NeighbourOptions, SparseOptions
+from ...simulation.world.terrain import WORKSPACE, load_terrain
+from . import rates as counts
+from .rates import MachineRates, OperationCount
+from .reference import ReferencePOAM
+
+#: What is timed as a whole, by wall clock and by the CPU time of the process.
+WHOLES = ("update", "predict", "map")
+FILL = 1500  # samples in one batch before the measurement
+
+
+@dataclass(frozen=True)
+class ProfileSettings:
+    """What is measured: ``samples`` there are before, ``batch`` come with an update, ``queries``
+    points and a map of ``grid`` x ``grid`` are predicted by ``method``; each ``repeats`` times.
+    ``inducing`` is of the sparse models and of the reference: with ``reference``, GPyTorch does
+    what POAM does in turn."""
+
+    method: str = "poam"
+    samples: int = 2000
+    inducing: int = 500
+    batch: int = 22
+    queries: int = 4500
+    grid: int = 120
+    repeats: int = 10
+    threads: int = 1
+    device: str = "cpu"
+    seed: int = 0
+    reference: bool = False
+
+    def __post_init__(self) -> None:
+        if self.method not in MODELS:
+            raise InputError(f"method: expected one of {', '.join(MODELS)}, got {self.method!r}")
+        for name in ("samples", "inducing", "batch", "queries", "grid", "repeats", "threads"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        if self.reference and self.samples < self.inducing:
+            raise InputError(
+                f"reference: expected at least as many samples as inducing points, "
+                f"got {self.samples} and {self.inducing}"
+            )
+
+    @property
+    def model(self) -> ModelSettings:
+        """The model that is measured."""
+        sparse = MODELS[self.method].options is SparseOptions
+        options = SparseOptions(num_inducing=self.inducing) if sparse else None
+        return ModelSettings(self.method, options, self.threads, self.device)
+
+
+class ProfileSetup:
+    """A mapper, and with it the reference where that is asked for, on the same pings."""
+
+    def __init__(self, settings: ProfileSettings) -> None:
+        self.settings = settings
+        self.mapper = BathymetricMapper(WORKSPACE, settings.model, settings.seed)
+        self._pings = _pings(settings.seed)
+        self._grid = Grid.nodes(WORKSPACE, settings.grid, settings.grid)
+        self._queries = WORKSPACE.sample(settings.queries, np.random.default_rng(settings.seed))
+        self._reference: ReferencePOAM | None = None
+        if settings.reference:
+            o = SparseOptions()
+            lengthscales = torch.linspace(*o.lengthscales, o.num_lengthscales)
+            torch.manual_seed(settings.seed)
+            self._reference = ReferencePOAM(
+                settings.inducing, lengthscales.double(), o.steps, o.minibatch
+            )
+        self._offset, self._deviation = 0.0, 1.0
+
+    def fill(self) -> None:
+        """The samples that are there before."""
+        most = max(FILL, self.settings.inducing)
+        while (missing := self.settings.samples - self.mapper.samples) > 0:
+            xy, z = _next_batch(self._pings, min(most, missing))
+            if not self.mapper.initialised:
+                self._offset, self._deviation = z.mean(), z.std() or 1.0
+            self.mapper.update(xy, z)
+            if self._reference:
+                self._reference.update(self._scaled(xy, z))
+
+    def round(self) -> dict[str, float]:
+        """Times of one update, one prediction and one map, ours and the reference's in turn."""
+        times: dict[str, float] = {}
+        xy, z = _next_batch(self._pings, self.settings.batch)
+
+        def update() -> None:
+            report = self.mapper.update(xy, z)
+            times.update((f"{part}_s", seconds) for part, seconds in report.seconds.items())
+
+        ours: dict[str, Callable[[], object]] = {
+            "update": update,
+            "predict": lambda: self.mapper.predict(self._queries),
+            "map": lambda: self.mapper.map(self._grid),
+        }
+        for name, call in ours.items():
+            times[f"{name}_s"], times[f"{name}_cpu_s"] = _timed(call)
+            if name == "update":
+                busy = times["update_cpu_s"] / times["update_s"]
+                parts = [part for part in times if not part.startswith("update")]
+                times |= {f"{part[:-2]}_cpu_s": busy * times[part] for part in parts}
+            if self._reference:
+                times |= self._time_reference(name, xy, z)
+        return times
+
+    def _time_reference(self, name: str, xy: np.ndarray, z: np.ndarray) -> dict[str, float]:
+        """The reference's CPU time of one whole; of its update also the parts."""
+        reference, new = self._reference, self._scaled(xy, z)
+        assert reference is not None
+        if name != "update":
+            points = self._queries if name == "predict" else self._grid.points
+            X = self._scaled(points, np.zeros(len(points))).X
+            return {f"reference_{name}_cpu_s": _timed(lambda: reference.predict(X))[1]}
+        calls: dict[str, Callable[[], object]] = {
+            "inducing": lambda: reference.select(new),
+            "variational": lambda: reference.update_variational(new),
+            "training": reference.train,
+        }
+        parts = {f"reference_{part}_cpu_s": _timed(call)[1] for part, call in calls.items()}
+        return parts | {"reference_update_cpu_s": sum(parts.values())}
+
+    def _scaled(self, xy: np.ndarray, z: np.ndarray) -> Dataset:
+        X = (xy - WORKSPACE.centre) / (WORKSPACE.size.max() / 2)
+        return Dataset(torch.from_numpy(X), torch.from_numpy((z - self._offset) / self._deviation))
+
+
+def _next_batch(
+    pings: Iterator[tuple[np.ndarray, float]], count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The next ``count`` pings, xy [count, 2] and z [count]."""
+    xy, z = zip(*islice(pings, count), strict=True)
+    return np.array(xy), np.array(z)
+
+
+def _pings(seed: int) -> Iterator[tuple[np.ndarray, float]]:
+    terrain, rng = load_terrain("seamounts", seed=seed), np.random.default_rng(seed)
+    while True:
+        xy = WORKSPACE.sample(FILL, rng)
+        yield from zip(xy, terrain.elevation_at(xy) + rng.normal(size=FILL), strict=True)
+
+
+def _timed(call: Callable[[], object]) -> tuple[float, float]:
+    """Wall time and CPU time of the process, in s."""
+    wall, cpu = perf_counter(), process_time()
+    call()
+    return perf_counter() - wall, process_time() - cpu
+
 
 #: What may be swept, and the name of its axis.
 SWEPT = {"samples": "samples", "inducing": "inducing points", "grid": "map's columns and rows"}
@@ -70,7 +220,7 @@ def _curve(axes: Any, results: Sequence[dict[str, Any]], at: str, name: str, lab
 WARM_UP = 2  # updates and predictions that do not count
 
 
-def profile(settings: ProfileSettings, rates: Rates) -> dict[str, Any]:
+def profile(settings: ProfileSettings, rates: MachineRates) -> dict[str, Any]:
     """Medians over the repeats, after warm-up: wall times ``*_s`` and CPU times ``*_cpu_s``.
 
     CPU times of an update's parts are its own, shared out like the wall time. The spread is half
@@ -79,15 +229,15 @@ def profile(settings: ProfileSettings, rates: Rates) -> dict[str, Any]:
     times and ``*_ratio``, the median of its CPU time over ours in the same round. Pings are
     scattered over the generated seamounts.
     """
-    prepare(settings.threads)
-    contest = Contest(settings)
-    contest.fill()
-    rounds = [contest.round() for _ in range(WARM_UP + settings.repeats)][WARM_UP:]
+    configure_process(settings.threads)
+    setup = ProfileSetup(settings)
+    setup.fill()
+    rounds = [setup.round() for _ in range(WARM_UP + settings.repeats)][WARM_UP:]
     times = {name: [r[name] for r in rounds] for name in rounds[0]}
     result: dict[str, Any] = {
         "method": settings.method,
         "samples": settings.samples,
-        "inducing": len(contest.mapper.support),
+        "inducing": len(setup.mapper.support),
         **{name: getattr(settings, name) for name in ("batch", "queries", "grid", "threads")},
         "device": settings.device,
         "backend": BACKEND,
@@ -104,7 +254,7 @@ def profile(settings: ProfileSettings, rates: Rates) -> dict[str, Any]:
     return result
 
 
-def machine(settings: ProfileSettings, rates: Rates) -> str:
+def machine(settings: ProfileSettings, rates: MachineRates) -> str:
     """What it is measured on, in two lines: kernel, threads, BLAS, processor and its rates."""
     blas = {f"{p['internal_api']} {p.get('architecture') or ''}".strip() for p in threadpool_info()}
     return (
@@ -124,7 +274,7 @@ def table(result: dict[str, Any]) -> str:
         head + (f"{'reference':>18}{'ratio':>8}" if reference else ""),
     ]
     labels = {"predict": f"{result['queries']} points", "map": "{0} x {0}".format(result["grid"])}
-    for name in _timed(result):
+    for name in _timed_names(result):
         cells = _cell(result, name) + _cell(result, f"{name}_cpu")
         bound = result.get(f"{name}_bound_s")
         if bound is None:
@@ -138,7 +288,7 @@ def table(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _timed(result: dict[str, Any]) -> list[str]:
+def _timed_names(result: dict[str, Any]) -> list[str]:
     """What was timed of ours: the parts of an update in their order, then the wholes."""
     suffix = "_cpu_s"
     names = [name.removesuffix(suffix) for name in result if name.endswith(suffix)]
@@ -146,14 +296,14 @@ def _timed(result: dict[str, Any]) -> list[str]:
     return [*parts, *WHOLES]
 
 
-def _bounds(settings: ProfileSettings, rates: Rates) -> dict[str, float]:
+def _bounds(settings: ProfileSettings, rates: MachineRates) -> dict[str, float]:
     """Of the methods whose operations are counted; of others nothing."""
     options, grid = settings.model.options, settings.grid
     if isinstance(options, NeighbourOptions):
         work = {
-            "update": neighbour_rates.update_work(options, settings.samples),
-            "predict": neighbour_rates.prediction_work(options, settings.queries),
-            "map": neighbour_rates.prediction_work(options, grid * grid),
+            "update": counts.neighbour_update(options, settings.samples),
+            "predict": counts.neighbour_prediction(options, settings.queries),
+            "map": counts.neighbour_prediction(options, grid * grid),
         }
         work["training"] = work["update"]
     elif settings.method == "poam":
@@ -165,12 +315,12 @@ def _bounds(settings: ProfileSettings, rates: Rates) -> dict[str, float]:
     return bounds | flops | {f"{n}_exponentials": work[n].exponentials for n in WHOLES}
 
 
-def _sparse_work(settings: ProfileSettings, options: SparseOptions) -> dict[str, Work]:
+def _sparse_work(settings: ProfileSettings, options: SparseOptions) -> dict[str, OperationCount]:
     M, bases = settings.inducing, options.num_lengthscales
     return {
-        **update_work(M, settings.batch, options.minibatch, options.steps, bases),
-        "predict": prediction_work(M, settings.queries, bases),
-        "map": map_work(M, settings.grid, settings.grid, bases),
+        **counts.update_work(M, settings.batch, options.minibatch, options.steps, bases),
+        "predict": counts.prediction_work(M, settings.queries, bases),
+        "map": counts.map_work(M, settings.grid, settings.grid, bases),
     }
 
 

@@ -1,4 +1,8 @@
-"""How fast this machine multiplies and exponentiates, and how much of that a model needs."""
+"""How fast this machine multiplies and exponentiates, and how many such operations a model needs.
+
+For ``nngp`` only its equations are counted, not the search for neighbours: that takes a few hundred
+distances per query.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from time import process_time
 import torch
 
 from ...models import linalg as lapack
+from ...models.registry import NeighbourOptions
 
 SIZE = 500  # of the matrices that are multiplied
 CACHED = 4096  # numbers that are exponentiated at a time: they stay in the first-level cache
@@ -17,7 +22,7 @@ EXPONENTIALS = 5  # per pair of points for ten lengthscales l, 2 l ... 10 l; the
 
 
 @dataclass(frozen=True)
-class Rates:
+class MachineRates:
     """Operations per second of CPU time on one thread: of a DGEMM, and exponentials."""
 
     flops: float
@@ -25,21 +30,21 @@ class Rates:
 
 
 @dataclass(frozen=True)
-class Work:
+class OperationCount:
     """Floating-point operations and exponentials that cannot be left out."""
 
     flops: float
     exponentials: float
 
-    def seconds(self, rates: Rates) -> float:
+    def seconds(self, rates: MachineRates) -> float:
         """The time it takes at these rates."""
         return self.flops / rates.flops + self.exponentials / rates.exponentials
 
-    def __add__(self, other: Work) -> Work:
-        return Work(self.flops + other.flops, self.exponentials + other.exponentials)
+    def __add__(self, other: OperationCount) -> OperationCount:
+        return OperationCount(self.flops + other.flops, self.exponentials + other.exponentials)
 
 
-def measure_rates() -> Rates:
+def measure_rates() -> MachineRates:
     """This machine's rates: the median over a few rounds, after a warm-up."""
     A, B, C = (torch.rand(SIZE, SIZE, dtype=torch.float64) for _ in range(3))
     x, out = -torch.rand(CACHED, dtype=torch.float64), torch.empty(CACHED, dtype=torch.float64)
@@ -60,18 +65,22 @@ def measure_rates() -> Rates:
             call()
             rounds.append(process_time() - start)
         times.append(median(rounds))
-    return Rates(2 * SIZE**3 / times[0], CACHED * SIZE / times[1])
+    return MachineRates(2 * SIZE**3 / times[0], CACHED * SIZE / times[1])
 
 
-def kernel_work(pairs: float, bases: int, backward: bool = False) -> Work:
+def kernel_work(pairs: float, bases: int, backward: bool = False) -> OperationCount:
     """The Attentive Kernel between so many pairs of points; with its gradient too.
 
     Weighting takes four operations for each base kernel, its gradient eight.
     """
-    return Work((12 if backward else 4) * bases * pairs, EXPONENTIALS * bases / 10 * pairs)
+    return OperationCount(
+        (12 if backward else 4) * bases * pairs, EXPONENTIALS * bases / 10 * pairs
+    )
 
 
-def update_work(M: int, batch: int, minibatch: int, steps: int, bases: int) -> dict[str, Work]:
+def update_work(
+    M: int, batch: int, minibatch: int, steps: int, bases: int
+) -> dict[str, OperationCount]:
     """What the three parts of an update take (M inducing points, ``batch`` new data).
 
     inducing: the candidates' kernel, a pivoted Cholesky. variational: chol(Kuu) (1/3 M^3),
@@ -80,16 +89,16 @@ def update_work(M: int, batch: int, minibatch: int, steps: int, bases: int) -> d
     matrices; the base kernels of Z are exponentiated once for all steps.
     """
     candidates = M + batch
-    inducing = kernel_work(candidates**2 / 2, bases) + Work(M**3 / 3, 0)
-    variational = Work(7 * M**3 + 2 * M**2 * batch, 0)
-    once = Work(0, kernel_work(M**2 / 2, bases).exponentials)
+    inducing = kernel_work(candidates**2 / 2, bases) + OperationCount(M**3 / 3, 0)
+    variational = OperationCount(7 * M**3 + 2 * M**2 * batch, 0)
+    once = OperationCount(0, kernel_work(M**2 / 2, bases).exponentials)
     pairs = M**2 / 2
     step = (
-        Work(3 * M**3 + 6 * M**2 * minibatch, 0)
-        + Work(kernel_work(pairs, bases, backward=True).flops, 0)
+        OperationCount(3 * M**3 + 6 * M**2 * minibatch, 0)
+        + OperationCount(kernel_work(pairs, bases, backward=True).flops, 0)
         + kernel_work(M * minibatch, bases, backward=True)
     )
-    training = once + Work(steps * step.flops, steps * step.exponentials)
+    training = once + OperationCount(steps * step.flops, steps * step.exponentials)
     return {
         "inducing": inducing,
         "variational": variational,
@@ -98,15 +107,64 @@ def update_work(M: int, batch: int, minibatch: int, steps: int, bases: int) -> d
     }
 
 
-def prediction_work(M: int, queries: int, bases: int) -> Work:
+def prediction_work(M: int, queries: int, bases: int) -> OperationCount:
     """Predictions at scattered points: a kernel block and a triangular product with it."""
-    return kernel_work(M * queries, bases) + Work(4 * M**3 + M**2 * queries, 0)
+    return kernel_work(M * queries, bases) + OperationCount(4 * M**3 + M**2 * queries, 0)
 
 
-def map_work(M: int, columns: int, rows: int, bases: int) -> Work:
+def map_work(M: int, columns: int, rows: int, bases: int) -> OperationCount:
     """Predictions on a grid, where the exponentials separate by axis."""
     cells = columns * rows
-    return Work(
+    return OperationCount(
         kernel_work(M * cells, bases).flops + M**2 * cells + 4 * M**3,
         kernel_work(M * (columns + rows), bases).exponentials,
+    )
+
+
+#: Of the covariance of two points: D and its determinant, Q, and what is made of them.
+PAIR = 25
+#: Of its gradient by the fields of both and by the exponent.
+PAIR_BACKWARD = 50
+#: A power takes a logarithm and an exponential, what is made of it another; roots are not counted.
+PAIR_EXPONENTIALS = 3
+#: Of the fields at one point: four interpolations, the matrix S.
+POINT, POINT_EXPONENTIALS = 4 * 9 + 15, 3
+FIELDS = 4
+
+
+def conditional_work(options: NeighbourOptions, backward: bool = False) -> OperationCount:
+    """One query: the covariances of its neighbours and itself, a Cholesky factor (k^3 / 3), three
+    right sides (2 k^2 each)."""
+    k = options.neighbours
+    pairs, points = k * (k + 1) / 2, k + 1
+    flops = pairs * PAIR + points * POINT + k**3 / 3 + 6 * k**2
+    if backward:
+        flops += pairs * PAIR_BACKWARD + points * POINT
+    return OperationCount(flops, pairs * PAIR_EXPONENTIALS + points * POINT_EXPONENTIALS)
+
+
+def network_work(options: NeighbourOptions, backward: bool = False) -> OperationCount:
+    """The network at the nodes of the lattice: products twice as dear again backwards."""
+    nodes, H = (options.lattice + 1) ** 2, options.hidden
+    flops = 2.0 * nodes * (2 * H + H * H + FIELDS * H)
+    return OperationCount(3 * flops if backward else flops, 2.0 * nodes * H)
+
+
+def neighbour_update(options: NeighbourOptions, samples: int) -> OperationCount:
+    """The steps of an update when there are so many samples."""
+    early = samples < options.early_samples
+    steps = options.early_steps if early else options.update_steps
+    query, network = conditional_work(options, True), network_work(options, True)
+    left_out = max(1, min(options.left_out, samples // 3))
+    return OperationCount(
+        steps * (left_out * query.flops + network.flops),
+        steps * (left_out * query.exponentials + network.exponentials),
+    )
+
+
+def neighbour_prediction(options: NeighbourOptions, queries: int) -> OperationCount:
+    """So many points; the network's share is shared by all predictions after an update."""
+    query = conditional_work(options)
+    return OperationCount(queries * query.flops, queries * query.exponentials) + network_work(
+        options
     )

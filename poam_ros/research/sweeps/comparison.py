@@ -13,7 +13,7 @@ from ...core.errors import InputError
 from ...core.files import within
 from ...outputs.folder import RUN_COLUMNS, read_records, read_table
 from ...outputs.metrics import average_over_samples
-from .description import read_description
+from .metadata import read_metadata
 
 #: Columns of epochs.csv that are averaged.
 METRICS = ("smse", "msll", "rmse", "mae", "nlpd", "update_s", "predict_s")
@@ -145,7 +145,7 @@ def read_comparisons(folder: Path) -> list[Comparison]:
     if not path.is_file():
         raise InputError(f"{folder}: expected the folder of a benchmark, with runs.csv in it")
     if (folder / "sweep.yaml").is_file():
-        read_description(folder / "sweep.yaml")
+        read_metadata(folder / "sweep.yaml")
     records = read_records(path, RUN_COLUMNS)
     if not records:
         raise InputError(f"{path}: expected at least one finished run, got none")

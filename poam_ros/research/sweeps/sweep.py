@@ -14,9 +14,9 @@ from ...core.errors import InputError, PoamError
 from ...importers.parallel import cluster
 from ...simulation.lockstep import LockstepMission
 from ...simulation.world.terrain import Terrain
-from .archive import Archive, locked
 from .configuration import Run, SweepSettings, load_environments
-from .tasks import Outcome, run_task
+from .folder import SweepFolder, locked
+from .tasks import TaskResult, run_task
 
 
 @dataclass
@@ -60,7 +60,7 @@ def run_sweep(
     terrains: Path | None = None,
     on_run: OnRun = lambda status, run: None,
 ) -> SweepStatus:
-    """Run what is not finished yet of a sweep, and keep it in ``folder`` (see `Archive`).
+    """Run what is not finished yet of a sweep, and keep it in ``folder`` (see `SweepFolder`).
 
     Args:
         settings: of the sweep.
@@ -84,8 +84,8 @@ def run_sweep(
     loaded = load_environments(settings, terrains)
     _check(settings, loaded, here=scheduler is None)
     with locked(folder):
-        archive = Archive(folder, settings, loaded)
-        runs, finished = settings.runs(), archive.finished
+        sweep_folder = SweepFolder(folder, settings, loaded)
+        runs, finished = settings.runs(), sweep_folder.finished
         waiting = [run for run in runs if run.folder not in finished]
         status = SweepStatus(len(runs), len(runs) - len(waiting), waiting)
         for row in finished.values():
@@ -93,7 +93,7 @@ def run_sweep(
         if waiting:
             threads = settings.runs()[0].mission.model.threads
             with cluster(len(waiting), threads, workers, scheduler) as client:
-                _work(client, archive, loaded, status, on_run)
+                _work(client, sweep_folder, loaded, status, on_run)
     return status
 
 
@@ -113,7 +113,7 @@ def _check(settings: SweepSettings, terrains: Mapping[str, Terrain], here: bool)
 
 def _work(
     client: Any,
-    archive: Archive,
+    sweep_folder: SweepFolder,
     terrains: Mapping[str, Terrain],
     status: SweepStatus,
     on_run: OnRun,
@@ -143,14 +143,14 @@ def _work(
     on_run(status, None)
     for future in completed:
         run, _ = status.running.pop(future)
-        outcome = _outcome(future)
+        result = _result_of(future)
         future.release()
-        if outcome.failure:
-            status.failed[run] = archive.fail(run, outcome.failure)
+        if result.failure:
+            status.failed[run] = sweep_folder.fail(run, result.failure)
         else:
-            archive.add(run, outcome)
+            sweep_folder.add(run, result)
             status.finished += 1
-            status.walls.setdefault(run.method, []).append(outcome.wall_s)
+            status.walls.setdefault(run.method, []).append(result.wall_s)
         completed.update(start())
         on_run(status, run)
 
@@ -159,11 +159,11 @@ def _same(terrain: Terrain) -> Terrain:
     return terrain
 
 
-def _outcome(future: Any) -> Outcome:
+def _result_of(future: Any) -> TaskResult:
     if future.cancelled():
         raise PoamError("the cluster is lost; the finished runs are kept")
     error = future.exception()
     if error is None:
         return future.result()
     # Not the run itself: a worker that died under it, or that lacks this package.
-    return Outcome(failure="".join(traceback.format_exception(error)))
+    return TaskResult(failure="".join(traceback.format_exception(error)))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 
-from ...core.process import prepare
+from ...core.process import configure_process
 from ...outputs.folder import read_map, write_map_tables
 from ...simulation.run import run_mission
 from ...simulation.world.terrain import Terrain
@@ -17,7 +17,7 @@ from .configuration import Run
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TaskResult:
     """What became of a run: the files of its folder, or the traceback of its failure.
 
     ``wall_s``: how long it took, in s. ``samples``: how many pings it ended with.
@@ -29,8 +29,8 @@ class Outcome:
     failure: str = ""
 
 
-def run_task(terrain: Terrain, run: Run) -> Outcome:
-    """Run the mission in a temporary folder. Whatever it raises is in the outcome.
+def run_task(terrain: Terrain, run: Run) -> TaskResult:
+    """Run the mission in a temporary folder. Whatever it raises is in the result.
 
     The files travel instead of being written in place: workers need no file system in common, and
     only one process writes the results.
@@ -38,12 +38,12 @@ def run_task(terrain: Terrain, run: Run) -> Outcome:
     try:
         with tempfile.TemporaryDirectory(prefix="poam-") as name:
             folder = Path(name)
-            prepare(run.mission.model.threads)
+            configure_process(run.mission.model.threads)
             start = perf_counter()
             records = run_mission(terrain, run.mission, folder)
             wall_s = perf_counter() - start
             write_map_tables(folder, read_map(folder / "map.npz"), terrain)
             files = {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
-        return Outcome(files, records[-1].samples, wall_s)
+        return TaskResult(files, records[-1].samples, wall_s)
     except Exception:  # one run must not end the others
-        return Outcome(failure=traceback.format_exc())
+        return TaskResult(failure=traceback.format_exc())

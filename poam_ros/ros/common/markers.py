@@ -7,7 +7,7 @@ from geometry_msgs.msg import Point
 from visualization_msgs.msg import Marker, MarkerArray
 
 from ...outputs.light import brightness
-from ...planning.areas import Areas
+from ...planning.areas import NavigableArea
 from .messages import header
 
 #: Colours from low to high, red, green and blue of 255 each; between them it is linear.
@@ -103,7 +103,7 @@ def write_support(
     return spheres(places, "inducing_points", SUPPORT, size, stamp_ns, frame_id)
 
 
-def write_areas(areas: Areas, stamp_ns: int, frame_id: str) -> MarkerArray:
+def write_areas(areas: NavigableArea, stamp_ns: int, frame_id: str) -> MarkerArray:
     """Where the vehicle may go, as closed lines at height 0: ``workspace``, ``polygon``, and each
     ``keep_out``."""
     left, right, lower, upper = areas.workspace.bounds

@@ -18,7 +18,7 @@ from std_srvs.srv import Trigger
 from ...core.clock import SECOND, Moment
 from ...core.errors import InputError
 from ...core.maps import ElevationMap
-from ...core.process import prepare
+from ...core.process import configure_process
 from ...frontend import events
 from ...frontend.water import level_fault
 from ...learning.opening import open_mission, settings_changed, taken_up
@@ -253,7 +253,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
     def make() -> MapperNode:
         node = MapperNode()
-        prepare(node.values.threads)
+        configure_process(node.values.threads)
         return node
 
     return run_node(make, args)

@@ -129,7 +129,7 @@ class PlannerNode(NodeShell):
 
     @property
     def _arrival(self) -> dict[str, float]:
-        """What a ``GoalWatch`` judges arrival by."""
+        """What a ``ArrivalDetector`` judges arrival by."""
         names = ("goal_radius", "capture_radius", "max_speed")
         return {name: getattr(self.values, name) for name in names}
 

@@ -16,7 +16,7 @@ from sensor_msgs.msg import PointCloud2, Range
 
 from ...core.clock import SECOND
 from ...core.geometry import Grid
-from ...simulation.world.simulator import Ping, Simulation, Step
+from ...simulation.world.simulator import SimulatedPing, Simulation, SimulationStep
 from ...simulation.world.terrain import Terrain
 from ..common import qos
 from ..common.clouds import write_cloud
@@ -79,7 +79,7 @@ class Outgoing:
             write_cloud(grid, {"z": elevation}, stamp_ns, self._frame_id)
         )
 
-    def send(self, step: Step, offset_ns: int) -> None:
+    def send(self, step: SimulationStep, offset_ns: int) -> None:
         """Publish a step; its stamps are the simulation's times and the offset."""
         self._stamp.sec, self._stamp.nanosec = divmod(step.time_ns + offset_ns, SECOND)
         if self._clock_publisher is not None:
@@ -90,21 +90,21 @@ class Outgoing:
         for ping in step.pings:
             self._range_publisher.publish(self._range_of(ping, ping.stamp_ns + offset_ns))
 
-    def _odometry_of(self, step: Step) -> Odometry:
+    def _odometry_of(self, step: SimulationStep) -> Odometry:
         pose, twist = self._odometry.pose.pose, self._odometry.twist.twist
         pose.position.x, pose.position.y = step.pose.x, step.pose.y
         _, _, pose.orientation.z, pose.orientation.w = yaw_to_quaternion(step.pose.yaw)
         twist.linear.x, twist.angular.z = step.speed, step.turn_rate
         return self._odometry
 
-    def _transform_of(self, step: Step) -> TransformStamped:
+    def _transform_of(self, step: SimulationStep) -> TransformStamped:
         transform = self._transform.transform
         transform.translation.x, transform.translation.y = step.pose.x, step.pose.y
         _, _, z, w = yaw_to_quaternion(step.pose.yaw)
         transform.rotation.z, transform.rotation.w = z, w
         return self._transform
 
-    def _range_of(self, ping: Ping, stamp_ns: int) -> Range:
+    def _range_of(self, ping: SimulatedPing, stamp_ns: int) -> Range:
         stamp = self._range.header.stamp
         stamp.sec, stamp.nanosec = divmod(stamp_ns, SECOND)
         self._range.range = float(ping.range)

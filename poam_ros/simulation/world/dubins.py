@@ -1,4 +1,4 @@
-"""Paths of a Dubins car: arcs and straights in closed form, and the shortest ways to a goal.
+"""Paths of a Dubins car: arcs and straight lines in closed form, and the shortest paths to a goal.
 
 With a free final heading the shortest path is a turn and a straight, or two opposite turns where
 the goal lies inside the turning circle (X.-N. Bui, J.-D. Boissonnat, P. Soueres and J.-P. Laumond,
@@ -16,7 +16,7 @@ import numpy as np
 from ...core.geometry import Extent
 
 # Paths keep this far inside the border, so that rounding never puts a pose outside.
-BORDER_SLACK = 1e-9
+BORDER_MARGIN = 1e-9
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Pose:
 
 @dataclass(frozen=True)
 class Leg:
-    """A stretch of constant speed (m/s) and turn rate (rad/s, left positive) for ``duration`` s."""
+    """Motion at constant speed (m/s) and turn rate (rad/s, left positive) for ``duration`` s."""
 
     speed: float
     turn_rate: float
@@ -94,7 +94,7 @@ class Path:
         return pose
 
     def remaining(self, time: float) -> Path:
-        """What is left of the path after ``time`` seconds, from the pose of that moment."""
+        """The rest of the path after ``time`` seconds, from the pose at that time."""
         legs, spent = [], time
         for leg in self.legs:
             left = min(leg.duration, leg.duration - spent)
@@ -112,12 +112,12 @@ class Path:
         return 0.0, 0.0
 
     def stays_inside(self, environment: Extent) -> bool:
-        """Whether no point of the path comes nearer than BORDER_SLACK to the border or beyond."""
+        """Whether every point of the path is inside, at least BORDER_MARGIN from the border."""
         pose, points = self.start, [(self.start.x, self.start.y)]
         for leg in self.legs:
             points.extend(leg.extremes(pose))
             pose = leg.drive(pose, leg.duration)
-        return bool(np.all(environment.contains(np.array(points), slack=-BORDER_SLACK)))
+        return bool(np.all(environment.contains(np.array(points), slack=-BORDER_MARGIN)))
 
 
 def wrap(angle: float) -> float:
@@ -167,5 +167,5 @@ def _turn(angle: float, side: float) -> float:
     turn = math.fmod(math.copysign(1.0, side) * angle, 2 * math.pi)
     if turn < 0:
         turn += 2 * math.pi
-    # Rounding must not make a full circle out of no turn at all.
+    # Rounding must not turn zero into a full circle.
     return 0.0 if turn > 2 * math.pi - 1e-9 else turn

@@ -1,4 +1,4 @@
-"""What is done to a raster of elevation before it becomes a terrain: row 0 south, voids are NaN."""
+"""Processing of elevation rasters into terrains: row 0 south, voids are NaN."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from ...core.errors import InputError, TerrainError
 
 #: A raster with a larger share of voids than this is refused; fewer are filled from their border.
-LARGEST_VOID_SHARE = 0.2
+MAX_VOID_SHARE = 0.2
 #: Rows and columns of the paper's terrains, and the largest of their grey values.
 PAPER_SIDE = 360
 WHITE = 255
@@ -35,18 +35,18 @@ def filled(name: str, elevation: np.ndarray) -> np.ndarray:
     """Fill voids (NaN) from their border inwards, each by the mean of its known neighbours.
 
     Raises:
-        TerrainError: if there are too many.
+        TerrainError: there are too many.
     """
     if elevation.ndim != 2:
-        return elevation  # Terrain says what is wrong
+        return elevation  # Terrain raises the error
     rows, columns = np.nonzero(~np.isfinite(elevation))
     if not len(rows):
         return elevation
     share = len(rows) / elevation.size
-    if share > LARGEST_VOID_SHARE:
+    if share > MAX_VOID_SHARE:
         raise TerrainError(
-            f"terrain {name}: {share:.0%} of it are voids, expected at most "
-            f"{LARGEST_VOID_SHARE:.0%}; give a raster with the voids filled"
+            f"terrain {name}: expected at most {MAX_VOID_SHARE:.0%} of voids, got "
+            f"{share:.0%}; give a raster with filled voids"
         )
     padded = np.pad(np.where(np.isfinite(elevation), elevation, np.nan), 1, constant_values=np.nan)
     rows, columns = rows + 1, columns + 1
@@ -62,11 +62,11 @@ def filled(name: str, elevation: np.ndarray) -> np.ndarray:
     return padded[1:-1, 1:-1]
 
 
-def without_depths(elevation: np.ndarray) -> np.ndarray:
-    """An SRTM tile's elevation with its sea at 0 m, as the mission measured it.
+def without_sea_depths(elevation: np.ndarray) -> np.ndarray:
+    """An SRTM tile's elevation with the sea at 0 m, as the mission measured it.
 
-    The public copy of the tiles has depths from charts there, which would take up a part of the
-    grey values. Land below the sea's level (a handful of tiles) is levelled as well.
+    The public copy of the tiles has depths from charts in the sea, which would take up a part of
+    the grey values. Land below sea level (in a few tiles) is raised to 0 m as well.
     """
     return np.maximum(elevation, 0.0)
 
@@ -74,27 +74,27 @@ def without_depths(elevation: np.ndarray) -> np.ndarray:
 def paper_grey(name: str, elevation: np.ndarray) -> np.ndarray:
     """The paper's terrain: 360 x 360 whole grey values from 0 to 255, [360, 360].
 
-    A raster that is one already (that size, nothing below 0 or above 255) is taken as it is. Any
-    other is resampled, then scaled linearly, then rounded, as an 8-bit image holds it.
+    A raster of that size and range stays unchanged. Any other is resampled, scaled linearly and
+    rounded, as in an 8-bit image.
 
     Raises:
         TerrainError: if the elevation is flat.
     """
     if elevation.ndim != 2 or min(elevation.shape) < 2:
-        return elevation  # Terrain says what is wrong
+        return elevation  # Terrain raises the error
     side = (PAPER_SIDE, PAPER_SIDE)
     if elevation.shape == side and elevation.min() >= 0 and elevation.max() <= WHITE:
         return elevation
     grey = (0.0, float(WHITE))
-    # Before as well: what is flat is refused, not the rounding errors of its resampling enlarged.
+    # Scaled before resampling too: flat rasters are refused, their rounding is not enlarged.
     return np.rint(scaled(name, resampled(scaled(name, elevation, grey), side), grey))
 
 
 def resampled(raster: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """A raster [rows, columns] at another number of cells on the same extent, ``shape``.
+    """A raster [rows, columns] resampled to ``shape`` on the same extent.
 
-    Bicubic (Keys, a = -1/2). Where it shrinks, the kernel is as much wider as the new cells are, so
-    that nothing is skipped and fine relief does not turn into false slopes.
+    Bicubic (Keys, a = -1/2). For fewer cells the kernel is wider by the ratio of cell sizes: no
+    value is skipped, and fine relief is not aliased.
     """
     along_rows = _resampled_rows(raster, shape[0])
     return _resampled_rows(along_rows.T, shape[1]).T
@@ -109,7 +109,7 @@ def _resampled_rows(raster: np.ndarray, count: int) -> np.ndarray:
         centre = (row + 0.5) * step
         first = max(0, int(np.floor(centre - 2 * stretch)))
         near = raster[first : int(np.ceil(centre + 2 * stretch))]
-        # The kernel ends at the border: what is left of it is weighted to one.
+        # The kernel is cut at the border, and its weights normalised.
         weights = _keys((first + np.arange(len(near)) + 0.5 - centre) / stretch)
         rows[row] = weights @ near / weights.sum()
     return rows

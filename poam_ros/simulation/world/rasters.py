@@ -14,15 +14,15 @@ import numpy as np
 from ...core.errors import TerrainError
 
 HGT_SIZES = (3601, 1201)  # samples along each side of SRTM1 and SRTM3
-HGT_VOID = -32768
-LARGEST_HGT = 2 * HGT_SIZES[0] ** 2 + 1  # bytes; nothing larger is unpacked
+HGT_NO_DATA = -32768
+MAX_HGT_BYTES = 2 * HGT_SIZES[0] ** 2 + 1  # bytes; nothing larger is unpacked
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
 FORMATS = (".hgt", ".hgt.zip", ".hgt.gz", ".tif", ".npy", ".npz", ".png", ".jpg")
 
 
 @contextmanager
-def needing(terrain: object, what: str) -> Iterator[None]:
-    """Import something optional within; a ``TerrainError`` says what it takes."""
+def requires_package(terrain: object, what: str) -> Iterator[None]:
+    """Import an optional package in this context; raises a ``TerrainError`` if it is missing."""
     try:
         yield
     except ImportError:
@@ -37,10 +37,10 @@ def north_up(raster: np.ndarray) -> np.ndarray:
 def read_raster(path: Path) -> np.ndarray:
     """Elevation [rows, columns] from a file, by its ending: row 0 south, voids NaN.
 
-    Row 0 of the file is the north edge, but in .npy and .npz the south edge.
+    Row 0 of a file is the north edge, except in .npy and .npz, where it is the south edge.
 
     Raises:
-        TerrainError: if the file cannot be read, or holds something else.
+        TerrainError: the file cannot be read, or has other contents.
     """
     ending = path.suffix.lower()
     try:
@@ -54,7 +54,7 @@ def read_raster(path: Path) -> np.ndarray:
             return _read_image(path)
     except TerrainError:
         raise
-    except Exception as error:  # the formats' readers raise as they like
+    except Exception as error:  # of any type, by format
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TerrainError(f"terrain {path}: cannot be read ({reason})") from None
     raise TerrainError(f"terrain {path}: expected one of {' '.join(FORMATS)}")
@@ -63,14 +63,14 @@ def read_raster(path: Path) -> np.ndarray:
 def _unpacked(path: Path) -> bytes:
     if path.suffix.lower() == ".gz":
         with gzip.open(path) as file:
-            return file.read(LARGEST_HGT)
+            return file.read(MAX_HGT_BYTES)
     if path.suffix.lower() == ".zip":
         with zipfile.ZipFile(path) as archive:
             names = [name for name in archive.namelist() if name.lower().endswith(".hgt")]
             if len(names) != 1:
                 raise TerrainError(f"terrain {path}: expected one .hgt in it, got {len(names)}")
             with archive.open(names[0]) as file:
-                return file.read(LARGEST_HGT)
+                return file.read(MAX_HGT_BYTES)
     return path.read_bytes()
 
 
@@ -82,7 +82,7 @@ def _read_hgt(path: Path, content: bytes) -> np.ndarray:
     side = sizes[len(content)]
     raster = np.frombuffer(content, dtype=">i2").reshape(side, side)
     elevation = north_up(raster)
-    elevation[elevation == HGT_VOID] = np.nan
+    elevation[elevation == HGT_NO_DATA] = np.nan
     return elevation
 
 
@@ -104,15 +104,15 @@ def _read_numpy(path: Path) -> np.ndarray:
 
 
 def _read_geotiff(path: Path) -> np.ndarray:
-    with needing(path, ": GeoTIFF needs rasterio (pip install 'poam_ros[geotiff]')"):
+    with requires_package(path, ": GeoTIFF needs rasterio (pip install 'poam_ros[geotiff]')"):
         import rasterio
     with rasterio.open(path) as source:
         return north_up(source.read(1, masked=True).astype(float).filled(np.nan))
 
 
 def _read_image(path: Path) -> np.ndarray:
-    """Grey values: 0..255, or what a picture of 16 bits or of floats holds."""
-    with needing(path, ": images need Pillow (pip install 'poam_ros[sim]')"):
+    """Grey values: 0..255, or the values of images with 16 bits or floats."""
+    with requires_package(path, ": images need Pillow (pip install 'poam_ros[sim]')"):
         from PIL import Image
     with Image.open(io.BytesIO(path.read_bytes())) as image:
         deep = image.mode.startswith(("I", "F"))

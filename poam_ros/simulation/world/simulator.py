@@ -24,17 +24,18 @@ from .vehicle import DubinsVehicle, Pose
 if TYPE_CHECKING:
     from .terrain import Terrain
 
-class Pacer:
-    """Says how many control steps are due by a steady wall clock.
 
-    A machine that falls behind catches up at no more than twice the speed asked for, and what it is
-    behind by more than ``patience`` is dropped: simulated time slows down rather than bursts.
+class Pacer:
+    """Number of control steps that are due by a steady clock.
+
+    A machine that falls behind catches up at no more than twice the requested speed. Steps later
+    than ``patience`` are dropped: simulated time slows down instead of jumping.
 
     Args:
         period: simulated time of a step, in seconds.
         speed: simulated seconds per wall second.
         tick: wall time between two calls of ``due``, in seconds.
-        patience: largest backlog, in wall seconds.
+        patience: largest delay that is caught up, in wall seconds.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Pacer:
         self.speed = speed
         self._tick = tick
         self._patience = patience
-        self._debt = 0.0  # in steps
+        self._due_steps = 0.0  # in steps
         self._last: float | None = None
 
     def due(self, now: float) -> tuple[int, int]:
@@ -55,23 +56,23 @@ class Pacer:
         if self._last is None:
             self._last = now
         rate = self.speed / self.period
-        self._debt += (now - self._last) * rate
+        self._due_steps += (now - self._last) * rate
         self._last = now
         burst = max(1, math.ceil(2 * self._tick * rate))
-        # The tolerance keeps ten steps of 0.1 s ten in spite of rounding.
-        steps = min(int(self._debt + 1e-9), burst)
-        self._debt -= steps
-        dropped = max(0, math.floor(self._debt - max(1.0, self._patience * rate)))
-        self._debt -= dropped
+        # The tolerance keeps ten steps of 0.1 s at ten despite rounding.
+        steps = min(int(self._due_steps + 1e-9), burst)
+        self._due_steps -= steps
+        dropped = max(0, math.floor(self._due_steps - max(1.0, self._patience * rate)))
+        self._due_steps -= dropped
         return steps, dropped
 
 
 @dataclass(frozen=True)
-class Ping:
-    """A reading of the sonar as delivered: nanoseconds and metres.
+class SimulatedPing:
+    """A ping of the simulated sonar, in ns and m.
 
-    ``stamp_ns`` is what the message says, ``deliver_ns`` when it comes; x, y is the true place of
-    the measurement; ``range`` may be NaN, infinite or beyond the maximum.
+    ``stamp_ns``: stamp of the message; ``deliver_ns``: time of its delivery; x, y: true place of
+    the measurement. ``range`` may be NaN, infinite or beyond the maximum.
     """
 
     stamp_ns: int
@@ -82,25 +83,25 @@ class Ping:
 
 
 @dataclass(frozen=True)
-class Step:
+class SimulationStep:
     """The state at the end of a control period, and the pings delivered in it, in order."""
 
     time_ns: int
     pose: Pose
     speed: float
     turn_rate: float
-    pings: tuple[Ping, ...]
+    pings: tuple[SimulatedPing, ...]
 
 
 class Simulation:
-    """The vehicle and its sonar over a terrain: anything with elevation_at, highest, lowest and
-    sounding.
+    """The vehicle and its sonar above a terrain.
 
-    Everything follows from the seed and the goals. The sonar's noise and its faults have generators
-    of their own: switching faults on changes neither the noise nor the trajectory.
+    The terrain needs ``elevation_at``, ``highest``, ``lowest`` and ``sonar_defaults``. Seed and
+    goals determine everything. Noise and faults have separate generators, so that faults change
+    neither the noise nor the trajectory.
 
     Raises:
-        InputError: if a rate, a limit, the seed or the start is wrong.
+        InputError: a rate, a limit, the seed or the start is wrong.
     """
 
     def __init__(
@@ -133,16 +134,16 @@ class Simulation:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew: start pose, no goal, generators and ping rhythm from their start.
+        """Start again: start pose, no goal, initial state of the generators and of the ping rate.
 
-        Time goes on, because a clock that jumps back breaks whoever reads it. Undelivered pings are
-        dropped. What follows equals a new simulation's steps, later.
+        Time continues, because a clock that jumps back breaks its readers. Undelivered pings are
+        dropped. The steps that follow equal those of a new simulation, at later times.
         """
         self._vehicle = DubinsVehicle(self._start, self.environment, **self._limits)
         noise, faults = np.random.SeedSequence(self._seed).spawn(2)
         self._noise, self._faults = np.random.default_rng(noise), np.random.default_rng(faults)
         self._next_ping = self._tick + self._ping_ticks
-        self._under_way: deque[Ping] = deque()
+        self._in_transit: deque[SimulatedPing] = deque()
 
     @property
     def time_ns(self) -> int:
@@ -176,7 +177,7 @@ class Simulation:
         """
         self._vehicle.set_goal(goal)
 
-    def step(self) -> Step:
+    def step(self) -> SimulationStep:
         """Advance by one control period. A ping at the very end of it belongs to it."""
         begin, self._tick = self._tick, self._tick + self._control_ticks
         motion = self._vehicle.advance(float(self._control_ticks / self._tick_rate))
@@ -185,23 +186,25 @@ class Simulation:
             self._measure(pose)
             self._next_ping += self._ping_ticks
         time_ns, delivered = self.time_ns, []
-        while self._under_way and self._under_way[0].deliver_ns <= time_ns:
-            delivered.append(self._under_way.popleft())
+        while self._in_transit and self._in_transit[0].deliver_ns <= time_ns:
+            delivered.append(self._in_transit.popleft())
         vehicle = self._vehicle
-        return Step(time_ns, vehicle.pose, vehicle.speed, vehicle.turn_rate, tuple(delivered))
+        return SimulationStep(
+            time_ns, vehicle.pose, vehicle.speed, vehicle.turn_rate, tuple(delivered)
+        )
 
     def _measure(self, pose: Pose) -> None:
-        """Take the next ping at a pose, spoil it if its time has come, and send it on its way."""
+        """Take the next ping at a pose, apply faults to it, and queue it for delivery."""
         elevation = float(self.terrain.elevation_at(np.array([[pose.x, pose.y]]))[0])
         noise = self.settings.noise_std * self._noise.standard_normal()
-        measured = self._spoil(self.sonar_z - elevation + noise)
+        measured = self._with_fault(self.sonar_z - elevation + noise)
         if measured is not None:
             stamp_ns = self._nanoseconds(self._next_ping) + self._latency_ns
-            self._under_way.append(Ping(stamp_ns, stamp_ns, pose.x, pose.y, measured))
+            self._in_transit.append(SimulatedPing(stamp_ns, stamp_ns, pose.x, pose.y, measured))
 
-    def _spoil(self, measured: float) -> float | None:
-        """The range as the faults leave it; None for a ping that is lost."""
-        # Two draws whatever happens, so that one fault's share does not move the others.
+    def _with_fault(self, measured: float) -> float | None:
+        """The range after faults; None for a dropped ping."""
+        # Always two draws, so that the share of one fault does not change the others.
         which, how = self._faults.uniform(size=2)
         infinite = math.inf if how < 0.5 else -math.inf
         echo = measured * (1.5 + 1.5 * how)

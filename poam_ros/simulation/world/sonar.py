@@ -71,12 +71,14 @@ class SonarSettings:
             raise InputError(f"{', '.join(FAULTS)}: expected a sum of at most 1, got {total}")
 
     def over(self, terrain: Terrain) -> SonarSettings:
-        """These settings with what they leave to a terrain: anything with highest, lowest and
-        sounding."""
-        own = terrain.sounding
+        """These settings with values for what they leave to a terrain.
+
+        The terrain needs ``highest``, ``lowest`` and ``sonar_defaults``.
+        """
+        own = terrain.sonar_defaults
         noise_std = own.noise_std if self.noise_std == OWN else self.noise_std
         clearance = own.clearance if self.clearance == OWN else self.clearance
-        # Ten deviations: no honest reading of the deepest ground is taken for an outlier.
+        # Ten standard deviations: no correct ping of the deepest bottom counts as an outlier.
         deepest = clearance + float(terrain.highest) - float(terrain.lowest)
         enough = max(deepest, self.min_range) + 1.0 + 10.0 * noise_std
         longest = self.max_range or enough

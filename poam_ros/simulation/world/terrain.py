@@ -12,17 +12,17 @@ import numpy as np
 
 from ...core.errors import InputError, TerrainError
 from ...core.geometry import Extent, Grid
-from .preparation import PREPARATIONS, filled, scaled, without_depths
-from .rasters import FORMATS, needing, north_up, read_raster
+from .preparation import PREPARATIONS, filled, scaled, without_sea_depths
+from .rasters import FORMATS, north_up, read_raster, requires_package
 
-#: Cells a side.
+#: Cells per side.
 SIDE = 360
-#: What ``lake`` is drawn for: half the side of the paper's environment, m.
+#: Scale of ``lake``: half the side of the paper's environment, in m.
 HALF = 31.0
 
 
 def seamounts(seed: int) -> np.ndarray:
-    """A smooth plain in the west that turns into rough ridges and seamounts in the east."""
+    """A smooth plain in the west that becomes rough ridges and seamounts in the east."""
     rng = np.random.default_rng(seed)
     x, y = np.meshgrid(np.linspace(-1, 1, SIDE), np.linspace(-1, 1, SIDE))
     plain = 0.25 * np.sin(1.5 * x + rng.uniform(0, 6)) * np.cos(1.2 * y + rng.uniform(0, 6))
@@ -38,7 +38,7 @@ def seamounts(seed: int) -> np.ndarray:
 
 
 def corner(seed: int) -> np.ndarray:
-    """A gentle swell, and one small rugged corner of which it says nothing."""
+    """Gentle undulations, and one small rugged corner that they do not announce."""
     rng = np.random.default_rng(seed)
     x, y = np.meshgrid(np.linspace(-1, 1, SIDE), np.linspace(-1, 1, SIDE))
     swell = 0.5 * np.sin(1.3 * x + rng.uniform(0, 6)) * np.cos(1.1 * y + rng.uniform(0, 6))
@@ -49,10 +49,10 @@ def corner(seed: int) -> np.ndarray:
 
 
 def lake(seed: int) -> np.ndarray:
-    """A drowned valley under a water level of 0: ground from -30 to -3 m, drawn for 62 m a side.
+    """A drowned valley below a water level of 0: bottom from -30 to -3 m, for 62 m per side.
 
-    A shallow shelf with shoals, which an old stream has cut; it winds down a slope of loose rock
-    to a flat of mud, where a hollow is the deepest place and a wreck 14 m long lies.
+    An old stream has cut a shallow shelf with shoals. It winds down a slope of loose rock to a flat
+    of mud with a hollow, the deepest place, and a wreck 14 m long.
     """
     rng = np.random.default_rng(seed)
     middles = HALF * (2 * np.arange(SIDE) + 1 - SIDE) / SIDE
@@ -63,8 +63,8 @@ def lake(seed: int) -> np.ndarray:
     rugged, crooked = _fractal(rng, 3, 2.6), _fractal(rng, 2, 2.8)
     side = rng.choice([-1, 1])
 
-    def course(down: np.ndarray | float) -> np.ndarray | float:
-        """Where the stream is, along the shore."""
+    def stream(down: np.ndarray | float) -> np.ndarray | float:
+        """Position of the stream along the shore."""
         return 5 * np.sin(down / 8 + phases[2]) + 1.5 * np.sin(down / 4.1 + phases[3])
 
     shore = 3 * np.sin(along / 9 + phases[0]) + 1.5 * np.sin(along / 4.3 + phases[1])
@@ -72,24 +72,24 @@ def lake(seed: int) -> np.ndarray:
     z = -23 * _ramp((out + 19) / 42) - 0.06 * np.clip(out + 20, -20, 0)
     z += rugged * (0.12 + 0.45 * np.exp(-((out / 14) ** 2)))
 
-    beside = np.abs(along - course(down))
+    beside = np.abs(along - stream(down))
     bed, levees = np.exp(-((beside / 2.2) ** 4)), np.exp(-(((beside - 4) / 1.6) ** 2))
     z += (1 - _ramp((out - 10) / 12)) * (0.5 * levees - 2.6 * bed)
-    z += np.exp(-(((down - 20) / 5) ** 2) - (beside / 7) ** 2)  # what it has carried down
+    z += np.exp(-(((down - 20) / 5) ** 2) - (beside / 7) ** 2)  # sediment of the stream
 
     for depth, across, height, width in ((-24, 11, 2.2, 4), (-12, -14, 3.5, 3.2), (-2, 13, 3, 2.6)):
         far = (down - depth) ** 2 + 1.7 * (along - side * across) ** 2
         z += height * np.exp(-((far / width**2 * np.exp(0.5 * crooked)) ** 1.2))
 
-    free = -np.sign(course(22.0))  # on this side of the stream's mouth there is more room
-    far = (down - 24) ** 2 + 0.4 * (along - course(24.0) + 12 * free) ** 2
+    free = -np.sign(stream(22.0))  # the side of the stream's mouth with more space
+    far = (down - 24) ** 2 + 0.4 * (along - stream(24.0) + 12 * free) ** 2
     z -= 1.8 * np.exp(-far / 25 * np.exp(0.4 * crooked))
-    hull = down - 22, along - course(22.0) - 9 * free
+    hull = down - 22, along - stream(22.0) - 9 * free
     return scaled("lake", z, (-30.0, -3.0)) + _wreck(*_turned(*hull, rng.uniform(0, np.pi)))
 
 
 def _wreck(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Height of a barge of 14 m by 4 m over the ground: hull, hold and wheelhouse, a along it."""
+    """Height of a barge of 14 m by 4 m above the bottom, a along it: hull, hold and wheelhouse."""
     beam = 2 * np.sqrt(np.clip(1 - np.abs(a / 7) ** 2.5, 0, None))
     hull, hold = np.abs(b) < beam, (np.abs(b) < 0.65 * beam) & (a > -1.5) & (a < 4)
     house = (np.abs(b) < 0.6 * beam) & (a > -5.5) & (a < -2.5)
@@ -97,7 +97,7 @@ def _wreck(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _turned(x: np.ndarray, y: np.ndarray, angle: float) -> tuple[np.ndarray, np.ndarray]:
-    """x, y in axes that are turned by an angle."""
+    """x, y in axes turned by an angle."""
     cos, sin = np.cos(angle), np.sin(angle)
     return x * cos + y * sin, y * cos - x * sin
 
@@ -109,15 +109,17 @@ def _ramp(share: np.ndarray) -> np.ndarray:
 
 
 def _fractal(rng: np.random.Generator, longest: float, fall: float) -> np.ndarray:
-    """Fractal ground of deviation 1: a spectrum that falls with the wave number, without the waves
-    that go less than ``longest`` times into the side."""
+    """Fractal terrain with standard deviation 1, whose spectrum falls with the wave number.
+
+    Without waves that fit less than ``longest`` times into the side.
+    """
     waves = np.hypot(*np.meshgrid(np.fft.fftfreq(SIDE), np.fft.fftfreq(SIDE)))
     spectrum = np.where(waves < longest / SIDE, 0.0, np.maximum(waves, 1 / SIDE) ** -fall)
     ground = np.fft.ifft2(np.fft.fft2(rng.standard_normal((SIDE, SIDE))) * spectrum).real
     return ground / ground.std()
 
 
-#: The paper's environment, and the workspace in it: the vehicle needs 1 m to turn.
+#: The paper's environment, and its workspace: the vehicle needs 1 m to turn.
 ENVIRONMENT = Extent(-31.0, 31.0, -31.0, 31.0)
 WORKSPACE = Extent(-30.0, 30.0, -30.0, 30.0)
 
@@ -127,8 +129,9 @@ TILE_ADDRESS = "https://s3.amazonaws.com/elevation-tiles-prod/skadi/{row}/{tile}
 
 
 @dataclass(frozen=True)
-class Sounding:
-    """What suits a terrain: a range's deviation, the sonar's height over the highest ground, m."""
+class SonarDefaults:
+    """Sonar settings that suit a terrain: noise of a range (standard deviation), and height of the
+    sonar above the highest place, both in m."""
 
     noise_std: float = 1.0
     clearance: float = 5.0
@@ -138,18 +141,18 @@ class Sounding:
 class Terrain:
     """Elevation [rows, columns] in m on an extent: row 0 south, column 0 west.
 
-    The extent is that of the cells' outer borders; a value belongs to the centre of its cell.
-    ``source`` is what it was loaded from, ``sounding`` what a sonar has that is not told otherwise.
+    The extent is that of the cells' outer borders; a value is that of its cell's centre.
+    ``source``: what it was loaded from. ``sonar_defaults``: for settings that a sonar leaves open.
 
     Raises:
-        TerrainError: if the elevation is not a matrix of at least 2 x 2 finite numbers.
+        TerrainError: the elevation is not a matrix of at least 2 x 2 finite numbers.
     """
 
     name: str
     elevation: np.ndarray
     extent: Extent = ENVIRONMENT
     source: str = ""
-    sounding: Sounding = field(default_factory=Sounding)
+    sonar_defaults: SonarDefaults = field(default_factory=SonarDefaults)
 
     def __post_init__(self) -> None:
         shape = self.elevation.shape
@@ -189,7 +192,7 @@ def load_terrain(
 ) -> Terrain:
     """A terrain by its name or from a file, placed on the extent.
 
-    Voids are filled first, then the elevation is prepared, then scaled.
+    Voids are filled first, then the elevation is prepared, and finally scaled.
 
     Args:
         source: ``jacksboro`` (real), ``seamounts``, ``corner`` and ``lake`` (generated), an SRTM
@@ -197,13 +200,13 @@ def load_terrain(
         extent: where the raster's outer borders lie, in m.
         elevation_range: (lowest, highest) in m to scale the elevation to, linearly.
         preparation: a name of ``PREPARATIONS``, such as ``paper`` for the paper's grey values;
-            None: the elevation as it is.
+            None: the elevation is unchanged.
         seed: of a generated terrain.
 
     Raises:
-        TerrainError: if it cannot be found or read, holds too many voids, or is flat where it is to
-            be scaled.
-        InputError: if the elevation range is empty or the preparation unknown.
+        TerrainError: it cannot be found or read, has too many voids, or is flat and cannot be
+            scaled.
+        InputError: the elevation range is empty, or the preparation unknown.
     """
     if preparation is not None and preparation not in PREPARATIONS:
         raise InputError(
@@ -222,20 +225,20 @@ def load_terrain(
             f"N17E073, or a file ({' '.join(FORMATS)})"
         )
     elevation = filled(name, elevation)
-    as_it_is = preparation is None and elevation_range is None
+    unchanged = preparation is None and elevation_range is None
     if preparation is not None:
         if TILE_NAME.fullmatch(source) or ".hgt" in path.name.lower():
-            elevation = without_depths(elevation)
+            elevation = without_sea_depths(elevation)
         elevation = PREPARATIONS[preparation](name, elevation)
     if elevation_range is not None:
         elevation = scaled(name, elevation, elevation_range)
-    # Noise and depth that suit a lake do not suit its shape on another scale.
-    sounding = SOUNDINGS.get(source, Sounding()) if as_it_is else Sounding()
-    return Terrain(name, elevation, extent, source, sounding)
+    # The defaults of a lake do not suit its shape at another scale.
+    defaults = SONAR_DEFAULTS.get(source, SonarDefaults()) if unchanged else SonarDefaults()
+    return Terrain(name, elevation, extent, source, defaults)
 
 
 def _fetch_tile(tile: str) -> Path:
-    """The path of an SRTM tile in the user's cache; fetched there if it is not in it yet."""
+    """The path of an SRTM tile in the user's cache, after fetching it if needed."""
     found = TILE_NAME.fullmatch(tile)
     assert found
     if int(found[2]) > 90 or int(found[4]) > 180:
@@ -243,16 +246,16 @@ def _fetch_tile(tile: str) -> Path:
     address = TILE_ADDRESS.format(row=tile[:3], tile=tile)
     by_hand = f"give a file instead, such as --terrain {tile}.hgt"
     extra = "needs pooch (pip install 'poam_ros[download]')"
-    with needing(tile, f": fetching {address} {extra}; {by_hand}"):
+    with requires_package(tile, f": fetching {address} {extra}; {by_hand}"):
         import pooch
     pooch.get_logger().setLevel("WARNING")  # one line is enough if it fails
     cache = Path(os.environ.get("POAM_CACHE") or pooch.os_cache("poam_ros"))
     try:
         # No hash is known: the mirror publishes none. A broken file is found when it is read.
         path = pooch.retrieve(address, None, fname=f"{tile}.hgt.gz", path=cache, progressbar=False)
-    except Exception as error:  # whatever the transport raises: offline, refused, not there
+    except Exception as error:  # of any type, by transport: offline, refused, not found
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        missing = f"not in {cache} and not to be had from {address} ({reason[:120]})"
+        missing = f"not in {cache} and not available from {address} ({reason[:120]})"
         raise TerrainError(f"terrain {tile}: {missing}; {by_hand}") from None
     return Path(path)
 
@@ -260,7 +263,7 @@ def _fetch_tile(tile: str) -> Path:
 def _jacksboro(seed: int) -> np.ndarray:
     """The Jacksboro fault, Tennessee: SRTM elevation that matplotlib ships as sample data."""
     missing = "comes with matplotlib, which is not installed (pip install 'poam_ros[sim]')"
-    with needing("jacksboro", f" {missing}"):
+    with requires_package("jacksboro", f" {missing}"):
         from matplotlib.cbook import get_sample_data
     with np.load(get_sample_data("jacksboro_fault_dem.npz", asfileobj=False)) as data:
         elevation = data["elevation"]
@@ -271,5 +274,5 @@ def _jacksboro(seed: int) -> np.ndarray:
 
 #: Generated for a seed, or real, by name.
 BUILT_IN = {"jacksboro": _jacksboro, "seamounts": seamounts, "corner": corner, "lake": lake}
-#: What a sonar over a terrain has by itself, where that is not ``Sounding()``.
-SOUNDINGS = {"lake": Sounding(noise_std=0.1, clearance=2.5)}
+#: Defaults of the sonar, where they are not ``SonarDefaults()``.
+SONAR_DEFAULTS = {"lake": SonarDefaults(noise_std=0.1, clearance=2.5)}

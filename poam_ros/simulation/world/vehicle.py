@@ -1,6 +1,7 @@
 """A Dubins car: forward only, bounded speed and turn rate, never outside its environment.
 
-A path is planned once per goal and then driven exactly, so there is nothing to dither between.
+A path is planned once per goal and then followed exactly, so the vehicle never alternates between
+paths.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from ...core.errors import InputError
 from ...core.geometry import Extent
 from .dubins import Path, Pose, dubins_paths, wrap
 
-# A goal this near counts as reached, metres (the goal radius of the published experiment).
+# A goal within this distance is reached, in m (the goal radius of the published experiment).
 ARRIVAL_RADIUS = 0.1
-# Turns are driven at the first of these shares of the top speed at which some path stays inside: at
-# a given turn rate the radius shrinks with the speed.
+# Turns are driven at the first of these shares of the maximum speed with a path that stays inside:
+# at a given turn rate the radius is proportional to the speed.
 TURN_SPEEDS = (1.0, 0.75, 0.5, 0.25, 0.1)
-# Two turns reach at most four radii from where they began; the fifth is for rounding.
+# Two turns end at most four radii from their start; the fifth is for rounding.
 CLEARANCE_RADII = 5.0
 
 
@@ -38,22 +39,22 @@ class Motion:
 
 
 class DubinsVehicle:
-    """A vehicle that drives to one goal after the other and holds station in between.
+    """A vehicle that drives from goal to goal and holds station in between.
 
-    What it promises:
-        - It never leaves the environment. It always keeps a path that stays inside and ends in
-          ``interior``; from there some path to every other goal stays inside, if need be with slow
-          turns. Where a new goal has no such path yet, the old path is driven on until it has.
-        - A goal outside ``interior`` is replaced by the nearest point of it.
-        - ``at_goal`` turns True at the end of the period in which it came within ARRIVAL_RADIUS.
-          The last decimetre is driven on and the vehicle then holds station at the goal; a caller
-          that sets the next goal as soon as ``at_goal`` is True keeps it moving at full speed.
+    Guarantees:
+        - It never leaves the environment. It always has a path that stays inside and ends in
+          ``interior``. From there some path to every other goal stays inside, if only at slow
+          speed. If a new goal has no such path yet, the vehicle follows the old path until it has.
+        - A goal outside ``interior`` is replaced by the nearest point inside.
+        - ``at_goal`` becomes True at the end of the period in which the vehicle came within
+          ARRIVAL_RADIUS. It drives the last decimetre and then holds station at the goal. With the
+          next goal set as soon as ``at_goal`` is True, it keeps moving at full speed.
 
     Args:
         paths: as ``dubins_paths``: the candidates for a path from a pose to a goal.
 
     Raises:
-        InputError: if a limit is not positive, or the start is not in ``interior``.
+        InputError: a limit is not positive, or the start is not in ``interior``.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class DubinsVehicle:
         if not np.all(np.isfinite(numbers)) or not self.interior.contains(np.array(numbers[:2])):
             raise InputError(
                 f"start: expected a pose inside {self.interior.bounds} (the environment less the "
-                f"room for its smallest turn), got {numbers}"
+                f"margin for the smallest turn), got {numbers}"
             )
         self.goal: tuple[float, float] | None = None
         self.at_goal = False
@@ -95,7 +96,7 @@ class DubinsVehicle:
     def set_goal(self, goal: Sequence[float] | np.ndarray | None) -> None:
         """Drive to goal (x, y) from now on, or hold station here (None).
 
-        The present goal once more changes nothing, also after it was reached.
+        Repeating the present goal has no effect, even after it was reached.
 
         Raises:
             InputError: if the goal is not two finite numbers; the present goal then stays.
@@ -110,7 +111,7 @@ class DubinsVehicle:
         if self.goal is not None and math.dist(self.goal, (x, y)) < 1e-6:
             return
         self.goal, self.at_goal, self._moving, self._planned = (x, y), False, True, False
-        self._judge((x, y))
+        self._check_arrival((x, y))
         if not self.at_goal:
             self._plan((x, y))
 
@@ -124,7 +125,7 @@ class DubinsVehicle:
         motion = Motion(self._path, self._time, moving=True)
         self.speed, self.turn_rate = self._path.rates(self._time + duration)
         self._time = min(self._time + duration, self._path.duration)
-        self._judge(self.goal)
+        self._check_arrival(self.goal)
         return motion
 
     def _plan(self, goal: tuple[float, float]) -> None:
@@ -135,18 +136,18 @@ class DubinsVehicle:
             paths = self._paths(pose, goal, turn_speed, self.max_turn_rate, self.max_speed)
             inside = [path for path in paths if path.stays_inside(self.environment)]
             if inside:
-                # Of equally long ones (a goal right behind) the first, whatever the last digits.
+                # Of equally long paths (a goal right behind) the first, despite rounding.
                 self._path = min(inside, key=lambda path: round(path.length, 6))
                 self._time, self._planned = 0.0, True
                 return
 
-    def _judge(self, goal: tuple[float, float]) -> None:
-        """Decide whether the goal was reached, and what is still worth driving."""
+    def _check_arrival(self, goal: tuple[float, float]) -> None:
+        """Update ``at_goal``, and stop unless only the last bit of the path is left."""
         pose, rest = self.pose, self._path.remaining(self._time)
         near = math.dist((pose.x, pose.y), goal) <= ARRIVAL_RADIUS
         self.at_goal = self.at_goal or near or (self._planned and not rest.legs)
         if self.at_goal:
-            # What passes a goal on its way round to it has arrived: only a last bit is driven on.
+            # Passing the goal on a longer path to it counts as arrival: the rest is not driven.
             self._moving = self._planned and 0 < rest.length <= 2 * ARRIVAL_RADIUS
 
 
@@ -155,7 +156,7 @@ def _interior(environment: Extent, smallest_radius: float) -> Extent:
     margin = CLEARANCE_RADII * smallest_radius
     if not np.all(environment.size > 2 * margin):
         raise InputError(
-            f"environment: expected sides longer than {2 * margin:.3g} m, the room this vehicle "
+            f"environment: expected sides longer than {2 * margin:.3g} m, which this vehicle "
             f"needs to turn, got {environment.bounds}"
         )
     return environment.grown(-margin)

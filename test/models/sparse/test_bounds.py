@@ -10,13 +10,13 @@ from problems import make_online, scattered
 from poam_ros.models.data import Dataset
 from poam_ros.models.linalg import add_jitter
 from poam_ros.models.sparse.bounds import (
-    OldData,
+    PreviousPosterior,
     PseudoData,
     marginal_likelihood_loss,
     online_elbo_loss,
 )
 from poam_ros.models.sparse.inducing import Candidates, Inducing
-from poam_ros.models.sparse.mstep import Context, Learned, MStep
+from poam_ros.models.sparse.mstep import MStep, MStepInput, VariationalParameters
 from poam_ros.models.sparse.objectives import elbo_loss, whitened_elbo_loss
 from poam_ros.models.sparse.training import minibatch_elbo, online_elbo, whitened_elbo
 
@@ -58,7 +58,7 @@ def test_collapsed_equals_uncollapsed_at_the_optimal_q():
     uncollapsed = elbo_loss(*K, noise, data.y, online.model.q, len(data))
     assert collapsed.item() == pytest.approx(uncollapsed.item(), rel=1e-10)
     # and so does the whitened one
-    learned = Learned.of(online.model, frozenset({"q"}), 0.01)
+    learned = VariationalParameters.of(online.model, frozenset({"q"}), 0.01)
     q = online.model.q
     L = torch.linalg.cholesky(K[0].detach())
     half = torch.linalg.solve_triangular(L, q.root, upper=False)
@@ -87,9 +87,9 @@ def second_epoch(online, new, moved=False, learns=frozenset()):
             online.model.likelihood.noise = 0.08
     with torch.no_grad():
         candidates = Candidates.of(online.model.kernel, online.model.Z, new.X)
-    context = Context(old, Inducing(candidates, torch.arange(len(old.Z))), new)
-    learned = Learned.of(online.model, learns, 0.01)
-    return MStep(online.model, context, online.data, learned, 1, torch.Generator())
+    inputs = MStepInput(old, Inducing(candidates, torch.arange(len(old.Z))), new)
+    learned = VariationalParameters.of(online.model, learns, 0.01)
+    return MStep(online.model, inputs, online.data, learned, 1, torch.Generator())
 
 
 @pytest.mark.parametrize("method", ["poam-online-elbo", "ssgp++", "ovc++"])
@@ -129,7 +129,7 @@ def test_online_elbo_against_the_formula_with_its_inverses():
 def test_the_online_elbo_passes_gradcheck():
     online, _ = fitted(40, 6)
     step = second_epoch(online, scattered(7, 1), moved=True)
-    batch, model = step.context.new, online.model
+    batch, model = step.inputs.new, online.model
     with torch.no_grad():
         Z = model.Z[torch.arange(5)]  # fewer new than old inducing inputs
         Kuu, Kuf, kff = prior(model, Z, batch.X)
@@ -140,7 +140,7 @@ def test_the_online_elbo_passes_gradcheck():
 
     def loss(half, Kuf, kff, noise, Kuo, half_old):
         # Kuu is symmetric: only symmetric directions mean anything.
-        old = OldData(Kuo, half_old + half_old.mT, PseudoData.of(step.context.old))
+        old = PreviousPosterior(Kuo, half_old + half_old.mT, PseudoData.of(step.inputs.old))
         return online_elbo_loss(half + half.mT, Kuf, kff, noise, batch.y, old)
 
     leaves = (Kuu / 2, Kuf, kff.clone(), noise, Kuo, Koo / 2)
@@ -151,7 +151,7 @@ def test_the_online_elbo_passes_gradcheck():
 def test_objectives_are_differentiated_all_the_way_to_z_and_hyperparameters(objective):
     online, _ = fitted(60, 8)
     step = second_epoch(online, scattered(15, 1), moved=True, learns=frozenset({"Z", "q"}))
-    step.draw = lambda: step.context.new
+    step.draw = lambda: step.inputs.new
     with torch.no_grad():
         step.learned.Z.add_(0.02 * scattered(8, 4).X)
     parameters = step.parameters()

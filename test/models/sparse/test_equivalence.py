@@ -71,12 +71,12 @@ def test_batches_equal_one_batch_while_z_and_hyperparameters_stay(num_inducing, 
     more = scattered(count - len(first), 1)
     everything = Dataset(torch.cat([first.X, more.X]), torch.cat([first.y, more.y]))
 
-    def keep(choice):
-        return Inducing(choice.old_and_new(), torch.arange(len(Z)))
+    def keep(given):
+        return Inducing(given.old_and_new(), torch.arange(len(Z)))
 
     results = []
     for count_of_batches in (1, batches):
-        online = make_online(num_inducing, recipe={"select": keep})
+        online = make_online(num_inducing, replaced={"select": keep})
         # Z' in front of the first batch, as if it had always been there; no data behind it.
         seed = Dataset(Z, torch.zeros(len(Z), dtype=torch.float64))
         parts = torch.arange(len(everything)).chunk(count_of_batches)

@@ -5,18 +5,18 @@ import torch
 from problems import make_kernel, make_online, scattered
 
 from poam_ros.models.sparse import inducing
-from poam_ros.models.sparse.inducing import Choice, pivoted_from_old_and_new
+from poam_ros.models.sparse.inducing import SelectionInput, pivoted_from_old_and_new
 
 
 @pytest.mark.parametrize("rank", [1, 30, 400])
 def test_many_candidates_give_the_same_choice_without_their_whole_covariance(rank, monkeypatch):
     kernel, Z, X = make_kernel(), scattered(50, 0).X, scattered(350, 1).X * 0.4
     amplitude = kernel.amplitude.item()
-    choice = Choice(kernel, Z, X, X, rank, 1e-4, torch.Generator())
+    given = SelectionInput(kernel, Z, X, X, rank, 1e-4, torch.Generator())
     with torch.no_grad():
-        whole = pivoted_from_old_and_new(choice)
-        monkeypatch.setattr(inducing, "KEPT_WHOLE", 100)
-        by_rows = pivoted_from_old_and_new(choice)
+        whole = pivoted_from_old_and_new(given)
+        monkeypatch.setattr(inducing, "MAX_STORED", 100)
+        by_rows = pivoted_from_old_and_new(given)
     K, chosen = whole.candidates.K, [whole.index, by_rows.index]
     assert K is not None and by_rows.candidates.K is None
     assert len(torch.unique(chosen[1])) == len(chosen[1])
@@ -34,7 +34,7 @@ def test_a_long_pilot_survey_is_one_batch_like_any_other(monkeypatch):
     data, Xs = scattered(600, 0), scattered(100, 7).X
     online = make_online(200)
     online.update(data)
-    monkeypatch.setattr(inducing, "KEPT_WHOLE", 100)
+    monkeypatch.setattr(inducing, "MAX_STORED", 100)
     by_rows = make_online(200)
     by_rows.update(data)
     a, b = online.predict(Xs), by_rows.predict(Xs)

@@ -5,9 +5,9 @@ import torch
 from problems import XS, M, after_updates, make_online, scattered, set_options, soft_kernel
 
 from poam_ros.models.data import Dataset
-from poam_ros.models.sparse.inducing import Choice, Inducing, pivoted_from_old_and_new
+from poam_ros.models.sparse.inducing import Inducing, SelectionInput, pivoted_from_old_and_new
 from poam_ros.models.sparse.methods import METHODS
-from poam_ros.models.sparse.recipe import Recipe
+from poam_ros.models.sparse.online import ResolvedMethod
 
 # Equivalences: Z and hyperparameters fixed
 
@@ -15,16 +15,16 @@ from poam_ros.models.sparse.recipe import Recipe
 def fixed_z():
     """What makes a row's inducing inputs those that PCD chose of the first data."""
 
-    def keep(choice: Choice) -> Inducing:
-        if len(choice.Z_old) == 0:
-            return pivoted_from_old_and_new(choice)
-        return Inducing(choice.old_and_new(), torch.arange(len(choice.Z_old)))
+    def keep(given: SelectionInput) -> Inducing:
+        if len(given.Z_old) == 0:
+            return pivoted_from_old_and_new(given)
+        return Inducing(given.old_and_new(), torch.arange(len(given.Z_old)))
 
     return {"select": keep, "learns": frozenset(), "train_first": False}
 
 
 def run_fixed(method, parts):
-    online = make_online(M, method=method, noise=0.05, recipe=fixed_z())
+    online = make_online(M, method=method, noise=0.05, replaced=fixed_z())
     for part in parts:
         online.update(part)
     return online
@@ -47,10 +47,10 @@ def test_batch_sgpr_is_the_same_posterior_in_one_go():
     online = run_fixed("poam", parts)
     place = [int((z == everything.X).all(1).nonzero()[0]) for z in online.model.Z]
 
-    def same(choice):
-        return Inducing(choice.everything(), torch.tensor(place))
+    def same(given):
+        return Inducing(given.everything(), torch.tensor(place))
 
-    batch = make_online(M, method="sgpr", noise=0.05, recipe={"select": same})
+    batch = make_online(M, method="sgpr", noise=0.05, replaced={"select": same})
     batch.update(everything)
     a, b = online.predict(XS), batch.predict(XS)
     torch.testing.assert_close(a.mean, b.mean, rtol=0, atol=1e-8)
@@ -59,8 +59,8 @@ def test_batch_sgpr_is_the_same_posterior_in_one_go():
 
 def moving(method, moved):
     """Updates with PCD on [Z'; X] while amplitude, network and maybe noise change in between."""
-    update = Recipe.of(METHODS[method]).update
-    online = make_online(M, noise=0.05, recipe={"update": update})
+    update = ResolvedMethod.of(METHODS[method]).update
+    online = make_online(M, noise=0.05, replaced={"update": update})
     for k, part in enumerate(batches(8)):
         with torch.no_grad():
             if moved in ("all", "kernel"):

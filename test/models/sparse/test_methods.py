@@ -140,7 +140,7 @@ def two_evaluations(step, objective, optimizer, steps, enough):
 def test_constant_time_methods_do_not_grow_with_n(method):
     online = after_updates(method, 2, kernel=soft_kernel(Counting))
     if METHODS[method].train == "lbfgs":
-        online.recipe = replace(online.recipe, train=two_evaluations)
+        online.method = replace(online.method, train=two_evaluations)
     work, kept = work_and_memory(online)
     if METHODS[method].constant_time:
         assert work[1] == work[0]

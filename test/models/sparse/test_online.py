@@ -11,20 +11,19 @@ from poam_ros.models.data import Dataset
 from poam_ros.models.kernels import KERNELS
 from poam_ros.models.registry import MODELS, SparseOptions
 from poam_ros.models.sparse.methods import METHODS
-from poam_ros.models.sparse.online import build
-from poam_ros.models.sparse.recipe import Recipe
+from poam_ros.models.sparse.online import ResolvedMethod, build
 
 XS = scattered(40, 99).X
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_name_of_a_row_is_a_function(method):
-    recipe = Recipe.of(METHODS[method])
+    row = ResolvedMethod.of(METHODS[method])
     for name in ("select", "update", "objective", "train"):
-        function = getattr(recipe, name)
+        function = getattr(row, name)
         assert callable(function) and function.__name__ == getattr(METHODS[method], name)
-    assert recipe.learns <= {"Z", "q"}
-    assert {field.name for field in fields(Recipe)} | {"constant_time"} == set(
+    assert row.learns <= {"Z", "q"}
+    assert {field.name for field in fields(ResolvedMethod)} | {"constant_time"} == set(
         METHODS[method].__dataclass_fields__
     )
 

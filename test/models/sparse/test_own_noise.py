@@ -10,7 +10,7 @@ from problems import XS, M, make_kernel, make_online, numpy_kernel, scattered, s
 from poam_ros.models.data import Dataset
 from poam_ros.models.sparse import variational as weights
 from poam_ros.models.sparse.methods import METHODS
-from poam_ros.models.sparse.mstep import Context, Learned, MStep
+from poam_ros.models.sparse.mstep import MStep, MStepInput, VariationalParameters
 from poam_ros.models.sparse.objectives import elbo_loss
 from poam_ros.models.sparse.training import minibatch_elbo
 
@@ -71,7 +71,7 @@ def test_the_objective_is_the_elbo_with_all_noises_and_has_its_gradient():
     online.update(noisy(120, 0))
     model, data = online.model, online.data
     step = MStep(
-        model, Context(None, None, data), data, Learned(None, None, None, 0.1), 64,
+        model, MStepInput(None, None, data), data, VariationalParameters(None, None, None, 0.1), 64,
         torch.Generator().manual_seed(5),
     )  # fmt: skip
     batch = data[torch.randint(120, (64,), generator=torch.Generator().manual_seed(5))]
@@ -127,7 +127,7 @@ def test_terms_are_summed_again_when_the_learned_noise_has_moved_far(monkeypatch
     far = apart(0.05)
     assert far < 1e-9
     assert after(0.9).mean.isfinite().all()
-    monkeypatch.setattr(weights, "SUMMED_AGAIN", 50)
+    monkeypatch.setattr(weights, "MAX_RECOMPUTED", 50)
     assert apart(0.05) > 1e-3
 
 
@@ -169,6 +169,6 @@ def test_a_weightless_ping_says_nothing():
 def test_other_methods_refuse_and_stand_as_before(method):
     online = make_online(M, method=method)
     online.update(scattered(30, 0))
-    with pytest.raises(ValueError, match="cannot take noise of its own"):
+    with pytest.raises(ValueError, match="does not support"):
         online.update(noisy(6, 1))
     assert len(online.data) == 30

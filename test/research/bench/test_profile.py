@@ -8,8 +8,8 @@ from problems import make_online, scattered
 
 from poam_ros.app.cli import main
 from poam_ros.models.registry import NeighbourOptions
-from poam_ros.research.bench import neighbour_rates
-from poam_ros.research.bench.rates import Rates, Work, map_work, prediction_work, update_work
+from poam_ros.research.bench import rates as counts
+from poam_ros.research.bench.rates import MachineRates, OperationCount
 from poam_ros.research.bench.reference import ReferencePOAM
 
 SMALL = ["--inducing", "30", "--batch", "5", "--queries", "50", "--grid", "8", "--repeats", "2"]
@@ -50,9 +50,9 @@ def test_operations_are_counted_only_where_that_is_known(capsys):
 
 def test_the_neighbours_need_as_much_whatever_there_is():
     options = NeighbourOptions()
-    assert neighbour_rates.update_work(options, 2000) == neighbour_rates.update_work(options, 10**6)
-    one, many = (neighbour_rates.prediction_work(options, n).flops for n in (1, 1001))
-    assert many - one == pytest.approx(1000 * neighbour_rates.conditional_work(options).flops)
+    assert counts.neighbour_update(options, 2000) == counts.neighbour_update(options, 10**6)
+    one, many = (counts.neighbour_prediction(options, n).flops for n in (1, 1001))
+    assert many - one == pytest.approx(1000 * counts.conditional_work(options).flops)
 
 
 def test_an_unknown_method_is_one_line_and_status_2(capsys):
@@ -111,9 +111,12 @@ def test_the_reference_is_poam():
 
 
 def test_what_cannot_be_left_out_adds_up():
-    assert Work(6.0, 2.0).seconds(Rates(3.0, 4.0)) == 2.5
-    parts = update_work(500, 22, 256, 10, 10)
+    assert OperationCount(6.0, 2.0).seconds(MachineRates(3.0, 4.0)) == 2.5
+    parts = counts.update_work(500, 22, 256, 10, 10)
     total = parts.pop("update")
     assert sum(part.flops for part in parts.values()) == total.flops
     # A map needs fewer exponentials than its points on their own.
-    assert map_work(500, 70, 70, 10).exponentials < prediction_work(500, 4900, 10).exponentials / 9
+    assert (
+        counts.map_work(500, 70, 70, 10).exponentials
+        < counts.prediction_work(500, 4900, 10).exponentials / 9
+    )

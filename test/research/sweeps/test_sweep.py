@@ -20,10 +20,10 @@ from poam_ros.app.cli import main
 from poam_ros.core.errors import InputError, PoamError
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.folder import RUN_COLUMNS, read_map, read_table
-from poam_ros.research.sweeps.archive import Archive, locked
 from poam_ros.research.sweeps.configuration import read_sweep
+from poam_ros.research.sweeps.folder import SweepFolder, locked
 from poam_ros.research.sweeps.sweep import run_sweep
-from poam_ros.research.sweeps.tasks import Outcome
+from poam_ros.research.sweeps.tasks import TaskResult
 from poam_ros.simulation.world.terrain import load_terrain
 
 ROOT = Path(__file__).parents[3]
@@ -227,17 +227,17 @@ def test_terrains_are_looked_for_in_a_folder(tmp_path, scheduler):
 
 @pytest.fixture
 def kept(tmp_path):
-    """The archive of a sweep with one run of two finished, and the run that is not."""
+    """The folder of a sweep with one run of two finished, and the run that is not."""
     settings = read_sweep(write_sweep(tmp_path))
-    archive = Archive(tmp_path / "out", settings, {"sea": load_terrain("seamounts")})
+    sweep_folder = SweepFolder(tmp_path / "out", settings, {"sea": load_terrain("seamounts")})
     done, other = settings.runs()
-    archive.add(done, Outcome({"epochs.csv": b"samples"}, 250, 1.5))
-    return archive, done, other
+    sweep_folder.add(done, TaskResult({"epochs.csv": b"samples"}, 250, 1.5))
+    return sweep_folder, done, other
 
 
-def written_by_an_older_version(archive, **model):
+def written_by_an_older_version(sweep_folder, **model):
     """Its sweep.yaml as it was when everything was resolved, whether given or not."""
-    path = archive.folder / "sweep.yaml"
+    path = sweep_folder.folder / "sweep.yaml"
     sweep = yaml.safe_load(path.read_text())
     every = {**ModelSettings.of(sweep["model"]).values, "published": False, **model}
     sweep["model"] = {name: every[name] for name in every.keys() - {"method", "kernel"}}
@@ -247,23 +247,23 @@ def written_by_an_older_version(archive, **model):
 
 
 def test_a_folder_of_an_older_version_goes_on(kept, tmp_path):
-    archive, done, other = kept
-    written_by_an_older_version(archive)
+    sweep_folder, done, other = kept
+    written_by_an_older_version(sweep_folder)
     terrains = {"sea": load_terrain("seamounts")}
-    again = Archive(archive.folder, read_sweep(write_sweep(tmp_path)), terrains)
-    again.add(other, Outcome({}, 250, 2.0))
+    again = SweepFolder(sweep_folder.folder, read_sweep(write_sweep(tmp_path)), terrains)
+    again.add(other, TaskResult({}, 250, 2.0))
     assert set(again.finished) == {done.folder, other.folder}
-    sweep = yaml.safe_load((archive.folder / "sweep.yaml").read_text())
+    sweep = yaml.safe_load((sweep_folder.folder / "sweep.yaml").read_text())
     assert sweep["model"] == {**SMALL["model"], "sparse.jitter": 1e-5}
 
 
 @pytest.mark.parametrize(("name", "value"), [("published", True), ("steps", 2), ("amplitude", 3.0)])
 def test_a_folder_of_an_older_version_with_other_settings_is_refused(kept, name, value, tmp_path):
-    archive, *_ = kept
-    written_by_an_older_version(archive, **{name: value})
+    sweep_folder, *_ = kept
+    written_by_an_older_version(sweep_folder, **{name: value})
     with pytest.raises(InputError, match=rf"model.{name}: the runs in this folder have {value}, "):
-        Archive(
-            archive.folder,
+        SweepFolder(
+            sweep_folder.folder,
             read_sweep(write_sweep(tmp_path)),
             {"sea": load_terrain("seamounts")},
         )
@@ -271,25 +271,25 @@ def test_a_folder_of_an_older_version_with_other_settings_is_refused(kept, name,
 
 @pytest.mark.parametrize("change", ["long", "nan", "twice", "none"])
 def test_a_broken_row_of_a_run_is_named(kept, change, capsys):
-    archive, done, _ = kept
-    path = archive.folder / done.folder / "run.csv"
+    sweep_folder, done, _ = kept
+    path = sweep_folder.folder / done.folder / "run.csv"
     header, row = path.read_text().splitlines()
     rows = {"twice": [row, row], "none": []}.get(change, [row.replace("1.5", change)])
     path.write_text("\n".join([header, *rows, ""]))
-    config = archive.folder.parent / "sweep-of-test.yaml"
-    assert main(["benchmark", str(config), "--output", str(archive.folder)]) == 2
+    config = sweep_folder.folder.parent / "sweep-of-test.yaml"
+    assert main(["benchmark", str(config), "--output", str(sweep_folder.folder)]) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"poam benchmark: {path}: expected one row") and error.count("\n") == 1
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device here that is always full")
 def test_a_full_disk_is_said_in_one_line(kept):
-    archive, done, other = kept
-    outcome = Outcome({"epochs.csv": b"samples", "/dev/full": b"no room for this"}, 250, 1.5)
+    sweep_folder, done, other = kept
+    result = TaskResult({"epochs.csv": b"samples", "/dev/full": b"no room for this"}, 250, 1.5)
     with pytest.raises(PoamError, match=r"seed-0: cannot be written \(No space left") as caught:
-        archive.add(other, outcome)
+        sweep_folder.add(other, result)
     assert not isinstance(caught.value, InputError) and "\n" not in str(caught.value)
-    assert [row["folder"] for row in rows_of(archive.folder)] == [done.folder]
+    assert [row["folder"] for row in rows_of(sweep_folder.folder)] == [done.folder]
 
 
 def test_one_writer_at_a_time(tmp_path):

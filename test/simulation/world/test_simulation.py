@@ -14,14 +14,14 @@ from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
 from poam_ros.simulation.world.simulator import Simulation
 from poam_ros.simulation.world.sonar import SonarSettings
-from poam_ros.simulation.world.terrain import Sounding, load_terrain
+from poam_ros.simulation.world.terrain import SonarDefaults, load_terrain
 from poam_ros.simulation.world.vehicle import Pose
 
 SECOND = 1_000_000_000
 
 
 ENVIRONMENT = Extent(-31, 31, -31, 31)
-SUITS = Sounding(noise_std=1.0, clearance=5.0)
+SUITS = SonarDefaults(noise_std=1.0, clearance=5.0)
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Slope:
     extent: Extent = ENVIRONMENT
     highest: float = 100.0
     lowest: float = 0.0
-    sounding: Sounding = SUITS
+    sonar_defaults: SonarDefaults = SUITS
 
     def elevation_at(self, xy: np.ndarray) -> np.ndarray:
         return 50.0 + 0.7 * xy[:, 0] + 0.3 * xy[:, 1]

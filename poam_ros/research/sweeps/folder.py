@@ -25,11 +25,11 @@ from ...outputs.folder import (
 )
 from ...simulation.world.terrain import Terrain
 from .configuration import Run, SweepSettings
-from .description import describe, merged
-from .tasks import Outcome
+from .metadata import describe, merged
+from .tasks import TaskResult
 
 
-class Archive:
+class SweepFolder:
     """The folder of a sweep, for one writer at a time.
 
     Args:
@@ -68,7 +68,7 @@ class Archive:
         """The row of runs.csv of every finished run, by its folder."""
         return dict(self._rows)
 
-    def add(self, run: Run, outcome: Outcome) -> None:
+    def add(self, run: Run, result: TaskResult) -> None:
         """Keep a finished run.
 
         Raises:
@@ -77,14 +77,14 @@ class Archive:
         mission = run.mission
         values = (
             run.environment, run.method, mission.model.values.get("sparse.kernel", ""),
-            mission.pilot, mission.planner, mission.seed, outcome.samples, outcome.wall_s,
+            mission.pilot, mission.planner, mission.seed, result.samples, result.wall_s,
             run.folder,
         )  # fmt: skip
         place = self.folder / run.folder
         beside = place.with_name(f".{place.name}.{os.getpid()}")
         with _writing(place):
             beside.mkdir(parents=True)
-            for name, content in outcome.files.items():
+            for name, content in result.files.items():
                 (beside / name).write_bytes(content)
             write_table(beside / "run.csv", RUN_COLUMNS, [values])
             row = _read_row(beside / "run.csv")

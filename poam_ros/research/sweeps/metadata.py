@@ -59,7 +59,7 @@ def merged(path: Path, sweep: dict[str, Any]) -> dict[str, Any]:
         if (path.parent / "runs").exists():
             raise InputError(f"{path.parent}: expected a sweep.yaml beside runs/, but not there")
         return sweep
-    old = read_description(path)
+    old = read_metadata(path)
     common = (row.name for row in COMMON)
     for name in (*common, "workspace", *TABLES):
         before, now = (_with_defaults(name, given.get(name)) for given in (old, sweep))
@@ -94,7 +94,7 @@ def _changed(path: Path, name: str, before: Any, now: Any) -> InputError:
     )
 
 
-def read_description(path: Path) -> dict[str, Any]:
+def read_metadata(path: Path) -> dict[str, Any]:
     """Read the sweep.yaml of a sweep's folder.
 
     Raises:
