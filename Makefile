@@ -2,6 +2,7 @@
 # make sim     an AUV maps a real terrain, some minutes; figures at the end
 # make benchmark  missions side by side, tables and figures; again: goes on where it was interrupted
 # make test    lint and the whole test suite, files side by side
+# make sanitize  the compiled kernels with odd inputs, under the sanitizers of the C compiler
 # make soak    what takes long: 50,000 pings over topics, 100,000 odd events, nodes that are killed
 # make screenshots  the pictures of docs/view.md, by a Chromium that is installed
 # make build   colcon build into install/
@@ -45,7 +46,7 @@ EXTRAS := sim,benchmark,geotiff,bags,download,view,test,dev,ros
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sim benchmark test soak screenshots lint build clean
+.PHONY: help setup sim benchmark test sanitize soak screenshots lint build clean
 
 help:
 	@sed -n '/^$$/q;s/^# \{0,1\}//p' Makefile
@@ -72,6 +73,9 @@ benchmark: setup
 
 test: lint
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+
+sanitize: setup
+	$(BIN)/python -m pytest -q test/models/test_sanitize.py
 
 soak: setup
 	$(BIN)/python -m pytest -m soak -s $(SOAK_ARGS)

@@ -180,7 +180,7 @@ class BathymetricMapper:
         """Predictive mean and variance at xy [N, 2]; with noise, of a ping instead of the ground.
 
         Raises:
-            InputError: wrong shape, or no map yet.
+            InputError: wrong shape, points that are not finite, or no map yet.
             CholeskyError: a matrix is beyond repair.
         """
         return self._in_metres(self._model.predict(self._points("predict", xy), noise))
@@ -229,6 +229,11 @@ class BathymetricMapper:
         xy = np.asarray(xy, dtype=float)
         if xy.ndim != 2 or xy.shape[1] != 2:
             raise InputError(f"{caller}: expected points [N, 2], got {list(xy.shape)}")
+        if not np.isfinite(xy).all():
+            bad = int((~np.isfinite(xy).all(1)).sum())
+            raise InputError(
+                f"{caller}: expected finite points, got {bad} of {len(xy)} that are not"
+            )
         self._require_map(caller)
         return self._to_scaled(xy)
 

@@ -33,7 +33,7 @@ def ground(x):
 
 
 def lines(false, seed=0):
-    """Eight lines and three that cross them, with so many soundings that are 0.25 off their place."""
+    """Eight lines and three that cross them; so many soundings are 0.25 off their place."""
     generator = torch.Generator().manual_seed(seed)
     along = torch.linspace(-1, 1, 150).double()
     rows = [torch.stack([along, torch.full_like(along, y)], 1) for y in torch.linspace(-1, 1, 8)]
