@@ -9,6 +9,7 @@ from pathlib import Path
 from ..core.settings import instance, rows
 from ..frontend.batching import TimedBatches
 from ..mission.target import TargetSettings
+from ..models.native.loader import announce
 from ..models.registry import ModelSettings, model_rows
 from ..planning.planners import PLANNERS, planner_rows
 from ..ros.common.parameters import TERRAIN
@@ -49,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the mission and draw its figures; returns the exit status."""
+    announce()
     with at_once("poam run"):
         from ..core.process import prepare
         from ..simulation.run import run_mission

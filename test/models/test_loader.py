@@ -25,14 +25,18 @@ def test_the_number_of_the_header_is_the_loader_s():
     assert f"#define INTERFACE {loader.INTERFACE}\n" in header
 
 
-def test_what_is_missing_is_said(monkeypatch):
+def test_what_is_missing_is_said(monkeypatch, capsys):
     monkeypatch.setenv("POAM_NATIVE", "0")
     assert loader.absence().startswith("without the compiled attentive, search, conditional: ")
+    loader.announce()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"WARNING: {loader.absence()}"
 
 
 @needs_native
-def test_nothing_is_said_where_nothing_is_missing():
-    assert loader.absence() == ""
+def test_nothing_is_said_where_nothing_is_missing(capsys):
+    loader.announce()
+    assert loader.absence() == capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

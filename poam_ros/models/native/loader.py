@@ -9,13 +9,13 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 LIBRARIES = ("attentive", "search", "conditional")
 INTERFACE = 4  # as in common.h
-#: Without the libraries there are so many times fewer training steps: an update then takes at most
-#: about ten times as long.
+#: Without the libraries nngp takes so many times fewer training steps, to bound its updates' time.
 FEWER_STEPS = 6
 
 log = logging.getLogger(__name__)
@@ -39,10 +39,16 @@ def absence() -> str:
     if not missing:
         return ""
     return (
-        f"without the compiled {', '.join(missing)}: updates take up to ten times as long, with "
-        f"{FEWER_STEPS} times fewer training steps in nngp (install a C compiler, then poam_ros "
+        f"without the compiled {', '.join(missing)}: slower, and nngp takes "
+        f"{FEWER_STEPS} times fewer training steps (install a C compiler, then poam_ros "
         "again)"
     )
+
+
+def announce() -> None:
+    """Say so, as the first line that a program writes."""
+    if text := absence():
+        sys.stderr.write(f"WARNING: {text}\n")
 
 
 def _path(name: str) -> Path | None:
