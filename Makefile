@@ -3,6 +3,7 @@
 # make benchmark  missions side by side, tables and figures; again: goes on where it was interrupted
 # make test    lint and the whole test suite, files side by side
 # make generate  docs/parameters.md and config/*.yaml from the tables of parameters
+# make sanitize  the compiled kernels with odd inputs, under the sanitizers of the C compiler
 # make soak    what takes long: 50,000 pings over topics, 100,000 odd events, nodes that are killed
 # make screenshots  the pictures of docs/view.md, by a Chromium that is installed
 # make docs    the documentation as a site, in build/site
@@ -47,7 +48,7 @@ EXTRAS := sim,benchmark,geo,geotiff,bags,download,view,test,dev,ros
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help generate setup sim benchmark test soak screenshots lint docs build clean
+.PHONY: help generate setup sim benchmark test sanitize soak screenshots lint docs build clean
 
 help:
 	@sed -n '/^$$/q;s/^# \{0,1\}//p' Makefile
@@ -77,6 +78,9 @@ test: lint
 
 generate: setup
 	$(BIN)/python -m poam_ros.ros.common.rendering
+
+sanitize: setup
+	$(BIN)/python -m pytest -q test/models/test_sanitize.py
 
 soak: setup
 	$(BIN)/python -m pytest -m soak -s $(SOAK_ARGS)

@@ -71,8 +71,7 @@ WITHOUT_TORCH = (*LIGHT, "ros", "app.launching")
 LIMIT = 400  # lines of a file
 #: Longer files, and why they are not cut.
 LONG = {
-    f"{NAME}/models/native/attentive.c": "one loop for each width of vectors, inlined",
-    f"{NAME}/models/native/conditional.c": "the same, and a gradient written out",
+    f"{NAME}/models/native/conditional.c": "one loop for each width of vectors, and a gradient",
     f"{NAME}/models/native/search.c": "an index and its searches, of one structure",
 }
 

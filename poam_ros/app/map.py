@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.errors import InputError
+from ..models.native.loader import announce
 from .interrupts import at_once
 from .map_options import add_arguments as add_arguments
 
@@ -29,6 +30,7 @@ FLATTERS = (
 def run(args: argparse.Namespace) -> int:
     """Map, validate and draw; returns the exit status."""
     _check(args)
+    announce()
     with at_once("poam map"):
         from .map_reading import read
     survey = read(args)

@@ -7,6 +7,8 @@ import sys
 from functools import partial
 from importlib import import_module
 
+from ..models.native.loader import announce
+
 WRONG = 2  # exit status, as of wrong arguments
 #: Python packages that come with ROS 2.
 ROS = re.compile(r"rclpy|\w+_(msgs|srvs|interfaces)")
@@ -30,6 +32,8 @@ MODULES = {
 
 def start(node: str) -> int:
     """Run a node by its name with the command line's arguments; returns the exit status."""
+    if node == "mapper":
+        announce()
     try:
         module = import_module(MODULES[node])
     except ModuleNotFoundError as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 from ..core.settings import Setting, instance, rows
 from ..frontend.batching import TimedBatches
 from ..mission.target import TargetSettings
+from ..models.native.loader import announce
 from ..models.registry import MODEL_FILE, ModelSettings, option_rows
 from ..planning.planners import PLANNERS, planner_rows
 from ..ros.common.parameters import TERRAIN
@@ -45,6 +46,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the mission and draw its figures; returns the exit status."""
+    announce()
     with at_once("poam run"):
         from ..core.process import configure_process
         from ..simulation.run import run_mission

@@ -187,7 +187,7 @@ class BathymetricMapper:
         """Predictive mean and variance at xy [N, 2], of a ping, or without noise of the bottom.
 
         Raises:
-            InputError: wrong shape, or no map yet.
+            InputError: wrong shape, points that are not finite, or no map yet.
             CholeskyError: a matrix is not positive definite.
         """
         return self._in_metres(self._model.predict(self._points("predict", xy), noise))
@@ -236,6 +236,11 @@ class BathymetricMapper:
         xy = np.asarray(xy, dtype=float)
         if xy.ndim != 2 or xy.shape[1] != 2:
             raise InputError(f"{caller}: expected points [N, 2], got {list(xy.shape)}")
+        if not np.isfinite(xy).all():
+            bad = int((~np.isfinite(xy).all(1)).sum())
+            raise InputError(
+                f"{caller}: expected finite points, got {bad} of {len(xy)} that are not"
+            )
         self._require_map(caller)
         return self._to_scaled(xy)
 

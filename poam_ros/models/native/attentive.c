@@ -9,8 +9,7 @@
 
 #ifndef LANES
 
-#include <stdint.h>
-#include <string.h>
+#include "common.h"
 
 #define MAX_BASES 32
 #define MAX_DIM 8
@@ -18,9 +17,6 @@
 #define MIRROR_TILE 16
 #define UNROLL 4    /* vectors at a time: enough independent work to hide latencies */
 #define INLINE static inline __attribute__((always_inline)) TARGET
-#define PASTE(name, lanes) name##_##lanes
-#define EXPANDED(name, lanes) PASTE(name, lanes)
-#define FOR_LANES(name) EXPANDED(name, LANES)
 
 /* The order in which base kernels are computed, and how. */
 typedef struct {
@@ -49,14 +45,7 @@ typedef struct {
     double amplitude;
 } GridProblem;
 
-/* 2^r for |r| <= 1/2: the polynomial of the best relative error there, 2e-17. */
-static const double EXP2[] = {
-    0x1.e9ec1fcb69a7fp-32, 0x1.e6228acd1c6e5p-28, 0x1.b524ebd13a55fp-24, 0x1.62bfc2c86d700p-20,
-    0x1.ffcbfc6da6ed1p-17, 0x1.430913112c61bp-13, 0x1.5d87fe78a3f9cp-10, 0x1.3b2ab6fb9f1a5p-7,
-    0x1.c6b08d704a0c6p-5,  0x1.ebfbdff82c5aep-3,  0x1.62e42fefa39efp-1,  1.0,
-};
-#define EXP2_TERMS (sizeof EXP2 / sizeof *EXP2)
-#define LOG2_E 0x1.71547652b82fep0
+static const double EXP2[] = EXP2_POLYNOMIAL;
 
 #define LANES 2 /* SSE2, NEON */
 #define TARGET
@@ -74,14 +63,6 @@ static const double EXP2[] = {
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma")))
 #include "attentive.c"
 #undef LANES
-#define DISPATCH(name, ...) \
-    (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && \
-             __builtin_cpu_supports("avx512vl") \
-         ? name##_8(__VA_ARGS__) \
-         : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? name##_4(__VA_ARGS__) \
-                                                                           : name##_2(__VA_ARGS__))
-#else
-#define DISPATCH(name, ...) name##_2(__VA_ARGS__)
 #endif
 
 /* K [n1, n2]; if symmetric, x1 is x2 and the upper triangle is a copy of the lower. */

@@ -1,23 +1,20 @@
-"""The Attentive Kernel in C, where it was built; without it torch does the same, slower.
-
-The library is built with the package where there is a C compiler (see setup.py). The environment
-variable ``POAM_NATIVE=0`` leaves it aside.
+"""The Attentive Kernel in C, where it was built; without it torch does the same, slower
+(see ``loader``).
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from importlib.machinery import EXTENSION_SUFFIXES
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from .loader import load
 
 MAX_BASES, MAX_DIM, MAX_TILE = 32, 8, 64  # as in attentive.c
 
@@ -45,27 +42,22 @@ class _GridProblem(ctypes.Structure):
     _fields_ = _fields("n1 columns rows", "X1 x y W1 W2")
 
 
-def _load() -> ctypes.CDLL | None:
-    if os.environ.get("POAM_NATIVE", "1") == "0":
-        return None
-    for suffix in EXTENSION_SUFFIXES:
-        path = Path(__file__).with_name(f"_attentive{suffix}")
-        if path.exists():
-            library = ctypes.CDLL(str(path))
-            problem, pointer = ctypes.POINTER(_Problem), ctypes.c_void_p
-            library.attentive_forward.argtypes = (problem, ctypes.c_int, pointer)
-            library.attentive_forward.restype = None
-            library.attentive_backward.argtypes = (problem, ctypes.c_int, *[pointer] * 5)
-            library.attentive_backward.restype = ctypes.c_double
-            library.attentive_grid.argtypes = (ctypes.POINTER(_GridProblem), pointer)
-            library.attentive_grid.restype = None
-            library.attentive_mirror.argtypes = (ctypes.c_int64, pointer)
-            library.attentive_mirror.restype = None
-            return library
-    return None
+def _declared() -> ctypes.CDLL | None:
+    library = load("attentive")
+    if library is not None:
+        problem, pointer = ctypes.POINTER(_Problem), ctypes.c_void_p
+        library.attentive_forward.argtypes = (problem, ctypes.c_int, pointer)
+        library.attentive_forward.restype = None
+        library.attentive_backward.argtypes = (problem, ctypes.c_int, *[pointer] * 5)
+        library.attentive_backward.restype = ctypes.c_double
+        library.attentive_grid.argtypes = (ctypes.POINTER(_GridProblem), pointer)
+        library.attentive_grid.restype = None
+        library.attentive_mirror.argtypes = (ctypes.c_int64, pointer)
+        library.attentive_mirror.restype = None
+    return library
 
 
-_library = _load()
+_library = _declared()
 
 #: What computes the kernel, for logs and benchmarks.
 BACKEND = "native" if _library else "torch"

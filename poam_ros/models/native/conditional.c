@@ -11,9 +11,7 @@
 
 #ifndef LANES
 
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
+#include "common.h"
 
 #define MAX_NEIGHBOURS 32 /* as in neighbours.py */
 #define POINTS (MAX_NEIGHBOURS + 1)
@@ -27,11 +25,6 @@
 #define ROUNDS 5
 #define REACH 4.0
 #define INLINE static inline __attribute__((always_inline))
-#define PASTE(name, lanes) name##_##lanes
-#define EXPANDED(name, lanes) PASTE(name, lanes)
-#define FOR_LANES(name) EXPANDED(name, LANES)
-
-const int64_t conditional_interface = 3; /* raised with what it is given; as in __init__.py */
 
 typedef struct {
     int64_t queries, neighbours, side; /* side: nodes of the lattice along one axis */
@@ -52,16 +45,9 @@ typedef struct {
     double loss, exponent, variance;
 } Gradient;
 
-/* 2^r for |r| <= 1/2: the polynomial of the best relative error there, 2e-17. */
-static const double EXP2[] = {
-    0x1.e9ec1fcb69a7fp-32, 0x1.e6228acd1c6e5p-28, 0x1.b524ebd13a55fp-24, 0x1.62bfc2c86d700p-20,
-    0x1.ffcbfc6da6ed1p-17, 0x1.430913112c61bp-13, 0x1.5d87fe78a3f9cp-10, 0x1.3b2ab6fb9f1a5p-7,
-    0x1.c6b08d704a0c6p-5,  0x1.ebfbdff82c5aep-3,  0x1.62e42fefa39efp-1,  1.0,
-};
-#define EXP2_TERMS (sizeof EXP2 / sizeof *EXP2)
-#define LOG2_TERMS 11
-#define LOG2_E 0x1.71547652b82fep0
+static const double EXP2[] = EXP2_POLYNOMIAL;
 #define LN_2 0x1.62e42fefa39efp-1
+#define LOG2_TERMS 11
 #define SQRT_2 0x1.6a09e667f3bcdp0
 
 #define LANES 2 /* SSE2, NEON */
@@ -95,14 +81,6 @@ static const double EXP2[] = {
 #else
 #pragma GCC pop_options
 #endif
-#define DISPATCH(name, ...) \
-    (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && \
-             __builtin_cpu_supports("avx512vl") \
-         ? name##_8(__VA_ARGS__) \
-         : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? name##_4(__VA_ARGS__) \
-                                                                           : name##_2(__VA_ARGS__))
-#else
-#define DISPATCH(name, ...) name##_2(__VA_ARGS__)
 #endif
 
 /* mean and variance without noise [queries]; jitters [attempts] are tried in turn, relative to the
@@ -198,6 +176,7 @@ typedef struct {
     V scale[POINTS]; /* log2(s l) */
     V A[POINTS], B[POINTS], C[POINTS];
     V target[MAX_NEIGHBOURS], noise[MAX_NEIGHBOURS], own[MAX_NEIGHBOURS];
+    int64_t lost[LANES];                /* whether anything of a lane is not finite */
     int64_t node[POINTS][LANES];        /* lower left corner on the lattice */
     double across[POINTS][LANES], up[POINTS][LANES];
 } FOR_LANES(Group);
@@ -209,7 +188,8 @@ INLINE void FOR_LANES(place)(const Problem *q, G *g, int64_t i, int lane, const 
     double share[2];
     int64_t corner[2];
     for (int axis = 0; axis < 2; axis++) {
-        const double inside = x[axis] < -1.0 ? -1.0 : x[axis] > 1.0 ? 1.0 : x[axis];
+        /* What is not a number lies at the edge. */
+        const double inside = !(x[axis] > -1.0) ? -1.0 : x[axis] > 1.0 ? 1.0 : x[axis];
         const double at = (inside + 1.0) * (0.5 * (q->side - 1));
         corner[axis] = (int64_t)at;
         if (corner[axis] > q->side - 2)
@@ -223,6 +203,11 @@ INLINE void FOR_LANES(place)(const Problem *q, G *g, int64_t i, int lane, const 
         const double above = high[f] * (1 - share[0]) + high[f + FIELDS] * share[0];
         g->f[i * FIELDS + f][lane] = below * (1 - share[1]) + above * share[1];
     }
+    /* Finite, whatever is made of it: exponentials would make numbers of what is not. */
+    double sum = 0.5 * x[0] + 0.5 * x[1];
+    for (int64_t f = 0; f < FIELDS; f++)
+        sum += g->f[i * FIELDS + f][lane];
+    g->lost[lane] |= !isfinite(sum);
     g->node[i][lane] = node;
     g->across[i][lane] = share[0];
     g->up[i][lane] = share[1];
@@ -277,6 +262,7 @@ INLINE void FOR_LANES(gather)(const Problem *q, int64_t first, G *g)
     const int64_t k = q->neighbours;
     for (int lane = 0; lane < LANES; lane++) {
         const int64_t query = first + lane < q->queries ? first + lane : q->queries - 1;
+        g->lost[lane] = 0;
         for (int64_t i = 0; i < k; i++) {
             const int64_t site = q->near[query * k + i];
             const int there = site >= 0;
@@ -642,7 +628,7 @@ static int64_t FOR_LANES(all)(const Problem *q, double *mean, double *variance, 
         }
         const I outside = mean ? FOR_LANES(hold)(q, &g, &m, &v) : (I){0};
         for (int lane = 0; lane < LANES && first + lane < q->queries; lane++) {
-            beyond_repair += failed[lane] != 0 || !isfinite(m[lane]) || !isfinite(v[lane]);
+            beyond_repair += failed[lane] != 0 || g.lost[lane] || !isfinite(m[lane]) || !isfinite(v[lane]);
             *largest = jitter[lane] > *largest ? jitter[lane] : *largest;
             *held += outside[lane] != 0;
             if (mean) {

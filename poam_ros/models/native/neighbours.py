@@ -1,17 +1,10 @@
 """Neighbours and their conditionals in C, where it was built; without it NumPy and torch do the
-same, slower.
-
-The libraries are built with the package where there is a C compiler (see setup.py). The environment
-variable ``POAM_NATIVE=0`` leaves them aside.
+same, slower (see ``loader``).
 """
 
 from __future__ import annotations
 
 import ctypes
-import logging
-import os
-from importlib.machinery import EXTENSION_SUFFIXES
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,15 +13,13 @@ from torch import Tensor
 
 from ..linalg import EXTRA_JITTER
 from ..nngp.kernel import EVERYTHING, Places, cells_for, check_factors, rounded
+from .loader import load
 
 if TYPE_CHECKING:
     from ..nngp.kernel import Kernel, Share, Sites
 
 MAX_NEIGHBOURS = 32  # as in conditional.c
 BUCKET, BUCKET_BYTES, LEVELS = 7, 128, 4  # as in search.c
-INTERFACES = {"_search": 2, "_conditional": 3}  # as in the sources
-
-log = logging.getLogger(__name__)
 
 
 def _structure(integers: str, doubles: str, pointers: str) -> type[ctypes.Structure]:
@@ -52,31 +43,9 @@ _Problem = _structure(
 )
 
 
-def _load(name: str) -> Any:
-    if os.environ.get("POAM_NATIVE", "1") == "0":
-        return None
-    for suffix in EXTENSION_SUFFIXES:
-        path = Path(__file__).with_name(f"{name}{suffix}")
-        if path.exists():
-            return _as_expected(ctypes.CDLL(str(path)), name)
-    return None
-
-
-def _as_expected(library: Any, name: str) -> Any:
-    """The library, unless it was built from older sources: what it is given would not fit."""
-    try:
-        interface = ctypes.c_int64.in_dll(library, f"{name[1:]}_interface").value
-    except ValueError:
-        interface = 0
-    if interface == INTERFACES[name]:
-        return library
-    log.warning("%s was built from other sources: slower without it, so install again", name)
-    return None
-
-
 def _declared() -> tuple[Any, Any]:
     """Both libraries with their functions declared, or neither."""
-    search, conditional = _load("_search"), _load("_conditional")
+    search, conditional = load("search"), load("conditional")
     if search is None or conditional is None:
         return None, None
     pointer, integer, real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double

@@ -5,7 +5,7 @@
  * as they do in NumPy. Nothing here allocates; every function may run on any thread.
  */
 
-#include <stdint.h>
+#include "common.h"
 
 #define BUCKET 7      /* sites; as in __init__.py */
 #define SLOTS 8       /* of a bucket: one more, so that its lines are whole and vectors are even */
@@ -25,8 +25,6 @@
 #else
 #define CLONED
 #endif
-
-const int64_t search_interface = 2; /* raised with what it is given; as in __init__.py */
 
 /* Two cache lines. The last slots of two arrays are no site's. Zeros are an empty one. */
 typedef struct {
@@ -558,6 +556,7 @@ CLONED void search_spread(Grid *grid, const double *x, const double *beyond, int
                           double apart, int64_t *chosen)
 {
     Candidate found[ROOM], sorted[ROOM], left[MAX_POOL];
+    pool = pool < MAX_POOL ? pool : MAX_POOL;
     Window window;
     const int64_t there = open_window(grid, start, share, level, part, &window);
     int64_t reached = 1;

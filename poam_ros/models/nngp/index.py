@@ -152,9 +152,10 @@ def _apart(
         return chosen
     free = there.copy()
     for i in range(there.shape[1]):
-        chosen[:, i] = free[:, i] & (chosen.sum(1) < k)
-        near = np.square(x - x[:, i : i + 1]).sum(-1) <= apart * apart * squared
-        free &= ~(near & chosen[:, i : i + 1])
+        rows = np.flatnonzero(free[:, i] & (chosen.sum(1) < k))
+        chosen[rows, i] = True
+        near = np.square(x[rows] - x[rows, i : i + 1]).sum(-1) <= apart * apart * squared[rows]
+        free[rows] &= ~near
     return chosen
 
 

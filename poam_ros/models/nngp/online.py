@@ -12,10 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...core.errors import InputError
 from ...core.maps import StopCondition, UpdateReport
 from ..data import Dataset, Prediction
 from ..interface import ModelState, until
 from ..kernels import grid_points
+from ..native import neighbours as native
+from ..native.loader import FEWER_STEPS
 from .calibration import Widening, widening
 from .conditional import condition, joint_covariance
 from .fields import Layout
@@ -105,10 +108,12 @@ class NeighbourGP:
 
     def _steps(self, first: bool) -> int:
         options = self.options
-        if first:
-            return options.first_steps
         early = len(self.data) < options.early_samples
-        return options.early_steps if early else options.update_steps
+        steps = options.early_steps if early else options.update_steps
+        if first:
+            steps = options.first_steps
+        # Fewer without the compiled parts, which are many times slower.
+        return steps if native.available() else -(-steps // FEWER_STEPS)
 
     @torch.no_grad()
     def _train(self, steps: int, enough: StopCondition | None = None) -> tuple[int, float]:
@@ -142,14 +147,14 @@ class NeighbourGP:
         """Predictive marginals at X [N, 2].
 
         Raises:
-            ValueError: X has the wrong shape, or there are no data yet.
+            InputError: X has the wrong shape or is not finite, or there are no data yet.
             CholeskyError: a matrix is beyond repair.
         """
         if X.ndim != 2 or X.shape[1] != 2:
-            raise ValueError(f"predict: expected points [N, 2], got {list(X.shape)}")
+            raise InputError(f"predict: expected points [N, 2], got {list(X.shape)}")
         if not len(self._store):
-            raise ValueError("predict: expected data before, got none")
-        x, kernel, options = _here(X), self._averaged(), self.options
+            raise InputError("predict: expected data before, got none")
+        x, kernel, options = _finite("predict", _here(X)), self._averaged(), self.options
         order = along_rows(x)
         x = x[order]
         near = self._store.spread(x, options.neighbours, options.pool, apart=options.apart)
@@ -184,7 +189,7 @@ class NeighbourGP:
         """
         if not len(self._store):
             return None
-        x, options = _here(X), self.options
+        x, options = _finite("covariance", _here(X)), self.options
         near = self._store.spread(x, options.neighbours, options.pool, apart=options.apart)
         found = joint_covariance(self._averaged(), self._store.sites, x, near)
         if found is None:
@@ -199,7 +204,7 @@ class NeighbourGP:
     def fields(self, X: Tensor) -> Mapping[str, Tensor]:
         """``lengthscale`` (geometric mean of the axes), ``amplitude`` (prior standard deviation)
         and ``anisotropy`` (ratio of the axes, at least 1) at X [N, 2], each [N]."""
-        found = described(self._averaged(), _here(X))
+        found = described(self._averaged(), _finite("fields", _here(X)))
         return {name: values.to(X) for name, values in found.items()}
 
     def state(self) -> ModelState:
@@ -244,3 +249,10 @@ def _dataset(X: Tensor, y: Tensor, noise: Tensor | None) -> Dataset:
 def _here(X: Tensor) -> Tensor:
     """On the CPU in float64, contiguous."""
     return X.detach().to("cpu", torch.float64).contiguous()
+
+
+def _finite(caller: str, x: Tensor) -> Tensor:
+    """The points x [N, 2], if all of them are finite."""
+    if not bool(x.isfinite().all()):
+        raise InputError(f"{caller}: expected finite points, got some that are not")
+    return x

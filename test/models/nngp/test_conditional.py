@@ -203,3 +203,12 @@ def test_joint_covariance_of_all_data_is_the_exact_one():
     single = condition(kernel, sites, x, near.contiguous())
     torch.testing.assert_close(joint.covariance.diagonal(), single.variance, rtol=0, atol=1e-9)
     torch.testing.assert_close(joint.covariance, joint.covariance.mT, rtol=0, atol=1e-12)
+
+
+@pytest.mark.skipif(not native.available(), reason="no compiled kernel")
+def test_a_place_that_is_not_finite_fails_in_c():
+    sites = sites_at(scattered(30, 1).X)
+    near = torch.arange(24).expand(2, 24).contiguous()
+    x = torch.tensor([[0.0, float("nan")], [0.1, 0.2]], dtype=torch.float64)
+    with pytest.raises(CholeskyError, match="1 conditionals of 24 neighbours"):
+        condition(rough_kernel(), sites, x, near)

@@ -1,7 +1,5 @@
 """Which sites a query gets, in NumPy and in C."""
 
-import ctypes
-
 import numpy as np
 import pytest
 import torch
@@ -136,13 +134,3 @@ def test_a_query_looks_at_as_many_sites_whatever_there_are(kind, share):
         index = filled(kind, scattered(count, 4).X, batch=5000)
         index.spread(scattered(50, 5).X, K, POOL, share, None)
         assert index.looked_at / 50 < 12 * POOL / share.size
-
-
-@pytest.mark.skipif(not native.available(), reason="no compiled search")
-@pytest.mark.parametrize("name", ["_search", "_conditional"])
-def test_a_library_of_other_sources_is_left_aside(name, monkeypatch, caplog):
-    assert native._load(name) is not None
-    monkeypatch.setitem(native.INTERFACES, name, native.INTERFACES[name] + 1)
-    assert native._load(name) is None
-    assert f"{name} was built from other sources" in caplog.text
-    assert native._as_expected(ctypes.CDLL(None), name) is None  # older than these numbers
