@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from .interrupts import at_once
 from .map_options import add_arguments as add_arguments
 
 if TYPE_CHECKING:
+    from ..importers.outline import Outline
     from ..importers.soundings import Soundings
     from .map_reading import Survey
 
@@ -34,8 +36,9 @@ def run(args: argparse.Namespace) -> int:
     survey = read(args)
     folder = args.output or Path("runs") / f"map-{args.log.resolve().stem}"
     _say(survey.soundings)
+    survey, outline = _outlined(args, survey)
     with _client(args, survey) as client:
-        _map(args, survey, folder, client)
+        _map(args, survey, outline, folder, client)
     _draw(folder, validated=bool(args.hold_out or args.folds))
     print(f"results: {folder}")
     return 0
@@ -81,7 +84,27 @@ def _say(soundings: Soundings) -> None:
     )
 
 
-def _map(args: argparse.Namespace, survey: Survey, folder: Path, client: Any) -> None:
+def _outlined(args: argparse.Namespace, survey: Survey) -> tuple[Survey, Outline | None]:
+    """The outline, if one is given, and a workspace that holds all of it where none was."""
+    if args.outline is None:
+        return survey, None
+    from ..importers.outline import read_outline
+
+    soundings = survey.soundings
+    outline = read_outline(args.outline, soundings.projection, soundings.xy)
+    beyond = int((~outline.holds(soundings.xy)).sum())
+    print(
+        f"outline of {outline.area:.6g} m^2"
+        + (f"; {beyond} soundings lie outside of it, and are in the map" if beyond else "")
+    )
+    if args.workspace is None and survey.resolution is None:  # a mission's stays
+        survey = replace(survey, workspace=survey.workspace.around(outline.box))
+    return survey, outline
+
+
+def _map(
+    args: argparse.Namespace, survey: Survey, outline: Outline | None, folder: Path, client: Any
+) -> None:
     with at_once("poam map"):
         from ..core.geometry import map_grid
         from ..core.process import prepare
@@ -106,8 +129,9 @@ def _map(args: argparse.Namespace, survey: Survey, folder: Path, client: Any) ->
     learned = count if held is None else int((~held).sum())
     with work_progress("map", learned + cells) as report:
         mapped = map_soundings(
-            args.log, soundings, grid, workspace, settings, folder, held, report, draw
-        )
+            args.log, soundings, grid, workspace, settings, folder, held, report, draw, outline,
+            outline is not None if args.extrapolate is None else args.extrapolate,
+        )  # fmt: skip
     checked = mapped.held_out
     print(f"{mapped.samples} soundings in the map, {mapped.false_echoes} refused as false echoes")
     if args.folds:

@@ -51,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="room round that box in m (default: a hundredth of its longer side)")  # fmt: skip
     add("--resolution", type=_checked(RESOLUTION), metavar="M",
         help="cell size in m (default: about 256 cells along the longer side)")  # fmt: skip
+    _add_chart(parser.add_argument_group("chart"))
     add_settings(parser, rows(SoundingMapSettings))
     _add_validation(parser.add_argument_group("validation"))
     group = parser.add_argument_group("recordings")
@@ -63,6 +64,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="believe every sounding")  # fmt: skip
     add_settings(group, SCREENING)
     add_settings(parser.add_argument_group("the model and its options"), MODEL)
+
+
+def _add_chart(group: Any) -> None:
+    group.add_argument("--outline", type=Path, metavar="FILE",
+        help="polygons with islands where the map ends: GeoJSON (degrees); GeoPackage, Shapefile, "
+        "KML (extra `geo`)")  # fmt: skip
+    group.add_argument("--extrapolate", action=argparse.BooleanOptionalAction,
+        help="show cells that the soundings say nothing about (default: only where an outline "
+        "is given)")  # fmt: skip
 
 
 def _add_validation(group: Any) -> None:

@@ -19,6 +19,7 @@ from ..outputs.held_out import HeldOut
 from ..outputs.results import FILE, write_refused
 from ..screening.screen import FALSE_ECHO
 from .mapping import OnProgress, draw, learn, validate
+from .outline import Outline
 from .soundings import SoundingMapSettings, Soundings
 
 #: A mapper's map on a grid; see ``sounding_map.draw``.
@@ -64,6 +65,8 @@ def map_soundings(
     held: np.ndarray | None = None,
     on_progress: OnProgress = lambda done: None,
     draw: Draw = draw,
+    outline: Outline | None = None,
+    extrapolate: bool = False,
 ) -> Mapped:
     """Map soundings and write the folder: config.yaml, samples.csv, refused.csv, map.npz.
 
@@ -77,6 +80,8 @@ def map_soundings(
         held: those that are kept out of the map, and predicted by it [N], boolean.
         on_progress: called with the soundings that are learned, then with those and the cells.
         draw: predicts the grid, in this process or by the help of others.
+        outline: where the map ends; outside of it cells are NaN.
+        extrapolate: keep cells that the soundings say nothing about; else they are NaN.
 
     Raises:
         InputError: no map can be made, or the folder cannot be written.
@@ -89,6 +94,10 @@ def map_soundings(
     mapper, echoes = learn(taken, workspace, settings, on_progress)
     write_samples(folder / "samples.csv", mapper.xy, mapper.z)
     drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells))
+    shown = np.ones(grid.shape, dtype=bool) if outline is None else outline.covers(grid)
+    if not extrapolate:
+        shown &= known(drawn, mapper.xy, mapper.z)
+    drawn = drawn.only(shown)
     where = np.column_stack((echoes.xy, echoes.z))
     refused = soundings.refused_pings.more(FALSE_ECHO, echoes.stamp_ns, where)
     write_refused(folder, refused)
@@ -96,10 +105,31 @@ def map_soundings(
     if taken.steps is None:
         settings = settings.screened(taken.samples(settings.water_level), say=False)
     config = describe(log, soundings, grid, workspace, settings)
+    if outline is not None:
+        config["outline"] = outline.described
+    config["shown"] = {"cells": int(shown.sum()), "extrapolate": extrapolate}
     config["samples"] = {"mapped": mapper.samples, "false_echoes": len(echoes), **soundings.refused}
     write_config(folder / "config.yaml", config)
     checked = None if held is None else validate(mapper, soundings[np.flatnonzero(held)])
     return Mapped(mapper.samples, len(echoes), checked)
+
+
+def known(drawn: ElevationMap, xy: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """Which cells the soundings at xy [N, 2] of elevations z [N] say anything about.
+
+    Not those farther from all of them than a lengthscale; nor those whose variance is larger than
+    that of z, beside what it is where there are soundings: their own mean says as much there.
+
+    Returns:
+        Boolean [rows, columns].
+    """
+    from scipy.spatial import cKDTree
+
+    distance, _ = cKDTree(xy).query(drawn.grid.points)
+    far = distance.reshape(drawn.grid.shape) > drawn.lengthscale  # NaN: nothing is far
+    sounded = drawn.variance[drawn.grid.counted(xy) > 0]
+    least = float(np.median(sounded)) if len(sounded) else 0.0
+    return ~far & (drawn.variance - least <= z.var())
 
 
 def describe(
