@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from ..models.mapper import BathymetricMapper
 from ..outputs.folder import make_folder, write_config, write_map, write_samples
 from ..outputs.held_out import HeldOut
 from ..outputs.results import FILE, write_refused
+from ..outputs.volume import levels_of, measure, round_step, write_water
 from ..screening.screen import FALSE_ECHO
 from .mapping import OnProgress, draw, learn, validate
 from .outline import Outline
@@ -32,6 +33,9 @@ OLD = (
     "held_out.csv",
     "validation.png",
     "maps.png",
+    "volume.csv",
+    "hypsometry.png",
+    "report.html",
     "map.npz",
     "samples.csv",
     FILE,
@@ -50,9 +54,7 @@ class Mapped:
 
 def cell_size(workspace: Extent) -> float:
     """1, 2 or 5 times a power of ten, in m, for about ``CELLS`` cells along the longer side."""
-    wanted = float(workspace.size.max()) / CELLS
-    power = 10.0 ** math.floor(math.log10(wanted))
-    return power * next(step for step in (1, 2, 5, 10) if step * power >= wanted * (1 - 1e-9))
+    return round_step(float(workspace.size.max()) / CELLS)
 
 
 def map_soundings(
@@ -68,7 +70,8 @@ def map_soundings(
     outline: Outline | None = None,
     extrapolate: bool = False,
 ) -> Mapped:
-    """Map soundings and write the folder: config.yaml, samples.csv, refused.csv, map.npz.
+    """Map soundings and write the folder: config.yaml, samples.csv, refused.csv, map.npz and
+    volume.csv.
 
     Args:
         log: the file that they are from, for the record.
@@ -102,6 +105,10 @@ def map_soundings(
     refused = soundings.refused_pings.more(FALSE_ECHO, echoes.stamp_ns, where)
     write_refused(folder, refused)
     write_map(folder / "map.npz", drawn)
+    if shown.any():
+        levels = levels_of(drawn.mean[shown], settings.water_level)
+        sample = partial(_sample, mapper, settings.seed)
+        write_water(folder, measure(drawn, sample, levels))
     if taken.steps is None:
         settings = settings.screened(taken.samples(settings.water_level), say=False)
     config = describe(log, soundings, grid, workspace, settings)
@@ -112,6 +119,10 @@ def map_soundings(
     write_config(folder / "config.yaml", config)
     checked = None if held is None else validate(mapper, soundings[np.flatnonzero(held)])
     return Mapped(mapper.samples, len(echoes), checked)
+
+
+def _sample(mapper: BathymetricMapper, seed: int, places: np.ndarray, count: int) -> np.ndarray:
+    return mapper.sample(places, count, seed)
 
 
 def known(drawn: ElevationMap, xy: np.ndarray, z: np.ndarray) -> np.ndarray:

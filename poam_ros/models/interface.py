@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from torch import Tensor
+from torch import Generator, Tensor
 
 from ..core.maps import Enough, UpdateReport
 from .data import Dataset, Prediction
@@ -86,6 +86,18 @@ class Calibrated(Protocol):
     def calibrate(self, stretches: int) -> None:
         """Widen predictive variances, until the next ``update`` or ``train``, by what predictions
         of so many stretches of the data from the others ask for.
+
+        Raises:
+            CholeskyError: a matrix is beyond repair.
+        """
+
+
+@runtime_checkable
+class Sampling(Protocol):
+    """A model that draws maps jointly at more places than a covariance can be factorised for."""
+
+    def sample(self, X: Tensor, count: int, generator: Generator) -> Tensor:
+        """Joint draws at X [N, D], without noise [count, N].
 
         Raises:
             CholeskyError: a matrix is beyond repair.
