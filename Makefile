@@ -4,6 +4,7 @@
 # make test    lint and the whole test suite, files side by side
 # make soak    what takes long: 50,000 pings over topics, 100,000 odd events, nodes that are killed
 # make screenshots  the pictures of docs/view.md, by a Chromium that is installed
+# make docs    the documentation as a site, in build/site
 # make build   colcon build into install/
 # make clean   what was built or installed here; runs/ stays
 #
@@ -37,15 +38,15 @@ STAMP := .venv/.setup-$(ROS)
 ifeq ($(ROS),system)
 VENV_FLAGS := --system-site-packages
 PINS :=
-EXTRAS := sim,benchmark,geotiff,bags,download,view,test,dev
+EXTRAS := sim,benchmark,geo,geotiff,bags,download,view,test,dev
 else
 VENV_FLAGS :=
 PINS := -c constraints.txt
-EXTRAS := sim,benchmark,geotiff,bags,download,view,test,dev,ros
+EXTRAS := sim,benchmark,geo,geotiff,bags,download,view,test,dev,ros
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sim benchmark test soak screenshots lint build clean
+.PHONY: help setup sim benchmark test soak screenshots lint docs build clean
 
 help:
 	@sed -n '/^$$/q;s/^# \{0,1\}//p' Makefile
@@ -83,6 +84,14 @@ screenshots: setup
 
 lint: setup
 	$(BIN)/ruff check .
+
+# The theme's notice is about its successor, not about this site.
+docs: .venv/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+.venv/.docs: $(STAMP)
+	@$(PIP) install $(PINS) -e ".[docs]"
+	@touch $@
 
 build: setup
 	$(BIN)/python -m colcon build

@@ -21,7 +21,8 @@ from poam_ros.ros.common.parameters import NODES, VIEWERS
 
 #: What a command of the pages may begin with, besides ours.
 FOREIGN = {
-    ".", "apt", "cd", "git", "make", "mypy", "pip", "python", "python3", "ros2", "rosdep", "sudo",
+    ".", "apt", "cd", "docker", "git", "make", "mypy", "pip", "python", "python3", "ros2", "rosdep",
+    "sudo",
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,8 +52,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="room round that box in m (default: a hundredth of its longer side)")  # fmt: skip
     add("--resolution", type=_checked(RESOLUTION), metavar="M",
         help="cell size in m (default: about 256 cells along the longer side)")  # fmt: skip
+    add("--units", metavar="UNIT",
+        help="unit of depths and elevations: m, ft, fathom, cm or mm (default: as the header says, "
+        "else m)")  # fmt: skip
+    add("--crs", default="", metavar="EPSG:N",
+        help="coordinate reference system of x and y, as in EPSG:25833 (extra `geo`; default: "
+        "metres of no known place)")  # fmt: skip
+    add("--water-level", default=argparse.SUPPRESS, type=_level, metavar="FILE|M",
+        help="elevation of the water's surface, from which depths are counted (m), or a gauge's "
+        "file of time and level (default: 0)")  # fmt: skip
+    add_settings(parser, (row for row in rows(SoundingMapSettings) if row.name != "water_level"))
     _add_chart(parser.add_argument_group("chart"))
-    add_settings(parser, rows(SoundingMapSettings))
     _add_validation(parser.add_argument_group("validation"))
     group = parser.add_argument_group("recordings")
     group.add_argument("--mission", type=Path, metavar="DIR",
@@ -94,6 +104,12 @@ def _add_validation(group: Any) -> None:
         "needs dask)",
     )
     add("--scheduler", metavar="ADDRESS", help="or on a dask scheduler, as tcp://10.0.0.5:8786")
+
+
+def _level(text: str) -> float | Path:
+    """A level, or the file of a gauge."""
+    row = next(row for row in rows(SoundingMapSettings) if row.name == "water_level")
+    return _checked(row)(text) if re.fullmatch(r"[-+.\deE]+", text) else Path(text)
 
 
 def _checked(row: Setting) -> Any:

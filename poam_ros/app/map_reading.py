@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.clock import SECOND
@@ -49,6 +50,9 @@ def read(args: argparse.Namespace) -> Survey:
     """
     from ..importers.bag_files import is_bag
 
+    args.levels = None
+    if isinstance(vars(args).get("water_level"), Path):
+        args.levels = args.__dict__.pop("water_level")
     mission, bag = is_log(args.log), is_bag(args.log)
     _check(args, mission, bag)
     past = read_mission(args.log if mission else args.mission) if mission or args.mission else None
@@ -88,8 +92,12 @@ def _check(args: argparse.Namespace, mission: bool, bag: bool) -> None:
         )
     if args.mission and (mission or not bag):
         raise InputError(f"--mission: expected a recording with it, got {args.log}")
-    if args.columns and (mission or bag):
-        raise InputError(f"--columns: expected a table of soundings, got {args.log}")
+    for name, value in (
+        ("columns", args.columns), ("units", args.units), ("crs", args.crs),
+        ("water-level", args.levels),
+    ):  # fmt: skip
+        if value and (mission or bag):
+            raise InputError(f"--{name}: expected a table of soundings with it, got {args.log}")
     if args.by not in (None, LINE) and (mission or bag):
         raise InputError(
             f"--by: expected {LINE} (found in the track; {args.log} has no columns), got {args.by}"
@@ -110,14 +118,24 @@ def _settings(values: Mapping[str, Any], args: argparse.Namespace) -> SoundingMa
 
 def _tabled(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundings:
     """Of a CSV file."""
-    from ..importers.tables import Table, read_mapping, read_soundings
+    from ..importers.columns import read_mapping
+    from ..importers.levels import WaterLevels
+    from ..importers.tables import Table, read_soundings
 
     given = vars(args)
     scale = instance(GateSettings, {name: given[name] for name in OF_TABLES if name in given})
     crop = {name: given[name] for name in CROP if name in given}
     mapping = read_mapping(args.columns)
-    table = Table(mapping, args.by, settings.water_level, scale.sound_scale, **crop)
-    return read_soundings(args.log, table)
+    levels = None if args.levels is None else WaterLevels.read(args.levels)
+    table = Table(
+        mapping, args.by, settings.water_level, levels, scale.sound_scale, **crop,
+        units=args.units or "", crs=args.crs,
+    )  # fmt: skip
+    found = read_soundings(args.log, table)
+    print(f"{args.log.name}: {found.source['said']}; {found.source['layout']}")
+    if levels is not None:
+        print(f"water level: {levels.said}")
+    return found
 
 
 def _recorded(args: argparse.Namespace, known: Mapping[str, Any], crop: bool = True) -> Soundings:

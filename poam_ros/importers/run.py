@@ -106,7 +106,7 @@ def map_soundings(
     write_refused(folder, refused)
     write_map(folder / "map.npz", drawn)
     if shown.any():
-        levels = levels_of(drawn.mean[shown], settings.water_level)
+        levels = levels_of(drawn.mean[shown], soundings.surface(settings.water_level))
         sample = partial(_sample, mapper, settings.seed)
         write_water(folder, measure(drawn, sample, levels))
     if taken.steps is None:
@@ -158,5 +158,6 @@ def describe(
         "workspace": list(workspace.bounds),
         "resolution": float(grid.x[1] - grid.x[0]),
         **asdict(settings),
+        "water_level": soundings.surface(settings.water_level),
         "model": settings.model.flat,
     }

@@ -177,6 +177,8 @@ class Soundings:
         taken: the same as a mapper's front end made them; None where only elevations are known.
         batch: the number of each one's batch [N], as a live mapper closed them; None of others.
         steps: what a mission's model did with exactly these; None of others, and of a part.
+        depth: of each under the water's surface at its time [N], in m; None where one level is
+            that of all.
     """
 
     row: np.ndarray
@@ -192,6 +194,7 @@ class Soundings:
     taken: Samples | None = None
     batch: np.ndarray | None = None
     steps: tuple[Step, ...] | None = None
+    depth: np.ndarray | None = None
 
     @classmethod
     def of(cls, taken: Samples, **others: Any) -> Soundings:
@@ -205,7 +208,7 @@ class Soundings:
         return len(self.row)
 
     def __getitem__(self, index: np.ndarray) -> Soundings:
-        names = ("row", "xy", "z", "group", "stamp_ns", "taken", "batch")
+        names = ("row", "xy", "z", "group", "stamp_ns", "taken", "batch", "depth")
         known = {name: value for name in names if (value := getattr(self, name)) is not None}
         return replace(self, **{name: v[index] for name, v in known.items()}, steps=None)
 
@@ -264,7 +267,13 @@ class Soundings:
         if self.taken is not None:
             return replace(self.taken, number=self.row)
         bare = Samples.of(self.xy, self.z)
-        return replace(bare, number=self.row, range=water_level - self.z)
+        depth = water_level - self.z if self.depth is None else self.depth
+        return replace(bare, number=self.row, range=depth)
+
+    def surface(self, water_level: float) -> float:
+        """Elevation of the water's surface, in m: the given one, or where it changed over the
+        record its median."""
+        return water_level if self.depth is None else float(np.median(self.z + self.depth))
 
     def batches(self, settings: SoundingMapSettings) -> list[slice]:
         """The batches that they are learned in: the live mapper's, where there was one."""

@@ -10,8 +10,9 @@ import pytest
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
 from poam_ros.importers import tables as reader
+from poam_ros.importers.columns import Columns, read_mapping
 from poam_ros.importers.projection import LocalProjection
-from poam_ros.importers.tables import Columns, Table, read_mapping, read_soundings
+from poam_ros.importers.tables import Table, read_soundings
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def test_depths_are_counted_from_the_water(csv_file):
 
 
 def test_degrees_become_metres_about_the_middle(csv_file):
-    rows = "".join(f"{60 + 0.001 * i},{10 + 0.002 * i},{i}\n" for i in range(11))
+    rows = "".join(f"{60 + 0.001 * i},{10 + 0.002 * i},{i + 1}\n" for i in range(11))
     found = read_soundings(csv_file(f"LAT,LON,depth\n{rows}"))
     middle = found.projection.latitude, found.projection.longitude
     assert middle == pytest.approx((60.005, 10.01))
@@ -133,7 +134,7 @@ def test_columns_that_are_said_decide():
         ("x,y,z\n1,2,3\n", {"height": "z"}, "expected meanings x, y, latitude"),
         ("x,y,z\n1,2,\n", {}, "expected soundings, got none .1 not_a_number"),
         ("x,y,z\n", {}, "got none .no rows"),
-        ("", {}, "expected columns"),
+        ("", {}, "got no rows"),
     ],
 )
 def test_what_is_wrong_is_said(csv_file, text, columns, words):
@@ -170,8 +171,8 @@ TIMES = [
 
 @pytest.mark.parametrize("times", TIMES)
 def test_a_crop_in_time_counts_from_the_first(csv_file, times):
-    path = csv_file("utc,x,y,z\n" + "".join(f"{t},{i},0,-1\n" for i, t in enumerate(times)))
-    named = {"time": "utc"}
+    path = csv_file("when,x,y,z\n" + "".join(f"{t},{i},0,-1\n" for i, t in enumerate(times)))
+    named = {"time": "when"}
     assert read_soundings(path, Table(named, stop=2.0)).row.tolist() == [0, 1]
     found = read_soundings(path, Table(named, start=0.5))
     assert found.row.tolist() == [1, 2] and found.refused == {"outside_times": 1}

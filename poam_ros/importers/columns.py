@@ -1,0 +1,300 @@
+"""What the columns of a table mean: by their names, by what the user says, or by their values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..core.errors import InputError, shown
+from .dialect import Dialect, angle, is_clock, is_date, number
+
+#: What a column may mean, and the names it is found by where nobody says: lower case, without
+#: units, underscores and blanks.
+MEANINGS = {
+    "x": ("x", "easting", "east", "eastings", "xcoord", "utme", "utmeasting", "rechtswert",
+          "este"),
+    "y": ("y", "northing", "north", "northings", "ycoord", "utmn", "utmnorthing", "hochwert",
+          "norte"),
+    "latitude": ("latitude", "lat", "gpslat", "gpslatitude", "breite", "breitengrad", "latitud",
+                 "latwgs84", "latdd", "positionlat"),
+    "longitude": ("longitude", "lon", "lng", "long", "gpslon", "gpslong", "gpslongitude", "länge",
+                  "laenge", "längengrad", "longitud", "lonwgs84", "londd", "positionlon"),
+    "z": ("z", "elevation", "elev", "bottomelevation", "bedelevation"),
+    "depth": ("depth", "waterdepth", "depthbelowsurface", "sounding", "tiefe", "wassertiefe",
+              "profundidad", "profondeur", "diepte", "djup", "dybde", "dpt", "dbt", "sonardepth"),
+    "time": ("time", "timestamp", "datetime", "zeit", "zeitstempel", "utc", "utctime", "gpstime",
+             "timeutc", "hora", "heure", "uhrzeit"),
+    "date": ("date", "day", "fecha", "datumzeit", "utcdate"),
+}  # fmt: skip
+PLACES, HEIGHTS = (("x", "y"), ("latitude", "longitude")), ("z", "depth")
+#: Units of depths and elevations, in m, and how they are written.
+UNITS = {"m": 1.0, "ft": 0.3048, "fathom": 1.8288, "cm": 0.01, "mm": 0.001}
+_SPELT = {
+    "m": "m", "meter": "m", "meters": "m", "metre": "m", "metres": "m", "mtr": "m", "ft": "ft",
+    "feet": "ft", "foot": "ft", "fathom": "fathom", "fathoms": "fathom", "fm": "fathom",
+    "ftm": "fathom", "cm": "cm", "centimeters": "cm", "centimetres": "cm", "mm": "mm",
+    "millimeters": "mm", "millimetres": "mm", "deg": "deg", "degrees": "deg", "dd": "deg",
+    "°": "deg", "utc": "", "wgs84": "",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The names of a table's columns: two of a place, by what they mean, and one of a height.
+
+    Attributes:
+        first, second: of the place: x, y or latitude, longitude.
+        height: of an elevation or a depth.
+        degrees: whether the place is latitude, longitude.
+        down: whether the height is a depth, positive down.
+        time, date: of the times; empty where there are none.
+        unit: of the height, a key of ``UNITS``.
+        given: the meanings that the user said; what he said is not questioned.
+    """
+
+    first: str
+    second: str
+    height: str
+    degrees: bool
+    down: bool
+    time: str = ""
+    date: str = ""
+    unit: str = "m"
+    given: tuple[str, ...] = field(default=(), compare=False)
+
+    @classmethod
+    def of(
+        cls,
+        header: Sequence[str],
+        given: Mapping[str, str],
+        where: str,
+        units: Sequence[str] = (),
+        unit: str = "",
+    ) -> Columns:
+        """From a header.
+
+        Args:
+            header: the names of the columns.
+            given: names by meaning, which go before what would be found.
+            where: begins the message of an error.
+            units: of each column, from a row of their own; empty without one.
+            unit: of the height, which goes before what the header says; empty: as the header.
+
+        Raises:
+            InputError: a column is missing, or a meaning unknown.
+        """
+        for meaning, name in given.items():
+            if meaning not in MEANINGS:
+                raise InputError(
+                    f"columns: expected meanings {', '.join(MEANINGS)}, got '{shown(meaning)}'"
+                )
+            if name not in header:
+                raise InputError(f"{where}: expected a column '{name}', got {_named(header)}")
+        plain = [_plain(name) for name in header]
+        found = {
+            meaning: header[plain_index]
+            for meaning, names in MEANINGS.items()
+            if (plain_index := _index(plain, names)) is not None
+        }
+        known = {**found, **given}
+        # One that is said decides between metres and degrees, elevation and depth.
+        place = _first([p for p in PLACES if all(m in known for m in p)], given)
+        height = _first([(m,) for m in HEIGHTS if m in known], given)
+        if place is None or height is None:
+            raise InputError(
+                f"{where}: expected columns x,y,z or latitude,longitude,depth; got "
+                f"{_named(header)}. Name them, as in --columns latitude={shown(header[0], 20)} "
+                f"longitude={shown(header[min(1, len(header) - 1)], 20)} "
+                f"depth={shown(header[-1], 20)}"
+            )
+        name = known[height[0]]
+        index = list(header).index(name)
+        own = unit or _unit_of(name) or (_SPELT.get(units[index], "") if units else "")
+        return cls(
+            known[place[0]], known[place[1]], name, place == PLACES[1], height == ("depth",),
+            known.get("time", ""), known.get("date", ""), own if own in UNITS else "m",
+            tuple(given),
+        )  # fmt: skip
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """Those of place and height."""
+        return self.first, self.second, self.height
+
+    @property
+    def said(self) -> str:
+        """In words: which column is what, and in which unit."""
+        place = "latitude {}, longitude {}" if self.degrees else "x {}, y {} (m)"
+        height = "depth" if self.down else "elevation"
+        when = f", time {' '.join(filter(None, (self.date, self.time)))}" if self.time else ""
+        where = place.format(self.first, self.second)
+        return f"{where}, {height} {self.height} ({self.unit}){when}"
+
+
+def guess(dialect: Dialect, rows: Sequence[Sequence[str]], where: str) -> dict[str, str]:
+    """Meanings of the columns of a table without a header, from the values of its first rows.
+
+    Raises:
+        InputError: more than one reading is possible; the message spells the options to choose by.
+    """
+    columns = {
+        name: [row[i] for row in rows if i < len(row)] for i, name in enumerate(dialect.header)
+    }
+    found = {}
+    values = {}
+    for name, cells in columns.items():
+        if all(map(is_clock, cells)):
+            found.setdefault("time", name)
+        elif all(map(is_date, cells)):
+            found.setdefault("date", name)
+        else:
+            numbers = np.array([angle(cell, dialect.comma) for cell in cells])
+            if np.isfinite(numbers).mean() > 0.9 and np.ptp(numbers[np.isfinite(numbers)]) > 0:
+                values[name] = numbers[np.isfinite(numbers)]
+    if "date" in found and "time" not in found:
+        found["time"] = found.pop("date")
+    digits = dict(zip(dialect.header, dialect.decimals, strict=True))
+    fine = [
+        name
+        for name, v in values.items()
+        if digits[name] >= 4 and np.abs(v).max() <= 180 and np.ptp(v) < 5
+    ]
+    others = [name for name in values if name not in fine]
+    if len(fine) == 2:
+        first, second = fine
+        if np.abs(values[first]).max() > 90:
+            found |= {"latitude": second, "longitude": first}
+        elif np.abs(values[second]).max() > 90:
+            found |= {"latitude": first, "longitude": second}
+        heights = [n for n in others if digits[n] > 0 and (values[n] > 0).mean() > 0.9]
+        if "latitude" in found and len(heights) == 1:
+            return {**found, "depth": heights[0]}
+        fewer = heights or others or fine
+        raise InputError(
+            f"{where}: no header, and the values do not say which column is what. Columns {first} "
+            f"and {second} look like a place in degrees. If the first is the latitude: --columns "
+            f"latitude={first} longitude={second} depth={fewer[0]}; if not: --columns "
+            f"latitude={second} longitude={first} depth={fewer[0]}"
+            + (f" (or depth={', '.join(fewer[1:])})" if fewer[1:] else "")
+        )
+    if not fine and len(values) == 3 and len(dialect.header) == 3:
+        x, y, z = values
+        return {**found, "x": x, "y": y, ("z" if (values[z] <= 0).mean() > 0.5 else "depth"): z}
+    raise InputError(
+        f"{where}: no header, and the values do not say which of the {len(dialect.header)} columns "
+        "is what. Name them by their numbers, as in --columns latitude=1 longitude=2 depth=3"
+    )
+
+
+def read_mapping(words: Sequence[str]) -> dict[str, str]:
+    """Names by meaning from words such as ``x=EASTING`` or ``x=E,y=N,z=H``.
+
+    Raises:
+        InputError: a word is no such pair.
+    """
+    pairs = [part.partition("=") for word in words for part in word.split(",") if part]
+    for meaning, equals, name in pairs:
+        if not (meaning and equals and name):
+            raise InputError(
+                "columns: expected MEANING=NAME, as in latitude=LAT longitude=LON depth=D, "
+                f"got '{shown(meaning + equals + name)}'"
+            )
+    return {meaning: name for meaning, _, name in pairs}
+
+
+def question(
+    columns: Columns,
+    place: np.ndarray,
+    height: np.ndarray,
+    decimals: Sequence[int],
+) -> str:
+    """What contradicts the names of the columns, with the option that answers it; empty where
+    nothing does.
+
+    Args:
+        columns: as they were understood.
+        place: as the table has it [N, 2].
+        height: likewise [N], finite.
+        decimals: digits that the three columns usually have.
+    """
+    spelt = set(columns.given)
+    first, second, name = columns.names
+    if len(height) < 20:
+        return ""
+    spread = np.ptp(place, axis=0)
+    if not columns.degrees and not spelt & {"x", "y"} and min(decimals[:2]) >= 4:
+        around = np.abs(place).max(0)
+        if (around <= 180).all() and around.min() <= 90 and spread.max() < 3:
+            return (
+                f"columns {first}, {second} look like degrees, not metres. If so: --columns "
+                f"longitude={first} latitude={second} (or the other way round); if they are "
+                f"metres: --columns x={first} y={second}"
+            )
+    if columns.degrees and not spelt & {"latitude", "longitude"}:
+        signs = place[np.abs(place).max(1) > 1]
+        for i, column in enumerate((first, second)):
+            split = (signs[:, i] > 1).any() and (signs[:, i] < -1).any()
+            if split and np.abs(signs[:, i]).max() < 179:
+                return (
+                    f"column {column} has both signs ({signs[:, i].min():g} to "
+                    f"{signs[:, i].max():g}): places on two sides of the Earth. Remove the rows "
+                    f"that are wrong; if all are right: --columns latitude={first} "
+                    f"longitude={second}"
+                )
+    up = float((height > 0).mean())
+    if not columns.down and "z" not in spelt and up > 0.95:
+        return (
+            f"column {name} is positive throughout ({height.min():g} to {height.max():g}). If it "
+            f"is a depth: --columns depth={name}; if it is ground above the datum: --columns "
+            f"z={name}"
+        )
+    if columns.down and "depth" not in spelt and (height < 0).mean() > 0.95:
+        return (
+            f"column {name} is negative throughout ({height.min():g} to {height.max():g}). If it "
+            f"is an elevation: --columns z={name}; if it is a depth with a minus: --columns "
+            f"depth={name}"
+        )
+    deepest = float(np.median(np.abs(height)) * UNITS[columns.unit])
+    if deepest > 12_000:
+        return (
+            f"column {name} has depths of {deepest:g} m, deeper than any sea. Give its unit: "
+            "--units cm, or another of m, ft, fathom, mm"
+        )
+    return ""
+
+
+def _index(plain: Sequence[str], names: Sequence[str]) -> int | None:
+    """The column of the likeliest of names."""
+    return next((plain.index(name) for name in names if name in plain), None)
+
+
+def _plain(name: str) -> str:
+    """A column's name without units, underscores and blanks, in lower case."""
+    name = re.sub(r"[\[(].*?[\])]", "", name.lower())
+    parts = [part for part in re.split(r"[\s_.:/-]+", name) if part and part != "in"]
+    while len(parts) > 1 and parts[-1] in _SPELT:
+        parts.pop()
+    return "".join(parts)
+
+
+def _unit_of(name: str) -> str:
+    """The unit that a column's name has: ``Depth (m)``, ``depth_cm``, ``Depth_in_Feet``."""
+    lower = name.lower()
+    bracket = re.search(r"[\[(]\s*([^\])]*?)\s*[\])]", lower)
+    parts = [bracket.group(1)] if bracket else re.split(r"[\s_.:/-]+", lower)[1:]
+    return next((_SPELT[part] for part in reversed(parts) if _SPELT.get(part) in UNITS), "")
+
+
+def _first(candidates: list[tuple[str, ...]], given: Mapping[str, str]) -> tuple[str, ...] | None:
+    said = [c for c in candidates if any(meaning in given for meaning in c)]
+    return next(iter(said or candidates), None)
+
+
+def _named(header: Sequence[str]) -> str:
+    return shown(",".join(header), 120)
+
+
+__all__ = ["MEANINGS", "UNITS", "Columns", "guess", "number", "question", "read_mapping"]

@@ -1,0 +1,283 @@
+"""How a text table is laid out: encoding, comments, separator, decimal mark, header, units.
+
+Instruments and spreadsheets write tables in many ways. Nothing here knows what a column means.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from itertools import islice
+from pathlib import Path
+from typing import TextIO
+
+from ..core.errors import InputError, shown
+
+#: Separators, the likelier first where two fit alike; None: any run of blanks.
+SEPARATORS = (";", "\t", ",", "|", None)
+COMMENTS = ("#", "%", "//", "!")
+#: Lines that the layout is taken from, and the longest line that a table may have.
+HEAD, LONGEST_LINE = 200, 65_536
+_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
+_ANGLE = re.compile(
+    r"([NSEWO]?)\s*([+-]?\d+(?:\.\d*)?)\s*[°d:\s]?\s*(?:(\d+(?:\.\d*)?)\s*['′m:\s]?\s*)?"
+    r"(?:(\d+(?:\.\d*)?)\s*[\"″s]?\s*)?([NSEWO]?)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a table is laid out.
+
+    Attributes:
+        encoding: of its text.
+        separator: between cells; None: blanks.
+        comma: whether numbers have a decimal comma.
+        skipped: useful lines (no comments, no blank ones) before the first row of data.
+        header: names of the columns; 1, 2, 3 ... where the table has none.
+        named: whether the table has a header.
+        units: of each column, from a row of their own below the header; empty without one.
+        decimals: digits after the decimal mark that each column usually has.
+    """
+
+    encoding: str
+    separator: str | None
+    comma: bool
+    skipped: int
+    header: tuple[str, ...]
+    named: bool
+    units: tuple[str, ...] = ()
+    decimals: tuple[int, ...] = ()
+
+    def rows(self, path: Path) -> Iterator[list[str]]:
+        """The rows of data, as text.
+
+        Raises:
+            InputError: a line is too long to be one of a table.
+        """
+        with path.open(newline="", encoding=self.encoding, errors="replace") as file:
+            yield from _split(islice(_useful(file, path), self.skipped, None), self.separator)
+
+
+def sniff(path: Path) -> tuple[Dialect, list[list[str]]]:
+    """The layout of a table, and its first rows of data.
+
+    Raises:
+        InputError: this is no table.
+        OSError: the file cannot be read.
+    """
+    encoding = _encoding(path)
+    comments: list[str] = []
+    with path.open(newline="", encoding=encoding, errors="replace") as file:
+        lines = list(islice(_useful(file, path, comments), HEAD))
+    if not lines:
+        raise InputError(f"{path}: expected a table of soundings, got no rows")
+    separator = max(SEPARATORS, key=lambda s: _fit(list(_split(lines, s))))
+    rows = list(_split(lines, separator))
+    width = Counter(map(len, rows)).most_common(1)[0][0]
+    numeric = [_numeric(row) for row in rows]
+    # Rows of data have about as many numbers as most; what comes before them is a header or text.
+    usual = max(Counter(n for n, row in zip(numeric, rows, strict=True) if len(row) == width))
+    first = next((i for i, n in enumerate(numeric) if n >= max(1, usual - 1)), len(rows))
+    above = [row for row in rows[:first] if abs(len(row) - width) <= 1]
+    units: tuple[str, ...] = ()
+    if len(above) > 1 and all(_unit(cell) for cell in above[-1] if cell.strip("()[] -")):
+        units = tuple(_unit(cell) for cell in above.pop())
+    header = above[-1] if above else _commented(comments, separator, width)
+    named = bool(header)
+    names = tuple(name.strip().strip('"') for name in header) or tuple(
+        str(i + 1) for i in range(width)
+    )
+    data = rows[first:]
+    cells = [cell for row in data for cell in row if _NUMBER.fullmatch(cell.strip())]
+    comma = sum("," in cell for cell in cells) > sum("." in cell for cell in cells)
+    mark = "," if comma else "."
+    decimals = []
+    for i in range(len(names)):
+        digits = Counter(len(row[i].strip().partition(mark)[2]) for row in data if i < len(row))
+        decimals.append(digits.most_common(1)[0][0] if digits else 0)
+    return Dialect(encoding, separator, comma, first, names, named, units, tuple(decimals)), data
+
+
+def number(cell: str, comma: bool = False) -> float:
+    """NaN where a cell is no number."""
+    try:
+        return float(cell.replace(",", ".") if comma else cell)
+    except ValueError:
+        return float("nan")
+
+
+def angle(cell: str, comma: bool = False) -> float:
+    """Degrees from decimal degrees, or degrees, minutes and seconds, with or without N, S, E, W;
+    NaN where a cell is none."""
+    plain = number(cell, comma)
+    if plain == plain:
+        return plain
+    found = _ANGLE.fullmatch((cell.replace(",", ".") if comma else cell).strip())
+    if found is None:
+        return float("nan")
+    before, degrees, minutes, seconds, after = found.groups()
+    side = (before or after).upper()
+    if (before and after) or float(minutes or 0) >= 60 or float(seconds or 0) >= 60:
+        return float("nan")
+    size = abs(float(degrees)) + float(minutes or 0) / 60 + float(seconds or 0) / 3600
+    return -size if degrees.startswith("-") or side in ("S", "W") else size
+
+
+class Times:
+    """Texts as times, by the first order of day and month that all of a table's texts allow."""
+
+    ORDERS = ("%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y%m%d", "%m/%d/%y")
+    CLOCKS = ("", " %H:%M:%S", " %H:%M:%S.%f", " %H:%M", " %I:%M:%S %p", " %I:%M %p")
+
+    def __init__(self, sample: Iterable[str]) -> None:
+        texts = [text for text in map(_tidy, sample) if text]
+        self.formats = [
+            order + clock
+            for order in self.ORDERS
+            for clock in self.CLOCKS
+            if any(_parsed(text, order + clock) is not None for text in texts)
+        ]
+        # 1/2/2025 alone does not say which is the month; 17/1 or 1/17 further on does.
+        for order in self.ORDERS:
+            ours = [f for f in self.formats if f.startswith(order)]
+            if ours and not all(any(_parsed(t, f) is not None for f in ours) for t in texts):
+                self.formats = [f for f in self.formats if f not in ours]
+
+    @property
+    def ambiguous(self) -> bool:
+        """Whether day/month and month/day fit alike."""
+        return {f[:5] for f in self.formats} >= {"%m/%d", "%d/%m"}
+
+    def seconds(self, cell: str) -> float:
+        """Since 1970 (UTC where the text does not say), or whatever plain numbers count from; of a
+        time without a date since midnight; NaN where it is no time."""
+        plain = number(cell)
+        if plain == plain:
+            # Seconds, or of the Unix time milli-, micro- or nanoseconds.
+            return plain / next((10.0**p for p in (9, 6, 3) if abs(plain) > 10.0 ** (p + 8)), 1.0)
+        text = _tidy(cell)
+        clock = re.fullmatch(r"(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d+)?))?", text)
+        if clock:
+            hours, minutes, seconds = (float(part or 0) for part in clock.groups())
+            return 3600 * hours + 60 * minutes + seconds
+        try:
+            return _stamp(datetime.fromisoformat(text.replace("Z", "+00:00")))
+        except ValueError:
+            pass
+        for form in self.formats:
+            if (when := _parsed(text, form)) is not None:
+                return _stamp(when)
+        return float("nan")
+
+
+def is_date(cell: str) -> bool:
+    """Whether a cell is a date, with or without a time."""
+    return bool(re.match(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}", cell.strip()))
+
+
+def is_clock(cell: str) -> bool:
+    """Whether a cell is a time of day alone."""
+    return bool(re.fullmatch(r"\d{1,2}:\d\d(:\d\d(\.\d+)?)?( ?[AP]M)?", cell.strip(), re.I))
+
+
+def _stamp(when: datetime) -> float:
+    when = when if when.tzinfo else when.replace(tzinfo=timezone.utc)
+    return (when - datetime(1970, 1, 1, tzinfo=timezone.utc)) / timedelta(seconds=1)
+
+
+def _parsed(text: str, form: str) -> datetime | None:
+    try:
+        return datetime.strptime(text, form)
+    except ValueError:
+        return None
+
+
+def _tidy(text: str) -> str:
+    return " ".join(text.replace("T", " ").split()) if is_date(text) else text.strip()
+
+
+def _encoding(path: Path) -> str:
+    with path.open("rb") as file:
+        head = file.read(LONGEST_LINE)
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    try:
+        head.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if error.end < len(head) - 3:  # not only cut within a character
+            return "cp1252"
+    return "utf-8-sig"
+
+
+def _useful(file: TextIO, path: Path, comments: list[str] | None = None) -> Iterator[str]:
+    """Lines that are neither blank nor comments."""
+    count = 0
+    while line := file.readline(LONGEST_LINE):
+        count += 1
+        if len(line) >= LONGEST_LINE:
+            raise InputError(
+                f"{path}: line {count}: expected a row of a table, got more than "
+                f"{LONGEST_LINE} characters without an end"
+            )
+        if "\0" in line:
+            raise InputError(f"{path}: line {count}: expected text, got binary data")
+        if line.lstrip().startswith(COMMENTS):
+            if comments is not None:
+                comments.append(line.strip().lstrip("#%/! "))
+        elif line.strip(" \t\r\n,;|"):
+            yield line
+
+
+def _split(lines: Iterable[str], separator: str | None) -> Iterator[list[str]]:
+    if separator is None:
+        return (line.split() for line in lines)
+    return iter(csv.reader(lines, delimiter=separator, skipinitialspace=True))
+
+
+def _numeric(row: Sequence[str]) -> int:
+    """Cells that are numbers, angles or times."""
+    return sum(
+        bool(_NUMBER.fullmatch(cell.strip())) or is_clock(cell) or is_date(cell)
+        or (any(c.isdigit() for c in cell) and angle(cell, True) == angle(cell, True))
+        for cell in row
+    )  # fmt: skip
+
+
+def _fit(rows: list[list[str]]) -> float:
+    """How well lines split: the share of rows of the usual width, times their cells of numbers (and
+    a little for cells at all: a header alone has no numbers)."""
+    width, count = Counter(map(len, rows)).most_common(1)[0]
+    usual = [_numeric(row) for row in rows if len(row) == width]
+    return (count / len(rows)) * (sum(usual) / len(usual) + 0.01 * width) if width > 1 else 0.0
+
+
+def _unit(cell: str) -> str:
+    """A unit as it is written in a row of units; empty where it is none."""
+    found = re.fullmatch(r"[\[(]?\s*([a-zA-Z°/]{1,8})\.?\s*[\])]?", cell.strip())
+    return found.group(1).lower() if found else ""
+
+
+def _commented(comments: list[str], separator: str | None, width: int) -> list[str]:
+    """A header that stands in a comment, as ``# lat lon depth``; empty without one."""
+    for line in reversed(comments[-3:]):
+        for each in (separator, None):
+            [cells] = _split([line], each)
+            words = all(re.search(r"[^\W\d_]", cell) for cell in cells)
+            if len(cells) == width and words:
+                return cells
+    return []
+
+
+def said(dialect: Dialect) -> str:
+    """The layout, in a few words."""
+    names = {";": "semicolons", "\t": "tabs", ",": "commas", "|": "bars", None: "blanks"}
+    comma = ", decimal commas" if dialect.comma else ""
+    header = "" if dialect.named else ", no header"
+    columns = shown(",".join(dialect.header), 200)
+    return f"separated by {names[dialect.separator]}{comma}{header}: {columns}"

@@ -1,0 +1,92 @@
+"""The water's level over time, from a gauge's file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..core.clock import SECOND
+from ..core.errors import InputError
+from .dialect import Times, is_clock, is_date, number, sniff
+
+DAY = 86_400 * SECOND
+#: The highest level, either way, that can be one, in m.
+HIGHEST = 10_000.0
+
+
+@dataclass(frozen=True)
+class WaterLevels:
+    """Readings of a gauge, in the order of their times.
+
+    Attributes:
+        path: of the file.
+        stamp_ns: times [N], in ns since 1970, or since midnight where readings have no date.
+        level: of the water's surface over the map's zero [N], in m.
+        daily: whether readings have a date and no time: each holds for its day.
+        clock: whether readings have a time of day and no date: they are of every day.
+    """
+
+    path: Path
+    stamp_ns: np.ndarray
+    level: np.ndarray
+    daily: bool = False
+    clock: bool = False
+
+    @classmethod
+    def read(cls, path: Path) -> WaterLevels:
+        """A table of two columns or more: time (or date and time), then the level in m.
+
+        Raises:
+            InputError: the file cannot be read, or is no such table.
+        """
+        try:
+            dialect, head = sniff(path)
+            rows = list(dialect.rows(path))
+        except (OSError, UnicodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise InputError(f"{path}: cannot be read ({reason})") from None
+        first = head[0]
+        when = [i for i, cell in enumerate(first) if is_date(cell) or is_clock(cell)]
+        others = [i for i in range(len(first)) if i not in when and i >= len(when)]
+        if not when:  # plain numbers: s, or the Unix time
+            when, others = [0], list(range(1, len(first)))
+        if not others:
+            raise InputError(f"{path}: expected rows of time and level (m), got {first[:4]}")
+        texts = [" ".join(row[i] for i in when if i < len(row)) for row in rows]
+        times = Times(texts)
+        if times.ambiguous:
+            raise InputError(
+                f"{path}: {texts[0]} may be day/month or month/day; write it as year-month-day"
+            )
+        seconds = np.array([times.seconds(text) for text in texts])
+        last = others[0]
+        cells = (row[last] if last < len(row) else "" for row in rows)
+        level = np.array([number(cell, dialect.comma) for cell in cells])
+        kept = np.isfinite(seconds) & np.isfinite(level) & (np.abs(level) <= HIGHEST)
+        if not kept.any():
+            raise InputError(f"{path}: expected rows of time and level (m), got {first[:4]}")
+        order = np.argsort(seconds[kept], kind="stable")
+        stamp = np.round(seconds[kept][order] * SECOND).astype(np.int64)
+        clock = all(is_clock(text) for text in texts)
+        daily = not clock and all(is_date(text) and ":" not in text for text in texts)
+        return cls(path, stamp, level[kept][order], daily, clock)
+
+    def at(self, stamp_ns: np.ndarray) -> np.ndarray:
+        """The level at times [N], linear between readings; NaN before the first and after the last
+        of them (of daily readings: before and after their days)."""
+        known = self.stamp_ns
+        if self.clock:
+            stamp_ns = stamp_ns % DAY
+        if not self.daily:
+            found = np.interp(stamp_ns, known, self.level)
+            return np.where((stamp_ns < known[0]) | (stamp_ns > known[-1]), np.nan, found)
+        found = np.interp(stamp_ns, known + DAY // 2, self.level)  # at noon
+        return np.where((stamp_ns < known[0]) | (stamp_ns >= known[-1] + DAY), np.nan, found)
+
+    @property
+    def said(self) -> str:
+        """In words: how many readings, from when to when, and how high."""
+        low, high = self.level.min(), self.level.max()
+        return f"{len(self.level)} readings in {self.path.name}, {low:g} to {high:g} m"

@@ -1,0 +1,184 @@
+"""Tables as instruments and people write them: layouts, names, units, readings that are none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from poam_ros.core.errors import InputError
+from poam_ros.importers.dialect import Times, angle, sniff
+from poam_ros.importers.levels import WaterLevels
+from poam_ros.importers.tables import Table, read_soundings
+
+COUNT = 60
+
+
+@pytest.fixture
+def lake():
+    """Latitude, longitude and depth [60] along a track near 53 N, 8.6 E."""
+    t = np.arange(COUNT)
+    return 53.1 + 1e-5 * t, 8.6 + 2e-5 * np.sin(t / 9), 4 + np.sin(t / 7)
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="log.csv", encoding="utf-8"):
+        path = tmp_path / name
+        path.write_bytes(text.encode(encoding))
+        return path
+
+    return write
+
+
+def rows(lake, form="{:.6f},{:.6f},{:.2f}", scale=1.0, comma=False):
+    lines = [form.format(a, b, c * scale) for a, b, c in zip(*lake, strict=True)]
+    return "\n".join(line.replace(".", ",") if comma else line for line in lines) + "\n"
+
+
+def test_layouts_mean_the_same(lake, write):
+    reference = read_soundings(write("latitude,longitude,depth\n" + rows(lake)))
+    layouts = {
+        "semicolons, decimal commas": "Lat;Long;Tiefe\n"
+        + rows(lake, "{:.6f};{:.6f};{:.2f}", comma=True),
+        "tabs": "LATITUDE\tLONGITUDE\tDepth (m)\n" + rows(lake, "{:.6f}\t{:.6f}\t{:.2f}"),
+        "blanks": "lat lon depth\n" + rows(lake, "{:.6f}   {:.6f} {:.2f}"),
+        "comments": "# made by a sounder\n#\n\nLat,Lon,Depth\n" + rows(lake),
+        "text above": "Survey of Monday\nBoat: Ada\nLat,Lon,Depth\n" + rows(lake),
+        "header in a comment": "# lat lon depth\n" + rows(lake, "{:.6f} {:.6f} {:.2f}"),
+        "units in a row": "Lat,Lon,Depth\n(deg),(deg),(ft)\n" + rows(lake, scale=1 / 0.3048),
+        "units in the name": "Lat,Lon,depth_cm\n" + rows(lake, scale=100.0),
+        "feet": "Latitude,Longitude,Depth_in_Feet\n"
+        + rows(lake, "{:.6f},{:.6f},{:.6f}", scale=1 / 0.3048),
+        "other order": "depth,lon,lat\n"
+        + rows((lake[2], lake[1], lake[0]), "{:.2f},{:.6f},{:.6f}"),
+    }
+    for name, text in layouts.items():
+        found = read_soundings(write(text))
+        np.testing.assert_allclose(found.xy, reference.xy, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(found.z, reference.z, atol=0.02, err_msg=name)
+    for encoding in ("utf-16", "utf-8-sig"):
+        found = read_soundings(write("Lat;Lon;Depth\n" + rows(lake, "{};{};{}"), encoding=encoding))
+        assert len(found) == COUNT
+
+
+@pytest.mark.parametrize(
+    ("text", "degrees"),
+    [
+        ("52°20'32.3\"N", 52.342306), ("N 52 20.538", 52.3423), ("12:30:00W", -12.5),
+        ("13.5 e", 13.5), ("-7.25", -7.25), ("12 61 0", np.nan), ("N12S", np.nan), ("x", np.nan),
+    ],
+)  # fmt: skip
+def test_degrees_minutes_and_seconds(text, degrees):
+    assert angle(text) == pytest.approx(degrees, abs=1e-6, nan_ok=True)
+
+
+def test_times_are_of_one_order():
+    times = Times(["1/17/2025 4:03:47 PM", "1/2/2025 4:03:47 AM"])
+    assert times.seconds("1/2/2025 4:03:47 AM") == 1735790627 and not times.ambiguous
+    assert Times(["16.01.2025"]).seconds("16.01.2025") == 1736985600
+    assert Times(["1/2/2025", "3/4/2025"]).ambiguous
+    assert np.isnan(Times([]).seconds("yesterday"))
+
+
+def test_a_table_without_a_header(lake, write):
+    east = lake[0], lake[1] + 100, lake[2]  # beyond 90 degrees: a longitude
+    found = read_soundings(write("".join(f"08:00:{i % 60:02d},{r}\n" for i, r in
+                                         enumerate(rows(east).split()))))  # fmt: skip
+    assert len(found) == COUNT and found.source["columns"]["first"] == "2"
+    path = write(rows(lake))
+    with pytest.raises(InputError, match="--columns latitude=1 longitude=2 depth=3"):
+        read_soundings(path)
+    said = Table({"latitude": "1", "longitude": "2", "depth": "3"})
+    np.testing.assert_allclose(read_soundings(path, said).z, -lake[2], atol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("header", "columns", "answer"),
+    [
+        ("x,y,depth", (0, 1, 2), "--columns longitude=x latitude=y"),
+        ("latitude,longitude,z", (0, 1, 2), "--columns depth=z"),
+        ("latitude,longitude,depth", (0, 1, -2), "--columns z=depth"),
+    ],
+)
+def test_values_that_contradict_their_names_are_asked_about(lake, write, header, columns, answer):
+    values = tuple(np.sign(c or 1) * lake[abs(c)] for c in columns)
+    path = write(header + "\n" + rows(values))
+    with pytest.raises(InputError, match=answer):
+        read_soundings(path)
+
+
+def test_what_the_user_says_is_not_questioned(lake, write):
+    path = write("latitude,longitude,z\n" + rows(lake))
+    assert (read_soundings(path, Table({"z": "z"})).z > 0).all()
+    assert (read_soundings(path, Table({"depth": "z"})).z < 0).all()
+
+
+def test_readings_that_are_none_are_refused_by_name(lake, write):
+    latitude, longitude, depth = (column.copy() for column in lake)
+    depth[[3, 9]] = 0.0
+    depth[20] = -1.0
+    depth[[30, 31]] = 999.0
+    latitude[40], longitude[40] = 0.0, 0.0
+    latitude[50], longitude[50] = -33.9, 151.2
+    found = read_soundings(write("lat,lon,depth\n" + rows((latitude, longitude, depth))))
+    assert found.refused == {"no_reading": 5, "null_position": 1, "far_away": 1}
+    assert np.ptp(found.xy) < 200 and len(found) == COUNT - 7
+
+
+def test_the_sonars_limit_is_no_depth(lake, write):
+    depth = lake[2].copy()
+    depth[10:16] = 30.0
+    found = read_soundings(write("lat,lon,depth\n" + rows((*lake[:2], depth))))
+    assert found.refused == {"sonar_limit": 6}
+    depth[12:16] = lake[2][12:16]  # twice is a pit
+    assert not read_soundings(write("lat,lon,depth\n" + rows((*lake[:2], depth)))).refused
+
+
+def test_the_water_level_over_time(lake, write):
+    gauge = write("".join(f"2026-05-01 08:{m:02d},{m / 100}\n" for m in range(30)), "gauge.csv")
+    levels = WaterLevels.read(gauge)
+    text = "time,lat,lon,depth\n" + "".join(
+        f"2026-05-01 08:{i:02d}:30,{row}\n" for i, row in enumerate(rows(lake).split()) if i < 40
+    )
+    found = read_soundings(write(text), Table(levels=levels))
+    assert found.refused == {"no_water_level": 11}
+    np.testing.assert_allclose(found.z, (np.arange(29) + 0.5) / 100 - lake[2][:29], atol=0.01)
+    with pytest.raises(InputError, match="expected a column of times"):
+        read_soundings(write("lat,lon,depth\n" + rows(lake)), Table(levels=levels))
+
+
+def test_daily_levels_hold_for_their_days(write):
+    levels = WaterLevels.read(write("date;level\n16.01.2025;0.762\n18.01.2025;0.782\n"))
+    day = 86_400 * 10**9
+    noon = 1736985600 * 10**9 + day // 2
+    at = levels.at(np.array([noon - day, noon - day // 3, noon, noon + day, noon + 2 * day + 1]))
+    np.testing.assert_allclose(at[1:], [0.762, 0.762, 0.772, 0.782], atol=1e-3)
+    assert np.isnan(at[0])
+
+
+def test_levels_of_a_clock_are_of_every_day(write):
+    levels = WaterLevels.read(write('"00:00","4.28"\n"00:10","4.38"\n"23:50","4.0"\n'))
+    at = levels.at(np.array([5 * 60 * 10**9, (86_400 * 9 + 600) * 10**9]))
+    np.testing.assert_allclose(at, [4.33, 4.38])
+
+
+def test_a_file_without_line_ends_is_refused_before_memory_is_taken(write):
+    with pytest.raises(InputError, match="more than 65536 characters"):
+        sniff(write("1,2,3," * 50_000))
+    with pytest.raises(InputError, match="binary"):
+        sniff(write("\0" * 100))
+
+
+def test_eastings_become_degrees_by_their_crs(write):
+    pytest.importorskip("pyproj")
+    t = np.arange(COUNT)
+    text = "".join(f"{363400 + i:.2f},{5801100 + 2 * i:.2f},{3 + 0.01 * i:.2f}\n" for i in t)
+    path = write("easting,northing,depth\n" + text)
+    placed = read_soundings(path, Table(crs="EPSG:25833"))
+    assert placed.source["origin"] == pytest.approx([52.3427, 12.9956], abs=2e-3)
+    local = read_soundings(path)
+    # UTM is 0.9996 of the true length there, and turned by the convergence of its meridian.
+    true = np.hypot(*(placed.xy[-1] - placed.xy[0])) / np.hypot(*(local.xy[-1] - local.xy[0]))
+    assert true == pytest.approx(1 / 0.9998, abs=3e-4) and local.projection is None
+    with pytest.raises(InputError, match="expected a code such as"):
+        read_soundings(path, Table(crs="EPSG:nonsense"))

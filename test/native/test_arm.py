@@ -1,0 +1,79 @@
+"""The C sources built for 64-bit Arm and run in an emulator: NEON computes what SSE2 does."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from setuptools import Extension
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+PROGRAMS = sorted(path.stem.removeprefix("run_") for path in HERE.glob("run_*.c"))
+
+#: Fused operations round once where others round twice. Kriging enlarges that by its condition
+#: number, so values are compared with the largest of their array.
+FUSED = 256
+
+TOOLS = ("gcc", "aarch64-linux-gnu-gcc", "qemu-aarch64")
+MISSING = [tool for tool in TOOLS if not shutil.which(tool)]
+PACKAGES = "gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
+pytestmark = pytest.mark.skipif(
+    bool(MISSING), reason=f"needs {', '.join(MISSING)} (apt install {PACKAGES})"
+)
+
+
+@cache
+def extensions() -> dict[str, Extension]:
+    """The compiled parts by the names of their sources, as setup.py describes them."""
+    from distutils.core import run_setup  # setuptools' own
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        found = run_setup("setup.py", stop_after="init").ext_modules
+    return {Path(extension.sources[0]).stem: extension for extension in found}
+
+
+def results(name: str, folder: Path, arm: bool, *flags: str) -> dict[str, np.ndarray]:
+    """What one of the programs prints, built with the package's own flags and these."""
+    program = folder / f"{name}-{'arm' if arm else 'x86'}"
+    extension = extensions()[name]
+    subprocess.run(
+        [
+            "aarch64-linux-gnu-gcc" if arm else "gcc", "-static", "-Wall", "-Wextra", "-Werror",
+            *extension.extra_compile_args, *flags, f"-I{(ROOT / extension.sources[0]).parent}",
+            str(HERE / f"run_{name}.c"), "-o", str(program), "-lm",
+        ],
+        check=True,
+    )  # fmt: skip
+    command = ["qemu-aarch64", str(program)] if arm else [str(program)]
+    ran = subprocess.run(command, check=True, capture_output=True, text=True)
+    rows = [line.split() for line in ran.stdout.splitlines()]
+    return {row[0]: np.array([float.fromhex(value) for value in row[1:]]) for row in rows}
+
+
+def test_there_is_a_program_for_every_source():
+    assert set(PROGRAMS) == set(extensions())
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_neon_computes_what_sse2_does(name, tmp_path):
+    """To 4 units in the last place, where neither fuses products and sums."""
+    x86, arm = (results(name, tmp_path, arm, "-ffp-contract=off") for arm in (False, True))
+    assert list(x86) == list(arm) and len(x86) > 4
+    for key, values in x86.items():
+        assert np.isfinite(values).all(), key
+        np.testing.assert_array_max_ulp(values, arm[key], maxulp=4)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_neon_as_it_is_installed_differs_by_rounding_alone(name, tmp_path):
+    """Arm has fused operations everywhere, which SSE2 has not."""
+    x86, arm = (results(name, tmp_path, arm) for arm in (False, True))
+    for key, values in x86.items():
+        allowed = FUSED * np.spacing(np.abs(values).max())
+        np.testing.assert_allclose(arm[key], values, rtol=0, atol=allowed, err_msg=key)
