@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     with _client(args, survey) as client:
         _map(args, survey, outline, folder, client)
     _draw(folder, validated=bool(args.hold_out or args.folds))
-    print(f"results: {folder}")
+    _sum_up(folder)
     return 0
 
 
@@ -151,10 +151,31 @@ def _map(
 
 
 def _draw(folder: Path, validated: bool) -> None:
-    from ..outputs.figures import draw_sounding_map, draw_validation
+    from ..outputs.figures import draw_hypsometry, draw_sounding_map, draw_validation
+    from ..outputs.report import write_report
+    from ..outputs.volume import FILE
 
+    draws = [draw_sounding_map]
+    if validated:
+        draws.append(draw_validation)
+    if (folder / FILE).exists():
+        draws.append(draw_hypsometry)
     try:
-        for draw in (draw_sounding_map, draw_validation)[: 1 + validated]:
+        for draw in draws:
             print(f"figure:  {draw(folder)}")
+        print(f"report:  {write_report(folder)}")
     except ImportError:
         print("no figures: matplotlib is not installed (pip install 'poam_ros[sim]')")
+
+
+def _sum_up(folder: Path) -> None:
+    """What a person wants to know, and what to do next."""
+    from ..outputs.exports.chart import ExportSettings, read_chart, recorded
+    from ..outputs.report import summary
+
+    settings = ExportSettings(**{**recorded(folder), "depth": True})
+    for name, text in summary(folder, read_chart(folder, settings)).items():
+        print(f"{name}: {text}")
+    print(f"results: {folder}")
+    ending = "gpkg" if settings.origin is None else "geojson"
+    print(f"next:    poam view {folder}, or poam export {folder} --to contours.{ending} --depth")
