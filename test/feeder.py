@@ -14,7 +14,7 @@ from sensor_msgs.msg import Range
 from std_msgs.msg import Float64MultiArray, String
 
 from poam_ros.core.clock import SECOND
-from poam_ros.frontend.gate import RawPing
+from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.ros.common.messages import read_report, write_odometry, write_range
 from poam_ros.ros.common.qos import KEPT, LATCHED, SENSOR_PUBLISH

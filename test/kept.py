@@ -12,7 +12,7 @@ import numpy as np
 
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.frontend.events import MissionState, Tick
-from poam_ros.frontend.gate import RawPing
+from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.learning.opening import open_mission
 from poam_ros.learning.thread import SurveyThread
@@ -71,7 +71,7 @@ class Kept:
     def settle(self, timeout=20.0):
         """Until every accepted ping is kept, and counts."""
         end = time.monotonic() + timeout
-        while self.session.samples < self.session.gate.samples:
+        while self.session.samples < self.session.ledger.samples:
             assert time.monotonic() < end, "nothing comes back from the disk"
             time.sleep(0.01)
             self.session.handle(Tick(), self.now)
@@ -112,7 +112,7 @@ class Echoing(Kept):
 
     @property
     def balanced(self):
-        received, *heaps = self.session.counts().values()
+        received, *heaps = self.session.ledger.counts().values()
         return received == sum(heaps)
 
 

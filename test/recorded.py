@@ -5,8 +5,19 @@ import numpy as np
 from poam_ros.core.samples import Samples
 from poam_ros.frontend.events import Handled, Judged
 from poam_ros.learning.session import Session
-from poam_ros.learning.thread import replay
 from poam_ros.models.mapper import BathymetricMapper
+
+
+def recorded(session):
+    """A list to which every event is added that the session handles from now on."""
+    record, handle = [], session.handle
+
+    def handle_and_record(event, now):
+        record.append((now, event))
+        return handle(event, now)
+
+    session.handle = handle_and_record
+    return record
 
 
 def fresh(session, mapper):
@@ -14,20 +25,29 @@ def fresh(session, mapper):
     model = BathymetricMapper(mapper.workspace, mapper.settings, mapper.seed)
     return Session(
         model,
-        session.gate.settings,
+        session.front_end.settings,
         session.backlog.policy,
         session.grid,
         session.pilot.samples,
-        screening=session.acceptance.settings,
+        screening=session.screening,
     )
+
+
+def replay(record, session):
+    """Handle recorded events in the time they came at; a batch is learned before the next event."""
+    for now, event in record:
+        yield session.handle(event, now)
+        while session.due(now):
+            yield from session.work(now)
 
 
 def check_replayed(record, session):
     """Replay the record of a session, and hold what comes of it against what came of that."""
     again = fresh(session, session.mapper)
     outcomes = list(replay(record, again))
-    for counter in ("received", "accepted", "held", "pending", "rejected", "odometry_rejected"):
-        assert getattr(again.gate, counter) == getattr(session.gate, counter), counter
+    assert again.ledger.counts() == session.ledger.counts()
+    for counter in ("rejected", "odometry_rejected"):
+        assert getattr(again.ledger, counter) == getattr(session.ledger, counter), counter
     accepted = Samples.joined(
         [o.samples for o in outcomes if isinstance(o, Handled)]
         + [o.accepted for o in outcomes if isinstance(o, Judged)]

@@ -11,7 +11,7 @@ from poam_ros.core.maps import ElevationMap, Enough, Predicted, UpdateReport
 from poam_ros.core.samples import Samples
 from poam_ros.frontend.batching import TimedBatches
 from poam_ros.frontend.events import Tick
-from poam_ros.frontend.gate import GateSettings, RawPing
+from poam_ros.frontend.front_end import GateSettings, RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.learning.session import Session
 

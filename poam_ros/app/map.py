@@ -66,7 +66,7 @@ def _client(args: argparse.Namespace, survey: Survey) -> Iterator[Any]:
     if args.workers == 1 and args.scheduler is None:
         yield None
         return
-    from ..importers.workers import cluster
+    from ..importers.parallel import cluster
 
     threads = survey.settings.model.threads
     with cluster(args.workers, threads, args.workers, args.scheduler) as client:
@@ -108,8 +108,7 @@ def _map(
     with at_once("poam map"):
         from ..core.geometry import map_grid
         from ..core.process import prepare
-        from ..importers.mapping import draw
-        from ..importers.run import cell_size, map_soundings
+        from ..importers.mapping import cell_size, draw, map_soundings
         from ..outputs.held_out import split_folds, split_off, write_validation
         from .progress import work_progress
 

@@ -25,7 +25,7 @@ _TABLE = (
 _ROWS = {row.name: row for row in _TABLE}
 OPTIONS = (
     "terrain", "method", "kernel", "num_inducing", "noise_variance", "learning_rate",
-    "neighbour_kernel", "shortest_lengthscale_m", "longest_lengthscale_m",
+    "shortest_lengthscale_m", "longest_lengthscale_m",
     "initial_lengthscale_m", "planner", "pilot", "policy", "seed", "max_samples", "sonar_rate",
     "resolution", "batch_size", "batch_period", "training_rate", "threads", "device", "screening",
     "false_echo",

@@ -104,10 +104,12 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True)
 class Handled:
-    """What an event has led to at once."""
+    """What an event has led to at once: placed pings, what is to be said, and whether the mission
+    is done by it, so that what waits is its last batch."""
 
     samples: Samples = field(default_factory=Samples.empty)
     note: Note | None = None
+    done: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,13 @@ import numpy as np
 
 from ..core.clock import SECOND, Moment
 from ..core.errors import InputError
-from ..core.geometry import Extent
 from ..core.samples import Samples
 from ..core.settings import check, rows, setting
-from ..frontend.batching import BatchPolicy, TimedBatches
-from ..frontend.events import DONE, Event, MissionState, OdometryRefused, Tick
-from ..frontend.gate import GateSettings
+from ..frontend.batching import Backlog, BatchPolicy, TimedBatches
+from ..frontend.events import Event, MissionState, OdometryRefused, Tick
+from ..frontend.front_end import FrontEnd
+from ..frontend.settings import GateSettings
 from ..frontend.water import WaterLevel
-from ..learning.session import Session
 from .bag_files import RawMessage, Reach, bag_messages
 from .messages import read_odometry, read_range
 from .soundings import Soundings
@@ -102,7 +101,7 @@ def read_bag(
     policy: BatchPolicy = TimedBatches(),  # noqa: B008
     pilot_samples: int = 500,
 ) -> tuple[Soundings, Reach]:
-    """Place the pings of a recording: the same session takes the same events in the same order.
+    """Place the pings of a recording: by the front end of a live mapper, in the same order.
 
     Args:
         path: a rosbag2 folder, .mcap or .db3.
@@ -118,24 +117,22 @@ def read_bag(
     Raises:
         InputError: nothing can be read, a topic has another type, or no ping is accepted.
     """
-    # Here, because it loads torch. The session places pings; this model is never given any.
-    from ..models.mapper import BathymetricMapper
-
-    reach, mapper = Reach(), BathymetricMapper(gate.workspace or Extent(0, 1, 0, 1))
-    session = Session(mapper, gate, policy, pilot_samples=pilot_samples)
+    reach, front_end, queue = Reach(), FrontEnd(gate, pilot_samples), Backlog(policy)
     events = _Events(path, settings, reach)
     batches: list[Samples] = []
     now: Moment | None = None
     for now, event in events:
         for each in (event, Tick()):
-            session.handle(each, now)
-            if _closed(session, each, now, begun=bool(batches)):
-                batches.append(session.backlog.take())
+            handled = front_end.handle(each, now, queue.full)
+            queue.add(handled.samples, now.ros_ns)
+            begun = bool(batches) or front_end.pilot.over(len(queue))
+            if (handled.done and len(queue)) or (begun and queue.closes(now.ros_ns)):
+                batches.append(queue.take())
     if now is not None:  # those that waited for odometry that never came
-        patience = 2 * gate.odometry_wait
-        session.handle(Tick(), Moment(now.ros_ns, now.steady_s + patience))
-        batches.append(session.backlog.take())
-    refused = +(session.gate.rejected + events.refused)
+        later = Moment(now.ros_ns, now.steady_s + 2 * gate.odometry_wait)
+        queue.add(front_end.handle(Tick(), later).samples, now.ros_ns)
+        batches.append(queue.take())
+    refused = +(front_end.ledger.rejected + events.refused)
     samples = Samples.joined(batches)
     if not len(samples):
         reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items())
@@ -151,16 +148,8 @@ def read_bag(
         "gate": {**plain, "sonar_offset": offset, "sonar_tilt": tilt},
     }
     batch = np.repeat(np.arange(len(batches)), [len(each) for each in batches])
-    return Soundings.of(samples, refused=refused, refused_pings=session.gate.refused.newest(),
+    return Soundings.of(samples, refused=refused, refused_pings=front_end.ledger.refused.newest(),
         source=source, batch=batch), reach  # fmt: skip
-
-
-def _closed(session: Session, event: Event, now: Moment, begun: bool) -> bool:
-    """Whether a mapper that keeps up takes now what waits: see ``Session.due``."""
-    if isinstance(event, MissionState) and event.name == DONE:
-        return len(session.backlog) > 0
-    over = begun or session.pilot.over(len(session.backlog))
-    return over and session.backlog.closes(now.ros_ns)
 
 
 class _Events:

@@ -4,20 +4,34 @@ mapper would have learned them, screen and retries included; then the grid, tile
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
+from .. import __version__
+from ..core.clock import Moment
 from ..core.errors import InputError, PoamError
 from ..core.geometry import Extent, Grid
 from ..core.maps import ElevationMap, Predicted
 from ..core.samples import Samples
-from ..frontend.events import Trouble
-from ..journal.records import TRAIN, Step
-from ..learning.learner import TRIES, Learner
+from ..frontend.batching import WaypointBatches
+from ..frontend.events import Judged, Learned, Outcome, Trouble
+from ..frontend.ledger import Ledger
+from ..journal.records import Logged
+from ..learning.loop import ModelLoop
+from ..learning.recovery import Resumption
 from ..models.mapper import BathymetricMapper
+from ..outputs.folder import make_folder, write_config, write_map, write_samples
 from ..outputs.held_out import HeldOut, log_loss
-from ..screening.screen import FALSE_ECHO, Screen
+from ..outputs.results import FILE, write_refused
+from ..outputs.volume import levels_of, measure, round_step, write_water
+from ..screening.screen import FALSE_ECHO, ScreeningSettings
+from .outline import Outline
 from .soundings import SoundingMapSettings, Soundings
 
 log = logging.getLogger(__name__)
@@ -26,6 +40,23 @@ log = logging.getLogger(__name__)
 TILE = 20_000
 #: Called with how many soundings, or cells, are dealt with by now.
 OnProgress = Callable[[int], None]
+#: A mapper's map on a grid; see ``draw``.
+Draw = Callable[[BathymetricMapper, Grid, OnProgress], ElevationMap]
+#: Cells along a map's longer side, about, where nobody says how large they are.
+CELLS = 256
+#: What an earlier run may have left in a folder, which is not this one's.
+OLD = (
+    "validation.json",
+    "held_out.csv",
+    "validation.png",
+    "maps.png",
+    "volume.csv",
+    "hypsometry.png",
+    "report.html",
+    "map.npz",
+    "samples.csv",
+    FILE,
+)
 
 
 def learn(
@@ -44,56 +75,60 @@ def learn(
         PoamError: the model fails for good.
     """
     samples = soundings.samples(settings.water_level)
-    if soundings.steps is not None:
-        mapper = _repeat(samples, soundings.steps, workspace, settings, on_progress)
-        return mapper, Samples.empty()
-    settings = settings.screened(samples)
+    steps, screening = soundings.steps, ScreeningSettings()  # the mission's pings were screened
+    if steps is None:
+        screening = settings.screened(samples).screening
     mapper = BathymetricMapper(workspace, settings.model, settings.seed)
-    learner, screen = Learner(mapper, None), Screen(settings.screening)
-    waiting, refused = Samples.empty(), []
-    for batch in soundings.batches(settings):
-        final = batch.stop == len(samples)
-        fresh = samples[batch]
-        if settings.screening.screening:
-            fresh, echoes = _judge(screen, fresh, mapper, final)
-            refused.append(echoes)
-        waiting = _learn(learner, Samples.joined([waiting, fresh]), TRIES if final else 1)
+    # The batches are the record's: none closes by itself.
+    loop = ModelLoop(mapper, Ledger(numbering=False), WaypointBatches(), screening=screening)
+    refused = []
+    if steps is None:
+        batches = soundings.batches(settings)
+    else:
+        _repeat(loop, Logged(samples, steps), on_progress)
+        batches = [slice(len(samples), len(samples))]
+    for batch in batches:
+        loop.add_soundings(samples[batch], 0)
+        if batch.stop == len(samples):
+            loop.finish()
+        for outcome in _work(loop):
+            if isinstance(outcome, Judged):
+                refused.append(outcome.refused)
         on_progress(batch.stop)
     if mapper.initialised:
-        mapper.calibrate(settings.stretches)
+        if steps is None:
+            mapper.calibrate(settings.stretches)
         return mapper, Samples.joined(refused)
-    if failing := learner.status.failing:
+    if steps is not None:
+        raise InputError("mission: expected one that came to a map, got none in its log")
+    if failing := loop.status.failing:
         raise PoamError(f"no map: {failing}")
     raise InputError(
-        f"soundings: expected a ground that a map can be made of, got {len(waiting)} of elevations "
-        f"that do not differ enough ({sum(map(len, refused))} more refused as {FALSE_ECHO})"
+        f"soundings: expected a ground that a map can be made of, got {len(loop.backlog)} of "
+        "elevations that do not differ enough "
+        f"({sum(map(len, refused))} more refused as {FALSE_ECHO})"
     )
 
 
-def _repeat(
-    samples: Samples,
-    steps: Sequence[Step],
-    workspace: Extent,
-    settings: SoundingMapSettings,
-    on_progress: OnProgress,
-) -> BathymetricMapper:
-    """What a mission's log says, from its begin; what still waited then is a last batch."""
-    mapper = BathymetricMapper(workspace, settings.model, settings.seed)
-    learner, done = Learner(mapper, None), 0
-    for number, step in enumerate(steps, start=1):
-        batch = samples[:0] if step.kind == TRAIN else samples[step.first : step.last + 1]
-        try:
-            learner.repeat(step, batch)
-        except Exception as error:
-            text = f"{type(error).__name__}: {error}"
-            raise PoamError(f"the mission's step {number} cannot be repeated ({text})") from error
-        done = max(done, step.last + 1)
-        on_progress(done)
-    _learn(learner, samples[done:], TRIES)
-    on_progress(len(samples))
-    if not mapper.initialised:
-        raise InputError("mission: expected one that came to a map, got none in its log")
-    return mapper
+def _repeat(loop: ModelLoop, logged: Logged, on_progress: OnProgress) -> None:
+    """What a mission's log says, from its begin; what waited then is in the loop's backlog."""
+
+    def give_up(number: int) -> None:
+        text = f"the mission's step {number + 1} cannot be repeated ({loop.status.failing})"
+        raise PoamError(text)
+
+    loop.go_on(loop.keeping, Resumption(None, logged, give_up))
+    for outcome in _work(loop):
+        if isinstance(outcome, Learned):
+            on_progress(outcome.report.samples)
+
+
+def _work(loop: ModelLoop) -> Iterator[Outcome]:
+    """What comes of the work that is due; failures are logged."""
+    for outcome in loop.work(Moment(0, 0.0)):
+        if isinstance(outcome, Trouble) and outcome.fault:
+            log.warning("%s", outcome.note.text)
+        yield outcome
 
 
 def draw(
@@ -106,49 +141,34 @@ def draw(
     """
     rows, columns = grid.shape
     step = max(1, TILE // columns)
+    bands = (slice(begin, min(begin + step, rows)) for begin in range(0, rows, step))
+    tiles = ((band, mapper.map(Grid(grid.x, grid.y[band]))) for band in bands)
+    return assembled(tiles, mapper, grid, on_progress)
+
+
+def assembled(
+    tiles: Iterable[tuple[slice, ElevationMap]],
+    mapper: BathymetricMapper,
+    grid: Grid,
+    on_progress: OnProgress,
+) -> ElevationMap:
+    """The mapper's map on a grid from those of its bands of rows, in any order."""
     whole: dict[str, np.ndarray] = {}
-    for begin in range(0, rows, step):
-        tile = mapper.map(Grid(grid.x, grid.y[begin : begin + step]))
+    done = 0
+    for band, tile in tiles:
         for name, values in {**tile.fields, "mean": tile.mean, "variance": tile.variance}.items():
-            layer = whole.setdefault(name, np.empty(grid.shape))
-            layer[begin : begin + step] = values
-        on_progress(min(begin + step, rows) * columns)
+            whole.setdefault(name, np.empty(grid.shape))[band] = values
+        done += tile.mean.size
+        on_progress(done)
     mean, variance = whole.pop("mean"), whole.pop("variance")
     return ElevationMap(grid, mean, variance, whole, mapper.support, mapper.samples)
 
 
 def predict(mapper: BathymetricMapper, xy: np.ndarray) -> Predicted:
     """As the mapper, of soundings at xy [N, 2], a few thousand at a time."""
-    parts = [mapper.predict(part) for part in _parts(xy)]
+    parts = [mapper.predict(xy[begin : begin + TILE]) for begin in range(0, len(xy), TILE)]
     mean, variance = (np.concatenate([getattr(p, n) for p in parts]) for n in ("mean", "variance"))
     return Predicted(mean, variance)
-
-
-def _parts(xy: np.ndarray) -> Iterator[np.ndarray]:
-    return (xy[begin : begin + TILE] for begin in range(0, len(xy), TILE))
-
-
-def _judge(
-    screen: Screen, fresh: Samples, mapper: BathymetricMapper, final: bool
-) -> tuple[Samples, Samples]:
-    """Those that are believed by now, and those refused."""
-    predict = mapper.predict if mapper.initialised else None
-    try:
-        judgement = screen.judge(fresh, predict, final)
-    except PoamError as error:
-        log.warning("soundings are judged without the map: %s", error)
-        judgement = screen.judge(fresh, None, final)
-    return judgement.accepted, judgement.refused
-
-
-def _learn(learner: Learner, waiting: Samples, tries: int) -> Samples:
-    """Learn what waits, and return what is kept for the next time."""
-    while len(waiting) and tries:
-        outcome, keep = learner.learn(waiting)
-        if isinstance(outcome, Trouble) and outcome.fault:
-            log.warning("%s", outcome.note.text)
-        waiting, tries = waiting if keep else Samples.empty(), tries - 1
-    return waiting
 
 
 def validate(mapper: BathymetricMapper, held: Soundings, fold: int = 0) -> HeldOut:
@@ -175,3 +195,118 @@ def validate_fold(
     """A map without the held soundings (boolean [N]), asked for them. Raises as ``learn``."""
     mapper, _ = learn(soundings[np.flatnonzero(~held)], workspace, settings, on_progress)
     return validate(mapper, soundings[np.flatnonzero(held)], fold)
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """What became of a record: soundings in the map, those refused as false echoes, and those held
+    out, where some were."""
+
+    samples: int
+    false_echoes: int
+    held_out: HeldOut | None
+
+
+def cell_size(workspace: Extent) -> float:
+    """1, 2 or 5 times a power of ten, in m, for about ``CELLS`` cells along the longer side."""
+    return round_step(float(workspace.size.max()) / CELLS)
+
+
+def map_soundings(
+    log: Path,
+    soundings: Soundings,
+    grid: Grid,
+    workspace: Extent,
+    settings: SoundingMapSettings,
+    folder: Path,
+    held: np.ndarray | None = None,
+    on_progress: OnProgress = lambda done: None,
+    draw: Draw = draw,
+    outline: Outline | None = None,
+    extrapolate: bool = False,
+) -> Mapped:
+    """Map soundings and write the folder: config.yaml, samples.csv, refused.csv, map.npz and
+    volume.csv.
+
+    Args:
+        log: the file that they are from, for the record.
+        soundings: to be mapped, in order.
+        grid: of the map.
+        workspace: of the model.
+        settings: of the map.
+        folder: of the results, new or another run's, whose files of these names are replaced.
+        held: those that are kept out of the map, and predicted by it [N], boolean.
+        on_progress: called with the soundings that are learned, then with those and the cells.
+        draw: predicts the grid, in this process or by the help of others.
+        outline: where the map ends; outside of it cells are NaN.
+        extrapolate: keep cells that the soundings say nothing about; else they are NaN.
+
+    Raises:
+        InputError: no map can be made, or the folder cannot be written.
+        PoamError: the model fails for good.
+    """
+    make_folder(folder)
+    for name in OLD:
+        (folder / name).unlink(missing_ok=True)
+    taken = soundings if held is None else soundings[np.flatnonzero(~held)]
+    mapper, echoes = learn(taken, workspace, settings, on_progress)
+    write_samples(folder / "samples.csv", mapper.xy, mapper.z)
+    drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells))
+    shown = np.ones(grid.shape, dtype=bool) if outline is None else outline.covers(grid)
+    if not extrapolate:
+        shown &= known(drawn, mapper.xy, mapper.z)
+    drawn = drawn.only(shown)
+    where = np.column_stack((echoes.xy, echoes.z))
+    refused = soundings.refused_pings.more(FALSE_ECHO, echoes.stamp_ns, where)
+    write_refused(folder, refused)
+    write_map(folder / "map.npz", drawn)
+    if shown.any():
+        levels = levels_of(drawn.mean[shown], soundings.surface(settings.water_level))
+        sample = partial(mapper.sample, seed=settings.seed)
+        write_water(folder, measure(drawn, sample, levels))
+    if taken.steps is None:
+        settings = settings.screened(taken.samples(settings.water_level), say=False)
+    config = describe(log, soundings, grid, workspace, settings)
+    if outline is not None:
+        config["outline"] = outline.described
+    config["shown"] = {"cells": int(shown.sum()), "extrapolate": extrapolate}
+    config["samples"] = {"mapped": mapper.samples, "false_echoes": len(echoes), **soundings.refused}
+    write_config(folder / "config.yaml", config)
+    checked = None if held is None else validate(mapper, soundings[np.flatnonzero(held)])
+    return Mapped(mapper.samples, len(echoes), checked)
+
+
+def known(drawn: ElevationMap, xy: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """Which cells the soundings at xy [N, 2] of elevations z [N] say anything about.
+
+    Not those farther from all of them than a lengthscale; nor those whose variance is larger than
+    that of z, beside what it is where there are soundings: their own mean says as much there.
+
+    Returns:
+        Boolean [rows, columns].
+    """
+    distance, _ = cKDTree(xy).query(drawn.grid.points)
+    far = distance.reshape(drawn.grid.shape) > drawn.lengthscale  # NaN: nothing is far
+    sounded = drawn.variance[drawn.grid.counted(xy) > 0]
+    least = float(np.median(sounded)) if len(sounded) else 0.0
+    return ~far & (drawn.variance - least <= z.var())
+
+
+def describe(
+    log: Path,
+    soundings: Soundings,
+    grid: Grid,
+    workspace: Extent,
+    settings: SoundingMapSettings,
+) -> dict[str, Any]:
+    """Everything resolved, as plain values for config.yaml."""
+    return {
+        "version": __version__,
+        "log": str(log.resolve()),
+        **soundings.source,
+        "workspace": list(workspace.bounds),
+        "resolution": float(grid.x[1] - grid.x[0]),
+        **asdict(settings),
+        "water_level": soundings.surface(settings.water_level),
+        "model": settings.model.flat,
+    }

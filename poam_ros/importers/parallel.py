@@ -1,8 +1,12 @@
-"""A map's grid in bands, predicted side by side by workers that each have the model."""
+"""Side by side on workers (processes of this machine, or a dask scheduler's): the bands of a map's
+grid, and the folds of a validation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
@@ -10,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import PoamError
+from ..core.errors import InputError, PoamError
 from ..core.geometry import Extent, Grid
 from ..core.maps import ElevationMap
 from ..core.process import prepare
@@ -19,8 +23,63 @@ from ..models.mapper import BathymetricMapper, MapperState
 from ..models.packing import Packed, pack, unpack
 from ..models.registry import ModelSettings
 from ..outputs.held_out import HeldOut, split_folds
-from .mapping import OnProgress, draw, validate_fold
+from .mapping import OnProgress, assembled, draw, validate_fold
 from .soundings import SoundingMapSettings, Soundings
+
+#: One thread each, whatever the linear algebra would take by itself.
+ENVIRONMENT = {
+    f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB")
+}
+
+
+@contextmanager
+def cluster(
+    tasks: int, threads: int = 1, workers: int | None = None, scheduler: str | None = None
+) -> Iterator[Any]:
+    """A client of the scheduler, or of workers on this machine that are started for it.
+
+    Args:
+        tasks: how many there are; no more workers than that are started.
+        threads: of each task's linear algebra.
+        workers: processes on this machine; None: as many as it has cores for.
+        scheduler: address of a dask scheduler to work on, instead of this machine.
+
+    Raises:
+        InputError: dask is not installed, or there is no scheduler at the address.
+    """
+    try:
+        from dask.system import CPU_COUNT
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise InputError(
+            "side by side needs dask.distributed (pip install 'poam_ros[benchmark]')"
+        ) from None
+    # It logs every connection, through the root logger's handlers where there are any.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    if scheduler is not None:
+        if not re.fullmatch(r"(\w+://)?[^/]+:\d+", scheduler):
+            raise InputError(
+                f"scheduler: expected an address such as tcp://10.0.0.5:8786, got {scheduler!r}"
+            )
+        try:
+            client = Client(scheduler, timeout=10, set_as_default=False)
+        except (OSError, ValueError, RuntimeError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise InputError(f"scheduler {scheduler}: cannot be reached ({reason})") from None
+        with client:
+            yield client
+        return
+    workers = workers or max(1, CPU_COUNT // threads)
+    local = LocalCluster(
+        n_workers=min(workers, tasks),
+        threads_per_worker=1,
+        memory_limit=0,  # a run needs what it needs; killing it would not help
+        dashboard_address="127.0.0.1:0",  # any free port
+        silence_logs=logging.CRITICAL,
+        env=ENVIRONMENT,
+    )
+    with local, Client(local, set_as_default=False) as client:
+        yield client
 
 
 @dataclass(frozen=True)
@@ -59,15 +118,14 @@ BANDS = 4
 def draw_in_bands(
     client: Any, mapper: BathymetricMapper, grid: Grid, on_progress: OnProgress
 ) -> ElevationMap:
-    """As ``sounding_map.draw``, by the workers of a dask client.
+    """As ``mapping.draw``, by the workers of a dask client.
 
     Raises:
         PoamError: a matrix is beyond repair, or a worker is lost.
     """
     from distributed import as_completed
 
-    rows, columns = grid.shape
-    workers = max(1, sum(client.nthreads().values()))
+    rows, workers = len(grid.y), max(1, sum(client.nthreads().values()))
     edges = np.linspace(0, rows, min(rows, BANDS * workers) + 1).astype(int).tolist()
     bands = [slice(begin, end) for begin, end in pairwise(edges)]
     there = client.scatter(Portrait.of(mapper), broadcast=True)
@@ -75,18 +133,13 @@ def draw_in_bands(
         client.submit(band_task, there, Grid(grid.x, grid.y[band]), pure=False): band
         for band in bands
     }
-    whole: dict[str, np.ndarray] = {}
-    done = 0
-    for future in as_completed(tasks, loop=client.loop):
-        band, found = tasks[future], result(future, "a band of the map")
-        future.release()
-        layers = {**found.fields, "mean": found.mean, "variance": found.variance}
-        for name, values in layers.items():
-            whole.setdefault(name, np.empty(grid.shape))[band] = values
-        done += (band.stop - band.start) * columns
-        on_progress(done)
-    mean, variance = whole.pop("mean"), whole.pop("variance")
-    return ElevationMap(grid, mean, variance, whole, mapper.support, mapper.samples)
+
+    def tiles() -> Iterator[tuple[slice, ElevationMap]]:
+        for future in as_completed(tasks, loop=client.loop):
+            yield tasks[future], result(future, "a band of the map")
+            future.release()
+
+    return assembled(tiles(), mapper, grid, on_progress)
 
 
 def result(future: Any, what: str) -> Any:

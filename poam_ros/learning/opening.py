@@ -78,7 +78,7 @@ def open_mission(values: Mapping[str, Any]) -> tuple[Session, Callable[[], objec
 def taken_up(session: Session) -> str:
     """What a session that was just opened goes on with, in words; empty where it begins."""
     # Accepted, or still to be judged: in the pilot survey a screen has accepted none.
-    folder, pings = session.keeping.folder, session.samples + session.acceptance.unsettled
+    folder, pings = session.keeping.folder, session.samples + session.undecided
     if pings:
         return f"going on after {pings} pings kept in {folder}"
     if session.pilot.anew:

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..core.clock import Moment
 from ..core.errors import InputError
 from ..core.samples import Samples
-from ..frontend.batching import Backlog
 from ..frontend.events import Note, Outcome, Trouble
 from ..journal.checkpoint import Checkpoint, read_checkpoint
-from ..journal.interface import Keeping, NothingKept
 from ..journal.records import DROP, TRAIN, UPDATE, Logged, Step
-from .learner import Learner
 
 if TYPE_CHECKING:
     from .learner import Learner
+
 
 class Resumption:
     """Repeats what a log says, from the checkpoint on where there is one that can be used.
 
     Args:
-        folder: of the checkpoint.
+        folder: of the checkpoint; None: there is none.
         logged: what the log holds.
         forget: called with a number of steps where the one after them could not be repeated: what
             the log says from there on did not happen to this model.
@@ -38,7 +34,7 @@ class Resumption:
 
     def __init__(
         self,
-        folder: Path,
+        folder: Path | None,
         logged: Logged,
         forget: Callable[[int], object],
         anew: bool = False,
@@ -67,10 +63,11 @@ class Resumption:
             try:
                 outcome = learner.repeat(step, self._batch(step))
             except Exception as error:  # whatever it is, no ping is lost
-                self._forget(number)
                 self.rest = self._after(number)
                 told = f"the log's step {number + 1} of {len(self.steps)} cannot be repeated"
-                yield learner.failed(error, f"{told}: {len(self.rest)} pings are learned anew")
+                failure = learner.failed(error, f"{told}: {len(self.rest)} pings are learned anew")
+                self._forget(number)
+                yield failure
                 return
             if outcome is not None:
                 yield outcome
@@ -78,7 +75,7 @@ class Resumption:
     def _begin(self, learner: Learner) -> tuple[int, str | None]:
         """Start from the checkpoint: the steps that are done then, and why it cannot be used."""
         try:
-            checkpoint = read_checkpoint(self._folder)
+            checkpoint = None if self._folder is None else read_checkpoint(self._folder)
             if checkpoint is None:
                 return 0, None
             learner.go_on_from(
@@ -109,47 +106,3 @@ class Resumption:
         """The pings that are in none of so many steps."""
         taken = [step.last for step in self.steps[:number] if step.kind in (UPDATE, DROP)]
         return self.data[max(taken, default=-1) + 1 :]
-
-
-class Chronicle:
-    """Hands on to ``keeping`` what belongs to the mission that is kept now.
-
-    Attributes:
-        keeping: accepted pings count, and are learned, once it has kept them.
-        resumption: what is still to be repeated; None where nothing is.
-        resetting: a reset was asked for that the model has not seen: what it does until then
-            belongs to no mission any more. Changed under ``lock`` alone.
-        lock: never held while the model works.
-    """
-
-    def __init__(self) -> None:
-        self.keeping: Keeping = NothingKept()
-        self.resumption: Resumption | None = None
-        self.resetting = False
-        self.lock = threading.Lock()
-
-    def record(self, step: Step) -> None:
-        """The model did something."""
-        with self.lock:
-            if not self.resetting:
-                self.keeping.record(step)
-
-    def keep_model(self, learner: Learner, now: Moment) -> Iterator[Outcome]:
-        """Keep the model's state if it is time to."""
-        with self.lock:
-            mark = None if self.resetting else self.keeping.mark(now)
-        if mark is not None and (text := self.keeping.checkpoint(mark, learner.mapper)):
-            yield Trouble(Note("checkpoint", text))
-
-    def take_up(self, learner: Learner, backlog: Backlog, now: Moment) -> Iterator[Outcome]:
-        """Bring the model to where the log ends; the pings that wait there come first in line."""
-        resumption = self.resumption
-        assert resumption is not None
-        for outcome in resumption.run(learner, now.ros_ns):
-            yield outcome
-            if self.resetting:
-                return
-        with self.lock:
-            if not self.resetting:
-                self.resumption = None
-                backlog.put_back(resumption.rest, now.ros_ns, hold=False)

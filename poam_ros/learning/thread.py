@@ -5,23 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 
 from ..core.clock import Moment
-from ..frontend.events import Event, Handled, Outcome, Trouble
+from ..frontend.events import Outcome, Trouble
 from .session import Session
-
-
-def replay(record: Iterable[tuple[Moment, Event]], session: Session) -> Iterator[Handled | Outcome]:
-    """Feed recorded events to a session, in the time they came at, and run its model when due.
-
-    Nobody waits: the model has learned a batch before the next event comes.
-    """
-    for now, event in record:
-        yield session.handle(event, now)
-        while session.due(now):
-            yield from session.work(now)
-
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,6 @@ import fcntl
 import json
 import math
 import os
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.settings import check, setting
-from ..frontend.events import DONE, EXPLORING, OPERATOR, PAUSED, PILOT, STATES
+from ..frontend.events import PAUSED
 from ..journal.checkpoint import sync
 from .mission import Mission
 
@@ -101,7 +100,9 @@ class MissionMemory:
         if kept is None:
             return ""
         try:
-            text = _restore(mission, kept, self._autoresume)
+            if kept["schema"] != SCHEMA:
+                raise ValueError(f"layout {kept['schema']} of another version, not {SCHEMA}")
+            mission.restore(kept, self._autoresume)
             if self._draws is not None and kept.get("draws"):
                 self._draws.bit_generator.state = kept["draws"]
             track = _read(self._folder / TRACK)
@@ -112,17 +113,17 @@ class MissionMemory:
                 f"{self._folder}: expected a mission of this package ({error})"
             ) from None
         self._holds = mission.state == PAUSED
-        return text
+        return f"going on with a mission: {mission.state} ({mission.reason})"
 
     def keep(self, mission: Mission, steady_s: float) -> None:
         """Write what has changed: state and goals at once, the track every few seconds."""
         if self._holds and mission.position is not None:
             self._holds = False
             if mission.state == PAUSED:  # whatever it was told before it was restarted
-                mission.hold = mission.position.copy()
+                mission.stay()
         if self._folder is None:
             return
-        kept = memento(mission)
+        kept = {"schema": SCHEMA, **mission.memento()}
         if self._draws is not None:
             kept["draws"] = self._draws.bit_generator.state
         text = json.dumps(kept)
@@ -137,56 +138,6 @@ class MissionMemory:
             self.failing = ""
         except OSError as error:
             self.failing = f"mission_dir: cannot write to {self._folder} ({error.strerror})"
-
-
-def memento(mission: Mission) -> dict[str, Any]:
-    """What ``MissionMemory`` keeps of a mission but its track, as plain values."""
-    legs, budget = mission.legs, mission.budget
-    goals = [*([] if legs.target is None else [legs.target]), *legs.queue]
-    home = mission.home
-    return {
-        "schema": SCHEMA,
-        "workspace": list(mission.workspace.bounds),
-        "state": mission.state,
-        "under_way": mission.under_way,
-        "reason": mission.reason,
-        "paused_by": mission.paused_by,
-        "began": budget.began,
-        "samples": budget.samples,
-        "first": budget.first,
-        "goals": [[float(x), float(y)] for x, y in goals],
-        "home": None if home is None else home.tolist(),
-        "arrivals": dict(legs.arrivals),
-        "clipped": legs.clipped,
-        "unreachable": legs.unreachable,
-    }
-
-
-def _restore(mission: Mission, kept: dict[str, Any], autoresume: bool) -> str:
-    """The mission as it was kept, paused where it was under way."""
-    if kept["schema"] != SCHEMA:
-        raise ValueError(f"layout {kept['schema']} of another version, not {SCHEMA}")
-    if kept["workspace"] != list(mission.workspace.bounds):
-        raise ValueError(f"workspace {kept['workspace']}, not {list(mission.workspace.bounds)}")
-    state, under_way = kept["state"], kept["under_way"]
-    if state not in STATES or under_way not in (PILOT, EXPLORING):
-        raise ValueError(f"state {state!r}")
-    legs, budget = mission.legs, mission.budget
-    budget.began, budget.samples, budget.first = kept["began"], kept["samples"], kept["first"]
-    legs.clear()
-    if state != DONE:
-        legs.queue.extend(np.array(goal, dtype=float) for goal in kept["goals"])
-    legs.arrivals = Counter(kept["arrivals"])
-    legs.clipped, legs.unreachable = kept["clipped"], kept["unreachable"]
-    mission.home = None if kept["home"] is None else np.array(kept["home"], dtype=float)
-    mission.under_way, mission.paused_by = under_way, kept["paused_by"]
-    mission.state, mission.reason = state, kept["reason"]
-    if state in (PILOT, EXPLORING):
-        mission.reason = f"the planner was restarted while {state}"
-        if not autoresume:
-            mission.state, mission.under_way = PAUSED, state
-            mission.paused_by = OPERATOR
-    return f"going on with a mission: {mission.state} ({mission.reason})"
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -3,121 +3,94 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from ..core.errors import InputError
 from ..core.geometry import Extent
-from ..frontend.events import DONE, EXPLORING, HOLD, HOME, OPERATOR, PAUSED, PILOT, WAITING
+from ..frontend.events import (
+    DONE,
+    EXPLORING,
+    HOLD,
+    HOME,
+    OPERATOR,
+    PAUSED,
+    PILOT,
+    STATES,
+    WAITING,
+)
 from ..planning.areas import Areas
-from ..planning.arrival import CAPTURE_RADIUS, GoalWatch
 from ..planning.routes import Routes
 from ..planning.situation import Situation
-from .budget import Budget
-from .track import Track
+from .itinerary import Itinerary, Track
 
 
-class Itinerary:
-    """A queue of waypoints, and the one that is gone to.
-
-    Each leg is planned when it begins, from where the vehicle is then, and anew when what is left
-    of it has come too near to what may not be entered.
-
-    Args:
-        routes: the ways that may be gone.
-        arrival: how arrival is judged: goal_radius, capture_radius and max_speed of ``GoalWatch``.
+@dataclass
+class Budget:
+    """Limits of a mission, and what is used up of them since it began.
 
     Attributes:
-        target: where the vehicle shall go now, [2]; None: nowhere.
-        queue: where it shall go after that.
-        arrivals: how goals ended: ``reached``, ``passed``, ``timeout``.
-        clipped: waypoints that lay where none may be, and were moved.
-        unreachable: waypoints given up because no way led to them.
+        max_samples: 0 = no limit.
+        max_duration: seconds; 0 = no limit.
+        began: when it did, in s; None before.
+        samples: what the mapper has accepted so far.
+        first: what of it was accepted before the mission began.
     """
 
-    def __init__(self, routes: Routes, arrival: Mapping[str, float] | None = None) -> None:
-        self.routes = routes
-        self.arrival = dict(arrival or {})
-        self.target: np.ndarray | None = None
-        self.queue: deque[np.ndarray] = deque()
-        self.arrivals: Counter[str] = Counter()
-        self.clipped = self.unreachable = 0
-        self._watch: GoalWatch | None = None
-        self._escaping = False  # on the way out of what may not be entered
+    max_samples: int = 0
+    max_duration: float = 0.0
+    began: float | None = None
+    samples: int = 0
+    first: int = 0
 
     @property
-    def turning_radius(self) -> float:
-        """The smallest circle that the vehicle drives, in m."""
-        return self.arrival.get("capture_radius", CAPTURE_RADIUS) / 2
+    def endless(self) -> bool:
+        """Whether there is no limit."""
+        return not (self.max_samples or self.max_duration)
 
-    def add(self, path: np.ndarray) -> None:
-        """Queue waypoints [K, 2], each moved to the next place where one may be.
+    @property
+    def samples_left(self) -> int | None:
+        """Samples until the end; None where there is no limit."""
+        return max(0, self.max_samples - self.taken) if self.max_samples else None
 
-        Raises:
-            InputError: they are no path.
+    @property
+    def taken(self) -> int:
+        """Samples since the mission began."""
+        return self.samples - self.first
+
+    def way_left(self, driven: float, now: float | None = None, speed: float = math.inf) -> float:
+        """Metres until the end after ``driven`` m, at as many samples a metre as so far.
+
+        With ``now`` (s), also until ``max_duration``: as fast as so far, at most ``speed`` (m/s).
+        Infinite where that is not known.
         """
-        path = np.asarray(path, dtype=float)
-        if path.ndim != 2 or path.shape[1] != 2 or not np.all(np.isfinite(path)):
-            raise InputError(f"waypoints: expected finite numbers [K, 2], got {path.tolist()}")
-        areas = self.routes.areas
-        self.clipped += int((~areas.allowed(path)).sum())
-        self.queue.extend(areas.nearest(waypoint) for waypoint in path)
+        way = math.inf
+        if self.samples_left is not None and self.samples:
+            way = self.samples_left * driven / self.samples
+        if now is not None and self.max_duration and self.began is not None and now > self.began:
+            pace = min(speed, driven / (now - self.began))
+            way = min(way, max(0.0, self.began + self.max_duration - now) * pace)
+        return way
 
-    def counts(self) -> dict[str, int]:
-        """What became of the goals, by the names that diagnostics have."""
-        return {
-            "goals_reached": self.arrivals["reached"],
-            "goals_passed": self.arrivals["passed"],
-            "goals_timed_out": self.arrivals["timeout"],
-            "goals_clipped": self.clipped,
-            "goals_unreachable": self.unreachable,
-        }
+    def begin(self, now: float) -> None:
+        """A mission begins at ``now`` (s); what the mapper has by then does not count."""
+        self.began, self.first = now, self.samples
 
-    def clear(self) -> None:
-        """Go nowhere."""
-        self.queue.clear()
-        self.target = self._watch = None
+    def count(self, samples: int) -> None:
+        """The mapper has accepted this many; fewer than before where it was reset."""
+        self.samples, self.first = samples, min(self.first, samples)
 
-    def follow(self, position: np.ndarray, measured: float) -> str | None:
-        """The vehicle is at position [2] at a time in s; how it arrived at the target, or None."""
-        if self.target is None or self._watch is None:
-            return None
-        arrival = self._watch.update(position, measured)
-        if arrival is not None:
-            self.arrivals[arrival] += 1
-            self.target = self._watch = None
-        elif not self._escaping and self.routes.areas.off_course(position, self.target):
-            self.set_out(position)
-        return arrival
-
-    def head_on(self, position: np.ndarray) -> None:
-        """From position [2] to the next waypoint that a way leads to; nowhere without one."""
-        self.target = self._watch = None
-        while self.queue and self.target is None:
-            self._aim(position, self.queue.popleft())
-
-    def set_out(self, position: np.ndarray | None) -> None:
-        """To the target again, with a new time limit; the vehicle may be elsewhere by now."""
-        if self.target is None or position is None:
-            return
-        self._aim(position, self.target)
-        if self.target is None:
-            self.head_on(position)
-
-    def _aim(self, position: np.ndarray, waypoint: np.ndarray) -> None:
-        way = self.routes.route(position, waypoint)
-        if way is None:
-            self.unreachable += 1
-            self.target = self._watch = None
-            return
-        # A way without turns leaves the waypoint what it is: whoever follows goals sees no new one.
-        first, *rest = (waypoint,) if len(way) == 1 else (*way[:-1], waypoint)
-        self.queue.extendleft(reversed(rest))
-        self.target = first
-        self._watch = GoalWatch(first, **self.arrival)
-        self._escaping = self.routes.areas.off_course(position, first)
+    def spent(self, now: float | None = None) -> str | None:
+        """What has run out, by the samples and by ``now`` (s) where it is given; None: nothing."""
+        if now is not None and self.began is not None:
+            self.began = min(self.began, now)  # a clock that is set back does not lengthen it
+            if self.max_duration and now - self.began >= self.max_duration:
+                return f"max_duration of {self.max_duration:g} s has passed"
+        if self.max_samples and self.taken >= self.max_samples:
+            return f"max_samples of {self.max_samples} were taken"
+        return None
 
 
 Choose = Callable[[np.ndarray], "np.ndarray | None"]
@@ -285,7 +258,7 @@ class Mission:
     def stop(self) -> tuple[bool, str]:
         """Hold station and wait for another ``start``: at any time; True, and an answer."""
         previous, self.state, self.reason = self.state, WAITING, "stopped"
-        self._stay()
+        self.stay()
         self.legs.clear()
         self._homing = False
         return True, f"stopped while {previous}"
@@ -300,7 +273,7 @@ class Mission:
             return False, f"the mission is {self.state}{already}"
         self.under_way, self.state, self.reason = self.state, PAUSED, reason
         self.paused_by = by
-        self._stay()
+        self.stay()
         return True, f"paused while {self.under_way}"
 
     def resume(self, reason: str = "asked for") -> tuple[bool, str]:
@@ -324,14 +297,67 @@ class Mission:
             self._homing = True
             self.legs.add(self.home[None])
         elif not paused:
-            self._stay()
+            self.stay()
+
+    def change(self, arrival: Mapping[str, float], max_samples: int, max_duration: float) -> None:
+        """From now on arrival is judged, and the mission ends, by these."""
+        self.legs.arrival = dict(arrival)
+        self.budget.max_samples, self.budget.max_duration = max_samples, max_duration
+        self.count_samples(self.budget.samples)
+
+    def choose_anew(self) -> None:
+        """Leave the goals: the next ones are chosen with the next position."""
+        self.legs.clear()
+
+    def explain(self, reason: str) -> None:
+        """Say why it is in its state in other words."""
+        self.reason = reason
+
+    def memento(self) -> dict[str, Any]:
+        """What ``restore`` takes, as plain values; the track is kept apart."""
+        budget, home = self.budget, self.home
+        return {
+            "workspace": list(self.workspace.bounds),
+            "state": self.state,
+            "under_way": self.under_way,
+            "reason": self.reason,
+            "paused_by": self.paused_by,
+            "began": budget.began,
+            "samples": budget.samples,
+            "first": budget.first,
+            "home": None if home is None else home.tolist(),
+            **self.legs.memento(),
+        }
+
+    def restore(self, kept: Mapping[str, Any], autoresume: bool) -> None:
+        """Go on, before it has begun, from a memento; paused where it was under way, unless it is
+        to go on by itself.
+
+        Raises:
+            ValueError, KeyError, TypeError: it is not one of this workspace.
+        """
+        if kept["workspace"] != list(self.workspace.bounds):
+            raise ValueError(f"workspace {kept['workspace']}, not {list(self.workspace.bounds)}")
+        state, under_way, budget = kept["state"], kept["under_way"], self.budget
+        if state not in STATES or under_way not in (PILOT, EXPLORING):
+            raise ValueError(f"state {state!r}")
+        budget.began, budget.samples, budget.first = kept["began"], kept["samples"], kept["first"]
+        self.legs.restore(kept if state != DONE else {**kept, "goals": []})
+        self.home = None if kept["home"] is None else np.array(kept["home"], dtype=float)
+        self.under_way, self.paused_by = under_way, kept["paused_by"]
+        self.state, self.reason = state, kept["reason"]
+        if state in (PILOT, EXPLORING):
+            self.reason = f"the planner was restarted while {state}"
+            if not autoresume:
+                self.state, self.under_way, self.paused_by = PAUSED, state, OPERATOR
 
     def facts(self) -> dict[str, object]:
         """How it stands, by the names that diagnostics have."""
         counts = {"samples": self.budget.samples, **self.legs.counts()}
         return {"state": self.state, "reason": self.reason, **counts}
 
-    def _stay(self) -> None:
+    def stay(self) -> None:
+        """The vehicle is to hold station where it is."""
         self.hold = None if self.position is None else self.position.copy()
 
     def _head_on(self) -> None:
@@ -343,7 +369,7 @@ class Mission:
             return
         if self._homing:
             self._homing = False
-            self._stay()
+            self.stay()
             return
         if self.state == PILOT:
             self.state, self.reason = EXPLORING, "the pilot survey is over"

@@ -308,7 +308,7 @@ class Target:
         self._turned_at = now
         self.closing = self._due(mission, self._gaps(mission, drawn), now)
         if self.closing:
-            mission.legs.clear()
+            mission.choose_anew()
 
     def path(self, mission: Mission, drawn: ElevationMap, now: float) -> np.ndarray | None:
         """The next goal [1, 2] where a gap is to be closed now; None: as the planner likes."""
@@ -342,7 +342,7 @@ class Target:
         elif before != DONE and not self._met:
             self._spent = mission.reason
         if self._spent is not None and self.words:
-            mission.reason = f"{self._spent}; {self.words}"
+            mission.explain(f"{self._spent}; {self.words}")
 
     def _follow(self, mission: Mission) -> None:
         """Forget a mission before this one: the gaps that it gave up may be closed now."""

@@ -121,9 +121,9 @@ def _furnish(axis: Any, chart: Chart) -> None:
         return
     style = {"arrowstyle": "-|>", "color": "black", "linewidth": 1.2}
     axis.annotate(
-        "N", (0.95, 0.97), (0.95, 0.89), "axes fraction", "axes fraction",
-        arrowprops=style, ha="center", va="center", fontsize=10, fontweight="bold",
-    )  # fmt: skip
+        "", (0.95, 0.94), (0.95, 0.87), "axes fraction", "axes fraction", arrowprops=style
+    )
+    axis.text(0.95, 0.945, "N", transform=axis.transAxes, ha="center", fontsize=10)
     _graticule(axis, chart)
 
 

@@ -122,10 +122,10 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
 
 
 def _rounded(values: Sequence[float]) -> list[str]:
-    """Values to three digits of how far they are apart, and to no more than a thousandth."""
-    apart = max(values) - min(values)
-    digits = 2 - int(np.floor(np.log10(apart))) if apart > 0 else 3
-    return [f"{round(value, min(digits, 3)):,.{max(0, min(digits, 3))}f}" for value in values]
+    """Values to three digits of how far they are apart, and at most to a hundredth of a unit."""
+    apart = max(max(values) - min(values), 1e-5 * max(map(abs, values)), 1e-2)
+    digits = min(2 - int(np.floor(np.log10(apart))), 2)
+    return [f"{round(value, digits) + 0.0:,.{max(0, digits)}f}" for value in values]
 
 
 def _scores(folder: Path) -> dict[str, Any]:

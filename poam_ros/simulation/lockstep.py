@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.clock import SECOND, Moment
 from ..core.errors import InputError, PoamError
-from ..core.geometry import Extent, Grid, map_grid
+from ..core.geometry import Grid, map_grid
 from ..core.maps import ElevationMap
 from ..frontend.batching import WaypointBatches
 from ..frontend.events import (
@@ -31,50 +31,22 @@ from ..frontend.events import (
     Tick,
     Trouble,
 )
-from ..frontend.gate import GateSettings, RawPing
+from ..frontend.front_end import GateSettings, RawPing
 from ..frontend.odometry import VehicleState
 from ..learning.session import Session
+from ..mission.chooser import WaypointChooser
 from ..mission.mission import Mission
 from ..mission.target import Target
 from ..models.mapper import BathymetricMapper
 from ..outputs.folder import EpochRecord
 from ..outputs.metrics import evaluate
+from ..outputs.scoring import POINTS
 from ..planning.pilots import PILOTS, bezier_pilot, path_length, start_pose
-from ..planning.planners import PLANNERS
-from ..planning.situation import GridView, MapView, ModelView
+from ..planning.situation import MapView, ModelView
 from .settings import RANDOM_SAMPLES, MissionSettings
 from .world.simulator import Ping, Simulation
 from .world.terrain import Terrain
 from .world.vehicle import Pose
-
-#: Points of the evaluation grid along each side (the paper's).
-EVALUATION_POINTS = 50
-
-
-class Scores:
-    """Scores a model on a grid over the workspace, and keeps the records until they are taken."""
-
-    def __init__(self, terrain: Terrain, workspace: Extent) -> None:
-        self._points = Grid.nodes(workspace, EVALUATION_POINTS, EVALUATION_POINTS).points
-        self._truth = terrain.elevation_at(self._points)
-        self._records: list[EpochRecord] = []
-
-    def add(self, mapper: BathymetricMapper, learned: Learned, time_s: float) -> None:
-        """The model has learned a batch, at a mission time in s."""
-        start = perf_counter()
-        prediction = mapper.predict(self._points)
-        predict_s = perf_counter() - start
-        metrics = evaluate(prediction.mean, prediction.variance, self._truth, *learned.targets)
-        report = learned.report
-        self._records.append(
-            EpochRecord(report.samples, time_s, metrics, report.update_s, predict_s)
-        )
-
-    def take(self) -> list[EpochRecord]:
-        """The records since the last time."""
-        records, self._records = self._records, []
-        return records
-
 
 log = logging.getLogger(__name__)
 
@@ -112,10 +84,12 @@ class LockstepMission:
             grid=None if as_in_the_paper else map_grid(workspace, MAP_RESOLUTION),
             screening=settings.screening,
         )
-        self._choose = self._learn_and_plan if as_in_the_paper else self._plan_on_the_map
+        self._choose = self._learn_and_choose if as_in_the_paper else self._choose_on_the_map
         self._goal: np.ndarray | None = None
         self._hold_until_s: float | None = None  # the first map is waited for so long
-        self._scores = Scores(terrain, workspace)
+        self._points = Grid.nodes(workspace, POINTS, POINTS).points  # that the model is scored at
+        self._truth = terrain.elevation_at(self._points)
+        self._records: list[EpochRecord] = []  # that were not handed out yet
         self.target = Target(settings.target)
         self._trained_s = 0.0  # until when the model has used the time between batches
 
@@ -130,15 +104,17 @@ class LockstepMission:
         if settings.pilot != RANDOM_SAMPLES:
             pilot = PILOTS[settings.pilot](settings.workspace, self._pilot_rng)
         self.mission = Mission(pilot, settings.workspace, max_samples=settings.max_samples)
+        draws = self._planner_rng
+        self._chooser = WaypointChooser(self.mission, self.target, settings.planner, draws)
         self._announce()
         if settings.pilot == RANDOM_SAMPLES:
             self._sample_at_random()
         self.mission.explore_with(self._choose)
         self._locate()
-        yield from self._scores.take()
+        yield from self._take_records()
         while self.mission.state != DONE:
             self._step()
-            yield from self._scores.take()
+            yield from self._take_records()
         if not self.mapper.initialised:
             raise self._no_map()
         if (drawn := self._drawn()) is not None:  # with the last batch
@@ -211,15 +187,15 @@ class LockstepMission:
                 self.settings.max_samples,
             )
 
-    def _learn_and_plan(self, position: np.ndarray) -> np.ndarray | None:
+    def _learn_and_choose(self, position: np.ndarray) -> np.ndarray | None:
         """The paper's: what was measured on the way is in the model that the planner asks."""
         self._announce()
         self._handle(Arrived())
         if not self.mapper.initialised:
             raise self._no_map()
-        return self._plan(ModelView(self.mapper, self.settings.planner_noise), self._drawn())
+        return self._path(self._drawn(), ModelView(self.mapper, self.settings.planner_noise))
 
-    def _plan_on_the_map(self, position: np.ndarray) -> np.ndarray | None:
+    def _choose_on_the_map(self, position: np.ndarray) -> np.ndarray | None:
         """A vehicle's: the latest map, and where the vehicle has been since; None without one."""
         latest = self.session.map
         if latest is None:
@@ -228,18 +204,14 @@ class LockstepMission:
             if now_s > self._hold_until_s:
                 raise self._no_map()
             return None
-        around = self.mission.track.around(latest.stamp_ns / SECOND)
-        return self._plan(GridView(latest, *around), latest)
+        return self._path(latest)
 
-    def _plan(self, view: MapView, drawn: ElevationMap | None) -> np.ndarray:
-        """Gaps that the target wants closed now, or what the planner likes."""
+    def _path(self, drawn: ElevationMap | None, view: MapView | None = None) -> np.ndarray:
+        now_s, yaw = self._now.steady_s, self.simulation.pose.yaw
         if drawn is not None:
-            self.target.judge(self.mission, drawn, self._now.steady_s)
-            if (gap := self.target.path(self.mission, drawn, self._now.steady_s)) is not None:
-                return gap
-        planner = PLANNERS[self.settings.planner]
-        situation = self.mission.situation(self.simulation.pose.yaw, MAX_SPEED)
-        return planner.path(view, situation, self.settings.planner_options, self._planner_rng)
+            self.target.judge(self.mission, drawn, now_s)
+        options = self.settings.planner_options
+        return self._chooser.path(drawn, now_s, yaw, MAX_SPEED, options, view)
 
     def _drawn(self) -> ElevationMap | None:
         """The model's map now, with the cells of a vehicle's; None where no target asks for it."""
@@ -254,11 +226,24 @@ class LockstepMission:
         while self.session.due(self._now):
             for outcome in (*self._train_on(), *self.session.work(self._now)):
                 if isinstance(outcome, Learned):
-                    self._scores.add(self.mapper, outcome, self._now.steady_s)
+                    self._score(outcome)
                 elif isinstance(outcome, Drawn):
                     self.target.judge(self.mission, outcome.map, self._now.steady_s)
                 elif isinstance(outcome, Trouble):
                     log.warning("%s", outcome.note.text)
+
+    def _score(self, learned: Learned) -> None:
+        """Score the model that has learned a batch."""
+        start = perf_counter()
+        found = self.mapper.predict(self._points)
+        predict_s, report = perf_counter() - start, learned.report
+        metrics = evaluate(found.mean, found.variance, self._truth, *learned.targets)
+        times = self._now.steady_s, metrics, report.update_s, predict_s
+        self._records.append(EpochRecord(report.samples, *times))
+
+    def _take_records(self) -> list[EpochRecord]:
+        records, self._records = self._records, []
+        return records
 
     def _train_on(self) -> Iterator[Outcome]:
         """The training that there was time for since the batch before."""
@@ -282,9 +267,9 @@ class LockstepMission:
     def _no_map(self) -> PoamError:
         if failing := self.session.status.failing:
             return PoamError(f"no map: {failing}")
-        gate = self.session.gate
-        refused = ", ".join(f"{n} {reason}" for reason, n in sorted(gate.rejected.items()))
+        ledger = self.session.ledger
+        refused = ", ".join(f"{n} {reason}" for reason, n in sorted(ledger.rejected.items()))
         return InputError(
-            f"sonar: expected pings of a ground that a map can be made of, got {gate.accepted} "
+            f"sonar: expected pings of a ground that a map can be made of, got {ledger.accepted} "
             f"accepted in {self._now.steady_s:.0f} s ({refused or 'none'} refused)"
         )

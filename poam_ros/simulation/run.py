@@ -53,7 +53,7 @@ def run_mission(
     finally:
         # Also after Ctrl-C or a failure: what was measured is never lost.
         samples = mission.session.everything()
-        write_refused(folder, mission.session.gate.refused.newest())
+        write_refused(folder, mission.session.ledger.refused.newest())
         write_samples(folder / "samples.csv", samples.xy, samples.z)
     grid = map_grid(settings.workspace, settings.resolution)
     write_map(folder / "map.npz", mission.mapper.map(grid))

@@ -70,7 +70,7 @@ PROMISED = (
     "--terrain --elevation-range --preparation --kernel --method --planner "
     "--planner-without-noise --pilot --policy --seed --max-samples --sonar-rate --num-inducing "
     "--noise-variance --learning-rate "
-    "--batch-size --batch-period --resolution --threads --device --output --neighbour-kernel "
+    "--batch-size --batch-period --resolution --threads --device --output "
     "--shortest-lengthscale-m --longest-lengthscale-m --initial-lengthscale-m "
     "--training-rate --screening --false-echo --target-tvu --target-share --target-distance "
     "--target-depths --water-level"

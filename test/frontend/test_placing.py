@@ -9,7 +9,7 @@ import pytest
 
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.samples import APPLIED, Samples
-from poam_ros.frontend.gate import PingGate
+from poam_ros.frontend.front_end import FrontEnd
 from poam_ros.frontend.odometry import VehicleState, multiply
 from poam_ros.frontend.placing import Mount, mount_of
 from poam_ros.frontend.ranges import RawPing
@@ -30,15 +30,15 @@ def survey(
     settings, *events, distance=8.0, quaternion=(0.0, 0.0, 0.0, 1.0), variance=(0, 0, 0), **ping
 ):
     """The sample, or the reason of its refusal, of one ping from ``PLACE``."""
-    gate = PingGate(settings)
+    gate = FrontEnd(settings)
     gate.add_odometry(VehicleState(SECOND, PLACE, quaternion, variance=variance))
     for event in (*events, RawPing(SECOND, distance, 0.1, 1e5, **ping)):
-        gate.hear(event, NOW)
+        gate.handle(event, NOW)
     samples = gate.take(NOW)
-    assert gate.accepted + sum(gate.rejected.values()) == 1
+    assert gate.ledger.accepted + sum(gate.ledger.rejected.values()) == 1
     if len(samples):
         return samples
-    (reason,) = gate.rejected
+    (reason,) = gate.ledger.rejected
     return reason
 
 
@@ -166,7 +166,7 @@ def test_noise_is_put_together_of_what_is_known(settings, given, expected):
     ("variance", "std"), [(0.04, 0.2), (0.0, 0.3), (-1.0, 0.3), (math.nan, 0.3)]
 )
 def test_a_variance_that_the_sonar_gives_counts_before_the_parameters(variance, std):
-    gate = PingGate(GateSettings(ping_noise=True, range_noise_std=0.3))
+    gate = FrontEnd(GateSettings(ping_noise=True, range_noise_std=0.3))
     gate.add_odometry(VehicleState(0, PLACE))
     gate.add_ping(RawPing(0, 8.0, 0.1, 100.0, variance=variance), NOW)
     np.testing.assert_allclose(gate.take(NOW).noise_std, [std])
@@ -209,16 +209,16 @@ def test_pings_above_a_limit_are_refused_by_name(settings, given, outcome):
 
 
 def test_covariances_that_are_none_are_unknown_and_counted():
-    gate = PingGate(GateSettings())
+    gate = FrontEnd(GateSettings())
     for i, variance in enumerate(
         [(0, 0, 0), (1, 1, 1), (-1, 0, 0), (0, math.nan, 0), (0, 0, math.inf)]
     ):
         assert gate.add_odometry(VehicleState(i * SECOND, PLACE, variance=variance)) is None
-    assert gate.odd["covariance"] == 3 and not +gate.odometry_rejected
+    assert gate.ledger.suspect["covariance"] == 3 and not +gate.ledger.odometry_rejected
 
 
 def test_variance_is_interpolated_where_both_ends_are_known():
-    gate = PingGate(GateSettings(ping_noise=True))
+    gate = FrontEnd(GateSettings(ping_noise=True))
     for i, z in enumerate((0.1, 0.3, 0.0, 0.2)):
         gate.add_odometry(VehicleState(i * SECOND, PLACE, variance=(0, 0, z)))
     for t in (0.5, 1.0, 1.5, 2.5):
@@ -228,7 +228,7 @@ def test_variance_is_interpolated_where_both_ends_are_known():
 
 
 def test_no_ground_is_as_far_as_the_limit():
-    gate = PingGate(GateSettings())
+    gate = FrontEnd(GateSettings())
     gate.add_odometry(VehicleState(0, (0.0, 0.0, -1e300)))
     gate.add_ping(RawPing(0, 8.0, 0.1, 100.0), NOW)
-    assert len(gate.take(NOW)) == 0 and gate.rejected == {"wild_elevation": 1}
+    assert len(gate.take(NOW)) == 0 and gate.ledger.rejected == {"wild_elevation": 1}

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from poam_ros.core.clock import SECOND, Moment
-from poam_ros.frontend.gate import PingGate
+from poam_ros.frontend.front_end import FrontEnd
 from poam_ros.frontend.ranges import PAST, RawPing, fault_of
 from poam_ros.frontend.settings import GateSettings
 
@@ -19,11 +19,12 @@ def ping(t, distance, low=1.0, high=100.0, **more):
 
 def judged(settings, *pings):
     """The pings refused by reason; what is not refused waits for odometry."""
-    gate = PingGate(settings)
+    gate = FrontEnd(settings)
     for each in pings:
         gate.add_ping(each, Moment(0, 0.0))
-    assert gate.received == gate.pending + sum(gate.rejected.values()) == len(pings)
-    return +gate.rejected
+    ledger = gate.ledger
+    assert ledger.received == ledger.pending + sum(ledger.rejected.values()) == len(pings)
+    return +ledger.rejected
 
 
 @pytest.mark.parametrize(
@@ -90,8 +91,8 @@ def test_repeats_are_told_apart_by_sonar_and_need_the_very_same_range():
 
 
 def test_memory_is_bounded_whatever_the_frames_are_called():
-    gate = PingGate(GateSettings(repeat_window=1.0, capacity=10))
+    gate = FrontEnd(GateSettings(repeat_window=1.0, capacity=10))
     for i in range(2000):
         gate.add_ping(ping(0.001 * i, 10.0, frame_id=f"{i}" * 50), Moment(0, 0.0))
     assert len(gate._judge._first) <= 16 and len(gate._judge._past) == PAST
-    assert gate.rejected == Counter(no_odometry=1990) and gate.pending == 10
+    assert gate.ledger.rejected == Counter(no_odometry=1990) and gate.ledger.pending == 10

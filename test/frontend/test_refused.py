@@ -44,12 +44,12 @@ class Straight:
 
     @property
     def rows(self):
-        return self.s.session.gate.refused.newest().rows
+        return self.s.session.ledger.refused.newest().rows
 
     def only(self):
         """The one refused ping: reason, time and place."""
         (row,) = self.rows
-        assert self.s.session.gate.rejected == {row.reason: 1} and row.number == 0
+        assert self.s.session.ledger.rejected == {row.reason: 1} and row.number == 0
         return row.reason, row.stamp_ns / SECOND, *row[3:]
 
 
@@ -69,7 +69,7 @@ def test_without_a_range_it_is_the_place_of_the_sonar(survey, distance, reason):
     """Between two odometries: it waits for the second, as an accepted ping does."""
     v = Straight(survey, sonar_offset=(0.0, 0.25, 0.0))
     v.ping(0.3, distance)
-    assert v.s.session.gate.rejected == {reason: 1} and not v.rows
+    assert v.s.session.ledger.rejected == {reason: 1} and not v.rows
     v.at(1.0)
     v.s.handle(Tick())
     same(v.only(), (reason, 0.3, 0.3, 0.25, nan))
@@ -136,7 +136,7 @@ def test_the_end_of_a_mission_refuses_what_waits_for_odometry_and_finds_its_plac
     v = Straight(survey)
     v.ping(0.5, 40.0)
     v.s.handle(MissionState("done"))
-    assert not v.rows and v.s.session.gate.rejected == {"after_mission": 1}
+    assert not v.rows and v.s.session.ledger.rejected == {"after_mission": 1}
     v.at(1.0)
     v.s.handle(Tick())
     same(v.only(), ("after_mission", 0.5, 0.5, 0.0, 60.0))
@@ -153,8 +153,9 @@ def test_where_nobody_knows_there_is_no_place(survey):
     v.ping(-1.0, 40.0)  # from before there was any
     v.ping(9.5, math.inf)
     v.s.handle(TimeSetBack())
-    found = v.s.session.gate.refused.newest()
-    assert found.counts == v.s.session.gate.rejected == {"no_odometry": 2, "nan": 1, "no_return": 1}
+    ledger = v.s.session.ledger
+    found = ledger.refused.newest()
+    assert found.counts == ledger.rejected == {"no_odometry": 2, "nan": 1, "no_return": 1}
     assert np.isnan(found.xyz).all() and not len(found.placed)
 
 
@@ -174,7 +175,7 @@ def test_a_flood_pushes_out_no_other_reason_and_every_ping_is_counted(survey):
     total = MOST + 700
     for n in range(total):
         v.ping(1.0 - n * 1e-6, nan)
-    found = v.s.session.gate.refused.newest()
+    found = v.s.session.ledger.refused.newest()
     assert found.counts == {"nan": total, "out_of_range": 1} and len(found) == MOST + 1
     last = found[found.reason == "nan"]
     assert last.number.tolist() == list(range(700, total))
@@ -186,11 +187,11 @@ def test_what_waits_for_its_place_is_bounded(survey, monkeypatch):
     v = Straight(survey)
     for n in range(25):
         v.ping(0.5 + n * 1e-3, nan)
-    assert len(v.rows) == 15 and v.s.session.gate.refused.waiting == 10
-    assert v.s.session.gate.rejected == {"nan": 25}
+    assert len(v.rows) == 15 and v.s.session.ledger.refused.waiting == 10
+    assert v.s.session.ledger.rejected == {"nan": 25}
     v.at(1.0)
     v.s.handle(Tick())
-    found = v.s.session.gate.refused.newest()
+    found = v.s.session.ledger.refused.newest()
     assert len(found) == 25
     np.testing.assert_allclose(found.placed.xyz[:, 0], 0.5 + np.arange(15, 25) * 1e-3)
 
@@ -209,7 +210,7 @@ def test_false_echoes_and_what_a_reset_forgets_are_where_they_were_placed(survey
     at = s.now.ros_ns
     s.drive(10)
     s.work()
-    store, kept = s.session.gate.refused, []
+    store, kept = s.session.ledger.refused, []
     (echo,) = store.newest().rows
     angle = at / SECOND
     place = 20 * math.sin(angle), 20 * math.cos(angle), 100.0 - 230.0
@@ -218,7 +219,7 @@ def test_false_echoes_and_what_a_reset_forgets_are_where_they_were_placed(survey
     s.drive(20, distance=230.0)
     s.work()
     s.drive(3)
-    held, waiting = s.session.acceptance.held, s.session.acceptance.queue.samples
+    held, waiting = s.session.held, s.session.queue.samples
     assert len(held) and len(waiting)
     s.session.keeping.keep = lambda samples, doubts=None, refused=(): (
         kept.extend(refused) or samples
@@ -228,7 +229,7 @@ def test_false_echoes_and_what_a_reset_forgets_are_where_they_were_placed(survey
     stamps = [*held.stamp_ns.tolist(), *waiting.stamp_ns.tolist()]
     assert [row.stamp_ns for row in gone] == stamps
     assert [row.z for row in gone] == [*held.z.tolist(), *waiting.z.tolist()]
-    assert s.session.gate.rejected == {"false_echo": 1, "reset": len(stamps)}
+    assert s.session.ledger.rejected == {"false_echo": 1, "reset": len(stamps)}
     assert not len(store.newest()), "what comes now is another mission's"
     s.ping(nan)
     s.handle(Tick())
@@ -240,7 +241,7 @@ def test_a_reset_while_pings_are_judged_knows_their_places(survey):
     s.drive(30)
     s.work()
     s.drive(20)
-    waiting, predict, kept = s.session.acceptance.queue.samples, s.mapper.predict, []
+    waiting, predict, kept = s.session.queue.samples, s.mapper.predict, []
     s.session.keeping.keep = lambda samples, doubts=None, refused=(): (
         kept.extend(refused) or samples
     )
@@ -252,7 +253,7 @@ def test_a_reset_while_pings_are_judged_knows_their_places(survey):
     s.mapper.predict = predict_and_reset
     s.work()
     assert [row.stamp_ns for row in kept] == waiting.stamp_ns.tolist()
-    assert s.session.gate.rejected == {"reset": 20}
+    assert s.session.ledger.rejected == {"reset": 20}
 
 
 def test_numbers_go_on_where_another_store_ended():
@@ -287,11 +288,11 @@ def test_every_reason_has_a_number_of_its_own():
     code = "".join(
         (SOURCES / f"{name}.py").read_text()
         for name in (
-            "frontend/gate", "frontend/ranges", "frontend/placing",
-            "learning/session", "learning/acceptance", "screening/screen",
+            "frontend/front_end", "frontend/ranges", "frontend/placing",
+            "learning/session", "learning/loop", "screening/screen",
         )
     )
-    found = set(re.findall(r'(?:return |else |refuse\(event, |NO_ODOMETRY = )"([a-z_]+)"', code))
+    found = set(re.findall(r'(?:return |else |refuse_arrival\(|NO_ODOMETRY = )"([a-z_]+)"', code))
     found |= {"after_mission", "overload", "false_echo", "reset", "waiting", "paused"}
     assert found == set(REASONS) and len(set(REASONS)) == len(REASONS)
     assert REASONS[:3] == ("nan", "no_return", "too_close") and REASONS[20] == "reset"

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from recorded import recorded
 
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.samples import Samples
@@ -25,12 +26,12 @@ def test_a_tide_that_stops_coming_pauses_acceptance_until_it_is_back(survey):
     s.handle(WaterLevel(3.0))
     s.drive(50, RANGE)  # 5 s: just not too old
     s.drive(10, RANGE)
-    assert s.session.gate.rejected == {"water_level_stale": 10}
+    assert s.session.ledger.rejected == {"water_level_stale": 10}
     s.handle(WaterLevel(-2.0))
     s.drive(3, RANGE)
     assert elevations(s) == [71.0] * 2 + [73.0] * 50 + [68.0] * 3
-    gate = s.session.gate
-    assert gate.received == gate.accepted + gate.pending + sum(gate.rejected.values()) == 65
+    received, *states = s.session.ledger.counts().values()
+    assert received == sum(states) == 65
 
 
 def test_a_level_need_not_come_where_nobody_sends_one_unless_it_is_awaited(survey):
@@ -41,7 +42,7 @@ def test_a_level_need_not_come_where_nobody_sends_one_unless_it_is_awaited(surve
     s.drive(10, RANGE)
     s.handle(WaterLevel(0.5))
     s.drive(10, RANGE)
-    assert elevations(s) == [70.5] * 10 and s.session.gate.rejected == {"water_level_stale": 10}
+    assert elevations(s) == [70.5] * 10 and s.session.ledger.rejected == {"water_level_stale": 10}
 
 
 def test_without_a_timeout_the_last_level_holds(survey):
@@ -58,7 +59,7 @@ def test_what_can_be_no_level_is_counted_and_changes_nothing(survey, level):
     s.handle(WaterLevel(0.5))
     s.handle(WaterLevel(level))
     s.drive(2, RANGE)
-    assert elevations(s) == [70.5] * 2 and s.session.gate.odd["water_level"] == 1
+    assert elevations(s) == [70.5] * 2 and s.session.ledger.suspect["water_level"] == 1
 
 
 def test_after_time_was_set_back_a_level_is_awaited(survey):
@@ -69,7 +70,7 @@ def test_after_time_was_set_back_a_level_is_awaited(survey):
     s.now = Moment(SECOND, s.now.steady_s)
     s.handle(TimeSetBack())
     s.drive(2, RANGE)
-    assert s.session.gate.rejected["water_level_stale"] == 2
+    assert s.session.ledger.rejected["water_level_stale"] == 2
     s.handle(WaterLevel(0.25))
     s.drive(2, RANGE)
     assert elevations(s) == [70.5] * 2 + [70.25] * 2
@@ -91,8 +92,8 @@ def test_a_record_holds_all_by_which_pings_were_judged(survey):
         water_level_timeout=5.0, base_frame="base_link", ping_noise=True, range_noise_std=0.2,
         repeat_window=0.3,
     )  # fmt: skip
-    s, record = survey(gate=gate), []
-    s.session.record = lambda now, event: record.append((now, event))
+    s = survey(gate=gate)
+    record = recorded(s.session)
     s.drive(5)  # no mounting is known
     s.handle(Mount("", (0.5, 0.0, -0.2), (0.0, 0.6, -0.8)))
     s.drive(20)
@@ -109,5 +110,5 @@ def test_a_record_holds_all_by_which_pings_were_judged(survey):
     first, second = Samples.joined(s.samples), Samples.joined(again.samples)
     for one, other in zip(first.arrays, second.arrays, strict=True):
         np.testing.assert_array_equal(one, other)
-    assert again.session.gate.rejected == s.session.gate.rejected
-    assert set(s.session.gate.rejected) == {"no_mount", "water_level_stale", "repeat"}
+    assert again.session.ledger.rejected == s.session.ledger.rejected
+    assert set(s.session.ledger.rejected) == {"no_mount", "water_level_stale", "repeat"}

@@ -12,12 +12,13 @@ pytest.importorskip("rosbags", reason="recordings need the extra `bags`")
 pytest.importorskip("mcap", reason="recordings need the extra `bags`")
 
 from read_only import read_only
+from recorded import recorded
 from ros_bag import place, write_bag, write_events
 from soundings import ground
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
-from poam_ros.frontend.gate import GateSettings
+from poam_ros.frontend.front_end import GateSettings
 from poam_ros.importers.bags import BagSettings, read_bag
 from poam_ros.importers.mapping import learn
 from poam_ros.importers.soundings import SoundingMapSettings
@@ -125,20 +126,20 @@ def test_a_recorded_mission_gives_the_samples_that_it_took(tmp_path):
     model = ModelSettings(options=SparseOptions(num_inducing=40, steps=1, minibatch=16))
     sonar = SonarSettings(dropout=0.1, outlier=0.05, nan=0.04, inf=0.06, latency=0.5)
     settings = MissionSettings(max_samples=300, policy="deployed", sonar=sonar, model=model)
-    mission, record = LockstepMission(load_terrain("seamounts"), settings), []
-    mission.session.record = lambda now, event: record.append((now, event))
+    mission = LockstepMission(load_terrain("seamounts"), settings)
+    record = recorded(mission.session)
     list(mission.epochs())
-    gate = mission.session.gate
+    gate = mission.session.front_end
     folder = write_events(tmp_path / "mission", record)
     found, _ = read_bag(folder, BagSettings(), gate.settings)
     lived = mission.session.everything()
     assert len(found) == len(lived) == 300
     np.testing.assert_allclose(found.xy, lived.xy, rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.z, lived.z, rtol=0, atol=1e-4)
-    assert found.refused == gate.rejected and sum(gate.rejected.values()) > 20
+    assert found.refused == gate.ledger.rejected and sum(gate.ledger.rejected.values()) > 20
     lived, again = (
         {(row.reason, row.number, row.stamp_ns): row[3:] for row in pings.rows}
-        for pings in (gate.refused.newest(), found.refused_pings)
+        for pings in (gate.ledger.refused.newest(), found.refused_pings)
     )
     assert again.keys() >= lived.keys() and len(lived) > 20
     known = [key for key in lived if np.isfinite(lived[key][:2]).all()]
@@ -155,13 +156,13 @@ def test_a_recorded_screened_mission_gives_the_pings_that_it_believed(tmp_path):
     settings = MissionSettings(
         max_samples=400, policy="deployed", sonar=sonar, model=model, screening=screening, seed=1
     )
-    mission, record = LockstepMission(load_terrain("seamounts"), settings), []
-    mission.session.record = lambda now, event: record.append((now, event))
+    mission = LockstepMission(load_terrain("seamounts"), settings)
+    record = recorded(mission.session)
     list(mission.epochs())
-    lived, gate = mission.session.everything(), mission.session.gate
+    lived, gate = mission.session.everything(), mission.session.front_end
     found, _ = read_bag(write_events(tmp_path / "mission", record), BagSettings(), gate.settings)
     how = SoundingMapSettings(model=model, seed=1, screening=screening)
     assert len(found.batches(how)) == mission.session.status.updates > 1
     mapper, echoes = learn(found, settings.workspace, how)
-    assert len(echoes) == gate.rejected["false_echo"] > 20
+    assert len(echoes) == gate.ledger.rejected["false_echo"] > 20
     np.testing.assert_array_equal(mapper.data.stamp_ns, lived.stamp_ns)

@@ -13,12 +13,17 @@ from soundings import ground, write_survey
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, map_grid
 from poam_ros.importers import mapping as sounding_map
-from poam_ros.importers.mapping import draw, learn, predict, validate_fold
-from poam_ros.importers.parallel import cross_validate, draw_in_bands
-from poam_ros.importers.run import cell_size, map_soundings
+from poam_ros.importers.mapping import (
+    cell_size,
+    draw,
+    learn,
+    map_soundings,
+    predict,
+    validate_fold,
+)
+from poam_ros.importers.parallel import cluster, cross_validate, draw_in_bands
 from poam_ros.importers.soundings import SoundingMapSettings
 from poam_ros.importers.tables import Table, read_soundings
-from poam_ros.importers.workers import cluster
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.outputs.held_out import score

@@ -70,7 +70,7 @@ def test_a_ping_counts_and_is_learned_once_it_is_on_the_disk(kept, monkeypatch):
     monkeypatch.setattr(MissionLog, "append", slow)
     for _ in range(20):
         s.ping()
-    assert s.session.gate.accepted == 20
+    assert s.session.ledger.accepted == 20
     assert s.session.samples == 0 and not s.session.due(s.now)
     assert len(s.session.everything()) == 20
     gate.set()
@@ -112,7 +112,7 @@ def test_what_the_screen_believes_is_kept_before_it_counts_or_is_learned(kept, t
     for _ in range(5):
         s.drive(20)
         turn()
-    counts = s.session.counts()
+    counts = s.session.ledger.counts()
     accepted = counts["accepted"]
     assert counts["received"] == 160 == sum(counts.values()) - counts["received"]
     assert 100 < accepted == s.session.samples == s.session.mapper.samples
@@ -124,7 +124,7 @@ def test_what_the_screen_believes_is_kept_before_it_counts_or_is_learned(kept, t
     s.drive(9)
     s.session.handle(MissionState("done"), s.now)
     turn()
-    counts = s.session.counts()
+    counts = s.session.ledger.counts()
     assert s.session.status.finished and counts["held"] == counts["pending"] == 0
     assert counts["accepted"] == s.session.mapper.samples == len(rows(tmp_path / "m"))
 
@@ -403,7 +403,7 @@ def test_pings_that_the_disk_does_not_come_after_are_refused_by_name(kept, monke
     monkeypatch.setattr(MissionLog, "append", lambda *given: gate.wait(20) and append(*given))
     for _ in range(25):
         s.ping()
-    assert s.session.gate.rejected == {"log_full": 15}
+    assert s.session.ledger.rejected == {"log_full": 15}
     gate.set()
     s.settle()
     s.drive(1)

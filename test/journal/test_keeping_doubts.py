@@ -18,7 +18,7 @@ pytest.importorskip("torch")
 from kept import Echoing, rows
 
 from poam_ros.frontend.events import MissionState, Reset, Trouble
-from poam_ros.frontend.gate import RawPing
+from poam_ros.frontend.front_end import RawPing
 from poam_ros.journal.log import MissionLog
 from poam_ros.journal.reader import read_mission
 
@@ -45,7 +45,7 @@ class Doubtful(Echoing):
 
     @property
     def memory(self):
-        return self.session.acceptance._screen.remembered()
+        return self.session._screen.remembered()
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_after_a_crash_at_any_moment_pings_are_judged_as_if_there_had_been_none(
 ):
     whole = doubtful().until(END)
     written(whole)
-    everything, counts = whole.session.everything(), whole.session.counts()
+    everything, counts = whole.session.everything(), whole.session.ledger.counts()
     assert counts["held"] > 0 and counts["rejected"] > 0 and whole.balanced
     images = image()
     assert len(images) > 1
@@ -105,9 +105,9 @@ def test_after_a_crash_at_any_moment_pings_are_judged_as_if_there_had_been_none(
         # So many were placed before; they are accepted, refused, held or wait.
         again.stamp = judged + len(waiting)
         assert again.balanced
-        first = again.session.counts()
+        first = again.session.ledger.counts()
         assert (first["held"], first["pending"]) == (len(doubts), len(waiting)), at
-        assert again.session.acceptance.unsettled == len(doubts) + len(waiting), at
+        assert again.session.undecided == len(doubts) + len(waiting), at
         again.turn()
         again.until(END)
         for ours, theirs in zip(again.session.everything().arrays, everything.arrays, strict=True):
@@ -123,7 +123,7 @@ def test_the_log_has_what_is_held_and_what_waits(doubtful, tmp_path):
     s = doubtful().until(END)
     s.drive(3)
     written(s)
-    held, waiting = s.session.acceptance.held, s.session.acceptance.queue.samples
+    held, waiting = s.session.held, s.session.queue.samples
     assert len(held) and len(waiting) >= 3
     for query, pings in ((HELD, held), (WAITING, waiting)):
         found = rows(tmp_path / "m", query)
@@ -149,7 +149,7 @@ def test_a_reset_refuses_what_was_in_doubt(doubtful, tmp_path):
     assert rows(tmp_path / "m", HELD) == rows(tmp_path / "m", WAITING) == []
     again = doubtful()
     assert len(rows(tmp_path / "m" / "reset-001", WAITING)) == 9
-    assert again.session.counts()["pending"] == 9 and again.balanced
+    assert again.session.ledger.counts()["pending"] == 9 and again.balanced
 
 
 def test_what_other_rules_remembered_is_judged_anew(doubtful, tmp_path):
@@ -163,7 +163,7 @@ def test_what_other_rules_remembered_is_judged_anew(doubtful, tmp_path):
         db.execute("UPDATE screen SET memory = ?", (json.dumps(memory),))
         db.commit()
     again = doubtful()
-    counts = again.session.counts()
+    counts = again.session.ledger.counts()
     assert held and counts["held"] == 0 and counts["pending"] >= len(held)
     again.stamp = s.stamp
     again.until(END + 30)
@@ -189,15 +189,15 @@ def test_a_log_of_a_version_before_goes_on(doubtful, tmp_path, layout, lacks):
     assert len(past.doubts.held) == (0 if layout == 1 else len(held)) and held
     again = doubtful()
     assert again.session.samples == accepted
-    assert again.session.counts()["held"] == len(past.doubts.held)
+    assert again.session.ledger.counts()["held"] == len(past.doubts.held)
     again.stamp = s.stamp
     again.until(150)
     again.session.handle(RawPing(again.now.ros_ns, float("nan"), 1.0, 1000.0), again.now)
     again.ping()
     written(again)
     assert rows(tmp_path / "m", "PRAGMA user_version") == [(3,)]
-    assert len(rows(tmp_path / "m", HELD)) == len(again.session.acceptance.held)
-    assert len(rows(tmp_path / "m", REFUSED)) == again.session.gate.rejected.total() > 0
+    assert len(rows(tmp_path / "m", HELD)) == len(again.session.held)
+    assert len(rows(tmp_path / "m", REFUSED)) == again.session.ledger.rejected.total() > 0
 
 
 def test_what_is_believed_is_learned_before_more_is_judged(doubtful, monkeypatch):
@@ -212,7 +212,7 @@ def test_what_is_believed_is_learned_before_more_is_judged(doubtful, monkeypatch
     for _ in range(45):
         s.ping()
     s.work()
-    accepted = s.session.gate.accepted
+    accepted = s.session.ledger.accepted
     assert accepted > 30 and s.session.mapper.samples == 0
     for _ in range(45):
         s.ping()
@@ -220,6 +220,6 @@ def test_what_is_believed_is_learned_before_more_is_judged(doubtful, monkeypatch
     gate.set()
     s.settle()
     list(s.session.work(s.now))
-    assert s.session.mapper.samples == accepted == s.session.gate.accepted
+    assert s.session.mapper.samples == accepted == s.session.ledger.accepted
     s.turn()
     assert s.session.mapper.samples > accepted

@@ -16,7 +16,7 @@ from kept import DEPTH, Kept, rows
 
 from poam_ros.core.clock import SECOND
 from poam_ros.frontend.events import MissionState, Reset, Tick
-from poam_ros.frontend.gate import RawPing
+from poam_ros.frontend.front_end import RawPing
 from poam_ros.journal import log as log_file
 from poam_ros.journal.log import MissionLog
 from poam_ros.journal.reader import read_mission
@@ -75,7 +75,7 @@ def test_a_place_a_time_and_a_reason_are_on_the_disk(kept, tmp_path):
     assert len(rows(tmp_path / "m")) == 5
     # As somebody reads them while the mapper has the log, for a page or another map.
     seen = read_unmapped(tmp_path / "m").refused
-    assert seen.counts == s.session.gate.rejected == {"nan": 2, "no_return": 1, "paused": 1}
+    assert seen.counts == s.session.ledger.rejected == {"nan": 2, "no_return": 1, "paused": 1}
     assert repr(seen.rows) == repr(read_mission(tmp_path / "m").logged.refused.rows)
 
 
@@ -116,9 +116,9 @@ def test_after_a_restart_they_are_there_and_numbers_go_on(kept, tmp_path, screen
     s.close()
     again = kept(screening=screening)
     again.stamp = s.stamp
-    before = again.session.gate.refused.newest()
+    before = again.session.ledger.refused.newest()
     assert before.counts == {"nan": 3} and len(before.placed) == 3
-    assert not again.session.gate.rejected, "of this process"
+    assert not again.session.ledger.rejected, "of this process"
     again.ping()
     again.refuse(1)
     again.written()

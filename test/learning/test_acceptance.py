@@ -15,7 +15,7 @@ BATCHES = TimedBatches(batch_size=20, batch_period=3600.0)
 
 def total(s):
     """received = accepted + held + pending + rejected; returns all counts."""
-    counts = s.session.counts()
+    counts = s.session.ledger.counts()
     parts = counts["accepted"] + counts["held"] + counts["pending"] + counts["rejected"]
     assert counts["received"] == parts
     return counts
@@ -39,7 +39,7 @@ def test_a_false_echo_is_refused_by_name(survey):
     s.drive(1, distance=230.0)
     s.drive(10)
     s.work()
-    assert s.session.gate.rejected == {"false_echo": 1} and total(s)["accepted"] == 50
+    assert s.session.ledger.rejected == {"false_echo": 1} and total(s)["accepted"] == 50
     assert s.session.everything().number.tolist() == list(range(50))
 
 
@@ -50,10 +50,10 @@ def test_held_pings_are_refused_when_the_mission_is_done(survey):
     s.drive(8)
     s.drive(12, distance=230.0)
     *_, judged = [o for o in s.work() if isinstance(o, Judged)]
-    assert len(judged.held) == 12 == total(s)["held"] == len(s.session.acceptance.held)
+    assert len(judged.held) == 12 == total(s)["held"] == len(s.session.held)
     s.handle(MissionState("done"))
     *_, finished = s.work()
-    assert total(s)["held"] == 0 and s.session.gate.rejected["false_echo"] == 12
+    assert total(s)["held"] == 0 and s.session.ledger.rejected["false_echo"] == 12
     assert len(finished.samples) == 38
 
 
@@ -65,7 +65,7 @@ def test_a_reset_refuses_what_is_held_and_what_waits(survey):
     s.work()
     s.drive(5)
     s.handle(Reset())
-    assert s.session.gate.rejected == {"reset": 25} and total(s)["held"] == 0
+    assert s.session.ledger.rejected == {"reset": 25} and total(s)["held"] == 0
     s.drive(4)
     assert s.kinds() == ["Cleared"]
     s.drive(30)
@@ -94,7 +94,7 @@ def test_pings_after_a_reset_that_the_model_has_not_seen_yet_wait_for_it(survey)
     s.drive(30)
     s.work()
     s.drive(20)
-    s.session.acceptance._trouble = "of other rules"  # said before anything is judged
+    s.session._trouble = "of other rules"  # said before anything is judged
     work = s.session.work(s.now)
     next(work)
     s.handle(Reset())
@@ -158,13 +158,13 @@ def test_no_ping_is_ever_lost_or_counted_twice(survey, seed):
         total(s)
         s.work()
         total(s)
-        assert len(s.session.acceptance.held) == total(s)["held"] <= settings.held_pings
+        assert len(s.session.held) == total(s)["held"] <= settings.held_pings
         everything = s.session.everything().number
         assert everything.tolist() == list(range(s.session.samples))
 
 
 def test_a_judgement_that_is_far_behind_takes_no_more(survey):
     s = survey(pilot_samples=1000, screening=ON)
-    s.session.acceptance.queue.capacity = 25
+    s.session.queue.capacity = 25
     s.drive(40)
-    assert s.session.gate.rejected == {"overload": 15} and total(s)["pending"] == 25
+    assert s.session.ledger.rejected == {"overload": 15} and total(s)["pending"] == 25

@@ -9,8 +9,8 @@ import pytest
 from poam_ros.core.errors import CholeskyError, InputError
 from poam_ros.frontend.batching import Effort, TimedBatches
 from poam_ros.frontend.events import Drawn, MissionState, SettingsChanged, Trained
-from poam_ros.frontend.gate import GateSettings
-from poam_ros.learning.spare_time import PATIENCE_S, REDRAW_S
+from poam_ros.frontend.front_end import GateSettings
+from poam_ros.learning.learner import PATIENCE_S, REDRAW_S
 
 
 def use(s):
@@ -63,7 +63,7 @@ def test_a_slice_is_followed_by_a_rest_as_the_duty_says(survey, monkeypatch):
         return train(steps)
 
     s.mapper.train = slow
-    monkeypatch.setattr("poam_ros.learning.spare_time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("poam_ros.learning.learner.perf_counter", lambda: clock[0])
     begun = s.now.steady_s
     while s.now.steady_s - begun < 20.0:
         use(s)

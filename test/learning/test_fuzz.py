@@ -192,16 +192,16 @@ class Fuzzed:
 
 def check(session) -> None:
     """What holds whatever happened."""
-    gate = session.gate
-    heaps = gate.accepted + gate.pending + gate.rejected.total()
-    assert gate.received == heaps + gate.held
-    assert gate.held == len(session.acceptance.held) <= session.acceptance.settings.held_pings
-    unjudged = len(session.acceptance.queue) if session.acceptance.on else 0
-    assert unjudged == gate.unjudged <= session.backlog.capacity + gate.settings.capacity
-    assert gate.pending - unjudged <= gate.settings.capacity
+    gate = session.front_end
+    heaps = gate.ledger.accepted + gate.ledger.pending + gate.ledger.rejected.total()
+    assert gate.ledger.received == heaps + gate.ledger.held
+    assert gate.ledger.held == len(session.held) <= session.screening.held_pings
+    unjudged = len(session.queue) if session.screening.screening else 0
+    assert unjudged == gate.ledger.unscreened <= session.backlog.capacity + gate.settings.capacity
+    assert gate.ledger.pending - unjudged <= gate.settings.capacity
     assert len(gate.buffer) <= 2 * 4096
     assert len(session.backlog) <= session.backlog.capacity + 5000 + gate.settings.capacity
-    assert len(gate.rejected) < 20 and len(gate.odometry_rejected) < 20
+    assert len(gate.ledger.rejected) < 20 and len(gate.ledger.odometry_rejected) < 20
 
 
 def check_samples(session) -> None:
@@ -213,10 +213,10 @@ def check_samples(session) -> None:
 
 def check_refused(gate, anew) -> None:
     """Every refused ping is counted, the newest are known, and are somewhere or nowhere."""
-    store, found = gate.refused, gate.refused.newest()
-    assert set(gate.rejected) <= set(REASONS) and store.waiting <= WAITING
+    store, found = gate.ledger.refused, gate.ledger.refused.newest()
+    assert set(gate.ledger.rejected) <= set(REASONS) and store.waiting <= WAITING
     known = sum(found.counts.values()) + store.waiting
-    assert known <= gate.rejected.total() if anew else known == gate.rejected.total()
+    assert known <= gate.ledger.rejected.total() if anew else known == gate.ledger.rejected.total()
     for reason, count in found.counts.items():
         number = found.number[found.reason == reason]
         assert number.tolist() == list(range(max(0, count - MOST), count))
@@ -233,10 +233,10 @@ def run(survey, screened, drawn, handled) -> None:
     for step in drawn:
         fuzzed.take(*step)
     check_samples(fuzzed.s.session)
-    check_refused(fuzzed.s.session.gate, anew=fuzzed.handled["Reset"] > 0)
-    gate = fuzzed.s.session.gate
-    handled["accepted"] += gate.accepted
-    handled["false echoes"] += gate.rejected["false_echo"]
+    check_refused(fuzzed.s.session.front_end, anew=fuzzed.handled["Reset"] > 0)
+    gate = fuzzed.s.session.front_end
+    handled["accepted"] += gate.ledger.accepted
+    handled["false echoes"] += gate.ledger.rejected["false_echo"]
     reasons, seconds = len(fuzzed.refusals.counts), fuzzed.s.now.steady_s
     assert len(fuzzed.lines) <= reasons * (1 + seconds / PERIOD)
     assert all(len(line) < 1000 for line in fuzzed.lines), max(map(len, fuzzed.lines))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from recorded import check_replayed
+from recorded import check_replayed, recorded
 
 from poam_ros.frontend.events import Learned
 from poam_ros.models.registry import ModelSettings, SparseOptions
@@ -26,13 +26,13 @@ def test_a_mission_whose_pings_are_screened():
         max_samples=400, policy="deployed", sonar=ECHOES, model=SMALL,
         screening=ScreeningSettings(screening=True),
     )  # fmt: skip
-    mission, record = LockstepMission(load_terrain("seamounts"), settings), []
-    mission.session.record = lambda now, event: record.append((now, event))
+    mission = LockstepMission(load_terrain("seamounts"), settings)
+    record = recorded(mission.session)
     epochs = list(mission.epochs())
-    counts = mission.session.counts()
+    counts = mission.session.ledger.counts()
     assert counts["accepted"] >= 400 and counts["held"] == 0 == counts["pending"]
     assert counts["received"] == counts["accepted"] + counts["rejected"]
-    assert mission.session.gate.rejected["false_echo"] > 10
+    assert mission.session.ledger.rejected["false_echo"] > 10
     again, outcomes = check_replayed(record, mission.session)
     learned = [o.report.samples for o in outcomes if isinstance(o, Learned)]
     assert learned == [epoch.samples for epoch in epochs]
@@ -43,12 +43,12 @@ def test_a_mission_whose_pings_are_screened():
 @pytest.mark.parametrize("sonar", [SonarSettings(), FAULTY], ids=["faultless", "faulty"])
 def test_a_lockstep_mission(policy, sonar):
     settings = MissionSettings(max_samples=700, policy=policy, sonar=sonar, model=SMALL)
-    mission, record = LockstepMission(load_terrain("seamounts"), settings), []
-    mission.session.record = lambda now, event: record.append((now, event))
+    mission = LockstepMission(load_terrain("seamounts"), settings)
+    record = recorded(mission.session)
     epochs = list(mission.epochs())
-    gate = mission.session.gate
-    assert gate.accepted == 700 == epochs[-1].samples
-    assert (sum(gate.rejected.values()) > 50) == (sonar is FAULTY)
+    gate = mission.session.front_end
+    assert gate.ledger.accepted == 700 == epochs[-1].samples
+    assert (sum(gate.ledger.rejected.values()) > 50) == (sonar is FAULTY)
     again, outcomes = check_replayed(record, mission.session)
     learned = [o.report.samples for o in outcomes if isinstance(o, Learned)]
     assert learned == [epoch.samples for epoch in epochs]

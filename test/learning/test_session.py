@@ -19,16 +19,16 @@ from poam_ros.frontend.events import (
     Tick,
     TimeSetBack,
 )
-from poam_ros.frontend.gate import GateSettings
+from poam_ros.frontend.front_end import GateSettings
 
 LEARNED = ["Learned", "Drawn"]
 
 
 def counts(s):
     """received = accepted + pending + rejected, always."""
-    gate = s.session.gate
-    assert gate.received == gate.accepted + gate.pending + sum(gate.rejected.values())
-    return dict(gate.rejected)
+    ledger = s.session.ledger
+    assert ledger.received == ledger.accepted + ledger.pending + sum(ledger.rejected.values())
+    return dict(ledger.rejected)
 
 
 def test_samples_have_an_identity(survey):
@@ -146,7 +146,7 @@ def test_any_other_failure_is_tried_three_times_and_then_its_batch_is_dropped(su
     assert s.session.status.dropped == {"RuntimeError": 18} and len(s.session.backlog) == 0
     s.drive(6)
     assert s.kinds() == LEARNED
-    assert s.session.status.samples + 18 == s.session.gate.accepted == 44
+    assert s.session.status.samples + 18 == s.session.ledger.accepted == 44
 
 
 def test_input_that_the_model_refuses_is_dropped_at_once(survey):
@@ -357,7 +357,7 @@ def test_pings_wait_for_odometry_by_the_steady_clock(survey):
     s.ping(stamp_ns=s.now.ros_ns + SECOND)
     s.now = Moment(s.now.ros_ns, s.now.steady_s + 1.9)
     s.handle(Tick())
-    assert s.session.gate.pending == 1
+    assert s.session.ledger.pending == 1
     s.now = Moment(s.now.ros_ns, s.now.steady_s + 0.2)
     s.handle(Tick())
     assert counts(s) == {"no_odometry": 1}
@@ -378,7 +378,7 @@ def test_new_settings_place_the_pings_that_wait(survey):
 def test_odometry_of_another_frame_is_counted(survey):
     s = survey()
     s.handle(OdometryRefused("wrong_frame"))
-    assert s.session.gate.odometry_rejected == {"wrong_frame": 1}
+    assert s.session.ledger.odometry_rejected == {"wrong_frame": 1}
 
 
 def test_a_state_that_is_none_changes_nothing(survey):

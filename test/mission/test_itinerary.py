@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from poam_ros.core.geometry import Extent
-from poam_ros.mission.mission import Itinerary
+from poam_ros.mission.itinerary import Itinerary
 from poam_ros.planning.areas import Areas
 from poam_ros.planning.routes import Routes
 

@@ -9,7 +9,7 @@ import pytest
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
-from poam_ros.mission.memory import TRACK_S, MemorySettings, MissionMemory, memento
+from poam_ros.mission.memory import TRACK_S, MemorySettings, MissionMemory
 from poam_ros.mission.mission import Mission
 
 WORKSPACE = Extent(0, 60, 0, 60)
@@ -151,7 +151,7 @@ def test_goals_are_kept_at_once_and_the_track_every_few_seconds(memory, tmp_path
     kept, m = memory(), mission()
     m.locate(np.array([0.0, 10.0]), 0.0)
     kept.keep(m, 0.0)
-    assert json.loads((tmp_path / "mission.json").read_text()) == memento(m)
+    assert json.loads((tmp_path / "mission.json").read_text()) == {"schema": 1, **m.memento()}
     m.locate(np.array([5.0, 10.0]), 1.0)
     kept.keep(m, 1.0)
     first = (tmp_path / "track.json").read_text()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from poam_ros.core.geometry import Extent
-from poam_ros.mission.track import Track
+from poam_ros.mission.itinerary import Track
 
 SQUARE = Extent(-30, 30, -30, 30)
 

@@ -213,7 +213,7 @@ def test_after_any_failure_it_stands_as_before(first, monkeypatch):
     with monkeypatch.context() as broken, pytest.raises(Fails):
         broken.setattr(OnlineSparseGP, "update", failing)
         mapper.update(*pings(60, 1))
-    assert mapper.initialised != first and mapper.samples == twin.samples
+    assert mapper.initialised != first and mapper.samples == twin.ledger.samples
     for each in (mapper, twin):
         each.update(*pings(60, 2))
     at = pings(20, 9)[0]

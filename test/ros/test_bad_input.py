@@ -147,9 +147,9 @@ def test_odd_messages_are_survived_and_said_in_short(name, ros, eventually, capf
         stranger.talk(rng)
     alive(node, stranger, eventually)
     if name == "mapper":
-        gate = node.session.gate
-        eventually(lambda: gate.received > 0)
-        assert gate.received == gate.accepted + gate.pending + gate.rejected.total()
+        ledger = node.session.ledger
+        eventually(lambda: ledger.received > 0)
+        assert ledger.received == ledger.accepted + ledger.pending + ledger.rejected.total()
     log = capfd.readouterr().err.splitlines()
     assert len(log) < 200 and max(map(len, log), default=0) < 1000
     assert not any(line.startswith("[FATAL]") for line in log)
@@ -197,5 +197,5 @@ def test_services_at_the_wrong_time(ros, eventually):
     stranger = ros(Stranger)
     alive(mapper, stranger, eventually)
     alive(planner, stranger, eventually)
-    gate = mapper.session.gate
-    assert gate.received == gate.accepted + gate.pending + gate.rejected.total()
+    ledger = mapper.session.ledger
+    assert ledger.received == ledger.accepted + ledger.pending + ledger.rejected.total()

@@ -74,11 +74,11 @@ def test_a_model_that_cannot_keep_up_refuses_pings_and_says_so():
     s = Survey(pilot_samples=10)
     s.session.backlog.capacity = 25
     s.drive(40)
-    gate = s.session.gate
-    assert len(s.session.backlog) == 25 and gate.rejected == {"overload": 15}
+    ledger = s.session.ledger
+    assert len(s.session.backlog) == 25 and ledger.rejected == {"overload": 15}
     assert look(s)[0] == ERROR and "cannot keep up" in look(s)[1]
     s.work()
     s.drive(3)
-    assert gate.accepted == 28
+    assert ledger.accepted == 28
     assert look(s)[0] == WARN and "15 pings were refused" in look(s)[1]
-    assert gate.received == gate.accepted + gate.pending + gate.rejected.total()
+    assert ledger.received == ledger.accepted + ledger.pending + ledger.rejected.total()

@@ -32,7 +32,7 @@ from std_msgs.msg import String, UInt64
 from std_srvs.srv import Trigger
 
 from poam_ros.core.clock import SECOND
-from poam_ros.frontend.gate import RawPing
+from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.ros.common.messages import write_odometry, write_range
 from poam_ros.ros.common.qos import LATCHED, SENSOR_PUBLISH

@@ -30,7 +30,7 @@ from visualization_msgs.msg import MarkerArray
 
 from poam_ros.core.clock import SECOND
 from poam_ros.core.errors import CholeskyError
-from poam_ros.frontend.gate import RawPing
+from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.models.registry import MODELS, Model
 from poam_ros.outputs.folder import read_map, read_table
@@ -121,8 +121,8 @@ def pair(ros, eventually):
         vehicle = ros(Vehicle, planner=planner)
         eventually(vehicle.connected, what="no discovery")
         eventually(lambda: vehicle.got["map/samples"], what="no samples topic")
-        session = mapper.session
-        return SimpleNamespace(mapper=mapper, vehicle=vehicle, session=session, gate=session.gate)
+        session, gate = mapper.session, mapper.session.front_end
+        return SimpleNamespace(mapper=mapper, vehicle=vehicle, session=session, gate=gate)
 
     return make
 
@@ -130,8 +130,8 @@ def pair(ros, eventually):
 def settled(p, received):
     """Whether this many pings came, and every one of them is counted."""
     gate = p.gate
-    total = gate.accepted + gate.pending + sum(gate.rejected.values())
-    return gate.received == received == total
+    total = gate.ledger.accepted + gate.ledger.pending + sum(gate.ledger.rejected.values())
+    return gate.ledger.received == received == total
 
 
 def learned(p):
@@ -162,7 +162,7 @@ def test_every_rejected_ping_has_its_reason(pair, eventually):
         v.ping(v.t - SECOND // 20, fault)
     v.ping(SECOND)  # long before the first odometry
     eventually(lambda: settled(p, 17))
-    assert p.gate.rejected == {
+    assert p.gate.ledger.rejected == {
         "nan": 1, "no_return": 2, "too_close": 2, "out_of_range": 1, "no_odometry": 1,
     }  # fmt: skip
     eventually(lambda: v.got["map/samples"][-1].data == 10)
@@ -188,22 +188,22 @@ def test_doubted_pings_are_shown_and_counted(pair, eventually):
     v.create_subscription(PointCloud2, "pings/held", v.got["pings/held"].append, LATCHED)
     v.drive(50)  # fewer than pilot_samples: only the pilot's end closes them
     # Topics keep no order among each other: the pilot's end must not overtake its pings.
-    eventually(lambda: p.gate.unjudged == 50)
+    eventually(lambda: p.gate.ledger.unscreened == 50)
     v.state.publish(String(data="exploring"))
     eventually(lambda: learned(p) == 50)
     for _ in range(20):
         v.drive(1)
         v.ping(v.t, 3.0 * DEPTH)
-    eventually(lambda: p.session.counts()["received"] == 90)
+    eventually(lambda: p.session.ledger.counts()["received"] == 90)
     eventually(lambda: v.got["map/samples"][-1].data > 50)
-    counts = p.session.counts()
+    counts = p.session.ledger.counts()
     assert counts["received"] == sum(counts.values()) - counts["received"]
     held = eventually(lambda: v.got["pings/held"])[-1]
     assert [field.name for field in held.fields] == ["x", "y", "z"]
     eventually(lambda: v.got["status"] and {"held", "accepted"} <= v.got["status"][-1].keys())
     v.state.publish(String(data="done"))
     eventually(lambda: p.session.status.finished)
-    assert p.session.counts()["held"] == 0 and p.gate.rejected["false_echo"] > 0
+    assert p.session.ledger.counts()["held"] == 0 and p.gate.ledger.rejected["false_echo"] > 0
 
 
 def test_parameters_place_the_pings_and_may_change(pair, eventually):
@@ -211,7 +211,7 @@ def test_parameters_place_the_pings_and_may_change(pair, eventually):
     v = p.vehicle
     v.drive(30)
     eventually(lambda: settled(p, 30))
-    assert p.gate.rejected == {"no_odometry": 5}  # measured before the first odometry
+    assert p.gate.ledger.rejected == {"no_odometry": 5}  # measured before the first odometry
     samples = p.session.everything()
     stamps = [SECOND // 20 + i * SECOND // 10 - SECOND // 2 for i in range(5, 30)]
     truth = [np.add(v.place(stamp), (1.0, 0.0, 0.0))[:2] for stamp in stamps]
@@ -240,8 +240,8 @@ def test_mission_from_pilot_to_done(pair, eventually, tmp_path, ros):
     v.say("done")
     eventually(lambda: v.got["report"] and v.got["report"][-1].finished, what="no results")
     v.drive(3)
-    eventually(lambda: p.gate.rejected["after_mission"] >= 3)
-    assert learned(p) == p.gate.accepted == v.got["map/samples"][-1].data
+    eventually(lambda: p.gate.ledger.rejected["after_mission"] >= 3)
+    assert learned(p) == p.gate.ledger.accepted == v.got["map/samples"][-1].data
 
     # Who comes late gets the last map, and it is the file's on every cell.
     late = ros(Vehicle, planner=False, parameter_overrides=[])
@@ -252,7 +252,7 @@ def test_mission_from_pilot_to_done(pair, eventually, tmp_path, ros):
     for layer in ("mean", "variance", "lengthscale"):
         np.testing.assert_array_equal(getattr(got, layer), getattr(kept, layer).astype(np.float32))
     z = read_table(tmp_path / "run" / "samples.csv")["z"]
-    assert kept.samples == len(z) == p.gate.accepted and kept.stamp_ns == got.stamp_ns
+    assert kept.samples == len(z) == p.gate.ledger.accepted and kept.stamp_ns == got.stamp_ns
     report = v.got["report"][-1]
     assert (report.stamp_ns, report.samples) == (got.stamp_ns, kept.samples)
     # In full precision, not as people are shown it.
@@ -376,18 +376,18 @@ def test_a_model_without_lengthscale_and_support_is_published(pair, eventually, 
 def test_odometry_in_another_frame(pair, eventually):
     p = pair()
     p.vehicle.drive(5, frame="odom")
-    eventually(lambda: p.gate.odometry_rejected["wrong_frame"] == 6)
-    eventually(lambda: p.gate.pending == 5)
+    eventually(lambda: p.gate.ledger.odometry_rejected["wrong_frame"] == 6)
+    eventually(lambda: p.gate.ledger.pending == 5)
     p.vehicle.t = 10 * SECOND
     p.vehicle.drive(5, frame="/map")
-    eventually(lambda: p.gate.accepted == 5)
-    assert p.gate.rejected["no_odometry"] == 5
+    eventually(lambda: p.gate.ledger.accepted == 5)
+    assert p.gate.ledger.rejected["no_odometry"] == 5
 
 
 def test_odometry_in_a_frame_that_moves_with_the_vehicle(pair, eventually):
     p = pair()
     p.vehicle.drive(5, frame="dvl_link")
-    eventually(lambda: p.gate.odometry_rejected["body_frame"] == 6)
+    eventually(lambda: p.gate.ledger.odometry_rejected["body_frame"] == 6)
     assert p.mapper.refusals.counts["body_frame"] == 6
     what = "odometry is in a frame that moves with the vehicle"
     eventually(lambda: what in p.vehicle.got["text"], what="no ERROR of the frame")
@@ -404,13 +404,13 @@ def test_water_levels_move_the_ground_and_pause_it_when_they_stop(pair, eventual
             v.locate()
             v.ping(v.t, 50.0)
             v.t += SECOND
-        eventually(lambda: settled(p, v.t // SECOND) and p.gate.pending == 0)
+        eventually(lambda: settled(p, v.t // SECOND) and p.gate.ledger.pending == 0)
 
     pings(3)
     levels.publish(Float64(data=math.nan))
-    eventually(lambda: p.gate.odd["water_level"] == 1)
+    eventually(lambda: p.gate.ledger.suspect["water_level"] == 1)
     levels.publish(Float64(data=1.25))
-    eventually(lambda: p.gate.water.level(p.gate.settings, p.mapper._now()) == 1.25)
+    eventually(lambda: p.gate.level(p.mapper._now()) == 1.25)
     pings(3)
     found = p.session.everything()
     np.testing.assert_allclose(found.z, [51.0] * 3 + [52.25] * 3, atol=1e-12)
@@ -419,14 +419,14 @@ def test_water_levels_move_the_ground_and_pause_it_when_they_stop(pair, eventual
         lambda: "pings are refused: no water level comes" in v.got["text"], what="no warning"
     )
     pings(4)
-    assert p.gate.rejected == {"water_level_stale": 4} and p.gate.accepted == 6
+    assert p.gate.ledger.rejected == {"water_level_stale": 4} and p.gate.ledger.accepted == 6
 
 
 def test_mounting_and_noise_come_with_the_messages(pair, eventually):
     p = pair(base_frame="base_link", ping_noise=True, slope=0.5)
     v, tree = p.vehicle, {}
     v.drive(4)
-    eventually(lambda: settled(p, 4) and p.gate.rejected["no_mount"] == 4)
+    eventually(lambda: settled(p, 4) and p.gate.ledger.rejected["no_mount"] == 4)
     assert p.mapper.refusals.counts["no_mount"] == 1  # asked for once a second
     # tf2 is not here: what it would find is put in its place.
     p.mapper._frames.look_up = lambda target, source: tree[target, source]
@@ -438,7 +438,7 @@ def test_mounting_and_noise_come_with_the_messages(pair, eventually):
     state = VehicleState(v.t + SECOND // 10, (1.0, 2.0, DEPTH), variance=(4.0, 4.0, 3.0))
     v.odom.publish(write_odometry(state))
     v.range.publish(write_range(RawPing(state.stamp_ns, 50.0, 1.0, 100.0), field_of_view=0.0))
-    eventually(lambda: p.gate.accepted == 1)
+    eventually(lambda: p.gate.ledger.accepted == 1)
     samples = p.session.everything()
     np.testing.assert_allclose(samples.xy, [[1.0, 2.0]], atol=1e-9)
     np.testing.assert_allclose(samples.z, [DEPTH - 2 - 50])
@@ -477,12 +477,12 @@ def test_ended_before_its_time_it_keeps_what_it_has(pair, eventually, tmp_path):
     p.vehicle.say("exploring")
     eventually(lambda: p.vehicle.got["map/points"])
     p.vehicle.drive(9)  # fewer than a batch
-    eventually(lambda: p.gate.accepted == 79)
+    eventually(lambda: p.gate.ledger.accepted == 79)
     p.mapper.deactivate()
     p.mapper.cleanup()
     kept = read_map(tmp_path / "run" / "map.npz")
     samples = read_table(tmp_path / "run" / "samples.csv")
-    assert kept.samples == 70 and len(samples["z"]) == p.gate.accepted == 79
+    assert kept.samples == 70 and len(samples["z"]) == p.gate.ledger.accepted == 79
     cloud = read_map_cloud(p.vehicle.got["map/points"][-1])
     np.testing.assert_array_equal(cloud.mean, kept.mean.astype(np.float32))
 
@@ -533,11 +533,11 @@ def test_a_planner_that_dies_in_a_pause_leaves_no_pause(ros, eventually):
     states = planner.create_publisher(String, "mission/state", LATCHED)
     eventually(vehicle.connected)
     states.publish(String(data="paused"))
-    eventually(lambda: mapper.session.gate.closed == "paused")
+    eventually(lambda: mapper.session.front_end.closed == "paused")
     vehicle.drive(5)
-    eventually(lambda: mapper.session.gate.rejected["paused"] == 5)
+    eventually(lambda: mapper.session.ledger.rejected["paused"] == 5)
     planner.destroy_publisher(states)
-    eventually(lambda: mapper.session.gate.closed is None)
+    eventually(lambda: mapper.session.front_end.closed is None)
     assert mapper.refusals.counts["states_gone"] == 1
     vehicle.drive(5)
     eventually(lambda: mapper.session.samples == 5)

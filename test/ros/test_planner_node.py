@@ -25,7 +25,7 @@ from std_srvs.srv import Trigger
 
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
-from poam_ros.frontend.gate import RawPing
+from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.planning.pilots import PILOTS
 from poam_ros.planning.planners import PLANNERS, Planner, RandomOptions

@@ -27,7 +27,7 @@ from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.geometry import Extent
 from poam_ros.core.samples import Samples
 from poam_ros.core.settings import instance
-from poam_ros.frontend.gate import PingGate
+from poam_ros.frontend.front_end import FrontEnd
 from poam_ros.frontend.settings import GateSettings
 from poam_ros.ros.common.adapters import range_of_dvl, range_of_ping1d
 from poam_ros.ros.common.messages import ns_to_stamp, read_odometry, read_range
@@ -71,7 +71,7 @@ def survey(preset, ranges, odometry=mavros_odometry, **more):
     settings = instance(
         GateSettings, {**values_of(preset), **more}, workspace=Extent(0, 300, -100, 100)
     )
-    gate, frames = PingGate(settings), FrameChanger("node", "map")
+    gate, frames = FrontEnd(settings), FrameChanger("node", "map")
     refused = 0
     for i in range(401):
         state = frames.into_map(read_odometry(odometry(100 + i / 10)))
@@ -82,7 +82,8 @@ def survey(preset, ranges, odometry=mavros_odometry, **more):
     for message in ranges:
         gate.add_ping(read_range(message), Moment(0, 0.0))
         samples.append(gate.take(Moment(0, 0.0)))
-    assert gate.received == len(ranges) == gate.accepted + sum(gate.rejected.values())
+    ledger = gate.ledger
+    assert ledger.received == len(ranges) == ledger.accepted + sum(ledger.rejected.values())
     return gate, Samples.joined(samples), refused
 
 
@@ -111,8 +112,8 @@ def test_mavros_rangefinder():
     gate, samples, _ = survey("mavros-rangefinder", messages)
     # 86 of 100 are within limits, of 41 readings; one of them
     # stands for longer than the window, and is believed once more.
-    assert gate.rejected == {"too_close": 4, "out_of_range": 10, "repeat": 86 - 42}
-    assert gate.accepted == 42 and np.isnan(samples.noise_std).all()
+    assert gate.ledger.rejected == {"too_close": 4, "out_of_range": 10, "repeat": 86 - 42}
+    assert gate.ledger.accepted == 42 and np.isnan(samples.noise_std).all()
     # Measured a tenth of a second before the autopilot's word came.
     assert samples.xy[0, 0] == pytest.approx(SPEED * 100.9) and samples.z[0] == pytest.approx(-20)
 
@@ -121,10 +122,10 @@ def test_mavros_rangefinder_without_its_preset_believes_all_of_it():
     """What the preset is for: 0 m and 655 m are within the limits that the plugin sends."""
     settings = GateSettings()
     assert settings.min_range == settings.max_range == 0
-    gate = PingGate(settings)
+    gate = FrontEnd(settings)
     for i, value in enumerate((0.001, 100.0, 655.35)):
         gate.add_ping(read_range(rangefinder(i, value)), Moment(0, 0.0))
-    assert gate.pending == 3
+    assert gate.ledger.pending == 3
 
 
 def distance_sensor(t, centimetres, low=30, high=10_000):
@@ -145,8 +146,8 @@ def test_mavros_distance_sensor():
     messages = [distance_sensor(101 + i / 5, value) for i, value in enumerate(values)]
     gate, samples, _ = survey("mavros-distance-sensor", messages)
     # The same for 0.6 s: the third of the four is two periods old, and believed once.
-    assert gate.rejected == {"too_close": 3, "out_of_range": 7, "repeat": 2}
-    assert gate.accepted == 48
+    assert gate.ledger.rejected == {"too_close": 3, "out_of_range": 7, "repeat": 2}
+    assert gate.ledger.accepted == 48
     np.testing.assert_allclose(samples.xy[0, 0], SPEED * 101)
 
 
@@ -175,7 +176,7 @@ def test_ping1d():
     values[60:63] = [0] * 3
     messages = [ping1d(101 + i / 10, value) for i, value in enumerate(values)]
     gate, samples, _ = survey("ping1d", messages, sound_speed=1479.0)
-    assert gate.rejected == {"too_close": 3, "repeat": 58} and gate.accepted == 29
+    assert gate.ledger.rejected == {"too_close": 3, "repeat": 58} and gate.ledger.accepted == 29
     np.testing.assert_allclose(samples.z[0], -20 * 1479 / 1450, rtol=1e-6)
     assert samples.z.min() == pytest.approx(-30.2 * 1479 / 1450, rel=1e-6)
     np.testing.assert_allclose(samples.range[0], 20)  # as it was reported
@@ -230,20 +231,20 @@ def test_waterlinked_dvl():
         for i in range(100)
     ]
     gate, samples, _ = survey("waterlinked-dvl", messages, sound_speed=1481.0)
-    assert gate.rejected == {"nan": 30} and gate.accepted == 70
+    assert gate.ledger.rejected == {"nan": 30} and gate.ledger.accepted == 70
     assert samples.z[0] == pytest.approx(-12.0)
 
 
 def test_waterlinked_dvl_odometry_is_never_odometry():
     messages = [range_of_dvl(dvl(101 + i / 5, 12.0, True)) for i in range(10)]
     settings = instance(GateSettings, values_of("waterlinked-dvl"))
-    gate, frames = PingGate(settings), FrameChanger("node", "map")
+    gate, frames = FrontEnd(settings), FrameChanger("node", "map")
     for i in range(401):
         assert frames.into_map(read_odometry(dvl_odometry(100 + i / 10))) is None
         assert frames.fault == "body_frame"
     for message in messages:
         gate.add_ping(read_range(message), Moment(0, 0.0))
-    assert len(gate.take(Moment(0, 0.0))) == 0 and gate.pending == 10
+    assert len(gate.take(Moment(0, 0.0))) == 0 and gate.ledger.pending == 10
 
 
 def test_the_adapter_of_the_documents_has_ten_lines_and_names_what_is_there():

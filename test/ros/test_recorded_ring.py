@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 
 import numpy as np
 from rclpy.parameter import Parameter
-from recorded import check_replayed
+from recorded import check_replayed, recorded
 from ros_bag import write_events
 
 from poam_ros.app.cli import main
@@ -48,9 +48,9 @@ def ring(ros, eventually):
         return ros(kind, up=up, parameter_overrides=overrides)
 
     def sail(sonar=SIMULATOR, samples=250, **settings):
-        mapper, record = start(MapperNode, up=False, **settings), []
+        mapper = start(MapperNode, up=False, **settings)
         mapper.configure()
-        mapper.session.record = lambda now, event: record.append((now, event))
+        record = recorded(mapper.session)
         mapper.activate()
         start(PlannerNode, **PLANNER, max_samples=samples)
         start(SimulatorNode, **sonar)
@@ -65,8 +65,8 @@ def ring(ros, eventually):
 def test_a_ring_mission_replays_to_the_same_refusals_and_samples(ring):
     mapper, record = ring(**MAPPER)
     session = mapper.session
-    assert session.gate.accepted >= 250 and session.status.updates > 3
-    assert {"nan", "no_return", "too_close", "out_of_range"} <= set(session.gate.rejected)
+    assert session.ledger.accepted >= 250 and session.status.updates > 3
+    assert {"nan", "no_return", "too_close", "out_of_range"} <= set(session.ledger.rejected)
     check_replayed(record, session)
 
 
@@ -80,7 +80,7 @@ def test_a_recorded_ring_mission_is_mapped_as_it_was_lived(ring, eventually, tmp
     mission, out = tmp_path / "mission", tmp_path / "out"
     sonar = SIMULATOR | {"speed": 10.0, "false_echo": 0.1, "max_range": 2000.0}
     mapper, record = ring(sonar, 300, **KEPT, mission_dir=str(mission))
-    session, gate = mapper.session, mapper.session.gate
+    session, gate = mapper.session, mapper.session.front_end
     lived, drawn = session.everything(), session.map
 
     def kept():
@@ -91,11 +91,11 @@ def test_a_recorded_ring_mission_is_mapped_as_it_was_lived(ring, eventually, tmp
         )
 
     eventually(kept, timeout=60, what="the log is not written")
-    assert gate.rejected["false_echo"] > 0 and session.status.updates > 0
+    assert gate.ledger.rejected["false_echo"] > 0 and session.status.updates > 0
     bag = write_events(tmp_path / "bag", record, wall=True)
 
     placed = read_bag(bag, BagSettings(), gate.settings)[0].taken
-    assert len(placed) == len(lived) + gate.rejected["false_echo"]
+    assert len(placed) == len(lived) + gate.ledger.rejected["false_echo"]
     same = np.isin(placed.stamp_ns, lived.stamp_ns)
     assert same.sum() == len(lived)
     np.testing.assert_array_equal(placed.xy[same], lived.xy)

@@ -106,7 +106,7 @@ def test_a_map_is_saved_whole_and_none_replaces_another(ring, eventually, tmp_pa
 
     def heard():
         tide.publish(Float64(data=2.5))
-        return p.mapper.session.gate.level(p.mapper._now()) == 2.5
+        return p.mapper.session.front_end.level(p.mapper._now()) == 2.5
 
     eventually(heard, PATIENCE)
     assert p.ask().success
@@ -158,9 +158,9 @@ def test_callbacks_go_on_while_it_writes_and_one_is_written_at_a_time(
     first = p.begin()
     eventually(entered.is_set, PATIENCE)
     assert p.ask().message == saving.BUSY
-    received = p.mapper.session.gate.received
+    received = p.mapper.session.ledger.received
     p.vehicle.drive(5)
-    eventually(lambda: p.mapper.session.gate.received > received, PATIENCE, "callbacks wait")
+    eventually(lambda: p.mapper.session.ledger.received > received, PATIENCE, "callbacks wait")
     assert not first.done()
     go.set()
     eventually(first.done, PATIENCE)

@@ -4,9 +4,6 @@
  *   k_ij = exp(log s_i + log s_j) l_i l_j |D|^(-1/2) exp(-Q^(g/2)),  D = (S_i + S_j)/2,
  *   Q = d' D^-1 d + NEAR,  k_ii = s_i^2;  with a tail t (1 + t Q^(g/2))^(-1/t) for the exponential
  *
- * or, with bases, the Attentive Kernel over rough bases (attentive.h). All but the covariance and
- * its gradient by the fields is the same for both.
- *
  * All arrays are float64, and contiguous but for the sites'. Nothing here allocates or keeps state; every function may
  * run on any thread. The file includes itself once for each kind of processor: the upper half
  * belongs to all, the lower half is compiled for vectors of LANES.
@@ -18,40 +15,40 @@
 #include <stdint.h>
 #include <string.h>
 
-#define MAX_NEIGHBOURS 32 /* as in __init__.py */
+#define MAX_NEIGHBOURS 32 /* as in neighbours.py */
 #define POINTS (MAX_NEIGHBOURS + 1)
 #define PAIRS (MAX_NEIGHBOURS * (MAX_NEIGHBOURS + 1) / 2)
 #define FIELDS 4
-#define MAX_BASES 16 /* as in __init__.py */
 #define ROWS 4            /* of a factor at a time: enough independent work to hide latencies */
 #define ISOTROPIC 1e-8    /* as in kernel.py, and NEAR */
 #define NEAR 1e-10
-#define LEAST_VARIANCE 1e-9 /* as in conditional.py */
+#define LEAST_VARIANCE 1e-9 /* as in conditional.py, and DOUBT, ROUNDS and REACH */
+#define DOUBT 5.0
+#define ROUNDS 5
+#define REACH 4.0
 #define INLINE static inline __attribute__((always_inline))
 #define PASTE(name, lanes) name##_##lanes
 #define EXPANDED(name, lanes) PASTE(name, lanes)
 #define FOR_LANES(name) EXPANDED(name, LANES)
 
-const int64_t conditional_interface = 1; /* raised with what it is given; as in __init__.py */
+const int64_t conditional_interface = 3; /* raised with what it is given; as in __init__.py */
 
 typedef struct {
     int64_t queries, neighbours, side; /* side: nodes of the lattice along one axis */
-    int64_t bases;                     /* of the Attentive Kernel; 0: the other kernel */
     int64_t x_step, y_step, noise_step; /* numbers from a site to the next */
     double exponent, noise, low, high, mean_precision, tail; /* low, high: of the lengthscale */
-    const double *F;          /* [side, side, fields]: FIELDS, or 1 + bases */
+    const double *F;          /* [side, side, FIELDS] */
     const double *x;          /* [queries, 2] */
     const int64_t *near;      /* [queries, neighbours], -1 for none */
     const double *site_x;     /* [sites, 2], and so on, by their steps: in one line of a cache */
     const double *site_y;     /* [sites] */
     const double *site_noise; /* [sites] in units of the noise */
     const double *site_own;   /* [sites] variance of noise beside that; NULL: none has any */
-    const double *lengths;    /* [bases] */
 } Problem;
 
 typedef struct {
     const double *y, *noise, *own; /* [queries] of the left-out sites; own: see Problem */
-    double *dF;                    /* [side, side, fields], added to */
+    double *dF;                    /* [side, side, FIELDS], added to */
     double loss, exponent, variance;
 } Gradient;
 
@@ -109,14 +106,12 @@ static const double EXP2[] = {
 #endif
 
 /* mean and variance without noise [queries]; jitters [attempts] are tried in turn, relative to the
- * mean of a diagonal, and the largest that was needed is left in jitter. Returns how many queries
- * are beyond repair. */
+ * mean of a diagonal, and the largest that was needed is left in jitter; how many means were held
+ * near their neighbours' targets, in held. Returns how many queries are beyond repair. */
 int64_t conditional_predict(const Problem *q, double *mean, double *variance,
-                            const double *jitters, int64_t attempts, double *jitter)
+                            const double *jitters, int64_t attempts, double *jitter, int64_t *held)
 {
-    if (q->bases)
-        return DISPATCH(attentive, q, mean, variance, NULL, jitters, attempts, jitter);
-    return DISPATCH(paciorek, q, mean, variance, NULL, jitters, attempts, jitter);
+    return DISPATCH(all, q, mean, variance, NULL, jitters, attempts, jitter, held);
 }
 
 /* Of the mean log loss of y [queries], whose noise is noise [queries] in units of the learned one
@@ -127,9 +122,9 @@ int64_t conditional_gradient(const Problem *q, const double *y, const double *no
                              int64_t attempts, double *jitter)
 {
     Gradient gradient = {y, noise, own, dF, 0.0, 0.0, 0.0};
+    int64_t held;
     const int64_t failed =
-        q->bases ? DISPATCH(attentive, q, NULL, NULL, &gradient, jitters, attempts, jitter)
-                 : DISPATCH(paciorek, q, NULL, NULL, &gradient, jitters, attempts, jitter);
+        DISPATCH(all, q, NULL, NULL, &gradient, jitters, attempts, jitter, &held);
     others[0] = gradient.loss;
     others[1] = gradient.exponent;
     others[2] = gradient.variance;
@@ -199,8 +194,8 @@ INLINE V FOR_LANES(root)(V x)
 /* Neighbours and, last, the queries of one group of lanes. */
 typedef struct {
     V x[POINTS], y[POINTS], present[POINTS];
-    V *f;            /* [POINTS][fields]; once they are known, the bases' weights for the logits */
-    V scale[POINTS]; /* log2(s l), or s */
+    V f[POINTS * FIELDS];
+    V scale[POINTS]; /* log2(s l) */
     V A[POINTS], B[POINTS], C[POINTS];
     V target[MAX_NEIGHBOURS], noise[MAX_NEIGHBOURS], own[MAX_NEIGHBOURS];
     int64_t node[POINTS][LANES];        /* lower left corner on the lattice */
@@ -209,8 +204,7 @@ typedef struct {
 #define G FOR_LANES(Group)
 
 /* The place of a point on the lattice, and its fields. */
-INLINE void FOR_LANES(place)(const Problem *q, int64_t fields, G *g, int64_t i, int lane,
-                             const double *x)
+INLINE void FOR_LANES(place)(const Problem *q, G *g, int64_t i, int lane, const double *x)
 {
     double share[2];
     int64_t corner[2];
@@ -223,11 +217,11 @@ INLINE void FOR_LANES(place)(const Problem *q, int64_t fields, G *g, int64_t i, 
         share[axis] = at - corner[axis];
     }
     const int64_t node = corner[1] * q->side + corner[0];
-    const double *low = q->F + node * fields, *high = low + q->side * fields;
-    for (int64_t f = 0; f < fields; f++) {
-        const double below = low[f] * (1 - share[0]) + low[f + fields] * share[0];
-        const double above = high[f] * (1 - share[0]) + high[f + fields] * share[0];
-        g->f[i * fields + f][lane] = below * (1 - share[1]) + above * share[1];
+    const double *low = q->F + node * FIELDS, *high = low + q->side * FIELDS;
+    for (int64_t f = 0; f < FIELDS; f++) {
+        const double below = low[f] * (1 - share[0]) + low[f + FIELDS] * share[0];
+        const double above = high[f] * (1 - share[0]) + high[f + FIELDS] * share[0];
+        g->f[i * FIELDS + f][lane] = below * (1 - share[1]) + above * share[1];
     }
     g->node[i][lane] = node;
     g->across[i][lane] = share[0];
@@ -278,7 +272,7 @@ INLINE void FOR_LANES(warm)(const Problem *q, int64_t first)
 }
 
 /* The group of the queries from `first` on; lanes beyond the last repeat it. */
-INLINE void FOR_LANES(gather)(const Problem *q, int64_t fields, int64_t first, G *g)
+INLINE void FOR_LANES(gather)(const Problem *q, int64_t first, G *g)
 {
     const int64_t k = q->neighbours;
     for (int lane = 0; lane < LANES; lane++) {
@@ -286,14 +280,14 @@ INLINE void FOR_LANES(gather)(const Problem *q, int64_t fields, int64_t first, G
         for (int64_t i = 0; i < k; i++) {
             const int64_t site = q->near[query * k + i];
             const int there = site >= 0;
-            FOR_LANES(place)(q, fields, g, i, lane,
+            FOR_LANES(place)(q, g, i, lane,
                              there ? q->site_x + q->x_step * site : q->x + 2 * query);
             g->present[i][lane] = there;
             g->target[i][lane] = there ? q->site_y[q->y_step * site] : 0.0;
             g->noise[i][lane] = there ? q->site_noise[q->noise_step * site] : 0.0;
             g->own[i][lane] = there && q->site_own ? q->site_own[site] : 0.0;
         }
-        FOR_LANES(place)(q, fields, g, k, lane, q->x + 2 * query);
+        FOR_LANES(place)(q, g, k, lane, q->x + 2 * query);
     }
     g->present[k] = (V){0} + 1.0;
 }
@@ -342,14 +336,14 @@ INLINE V FOR_LANES(covariance)(const Problem *q, const G *g, int64_t i, int64_t 
 #define AT(i, j) ((i) * ((i) + 1) / 2 + (j))
 
 /* s^2 of a point, and of a neighbour its noise too, or 1 where there is none. */
-INLINE V FOR_LANES(amplitude)(const G *g, int64_t fields, int64_t i)
+INLINE V FOR_LANES(amplitude)(const G *g, int64_t i)
 {
-    return FOR_LANES(exp2)(g->f[i * fields] * (2.0 * LOG2_E));
+    return FOR_LANES(exp2)(g->f[i * FIELDS] * (2.0 * LOG2_E));
 }
 
-INLINE V FOR_LANES(diagonal)(const Problem *q, const G *g, int64_t fields, int64_t i)
+INLINE V FOR_LANES(diagonal)(const Problem *q, const G *g, int64_t i)
 {
-    const V own = FOR_LANES(amplitude)(g, fields, i) + q->noise * g->noise[i] + g->own[i];
+    const V own = FOR_LANES(amplitude)(g, i) + q->noise * g->noise[i] + g->own[i];
     return own * g->present[i] + (1.0 - g->present[i]);
 }
 
@@ -361,10 +355,10 @@ INLINE void FOR_LANES(system)(const Problem *q, G *g, V *K, V *c, V *c0, FOR_LAN
     for (int64_t i = 0; i < k; i++) {
         for (int64_t j = 0; j < i; j++)
             K[AT(i, j)] = FOR_LANES(covariance)(q, g, i, j, powers + AT(i, j));
-        K[AT(i, i)] = FOR_LANES(diagonal)(q, g, FIELDS, i);
+        K[AT(i, i)] = FOR_LANES(diagonal)(q, g, i);
         c[i] = FOR_LANES(covariance)(q, g, k, i, powers + AT(k, i));
     }
-    *c0 = FOR_LANES(amplitude)(g, FIELDS, k);
+    *c0 = FOR_LANES(amplitude)(g, k);
 }
 
 /* The Cholesky factor L of K + jitter, and one over its diagonal; lanes that have none say so. */
@@ -399,6 +393,27 @@ INLINE I FOR_LANES(factorise)(int64_t k, const V *K, V jitter, V *L, V *inverse)
             for (int64_t r = 0; r < rows; r++)
                 L[AT(i + r, j)] = sum[r] * inverse[j];
         }
+    }
+    return failed;
+}
+
+/* As factorise, with the first of the jitters that it needs, relative to the mean diagonal. */
+INLINE I FOR_LANES(repair)(int64_t k, const V *K, V *L, V *inverse, const double *jitters,
+                           int64_t attempts, V *jitter)
+{
+    V scale = {0};
+    for (int64_t i = 0; i < k; i++)
+        scale += K[AT(i, i)] / (double)k;
+    *jitter = (V){0};
+    I failed = FOR_LANES(factorise)(k, K, *jitter, L, inverse);
+    for (int64_t attempt = 1; attempt < attempts; attempt++) {
+        int any = 0;
+        for (int lane = 0; lane < LANES; lane++)
+            any |= failed[lane] != 0;
+        if (!any)
+            break;
+        *jitter = FOR_LANES(choose)(failed, scale * jitters[attempt], *jitter);
+        failed = FOR_LANES(factorise)(k, K, *jitter, L, inverse);
     }
     return failed;
 }
@@ -446,18 +461,62 @@ INLINE void FOR_LANES(krige)(const Problem *q, const G *g, const V *c, V c0, V s
     *variance = FOR_LANES(choose)(v > LEAST_VARIANCE, v, (V){0} + LEAST_VARIANCE);
 }
 
+/* Contradictory neighbours: where the residual of a target exceeds DOUBT deviations of its noise,
+ * the noise variance is raised until it is DOUBT of them; in the first round, where one false target
+ * has spread over the residuals of all, by the square root of that. The diagonal of K is raised, too;
+ * raised: by how much so far. Returns whether anything changed. */
+INLINE int FOR_LANES(doubt)(const Problem *q, const G *g, const V solved[][3], int round, V *K,
+                            V *raised)
+{
+    I changed = (I){0};
+    for (int64_t i = 0; i < q->neighbours; i++) {
+        const V noise = (q->noise * g->noise[i] + g->own[i]) * g->present[i];
+        const V left = (noise + raised[i]) * solved[i][0];
+        V excess = left * left / (DOUBT * DOUBT * noise);
+        if (round == 0)
+            excess = FOR_LANES(root)(excess);
+        const V more = FOR_LANES(choose)(excess > 1.0, noise * (excess - 1.0), (V){0});
+        changed |= more != raised[i];
+        K[AT(i, i)] += more - raised[i];
+        raised[i] = more;
+    }
+    int any = 0;
+    for (int lane = 0; lane < LANES; lane++)
+        any |= changed[lane] != 0;
+    return any;
+}
+
+/* A mean that is further than REACH deviations outside its neighbours' targets is held there, and
+ * what it was moved by is one more deviation. Returns the lanes in which it was. */
+INLINE I FOR_LANES(hold)(const Problem *q, const G *g, V *mean, V *variance)
+{
+    V low = (V){0} + INFINITY, high = (V){0} - INFINITY;
+    for (int64_t i = 0; i < q->neighbours; i++) {
+        const I there = g->present[i] > 0.0;
+        low = FOR_LANES(choose)(there & (g->target[i] < low), g->target[i], low);
+        high = FOR_LANES(choose)(there & (g->target[i] > high), g->target[i], high);
+    }
+    const V reach = REACH * FOR_LANES(root)(*variance);
+    low -= reach;
+    high += reach;
+    const I under = *mean < low, over = *mean > high, left = (under | over) & (low < high);
+    const V held = FOR_LANES(choose)(under, low, high), moved = *mean - held;
+    *variance = FOR_LANES(choose)(left, *variance + moved * moved, *variance);
+    *mean = FOR_LANES(choose)(left, held, *mean);
+    return left;
+}
+
 /* Gradients of one point's fields, onto the lattice. */
-INLINE void FOR_LANES(deposit)(const Problem *q, const G *g, int64_t fields, int64_t i, const V *d,
-                               double *dF)
+INLINE void FOR_LANES(deposit)(const Problem *q, const G *g, int64_t i, const V *d, double *dF)
 {
     for (int lane = 0; lane < LANES; lane++) {
-        double *low = dF + g->node[i][lane] * fields, *high = low + q->side * fields;
+        double *low = dF + g->node[i][lane] * FIELDS, *high = low + q->side * FIELDS;
         const double across = g->across[i][lane], up = g->up[i][lane];
-        for (int64_t f = 0; f < fields; f++) {
+        for (int64_t f = 0; f < FIELDS; f++) {
             low[f] += d[f][lane] * (1 - across) * (1 - up);
-            low[f + fields] += d[f][lane] * across * (1 - up);
+            low[f + FIELDS] += d[f][lane] * across * (1 - up);
             high[f] += d[f][lane] * (1 - across) * up;
-            high[f + fields] += d[f][lane] * across * up;
+            high[f + FIELDS] += d[f][lane] * across * up;
         }
     }
 }
@@ -483,7 +542,7 @@ INLINE void FOR_LANES(scatter)(const Problem *q, const G *g, int64_t i, const V 
                                               sums[4] * g->C[i]), (V){0});
     d[2] = dA * (sh * u + bend * u * u + sh) + dB * (sh * u - bend * u * u - sh) + dC * bend * u * w;
     d[3] = dA * (sh * w + bend * w * u) + dB * (sh * w - bend * w * u) + dC * (bend * w * w + sh);
-    FOR_LANES(deposit)(q, g, FIELDS, i, d, dF);
+    FOR_LANES(deposit)(q, g, i, d, dF);
 }
 
 /* The gradient of the loss of one group, with `by_mean` and `by_variance` its derivatives: of
@@ -521,7 +580,7 @@ INLINE void FOR_LANES(backward)(const Problem *q, const G *g, const V *K, const 
             by_exponent -= decay * power.log_Q;
         }
         const V own = (by_variance * b_i - by_mean * a_i) * b_i * g->present[i];
-        sums[i][0] += 2.0 * own * FOR_LANES(amplitude)(g, FIELDS, i);
+        sums[i][0] += 2.0 * own * FOR_LANES(amplitude)(g, i);
         if (i < k)
             by_noise += own * g->noise[i];
     }
@@ -549,51 +608,43 @@ INLINE void FOR_LANES(learn)(const Problem *q, int64_t first, V mean, V variance
     }
 }
 
-#include "attentive.h"
-
-/* Every query with one of the kernels: f [POINTS][fields] is scratch, and so is what the kernel
- * keeps of each pair for its gradient: powers, or Kept [pairs] and their exponentials. */
-INLINE int64_t FOR_LANES(all)(const Problem *q, int64_t fields, V *f, FOR_LANES(Power) *powers,
-                              V *exponentials, double *mean, double *variance, Gradient *gradient,
-                              const double *jitters, int64_t attempts, double *largest)
+/* Every query: its prediction, or its part of the gradient, or both. */
+static int64_t FOR_LANES(all)(const Problem *q, double *mean, double *variance, Gradient *gradient,
+                              const double *jitters, int64_t attempts, double *largest,
+                              int64_t *held)
 {
     const int64_t k = q->neighbours;
     V K[PAIRS], L[PAIRS], c[MAX_NEIGHBOURS], inverse[MAX_NEIGHBOURS], solved[MAX_NEIGHBOURS][3];
     V c0, m, v, by_mean, by_variance;
+    FOR_LANES(Power) powers[POINTS * (POINTS + 1) / 2];
     G g;
     int64_t beyond_repair = 0;
-    g.f = f;
     *largest = 0.0;
+    *held = 0;
     for (int64_t first = 0; first < q->queries; first += LANES) {
-        FOR_LANES(gather)(q, fields, first, &g);
+        FOR_LANES(gather)(q, first, &g);
         FOR_LANES(warm)(q, first + LANES);
-        if (exponentials)
-            FOR_LANES(attentive_system)(q, &g, K, c, &c0, powers, exponentials);
-        else
-            FOR_LANES(system)(q, &g, K, c, &c0, powers);
-        V jitter = {0}, scale = {0};
-        for (int64_t i = 0; i < k; i++)
-            scale += K[AT(i, i)] / (double)k;
-        I failed = FOR_LANES(factorise)(k, K, jitter, L, inverse);
-        for (int64_t attempt = 1; attempt < attempts; attempt++) {
-            int any = 0;
-            for (int lane = 0; lane < LANES; lane++)
-                any |= failed[lane] != 0;
-            if (!any)
+        FOR_LANES(system)(q, &g, K, c, &c0, powers);
+        V jitter = {0}, raised[MAX_NEIGHBOURS] = {{0}};
+        I failed;
+        for (int round = 0;; round++) {
+            failed = FOR_LANES(repair)(k, K, L, inverse, jitters, attempts, &jitter);
+            for (int64_t i = 0; i < k; i++) {
+                solved[i][0] = g.target[i];
+                solved[i][1] = c[i];
+                solved[i][2] = g.present[i];
+            }
+            FOR_LANES(solve)(k, L, inverse, solved);
+            FOR_LANES(krige)(q, &g, c, c0, solved, &m, &v);
+            if (gradient || round == ROUNDS ||
+                !FOR_LANES(doubt)(q, &g, (const V(*)[3])solved, round, K, raised))
                 break;
-            jitter = FOR_LANES(choose)(failed, scale * jitters[attempt], jitter);
-            failed = FOR_LANES(factorise)(k, K, jitter, L, inverse);
         }
-        for (int64_t i = 0; i < k; i++) {
-            solved[i][0] = g.target[i];
-            solved[i][1] = c[i];
-            solved[i][2] = g.present[i];
-        }
-        FOR_LANES(solve)(k, L, inverse, solved);
-        FOR_LANES(krige)(q, &g, c, c0, solved, &m, &v);
+        const I outside = mean ? FOR_LANES(hold)(q, &g, &m, &v) : (I){0};
         for (int lane = 0; lane < LANES && first + lane < q->queries; lane++) {
             beyond_repair += failed[lane] != 0 || !isfinite(m[lane]) || !isfinite(v[lane]);
             *largest = jitter[lane] > *largest ? jitter[lane] : *largest;
+            *held += outside[lane] != 0;
             if (mean) {
                 mean[first + lane] = m[lane];
                 variance[first + lane] = v[lane];
@@ -602,35 +653,10 @@ INLINE int64_t FOR_LANES(all)(const Problem *q, int64_t fields, V *f, FOR_LANES(
         if (!gradient)
             continue;
         FOR_LANES(learn)(q, first, m, v, gradient, &by_mean, &by_variance);
-        if (exponentials)
-            FOR_LANES(attentive_backward)(q, &g, powers, exponentials, (const V(*)[3])solved,
-                                          by_mean, by_variance, gradient);
-        else
-            FOR_LANES(backward)(q, &g, K, c, powers, (const V(*)[3])solved, by_mean, by_variance,
-                                gradient);
+        FOR_LANES(backward)(q, &g, K, c, powers, (const V(*)[3])solved, by_mean, by_variance,
+                            gradient);
     }
     return beyond_repair;
-}
-
-static int64_t FOR_LANES(paciorek)(const Problem *q, double *mean, double *variance,
-                                   Gradient *gradient, const double *jitters, int64_t attempts,
-                                   double *largest)
-{
-    V f[POINTS * FIELDS];
-    FOR_LANES(Power) powers[POINTS * (POINTS + 1) / 2];
-    return FOR_LANES(all)(q, FIELDS, f, powers, NULL, mean, variance, gradient, jitters, attempts,
-                          largest);
-}
-
-static int64_t FOR_LANES(attentive)(const Problem *q, double *mean, double *variance,
-                                    Gradient *gradient, const double *jitters, int64_t attempts,
-                                    double *largest)
-{
-    V f[POINTS * (1 + MAX_BASES)];
-    FOR_LANES(Power) powers[POINTS * (POINTS + 1) / 2];
-    V exponentials[MAX_BASES * POINTS * (POINTS + 1) / 2];
-    return FOR_LANES(all)(q, 1 + q->bases, f, powers, exponentials, mean, variance, gradient,
-                          jitters, attempts, largest);
 }
 
 #undef V

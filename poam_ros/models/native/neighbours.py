@@ -24,9 +24,9 @@ from ..nngp.kernel import EVERYTHING, Places, cells_for, check_factors, rounded
 if TYPE_CHECKING:
     from ..nngp.kernel import Kernel, Share, Sites
 
-MAX_NEIGHBOURS, MAX_BASES = 32, 16  # as in conditional.c
+MAX_NEIGHBOURS = 32  # as in conditional.c
 BUCKET, BUCKET_BYTES, LEVELS = 7, 128, 4  # as in search.c
-INTERFACES = {"_search": 2, "_conditional": 1}  # as in the sources
+INTERFACES = {"_search": 2, "_conditional": 3}  # as in the sources
 
 log = logging.getLogger(__name__)
 
@@ -46,9 +46,9 @@ def _structure(integers: str, doubles: str, pointers: str) -> type[ctypes.Struct
 
 _Grid = _structure("cells used looked_at", "", "buckets")
 _Problem = _structure(
-    "queries neighbours side bases x_step y_step noise_step",
+    "queries neighbours side x_step y_step noise_step",
     "exponent noise low high mean_precision tail",
-    "F x near site_x site_y site_noise site_own lengths",
+    "F x near site_x site_y site_noise site_own",
 )
 
 
@@ -89,13 +89,8 @@ def _declared() -> tuple[Any, Any]:
     )  # fmt: skip
     search.search_spread.restype = None
     conditional.conditional_predict.argtypes = (
-        problem,
-        pointer,
-        pointer,
-        pointer,
-        integer,
-        pointer,
-    )
+        problem, pointer, pointer, pointer, integer, pointer, pointer,
+    )  # fmt: skip
     conditional.conditional_predict.restype = integer
     conditional.conditional_gradient.argtypes = (
         problem, *[pointer] * 6, integer, pointer,
@@ -112,10 +107,9 @@ def available() -> bool:
     return _search is not None
 
 
-def usable(kernel: Kernel, neighbours: int) -> bool:
-    """Whether conditionals of so many neighbours with such a kernel can be computed here."""
-    bases = 0 if kernel.bases is None else len(kernel.bases)
-    return _conditional is not None and 0 < neighbours <= MAX_NEIGHBOURS and bases <= MAX_BASES
+def usable(neighbours: int) -> bool:
+    """Whether conditionals of so many neighbours can be computed here."""
+    return _conditional is not None and 0 < neighbours <= MAX_NEIGHBOURS
 
 
 class Index(Places):
@@ -188,13 +182,11 @@ def _problem(
 ) -> tuple[ctypes.Structure, list[Tensor | None]]:
     """The problem, and the arrays that it points into."""
     F, x, near = (t.detach().contiguous() for t in (kernel.F, x, near))
-    some = (sites.own, kernel.bases)
-    own, bases = (None if t is None else t.detach().contiguous() for t in some)
+    own = None if sites.own is None else sites.own.detach().contiguous()
     places = sites.x if sites.x.stride(1) == 1 else sites.x.contiguous()
-    arrays = [F, x, near, places, sites.y, sites.noise, own, bases]
+    arrays = [F, x, near, places, sites.y, sites.noise, own]
     problem = _Problem(
         len(x), near.shape[1], round(len(kernel.F) ** 0.5),
-        0 if kernel.bases is None else len(kernel.bases),
         places.stride(0), sites.y.stride(0), sites.noise.stride(0),
         float(kernel.exponent), float(kernel.noise), *kernel.lengths, kernel.mean_precision,
         kernel.tail,
@@ -208,17 +200,18 @@ _JITTERS = np.array(EXTRA_JITTER)
 
 def condition(
     kernel: Kernel, sites: Sites, x: Tensor, near: Tensor
-) -> tuple[Tensor, Tensor, float]:
-    """Mean and variance without noise at x [N, 2] from the sites near [N, k], and the jitter."""
+) -> tuple[Tensor, Tensor, float, int]:
+    """The fields of ``Conditionals`` at x [N, 2] from the sites near [N, k]."""
     problem, arrays = _problem(kernel, sites, x, near)
     mean, variance, jitter = (x.new_zeros(n) for n in (len(x), len(x), 1))
+    held = ctypes.c_int64()
     failed = _conditional.conditional_predict(
         problem, mean.data_ptr(), variance.data_ptr(),
-        _JITTERS.ctypes.data, len(_JITTERS), jitter.data_ptr(),
+        _JITTERS.ctypes.data, len(_JITTERS), jitter.data_ptr(), ctypes.byref(held),
     )  # fmt: skip
     del arrays
     check_factors(failed, near.shape[1])
-    return mean, variance, jitter.item()
+    return mean, variance, jitter.item(), held.value
 
 
 def gradient(

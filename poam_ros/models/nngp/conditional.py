@@ -53,16 +53,21 @@ def joint_covariance(kernel: Kernel, sites: Sites, x: Tensor, neighbours: Tensor
 
 #: A variance that cancels to nothing, or below, is this.
 LEAST_VARIANCE = 1e-9
+#: A residual of more deviations of its noise contradicts the other neighbours; how often the noise
+#: of such ones is raised; and how many deviations a mean may lie outside its neighbours' targets.
+DOUBT, ROUNDS, REACH = 5.0, 5, 4.0
 #: Queries at a time in torch.
 CHUNK = 1024
 
 
 class Conditionals(NamedTuple):
-    """Mean and variance without noise of each query [N], and the largest extra jitter."""
+    """Mean and variance without noise of each query [N], the largest extra jitter, and how many
+    means were held near their neighbours' targets."""
 
     mean: Tensor
     variance: Tensor
     jitter: float
+    held: int
 
 
 class Gradient(NamedTuple):
@@ -82,18 +87,18 @@ def condition(kernel: Kernel, sites: Sites, x: Tensor, neighbours: Tensor) -> Co
     Raises:
         CholeskyError: a matrix is beyond repair.
     """
-    if native.usable(kernel, neighbours.shape[1]):
+    if native.usable(neighbours.shape[1]):
         return Conditionals(*native.condition(kernel, sites, x, neighbours))
     parts = []
     with torch.no_grad():
         for points, near in zip(x.split(CHUNK), neighbours.split(CHUNK), strict=True):
             system = _system(kernel, sites, points, near)
-            solved = _solve(system, kernel.mean_precision)
-            parts.append((solved.mean, solved.variance, solved.jitter))
+            mean, variance, jitter = _agreed(system, kernel.mean_precision)
+            parts.append((*_held(system, mean, variance), jitter))
     if not parts:
-        return Conditionals(x.new_empty(0), x.new_empty(0), 0.0)
-    means, variances, jitters = zip(*parts, strict=True)
-    return Conditionals(torch.cat(means), torch.cat(variances), max(jitters))
+        return Conditionals(x.new_empty(0), x.new_empty(0), 0.0, 0)
+    means, variances, held, jitters = zip(*parts, strict=True)
+    return Conditionals(torch.cat(means), torch.cat(variances), max(jitters), sum(held))
 
 
 @torch.no_grad()
@@ -114,7 +119,7 @@ def gradient(kernel: Kernel, sites: Sites, left_out: Tensor, neighbours: Tensor)
     Raises:
         CholeskyError: a matrix is beyond repair.
     """
-    if native.usable(kernel, neighbours.shape[1]):
+    if native.usable(neighbours.shape[1]):
         return Gradient(*native.gradient(kernel, sites, left_out, neighbours))
     F, exponent, noise = leaves = [
         t.detach().requires_grad_() for t in (kernel.F, kernel.exponent, kernel.noise)
@@ -137,14 +142,16 @@ def log_loss(y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
 
 
 class _System(NamedTuple):
-    """K [N, k, k] with noise, c [N, k], c0 [N], targets y [N, k], and 1 where there is a neighbour
-    [N, k]. Where there is none, K has a row of the unit matrix, and the rest zeros."""
+    """K [N, k, k] with noise, c [N, k], c0 [N], targets y [N, k], 1 where there is a neighbour
+    [N, k], and noise variances [N, k]. Where there is none, K has a row of the unit matrix, and the
+    rest zeros."""
 
     K: Tensor
     c: Tensor
     c0: Tensor
     y: Tensor
     present: Tensor
+    noise: Tensor
 
 
 class _Solved(NamedTuple):
@@ -163,11 +170,51 @@ def _system(kernel: Kernel, sites: Sites, x: Tensor, neighbours: Tensor) -> _Sys
     whole = between(kernel, points, here, points, here, same=True)
     k = near.shape[1]
     mask = present.unsqueeze(-1) * present.unsqueeze(-2)
-    own = kernel.noise * sites.noise[near] * present + (1 - present)
+    noise = kernel.noise * sites.noise[near] * present
     if sites.own is not None:
-        own = own + sites.own[near] * present
-    K = whole[:, :k, :k] * mask + torch.diag_embed(own)
-    return _System(K, whole[:, :k, k] * present, whole[:, k, k], sites.y[near] * present, present)
+        noise = noise + sites.own[near] * present
+    K = whole[:, :k, :k] * mask + torch.diag_embed(noise + (1 - present))
+    y = sites.y[near] * present
+    return _System(K, whole[:, :k, k] * present, whole[:, k, k], y, present, noise)
+
+
+def _agreed(system: _System, mean_precision: float) -> tuple[Tensor, Tensor, float]:
+    """Means, variances and jitter, with noise raised at neighbours that contradict the others.
+
+    Under the model a residual has at most the variance of its noise. Where one exceeds DOUBT such
+    deviations, the noise variance is raised until it is DOUBT of them: a redescending M-estimate
+    by reweighting (Holland and Welsch 1977), that of least squares where nothing contradicts. In
+    the first round, where one false target has spread over all residuals, by the square root.
+    """
+    first = _solve(system, mean_precision)
+    mean, variance, a, jitter = first.mean, first.variance, first.a, first.jitter
+    raised = torch.zeros_like(system.noise)
+    for turn in range(ROUNDS):
+        excess = ((system.noise + raised) * a).square() / (DOUBT**2 * system.noise)
+        if turn == 0:
+            excess = excess.sqrt()
+        more = torch.where(excess > 1, system.noise * (excess - 1), 0.0)
+        rows = (more != raised).any(-1).nonzero().squeeze(-1)
+        if not len(rows):
+            break
+        raised = more
+        part = _System(*(values[rows] for values in system))
+        part = part._replace(K=part.K + torch.diag_embed(raised[rows]))
+        again = _solve(part, mean_precision)
+        mean[rows], variance[rows], a[rows] = again.mean, again.variance, again.a
+        jitter = max(jitter, again.jitter)
+    return mean, variance, jitter
+
+
+def _held(system: _System, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, int]:
+    """A mean further than REACH deviations outside its neighbours' targets is held there, and what
+    it was moved by is one more deviation; and how many were."""
+    reach, there = REACH * variance.sqrt(), system.present > 0
+    low = torch.where(there, system.y, torch.inf).amin(-1) - reach
+    high = torch.where(there, system.y, -torch.inf).amax(-1) + reach
+    left = ((mean < low) | (mean > high)) & (low < high)
+    held = torch.where(left, mean.maximum(low).minimum(high), mean)
+    return held, torch.where(left, variance + (mean - held).square(), variance), int(left.sum())
 
 
 @torch.no_grad()

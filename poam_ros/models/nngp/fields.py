@@ -32,12 +32,11 @@ class Layout:
 
     hidden: int
     lattice: int
-    fields: int = FIELDS
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
         """Shape of each part, in their order."""
-        H, P = self.hidden, self.fields
+        H, P = self.hidden, FIELDS
         return {
             "W1": (H, 2), "b1": (H,), "W2": (H, H), "b2": (H,), "W3": (P, H), "b3": (P,),
             "offsets": (P,), "log_noise": (1,), "logit_exponent": (1,),
@@ -46,7 +45,7 @@ class Layout:
     @property
     def weights(self) -> int:
         """How many weights the network has: they come first in theta."""
-        return self.size - self.fields - 2
+        return self.size - FIELDS - 2
 
     @property
     def size(self) -> int:
@@ -60,23 +59,16 @@ class Layout:
         return {name: p.view(s) for (name, s), p in zip(shapes.items(), parts, strict=True)}
 
     def initial(
-        self,
-        lengthscale: float,
-        noise_variance: float,
-        generator: torch.Generator,
-        logits: Tensor | None = None,
+        self, lengthscale: float, noise_variance: float, generator: torch.Generator
     ) -> Tensor:
-        """A network that is nearly zero around a stationary kernel of exponent 1: of amplitude 1
-        and this lengthscale, or of these logits [fields - 1] of the attentive one's weights."""
-        network = tanh_network(2, self.fields, generator, self.hidden)
+        """A network that is nearly zero around a stationary kernel of exponent 1, of amplitude 1
+        and this lengthscale."""
+        network = tanh_network(2, FIELDS, generator, self.hidden)
         weights = [p.detach() for p in network.parameters()]
         weights[-2].mul_(0.1)
         weights[-1].zero_()
-        offsets = torch.zeros(self.fields, dtype=torch.float64)
-        if logits is None:
-            offsets[1] = math.log(lengthscale)
-        else:
-            offsets[1:] = logits
+        offsets = torch.zeros(FIELDS, dtype=torch.float64)
+        offsets[1] = math.log(lengthscale)
         rest = torch.tensor([math.log(noise_variance), 0.0], dtype=torch.float64)
         return torch.cat([*(p.flatten() for p in weights), offsets, rest])
 
@@ -99,7 +91,7 @@ def exponent(parts: Mapping[str, Tensor]) -> Tensor:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The network at the nodes: fields F [G * G, P], and what its gradient needs."""
+    """The network at the nodes: fields F [G * G, 4], and what its gradient needs."""
 
     F: Tensor
     nodes: Tensor
@@ -115,7 +107,7 @@ def evaluate(parts: Mapping[str, Tensor], nodes: Tensor) -> Evaluated:
 
 
 def pull_back(parts: Mapping[str, Tensor], at: Evaluated, dF: Tensor) -> list[Tensor]:
-    """Gradients of the network's parts and of the offsets, in theta's order, from dF [G * G, P]."""
+    """Gradients of the network's parts and of the offsets, in theta's order, from dF [G * G, 4]."""
     d2 = torch.mm(dF, parts["W3"]).mul_(1 - at.h2.square())
     d1 = torch.mm(d2, parts["W2"]).mul_(1 - at.h1.square())
     total = dF.sum(0)
@@ -123,7 +115,7 @@ def pull_back(parts: Mapping[str, Tensor], at: Evaluated, dF: Tensor) -> list[Te
 
 
 def interpolate(F: Tensor, x: Tensor) -> Tensor:
-    """The fields [..., P] at x [..., 2] from those at the nodes F [G * G, P]."""
+    """The fields [..., 4] at x [..., 2] from those at the nodes F [G * G, 4]."""
     G = int(len(F) ** 0.5 + 0.5)
     place = (x.clamp(-1.0, 1.0) + 1.0) * (0.5 * (G - 1))
     corner = place.floor().clamp_max(G - 2)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,7 +18,6 @@ from torch import Tensor
 
 from ...core.errors import CholeskyError
 from ..linalg import EXTRA_JITTER
-from . import attentive
 from .fields import interpolate
 
 #: Mean number of sites in a cell when the grid is refined.
@@ -46,8 +45,6 @@ class Kernel:
     variance (scalars), bounds of the lengthscale, precision of the local mean.
 
     ``tail``: how slowly covariances fall far off, 0 for as an exponential (see ``kernel.py``).
-    With ``bases`` [M] it is the Attentive Kernel over rough bases of these lengthscales, without a
-    tail, and the fields are log s and M logits [G * G, 1 + M].
     """
 
     F: Tensor
@@ -55,7 +52,6 @@ class Kernel:
     noise: Tensor
     lengths: tuple[float, float]
     mean_precision: float
-    bases: Tensor | None = None
     tail: float = 0.0
 
 
@@ -201,29 +197,25 @@ def covariance(
     return torch.where(own, (2 * p1.log_s).exp().unsqueeze(-1), K)
 
 
-def at(kernel: Kernel, x: Tensor) -> Any:
-    """What either kernel is at points x [..., 2]."""
-    f = interpolate(kernel.F, x)
-    return local(f, kernel.lengths) if kernel.bases is None else attentive.local(f)
+def at(kernel: Kernel, x: Tensor) -> Local:
+    """What the kernel is at points x [..., 2]."""
+    return local(interpolate(kernel.F, x), kernel.lengths)
 
 
-def between(kernel: Kernel, x1: Tensor, p1: Any, x2: Tensor, p2: Any, same: bool = False) -> Tensor:
-    """Covariances of either kernel, as ``covariance`` has them."""
-    if kernel.bases is None:
-        return covariance(x1, p1, x2, p2, kernel.exponent, kernel.tail, same)
-    return attentive.covariance(x1, p1, x2, p2, kernel.exponent, kernel.bases, same)
+def between(
+    kernel: Kernel, x1: Tensor, p1: Local, x2: Tensor, p2: Local, same: bool = False
+) -> Tensor:
+    """Covariances, as ``covariance`` has them."""
+    return covariance(x1, p1, x2, p2, kernel.exponent, kernel.tail, same)
 
 
 def described(kernel: Kernel, x: Tensor) -> Mapping[str, Tensor]:
     """The kernel in words of people at x [N, 2], each [N]: ``lengthscale``, ``amplitude`` (prior
-    standard deviation), and of the anisotropic one ``anisotropy`` (ratio of the axes)."""
+    standard deviation), ``anisotropy`` (ratio of the axes)."""
     f = interpolate(kernel.F, x)
-    amplitude = f[:, 0].exp()
-    if kernel.bases is not None:
-        return {"lengthscale": attentive.lengthscale(f, kernel.bases), "amplitude": amplitude}
     # The eigenvalues of S are l^2 exp(+-r): its axes are l exp(+-r / 2).
     return {
         "lengthscale": local(f, kernel.lengths).length,
-        "amplitude": amplitude,
+        "amplitude": f[:, 0].exp(),
         "anisotropy": f[:, 2:].norm(dim=-1).exp(),
     }

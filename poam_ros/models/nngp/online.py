@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import fields as rows_of
-from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -16,17 +16,18 @@ from ...core.maps import Enough, UpdateReport
 from ..data import Dataset, Prediction
 from ..interface import ModelState, until
 from ..kernels import grid_points
-from .attentive import first_logits
 from .calibration import Widening, widening
 from .conditional import condition, joint_covariance
 from .fields import Layout
 from .index import SiteStore
 from .kernel import Kernel, along_rows, described
 from .simulation import simulate
-from .training import Learned, Trainer, bases_of
+from .training import Learned, Trainer
 
 if TYPE_CHECKING:
     from .options import NeighbourOptions
+
+log = logging.getLogger(__name__)
 
 
 class NeighbourGP:
@@ -39,16 +40,14 @@ class NeighbourGP:
         self, options: NeighbourOptions, network: torch.Generator, training: torch.Generator
     ) -> None:
         self.options = options
-        first, bases, logits = options.initial_lengthscale, bases_of(options), None
         layout = Layout(options.hidden, options.lattice)
-        if bases is not None:
-            layout, logits = replace(layout, fields=1 + len(bases)), first_logits(bases, first)
-        theta = layout.initial(first, options.initial_noise, network, logits)
+        theta = layout.initial(options.initial_lengthscale, options.initial_noise, network)
         self._trainer = Trainer(layout, options, training)
         self._learned = Learned.begin(theta)
         self._store = SiteStore()
         self._kernel: Kernel | None = None
         self._widening = Widening()
+        self._said = False  # that predictions were held, once
         self.extra_jitter = 0.0
 
     @property
@@ -157,6 +156,12 @@ class NeighbourGP:
         near = self._store.spread(x, options.neighbours, options.pool, apart=options.apart)
         found = condition(kernel, self._store.sites, x, near)
         self.extra_jitter = max(self.extra_jitter, found.jitter)
+        if found.held and not self._said:
+            self._said = True
+            log.warning(
+                "%d of %d predictions left the range of the soundings they are made from, and were "
+                "held near it: do soundings contradict each other?", found.held, len(x),
+            )  # fmt: skip
         mean, variance = torch.empty(2, len(x), dtype=torch.float64)
         mean[order] = found.mean
         added, factor, _ = self._widening
@@ -209,9 +214,8 @@ class NeighbourGP:
 
     @torch.no_grad()
     def fields(self, X: Tensor) -> Mapping[str, Tensor]:
-        """``lengthscale`` (geometric mean of the axes, or of the attentive kernel the weighted
-        mean), ``amplitude`` (prior standard deviation) and, not of that one, ``anisotropy`` (ratio
-        of the axes, at least 1) at X [N, 2], each [N]."""
+        """``lengthscale`` (geometric mean of the axes), ``amplitude`` (prior standard deviation)
+        and ``anisotropy`` (ratio of the axes, at least 1) at X [N, 2], each [N]."""
         found = described(self._averaged(), _here(X))
         return {name: values.to(X) for name, values in found.items()}
 

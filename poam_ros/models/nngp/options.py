@@ -19,11 +19,6 @@ class NeighbourOptions:
         InputError: a value is outside its range.
     """
 
-    neighbour_kernel: str = setting(
-        "paciorek", "Kernel of nngp: one anisotropic base, or the attentive over several",
-        choices=("paciorek", "attentive"),
-    )  # fmt: skip
-    attentive_bases: int = setting(8, "Base kernels of the attentive one", minimum=1, maximum=100)
     tail: float = setting(
         0.0, "How slowly covariances fall far off: (1 + tail Q^(g/2))^(-1/tail); 0: exp(-Q^(g/2))",
         minimum=0.0, maximum=100.0,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from .attentive import bases
 from .conditional import Gradient, gradient
 from .fields import Layout, evaluate, exponent, noise_variance, pull_back
 from .index import LEVELS, SiteStore
@@ -57,13 +56,6 @@ class Learned:
         return Learned(theta, first, second, torch.lerp(theta, self.average, keep), step)
 
 
-def bases_of(options: NeighbourOptions) -> Tensor | None:
-    """The lengthscales of the Attentive Kernel's bases [M]; None for the other kernel."""
-    if options.neighbour_kernel != "attentive":
-        return None
-    return bases(options.shortest_lengthscale, options.longest_lengthscale, options.attentive_bases)
-
-
 class Trainer:
     """Draws the steps.
 
@@ -78,7 +70,6 @@ class Trainer:
     ) -> None:
         self.layout, self.options, self.generator = layout, options, generator
         self._nodes = layout.nodes()
-        self._bases = bases_of(options)
         self._rates = torch.full((layout.size,), options.global_rate, dtype=torch.float64)
         self._rates[: layout.weights] = options.network_rate
 
@@ -95,7 +86,6 @@ class Trainer:
             noise_variance(parts),
             (options.shortest_lengthscale, options.longest_lengthscale),
             options.mean_precision,
-            self._bases,
             options.tail,
         )
 
@@ -155,7 +145,7 @@ class Trainer:
         return torch.rand(shape, generator=self.generator, dtype=torch.float64)
 
     def _penalty(self, F: Tensor, independent: int) -> Tensor:
-        """The gradient [G * G, P] of the fields' penalties: the variances over the nodes of log s
+        """The gradient [G * G, 4] of the fields' penalties: the variances over the nodes of log s
         and log l, and the mean |u, w|^2, in which their means may weigh less: ground that is
         stretched one way everywhere needs no proof from place to place.
 
@@ -165,11 +155,6 @@ class Trainer:
         """
         options = self.options
         scale = 2.0 / (independent * len(F))
-        if self._bases is not None:
-            # The logits together count as much as the lengthscale that they stand for.
-            weights = F.new_full((F.shape[1],), options.field_penalty / len(self._bases))
-            weights[0] = options.field_penalty
-            return scale * weights * (F - F.mean(0))
         varying, anisotropic = F.split(2, dim=1)
         spared = (1 - options.shared_anisotropy) * anisotropic.mean(0)
         return torch.cat([

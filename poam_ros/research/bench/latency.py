@@ -30,7 +30,7 @@ from sensor_msgs.msg import PointCloud2, Range
 
 from ...core.errors import PoamError
 from ...core.samples import Samples
-from ...frontend.gate import RawPing
+from ...frontend.front_end import RawPing
 from ...frontend.odometry import VehicleState
 from ...journal.folder import MissionFolder, identity
 from ...journal.records import UPDATE, Step

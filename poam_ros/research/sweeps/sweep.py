@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any
 
 from ...core.errors import InputError, PoamError
-from ...importers.workers import cluster
+from ...importers.parallel import cluster
 from ...simulation.lockstep import LockstepMission
 from ...simulation.world.terrain import Terrain
 from .archive import Archive, locked

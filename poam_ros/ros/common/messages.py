@@ -19,7 +19,7 @@ from std_msgs.msg import Float64MultiArray, Header, MultiArrayDimension, MultiAr
 
 from ...core.clock import SECOND
 from ...core.errors import InputError
-from ...frontend.gate import RawPing
+from ...frontend.front_end import RawPing
 from ...frontend.odometry import VehicleState, largest_std
 from ...importers.messages import DIAGONAL, bare_frame
 from ...importers.messages import LONGEST_FRAME as LONGEST_FRAME

@@ -9,7 +9,7 @@ from ...core.geometry import Extent
 from ...core.settings import Setting, Value, rows
 from ...frontend.batching import Effort, TimedBatches
 from ...frontend.events import HOLD, ON_DONE
-from ...frontend.gate import GateSettings
+from ...frontend.front_end import GateSettings
 from ...journal.folder import KeepingSettings
 from ...mission.memory import MemorySettings
 from ...mission.target import TargetSettings

@@ -10,7 +10,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 
 from ...core.clock import SECOND, Moment
 from ...frontend.events import Drawn
-from ...frontend.gate import AFTER_MISSION, OVERLOAD
+from ...frontend.front_end import AFTER_MISSION, OVERLOAD
 from ...learning.session import Session
 from ...outputs.scoring import MapReport
 
@@ -69,7 +69,7 @@ def map_report(drawn: Drawn) -> MapReport:
 
 
 def _doing(session: Session) -> str:
-    gate, status = session.gate, session.status
+    gate, status = session.front_end, session.status
     if not status.updates:
         return "waiting for the pilot survey"
     if gate.closed == AFTER_MISSION:
@@ -83,26 +83,26 @@ def _disk(view: MapperView) -> tuple[bytes, str] | None:
 
 
 def _unfit_odometry(view: MapperView) -> tuple[bytes, str] | None:
-    gate = view.session.gate
+    gate = view.session.front_end
     if len(gate.buffer):
         return None
     for fault, text in FRAME_FAULTS.items():
-        if gate.odometry_rejected[fault]:
+        if gate.ledger.odometry_rejected[fault]:
             return ERROR, text
-    return (WARN, "pings come, but no odometry") if gate.received else None
+    return (WARN, "pings come, but no odometry") if gate.ledger.received else None
 
 
 def _no_level(view: MapperView) -> tuple[bytes, str] | None:
-    gate = view.session.gate
+    gate = view.session.front_end
     if gate.closed or gate.level(view.now) is not None:
         return None
     return WARN, "pings are refused: no water level comes"
 
 
 def _overloaded(view: MapperView) -> tuple[bytes, str] | None:
-    if view.session.acceptance.full:
+    if view.session.full:
         return ERROR, "the model cannot keep up: pings are refused until it has"
-    refused = view.session.gate.rejected[OVERLOAD]
+    refused = view.session.ledger.rejected[OVERLOAD]
     return (WARN, f"{refused} pings were refused while the model was behind") if refused else None
 
 
@@ -137,12 +137,12 @@ CHECKS: tuple[Check, ...] = (
 
 
 def _pings(view: MapperView) -> dict[str, object]:
-    gate, status = view.session.gate, view.session.status
-    values: dict[str, object] = dict(view.session.counts())
+    ledger, status = view.session.ledger, view.session.status
+    values: dict[str, object] = dict(ledger.counts())
     for name, counts in (
-        ("rejected", gate.rejected),
-        ("odometry rejected", gate.odometry_rejected),
-        ("odd", gate.odd),
+        ("rejected", ledger.rejected),
+        ("odometry rejected", ledger.odometry_rejected),
+        ("odd", ledger.suspect),
         ("lost", {topic: view.lost.get(topic, 0) for topic in SENSORS}),
         ("dropped", status.dropped),
         ("errors", status.errors),

@@ -98,7 +98,7 @@ class MapperNode(NodeShell):
         if session is not None and not session.status.finished:
             try:
                 results = self._results(session)
-                kept = session.map, session.everything(), session.gate.refused.newest()
+                kept = session.map, session.everything(), session.ledger.refused.newest()
                 self._wrote(results, results.keep_remains(*kept))
             except (OSError, InputError) as error:
                 self.get_logger().error(f"output: what there is cannot be written ({error})")
@@ -172,13 +172,13 @@ class MapperNode(NodeShell):
 
     def _on_timer(self) -> None:
         # Otherwise nobody asks, and the graph is slow to tell.
-        if self.session.gate.closed or not self.session.mapper.initialised:
+        if self.session.front_end.closed or not self.session.mapper.initialised:
             awaited = self.count_publishers(self._states.topic_name) > 0
             self._hear(events.StatesAwaited(awaited))
         self._hear(events.Tick())
         if failing := self.session.keeping.failing:
             self._faults.add("disk", f"nothing is kept at present: {failing}")
-        self.topics.publish_refused(self.session.gate.refused, self.now_ns)
+        self.topics.publish_refused(self.session.ledger.refused, self.now_ns)
         lost = self._sensors.take_lost()
         view = (self.session, self._now(), self.thread.alive, *lost, self.topics.bounds)
         self.report(*mapper_status(MapperView(*view)))
@@ -209,17 +209,18 @@ class MapperNode(NodeShell):
                 raise
 
     def _publish_map(self, drawn: events.Drawn) -> None:
-        self.topics.publish(drawn.map, self.values.target_tvu, self.session.gate.level(self._now()))
+        level = self.session.front_end.level(self._now())
+        self.topics.publish(drawn.map, self.values.target_tvu, level)
         self._reports.publish(write_report(map_report(drawn)))
         self._last = drawn
 
     def _keep_results(self, finished: events.Finished) -> None:
         if finished.map is None:
-            if self.session.gate.received:  # not the latched end of an earlier mission
+            if self.session.ledger.received:  # not the latched end of an earlier mission
                 self.get_logger().error("the mission is done, and there is no map: too few pings")
             return
         self.get_logger().info(f"the mission is done: {len(finished.samples)} samples in the map")
-        results, refused = self._results(self.session), self.session.gate.refused.newest()
+        results, refused = self._results(self.session), self.session.ledger.refused.newest()
         self._wrote(results, results.keep(finished.map, finished.samples, refused))
         self._reports.publish(write_report(replace(map_report(self._last), finished=True)))
 

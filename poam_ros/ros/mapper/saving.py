@@ -86,7 +86,7 @@ class SaveService:
         drawn, samples = session.map, session.mapper.data
         if drawn is None or len(samples) < drawn.samples:  # fewer: it is being reset
             return False, "nothing is saved: there is no map yet"
-        level = session.gate.level(self._now())
+        level = session.front_end.level(self._now())
         level = values["water_level"] if level is None else level
         config = {"nodes": {"mapper": {**values, "water_level": level}}}
         where = Path(folder).expanduser()

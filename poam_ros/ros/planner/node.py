@@ -22,6 +22,7 @@ from ...core.geometry import Extent, is_place
 from ...core.maps import ElevationMap
 from ...core.settings import instance
 from ...frontend.events import PAUSED
+from ...mission.chooser import WaypointChooser
 from ...mission.memory import MemorySettings, MissionMemory
 from ...mission.mission import Mission
 from ...mission.target import Target, TargetSettings
@@ -29,7 +30,6 @@ from ...mission.watchdog import MAP, SONAR, Watchdog, WatchSettings
 from ...planning.areas import AreaSettings
 from ...planning.pilots import PILOTS
 from ...planning.planners import PLANNERS
-from ...planning.situation import GridView
 from ..common import clouds, messages, qos
 from ..common.node import NodeShell
 from ..common.parameters import PLANNER
@@ -68,7 +68,6 @@ class PlannerNode(NodeShell):
         areas = instance(AreaSettings, vars(p)).open(workspace)
         # The pilot's draws and the waypoints' do not disturb each other.
         pilot, waypoints = map(np.random.default_rng, np.random.SeedSequence(p.seed).spawn(2))
-        self._rng = waypoints
         self.mission = Mission(
             PILOTS[p.pilot](workspace, pilot),
             workspace,
@@ -79,12 +78,13 @@ class PlannerNode(NodeShell):
             autostart=p.autostart,
             on_done=p.on_done,
         )
-        self._memory = MissionMemory(instance(MemorySettings, vars(p)), self._rng)
+        self._memory = MissionMemory(instance(MemorySettings, vars(p)), waypoints)
         self.held.callback(self._memory.close)
         if found := self._memory.take_up(self.mission):
             self.get_logger().warning(found)
         self.watchdog = Watchdog(instance(WatchSettings, vars(p)), areas)
         self.target = Target(instance(TargetSettings, vars(p)), self.mission.state)
+        self._chooser = WaypointChooser(self.mission, self.target, p.planner, waypoints)
         self.latest_map: ElevationMap | None = None
         self._frames = FrameChanger(self, p.frame_id)
         self.held.callback(self._frames.close)
@@ -115,10 +115,8 @@ class PlannerNode(NodeShell):
 
     def changed(self, names: frozenset[str]) -> None:
         """Limits of the mission and of arrival; options of the planner are read at every choice."""
-        mission, p = self.mission, self.values
-        mission.legs.arrival, mission.budget.max_duration = self._arrival, p.max_duration
-        mission.budget.max_samples = p.max_samples
-        mission.count_samples(mission.budget.samples)
+        p = self.values
+        self.mission.change(self._arrival, p.max_samples, p.max_duration)
         self.watchdog.settings = instance(WatchSettings, vars(p))
         self.target.settings = instance(TargetSettings, vars(p))
         self._announce()
@@ -187,15 +185,11 @@ class PlannerNode(NodeShell):
 
     def _choose(self, position: np.ndarray) -> np.ndarray | None:
         """The next waypoints by the latest map; None, and a warning, where the map allows none."""
-        latest, mission, planner = self.latest_map, self.mission, PLANNERS[self.values.planner]
-        assert latest is not None
-        if (gap := self.target.path(mission, latest, self.now_ns / SECOND)) is not None:
-            return gap
-        view = GridView(latest, *mission.track.around(latest.stamp_ns / SECOND))
-        situation = mission.situation(self._topics.yaw, self.values.max_speed)
+        values, now_s = self.values, self.now_ns / SECOND
+        latest, yaw = self.latest_map, self._topics.yaw
         try:
-            options: Any = instance(planner.options, vars(self.values))
-            return planner.path(view, situation, options, self._rng)
+            options: Any = instance(PLANNERS[values.planner].options, vars(values))
+            return self._chooser.path(latest, now_s, yaw, values.max_speed, options)
         except InputError as error:
             self.refusals.add("map_unusable", f"no waypoint from this map: {error}")
             return None

@@ -199,8 +199,6 @@ def test_before_any_data():
 def test_options_are_checked():
     with pytest.raises(InputError, match="pool: expected at least the 24 neighbours, got 10"):
         NeighbourOptions(pool=10)
-    with pytest.raises(InputError, match="neighbour_kernel: expected one of paciorek, attentive"):
-        NeighbourOptions(neighbour_kernel="rbf")
     with pytest.raises(InputError, match="lengthscale"):
         NeighbourOptions(initial_lengthscale=5.0)
 

@@ -10,7 +10,8 @@ import pytest
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.geometry import Extent
 from poam_ros.core.samples import Samples
-from poam_ros.frontend.gate import GateSettings, PingGate, RawPing
+from poam_ros.frontend.events import MissionState, TimeSetBack
+from poam_ros.frontend.front_end import FrontEnd, GateSettings, RawPing
 from poam_ros.frontend.odometry import OdometryBuffer, VehicleState, multiply, rotate
 from poam_ros.frontend.placing import Mount
 from poam_ros.frontend.ranges import fault_of
@@ -67,7 +68,7 @@ def test_limits_that_are_no_numbers_validate_nothing():
 
 
 def test_sample_lies_below_the_interpolated_sonar():
-    gate = PingGate(GateSettings())
+    gate = FrontEnd(GateSettings())
     gate.add_odometry(state(1.0, x=0.0, y=4.0, z=50.0))
     gate.add_odometry(state(1.5, x=2.0, y=0.0, z=52.0))
     gate.add_ping(ping(1.25, 10.0), at(0.0))
@@ -76,7 +77,7 @@ def test_sample_lies_below_the_interpolated_sonar():
 
 @pytest.mark.parametrize("offset", [-0.5, 0.0, 0.25])
 def test_time_of_measurement_is_stamp_plus_offset(offset):
-    gate = PingGate(GateSettings(range_time_offset=offset))
+    gate = FrontEnd(GateSettings(range_time_offset=offset))
     for t in np.arange(0.0, 5.0, 0.1):
         gate.add_odometry(state(t, x=t))
     gate.add_ping(ping(2.03), at(0.0))
@@ -84,39 +85,39 @@ def test_time_of_measurement_is_stamp_plus_offset(offset):
 
 
 def test_ping_waits_for_the_odometry_that_brackets_it():
-    gate = PingGate(GateSettings())
+    gate = FrontEnd(GateSettings())
     gate.add_odometry(state(1.0))
     gate.add_ping(ping(1.05), at(0.0))
     assert len(take(gate, 0.0)) == 0
-    assert gate.pending == 1
+    assert gate.ledger.pending == 1
     gate.add_odometry(state(1.1))
     assert len(take(gate, 0.0)) == 1
-    assert gate.pending == 0
+    assert gate.ledger.pending == 0
 
 
 def test_waiting_is_bounded_in_time_and_number():
-    gate = PingGate(GateSettings(odometry_wait=5.0, capacity=3))
+    gate = FrontEnd(GateSettings(odometry_wait=5.0, capacity=3))
     for i in range(4):
         gate.add_ping(ping(1 + i), at(float(i)))
-    assert (gate.pending, gate.rejected["no_odometry"]) == (3, 1)
+    assert (gate.ledger.pending, gate.ledger.rejected["no_odometry"]) == (3, 1)
     take(gate, 6.5)  # the second came at 1 s
-    assert (gate.pending, gate.rejected["no_odometry"]) == (2, 2)
+    assert (gate.ledger.pending, gate.ledger.rejected["no_odometry"]) == (2, 2)
 
 
 def test_no_extrapolation_and_no_interpolation_across_a_gap():
-    gate = PingGate(GateSettings(odometry_timeout=0.5))
+    gate = FrontEnd(GateSettings(odometry_timeout=0.5))
     for t in (1.0, 1.5, 2.1):
         gate.add_odometry(state(t, x=t))
     for t in (0.9, 1.2, 1.8, 2.1):
         gate.add_ping(ping(t), at(0.0))
     # 0.9 lies before the buffer, 1.8 in a gap of 0.6 s; 2.1 needs no neighbour.
     np.testing.assert_allclose(take(gate, 0.0)[:, 0], [1.2, 2.1])
-    assert gate.rejected == {"no_odometry": 2}
+    assert gate.ledger.rejected == {"no_odometry": 2}
 
 
 def test_beam_follows_attitude_and_mount():
     """Rolled by 90 degrees to starboard-down, the beam points along the body's -z in the map."""
-    gate = PingGate(GateSettings(sonar_offset=(1.0, 2.0, -0.5)))
+    gate = FrontEnd(GateSettings(sonar_offset=(1.0, 2.0, -0.5)))
     quaternion = roll(math.pi / 2)
     gate.add_odometry(state(0.0, 10.0, 20.0, 30.0, quaternion))
     gate.add_ping(ping(0.0, 7.0), at(0.0))
@@ -135,7 +136,7 @@ def test_attitude_is_interpolated_the_short_way_round():
 
 @pytest.mark.parametrize("scale", [0.95, 1 + 1e-6, 1.09])
 def test_an_attitude_of_about_unit_norm_is_normalised(scale):
-    gate = PingGate(GateSettings())
+    gate = FrontEnd(GateSettings())
     gate.add_odometry(state(0.0, quaternion=tuple(scale * q for q in roll(math.pi / 2))))
     gate.add_ping(ping(0.0, 7.0), at(0.0))
     np.testing.assert_allclose(take(gate, 0.0), [[0.0, 7.0, 0.0]], atol=1e-12)
@@ -155,19 +156,19 @@ def test_an_attitude_of_about_unit_norm_is_normalised(scale):
     ],
 )
 def test_odometry_is_refused_with_a_reason(bad, reason):
-    gate = PingGate(GateSettings())
+    gate = FrontEnd(GateSettings())
     gate.add_odometry(state(1.0))
     assert gate.add_odometry(bad) == reason
-    assert gate.odometry_rejected == {reason: 1}
+    assert gate.ledger.odometry_rejected == {reason: 1}
     assert len(gate.buffer) == 1
 
 
 def test_time_set_back_starts_the_buffer_again():
-    gate = PingGate(GateSettings())
+    gate = FrontEnd(GateSettings())
     gate.add_odometry(state(100.0, x=100.0))
     gate.add_ping(ping(100.5), at(0.0))
     assert gate.add_odometry(state(0.0)) is None
-    assert (gate.pending, gate.rejected["no_odometry"]) == (0, 1)
+    assert (gate.ledger.pending, gate.ledger.rejected["no_odometry"]) == (0, 1)
     gate.add_odometry(state(0.5, x=0.5))
     gate.add_ping(ping(0.25), at(0.0))
     assert take(gate, 0.0)[0, 0] == pytest.approx(0.25)
@@ -189,25 +190,25 @@ def test_buffer_is_bounded():
 
 
 def test_area_and_mission_end():
-    gate = PingGate(GateSettings(margin=0.0, workspace=Extent(-1, 1, -1, 1)))
+    gate = FrontEnd(GateSettings(margin=0.0, workspace=Extent(-1, 1, -1, 1)))
     gate.add_odometry(state(0.0, x=0.0))
     gate.add_odometry(state(1.0, x=2.0))
     gate.add_ping(ping(0.25), at(0.0))
     gate.add_ping(ping(0.75), at(0.0))
     assert len(take(gate, 0.0)) == 1
     gate.add_ping(ping(1.5), at(0.0))
-    gate.finish()
+    assert gate.handle(MissionState("done"), at(0.0)).done
     gate.add_ping(ping(1.0), at(0.0))
-    assert gate.rejected == {"outside_workspace": 1, "after_mission": 2}
-    gate.closed = None
+    assert gate.ledger.rejected == {"outside_workspace": 1, "after_mission": 2}
+    gate.handle(MissionState("exploring"), at(0.0))
     gate.add_ping(ping(0.3), at(0.0))
     assert len(take(gate, 0.0)) == 1
 
 
-def test_every_ping_ends_in_exactly_one_heap():
+def test_every_ping_ends_in_exactly_one_state():
     rng = np.random.default_rng(0)
     area = {"margin": 0.0, "workspace": Extent(-40, 40, -1, 1)}
-    gate = PingGate(GateSettings(odometry_wait=0.3, capacity=20, **area))
+    gate = FrontEnd(GateSettings(odometry_wait=0.3, capacity=20, **area))
     specials = [math.nan, math.inf, -math.inf, 0.5, 500.0]
     handed_out, clock = 0, 0.0
     for step in range(3000):
@@ -219,15 +220,16 @@ def test_every_ping_ends_in_exactly_one_heap():
             distance = rng.choice(specials) if rng.uniform() < 0.3 else rng.uniform(1, 100)
             gate.add_ping(ping(t + rng.normal(0, 0.1), distance), at(clock))
         if step == 2500:
-            gate.restart()
+            gate.handle(TimeSetBack(), at(clock))
         if step == 2700:
-            gate.finish()
+            handed_out += len(gate.handle(MissionState("done"), at(clock)).samples)
         if step == 2800:
-            gate.closed = None
+            gate.handle(MissionState("exploring"), at(clock))
         handed_out += len(take(gate, clock))
-        assert gate.received == gate.accepted + gate.pending + sum(gate.rejected.values())
-    assert handed_out == gate.accepted > 300
-    assert set(gate.rejected) == {
+        received, *states = gate.ledger.counts().values()
+        assert received == sum(states)
+    assert handed_out == gate.ledger.accepted > 300
+    assert set(gate.ledger.rejected) == {
         "nan", "no_return", "too_close", "out_of_range", "no_odometry", "after_mission",
     }  # fmt: skip
 
@@ -246,19 +248,19 @@ def test_yaw():
 
 
 def test_no_ping_is_placed_across_a_jump():
-    gate = PingGate(GateSettings(max_vehicle_speed=3.0))
+    gate = FrontEnd(GateSettings(max_vehicle_speed=3.0))
     for t, x in ((0.0, 0.0), (0.1, 0.2), (0.2, 50.0), (0.3, 50.2)):
         assert gate.add_odometry(state(t, x)) is None
     for t in (0.05, 0.1, 0.15, 0.2, 0.25):
         gate.add_ping(ping(t), at(0.0))
     np.testing.assert_allclose(take(gate)[:, 0], [0.1, 0.2, 50.0, 50.1])
-    assert gate.odd["teleport"] == 1 and gate.rejected == {"no_odometry": 1}
+    assert gate.ledger.suspect["teleport"] == 1 and gate.ledger.rejected == {"no_odometry": 1}
     # Without a limit positions are interpolated as they come.
-    gate = PingGate(GateSettings())
+    gate = FrontEnd(GateSettings())
     gate.add_odometry(state(0.0))
     gate.add_odometry(state(0.1, 50.0))
     gate.add_ping(ping(0.05), at(0.0))
-    assert take(gate)[0, 0] == 25.0 and not +gate.odd
+    assert take(gate)[0, 0] == 25.0 and not +gate.ledger.suspect
 
 
 def test_jumps_are_forgotten_with_their_states():
@@ -271,11 +273,11 @@ def test_jumps_are_forgotten_with_their_states():
 
 
 def test_a_flood_is_bounded_and_placed_once_odometry_comes():
-    gate = PingGate(GateSettings(capacity=500))
+    gate = FrontEnd(GateSettings(capacity=500))
     for i in range(5000):  # 1 kHz
         gate.add_ping(ping(100 + 0.001 * i, 10 + 0.001 * i), at(0.001 * i))
-        assert len(take(gate, 0.001 * i)) == 0 and gate.pending <= 500
-    assert gate.rejected == {"no_odometry": 4500}
+        assert len(take(gate, 0.001 * i)) == 0 and gate.ledger.pending <= 500
+    assert gate.ledger.rejected == {"no_odometry": 4500}
     gate.add_odometry(state(104.4))
     gate.add_odometry(state(105.0))
     assert len(take(gate, 5.0)) == 500
@@ -283,14 +285,14 @@ def test_a_flood_is_bounded_and_placed_once_odometry_comes():
 
 @pytest.mark.parametrize("stamp", [0, -1, -(2**62), 2**62, 10**30])
 def test_stamps_that_are_none_do_no_harm(stamp):
-    gate = PingGate(GateSettings(odometry_wait=1.0))
+    gate = FrontEnd(GateSettings(odometry_wait=1.0))
     for t in (100.0, 100.1):
         gate.add_odometry(state(t))
     gate.add_ping(RawPing(stamp, 10.0, 1.0, 100.0), at(0.0))
     gate.add_ping(ping(100.05), at(0.0))
     assert len(take(gate, 0.0)) == 1
     take(gate, 1.5)
-    assert gate.rejected == {"no_odometry": 1} and gate.pending == 0
+    assert gate.ledger.rejected == {"no_odometry": 1} and gate.ledger.pending == 0
 
 
 WILD = [0.0, -0.0, 1.0, -1.0, 1e-300, 1e30, 1.7e308, -1.7e308, math.inf, -math.inf, math.nan]
@@ -329,7 +331,7 @@ def test_whatever_comes_is_counted_once_and_what_is_accepted_is_finite(seed):
         base_frame="base_link" if seed % 2 else "", ping_noise=True, slope=0.5, range_noise_std=0.1,
         max_noise_std=3.0, max_position_std=2.0, water_level_timeout=10.0,
     )  # fmt: skip
-    gate, twin, accepted = PingGate(settings), PingGate(settings), []
+    gate, twin, accepted = FrontEnd(settings), FrontEnd(settings), []
     event = odd_event(rng, 200)
     for step in range(4000):
         now = Moment(step * SECOND // 100, step / 100)
@@ -339,19 +341,20 @@ def test_whatever_comes_is_counted_once_and_what_is_accepted_is_finite(seed):
             if isinstance(event, VehicleState):
                 each.add_odometry(event)
             else:
-                each.hear(event, now)
+                each.handle(event, now)
         samples, again = gate.take(now), twin.take(now)
         for one, other in zip(samples.arrays, again.arrays, strict=True):
             np.testing.assert_array_equal(one, other)
         accepted.append(samples)
-        assert gate.received == gate.accepted + gate.pending + sum(gate.rejected.values())
-        assert gate.pending <= 50
+        received, *states = gate.ledger.counts().values()
+        assert received == sum(states)
+        assert gate.ledger.pending <= 50
     samples = Samples.joined(accepted)
-    assert len(samples) == gate.accepted > 100
+    assert len(samples) == gate.ledger.accepted > 100
     for array in (samples.xy, samples.z, samples.noise_std, samples.range, samples.applied):
         assert np.isfinite(array).all()
     assert (samples.noise_std <= 3.0).all() and np.abs(samples.xy).max() <= 45.0
     assert {
         "nan", "no_return", "too_close", "out_of_range", "low_confidence", "duplicate",
         "no_odometry",
-    } <= set(gate.rejected)  # fmt: skip
+    } <= set(gate.ledger.rejected)  # fmt: skip

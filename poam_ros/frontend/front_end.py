@@ -1,0 +1,267 @@
+"""The front end: events in; placed pings and refusals out. No ROS; metres, nanoseconds, radians.
+
+A node, a mission in lock-step and a recording feed the same one. It has no thread and no clock: its
+caller says what time it is. A ping becomes a sample in two steps: its range is checked (REP-117),
+then it waits until odometry brackets its time of measurement, and is placed by interpolation.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+
+import numpy as np
+
+from ..core.clock import SECOND, Moment
+from ..core.errors import shown
+from ..core.samples import Samples
+from . import events
+from .events import DONE, EXPLORING, PAUSED, PILOT, STATES, WAITING, Event, Handled, Note
+from .ledger import Ledger
+from .odometry import OdometryBuffer, VehicleState
+from .placing import Placer
+from .ranges import RangeJudge, RawPing
+from .refused import Spot
+from .settings import GateSettings
+
+#: The reasons by which pings are refused once the mission is done, and while the model, which all
+#: that was accepted waits for, is so far behind that no more may wait.
+AFTER_MISSION, OVERLOAD = "after_mission", "overload"
+#: The reason by which they are refused whose place is not known.
+NO_ODOMETRY = "no_odometry"
+#: A placed ping: time of measurement; x, y, z, noise, range and what was applied to it, flat.
+Row = tuple[int, tuple[float, ...]]
+NOTHING = Handled()
+
+
+class PilotSurvey:
+    """Over when the mission explores or is done or, where nobody says so, after enough pings.
+
+    Attributes:
+        samples: how many are enough; may be replaced at any time.
+        state: of the mission, as it was announced last; None before.
+        awaited: whether there is somebody who announces it.
+        anew: after a reset in mid-mission the end of its pilot survey will not be announced.
+    """
+
+    def __init__(self, samples: int) -> None:
+        self.samples = samples
+        self.state: str | None = None
+        self.awaited = self.anew = False
+
+    def follow(self, state: str) -> None:
+        """The mission is in another state."""
+        self.state, self.awaited = state, True
+        self.anew = self.anew and state not in (PILOT, DONE)
+
+    def reset(self) -> None:
+        """Model and data are forgotten."""
+        self.anew = self.state != PILOT
+
+    def resume(self, anew: bool) -> None:
+        """Go on after a restart; ``anew``: of a mission that was reset."""
+        self.anew = anew
+
+    def over(self, samples: int) -> bool:
+        """Whether it is, after so many pings."""
+        enough = samples >= self.samples
+        if self.anew:
+            return enough
+        return self.state in (EXPLORING, DONE) or (enough and not self.awaited)
+
+
+class FrontEnd:
+    """Takes pings and odometry in any interleaving and hands back placed samples, in order.
+
+    Args:
+        settings: how pings are placed; may be replaced at any time.
+        pilot_samples: of the pilot survey, where nobody announces the mission's states.
+        screened: whether placed pings are screened before they are accepted.
+
+    Attributes:
+        ledger: counts every ping.
+        pilot: the first batch waits for its end.
+        closed: the reason by which every ping is refused on arrival, None while pings are taken.
+    """
+
+    def __init__(
+        self, settings: GateSettings, pilot_samples: int = 500, screened: bool = False
+    ) -> None:
+        self.settings, self.screened = settings, screened
+        self.ledger = Ledger()
+        self.pilot = PilotSurvey(pilot_samples)
+        self.closed: str | None = None
+        self._placer = Placer()
+        self._judge = RangeJudge()
+        self._waiting: deque[tuple[RawPing, float]] = deque()
+        self._earliest = 0  # no stamp of those that wait is before this one
+
+    @property
+    def buffer(self) -> OdometryBuffer:
+        """Where the vehicle was."""
+        return self._placer.buffer
+
+    def level(self, now: Moment) -> float | None:
+        """The water level, in m; None while none is known."""
+        return self._placer.water.level(self.settings, now)
+
+    def handle(self, event: Event, now: Moment, full: bool = False) -> Handled:
+        """Take what happened, and return at once.
+
+        ``full``: whether there is no room for what would be accepted.
+        """
+        match event:
+            case VehicleState():
+                restarts = self.buffer.restarts
+                self.add_odometry(event)
+                if self.buffer.restarts > restarts:
+                    text = "odometry was set back: starting anew"
+                    return Handled(note=Note("odometry_set_back", text))
+            case RawPing():
+                self.add_ping(event, now, full)
+            case events.Mount():
+                self._placer.add(event)
+            case events.WaterLevel(level):
+                self.ledger.suspect["water_level"] += not self._placer.water.add(level, now)
+            case events.Tick():
+                samples = self.take(now)
+                return Handled(samples) if len(samples) else NOTHING
+            case events.MissionState(name):
+                return self._follow(name, now)
+            case events.StatesAwaited(awaited):
+                self.pilot.awaited = awaited
+                if not awaited and (lifted := self.reopen(PAUSED, WAITING)):
+                    text = f"mission/state has no publisher any more: no longer {lifted}"
+                    return Handled(note=Note("states_gone", text))
+            case events.OdometryRefused(reason):
+                self.ledger.odometry_rejected[reason] += 1
+            case events.TimeSetBack():
+                self.buffer.clear()
+                self._set_back()
+                return Handled(note=Note("clock", "the clock was set back: waiting for odometry"))
+            case events.SettingsChanged(settings, _, pilot_samples):
+                self.settings, self.pilot.samples = settings, pilot_samples
+            case events.Reset():
+                self.reopen(AFTER_MISSION)
+                self.pilot.reset()
+        return NOTHING
+
+    def add_odometry(self, state: VehicleState) -> str | None:
+        """Take one state; return the reason where it is refused (it is counted)."""
+        restarts, ledger = self.buffer.restarts, self.ledger
+        reason = self.buffer.add(state, self.settings.max_vehicle_speed)
+        if reason is not None:
+            ledger.odometry_rejected[reason] += 1
+        else:
+            ledger.suspect["teleport"] += self.buffer.jumped
+            ledger.suspect["covariance"] += state.odd_variance
+        if self.buffer.restarts > restarts:
+            self._set_back()
+        return reason
+
+    def add_ping(self, ping: RawPing, now: Moment, full: bool = False) -> None:
+        """Take one ping: it is refused at once, or waits for `take`; ``full`` as of ``handle``."""
+        reason = self.closed or self._judge.fault_of(ping, self.settings)
+        if reason is None and full:
+            reason = OVERLOAD
+        if reason is not None:
+            self.ledger.refuse_arrival(reason, ping, now.steady_s)
+            return
+        self.ledger.receive()
+        if len(self._waiting) >= self.settings.capacity:
+            oldest, _ = self._waiting.popleft()
+            self.ledger.refuse_waiting(NO_ODOMETRY, oldest.stamp_ns)
+        earliest = self._earliest if self._waiting else ping.stamp_ns
+        self._earliest = min(earliest, ping.stamp_ns)
+        self._waiting.append((ping, now.steady_s))
+
+    def take(self, now: Moment) -> Samples:
+        """The samples that can be placed by now, in the order of arrival; without numbers where
+        they are screened."""
+        settings, newest = self.settings, self.buffer.newest_ns
+        offset_ns = round(settings.range_time_offset * SECOND)
+        if self.ledger.refused.waiting:
+            self.ledger.refused.settle(partial(self._find, newest, offset_ns, now))
+        if self._all_wait(None if newest is None else newest - offset_ns, now):
+            return Samples.empty()
+        area = None if settings.workspace is None else settings.workspace.grown(settings.margin)
+        rows: list[Row] = []
+        still: deque[tuple[RawPing, float]] = deque()
+        for ping, since in self._waiting:
+            measured = ping.stamp_ns + offset_ns
+            if newest is None or measured > newest:
+                if now.steady_s - since > settings.odometry_wait:
+                    self.ledger.refuse_waiting(NO_ODOMETRY, measured)
+                else:
+                    still.append((ping, since))
+                continue
+            row = self._placer.row(ping, measured, area, settings, now)
+            if isinstance(row, str):
+                spot = self._placer.spot(ping, measured, settings, now)
+                self.ledger.refuse_waiting(row, measured, spot)
+            else:
+                rows.append((measured, row))
+        self._waiting = still
+        self._earliest = min((ping.stamp_ns for ping, _ in still), default=0)
+        samples = _unnumbered(rows)
+        self.ledger.place(len(samples))
+        return samples if self.screened else self.ledger.accept(samples)
+
+    def reopen(self, *reasons: str) -> str | None:
+        """Take pings again where they are refused for one of these; which it was, or None."""
+        if self.closed not in reasons:
+            return None
+        closed, self.closed = self.closed, None
+        return closed
+
+    def _follow(self, state: str, now: Moment) -> Handled:
+        """Do as the mission's state asks."""
+        if state not in STATES:
+            text = f"mission/state: expected one of {', '.join(STATES)}, got '{shown(state)}'"
+            return Handled(note=Note("unknown_state", text))
+        previous = self.pilot.state
+        self.pilot.follow(state)
+        if state != DONE:
+            self.closed = state if state in (PAUSED, WAITING) else None
+        elif previous != DONE:  # what waits and what comes is refused
+            samples, self.closed = self.take(now), AFTER_MISSION
+            for ping, since_s in self._waiting:
+                self.ledger.refuse_later(AFTER_MISSION, ping, since_s)
+            self._waiting.clear()
+            return Handled(samples, done=True)
+        return NOTHING
+
+    def _all_wait(self, newest_ns: int | None, now: Moment) -> bool:
+        """Whether there is nothing to do for any ping: under a flood each look would cost more."""
+        if not self._waiting:
+            return True
+        ahead = newest_ns is None or self._earliest > newest_ns
+        return ahead and now.steady_s - self._waiting[0][1] <= self.settings.odometry_wait
+
+    def _find(
+        self, newest_ns: int | None, offset_ns: int, now: Moment, ping: RawPing, since_s: float
+    ) -> tuple[int, Spot] | None:
+        """When and where a refused ping was taken; None while odometry may still tell."""
+        measured = ping.stamp_ns + offset_ns
+        waits = newest_ns is None or measured > newest_ns
+        if waits and now.steady_s - since_s <= self.settings.odometry_wait:
+            return None
+        return measured, self._placer.spot(ping, measured, self.settings, now)
+
+    def _set_back(self) -> None:
+        """What waits is of another time than odometry will be."""
+        self._judge.clear()
+        for ping, _ in self._waiting:
+            self.ledger.refuse_waiting(NO_ODOMETRY, ping.stamp_ns)
+        self._waiting.clear()
+        self.ledger.refused.give_up()
+
+
+def _unnumbered(rows: list[Row]) -> Samples:
+    if not rows:
+        return Samples.empty()
+    stamps, values = zip(*rows, strict=True)
+    numbers, table = np.full(len(rows), -1, dtype=np.int64), np.array(values)
+    stamp_ns = np.array(stamps, dtype=np.int64)
+    z, noise_std, distance = table[:, 2:5].T
+    return Samples(numbers, stamp_ns, table[:, :2], z, noise_std, distance, table[:, 5:])

@@ -1,0 +1,346 @@
+"""The model loop: screen, learn, draw, checkpoint, repeat.
+
+A vehicle's mapper, a mission in lock-step and the map of a log run the same one. It has no thread
+and no clock: its caller says what time it is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..core.clock import Moment
+from ..core.errors import InputError
+from ..core.geometry import Grid
+from ..core.maps import ElevationMap
+from ..core.samples import Samples
+from ..frontend.batching import NO_EFFORT, Backlog, BatchPolicy, Effort
+from ..frontend.events import Cleared, Finished, Judged, Note, Outcome, Trouble
+from ..frontend.ledger import Ledger
+from ..journal.interface import Keeping, NothingKept
+from ..journal.records import Doubts, Step
+from ..screening.screen import FALSE_ECHO, Screen, ScreeningSettings
+from .learner import TRIES, Learner, SpareTime, Status
+from .recovery import Resumption
+
+if TYPE_CHECKING:
+    from ..models.mapper import BathymetricMapper
+
+#: Why pings are refused that waited for screening, or were held, when all was to be forgotten.
+RESET = "reset"
+NO_SCREENING = ScreeningSettings()
+
+
+class ModelLoop:
+    """Placed pings in; maps, and what else comes of them, out.
+
+    Without screening all pings are accepted at once. With it they wait in a queue of its own; when
+    that closes, they are screened, and those accepted are the model's next batch, as soon as they
+    are kept. ``work`` may be called on a thread of its own; all others return at once, on another.
+
+    Args:
+        mapper: the model.
+        ledger: counts the pings.
+        policy: when a batch closes.
+        grid: of the maps; None: none are drawn.
+        effort: how much the model trains.
+        screening: which pings are held or refused.
+        begins: whether this number of pings may be the first batch.
+
+    Attributes:
+        backlog: accepted pings that wait for the model.
+        queue: where new pings wait and close batches: the backlog, or that of the screening.
+        held: placed pings that wait for confirmation.
+        keeping: keeps what is to outlive the process; accepted pings count once it has kept them.
+        spare: trains on between batches, on the thread of ``work``.
+    """
+
+    def __init__(
+        self,
+        mapper: BathymetricMapper,
+        ledger: Ledger,
+        policy: BatchPolicy,
+        grid: Grid | None = None,
+        effort: Effort = NO_EFFORT,
+        screening: ScreeningSettings = NO_SCREENING,
+        begins: Callable[[int], bool] = lambda samples: True,
+    ) -> None:
+        self.mapper, self.ledger, self.grid, self.screening = mapper, ledger, grid, screening
+        self._learner = Learner(mapper, grid, effort)
+        self.spare = SpareTime(self._learner, self._record)
+        self.keeping: Keeping = NothingKept()
+        self._begins = begins
+        self._screen = Screen(screening) if screening.screening else None
+        self.backlog = Backlog(policy)
+        self.queue = self.backlog if self._screen is None else Backlog(policy)
+        self.held = Samples.empty()
+        self._in_screening = Samples.empty()  # taken from the queue, and not counted elsewhere yet
+        self._unlearned = False  # the last screening accepted some that the model has not seen
+        self._placed = self._screened = 0  # pings, since the beginning or a reset
+        self._trouble = ""  # with what was remembered before a restart
+        self._resumption: Resumption | None = None  # what is still to be repeated
+        # A reset that the model has not seen: what it does until then belongs to no mission.
+        self._resetting = False
+        self._finishing = False
+        # Of all that waits or is asked for, and of keeping; never held while the model works.
+        self._lock = threading.Lock()
+
+    @property
+    def samples(self) -> int:
+        """Accepted pings since the beginning, or the last reset, that are kept."""
+        return self.ledger.samples - self.keeping.waiting
+
+    @property
+    def undecided(self) -> int:
+        """Pings that wait for screening, or are held."""
+        return self.ledger.unscreened + self.ledger.held
+
+    @property
+    def full(self) -> bool:
+        """Whether no more should be taken: the model, or the screening, is that far behind."""
+        return self.backlog.full or self.queue.full
+
+    @property
+    def status(self) -> Status:
+        """What the model did so far."""
+        return self._learner.status
+
+    @property
+    def map(self) -> ElevationMap | None:
+        """The latest map, once whoever took it is done with it."""
+        return self._learner.map
+
+    def everything(self) -> Samples:
+        """All accepted samples: the model's, then what waits for it. Not while ``work`` runs."""
+        known = self._resumption or self.mapper
+        return Samples.joined([known.data, self.backlog.samples, self.keeping.rest()])
+
+    def go_on(self, keeping: Keeping, resumption: Resumption) -> None:
+        """Keep what happens, and take up first what was kept; before anything else.
+
+        Without screening, what waited for it stays where it is kept until there is one again.
+        """
+        self.keeping, self._resumption = keeping, resumption or None
+        held = waiting = Samples.empty()
+        if self._screen is not None:
+            doubts, waiting = resumption.doubts, resumption.waiting
+            held, self._screened = doubts.held, doubts.judged
+            self._placed = int(waiting.number[-1]) + 1 if len(waiting) else doubts.judged
+            try:
+                if doubts.memory or len(held):
+                    self._screen.recall(held, doubts.memory)
+            except InputError as error:
+                self._trouble = f"{error}: {len(held)} held pings are judged anew"
+                waiting, held = Samples.joined([held, waiting]), Samples.empty()
+            self.held = held
+            self.queue.add(waiting, None)
+            # As if there had been no restart: what was accepted is learned before more is screened.
+            self._unlearned = len(resumption.rest) > 0
+        settled = len(resumption.data), resumption.refused
+        self.ledger.resume(*settled, len(waiting), len(held))
+
+    def add(self, placed: Samples, now_ns: int) -> Samples:
+        """Queue placed pings; returns those, or earlier ones, that count as accepted by now."""
+        with self._lock:
+            if self._screen is None:
+                return self._keep(placed, now_ns)
+            if len(placed):
+                first, self._placed = self._placed, self._placed + len(placed)
+                if self.ledger.numbering:
+                    placed = replace(placed, number=np.arange(first, self._placed, dtype=np.int64))
+                self.queue.add(placed, now_ns)
+                self.keeping.wait(placed)
+            return self._keep(Samples.empty(), now_ns)
+
+    def add_soundings(self, soundings: Samples, now_ns: int) -> Samples:
+        """As ``add``, of soundings that came placed: no front end has counted them."""
+        self.ledger.receive_placed(len(soundings))
+        return self.add(soundings if self._screen else self.ledger.accept(soundings), now_ns)
+
+    def arrive(self) -> None:
+        """The vehicle is at a waypoint."""
+        with self._lock:
+            self.queue.arrive()
+
+    def change(self, policy: BatchPolicy, effort: Effort) -> None:
+        """From now on batches close, and the model trains, by these."""
+        self.backlog.policy = self.queue.policy = policy
+        self._learner.effort = effort
+
+    def finish(self) -> None:
+        """Nothing comes after this: what waits is the last batch."""
+        with self._lock:
+            self._finishing, self.status.finished = True, False
+
+    def reopen(self) -> None:
+        """More comes after all."""
+        self.status.finished = False
+
+    def reset(self, now_ns: int) -> None:
+        """Forget all that waits now, and model and map with the next work."""
+        with self._lock:
+            self._resetting, self._finishing = True, False
+            forgotten = [self.held, self._in_screening]
+            if self._screen is not None:
+                forgotten.append(self.queue.samples)
+            self.ledger.reset(RESET, Samples.joined(forgotten))
+            self.keeping.keep(Samples.empty(), refused=self.ledger.refused.news())
+            self.held = self._in_screening = Samples.empty()
+            self._unlearned, self._trouble = False, ""
+            self._placed = self._screened = 0
+            self.queue.clear()
+            self.backlog.clear()
+            self.keeping.reset(now_ns)
+            self.ledger.restart()
+
+    def due(self, now: Moment) -> bool:
+        """Whether there is work for the model now."""
+        with self._lock:
+            if self._resetting or self._resumption is not None:
+                return True
+            if self._finishing:
+                return not self.keeping.waiting
+            waiting = len(self.backlog) + (len(self.queue) if self._screen is not None else 0)
+            if not self.mapper.initialised and not self._begins(waiting):
+                return False
+            return not self.keeping.waiting if self._unlearned else self.queue.closes(now.ros_ns)
+
+    def work(self, now: Moment) -> Iterator[Outcome]:
+        """Screen and learn the batch that is due, draw the map, and yield what comes of each."""
+        learner = self._learner
+        with self._lock:
+            resetting, self._resetting = self._resetting, False
+            if resetting:  # what was asked for and queued after it is the new map's: it stays
+                self._resumption = None
+            elif self._resumption is None:
+                final, self._finishing = self._finishing, False
+        if resetting:
+            learner.reset()
+            if self._screen is not None:
+                self._screen.clear()
+            yield Cleared()
+            return
+        if self._resumption is not None:
+            yield from self._repeat(self._resumption, now)
+            return
+        yield from self._screen_batch(now, final)
+        with self._lock:
+            batch = None if self._resetting else self._take()
+            if batch is None:  # what is accepted is learned once it is kept
+                self._finishing |= final and not self._resetting
+                return
+        for outcome in self._learn(batch, now, TRIES if final else 1):
+            yield outcome
+            if self._resetting:
+                return
+        yield from learner.draw(now.ros_ns)
+        if final and not self._resetting:
+            yield Finished(learner.map, self.mapper.data)
+            self.status.finished = True
+        yield from self._keep_model(now)
+
+    def failed(self, error: Exception, outcome: str) -> Note:
+        """Account for a failure of whoever takes what ``work`` yields."""
+        return self._learner.failed(error, outcome).note
+
+    def _repeat(self, resumption: Resumption, now: Moment) -> Iterator[Outcome]:
+        """Bring the model to where its log ends; the pings that wait there come first in line."""
+        for outcome in resumption.run(self._learner, now.ros_ns):
+            yield outcome
+            if self._resetting:
+                return
+        with self._lock:
+            if not self._resetting:
+                self._resumption = None
+                self.backlog.put_back(resumption.rest, now.ros_ns, hold=False)
+
+    def _screen_batch(self, now: Moment, final: bool) -> Iterator[Outcome]:
+        """Screen what waits for it; what is accepted goes on to the model, and is learned before
+        more is screened: a screening depends on nothing but the pings before it."""
+        screen, mapper = self._screen, self.mapper
+        if screen is None or (self._unlearned and not final):
+            return
+        if self._trouble:
+            text, self._trouble = self._trouble, ""
+            yield Trouble(Note("screen", text), fault=False)
+        with self._lock:
+            if self._resetting:  # what waits here came after it
+                return
+            fresh = self._in_screening = self.queue.take()
+        if not len(fresh) and not (final and len(self.held)):
+            return
+        predict = mapper.predict if mapper.initialised else None
+        try:
+            try:
+                judgement = screen.judge(fresh, predict, final)
+            except Exception as error:
+                yield self._learner.failed(error, "pings are judged without the map")
+                judgement = screen.judge(fresh, None, final)
+        except BaseException:  # Ctrl-C: what was measured is never lost
+            with self._lock:
+                if not self._resetting:
+                    self.queue.put_back(fresh, now.ros_ns, hold=True)
+                    self._in_screening = Samples.empty()
+            raise
+        passed, held, refused = judgement.accepted, judgement.held, judgement.refused
+        with self._lock:
+            if self._resetting:  # it was counted as forgotten
+                return
+            self._in_screening, self.held = Samples.empty(), held
+            self._unlearned |= len(passed) > 0
+            self._screened = int(fresh.number[-1]) + 1 if len(fresh) else self._screened
+            passed = self.ledger.screen(len(fresh), passed, held, FALSE_ECHO, refused)
+            doubts = Doubts(self._screened, held, screen.remembered())
+            accepted = self._keep(passed, now.ros_ns, doubts)
+        yield Judged(accepted, held, refused)
+
+    def _take(self) -> Samples | None:
+        """The batch to be learned; None while some of what was accepted is not kept."""
+        if self._screen is not None and self.keeping.waiting:
+            return None
+        self._unlearned = False
+        return self.backlog.take()
+
+    def _learn(self, batch: Samples, now: Moment, tries: int) -> Iterator[Outcome]:
+        """Try a batch; the mission's last one, with all that came since, a few times."""
+        backlog = self.backlog
+        while len(batch) and tries:
+            try:
+                outcome, keep = self._learner.learn(batch)
+            except BaseException:  # Ctrl-C: what was measured is never lost
+                with self._lock:
+                    backlog.put_back(batch, now.ros_ns, hold=True)
+                raise
+            if not keep:
+                report = getattr(outcome, "report", None)  # none of a batch that is given up
+                self._record(Step.of(batch, report, now.ros_ns))
+            batch, tries = Samples.empty() if not keep else batch, tries - 1
+            with self._lock:
+                if not self._resetting:
+                    backlog.put_back(batch, now.ros_ns, hold=True)
+                    batch = backlog.take() if keep and tries else Samples.empty()
+            yield outcome
+
+    def _record(self, step: Step) -> None:
+        """Keep what the model did."""
+        with self._lock:
+            if not self._resetting:
+                self.keeping.record(step)
+
+    def _keep_model(self, now: Moment) -> Iterator[Outcome]:
+        """Keep the model's state if it is time to."""
+        with self._lock:
+            mark = None if self._resetting else self.keeping.mark(now)
+        if mark is not None and (text := self.keeping.checkpoint(mark, self.mapper)):
+            yield Trouble(Note("checkpoint", text))
+
+    def _keep(self, accepted: Samples, now_ns: int, doubts: Doubts | None = None) -> Samples:
+        """Have accepted pings kept, and who was refused meanwhile; what is kept by now, these or
+        earlier ones, waits for the model."""
+        kept = self.keeping.keep(accepted, doubts, self.ledger.refused.news())
+        self.backlog.add(kept, now_ns)
+        return kept

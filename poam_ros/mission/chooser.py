@@ -1,0 +1,63 @@
+"""Where to go next: the one chooser of waypoints, for the planner node and for lock-step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.clock import SECOND
+from ..core.maps import ElevationMap
+from ..planning.planners import PLANNERS
+from ..planning.situation import GridView, MapView
+from .mission import Mission
+from .target import Target
+
+
+class WaypointChooser:
+    """Goes to the gaps that the target wants closed now, or where the planner likes.
+
+    Args:
+        mission: that waypoints are chosen for. ``target``: what ends it by its map.
+        planner: a row of ``PLANNERS``.
+        draws: the planner's generator.
+    """
+
+    def __init__(
+        self, mission: Mission, target: Target, planner: str, draws: np.random.Generator
+    ) -> None:
+        self._mission, self._target, self._draws = mission, target, draws
+        self._planner = PLANNERS[planner]
+
+    def path(
+        self,
+        drawn: ElevationMap | None,
+        now_s: float,
+        yaw: float,
+        speed: float,
+        options: Any,
+        view: MapView | None = None,
+    ) -> np.ndarray:
+        """The next waypoints [K, 2].
+
+        Args:
+            drawn: the latest map; None only where a view is given.
+            now_s: the mission's time.
+            yaw: heading in rad.
+            speed: the vehicle's top speed in m/s.
+            options: the planner's own.
+            view: what the planner sees; None: the map, and where the vehicle has been since.
+
+        Raises:
+            InputError: the map allows no choice.
+        """
+        mission = self._mission
+        if drawn is not None:
+            gap = self._target.path(mission, drawn, now_s)
+            if gap is not None:
+                return gap
+        if view is None:
+            assert drawn is not None
+            view = GridView(drawn, *mission.track.around(drawn.stamp_ns / SECOND))
+        situation = mission.situation(yaw, speed)
+        return self._planner.path(view, situation, options, self._draws)

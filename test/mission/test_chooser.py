@@ -1,0 +1,66 @@
+"""Where to go next, asked by the planner node and by lock-step."""
+
+import numpy as np
+import pytest
+
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent, map_grid
+from poam_ros.core.maps import ElevationMap, Predicted
+from poam_ros.mission.chooser import WaypointChooser
+from poam_ros.mission.mission import Mission
+from poam_ros.mission.target import Target, TargetSettings
+from poam_ros.planning.planners import PLANNERS
+
+WORKSPACE = Extent(0, 40, 0, 40)
+OPTIONS = PLANNERS["max-entropy"].options(distance_weight=0.0)
+
+
+def drawn(variance=None):
+    """A map of one ping in a corner; its variance rises to the east."""
+    grid = map_grid(WORKSPACE, 2.0)
+    east = np.broadcast_to(1.0 + grid.x, grid.shape)
+    density = np.zeros(grid.shape)
+    density[0, 0] = 1.0
+    fields = {"lengthscale": np.full(grid.shape, 5.0), "density": density}
+    variance = east if variance is None else variance
+    return ElevationMap(grid, np.full(grid.shape, -9.0), variance, fields, samples=1, stamp_ns=0)
+
+
+@pytest.fixture
+def chooser():
+    """`chooser(**target)`: of a mission that explores, at (1, 1)."""
+
+    def make(**target):
+        mission = Mission(np.empty((0, 2)), WORKSPACE)
+        mission.locate(np.array([1.0, 1.0]), 0.0)
+        aim = Target(TargetSettings(**target))
+        aim.judge(mission, drawn(), 1.0)
+        return WaypointChooser(mission, aim, "max-entropy", np.random.default_rng(0))
+
+    return make
+
+
+def test_the_planner_sees_the_latest_map(chooser):
+    (goal,) = chooser().path(drawn(), 1.0, 0.0, 1.0, OPTIONS)
+    assert goal[0] > 38
+
+
+def test_or_what_it_is_given_instead(chooser):
+    class West:
+        def predict(self, xy):
+            return Predicted(np.zeros(len(xy)), 41.0 - xy[:, 0])
+
+    (goal,) = chooser().path(None, 1.0, 0.0, 1.0, OPTIONS, West())
+    assert goal[0] < 2
+
+
+def test_gaps_that_the_target_wants_closed_come_before(chooser):
+    """Nothing else ends this mission: the gap that is nearest is gone to at once."""
+    (goal,) = chooser(target_distance=10.0).path(drawn(), 1.0, 0.0, 1.0, OPTIONS)
+    assert np.hypot(*(goal - 1.0)) < 20
+
+
+def test_a_map_that_allows_no_choice_is_said(chooser):
+    nothing = drawn(np.full((21, 21), np.nan)[: len(drawn().grid.y), : len(drawn().grid.x)])
+    with pytest.raises(InputError, match="no"):
+        chooser().path(nothing, 1.0, 0.0, 1.0, OPTIONS)
