@@ -119,7 +119,9 @@ def _map(
         draw = partial(draw_in_bands, client)
     soundings, workspace, settings = survey.soundings, survey.workspace, survey.settings
     grid = map_grid(workspace, args.resolution or survey.resolution or cell_size(workspace))
-    held = None
+    held, extrapolate = None, args.extrapolate
+    if extrapolate is None:  # a vehicle's map is the one that it had
+        extrapolate = outline is not None or soundings.taken is not None
     if args.folds:  # what is wrong with them is said before the map is made
         split_folds(soundings.group, args.folds, settings.seed)
     if args.hold_out:
@@ -129,7 +131,7 @@ def _map(
     with work_progress("map", learned + cells) as report:
         mapped = map_soundings(
             args.log, soundings, grid, workspace, settings, folder, held, report, draw, outline,
-            outline is not None if args.extrapolate is None else args.extrapolate,
+            extrapolate,
         )  # fmt: skip
     checked = mapped.held_out
     print(f"{mapped.samples} soundings in the map, {mapped.false_echoes} refused as false echoes")

@@ -81,8 +81,8 @@ def _add_chart(group: Any) -> None:
         help="polygons with islands where the map ends: GeoJSON (degrees); GeoPackage, Shapefile, "
         "KML (extra `geo`)")  # fmt: skip
     group.add_argument("--extrapolate", action=argparse.BooleanOptionalAction,
-        help="show cells that the soundings say nothing about (default: only where an outline "
-        "is given)")  # fmt: skip
+        help="show cells that the soundings say nothing about (default: within an outline, "
+        "and of recordings and missions)")  # fmt: skip
 
 
 def _add_validation(group: Any) -> None:

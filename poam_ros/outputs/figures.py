@@ -245,6 +245,8 @@ def draw_hypsometry(folder: Path) -> Path:
         axis.set_xlabel(f"{name} of the water below ({unit})")
         axis.set_xlim(left=0)
         axis.grid(alpha=0.3)
+        axis.locator_params(axis="x", nbins=5)
+        axis.xaxis.set_major_formatter("{x:,.0f}")
     axes[0].set_ylabel("level (m)")
     axes[0].legend(loc="lower right")
     figure.savefig(folder / "hypsometry.png", dpi=110)
