@@ -68,9 +68,13 @@ def ros():
     rclpy.init()
     spun = []
 
+    ended = threading.Event()
+
     def spin(executor):
+        # Not `spin`: what ends it takes away what the thread is waiting for.
         with contextlib.suppress(ExternalShutdownException):
-            executor.spin()
+            while not ended.is_set():
+                executor.spin_once(timeout_sec=0.05)
 
     def start(factory, up=True, **options):
         node = factory(**options)
@@ -85,9 +89,10 @@ def ros():
         return node
 
     yield start
+    ended.set()
     for node, executor, thread in spun:
-        executor.shutdown()
         thread.join(5)
+        executor.shutdown()
         node.destroy_node()
     rclpy.try_shutdown()
 

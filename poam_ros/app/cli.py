@@ -25,6 +25,7 @@ COMMANDS = {
     "report": "tables and figures of a benchmark, from its CSV",
     "export": "a run's map, or its contours, in formats that other programs read",
     "view": "a page of a run's folder or of the live graph, served on this machine",
+    "repair": "a mission's folder: check it, and make it whole again",
     "profile": "time one update and one prediction, part by part",
     "doctor": "what is wrong with the running graph and with this machine, in words",
 }

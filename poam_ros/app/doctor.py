@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 OURS = ("mapper", "planner", "simulator", "monitor")
 OK, WARN, ERROR, STALE = range(4)  # levels of diagnostic_msgs/DiagnosticStatus
 REFUSED_SHARE, LOST_SHARE = 0.2, 0.01  # of all pings, above which something is wrong
-CLOCKS_APART = 5.0  # s between the nodes' times that are not their messages' ways
+#: s between the nodes' times that are not their messages' ways; as many times as many as simulated
+#: time is quicker, because each is looked at when its status comes, once a second.
+CLOCKS_APART = 5.0
 
 #: What to do, by how a status begins.
 ADVICE = {
@@ -31,6 +33,7 @@ ADVICE = {
     "one update in a hundred": "give it a core, raise batch_size or resolution",
     "the target cannot be met": "compare water_level, target_distance and target_depths with the "
     "map's elevations and cells (docs/good-enough.md)",
+    "positions jumped": "look at the fix; see max_vehicle_speed and max_jump",
     "too slow": "lower the simulation's speed",
 }
 #: What refuses pings, and what to do where it refuses many. Not in it: what is meant to refuse many
@@ -55,6 +58,7 @@ REASONS = {
     "wild_elevation": "they lie 100 km from the datum: odometry's z is no metres",
     "false_echo": "they contradict track and map: see echo_ratio and confirm_pings, if ground is "
     "lost",
+    "standing": "the vehicle does not move: see why it keeps its place, or set pings_at_place to 0",
     "log_full": "the disk of mission_dir does not come after them",
 }
 
@@ -142,7 +146,8 @@ def _times(heard: Mapping[str, Heard]) -> Iterator[Finding]:
         for name, status in heard.items()
         if status.age_s is not None and not name.endswith("monitor")
     }
-    if ages and max(ages.values()) - min(ages.values()) > CLOCKS_APART:
+    speed = max([1.0, *(_number(status.values, "achieved_speed") for status in heard.values())])
+    if ages and max(ages.values()) - min(ages.values()) > CLOCKS_APART * speed:
         said = ", ".join(f"{name} {-age:+.0f} s" for name, age in ages.items())
         todo = "give all the same use_sim_time, and synchronise the machines' clocks"
         yield problem(f"the nodes' times differ ({said} from this machine's)", todo)

@@ -15,8 +15,8 @@ from ..core.settings import instance, rows
 from ..frontend.settings import GateSettings
 from ..importers.bags import BagSettings
 from ..importers.soundings import LINE, ON_MAP, SoundingMapSettings
-from ..journal.folder import MAY_DIFFER
-from ..journal.reader import Past, is_log, read_mission
+from ..journal.folder import MAY_DIFFER, is_log
+from ..journal.reader import Past, read_mission
 from ..models.registry import ModelSettings
 from ..ros.common.parameters import ON_ROBOT
 from ..screening.screen import ScreeningSettings

@@ -177,14 +177,18 @@ class Grid:
         return counts.reshape(self.shape).astype(float)
 
     def interpolate(self, values: np.ndarray, xy: np.ndarray) -> np.ndarray:
-        """Bilinear interpolation of values [rows, columns] at xy [N, 2]; flat beyond the border."""
+        """Bilinear interpolation of values [rows, columns] at xy [N, 2]; flat beyond the border.
+
+        Not finite beside a value that is not, and NaN at a place that is none.
+        """
         column, s = _locate(self.x, xy[:, 0])
         row, t = _locate(self.y, xy[:, 1])
         right = np.minimum(column + 1, len(self.x) - 1)
         above = np.minimum(row + 1, len(self.y) - 1)
-        low = (1 - s) * values[row, column] + s * values[row, right]
-        high = (1 - s) * values[above, column] + s * values[above, right]
-        return (1 - t) * low + t * high
+        with np.errstate(invalid="ignore"):  # an infinite value times 0
+            low = (1 - s) * values[row, column] + s * values[row, right]
+            high = (1 - s) * values[above, column] + s * values[above, right]
+            return (1 - t) * low + t * high
 
 
 def map_grid(workspace: Extent, resolution: float) -> Grid:
@@ -207,7 +211,7 @@ def _locate(nodes: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if len(nodes) == 1:
         return np.zeros(len(at), dtype=int), np.zeros(len(at))
     position = np.clip((at - nodes[0]) / (nodes[1] - nodes[0]), 0, len(nodes) - 1)
-    index = np.minimum(position.astype(int), len(nodes) - 2)
+    index = np.minimum(np.nan_to_num(position).astype(int), len(nodes) - 2)
     return index, position - index
 
 

@@ -24,8 +24,9 @@ STATES = (WAITING, PILOT, EXPLORING, PAUSED, DONE)
 #: What a vehicle does when its mission is done.
 HOLD, HOME = "hold", "home"
 ON_DONE = (HOLD, HOME)
-#: Who paused it: a person, who alone may let it go on, or what watches over it.
-OPERATOR, WATCHDOG, GEOFENCE = "operator", "watchdog", "geofence"
+#: Who paused it: a person, a watchdog, which lets it go on by itself, or a guard (the fence, a
+#: position that jumped, a vehicle that is not driven by the goals), after which only a person does.
+OPERATOR, WATCHDOG, GUARD = "operator", "watchdog", "guard"
 
 
 @dataclass(frozen=True)

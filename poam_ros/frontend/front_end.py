@@ -19,7 +19,7 @@ from . import events
 from .events import DONE, EXPLORING, PAUSED, PILOT, STATES, WAITING, Event, Handled, Note
 from .ledger import Ledger
 from .odometry import OdometryBuffer, VehicleState
-from .placing import Placer
+from .placing import Placer, Standing
 from .ranges import RangeJudge, RawPing
 from .refused import Spot
 from .settings import GateSettings
@@ -91,7 +91,7 @@ class FrontEnd:
         self.ledger = Ledger()
         self.pilot = PilotSurvey(pilot_samples)
         self.closed: str | None = None
-        self._placer = Placer()
+        self._placer, self._standing = Placer(), Standing()
         self._judge = RangeJudge()
         self._waiting: deque[tuple[RawPing, float]] = deque()
         self._earliest = 0  # no stamp of those that wait is before this one
@@ -149,7 +149,8 @@ class FrontEnd:
     def add_odometry(self, state: VehicleState) -> str | None:
         """Take one state; return the reason where it is refused (it is counted)."""
         restarts, ledger = self.buffer.restarts, self.ledger
-        reason = self.buffer.add(state, self.settings.max_vehicle_speed)
+        s = self.settings
+        reason = self.buffer.add(state, s.max_vehicle_speed, s.max_jump)
         if reason is not None:
             ledger.odometry_rejected[reason] += 1
         else:
@@ -199,6 +200,8 @@ class FrontEnd:
             if isinstance(row, str):
                 spot = self._placer.spot(ping, measured, settings, now)
                 self.ledger.refuse_waiting(row, measured, spot)
+            elif self._standing.full((row[0], row[1]), settings.pings_at_place):
+                self.ledger.refuse_waiting("standing", measured, (row[0], row[1], row[2]))
             else:
                 rows.append((measured, row))
         self._waiting = still

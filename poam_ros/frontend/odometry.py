@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,8 @@ from ..core.clock import SECOND
 #: How far from 1 the norm of an attitude may be. Rounding makes 1e-7 of it, and what is farther off
 #: than this is no rotation that somebody rounded but something else in its place.
 NORM_TOLERANCE = 0.1
+#: How a position is that cannot have been reached: refused, or one of many and taken.
+JUMP, MOVED = "jump", "moved"
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,55 @@ def largest_std(xx: float, xy: float, yy: float) -> float:
     return math.sqrt(largest) if largest >= 0 else math.nan
 
 
+class JumpWatch:
+    """Tells positions that jump from a vehicle that moves.
+
+    A position is one that the vehicle can have gone to while it is within ``max_jump`` m of what
+    ``FASTER`` times its speed covers: the greatest of the speed that is given, that of odometry's
+    twist, and the median of the newest steps. Others are jumps, and refused; where ``LASTING``
+    states in a row over at least ``LASTING_S`` are, the vehicle or the origin of its odometry is
+    elsewhere indeed, and the position is taken.
+    """
+
+    FASTER = 3.0
+    LASTING, LASTING_S = 3, 1.0
+    STEPS, FEW = 21, 11  # that the median is of, at most and at least
+
+    def __init__(self) -> None:
+        self.distance = 0.0  # of the last jump, in m
+        self._last: VehicleState | None = None  # that was taken
+        self._before: VehicleState | None = None
+        self._jumps = 0  # since then
+        self._speeds: deque[float] = deque(maxlen=self.STEPS)
+
+    def judge(self, state: VehicleState, max_speed: float, max_jump: float) -> str | None:
+        """``JUMP``, ``MOVED``, or None where it can be reached; ``max_jump`` 0: everything can."""
+        before, self._before = self._before, state
+        if before is None or self._last is None or state.stamp_ns <= before.stamp_ns:
+            self._last, self._jumps = state, 0
+            return None
+        self._speeds.append(min(_speed(before, state), 1e6))
+        distance = math.dist(self._last.position, state.position)
+        since_s = (state.stamp_ns - self._last.stamp_ns) / SECOND
+        if not max_jump or distance <= max_jump or self._reaches(
+            distance - max_jump, since_s, max(max_speed, state.speed, self._last.speed)
+        ):  # fmt: skip
+            self._last, self._jumps = state, 0
+            return None
+        self._jumps, self.distance = self._jumps + 1, distance
+        if self._jumps < self.LASTING or since_s < self.LASTING_S:
+            return JUMP
+        self._last, self._jumps = state, 0
+        return MOVED
+
+    def _reaches(self, distance: float, seconds: float, speed: float) -> bool:
+        if len(self._speeds) >= self.FEW:
+            speed = max(speed, sorted(self._speeds)[len(self._speeds) // 2])
+        elif not speed > 0:
+            return True
+        return distance <= self.FASTER * speed * seconds
+
+
 class OdometryBuffer:
     """The last states of the vehicle, in the order of their stamps.
 
@@ -105,6 +157,7 @@ class OdometryBuffer:
         self._restart_ns = restart_ns
         self._stamps: list[int] = []
         self._states: list[VehicleState] = []
+        self._watch = JumpWatch()
         self._jumps: set[int] = set()  # stamps of states that were not reached from those before
         self.restarts = 0
 
@@ -121,17 +174,18 @@ class OdometryBuffer:
         self._stamps.clear()
         self._states.clear()
         self._jumps.clear()
+        self._watch = JumpWatch()
 
     @property
     def jumped(self) -> bool:
-        """Whether the newest state was too far from the one before to be reached."""
+        """Whether the newest state was too far from the one before to be reached, and lasts."""
         return bool(self._stamps) and self._stamps[-1] in self._jumps
 
-    def add(self, state: VehicleState, max_speed: float = 0.0) -> str | None:
+    def add(self, state: VehicleState, max_speed: float = 0.0, max_jump: float = 0.0) -> str | None:
         """Append a state; return the reason where it is refused, None where it is kept.
 
-        ``max_speed``: two states that a vehicle of this speed (m/s) could not go between are not
-        interpolated between; 0: there is no such limit.
+        ``max_speed`` (m/s) and ``max_jump`` (m) are ``JumpWatch``'s; what it takes for MOVED is
+        kept, but nothing is interpolated between it and the state before.
         """
         numbers = (*state.position, *state.quaternion)
         if not all(math.isfinite(number) for number in numbers):
@@ -145,7 +199,10 @@ class OdometryBuffer:
                 return "duplicate" if state.stamp_ns == self._stamps[-1] else "out_of_order"
             self.clear()
             self.restarts += 1
-        if max_speed and self._states and _speed(self._states[-1], state) > max_speed:
+        fault = self._watch.judge(state, max_speed, max_jump)
+        if fault == JUMP:
+            return fault
+        if fault == MOVED:
             self._jumps.add(state.stamp_ns)
         self._stamps.append(state.stamp_ns)
         self._states.append(state)

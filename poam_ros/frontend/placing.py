@@ -99,6 +99,23 @@ def noise_of(
     return math.sqrt(known) if known else math.nan
 
 
+class Standing:
+    """Counts the pings from one place: that of the first within ``RADIUS`` m."""
+
+    RADIUS = 0.5
+
+    def __init__(self) -> None:
+        self._place, self._count = (math.inf, math.inf), 0
+
+    def full(self, place: tuple[float, float], most: int) -> bool:
+        """Whether a ping from here is one more than the ``most`` that one place gives; 0: never."""
+        if math.dist(place, self._place) <= self.RADIUS:
+            self._count += 1
+        else:
+            self._place, self._count = place, 1
+        return 0 < most < self._count
+
+
 class Placer:
     """Places pings by the odometry, the mountings and the water's level that are known."""
 

@@ -45,11 +45,27 @@ class GateSettings:
     )
     max_vehicle_speed: float = setting(
         0.0,
-        "Between two positions that it would take a faster vehicle to reach, no ping is placed; "
-        "0: no such limit",
+        "Least speed that the vehicle is taken to have where positions are judged that jump "
+        "(max_jump); 0: that of its odometry",
         "m/s",
         minimum=0.0,
         maximum=1000.0,
+        mutable=True,
+    )
+    max_jump: float = setting(
+        2.0,
+        "A position is refused that lies farther than this beyond the reach of three times the "
+        "vehicle's speed, until it has lasted for 1 s; 0: none is",
+        "m",
+        minimum=0.0,
+        maximum=1e6,
+        mutable=True,
+    )
+    pings_at_place: int = setting(
+        100,
+        "Pings that are taken from one place (within 0.5 m) before the vehicle moves on; 0: all",
+        minimum=0,
+        maximum=1_000_000,
         mutable=True,
     )
     # the range

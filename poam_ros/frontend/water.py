@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ..core.clock import SECOND, Moment
+from ..core.clock import Moment
 from .settings import MAX_LEVEL, GateSettings
 
 
@@ -27,13 +27,13 @@ class Water:
     """The level that holds now: the topic's once it spoke, and only while it speaks."""
 
     def __init__(self) -> None:
-        self._heard: tuple[float, int] | None = None  # level, and when
+        self._heard: tuple[float, float] | None = None  # level, and when in s
 
     def add(self, level: float, now: Moment) -> bool:
         """Take a level; False where it cannot be one, and the last one holds on."""
         if level_fault(level):
             return False
-        self._heard = level, now.ros_ns
+        self._heard = level, now.limit_s
         return True
 
     def level(self, settings: GateSettings, now: Moment) -> float | None:
@@ -41,6 +41,6 @@ class Water:
         if self._heard is None:
             return None if settings.await_water_level else settings.water_level
         level, when = self._heard
-        age, limit = now.ros_ns - when, settings.water_level_timeout * SECOND
+        age, limit = now.limit_s - when, settings.water_level_timeout
         # Heard in a time to come: the clock was set back, and nobody knows how old it is.
-        return level if not limit or -SECOND <= age <= limit else None
+        return level if not limit or -1.0 <= age <= limit else None

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..core.errors import InputError
-from ..journal.log import read_only
+from ..journal.tables import read_only
 
 SUFFIXES = (".mcap", ".db3")
 

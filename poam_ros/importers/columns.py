@@ -143,7 +143,7 @@ def guess(dialect: Dialect, rows: Sequence[Sequence[str]], where: str) -> dict[s
     columns = {
         name: [row[i] for row in rows if i < len(row)] for i, name in enumerate(dialect.header)
     }
-    found = {}
+    found: dict[str, str] = {}
     values = {}
     for name, cells in columns.items():
         if all(map(is_clock, cells)):

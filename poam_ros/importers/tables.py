@@ -176,10 +176,12 @@ def read_soundings(path: Path, table: Table = Table()) -> Soundings:
                 f"x={columns.second} y={columns.first} --crs EPSG:CODE"
             )
         raise InputError(f"{path}: expected soundings, got none ({reasons}){hint}")
-    parts = rows.joined()
+    row, place, height, group, stamp_ns = rows.joined()
     decimals = [rows.dialect.decimals[i] for i in rows.places]
-    kept = _readings(rows, *parts[1:3], parts[4])
-    row, place, height, group, stamp_ns = (part[kept] for part in parts)
+    kept = _readings(rows, place, height, stamp_ns)
+    row, place, height, group, stamp_ns = (
+        part[kept] for part in (row, place, height, group, stamp_ns)
+    )
     if not len(row):
         raise InputError(f"{path}: expected soundings, got none ({dict(+rows.refused)})")
     if asked := question(columns, place, height, decimals):

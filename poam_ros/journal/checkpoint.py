@@ -1,21 +1,21 @@
 """A model's state in a file, so that a restart need not repeat the whole log.
 
-An npz of arrays with a JSON text in it; nothing is ever unpickled. The file is written beside,
-brought to the disk, and renamed: whatever happens there is a whole one, the last or the one before.
+An npz of arrays with a JSON text in it; nothing is ever unpickled. It has a checksum of
+all that it says, and is there whole: the last one, or the one before.
 """
 
 from __future__ import annotations
 
 import json
-import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.files import UNREADABLE, checksum, replacing
 from ..core.samples import Samples
 
 if TYPE_CHECKING:
@@ -67,21 +67,14 @@ def write_checkpoint(folder: Path, mapper: BathymetricMapper, steps: int) -> Non
 
     state = mapper.state()
     packed = pack(state.model)
-    facts = {
+    facts: dict[str, Any] = {
         "schema": SCHEMA, "steps": steps, "pings": len(state.samples), "offset": state.offset,
         "deviation": state.deviation, "values": dict(packed.values),
     }  # fmt: skip
+    facts["checksum"] = _checksum(facts, packed.arrays)
     arrays: dict[str, Any] = {_FACTS: np.array(json.dumps(facts)), **packed.arrays}
-    beside = folder / f".{NAME}.{os.getpid()}"
-    try:
-        with beside.open("wb") as file:
-            np.savez(file, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(folder / NAME)
-        sync(folder)
-    finally:
-        beside.unlink(missing_ok=True)
+    with replacing(folder / NAME) as file:
+        np.savez(file, **arrays)
 
 
 def read_checkpoint(folder: Path) -> Checkpoint | None:
@@ -97,17 +90,29 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}  # each checked by its own sum
         facts = json.loads(str(arrays.pop(_FACTS)))
+        given = facts.pop("checksum", None)  # those of versions before have none
+        if given not in (None, _checksum(facts, arrays)):
+            raise ValueError("damaged: the checksum is another's")
         if facts.pop("schema") != SCHEMA:
             raise ValueError(f"another layout than {SCHEMA}")
         return Checkpoint(**facts, arrays=arrays)
-    except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
+    except UNREADABLE as error:
         raise InputError(f"{path}: no checkpoint that can be read ({error})") from None
 
 
-def sync(folder: Path) -> None:
-    """Bring a folder's names to the disk."""
-    place = os.open(folder, os.O_RDONLY)
+def counted(folder: Path) -> int:
+    """How many steps of the log were done when the folder's checkpoint was written; 0 where there
+    is none, or none that can be read."""
     try:
-        os.fsync(place)
-    finally:
-        os.close(place)
+        found = read_checkpoint(folder)
+    except InputError:
+        return 0
+    return 0 if found is None else found.steps
+
+
+def _checksum(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
+    """Of what a file says: its facts, and each array's name, kind and numbers."""
+    parts = [json.dumps(facts, sort_keys=True).encode()]
+    for name, array in sorted(arrays.items()):
+        parts += [f"{name} {array.dtype.str} {array.shape} ".encode(), array.tobytes()]
+    return checksum(*parts)

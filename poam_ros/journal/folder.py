@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..core.errors import InputError
+from ..core.errors import InputError, shown
+from ..core.files import lock, read_json, sync
 from ..core.geometry import Extent
 from ..core.settings import check, setting
 from ..models.registry import ModelSettings
-from .checkpoint import sync
-from .log import MissionLog
+from .checkpoint import NAME, counted
+from .log import MissionLog, set_aside
+from .verify import JOURNAL
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class KeepingSettings:
 
 
 LOG, LOCK = "pings.sqlite", "lock"
+#: The planner's file, which may be in the same folder, and says how many pings it was told of.
+PLANNER = "mission.json"
 
 
 def identity(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,66 +69,105 @@ def plain(values: Mapping[str, Any]) -> dict[str, Any]:
 MAY_DIFFER = ("threads", "device")
 
 
+def is_log(path: Path) -> bool:
+    """Whether this is to be read as a mission: its folder, or its log's file."""
+    files = path / LOG, (path / LOG).with_suffix(JOURNAL)
+    return path.suffix == Path(LOG).suffix or any(file.is_file() for file in files)
+
+
+def folder_after(path: Path, resets: int, name: str) -> Path:
+    """The folder that a mission goes on in after so many resets, which its log calls so.
+
+    Raises:
+        InputError: that is not the name that we would have given it, or it leads elsewhere.
+    """
+    expected = f"reset-{resets:03d}"
+    if name != expected or (path / expected).is_symlink():
+        raise InputError(f"{path}: expected it to go on in its {expected}, got {shown(str(name))}")
+    return path / expected
+
+
 class MissionFolder:
     """Opens the folder's log, or begins one. After resets it is in the newest ``reset-...`` folder.
 
     Args:
         path: of the mission.
-        settings: see ``identity``.
+        settings: see ``identity``; what a log that is there does not have is not compared.
         given: all settings that the mapper was given, for those who read the log later.
+        salvage: go on with what is whole where pings are lost; otherwise that is an error.
 
     Attributes:
         path: as given.
         current: the folder that the mission goes on in now.
         log: of that.
         resets: how many there were.
+        notes: in words what was damaged.
+        most: pings of its largest log when it was opened.
 
     Raises:
         InputError: another mapper has it, it cannot be written, it holds something else, or a
-            mission with other settings.
+            mission with other settings, or one that pings are lost of.
     """
 
     def __init__(
-        self, path: Path, settings: Mapping[str, Any], given: Mapping[str, Any] | None = None
+        self,
+        path: Path,
+        settings: Mapping[str, Any],
+        given: Mapping[str, Any] | None = None,
+        salvage: bool = False,
     ) -> None:
         self.path, self._settings, self._given = path, dict(settings), dict(given or {})
+        self._salvage = salvage
         try:
             path.mkdir(parents=True, exist_ok=True)
-            self._lock = (path / LOCK).open("a+")
+            self._lock = lock(path / LOCK)
+        except BlockingIOError:
+            raise InputError(f"mission_dir: {path} is in use by another mapper") from None
         except OSError as error:
             raise InputError(f"mission_dir: cannot write to {path} ({error.strerror})") from None
+        self.resets, self.notes = 0, list[str]()
         try:
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise InputError(f"mission_dir: {path} is in use by another mapper") from None
-            self.resets = 0
+            begun = is_log(path)
             self._open(path)
+            self.most = len(self.log.logged.samples)
             while (name := self.log.successor) is not None:
+                after = folder_after(path, self.resets + 1, name)
+                if salvage and not is_log(after):
+                    break  # the mapper will begin it
                 self.log.close()
                 self.resets += 1
-                self._open(path / name)
+                self._open(after)
+                self.most = max(self.most, len(self.log.logged.samples))
+            if begun and not salvage:
+                self._compare_planner()
         except BaseException:
-            self._lock.close()
+            self.close()
             raise
 
     def reset(self, stamp_ns: int) -> None:
         """Go on in a new folder.
 
         Raises:
-            InputError, sqlite3.Error: it cannot be made; called again it goes on where it failed.
+            InputError, sqlite3.Error, OSError: it cannot be made; called again it goes on where it
+                failed.
         """
         name = f"reset-{self.resets + 1:03d}"
         if self.log.successor is None:
             self.log.end(stamp_ns, name)
         before = self.log
-        self._open(self.path / name)
+        self._open(folder_after(self.path, self.resets + 1, name))
         self.resets += 1
         before.close()
 
+    def forget(self, steps: int) -> None:
+        """Only so many steps of the log are what happened to its model, and the checkpoint's."""
+        (self.current / NAME).unlink(missing_ok=True)
+        self.log.forget(steps)
+
     def close(self) -> None:
         """Leave it to another."""
-        self.log.close()
+        if "log" in self.__dict__:
+            self.log.close()
         self._lock.close()
 
     def _open(self, folder: Path) -> None:
@@ -138,8 +180,7 @@ class MissionFolder:
             "version": __version__, "process": os.getpid(), "settings": self._settings,
             "mapper": self._given,
         }  # fmt: skip
-        log = MissionLog(folder / LOG, facts)
-        sync(folder)
+        log = MissionLog(folder / LOG, facts, self._salvage)
         kept = log.facts.get("settings", {})
         other = [
             f"{name} {kept[name]!r}, not {value!r}"
@@ -147,10 +188,35 @@ class MissionFolder:
             if name in kept and kept[name] != value
         ]
         if other:
-            log.close()
             raise InputError(
                 f"mission_dir: {folder} holds a mission with {'; '.join(other)}: expected the same "
                 f"settings, or another folder"
             )
-        log.upgrade()
-        self.log, self.current = log, folder
+        self._compare_checkpoint(folder, len(log.logged.steps))
+        self.log, self.current = log.begin(), folder
+        self.notes += log.notes
+
+    def _compare_checkpoint(self, folder: Path, steps: int) -> None:
+        """A checkpoint was written when all before it was in the log."""
+        if (had := counted(folder)) > steps:
+            if not self._salvage:
+                raise self._lost(folder, f"{NAME} was written after {had} updates", steps)
+            place = set_aside(folder, [folder / NAME])
+            (folder / NAME).unlink()
+            self.notes.append(f"{NAME} was of {had} updates, of which {steps} are left: {place}")
+
+    def _compare_planner(self) -> None:
+        """A planner was told of no ping that was not in the log."""
+        path = self.path / PLANNER
+        try:
+            told = (read_json(path, "a mission") or {}).get("samples", 0)
+        except InputError:
+            return  # which the planner will say
+        if isinstance(told, int) and told > self.most:
+            raise self._lost(self.path, f"{PLANNER} counts {told} pings", self.most)
+
+    def _lost(self, folder: Path, expected: str, got: int) -> InputError:
+        return InputError(
+            f"{folder}: pings are lost: {expected}, the log has {got}; to go on with what is "
+            f"there: poam repair {self.path}"
+        )

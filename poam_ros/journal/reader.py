@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
+import logging
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -11,9 +11,12 @@ from typing import Any
 
 from ..core.errors import InputError
 from ..core.samples import Samples
-from .folder import LOG
-from .log import facts_of, layout_of, load, read_only, successor_of
+from .folder import LOG, folder_after, is_log
 from .records import Logged
+from .tables import facts_of, load, successor_of
+from .verify import find
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -37,11 +40,6 @@ class Past:
     before: Path | None = None
 
 
-def is_log(path: Path) -> bool:
-    """Whether this is to be read as a mission: its folder, or its log's file."""
-    return path.suffix == Path(LOG).suffix or (path / LOG).is_file()
-
-
 def read_mission(path: Path) -> Past:
     """The log of a mission's folder, after resets the newest; or the one of a file.
 
@@ -51,45 +49,27 @@ def read_mission(path: Path) -> Past:
     Raises:
         InputError: there is none, or it is damaged or foreign.
     """
-    past = _read(path / LOG if path.is_dir() else path)
+    past, resets = _read(path / LOG if path.is_dir() else path), 0
     while path.is_dir() and past.successor is not None:
+        resets += 1
+        after = folder_after(path, resets, past.successor) / LOG
         before = past.path if len(past.logged.samples) else past.before
-        past = replace(_after(past, path / past.successor / LOG), before=before)
+        if find(after) is None:
+            nothing = Logged(Samples.empty(), ())
+            past = replace(past, path=after, logged=nothing, successor=None, before=before)
+        else:
+            past = replace(_read(after), before=before)
     return past
 
 
-def _after(past: Past, path: Path) -> Past:
-    """The log that a mission went on with after a reset."""
-    if not path.exists() or not _layout(path):
-        return replace(past, path=path, logged=Logged(Samples.empty(), ()), successor=None)
-    return _read(path)
-
-
 def _read(path: Path) -> Past:
-    expected = f"{path}: expected a mission's log"
-    if not path.is_file():
-        raise InputError(f"{expected}, there is none")
-    if not _layout(path):
-        raise InputError(f"{expected}, got an empty file")
-    try:
-        with closing(read_only(path)) as db:
-            db.execute("BEGIN")  # one moment of a log that a mapper goes on writing meanwhile
-            facts, after, logged = facts_of(db), successor_of(db), load(db, path)
-    except (sqlite3.Error, OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise _unreadable(path, error) from None
-    settings, mapper = facts.get("settings", {}), facts.get("mapper", {})
-    return Past(path, settings, mapper, logged, after)
-
-
-def _layout(path: Path) -> int:
-    """As ``layout_of``; raises InputError."""
-    try:
-        return layout_of(path)
-    except (sqlite3.Error, OSError, ValueError) as error:
-        raise _unreadable(path, error) from None
-
-
-def _unreadable(path: Path, error: Exception) -> InputError:
-    return InputError(f"{path}: expected a mission's log that can be read ({error})")
+    if not is_log(path.parent) and not path.is_file():
+        raise InputError(f"{path}: expected a mission's log, there is none")
+    found = find(path)
+    if found is None:
+        raise InputError(f"{path}: expected a mission's log, got an empty file")
+    with closing(found.db) as db:
+        for note in found.notes:
+            log.warning("%s: %s", path.parent, note)
+        facts, after, logged = facts_of(db), successor_of(db), load(db, path)
+    return Past(path, facts.get("settings", {}), facts.get("mapper", {}), logged, after)

@@ -97,7 +97,7 @@ class LogDisk:
             self.folder.reset(first.stamp_ns)
             self._steps, self.gap = 0, first.torn
         elif isinstance(first, Forget):
-            self.folder.log.forget(first.steps)
+            self.folder.forget(first.steps)
             self._steps = first.steps
         else:
             rows = list(takewhile(lambda entry: not isinstance(entry, (Reset, Forget)), entries))
@@ -130,6 +130,7 @@ class LogDisk:
                 if not self.gap:
                     row.folder, row.steps = self.folder.current, self._steps
                 row.reached.set()
+                self.folder.log.bring_home()
         return pings + sum(map(len, placed))
 
 

@@ -39,6 +39,9 @@ class Times:
         """It took so long once more."""
         self._taken.append(seconds)
 
+    def __len__(self) -> int:
+        return len(self._taken)
+
     @property
     def last(self) -> float:
         """The last one; NaN before there is one."""

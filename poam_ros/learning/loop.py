@@ -7,6 +7,7 @@ and no clock: its caller says what time it is.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 #: Why pings are refused that waited for screening, or were held, when all was to be forgotten.
 RESET = "reset"
 NO_SCREENING = ScreeningSettings()
+#: How long the last pings may take to the disk, in s, before a map is left without them.
+DISK_S = 2.0
 
 
 class ModelLoop:
@@ -242,6 +245,22 @@ class ModelLoop:
             yield Finished(learner.map, self.mapper.data)
             self.status.finished = True
         yield from self._keep_model(now)
+
+    def leave(self, now: Moment) -> Iterator[Outcome]:
+        """Bring the map to where the log ends, when a mission is interrupted: what waits is
+        learned. Nobody else calls ``work`` any more."""
+        if self._resetting:
+            self._learner.reset()
+        if self._resetting or self._resumption is not None:
+            return
+        end = time.monotonic() + DISK_S
+        while self.keeping.waiting and time.monotonic() < end:
+            self.add(Samples.empty(), now.ros_ns)  # takes what is kept by now
+            time.sleep(0.01)
+        with self._lock:
+            batch = self.backlog.take() if self.mapper.initialised else Samples.empty()
+        yield from self._learn(batch, now, 1)
+        yield from self._learner.draw(now.ros_ns)
 
     def failed(self, error: Exception, outcome: str) -> Note:
         """Account for a failure of whoever takes what ``work`` yields."""

@@ -65,13 +65,14 @@ def open_mission(values: Mapping[str, Any]) -> tuple[Session, Callable[[], objec
         return open_session(values), lambda: None
     folder = MissionFolder(Path(keeping.mission_dir).expanduser(), identity(values), plain(values))
     try:
-        logged = folder.log.load()
         session = open_session(values)
     except BaseException:
         folder.close()
         raise
+    logged = folder.log.logged
     writer = LogWriter(folder, len(logged.steps), keeping.checkpoint_period)
-    session.go_on(writer, Resumption(folder.current, logged, writer.forget, folder.resets > 0))
+    taken_up = folder.current, logged, writer.forget, folder.resets > 0, folder.notes
+    session.go_on(writer, Resumption(*taken_up))
     return session, writer.close
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.errors import InputError
 from ..core.samples import Samples
 from ..frontend.events import Note, Outcome, Trouble
-from ..journal.checkpoint import Checkpoint, read_checkpoint
+from ..journal.checkpoint import NAME, Checkpoint, read_checkpoint
+from ..journal.log import set_aside
 from ..journal.records import DROP, TRAIN, UPDATE, Logged, Step
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ class Resumption:
         forget: called with a number of steps where the one after them could not be repeated: what
             the log says from there on did not happen to this model.
         anew: whether the mission goes on after a reset.
+        notes: what was damaged of the log, to be said.
 
     Attributes:
         data: all pings of the log.
@@ -38,7 +41,9 @@ class Resumption:
         logged: Logged,
         forget: Callable[[int], object],
         anew: bool = False,
+        notes: Sequence[str] = (),
     ) -> None:
+        self._notes = notes
         self.data, self.steps, self.anew = logged.samples, logged.steps, anew
         self.doubts, self.waiting = logged.doubts, logged.waiting
         self.refused = logged.refused
@@ -51,6 +56,8 @@ class Resumption:
 
     def run(self, learner: Learner, now_ns: int) -> Iterator[Outcome]:
         """Repeat the steps, on a learner that has done nothing so far, and draw the map."""
+        for text in self._notes:
+            yield Trouble(Note("log", text), fault=False)
         yield from self._repeat(learner)
         stamps = [step.stamp_ns for step in self.steps if step.kind == UPDATE]
         yield from learner.draw(stamps[-1] if stamps else now_ns)
@@ -84,6 +91,8 @@ class Resumption:
             return checkpoint.steps, None
         except InputError as error:
             learner.reset()
+            with suppress(OSError):  # before the next one takes its name
+                set_aside(self._folder, [self._folder / NAME])
             return 0, str(error)
 
     def _in_model(self, checkpoint: Checkpoint) -> Samples:

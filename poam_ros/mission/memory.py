@@ -6,10 +6,8 @@ it go on, unless ``autoresume`` was asked for.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,14 +15,16 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.files import lock, read_json, write_json
 from ..core.settings import check, setting
 from ..frontend.events import PAUSED
-from ..journal.checkpoint import sync
+from ..journal.folder import PLANNER
+from ..journal.log import set_aside
 from .mission import Mission
 
 #: Of the files; others are not read.
 SCHEMA = 1
-MISSION, TRACK, LOCK = "mission.json", "track.json", "planner.lock"
+MISSION, TRACK, LOCK = PLANNER, "track.json", "planner.lock"
 TRACK_S = 5.0  # between two writings of the track, which is the large part
 
 
@@ -73,15 +73,12 @@ class MissionMemory:
             return
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._lock = (self._folder / LOCK).open("a+")
+            self._lock = lock(self._folder / LOCK)
+        except BlockingIOError:
+            raise InputError(f"mission_dir: {self._folder} is in use by another planner") from None
         except OSError as error:
             text = f"mission_dir: cannot write to {self._folder} ({error.strerror})"
             raise InputError(text) from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.close()
-            raise InputError(f"mission_dir: {self._folder} is in use by another planner") from None
 
     def close(self) -> None:
         """Leave the folder to another."""
@@ -129,39 +126,47 @@ class MissionMemory:
         text = json.dumps(kept)
         try:
             if text != self._written:
-                _replace(self._folder / MISSION, text)
+                write_json(self._folder / MISSION, kept)
                 self._written = text
             moved = mission.track.length != self._track_length
             if moved and steady_s - self._track_at >= TRACK_S:
                 self._track_at, self._track_length = steady_s, mission.track.length
-                _replace(self._folder / TRACK, json.dumps(mission.track.memento()))
+                write_json(self._folder / TRACK, mission.track.memento())
             self.failing = ""
         except OSError as error:
             self.failing = f"mission_dir: cannot write to {self._folder} ({error.strerror})"
 
 
+def mend(folder: Path, pings: int) -> list[str]:
+    """Set aside what is damaged of a planner's files, and have it count so many pings at most; in
+    words what was done.
+
+    Raises:
+        InputError: another planner has the folder, or it cannot be written.
+    """
+    memory, done = MissionMemory(MemorySettings(str(folder))), []
+    try:
+        for path in (folder / MISSION, folder / TRACK):
+            try:
+                kept = read_json(path, "a mission of this package")
+            except InputError as error:
+                done.append(f"{error}: set aside as {set_aside(folder, [path])}")
+                path.unlink()
+                continue
+            if kept is not None and kept.get("samples", 0) > pings:
+                done.append(f"{path.name} counted {kept['samples']} pings: {pings} from now on")
+                write_json(path, {**kept, "samples": pings, "first": min(kept["first"], pings)})
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written ({error.strerror})") from None
+    finally:
+        memory.close()
+    return done
+
+
 def _read(path: Path) -> dict[str, Any] | None:
     """The values of a file; None where there is none."""
-    if not path.exists():
-        return None
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: expected a mission of this package ({error})") from None
-    if not isinstance(found, dict):
-        raise InputError(f"{path}: expected a mission of this package, got something else")
+        found = read_json(path, "a mission of this package")
+    except InputError as error:
+        raise InputError(f"{error}; to begin without it: poam repair {path.parent}") from None
     return found
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file that is whole, old or new, whatever happens."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with beside.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-        sync(path.parent)
-    finally:
-        beside.unlink(missing_ok=True)

@@ -13,6 +13,7 @@ from ..core.geometry import Extent
 from ..frontend.events import (
     DONE,
     EXPLORING,
+    GUARD,
     HOLD,
     HOME,
     OPERATOR,
@@ -20,6 +21,7 @@ from ..frontend.events import (
     PILOT,
     STATES,
     WAITING,
+    WATCHDOG,
 )
 from ..planning.areas import Areas
 from ..planning.routes import Routes
@@ -93,6 +95,8 @@ class Budget:
         return None
 
 
+LEAP_S = 5.0  # between the stamps of two positions, above which it is looked at ``now``
+
 Choose = Callable[[np.ndarray], "np.ndarray | None"]
 """The next waypoints [K, 2] from the vehicle's position [2]; None where the map allows none."""
 
@@ -154,6 +158,8 @@ class Mission:
         self.under_way = PILOT  # what a pause came from
         self._homing = False
         self.starts = 0
+        self._located: tuple[float, float] | None = None  # when the last position came: both times
+        self._leapt = 0.0  # s by which the stamps of positions were set since the first
         self._pilot = pilot
         self.legs.add(pilot)
         self.state = PILOT if autostart else WAITING
@@ -203,11 +209,12 @@ class Mission:
 
         ``measured`` (s) is the position's own stamp. A goal's time counts in it, and starts with
         the first position after the goal was chosen: positions that waited in a queue while the
-        clock ran on are judged as if they came in time.
+        clock ran on are judged as if they came in time. Where stamps leap, ``now`` counts instead.
         """
         self.position = np.asarray(position, dtype=float)
         measured = now if measured is None else measured
         self.track.add(measured, self.position)
+        self._follow_stamps(now, measured)
         if self.state != WAITING:
             if self.budget.began is None:
                 self.budget.began = now
@@ -215,7 +222,7 @@ class Mission:
         self.tick(now)
         if not (self.state in (PILOT, EXPLORING) or self._homing):
             return None
-        arrival = self.legs.follow(self.position, measured)
+        arrival = self.legs.follow(self.position, measured - self._leapt)
         if self.legs.target is None:
             self._head_on()
         return arrival
@@ -265,7 +272,8 @@ class Mission:
 
     def pause(self, reason: str = "asked for", by: str = OPERATOR) -> tuple[bool, str]:
         """Hold station until ``resume``; whether that was possible, and an answer in words."""
-        if self.state == PAUSED and by == OPERATOR != self.paused_by:
+        graver = by == OPERATOR != self.paused_by or (by, self.paused_by) == (GUARD, WATCHDOG)
+        if self.state == PAUSED and graver:
             self.paused_by, self.reason = by, f"{reason}, after: {self.reason}"
             return True, "paused already; now it does not go on by itself"
         if self.state not in (PILOT, EXPLORING):
@@ -355,6 +363,13 @@ class Mission:
         """How it stands, by the names that diagnostics have."""
         counts = {"samples": self.budget.samples, **self.legs.counts()}
         return {"state": self.state, "reason": self.reason, **counts}
+
+    def _follow_stamps(self, now: float, measured: float) -> None:
+        """Learn by how much the clock of the stamps was set between the last two positions."""
+        before, self._located = self._located or (now, measured), (now, measured)
+        step = measured - before[1]
+        if not 0.0 <= step <= LEAP_S:
+            self._leapt += step - (now - before[0])
 
     def stay(self) -> None:
         """The vehicle is to hold station where it is."""

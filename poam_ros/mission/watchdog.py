@@ -1,18 +1,24 @@
-"""What pauses a mission that nobody looks at: silence, bad positions, the fence. No rclpy."""
+"""What pauses a mission that nobody looks at: silence, bad positions, the fence, a vehicle that is
+not driven by the goals. No rclpy."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 
+import numpy as np
+
+from ..core.errors import shown
 from ..core.settings import check, setting
-from ..frontend.events import EXPLORING, GEOFENCE, PAUSED, WATCHDOG
+from ..frontend.events import EXPLORING, GUARD, PAUSED, WATCHDOG
 from ..planning.areas import Areas
 from .mission import Mission
 
 ODOMETRY, SONAR, MAP = "odometry", "sonar", "map"
 LONGEST_S = 2.0  # that one look may add: what came while this process stood still was not heard
 CALM_S = 3.0  # without a fault until the mission goes on
+NEARER_M, SLOW_S = 1.0, 10.0  # to the goal is progress; less where this takes longer, in s
 
 
 @dataclass(frozen=True)
@@ -32,9 +38,26 @@ class WatchSettings:
     map_patience: float = setting(
         120.0, "Age of the map that pauses an exploration; 0: none", "s", 0.0, 1e5, mutable=True
     )
+    progress_patience: float = setting(
+        60.0,
+        "Time without coming nearer to a goal that pauses the mission; 0: none",
+        "s",
+        minimum=0.0,
+        maximum=1e5,
+        mutable=True,
+    )
     max_position_std: float = setting(
         0.0,
         "Standard deviation of the position, by its odometry, that pauses the mission; 0: none",
+        "m",
+        minimum=0.0,
+        maximum=1e6,
+        mutable=True,
+    )
+    max_jump: float = setting(
+        2.0,
+        "A position is not used that lies farther than this beyond the reach of three times "
+        "max_speed; the mission is paused where that lasts for 1 s; 0: never",
         "m",
         minimum=0.0,
         maximum=1e6,
@@ -80,6 +103,7 @@ class Watchdog:
         self._std = 0.0  # m, of the position
         self._calm = 0.0  # s without a fault
         self._armed = False  # the vehicle has been inside the fence
+        self._progress = Progress()
         self._looked: tuple[float, float] | None = None
         self._watched = False  # the mission was active at the look before
 
@@ -98,7 +122,13 @@ class Watchdog:
         elif self._armed and mission.active and outside > self.settings.geofence_margin:
             self._armed = False  # whoever resumes it may drive it back
             text = f"the vehicle is {outside:.1f} m outside the workspace"
-            mission.pause(text, GEOFENCE)
+            mission.pause(text, GUARD)
+
+    def moved(self, mission: Mission, position: np.ndarray, distance: float) -> None:
+        """Odometry has the vehicle at a position [2] that it cannot have driven to, ``distance`` m
+        from where it was, and keeps to it: the map is not where it was either."""
+        mission.position = position
+        mission.pause(f"the position jumped by {distance:.1f} m, and stays there", GUARD)
 
     def look(self, mission: Mission, wall_s: float, ros_s: float) -> None:
         """Pause a mission for what is wrong by now, or let it go on; called about every second."""
@@ -108,6 +138,11 @@ class Watchdog:
         if mission.active and not self._watched:
             self._silent.clear()  # a new patience
         self._watched = mission.active
+        self._progress.look(mission, elapsed)
+        patience = self.settings.progress_patience
+        if patience and self._progress.stuck_s > patience:
+            mission.pause(self._progress.words(patience), GUARD)
+            return
         if not (mission.active or ours):
             return
         expected = (ODOMETRY, SONAR, MAP) if mission.state == EXPLORING else (ODOMETRY, SONAR)
@@ -141,3 +176,75 @@ class Watchdog:
         before, self._looked = self._looked or (wall_s, ros_s), (wall_s, ros_s)
         slower = min(wall_s - before[0], ros_s - before[1])
         return min(max(slower, 0.0), LONGEST_S)
+
+
+class Progress:
+    """Watches whether the vehicle comes nearer to its goals.
+
+    A goal that it gave up is none that it came to: the time goes on over several goals.
+
+    Attributes:
+        stuck_s: since it last came nearer, or to a goal; 0 while there is nothing to go to.
+    """
+
+    def __init__(self) -> None:
+        self.stuck_s = 0.0
+        self._goal: np.ndarray | None = None
+        self._position = self._from = np.zeros(2)
+        self._nearest = math.inf
+        self._arrivals = 0
+
+    def look(self, mission: Mission, elapsed: float) -> None:
+        """``elapsed`` s have passed since the last look."""
+        goal, position = mission.goal, mission.position
+        if not mission.active or goal is None or position is None:
+            self.stuck_s, self._goal = 0.0, None
+            return
+        arrivals, distance = mission.legs.arrivals, math.dist(goal, position)
+        arrived = arrivals["reached"] + arrivals["passed"]
+        began = self._goal is None
+        if goal is not self._goal:
+            self._goal, self._nearest = goal, distance
+        enough = min(NEARER_M, SLOW_S * mission.legs.arrival.get("max_speed", 1.0))
+        self._position = position
+        if began or arrived != self._arrivals or self._nearest - distance >= enough:
+            self.stuck_s, self._nearest, self._arrivals = 0.0, distance, arrived
+            self._from = position
+        else:
+            self.stuck_s += elapsed
+
+    def words(self, patience: float) -> str:
+        """What is wrong."""
+        way = math.dist(self._from, self._position)
+        if way < NEARER_M:
+            return f"the vehicle stands still: no nearer to its goal for {patience:g} s"
+        return f"the vehicle went {way:.0f} m, but no nearer to its goal for {patience:g} s"
+
+
+class Autopilot:
+    """Sees that nobody takes the vehicle over: its autopilot's mode is that of the start, and it
+    stays armed. Otherwise the mission is paused until a person lets it go on."""
+
+    def __init__(self) -> None:
+        self._said: tuple[str, bool] | None = None  # mode, and whether it is armed
+        self._agreed: tuple[str, bool] | None = None  # what the mission began with
+
+    def agree(self) -> None:
+        """A person has started or resumed the mission, in whatever mode it is."""
+        self._agreed = self._said
+
+    def hear(self, mission: Mission, mode: str, armed: bool, connected: bool) -> None:
+        """The autopilot says how it stands; ``connected``: whether it does so itself."""
+        self._said = mode, armed
+        if not (mission.active or (mission.state == PAUSED and mission.paused_by == WATCHDOG)):
+            return
+        agreed_mode, was_armed = self._agreed = self._agreed or self._said
+        if not connected:
+            mission.pause("the autopilot is not heard any more", GUARD)
+        elif mode != agreed_mode:
+            text = f"the autopilot's mode is {shown(mode)}, and was {shown(agreed_mode)}"
+            mission.pause(f"{text} at the start", GUARD)
+        elif was_armed and not armed:
+            mission.pause("the vehicle was disarmed", GUARD)
+        else:
+            self._agreed = mode, armed

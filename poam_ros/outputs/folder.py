@@ -1,21 +1,20 @@
-"""A run's folder: CSV, npz and YAML that others can read, each written beside and renamed."""
+"""A run's folder: CSV, npz and YAML that others can read, each whole or not there."""
 
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
-from zipfile import BadZipFile
+from typing import Any
 
 import numpy as np
 import yaml
 
 from ..core.errors import InputError
+from ..core.files import UNREADABLE, replacing
 from ..core.geometry import Extent, Grid
 from ..core.maps import ElevationMap
 from ..simulation.world.terrain import Terrain
@@ -49,18 +48,6 @@ class EpochRecord:
         return tuple(values[name] for name in EPOCH_COLUMNS)
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write; it takes its name only when it is complete."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with beside.open("wb") as file:
-            yield file
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
 def make_folder(path: Path) -> Path:
     """Make the folder of a run, or take one that is there.
 
@@ -69,9 +56,8 @@ def make_folder(path: Path) -> Path:
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
-        with replacing(path / "probe"):
-            pass
-        (path / "probe").unlink()
+        (path / ".probe").touch()
+        (path / ".probe").unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"output: cannot write to {path} ({error.strerror})") from None
     return path
@@ -133,7 +119,7 @@ def _refusing(path: Path, expected: str) -> Iterator[None]:
     """What is wrong with a file that does not hold what is expected, as an ``InputError``."""
     try:
         yield
-    except (OSError, ValueError, KeyError, csv.Error, BadZipFile) as error:
+    except (*UNREADABLE, csv.Error) as error:
         raise InputError(f"{path}: expected {expected} ({error})") from None
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.files import replacing
 from ..planning.tvu import CONFIDENCE_95
-from .folder import replacing, write_table
+from .folder import write_table
 
 COLUMNS = ("row", "x", "y", "z", "mean", "std", "fold")
 

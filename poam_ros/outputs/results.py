@@ -14,7 +14,7 @@ from ..core.maps import ElevationMap
 from ..core.samples import Samples
 from ..frontend.refused import Refusal, RefusedPings
 from ..journal.folder import LOG
-from ..journal.log import read_only, read_refused
+from ..journal.tables import read_only, read_refused
 from .exports.place import Place
 from .folder import make_folder, read_records, write_map, write_samples, write_table
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
 from ..core.errors import InputError
+from ..core.files import lock, rename_folder
 from ..core.maps import ElevationMap
 from ..core.samples import Samples
 from ..core.settings import check, setting
-from ..journal.checkpoint import sync
 from .exports.chart import ExportSettings
 from .exports.formats import FORMATS, export
 from .folder import write_config, write_map, write_samples
@@ -93,8 +92,8 @@ class SaveSettings:
         return given
 
 
-#: In the folder of the results: of all saved maps, and of the one that is being written.
-SAVED, BEGUN = "saved", ".begun"
+#: In the folder of the results: of all saved maps, and its lock. In that: what is being written.
+SAVED, LOCK, BEGUN = "saved", ".saved.lock", ".begun"
 
 
 def save(
@@ -138,11 +137,8 @@ def save(
             for ending in settings.endings
             if (fault := _export(place, ending, settings.of(ending, water_level)))
         ]
-        for path in (*place.iterdir(), place):
-            sync(path)
         final = home / place.name
-        place.rename(final)
-        sync(home)
+        rename_folder(place, final)
     return final, sorted(path.name for path in final.iterdir()), failed
 
 
@@ -151,17 +147,13 @@ def _begun(home: Path) -> Iterator[Path]:
     """The folder for what is begun, of which nothing is left. Nobody else who asks for it has it:
     what is there is a dead process's, and the next number is ours. The lock goes with the process
     that holds it."""
-    lock, begun = os.open(home, os.O_RDONLY), home / BEGUN
-    try:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    begun = home / BEGUN
+    with lock(home.parent / LOCK, wait=True):
         shutil.rmtree(begun, ignore_errors=True)
         try:
             yield begun
         finally:
             shutil.rmtree(begun, ignore_errors=True)
-    finally:
-        os.close(lock)
 
 
 def _next_name(home: Path, samples: int) -> str:

@@ -48,6 +48,32 @@ def test_clocks_that_differ_between_nodes_are_a_problem():
     assert any("use_sim_time" in line for line in words(**heard) if line.startswith("PROBLEM"))
     heard = {"mapper": mapper(age=1e9), "planner": Heard(OK, "pilot", {}, 1e9 + 1)}
     assert not any_problem(graph_findings(heard))  # a simulation
+    quick = Heard(OK, "running", {"achieved_speed": "19.8"}, 1e9 + 24)
+    assert not any_problem(graph_findings({**heard, "simulator": quick}))
+    assert any_problem(graph_findings({**heard, "simulator": quick._replace(age_s=0.0)}))
+
+
+@pytest.mark.ros
+def test_a_quick_simulation_is_healthy(python, ros_env, capsys, monkeypatch, tmp_path):
+    pytest.importorskip("rclpy")
+    monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
+    command = ["-m", "poam_ros.app.cli", "sim", "--speed", "20", "--output", str(tmp_path / "run")]
+    sim = subprocess.Popen([python, *command], env=ros_env, stdout=subprocess.DEVNULL)
+    try:
+        for _ in range(20):
+            status = main(["doctor", "--seconds", "3"])
+            out = capsys.readouterr().out
+            if "samples in the map" in out:  # the first training is over
+                break
+    finally:
+        sim.terminate()
+        sim.wait(60)
+    problems = [line for line in out.splitlines() if line.startswith("PROBLEM")]
+    # A machine that is busy otherwise is one, whatever the simulation does.
+    busy = ("too slow", "were lost", "lost on the way")
+    assert not [line for line in problems if not any(words in line for words in busy)]
+    assert problems or status == 0
+    assert "samples in the map" in out
 
 
 def test_somebody_else_s_odd_values_do_no_harm():

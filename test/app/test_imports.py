@@ -57,8 +57,13 @@ def test_the_monitor_loads_no_torch(ros_env):
 
 @pytest.mark.parametrize(
     "module",
-    ["core.settings", "core.maps", "simulation.settings", "ros.common.parameters",
-     "research.sweeps.configuration"],
+    [
+        "core.settings",
+        "core.maps",
+        "simulation.settings",
+        "ros.common.parameters",
+        "research.sweeps.configuration",
+    ],
 )
 def test_settings_load_no_torch(module, ros_env):
     assert heavy(f"import poam_ros.{module}", ros_env) == set()

@@ -238,3 +238,12 @@ def test_counted_is_how_many_lie_in_each_cell():
     assert grid.counted(np.empty((0, 2))).sum() == 0
     assert grid.same(Grid.cells(Extent(-1, 2, 0, 2), 1.0))
     assert not grid.same(Grid.cells(Extent(-1, 2, 0, 2), 0.5))
+
+
+@pytest.mark.filterwarnings("error")
+def test_interpolation_says_nothing_of_what_is_not_finite():
+    grid = Grid.cells(Extent(0, 4, 0, 4), 1.0)
+    values = np.zeros(grid.shape)
+    values[1, 1:3] = np.inf, -np.inf
+    found = grid.interpolate(values, np.array([[2.0, 1.5], [1.5, 1.5], [np.nan, 1.0], [3.5, 3.5]]))
+    assert np.isnan(found[:3]).all() and found[3] == 0.0

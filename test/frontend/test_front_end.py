@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from poam_ros.core.geometry import Extent
 from poam_ros.core.samples import Samples
 from poam_ros.frontend.events import MissionState, TimeSetBack
 from poam_ros.frontend.front_end import FrontEnd, GateSettings, RawPing
-from poam_ros.frontend.odometry import OdometryBuffer, VehicleState, multiply, rotate
+from poam_ros.frontend.odometry import JumpWatch, OdometryBuffer, VehicleState, multiply, rotate
 from poam_ros.frontend.placing import Mount
 from poam_ros.frontend.ranges import fault_of
 from poam_ros.frontend.water import WaterLevel
@@ -249,14 +250,21 @@ def test_yaw():
 
 def test_no_ping_is_placed_across_a_jump():
     gate = FrontEnd(GateSettings(max_vehicle_speed=3.0))
-    for t, x in ((0.0, 0.0), (0.1, 0.2), (0.2, 50.0), (0.3, 50.2)):
-        assert gate.add_odometry(state(t, x)) is None
-    for t in (0.05, 0.1, 0.15, 0.2, 0.25):
+    for t, x in ((0.0, 0.0), (0.1, 0.2), (0.2, 50.0), (0.3, 0.6)):  # a jump and back
+        assert gate.add_odometry(state(t, x)) == ("jump" if x == 50 else None)
+    for t in (0.05, 0.1, 0.2, 0.25):
         gate.add_ping(ping(t), at(0.0))
-    np.testing.assert_allclose(take(gate)[:, 0], [0.1, 0.2, 50.0, 50.1])
-    assert gate.ledger.suspect["teleport"] == 1 and gate.ledger.rejected == {"no_odometry": 1}
+    np.testing.assert_allclose(take(gate)[:, 0], [0.1, 0.2, 0.4, 0.5])
+    assert gate.ledger.odometry_rejected == {"jump": 1} and not +gate.ledger.suspect
+    # A place that lasts is one, but nothing lies between it and the one before.
+    for t in np.arange(0.4, 1.5, 0.1):
+        gate.add_odometry(state(t, 50.0 + t))
+    for t in (0.35, 0.8, 1.25, 1.35):
+        gate.add_ping(ping(t), at(0.0))
+    np.testing.assert_allclose(take(gate)[:, 0], [51.35])
+    assert gate.ledger.suspect["teleport"] == 1 and gate.ledger.rejected == {"no_odometry": 3}
     # Without a limit positions are interpolated as they come.
-    gate = FrontEnd(GateSettings())
+    gate = FrontEnd(GateSettings(max_jump=0.0))
     gate.add_odometry(state(0.0))
     gate.add_odometry(state(0.1, 50.0))
     gate.add_ping(ping(0.05), at(0.0))
@@ -266,14 +274,51 @@ def test_no_ping_is_placed_across_a_jump():
 def test_jumps_are_forgotten_with_their_states():
     buffer = OdometryBuffer(capacity=10)
     for i in range(1000):
-        buffer.add(state(i, x=100.0 * i), 3.0)
+        buffer.add(state(i, x=100.0 * (i // 4)), 3.0, 2.0)
         assert len(buffer._jumps) <= 20
-    assert buffer.at(seconds(999), SECOND) is not None
-    assert buffer.at(seconds(998.5), SECOND) is None
+    assert buffer.at(seconds(998.5), 10 * SECOND) is not None
+    assert buffer.at(seconds(997.5), 10 * SECOND) is None
+
+
+@pytest.mark.parametrize("twist", [0.0, 1.5])
+@pytest.mark.parametrize("rate", [1.0, 10.0, 100.0])
+def test_jumps_are_told_by_the_speed_of_the_odometry(rate, twist):
+    """One of 50 m is refused; an origin that moves is followed after a second."""
+    watch, faults = JumpWatch(), []
+    for i in range(round(60 * rate)):
+        t = i / rate
+        x = 1.5 * t + (50.0 if i == round(30 * rate) or t >= 50 else 0.0)
+        faults.append((t, watch.judge(replace(state(t, x), speed=twist), 0.0, 2.0)))
+    found = [(t, fault) for t, fault in faults if fault]
+    assert found[0] == (30.0, "jump") and all(t >= 50 for t, _ in found[1:])
+    assert [fault for _, fault in found].count("moved") == 1
+    assert found[-1][1] == "moved" and 51 <= found[-1][0] + 1 / rate + 1e-6 <= 53.1
+
+
+@pytest.mark.parametrize("speed", [0.0, 0.3, 3.0, 15.0])
+def test_what_drives_does_not_jump(speed):
+    """Also fixes once a second that scatter by a metre, and a boat that sets out."""
+    rng, watch, x = np.random.default_rng(0), JumpWatch(), 0.0
+    for t in range(300):
+        x += min(speed, 0.5 * t)
+        fix = state(float(t), x + rng.normal(scale=0.5))
+        assert watch.judge(fix, 0.0, 2.0) is None, t
+
+
+def test_a_vehicle_that_stands_gives_no_hundreds_of_pings():
+    gate = FrontEnd(GateSettings(pings_at_place=20))
+    for i in range(201):
+        gate.add_odometry(state(0.1 * i, max(0.0, 0.1 * (i - 100))))
+        gate.add_ping(ping(0.1 * i), at(0.0))
+    placed = take(gate)
+    # All within 0.5 m of the first place count as from there; moving on, a place gives up to five.
+    assert (placed[:, 0] <= 0.501).sum() == 20
+    assert gate.ledger.rejected == {"standing": 106 - 20}
+    assert gate.ledger.received == gate.ledger.accepted + sum(gate.ledger.rejected.values())
 
 
 def test_a_flood_is_bounded_and_placed_once_odometry_comes():
-    gate = FrontEnd(GateSettings(capacity=500))
+    gate = FrontEnd(GateSettings(capacity=500, pings_at_place=0))
     for i in range(5000):  # 1 kHz
         gate.add_ping(ping(100 + 0.001 * i, 10 + 0.001 * i), at(0.001 * i))
         assert len(take(gate, 0.001 * i)) == 0 and gate.ledger.pending <= 500

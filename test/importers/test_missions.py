@@ -25,9 +25,11 @@ from poam_ros.frontend.refused import RefusedPings
 from poam_ros.importers.mapping import learn, predict
 from poam_ros.importers.missions import as_recorded, of_log
 from poam_ros.importers.soundings import SoundingMapSettings, Soundings
-from poam_ros.journal.log import read_pings
-from poam_ros.journal.reader import is_log, read_mission
+from poam_ros.journal.folder import is_log
+from poam_ros.journal.log import MissionLog
+from poam_ros.journal.reader import read_mission
 from poam_ros.journal.records import TRAIN, UPDATE
+from poam_ros.journal.tables import read_pings
 from poam_ros.learning.opening import taken_up
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.folder import read_map, read_table
@@ -145,8 +147,9 @@ def test_a_reset_without_pings_says_where_those_before_are(mission, tmp_path, ca
         kept.session.handle(Reset(), kept.now)
         kept.work().close()
     else:
-        with closing(sqlite3.connect(folder / "pings.sqlite")) as log, log:
-            log.execute("INSERT INTO resets VALUES (0, 'reset-001')")
+        log = MissionLog(folder / "pings.sqlite", {}).begin()
+        log.end(0, "reset-001")
+        log.close()
         new = folder / "reset-001"
         if begun != "nothing":
             new.mkdir()
@@ -179,9 +182,11 @@ def test_a_log_on_a_disk_that_cannot_be_written_is_read(mission, tmp_path, cut):
     log = folder / "pings.sqlite"
     if cut:
         with closing(sqlite3.connect(log, isolation_level=None)) as db:
+            db.execute("PRAGMA journal_mode = WAL")
             db.execute("DELETE FROM updates")
             for file in folder.glob("pings.sqlite*"):
                 shutil.copy(file, tmp_path / file.name)
+        (folder / "pings.journal").unlink()  # as a version before left it
         for name in ("pings.sqlite", "pings.sqlite-wal"):
             shutil.copy(tmp_path / name, folder / name)
         assert (folder / "pings.sqlite-wal").stat().st_size
@@ -212,7 +217,7 @@ def test_a_log_that_is_written_meanwhile_is_read_as_it_was_at_one_moment(tmp_pat
             kept.close()  # all is on the disk then
         return found
 
-    monkeypatch.setattr("poam_ros.journal.log.read_pings", read_while_it_is_written)
+    monkeypatch.setattr("poam_ros.journal.tables.read_pings", read_while_it_is_written)
     past = read_mission(tmp_path / "m").logged
     monkeypatch.undo()
     assert len(past.samples) == 40 and past.steps[-1].last == 39

@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import threading
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -160,8 +161,10 @@ def test_what_other_rules_remembered_is_judged_anew(doubtful, tmp_path):
         [(text,)] = db.execute("SELECT memory FROM screen").fetchall()
         memory = json.loads(text)
         memory["Memory"]["of earlier rules"] = 1
-        db.execute("UPDATE screen SET memory = ?", (json.dumps(memory),))
-        db.commit()
+    log = MissionLog(tmp_path / "m" / "pings.sqlite", {}).begin()
+    doubts = log.logged.doubts
+    log.append([], [], 0, doubts=replace(doubts, memory=json.dumps(memory)))
+    log.close()
     again = doubtful()
     counts = again.session.ledger.counts()
     assert held and counts["held"] == 0 and counts["pending"] >= len(held)
@@ -173,19 +176,21 @@ def test_what_other_rules_remembered_is_judged_anew(doubtful, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("layout", "lacks"), [(1, ("held", "waiting", "screen", "refused")), (2, ("refused",))]
+    ("layout", "lacks"),
+    [(1, ("held", "waiting", "screen", "refused")), (2, ("refused",)), (3, ())],
 )
 def test_a_log_of_a_version_before_goes_on(doubtful, tmp_path, layout, lacks):
     s = doubtful().until(100)
     s.close()
     accepted, held = s.session.samples, rows(tmp_path / "m", HELD)
     with closing(sqlite3.connect(tmp_path / "m" / "pings.sqlite")) as db:
-        for table in lacks:
+        for table in (*lacks, "chain"):
             db.execute(f"DROP TABLE {table}")
         db.execute(f"PRAGMA user_version = {layout}")
         db.commit()
+    (tmp_path / "m" / "pings.journal").unlink()
     past = read_mission(tmp_path / "m").logged
-    assert len(past.samples) == accepted and not len(past.refused)
+    assert len(past.samples) == accepted and (layout == 3) == (len(past.refused) > 0)
     assert len(past.doubts.held) == (0 if layout == 1 else len(held)) and held
     again = doubtful()
     assert again.session.samples == accepted
@@ -195,9 +200,12 @@ def test_a_log_of_a_version_before_goes_on(doubtful, tmp_path, layout, lacks):
     again.session.handle(RawPing(again.now.ros_ns, float("nan"), 1.0, 1000.0), again.now)
     again.ping()
     written(again)
-    assert rows(tmp_path / "m", "PRAGMA user_version") == [(3,)]
+    assert rows(tmp_path / "m", "PRAGMA user_version") == [(4,)]
+    assert (tmp_path / "m" / "pings.journal").exists() and not [*(tmp_path / "m").glob("damaged*")]
     assert len(rows(tmp_path / "m", HELD)) == len(again.session.held)
-    assert len(rows(tmp_path / "m", REFUSED)) == again.session.ledger.rejected.total() > 0
+    assert len(rows(tmp_path / "m", REFUSED)) == (
+        len(past.refused) + again.session.ledger.rejected.total()
+    )
 
 
 def test_what_is_believed_is_learned_before_more_is_judged(doubtful, monkeypatch):

@@ -17,7 +17,7 @@ from kept import DEPTH, Kept, rows
 from poam_ros.core.clock import SECOND
 from poam_ros.frontend.events import MissionState, Reset, Tick
 from poam_ros.frontend.front_end import RawPing
-from poam_ros.journal import log as log_file
+from poam_ros.journal import tables as log_file
 from poam_ros.journal.log import MissionLog
 from poam_ros.journal.reader import read_mission
 from poam_ros.outputs.results import read_unmapped

@@ -15,6 +15,7 @@ from kept import Kept, rebuilt, rows, settings
 from read_only import read_only
 
 from poam_ros.core.errors import InputError
+from poam_ros.journal.log import MissionLog
 from poam_ros.learning.opening import open_mission
 
 
@@ -73,14 +74,28 @@ def shortened(folder):
 @pytest.mark.parametrize(
     "damage", [truncated, scrambled, text, foreign, newer, with_a_hole, shortened]
 )
-def test_what_is_no_log_is_refused_and_left_as_it_is(mission, tmp_path, damage):
+@pytest.mark.parametrize("journal", [True, False])
+def test_what_is_no_log_is_made_again_from_the_journal_or_refused(
+    mission, tmp_path, damage, journal
+):
     folder = tmp_path / "m"
     folder.mkdir()
     for file in mission.iterdir():
         (folder / file.name).write_bytes(file.read_bytes())
+    found = rows(folder)
     damage(folder)
+    if journal:
+        s = Kept(folder)
+        s.close()
+        assert rows(folder) == found
+        assert "damaged" in str(list(folder.glob("damaged-*/pings.sqlite")))
+        return
+    (folder / "pings.journal").unlink()
+    if damage is shortened:  # whole rows, and nothing beside them but the checkpoint
+        with sqlite3.connect(folder / "pings.sqlite") as db:
+            db.execute("DELETE FROM updates WHERE last > 50")
     before = digest(folder)
-    with pytest.raises(InputError, match=r"pings\.sqlite: expected"):
+    with pytest.raises(InputError, match=r"pings\.sqlite: expected|pings are lost"):
         open_mission(settings(folder))
     assert digest(folder) == before
 
@@ -99,8 +114,9 @@ def test_a_reset_that_was_cut_short_goes_on_in_the_folder_that_it_named(mission,
     folder.mkdir()
     for file in mission.iterdir():
         (folder / file.name).write_bytes(file.read_bytes())
-    with sqlite3.connect(folder / "pings.sqlite") as db:
-        db.execute("INSERT INTO resets VALUES (0, 'reset-001')")
+    log = MissionLog(folder / "pings.sqlite", {}).begin()
+    log.end(0, "reset-001")
+    log.close()
     s = Kept(folder)
     assert s.session.samples == 0
     s.close()
@@ -156,6 +172,7 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
 from kept import Kept
 from poam_ros.core.errors import InputError
+from poam_ros.journal.log import MissionLog
 try:
     s = Kept({folder!r})
 except InputError as error:
@@ -184,7 +201,7 @@ def test_a_disk_that_is_full_at_the_start_is_refused(tmp_path, python, ros_env, 
 def test_a_disk_that_is_full_later_ends_the_log_and_not_the_survey(
     tmp_path, python, ros_env, request
 ):
-    done = limited(tmp_path, 120_000, python, ros_env, request)
+    done = limited(tmp_path, 60_000, python, ros_env, request)
     assert done.stdout.split() == ["400", "400", "True"], done.stderr
     kept = len(rows(tmp_path))
     assert 0 < kept < 400

@@ -481,3 +481,13 @@ def test_no_leg_of_a_mission_crosses_a_keep_out():
             assert areas.clear(position, mission.goal[None])[0]
             position = mission.goal
         assert mission.legs.arrivals["reached"] > 5
+
+
+@pytest.mark.parametrize("leap", [-3600.0, -1.0, 3600.0])
+def test_a_leap_of_the_stamps_gives_no_goal_up_and_more_time_to_none(leap):
+    mission = make(arrival={"max_speed": 1.0})
+    mission.locate(np.array([-3.0, 0.0]), 0.0, 5000.0)
+    mission.locate(np.array([-3.0, 0.0]), 0.0, 5000.0)  # a limit of 36 s from here
+    assert mission.locate(np.array([-3.0, 0.0]), 10.0, 5010.0 + leap) is None
+    assert mission.locate(np.array([-3.0, 0.0]), 35.9, 5035.9 + leap) is None
+    assert mission.locate(np.array([-3.0, 0.0]), 36.1, 5036.1 + leap) == "timeout"

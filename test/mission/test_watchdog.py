@@ -10,7 +10,7 @@ import pytest
 from poam_ros.core.geometry import Extent
 from poam_ros.frontend.odometry import largest_std
 from poam_ros.mission.mission import Mission
-from poam_ros.mission.watchdog import CALM_S, MAP, SONAR, Watchdog, WatchSettings
+from poam_ros.mission.watchdog import CALM_S, MAP, SONAR, Autopilot, Watchdog, WatchSettings
 from poam_ros.planning.areas import Areas
 
 WORKSPACE = Extent(-10, 10, -10, 10)
@@ -23,7 +23,7 @@ class Watched:
     def __init__(self, speed: float = 1.0, **settings) -> None:
         self.areas = Areas(WORKSPACE)
         self.mission = Mission(FAR, WORKSPACE)
-        self.dog = Watchdog(WatchSettings(**settings), self.areas)
+        self.dog = Watchdog(WatchSettings(**{"progress_patience": 0.0} | settings), self.areas)
         self.wall, self.ros, self.speed = 100.0, 5000.0, speed
         self.be_at(0, 0)
         self.dog.look(self.mission, self.wall, self.ros)
@@ -225,3 +225,74 @@ def test_the_largest_standard_deviation_of_a_covariance():
     expected = math.sqrt(np.linalg.eigvalsh(c)[-1])
     assert largest_std(3.0, 1.2, 2.0) == pytest.approx(expected)
     assert math.isnan(largest_std(math.nan, 0.0, 1.0))
+
+
+def test_a_vehicle_that_stands_still_pauses_the_mission_whatever_goals_it_gives_up():
+    watched = Watched(progress_patience=40.0)
+    legs = watched.mission.legs
+    legs.add(np.array([[9.0, -9.0], [-9.0, -9.0], [-9.0, 9.0]]))
+    legs.arrival["max_speed"] = 10.0  # a goal is given up after 33 s
+    legs.set_out(watched.mission.position)
+    watched.wait(40, SONAR)
+    assert watched.mission.state == "pilot" and legs.arrivals == {"timeout": 1}
+    watched.wait(1, SONAR)
+    words = "the vehicle stands still: no nearer to its goal for 40 s"
+    assert (watched.mission.state, watched.mission.reason) == ("paused", words)
+    watched.wait(60, SONAR)
+    assert watched.mission.state == "paused"  # a person lets it go on
+    assert watched.mission.resume()[0]
+    watched.wait(40, SONAR)
+    assert watched.mission.state == "pilot"  # a new patience
+
+
+def test_a_vehicle_that_is_driven_elsewhere_pauses_the_mission():
+    watched = Watched(progress_patience=20.0)
+    for second in range(22):
+        watched.wait(1, SONAR, odometry=False)
+        watched.be_at(-0.4 * second, 0.0)
+    words = r"the vehicle went 8 m, but no nearer to its goal for 20 s"
+    assert (watched.mission.state, watched.mission.reason) == ("paused", words)
+
+
+def test_a_slow_vehicle_that_comes_nearer_is_left_alone():
+    watched = Watched(progress_patience=20.0)
+    for second in range(120):
+        watched.wait(1, SONAR, odometry=False)
+        watched.be_at(0.06 * second, 0.06 * second)
+        assert watched.mission.state != "paused"
+
+
+def test_another_mode_disarming_or_silence_of_the_autopilot_pauses_until_a_person_resumes():
+    for told, words in (
+        (("MANUAL", True, True), "the autopilot's mode is MANUAL, and was GUIDED at the start"),
+        (("GUIDED", False, True), "the vehicle was disarmed"),
+        (("", False, False), "the autopilot is not heard any more"),
+    ):
+        watched, pilot = Watched(), Autopilot()
+        pilot.hear(watched.mission, "GUIDED", False, True)
+        pilot.hear(watched.mission, "GUIDED", True, True)  # armed after the start
+        assert watched.mission.state == "pilot"
+        pilot.hear(watched.mission, *told)
+        assert (watched.mission.state, watched.mission.reason) == ("paused", words)
+        pilot.hear(watched.mission, "GUIDED", True, True)
+        watched.wait(60, SONAR)
+        assert watched.mission.state == "paused"
+        assert watched.mission.resume()[0]
+        pilot.agree()
+        pilot.hear(watched.mission, "GUIDED", True, True)
+        assert watched.mission.state == "pilot"
+
+
+def test_a_take_over_in_a_watchdog_s_pause_makes_it_a_person_s():
+    watched, pilot = Watched(), Autopilot()
+    pilot.hear(watched.mission, "AUTO", True, True)
+    watched.wait(6, SONAR, odometry=False)
+    assert watched.mission.paused_by == "watchdog"
+    pilot.hear(watched.mission, "MANUAL", True, True)
+    watched.wait(60, SONAR)
+    assert watched.mission.state == "paused"
+    assert watched.mission.reason.startswith("the autopilot's mode is MANUAL, and was AUTO")
+    assert watched.mission.resume()[0]
+    pilot.agree()  # in the mode that it is resumed in
+    pilot.hear(watched.mission, "MANUAL", True, True)
+    assert watched.mission.state == "pilot"

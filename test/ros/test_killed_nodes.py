@@ -220,8 +220,8 @@ def test_a_planner_that_is_restarted_waits_for_a_person(ros, eventually, tmp_pat
     planner.configure()
     listener.goals.clear()
     planner.activate()
-    eventually(lambda: listener.heard.get("mission/state") == "paused")
-    assert listener.heard["mission/reason"] == "the planner was restarted while pilot"
+    said = {"state": "paused", "reason": "the planner was restarted while pilot"}
+    eventually(lambda: listener.heard == {f"mission/{name}": text for name, text in said.items()})
     eventually(lambda: listener.goals, what="it is not told to stay")
     assert set(listener.goals) == {(3.0, 4.0)}
     assert listener.resume.wait_for_service(60)

@@ -32,7 +32,7 @@ class Talker(NodeShell):
         super().activate()
         if "refuse" in sys.argv:
             raise InputError("refused:\\n  expected better")
-        self.create_timer(0.001, self.talk, clock=self.steady)
+        self.create_timer(0.001, self.talk)
 
     def talk(self):
         self.get_logger().info("up", once=True)

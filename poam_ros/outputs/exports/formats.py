@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import InputError
-from ..folder import make_folder, replacing
+from ...core.files import replacing
+from ..folder import make_folder
 from .chart import Chart, ExportSettings, read_chart, recorded
 from .contours import geojson, geopackage, kml
 from .pages import page, picture

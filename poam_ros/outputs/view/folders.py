@@ -13,7 +13,7 @@ import numpy as np
 
 from ...core.errors import InputError
 from ...journal.folder import LOG
-from ...journal.log import read_only
+from ...journal.tables import read_only
 from ..exports.chart import ExportSettings, read_chart
 from ..figures import CURVES
 from ..folder import read_table

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_info
 
+from ...core.files import replacing
 from ...core.process import prepare
 from ...models.native.attentive import BACKEND
 from ...models.registry import NeighbourOptions, SparseOptions
-from ...outputs.folder import replacing
 from . import neighbour_rates
 from .contest import WHOLES, Contest, ProfileSettings
 from .rates import Rates, Work, map_work, prediction_work, update_work

@@ -6,7 +6,6 @@ is finished.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import InputError, PoamError
+from ...core.files import lock, rename_folder, replacing
 from ...outputs.folder import (
     RUN_COLUMNS,
     make_folder,
     read_records,
-    replacing,
     write_config,
     write_table,
 )
@@ -86,13 +85,10 @@ class Archive:
         with _writing(place):
             beside.mkdir(parents=True)
             for name, content in outcome.files.items():
-                with (beside / name).open("wb") as file:
-                    file.write(content)
-                    file.flush()
-                    os.fsync(file.fileno())
+                (beside / name).write_bytes(content)
             write_table(beside / "run.csv", RUN_COLUMNS, [values])
             row = _read_row(beside / "run.csv")
-            beside.rename(place)
+            rename_folder(beside, place)
             self._failure(run).unlink(missing_ok=True)
             self._rows[run.folder] = row
             self._write_index()
@@ -131,13 +127,11 @@ def locked(folder: Path) -> Iterator[None]:
     Raises:
         InputError: if it cannot be written, or another process is writing in it.
     """
-    with (make_folder(folder) / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(f"output: another benchmark is at work in {folder}") from None
-        except OSError:
-            pass  # a file system without locks: then it is up to the user
+    try:
+        held = lock(make_folder(folder) / ".lock")
+    except BlockingIOError:
+        raise InputError(f"output: another benchmark is at work in {folder}") from None
+    with held:
         yield
 
 

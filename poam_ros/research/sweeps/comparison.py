@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ...core.errors import InputError
+from ...core.files import within
 from ...outputs.folder import RUN_COLUMNS, read_records, read_table
 from ...outputs.metrics import average_over_samples
 from .description import read_description
@@ -158,8 +159,10 @@ def read_comparisons(folder: Path) -> list[Comparison]:
 
 
 def _read_run(index: Path, record: dict[str, str]) -> FinishedRun:
-    folder = index.parent / record["folder"]
-    if not record["folder"] or not folder.is_dir():
+    folder = within(index.parent, record["folder"])
+    for name in ("pilot", "planner"):  # of which names of files are made
+        within(folder, record[name])
+    if not folder.is_dir():
         raise InputError(f"{folder}: expected the folder of a run that {index} names")
     try:
         seed = int(record["seed"])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ...outputs.folder import make_folder, replacing, write_table
+from ...core.files import replacing
+from ...outputs.folder import make_folder, write_table
 from . import tables
 from .comparison import Comparison, read_comparisons
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from typing import Any
@@ -13,6 +15,7 @@ from rclpy.node import Node
 from rclpy.subscription import Subscription
 from rosgraph_msgs.msg import Clock as ClockMessage
 
+from ...core.clock import SECOND, LastingTime, Moment
 from .declaring import declare
 from .log_throttle import Refusals
 from .messages import write_diagnostics
@@ -51,7 +54,8 @@ class NodeShell(Node):
     Attributes:
         values: the parameters' current values, by name.
         refusals: what it was sent and could not take, since it was configured.
-        steady: wall time, for what goes on while a simulated clock stands.
+        steady: the clock of every timer: nothing sets it, and it goes on while a simulated one
+            stands.
         configured, active: how far it is up.
         ended: set by a node whose work is over; ``run_node`` returns then.
 
@@ -66,6 +70,7 @@ class NodeShell(Node):
         super().__init__(name, **options)
         self._opened, self._started = ExitStack(), ExitStack()
         self.steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._lasting, self._reading = LastingTime(), threading.Lock()
         self.refusals = Refusals(self.get_logger().warning)
         self.values = declare(self, table, self._parameters_changed)
         if getattr(self.values, "managed", False):
@@ -129,6 +134,16 @@ class NodeShell(Node):
         return self.get_clock().now().nanoseconds
 
     @property
+    def moment(self) -> Moment:
+        """Now, by all clocks."""
+        with self._reading:  # of one thread after the other
+            ros_ns, steady_s = self.now_ns, time.monotonic()
+            clock: Any = self.get_clock()  # a ROSClock
+            simulated = clock.ros_time_is_active
+            lasting_s = self._lasting.read(ros_ns / SECOND, steady_s, simulated)
+        return Moment(ros_ns, steady_s, lasting_s)
+
+    @property
     def full_name(self) -> str:
         """The node's name with its namespace, as diagnostics have it."""
         return self.get_fully_qualified_name().lstrip("/")
@@ -137,7 +152,14 @@ class NodeShell(Node):
     create_subscription = _owned("subscription")
     create_service = _owned("service")
     create_client = _owned("client")
-    create_timer = _owned("timer")
+
+    def create_timer(  # type: ignore[override]  # there is no choice of a clock
+        self, period_s: float, callback: Callable[[], Any], **options: Any
+    ) -> Any:
+        """As rclpy's, by the steady clock: a system clock that is set back would stop another."""
+        return self._timer(period_s, callback, clock=self.steady, **options)
+
+    _timer = _owned("timer")
 
     def report(
         self, level: bytes, text: str, values: Mapping[str, object], stamp_ns: int | None = None

@@ -36,37 +36,58 @@ CLOCK = _profile(1, reliable=False)
 
 
 class Sensors:
-    """Topics of sensors.
+    """Topics of sensors, and what is lost of them.
+
+    A middleware tells of messages that did not arrive, not of those that newer ones pushed out of a
+    full queue, at either end. These show as gaps in the numbers that a publisher gives; with two
+    publishers on a topic nobody can tell a gap from the other's number.
 
     Args:
         node: that hears them.
         afterwards: called once for all messages that one look at a topic finds.
 
     Attributes:
-        lost: messages that did not arrive, by topic.
+        lost: messages that were sent and not heard, by topic.
     """
 
     def __init__(self, node: NodeShell, afterwards: Callable[[], None]) -> None:
         self._node, self._afterwards = node, afterwards
-        self.lost: Counter[str] = Counter()
-        self._lost_lately = 0
+        self._told: Counter[str] = Counter()  # by the middleware
+        self._missed: Counter[str] = Counter()  # by the numbers, which it is among
+        self._last: dict[str, int] = {}
+        self._lost_before = 0
+
+    @property
+    def lost(self) -> Counter[str]:
+        """As the class says."""
+        return self._told | self._missed  # the larger of each
 
     def take_lost(self) -> tuple[Counter[str], int]:
         """``lost``, and how many of them were since the last call."""
-        lately, self._lost_lately = self._lost_lately, 0
-        return self.lost, lately
+        lost, before = self.lost, self._lost_before
+        self._lost_before = lost.total()
+        return lost, self._lost_before - before
 
     def listen(self, topic: str, kind: type, callback: Callable[[Any], None]) -> None:
         """Hear a topic; ``callback`` takes each message."""
 
         def count_lost(status: Any) -> None:
-            self.lost[topic] += status.total_count_change
-            self._lost_lately += status.total_count_change
+            self._told[topic] += status.total_count_change
+
+        def count_missed(number: int | None) -> None:
+            if number is not None:
+                missed = number - self._last.get(topic, number) - 1
+                self._last[topic] = number
+                if missed > 0 and self._node.count_publishers(topic) == 1:
+                    self._missed[topic] += missed
 
         options = {"event_callbacks": SubscriptionEventCallbacks(message_lost=count_lost)}
         for more in (options, {}):
             try:
-                subscribe(self._node, kind, topic, callback, SENSOR_READ, self._afterwards, **more)
+                subscribe(
+                    self._node, kind, topic, callback, SENSOR_READ, self._afterwards, count_missed,
+                    **more,
+                )  # fmt: skip
                 return
             except UnsupportedEventTypeError:
                 self._node.get_logger().warning(

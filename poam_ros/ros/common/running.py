@@ -106,24 +106,33 @@ def subscribe(
     callback: Callable[[Any], None],
     qos: QoSProfile,
     afterwards: Callable[[], None] = lambda: None,
+    numbered: Callable[[int | None], None] = lambda _: None,
     **options: Any,
 ) -> Subscription:
     """A subscription for many messages a second: one look at it takes all that wait.
 
-    ``callback`` is called with each of them, ``afterwards`` once for all.
+    ``callback`` is called with each of them, ``afterwards`` once for all; ``numbered`` before each
+    with the number that its publisher gave it, None where the middleware does not tell.
     """
 
-    def take_all(message: Any) -> None:
-        callback(message)
-        for _ in range(qos.depth):
-            with subscription.handle:
-                taken = subscription.handle.take_message(kind, False)
-            if taken is None:
-                break
+    def take_all(message: Any, info: Any) -> None:
+        taken: Any = message, info
+        most = qos.depth
+        while taken is not None:
+            numbered(taken[1].get("publication_sequence_number"))
             callback(taken[0])
+            most -= 1
+            with subscription.handle:
+                taken = subscription.handle.take_message(kind, False) if most > 0 else None
         afterwards()
 
-    subscription = node.create_subscription(kind, topic, take_all, qos, **options)
+    subscription = node.create_subscription(
+        kind,
+        topic,
+        take_all,  # type: ignore[arg-type]  # with two arguments it is given the info, too
+        qos,
+        **options,
+    )
     return subscription
 
 

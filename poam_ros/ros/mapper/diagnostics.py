@@ -11,6 +11,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from ...core.clock import SECOND, Moment
 from ...frontend.events import Drawn
 from ...frontend.front_end import AFTER_MISSION, OVERLOAD
+from ...frontend.odometry import JUMP
 from ...learning.session import Session
 from ...outputs.scoring import MapReport
 
@@ -116,8 +117,16 @@ def _lost(view: MapperView) -> tuple[bytes, str] | None:
     return (WARN, f"{lost} messages were lost on the way just now") if lost else None
 
 
+def _jumps(view: MapperView) -> tuple[bytes, str] | None:
+    """One is refused; what lasts is another place."""
+    jumped = view.session.front_end.ledger.odometry_rejected[JUMP]
+    return (WARN, f"positions jumped: {jumped} were refused") if jumped else None
+
+
 def _slow(view: MapperView) -> tuple[bytes, str] | None:
-    late = view.session.status.times.quantile(0.99)
+    times = view.session.status.times
+    # Of fewer, the slowest is one in less than a hundred: the first, which trains from nothing.
+    late = times.quantile(0.99) if len(times) >= 100 else 0.0
     return (WARN, f"one update in a hundred takes {late:.1f} s or more") if late > SLOW_S else None
 
 
@@ -133,6 +142,7 @@ CHECKS: tuple[Check, ...] = (
     _dropped,
     _lost,
     _slow,
+    _jumps,
 )
 
 

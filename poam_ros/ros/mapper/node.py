@@ -17,6 +17,7 @@ from std_srvs.srv import Trigger
 
 from ...core.clock import SECOND, Moment
 from ...core.errors import InputError
+from ...core.maps import ElevationMap
 from ...core.process import prepare
 from ...frontend import events
 from ...frontend.water import level_fault
@@ -87,8 +88,7 @@ class MapperNode(NodeShell):
         self.thread = SurveyThread(self.session, self._now, self._take)
         self.held.callback(self.thread.stop)
         self._listen()
-        # Wall time: diagnostics and the wait for odometry go on when the simulated clock stands.
-        self.create_timer(1.0, self._on_timer, clock=self.steady)
+        self.create_timer(1.0, self._on_timer)
         self.thread.start()
         self.get_logger().info(f"mapping with {self.values.method}, waiting for pings")
 
@@ -97,12 +97,26 @@ class MapperNode(NodeShell):
         session = self.__dict__.pop("session", None)  # none where it could not be made
         if session is not None and not session.status.finished:
             try:
-                results = self._results(session)
-                kept = session.map, session.everything(), session.ledger.refused.newest()
+                results, drawn = self._results(session), self._left(session)
+                kept = drawn, session.everything(), session.ledger.refused.newest()
                 self._wrote(results, results.keep_remains(*kept))
             except (OSError, InputError) as error:
                 self.get_logger().error(f"output: what there is cannot be written ({error})")
         super().cleanup()
+
+    def _left(self, session: Session) -> ElevationMap | None:
+        """The map that the log gives, or without a log the last one."""
+        if "thread" in self.__dict__ and self.thread.alive:
+            if session.keeping.folder is None:
+                return session.map
+            self.get_logger().warning(
+                "the model is still busy: its map is not written, poam map makes it of the log"
+            )
+            return None
+        for outcome in session.leave(self._now()):
+            if isinstance(outcome, events.Trouble):
+                self.get_logger().error(outcome.note.text)
+        return session.map
 
     def changed(self, names: frozenset[str]) -> None:
         """Batches close, pings are placed and the model is trained by the new values."""
@@ -122,7 +136,7 @@ class MapperNode(NodeShell):
         SaveService(self, self.session, self._now)
 
     def _now(self) -> Moment:
-        return Moment(self.now_ns, time.monotonic())
+        return self.moment
 
     def _hear(self, event: events.Event) -> None:
         """Hand the session what happened, and tell what came of it at once."""

@@ -78,7 +78,7 @@ class MonitorNode(NodeShell):
     def activate(self) -> None:
         """See the mission to its end."""
         super().activate()
-        self.create_timer(PERIOD, self._look, clock=self.steady)
+        self.create_timer(PERIOD, self._look)
 
     def cleanup(self) -> None:
         """Keep what there is first."""

@@ -10,7 +10,7 @@ from ...frontend.events import DONE
 from ...mission.mission import Mission
 from ...mission.target import Target
 
-ODOMETRY_REFUSALS = "odometry_frame", "odometry_not_finite"
+ODOMETRY_REFUSALS = "odometry_frame", "odometry_not_finite", "odometry_jump"
 MAP_REFUSALS = "map_frame", "map_unreadable", "map_unusable"
 
 

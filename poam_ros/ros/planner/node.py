@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -22,11 +24,12 @@ from ...core.geometry import Extent, is_place
 from ...core.maps import ElevationMap
 from ...core.settings import instance
 from ...frontend.events import PAUSED
+from ...frontend.odometry import JUMP, MOVED, JumpWatch
 from ...mission.chooser import WaypointChooser
 from ...mission.memory import MemorySettings, MissionMemory
 from ...mission.mission import Mission
 from ...mission.target import Target, TargetSettings
-from ...mission.watchdog import MAP, SONAR, Watchdog, WatchSettings
+from ...mission.watchdog import MAP, SONAR, Autopilot, Watchdog, WatchSettings
 from ...planning.areas import AreaSettings
 from ...planning.pilots import PILOTS
 from ...planning.planners import PLANNERS
@@ -39,9 +42,9 @@ from .diagnostics import planner_status
 from .goals import open_goals
 from .topics import MissionTopics
 
-LOOK_PERIOD = 1.0  # s of ROS time between two looks at limits and watchdogs
-REPORT_PERIOD = 1.0  # s of wall time
-ODOMETRY_PATIENCE = 15.0  # s of wall time without odometry before this is said
+LOOK_PERIOD = 1.0  # s between two looks at limits and watchdogs
+REPORT_PERIOD = 1.0  # s
+ODOMETRY_PATIENCE = 15.0  # s without odometry before this is said
 SERVICES = "start", "stop", "pause", "resume"
 
 
@@ -83,6 +86,7 @@ class PlannerNode(NodeShell):
         if found := self._memory.take_up(self.mission):
             self.get_logger().warning(found)
         self.watchdog = Watchdog(instance(WatchSettings, vars(p)), areas)
+        self.autopilot, self._jumps = Autopilot(), JumpWatch()
         self.target = Target(instance(TargetSettings, vars(p)), self.mission.state)
         self._chooser = WaypointChooser(self.mission, self.target, p.planner, waypoints)
         self.latest_map: ElevationMap | None = None
@@ -94,17 +98,19 @@ class PlannerNode(NodeShell):
         """Listen, answer, and say the state."""
         super().activate()
         self._heard = time.monotonic()  # the last odometry that was usable
+        self._repeated = -math.inf  # when a goal was last said again
         self._sonar: Subscription | None = None
         subscribe(self, Odometry, "odom", self._on_odometry, qos.SENSOR_READ)
         self.create_subscription(PointCloud2, "map/points", self._on_map, qos.LATCHED)
         self.create_subscription(UInt64, "map/samples", self._on_samples, qos.LATCHED)
         self.create_subscription(Float64, "water_level", self._on_level, qos.SENSOR_READ)
+        with suppress(ImportError):  # where MAVROS is, it is heard
+            kind = importlib.import_module("mavros_msgs.msg").State
+            self.create_subscription(kind, "mavros/state", self._on_autopilot, qos.SENSOR_READ)
         for name in SERVICES:
             self.create_service(Trigger, f"~/{name}", partial(self._answer, name))
         self.create_timer(LOOK_PERIOD, self._on_timer)
-        if self.values.goal_period:
-            self.create_timer(self.values.goal_period, self._topics.repeat)
-        self.create_timer(REPORT_PERIOD, self._report, clock=self.steady)
+        self.create_timer(REPORT_PERIOD, self._report)
         self._announce()
 
     def deactivate(self) -> None:
@@ -140,15 +146,33 @@ class PlannerNode(NodeShell):
             return
         if self.now_ns == 0:
             return  # simulated time has not begun
+        fault = self._jumps.judge(state, self.values.max_speed, self.values.max_jump)
+        if fault == JUMP:
+            text = (
+                f"odometry: a position {self._jumps.distance:.1f} m from the last one is not used"
+            )
+            self.refusals.add("odometry_jump", text)
+            return
         self._heard = time.monotonic()
         if self._sonar is None:  # not before: a simulator waits for the mapper to hear its sonar
             self._sonar = subscribe(self, Range, "sonar/range", self._on_ping, qos.SENSOR_READ)
         self._topics.z, self._topics.yaw = state.position[2], state.yaw
-        arrival = self.mission.locate(position, self.now_ns / SECOND, state.stamp_ns / SECOND)
+        if fault == MOVED:
+            text = f"odometry jumped by {self._jumps.distance:.1f} m, and stays there"
+            self.get_logger().warning(text)
+            self.watchdog.moved(self.mission, position, self._jumps.distance)
+        now_s = self.moment.limit_s
+        arrival = self.mission.locate(position, now_s, state.stamp_ns / SECOND)
         if arrival == "timeout":
             count = self.mission.legs.arrivals["timeout"]
             self.get_logger().warning(f"a goal was not reached in time: given up ({count} so far)")
         self.watchdog.located(self.mission, messages.position_std(message))
+        self._announce()
+        self._repeat(now_s)
+
+    def _on_autopilot(self, message: Any) -> None:
+        """A mavros_msgs/State."""
+        self.autopilot.hear(self.mission, message.mode, message.armed, message.connected)
         self._announce()
 
     def _on_ping(self, _: Range) -> None:
@@ -165,7 +189,7 @@ class PlannerNode(NodeShell):
             self.refusals.add("map_unreadable", str(error))
             return
         self.watchdog.heard(MAP)
-        self.target.judge(self.mission, self.latest_map, self.now_ns / SECOND)
+        self.target.judge(self.mission, self.latest_map, self.moment.limit_s)
         self.mission.explore_with(self._choose)
         self._announce()
 
@@ -185,7 +209,7 @@ class PlannerNode(NodeShell):
 
     def _choose(self, position: np.ndarray) -> np.ndarray | None:
         """The next waypoints by the latest map; None, and a warning, where the map allows none."""
-        values, now_s = self.values, self.now_ns / SECOND
+        values, now_s = self.values, self.moment.limit_s
         latest, yaw = self.latest_map, self._topics.yaw
         try:
             options: Any = instance(PLANNERS[values.planner].options, vars(values))
@@ -196,18 +220,31 @@ class PlannerNode(NodeShell):
 
     def _on_timer(self) -> None:
         """Let limits and watchdogs act without odometry."""
-        now_s = self.now_ns / SECOND
-        self.mission.tick(now_s)
-        self.target.tick(self.mission, now_s)
-        self.watchdog.look(self.mission, time.monotonic(), now_s)
+        now = self.moment
+        self.mission.tick(now.limit_s)
+        self.target.tick(self.mission, now.limit_s)
+        self.watchdog.look(self.mission, now.steady_s, now.limit_s)
         self._announce()
+        self._repeat(now.limit_s)
         self._topics.goals.look()
+
+    def _repeat(self, now_s: float) -> None:
+        """Say again where the vehicle shall go, every ``goal_period`` of ROS time.
+
+        Odometry is looked at as well as the timer: in a quick simulation it comes more often.
+        """
+        period = self.values.goal_period
+        if period and now_s - self._repeated >= period:
+            # On the beat, but none that was missed is made up for.
+            self._repeated = max(self._repeated + period, now_s - period / 2)
+            self._topics.repeat()
 
     def _announce(self) -> None:
         self.target.look(self.mission)
         if self.active:
             self._memory.keep(self.mission, time.monotonic())
-            self._topics.announce()
+            if self._topics.announce():
+                self._report()
             if self._memory.failing:
                 self.refusals.add("disk", self._memory.failing)
 
@@ -218,13 +255,15 @@ class PlannerNode(NodeShell):
         if service == "start" and self.now_ns == 0:
             response.message = "there is no time yet: nothing on /clock"
             return response
-        given = (self.now_ns / SECOND,) if service == "start" else ()
+        given = (self.moment.limit_s,) if service == "start" else ()
         response.success, response.message = getattr(self.mission, service)(*given)
+        if response.success and service in ("start", "resume"):
+            self.autopilot.agree()
         self._announce()
         return response
 
     def _report(self) -> None:
-        """Diagnostics, by wall time: the mission, the goals, and what was refused."""
+        """Diagnostics, once a second and with every new state, whose reason is in it as well."""
         silent = time.monotonic() - self._heard > ODOMETRY_PATIENCE
         if silent:
             text = f"no odometry: waiting for it on {self.resolve_topic_name('odom')}"

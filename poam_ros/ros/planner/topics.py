@@ -44,11 +44,15 @@ class MissionTopics:
         borders = write_areas(mission.legs.routes.areas, node.now_ns, node.values.frame_id)
         node.create_publisher(MarkerArray, "mission/areas", qos.LATCHED).publish(borders)
 
-    def announce(self) -> None:
-        """State, reason, plan and goal; the place to hold goes out once each time."""
+    def announce(self) -> bool:
+        """State, reason, plan and goal; the place to hold goes out once each time.
+
+        Whether state or reason are new.
+        """
         mission, (state, reason, goal, hold) = self._mission, self._said
         self._said = mission.state, mission.reason, mission.goal, mission.hold
-        if (mission.state, mission.reason) != (state, reason):
+        new = (mission.state, mission.reason) != (state, reason)
+        if new:
             self._announce_state(state)
         self._warn("clipped", "goals where none may be were moved to the next place")
         self._warn("unreachable", "goals were given up because no way leads to them")
@@ -59,6 +63,7 @@ class MissionTopics:
                 self._send(mission.goal, self.goals.go)
         if mission.hold is not hold and mission.hold is not None:
             self._send(mission.hold, self.goals.hold, self.yaw)
+        return new
 
     def repeat(self) -> None:
         """Say again where the vehicle shall go."""

@@ -32,6 +32,7 @@ TICK = 0.01  # s of wall time between two looks at the clock
 MISSION_PATIENCE = 60.0  # s of wall time to wait for a mission that was announced
 REPORT_PERIOD = 1.0  # s of wall time
 GOAL_TRAVEL = 0.25  # s of wall time that a goal may be on its way, however fast time runs
+CLOCK_OFF = 0.25  # s and a control period that stamps may be off the wall clock they follow
 GOAL_SLACK = 1e-6  # m outside the workspace that are rounding
 START_NS = SECOND  # simulated time begins here: zero means "no time yet" to ROS
 GOAL_REFUSALS = ("frame", "not_finite", "stale")
@@ -81,9 +82,8 @@ class SimulatorNode(NodeShell):
         self._waiting_since = time.monotonic() if self.values.wait_for_mission else None
         self._reported = (time.monotonic(), self.simulation.time_ns)
         self._goals = self.create_subscription(PoseStamped, "goal_pose", self._on_goal, qos.GOAL)
-        # Wall time drives the simulation; its own /clock must not.
-        self.create_timer(TICK, self._on_tick, clock=self.steady)
-        self.create_timer(REPORT_PERIOD, self._report_speed, clock=self.steady)
+        self.create_timer(TICK, self._on_tick)
+        self.create_timer(REPORT_PERIOD, self._report_speed)
 
     def deactivate(self) -> None:
         """Stop time, and forget the goal."""
@@ -126,12 +126,12 @@ class SimulatorNode(NodeShell):
         """Take the control steps that wall time has made due."""
         if self._waiting_since is not None and not self._mission_is_there():
             return
-        steps, dropped = self._pacer.due(time.monotonic())
+        steps, _ = self._pacer.due(time.monotonic())
         for _ in range(steps):
             self._step()
-        if dropped and not self._simulated_time:
-            # The stamps follow the wall clock, also over a time in which this machine stood still.
-            self._offset_ns += round(dropped * self._pacer.period * SECOND)
+        if abs(time.time_ns() - self.now_ns) / SECOND > CLOCK_OFF + self._pacer.period:
+            # Over a time in which this machine stood still, and wherever somebody sets the clock.
+            self._follow_wall_clock()
 
     def _mission_is_there(self) -> bool:
         """Whether somebody hears the sonar and gives goals, or was waited for long enough."""

@@ -73,7 +73,7 @@ class DrapesNode(NodeShell):
         """Follow the vehicle."""
         super().activate()
         self.create_subscription(Odometry, "odom", self._on_odometry, SENSOR_READ)
-        self.create_timer(VEHICLE_PERIOD, self._draw_vehicle, clock=self.steady)
+        self.create_timer(VEHICLE_PERIOD, self._draw_vehicle)
 
     def changed(self, names: frozenset[str]) -> None:
         """Draw everything anew."""

@@ -98,7 +98,7 @@ def echoes():
 
 
 def test_refused_pings_of_a_log_are_drawn_with_their_reasons(page, tmp_path):
-    log = MissionLog(tmp_path / "pings.sqlite", {})
+    log = MissionLog(tmp_path / "pings.sqlite", {}).begin()
     log.append([], [], 0, refused=echoes().rows)
     log.close()
     for folder in (tmp_path, write_run(tmp_path)):  # before the first map, and with one
@@ -161,7 +161,7 @@ def test_refused_pings_of_a_run_without_a_log_are_drawn_too(page, tmp_path):
 def test_a_log_that_is_being_written_is_followed(tmp_path, monkeypatch):
     """What is committed stands beside the log's file for long, and that is as it was."""
     monkeypatch.setattr(folders, "AHEAD_S", 0.0)
-    log, known = MissionLog(tmp_path / "pings.sqlite", {}), echoes()
+    log, known = MissionLog(tmp_path / "pings.sqlite", {}).begin(), echoes()
     view = FolderView(tmp_path, ExportSettings())
     for count in (1, 2, 3):
         log.append([], [], 0, refused=known.rows[count - 1 : count])

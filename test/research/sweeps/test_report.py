@@ -123,6 +123,12 @@ def _drop_column(path, name):
     path.write_text("\n".join(lines) + "\n")
 
 
+def _rename(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
 RUN = "runs/bay/ovc/bezier-max-entropy/seed-0"
 
 
@@ -154,6 +160,9 @@ RUN = "runs/bay/ovc/bezier-max-entropy/seed-0"
             ),
             "every run once",
         ),
+        (lambda f: _rename(f / "runs.csv", RUN, f"../{RUN}"), "a name of something in it"),
+        (lambda f: _rename(f / "runs.csv", RUN, "/tmp"), "a name of something in it"),
+        (lambda f: _rename(f / "runs.csv", ",bezier,", ",..,"), "a name of something in it"),
         (lambda f: shutil.rmtree(f / RUN), "seed-0: expected the folder"),
         (lambda f: (f / RUN / "epochs.csv").unlink(), r"epochs\.csv"),
         (lambda f: _drop_column(f / RUN / "epochs.csv", "msll"), r"epochs\.csv.*missing: msll"),

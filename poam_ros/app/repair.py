@@ -1,0 +1,39 @@
+"""`poam repair`: a mission's folder is checked, and what is damaged made whole where it can be."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..core.errors import InputError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "mission",
+        type=Path,
+        metavar="DIR",
+        help="folder of a mission, which no node has now; what is changed is copied into its "
+        "damaged-... first",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check and mend; returns the exit status."""
+    from ..journal.folder import MissionFolder, is_log
+    from ..mission.memory import MISSION, mend
+
+    path: Path = args.mission.expanduser()
+    if not is_log(path) and not (path / MISSION).is_file():
+        raise InputError(f"{path}: expected a mission's folder, got none")
+    notes, pings = [], 0
+    if is_log(path):
+        folder = MissionFolder(path, {}, salvage=True)
+        notes, pings = folder.notes, folder.most
+        folder.close()
+    if (path / MISSION).is_file():
+        notes += mend(path, pings if is_log(path) else 2**63)
+    for note in notes:
+        print(note)
+    print(f"{path}: {pings} pings, {'whole now' if notes else 'nothing is damaged'}")
+    return 0

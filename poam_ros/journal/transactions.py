@@ -1,0 +1,113 @@
+"""The transactions of a mission's log as lines of a text file, each with a checksum, in a chain.
+
+A line is a checksum, a space and a JSON object: ``sequence`` counts from 1, ``previous`` is the
+checksum of the line before, and the rest is what the transaction did (see ``tables.apply``). It is
+only ever appended to, and on the disk before anything that it says counts. What a damaged line says
+is lost with it, and no other's; that it is missing shows in those after it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..core.files import CHECKSUM, checksum
+
+
+@dataclass(frozen=True)
+class Line:
+    """A transaction that was read; ``end``: of its line in the file, in bytes."""
+
+    sequence: int
+    previous: str
+    checksum: str
+    parts: Mapping[str, Any]
+    end: int
+
+
+#: Before the first.
+NONE = Line(0, "", "", {}, 0)
+
+
+def encode(sequence: int, previous: str, parts: Mapping[str, Any]) -> tuple[str, bytes]:
+    """The checksum and the line of a transaction."""
+    values = {"sequence": sequence, "previous": previous, **parts}
+    body = json.dumps(values, separators=(",", ":")).encode()
+    total = checksum(body)
+    return total, total.encode() + b" " + body + b"\n"
+
+
+def read(path: Path) -> Iterator[Line | None]:
+    """Every line of a file; None in place of one that is damaged. None at all without a file."""
+    if not path.exists():
+        return
+    end = 0
+    with path.open("rb") as file:
+        for text in file:
+            end += len(text)
+            yield _decode(text, end)
+
+
+def _decode(text: bytes, end: int) -> Line | None:
+    total, body = text[:CHECKSUM], text[CHECKSUM + 1 : -1]
+    if text[-1:] != b"\n" or text[CHECKSUM : CHECKSUM + 1] != b" ":
+        return None
+    if checksum(body).encode() != total:
+        return None
+    try:
+        parts = json.loads(body)
+        return Line(parts.pop("sequence"), parts.pop("previous"), total.decode(), parts, end)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None  # the checksum is right: somebody else's
+
+
+class Transactions:
+    """Appends to a file, which is made if there is none.
+
+    Args:
+        path: of the file.
+        sequence: of its last line; 0 without one.
+        last: checksum of that.
+        end: bytes that are whole; what lies behind is cut off.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+
+    def __init__(self, path: Path, sequence: int, last: str, end: int) -> None:
+        self.sequence, self.last = sequence, last
+        self._end, self._before = end, (sequence, last, end)
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+        try:
+            os.ftruncate(self._file, end)
+        except OSError:
+            os.close(self._file)
+            raise
+
+    def append(self, parts: Mapping[str, Any]) -> None:
+        """Bring a transaction to the disk.
+
+        Raises:
+            OSError: the disk is full, or fails; it counts as not appended.
+        """
+        total, line = encode(self.sequence + 1, self.last, parts)
+        self._before = self.sequence, self.last, self._end
+        os.ftruncate(self._file, self._end)  # what an attempt that failed may have left
+        written = 0
+        while written < len(line):
+            written += os.pwrite(self._file, line[written:], self._end + written)
+        os.fdatasync(self._file)
+        self.sequence, self.last, self._end = self.sequence + 1, total, self._end + len(line)
+
+    def take_back(self) -> None:
+        """Remove the last line: what it says was not committed after all."""
+        self.sequence, self.last, self._end = self._before
+        os.ftruncate(self._file, self._end)
+
+    def close(self) -> None:
+        """Nothing is appended any more."""
+        os.close(self._file)

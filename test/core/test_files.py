@@ -1,0 +1,72 @@
+"""Files that are whole or not there, locks, and names that lead nowhere else."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from poam_ros.core.errors import InputError
+from poam_ros.core.files import lock, rename_folder, replacing, within
+from poam_ros.outputs.folder import read_map
+
+
+def test_a_file_takes_its_name_when_it_is_complete_and_on_the_disk(tmp_path, monkeypatch):
+    path, calls = tmp_path / "x", []
+    path.write_text("before")
+    fsync, replace = os.fsync, type(path).replace
+    monkeypatch.setattr(os, "fsync", lambda fd: calls.append("sync") or fsync(fd))
+    monkeypatch.setattr(type(path), "replace", lambda *a: calls.append("name") or replace(*a))
+    with replacing(path) as file:
+        file.write(b"after")
+        assert path.read_text() == "before"
+    assert path.read_text() == "after" and calls == ["sync", "name", "sync"]
+    with pytest.raises(RuntimeError), replacing(path) as file:
+        file.write(b"half")
+        raise RuntimeError
+    assert path.read_text() == "after" and [p.name for p in tmp_path.iterdir()] == ["x"]
+
+
+def test_a_folder_takes_its_name_with_all_that_is_in_it(tmp_path):
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "a").write_text("1")
+    rename_folder(tmp_path / "begun", tmp_path / "whole")
+    assert (tmp_path / "whole" / "a").read_text() == "1" and not (tmp_path / "begun").exists()
+
+
+def test_one_has_a_lock_until_it_is_closed(tmp_path):
+    first = lock(tmp_path / "l")
+    with pytest.raises(BlockingIOError):
+        lock(tmp_path / "l")
+    first.close()
+    lock(tmp_path / "l", wait=True).close()
+
+
+@pytest.mark.parametrize(
+    "name", ["..", ".", "", "/etc", "a/../../b", "a//b", "../m/x", "link/x", "x\0", "a/."]
+)
+def test_a_name_in_a_file_leads_nowhere_else(tmp_path, name):
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "link").symlink_to(tmp_path)
+    with pytest.raises(InputError, match="expected a name of something in it"):
+        within(tmp_path / "m", name)
+    assert within(tmp_path / "m", "runs/a b:c/seed-1") == tmp_path / "m/runs/a b:c/seed-1"
+
+
+def test_a_map_with_flipped_bits_is_refused_or_the_same(tmp_path):
+    path, draw = tmp_path / "map.npz", np.random.default_rng(3)
+    arrays = {name: draw.normal(size=(9, 9)) for name in ("mean", "variance", "lengthscale")}
+    arrays |= {"x": np.arange(9.0), "y": np.arange(9.0), "inducing_points": np.zeros((1, 2))}
+    np.savez_compressed(path, **arrays, samples=7, stamp_ns=0)
+    data, refused = path.read_bytes(), 0
+    for _ in range(200):
+        damaged = bytearray(data)
+        damaged[draw.integers(len(data))] ^= 1 << draw.integers(8)
+        path.write_bytes(damaged)
+        try:
+            np.testing.assert_array_equal(read_map(path).mean, arrays["mean"])
+        except InputError as error:
+            assert "map.npz: expected" in str(error)
+            refused += 1
+    assert refused > 100

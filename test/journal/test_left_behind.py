@@ -1,0 +1,96 @@
+"""The map that a mission leaves is the one that its log gives, however it ends."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from kept import Kept
+
+from poam_ros.app.cli import main
+from poam_ros.frontend.events import MissionState, Reset
+from poam_ros.outputs.folder import read_map
+from poam_ros.outputs.results import Results
+
+
+def left(survey, folder):
+    """The map of a folder, as the node leaves it when it is taken down."""
+    session = survey.session
+    if not session.status.finished:
+        list(session.leave(survey.now))
+    kept = session.map, session.everything(), session.ledger.refused.newest()
+    Results(str(folder)).keep_remains(*kept)
+    survey.close()
+    return read_map(folder / "map.npz")
+
+
+def of_log(folder, tmp_path):
+    """The map that `poam map` makes of its log."""
+    assert main(["map", str(folder), "--output", str(tmp_path / "again")]) == 0
+    return read_map(tmp_path / "again" / "map.npz")
+
+
+def compare(found, expected):
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(found.variance, expected.variance, rtol=0, atol=1e-6)
+    assert found.samples == expected.samples
+
+
+@pytest.mark.parametrize("waiting", [0, 7])
+@pytest.mark.parametrize("end", ["interrupted", "done", "restarted"])
+def test_the_map_left_behind_is_the_log_s(tmp_path, end, waiting):
+    survey = Kept(tmp_path / "m", training_duty=0.5).mapped(steps=3)
+    for _ in range(5):
+        survey.session.spare.train(4)  # after the last map
+    for _ in range(waiting):
+        survey.ping()  # in no batch yet, and maybe on its way to the disk
+    if end == "restarted":
+        survey.settle()
+        survey.close()  # as if it had been killed: nothing is drawn
+        survey = Kept(tmp_path / "m", training_duty=0.5).work()
+    if end == "done":
+        survey.session.handle(MissionState("done"), survey.now)
+        survey.settle()
+        survey.work()
+        assert survey.session.status.finished
+    found = left(survey, tmp_path / "m")
+    assert found.samples == 40 + 20 + 21 + 22 + waiting
+    compare(found, of_log(tmp_path / "m", tmp_path))
+
+
+def test_a_pilot_survey_that_is_interrupted_stays_one(tmp_path):
+    survey = Kept(tmp_path / "m")
+    survey.drive(9)
+    assert not list(survey.session.leave(survey.now)) and survey.session.map is None
+    survey.close()
+    survey = Kept(tmp_path / "m")
+    assert len(survey.session.backlog) == 0 and survey.session.samples == 9
+    survey.work()
+    assert len(survey.session.backlog) == 9
+    survey.close()
+
+
+def test_after_a_reset_the_map_before_it_is_not_left(tmp_path):
+    survey = Kept(tmp_path / "m").mapped(steps=1)
+    survey.session.handle(Reset(), survey.now)  # which the model has not seen
+    survey.drive(3)
+    assert not list(survey.session.leave(survey.now)) and survey.session.map is None
+    survey.close()
+
+
+def test_where_the_disk_fails_the_map_has_what_counted(tmp_path, monkeypatch):
+    from poam_ros.journal.log import MissionLog
+
+    survey = Kept(tmp_path / "m").mapped(steps=1)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(MissionLog, "append", full)
+    for _ in range(5):
+        survey.ping()
+    list(survey.session.leave(survey.now))
+    assert survey.session.map.samples == survey.session.samples == 65
+    survey.close()

@@ -1,0 +1,204 @@
+"""Clocks that are set at sea: what guards or waits goes by the steady one."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+pytest.importorskip("rclpy")
+
+from geometry_msgs.msg import PoseStamped
+from nav_msgs.msg import Odometry
+from rclpy.clock import Clock, ROSClock
+from rclpy.clock_type import ClockType
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rclpy.time import Time as Stamp
+from rosgraph_msgs.msg import Clock as ClockMessage
+from sensor_msgs.msg import Range
+from std_msgs.msg import String
+
+from poam_ros.core.clock import SECOND
+from poam_ros.frontend.events import STATES
+from poam_ros.frontend.gate import RawPing
+from poam_ros.frontend.odometry import VehicleState
+from poam_ros.ros.common import messages, qos
+from poam_ros.ros.common.bring_up import BringUp
+from poam_ros.ros.mapper.node import MapperNode
+from poam_ros.ros.monitor.node import MonitorNode
+from poam_ros.ros.planner.node import PlannerNode
+from poam_ros.ros.simulator.node import SimulatorNode
+from poam_ros.ros.viewers.node import DrapesNode
+
+STEPS = (-3600.0, -1.0, 3600.0)  # s
+WORKSPACE = [-10.0, 10.0, -5.0, 5.0]
+
+
+class SetClock(ROSClock):
+    """The system's clock of one node, set by a test: ``offset_s`` is what it is wrong by."""
+
+    offset_s = 0.0
+
+    def now(self) -> Stamp:
+        true = super().now()
+        return Stamp(
+            nanoseconds=true.nanoseconds + round(self.offset_s * SECOND), clock_type=true.clock_type
+        )
+
+
+class Boat(Node):
+    """Odometry and pings, stamped as a test says, while it says so; hears goals and states."""
+
+    def __init__(self) -> None:
+        super().__init__("boat")
+        self.place, self.offset_s, self.silent = (0.0, 0.0, 0.0), 0.0, False
+        self.states: list[str] = []
+        self.goals: list[PoseStamped] = []
+        self.create_subscription(
+            String, "mission/state", lambda m: self.states.append(m.data), qos.KEPT
+        )
+        self.create_subscription(PoseStamped, "goal_pose", self.goals.append, qos.GOAL)
+        self._odometry = self.create_publisher(Odometry, "odom", qos.SENSOR_PUBLISH)
+        self._pings = self.create_publisher(Range, "sonar/range", qos.SENSOR_PUBLISH)
+        self.create_timer(0.05, self._step, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    def _step(self) -> None:
+        if not self.silent:
+            stamp_ns = self.get_clock().now().nanoseconds + round(self.offset_s * SECOND)
+            self._odometry.publish(messages.write_odometry(VehicleState(stamp_ns, self.place)))
+            self._pings.publish(messages.write_range(RawPing(stamp_ns, 5.0, 0.1, 50.0)))
+
+
+@pytest.fixture
+def ring(ros, eventually):
+    """A planner whose system clock a test sets, in a state; and the boat."""
+
+    def start(state="pilot", **parameters):
+        given = {"workspace": WORKSPACE, "pilot": "lawnmower", "odometry_patience": 1.0}
+        given |= {"autostart": state != "waiting"} | parameters
+        overrides = [Parameter(name, value=value) for name, value in given.items()]
+        # Of the same clock underneath, which timers and /clock hang on.
+        planner = ros(PlannerNode, parameter_overrides=overrides, up=False)
+        planner.get_clock().__class__ = SetClock
+        planner.come_up()
+        boat = ros(Boat)
+        eventually(lambda: planner.mission.position is not None)
+        mission = planner.mission
+        if state == "exploring":
+            mission.state = "exploring"
+        elif state == "paused":
+            mission.pause()
+        elif state == "done":
+            mission.end("enough")
+        eventually(lambda: mission.state == state)
+        return planner, boat
+
+    return start
+
+
+def nodes(ros):
+    yield ros(PlannerNode)
+    yield ros(MapperNode)
+    yield ros(SimulatorNode)
+    yield ros(MonitorNode)
+    yield ros(DrapesNode)
+    yield ros(BringUp, names=["nobody"])
+
+
+def test_every_timer_of_every_node_goes_by_the_steady_clock(ros):
+    for node in nodes(ros):
+        clocks = {timer.clock.clock_type for timer in node.timers}
+        assert clocks == {ClockType.STEADY_TIME}, node.get_name()
+
+
+def test_no_node_can_make_a_timer_on_another_clock(ros):
+    planner = ros(PlannerNode)
+    with pytest.raises(TypeError):
+        planner.create_timer(1.0, print, clock=planner.get_clock())
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("state", STATES)
+def test_a_system_clock_that_is_set_leaves_the_mission_as_it_is_and_watched(
+    ring, eventually, state, step
+):
+    planner, boat = ring(state, max_duration=1000.0)
+    counted = len(boat.goals)
+    planner.get_clock().offset_s = boat.offset_s = step
+    if state == "pilot":
+        eventually(lambda: len(boat.goals) >= counted + 3, 20.0)  # goals go on being repeated
+        stamp = messages.stamp_to_ns(boat.goals[-1].header.stamp) / SECOND
+        assert stamp == pytest.approx(planner.now_ns / SECOND, abs=5.0)
+    seen = planner.mission.track.length
+    boat.place = (1.0, 0.0, 0.0)
+    eventually(lambda: planner.mission.track.length > seen)
+    assert planner.mission.state == state  # neither spent, nor paused, nor going on
+    boat.silent = True
+    if state in ("pilot", "exploring"):
+        eventually(lambda: planner.mission.state == "paused", 20.0)
+        assert planner.mission.reason == "no odometry for 1 s"
+        boat.silent = False
+        eventually(lambda: planner.mission.state == state, 20.0)
+
+
+@pytest.mark.parametrize("leap", STEPS)
+def test_a_leap_of_odometry_s_stamps_alone_gives_no_goal_up(ring, eventually, leap):
+    planner, boat = ring("pilot")
+    target = planner.mission.goal
+    boat.offset_s = leap
+    stamps = set()
+    located = planner.mission.locate
+    planner.mission.locate = lambda *given: stamps.add(given[2]) or located(*given)
+    now_s = planner.now_ns / SECOND
+    eventually(lambda: sum(abs(stamp - now_s - leap) < 20 for stamp in stamps) > 3)
+    boat.silent = True
+    eventually(lambda: planner.mission.state == "paused", 20.0)
+    assert not +planner.mission.legs.arrivals
+    assert planner.mission.legs.target is target
+
+
+def test_max_duration_is_of_time_that_has_passed(ring, eventually):
+    planner, _ = ring("pilot", max_duration=4.0)
+    planner.get_clock().offset_s = 3600.0
+    before = planner.moment.limit_s
+    eventually(lambda: planner.mission.state == "done", 20.0)
+    assert planner.moment.limit_s - before < 60.0
+    assert planner.mission.reason == "max_duration of 4 s has passed"
+
+
+class Talker(Node):
+    """A simulated clock."""
+
+    def __init__(self) -> None:
+        super().__init__("talker")
+        self._clock = self.create_publisher(ClockMessage, "/clock", qos.CLOCK)
+
+    def say(self, seconds: float) -> None:
+        stamp = messages.ns_to_stamp(round(seconds * SECOND))
+        self._clock.publish(ClockMessage(clock=stamp))
+
+
+def test_limits_go_on_where_a_simulated_clock_steps_back(ros, eventually):
+    planner = ros(
+        PlannerNode,
+        parameter_overrides=[Parameter("use_sim_time", value=True)],
+    )
+    talker = ros(Talker)
+
+    def reach(seconds):
+        def said():
+            talker.say(seconds)
+            return planner.now_ns == seconds * SECOND and planner.moment.limit_s
+
+        return eventually(said)
+
+    assert [reach(t) for t in (100.0, 130.0, 20.0, 25.0)] == [100.0, 130.0, 130.0, 135.0]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_the_simulator_s_stamps_follow_a_wall_clock_that_is_set(ros, eventually, monkeypatch, step):
+    simulator = ros(SimulatorNode)
+    true = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: true() + round(step * SECOND))
+    eventually(lambda: abs(simulator.now_ns - time.time_ns()) < SECOND / 2, 20.0)
