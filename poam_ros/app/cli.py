@@ -23,7 +23,7 @@ COMMANDS = {
     "map": "a recorded log becomes a map, validated on soundings held out",
     "benchmark": "missions side by side: environments x methods x seeds x pilots x planners",
     "report": "tables and figures of a benchmark, from its CSV",
-    "export": "a run's map as GeoTIFF, BAG, NetCDF, CSV, PLY, Nav2 map, PNG or HTML",
+    "export": "a run's map, or its contours, in formats that other programs read",
     "view": "a page of a run's folder or of the live graph, served on this machine",
     "repair": "a mission's folder: check it, and make it whole again",
     "profile": "time one update and one prediction, part by part",

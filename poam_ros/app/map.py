@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from .interrupts import at_once
 from .map_options import add_arguments as add_arguments
 
 if TYPE_CHECKING:
+    from ..importers.outline import Outline
     from ..importers.soundings import Soundings
     from .map_reading import Survey
 
@@ -36,10 +38,11 @@ def run(args: argparse.Namespace) -> int:
     survey = read(args)
     folder = args.output or Path("runs") / f"map-{args.log.resolve().stem}"
     _say(survey.soundings)
+    survey, outline = _outlined(args, survey)
     with _client(args, survey) as client:
-        _map(args, survey, folder, client)
+        _map(args, survey, outline, folder, client)
     _draw(folder, validated=bool(args.hold_out or args.folds))
-    print(f"results: {folder}")
+    _sum_up(folder)
     return 0
 
 
@@ -83,7 +86,27 @@ def _say(soundings: Soundings) -> None:
     )
 
 
-def _map(args: argparse.Namespace, survey: Survey, folder: Path, client: Any) -> None:
+def _outlined(args: argparse.Namespace, survey: Survey) -> tuple[Survey, Outline | None]:
+    """The outline, if one is given, and a workspace that holds all of it where none was."""
+    if args.outline is None:
+        return survey, None
+    from ..importers.outline import read_outline
+
+    soundings = survey.soundings
+    outline = read_outline(args.outline, soundings.projection, soundings.xy)
+    beyond = int((~outline.holds(soundings.xy)).sum())
+    print(
+        f"outline of {outline.area:.6g} m^2"
+        + (f"; {beyond} soundings lie outside of it, and are in the map" if beyond else "")
+    )
+    if args.workspace is None and survey.resolution is None:  # a mission's stays
+        survey = replace(survey, workspace=survey.workspace.around(outline.box))
+    return survey, outline
+
+
+def _map(
+    args: argparse.Namespace, survey: Survey, outline: Outline | None, folder: Path, client: Any
+) -> None:
     with at_once("poam map"):
         from ..core.geometry import map_grid
         from ..core.process import configure_process
@@ -98,7 +121,9 @@ def _map(args: argparse.Namespace, survey: Survey, folder: Path, client: Any) ->
         draw = partial(draw_in_bands, client)
     soundings, workspace, settings = survey.soundings, survey.workspace, survey.settings
     grid = map_grid(workspace, args.resolution or survey.resolution or cell_size(workspace))
-    held = None
+    held, extrapolate = None, args.extrapolate
+    if extrapolate is None:  # a vehicle's map is the one that it had
+        extrapolate = outline is not None or soundings.taken is not None
     if args.folds:  # what is wrong with them is said before the map is made
         split_folds(soundings.group, args.folds, settings.seed)
     if args.hold_out:
@@ -107,8 +132,9 @@ def _map(args: argparse.Namespace, survey: Survey, folder: Path, client: Any) ->
     learned = count if held is None else int((~held).sum())
     with work_progress("map", learned + cells) as report:
         mapped = map_soundings(
-            args.log, soundings, grid, workspace, settings, folder, held, report, draw
-        )
+            args.log, soundings, grid, workspace, settings, folder, held, report, draw, outline,
+            extrapolate,
+        )  # fmt: skip
     checked = mapped.held_out
     print(f"{mapped.samples} soundings in the map, {mapped.false_echoes} refused as false echoes")
     if args.folds:
@@ -128,10 +154,31 @@ def _map(args: argparse.Namespace, survey: Survey, folder: Path, client: Any) ->
 
 
 def _draw(folder: Path, validated: bool) -> None:
-    from ..outputs.figures import draw_sounding_map, draw_validation
+    from ..outputs.figures import draw_hypsometry, draw_sounding_map, draw_validation
+    from ..outputs.report import write_report
+    from ..outputs.volume import FILE
 
+    draws = [draw_sounding_map]
+    if validated:
+        draws.append(draw_validation)
+    if (folder / FILE).exists():
+        draws.append(draw_hypsometry)
     try:
-        for draw in (draw_sounding_map, draw_validation)[: 1 + validated]:
+        for draw in draws:
             print(f"figure:  {draw(folder)}")
+        print(f"report:  {write_report(folder)}")
     except ImportError:
         print("no figures: matplotlib is not installed (pip install 'poam_ros[sim]')")
+
+
+def _sum_up(folder: Path) -> None:
+    """What a person wants to know, and what to do next."""
+    from ..outputs.exports.chart import ExportSettings, read_chart, recorded
+    from ..outputs.report import summary
+
+    settings = ExportSettings(**{**recorded(folder), "depth": True})
+    for name, text in summary(folder, read_chart(folder, settings)).items():
+        print(f"{name}: {text}")
+    print(f"results: {folder}")
+    ending = "gpkg" if settings.origin is None else "geojson"
+    print(f"next:    poam view {folder}, or poam export {folder} --to contours.{ending} --depth")

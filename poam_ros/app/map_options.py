@@ -70,6 +70,7 @@ def add_arguments(parser: Parser) -> None:
         help="Elevation of the water's surface, from which depths are counted (m), or a gauge's "
         "file of time and level (default: 0).")  # fmt: skip
     add_settings(group, (row for row in rows(SoundingMapSettings) if row.name != "water.level"))
+    _add_chart(parser.add_argument_group("chart"))
     add_settings(parser.add_argument_group("model"), MODEL)
     add_settings(parser.add_argument_group("false echoes"), SCREENING)
     _add_validation(parser.add_argument_group("validation"))
@@ -78,6 +79,15 @@ def add_arguments(parser: Parser) -> None:
         help="Folder of the mission that was recorded: make the map that it had.")  # fmt: skip
     add_settings(group, rows(BagSettings))
     add_settings(group, GATE)
+
+
+def _add_chart(group: Any) -> None:
+    group.add_argument("--outline", type=Path, metavar="FILE",
+        help="Polygons with islands where the map ends: GeoJSON (degrees); GeoPackage, Shapefile, "
+        "KML (extra `geo`)")  # fmt: skip
+    group.add_argument("--extrapolate", action=argparse.BooleanOptionalAction,
+        help="Show cells that the soundings say nothing about (default: within an outline, "
+        "and of recordings and missions)")  # fmt: skip
 
 
 def _add_validation(group: Any) -> None:

@@ -61,6 +61,11 @@ class Extent:
         return np.array([self.xmin, self.ymin])
 
     @property
+    def upper(self) -> np.ndarray:
+        """The upper right corner, [2]."""
+        return np.array([self.xmax, self.ymax])
+
+    @property
     def size(self) -> np.ndarray:
         """Width and height, [2]."""
         return np.array([self.xmax - self.xmin, self.ymax - self.ymin])
@@ -90,6 +95,11 @@ class Extent:
         return Extent(
             self.xmin - margin, self.xmax + margin, self.ymin - margin, self.ymax + margin
         )
+
+    def around(self, other: Extent) -> Extent:
+        """The rectangle around both."""
+        low, high = np.minimum(self.lower, other.lower), np.maximum(self.upper, other.upper)
+        return Extent(*map(float, (low[0], high[0], low[1], high[1])))
 
     def sample(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Points drawn uniformly from the inside, [count, 2]."""

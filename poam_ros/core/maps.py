@@ -49,6 +49,15 @@ class ElevationMap:
         """The same map with the density of the pings at xy [N, 2], in m."""
         return replace(self, density=self.grid.counted(xy))
 
+    def only(self, shown: np.ndarray) -> ElevationMap:
+        """The same map, NaN where ``shown`` [rows, columns] is false."""
+        mean, variance, *others = (
+            np.where(shown, values, np.nan)
+            for values in (self.mean, self.variance, *self.fields.values())
+        )
+        fields = dict(zip(self.fields, others, strict=True))
+        return replace(self, mean=mean, variance=variance, fields=fields)
+
     @property
     def lengthscale(self) -> np.ndarray:
         """The lengthscale [rows, columns], in m; NaN for a model without."""

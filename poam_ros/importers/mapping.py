@@ -4,13 +4,14 @@ mapper would have learned them, screen and retries included; then the grid, tile
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from .. import __version__
 from ..core.clock import Moment
@@ -29,7 +30,9 @@ from ..models.mapper import BathymetricMapper
 from ..outputs.folder import make_folder, write_config, write_map, write_samples
 from ..outputs.held_out import HeldOut, log_loss
 from ..outputs.results import FILE, write_refused
+from ..outputs.volume import levels_of, measure, round_step, write_water
 from ..screening.screen import FALSE_ECHO, ScreeningSettings
+from .outline import Outline
 from .soundings import SoundingMapSettings, Soundings
 
 log = logging.getLogger(__name__)
@@ -48,6 +51,9 @@ OLD = (
     "held_out.csv",
     "validation.png",
     "maps.png",
+    "volume.csv",
+    "hypsometry.png",
+    "report.html",
     "map.npz",
     "samples.csv",
     FILE,
@@ -204,9 +210,7 @@ class Mapped:
 
 def cell_size(workspace: Extent) -> float:
     """1, 2 or 5 times a power of ten, in m, for about ``CELLS`` cells along the longer side."""
-    wanted = float(workspace.size.max()) / CELLS
-    power = 10.0 ** math.floor(math.log10(wanted))
-    return power * next(step for step in (1, 2, 5, 10) if step * power >= wanted * (1 - 1e-9))
+    return round_step(float(workspace.size.max()) / CELLS)
 
 
 def map_soundings(
@@ -219,8 +223,11 @@ def map_soundings(
     held: np.ndarray | None = None,
     on_progress: OnProgress = lambda done: None,
     draw: Draw = draw,
+    outline: Outline | None = None,
+    extrapolate: bool = False,
 ) -> Mapped:
-    """Map soundings and write the folder: config.yaml, samples.csv, refused.csv, map.npz.
+    """Map soundings and write the folder: config.yaml, samples.csv, refused.csv, map.npz and
+    volume.csv.
 
     Args:
         log: the file that they are from, for the record.
@@ -232,6 +239,8 @@ def map_soundings(
         held: those that are kept out of the map, and predicted by it [N], boolean.
         on_progress: called with the soundings that are learned, then with those and the cells.
         draw: predicts the grid, in this process or by the help of others.
+        outline: where the map ends; outside of it cells are NaN.
+        extrapolate: keep cells that the soundings say nothing about; else they are NaN.
 
     Raises:
         InputError: no map can be made, or the folder cannot be written.
@@ -244,17 +253,44 @@ def map_soundings(
     mapper, echoes = learn(taken, workspace, settings, on_progress)
     write_samples(folder / "samples.csv", mapper.xy, mapper.z)
     drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells))
+    shown = np.ones(grid.shape, dtype=bool) if outline is None else outline.covers(grid)
+    if not extrapolate:
+        shown &= known(drawn, mapper.xy, mapper.z)
+    drawn = drawn.only(shown)
     where = np.column_stack((echoes.xy, echoes.z))
     refused = soundings.refused_pings.more(FALSE_ECHO, echoes.stamp_ns, where)
     write_refused(folder, refused)
     write_map(folder / "map.npz", drawn)
+    if shown.any():
+        levels = levels_of(drawn.mean[shown], soundings.surface(settings.water_level))
+        sample = partial(mapper.sample, seed=settings.seed)
+        write_water(folder, measure(drawn, sample, levels))
     if taken.steps is None:
         settings = settings.screened(taken.samples(settings.water_level), say=False)
     config = describe(log, soundings, grid, workspace, settings)
+    if outline is not None:
+        config["outline"] = outline.described
+    config["shown"] = {"cells": int(shown.sum()), "extrapolate": extrapolate}
     config["samples"] = {"mapped": mapper.samples, "false_echoes": len(echoes), **soundings.refused}
     write_config(folder / "config.yaml", config)
     checked = None if held is None else validate(mapper, soundings[np.flatnonzero(held)])
     return Mapped(mapper.samples, len(echoes), checked)
+
+
+def known(drawn: ElevationMap, xy: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """Which cells the soundings at xy [N, 2] of elevations z [N] say anything about.
+
+    Not those farther from all of them than a lengthscale; nor those whose variance is larger than
+    that of z, beside what it is where there are soundings: their own mean says as much there.
+
+    Returns:
+        Boolean [rows, columns].
+    """
+    distance, _ = cKDTree(xy).query(drawn.grid.points)
+    far = distance.reshape(drawn.grid.shape) > drawn.lengthscale  # NaN: nothing is far
+    sounded = drawn.variance[drawn.grid.counted(xy) > 0]
+    least = float(np.median(sounded)) if len(sounded) else 0.0
+    return ~far & (drawn.variance - least <= z.var())
 
 
 def describe(
@@ -273,5 +309,6 @@ def describe(
         "resolution": float(grid.x[1] - grid.x[0]),
         **nested(
             values_of(settings, settings.model, settings.model.options, settings.screening)
+            | {"water.level": soundings.surface(settings.water_level)}
         ),
     }

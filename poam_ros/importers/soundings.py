@@ -272,6 +272,11 @@ class Soundings:
         depth = water_level - self.z if self.depth is None else self.depth
         return replace(bare, number=self.row, range=depth)
 
+    def surface(self, water_level: float) -> float:
+        """Elevation of the water's surface, in m: the given one, or where it changed over the
+        record its median."""
+        return water_level if self.depth is None else float(np.median(self.z + self.depth))
+
     def batches(self, settings: SoundingMapSettings) -> list[slice]:
         """The batches that they are learned in: the live mapper's, where there was one."""
         if self.batch is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from torch import Tensor
+from torch import Generator, Tensor
 
 from ..core.maps import StopCondition, UpdateReport
 from .data import Dataset, Prediction
@@ -90,6 +90,18 @@ class SupportsCalibration(Protocol):
 
         Raises:
             CholeskyError: a matrix is not positive definite.
+        """
+
+
+@runtime_checkable
+class Sampling(Protocol):
+    """A model that draws maps jointly at more places than a covariance can be factorised for."""
+
+    def sample(self, X: Tensor, count: int, generator: Generator) -> Tensor:
+        """Joint draws at X [N, D], without noise [count, N].
+
+        Raises:
+            CholeskyError: a matrix is beyond repair.
         """
 
 

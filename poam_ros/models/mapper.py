@@ -14,8 +14,9 @@ from ..core.geometry import Extent, Grid
 from ..core.maps import ElevationMap, Predicted, StopCondition, UpdateReport
 from ..core.samples import Samples, SampleStore
 from .data import WEIGHTLESS, Dataset, Prediction
-from .interface import ModelState, OnlineModel, SupportsCalibration
+from .interface import ModelState, OnlineModel, Sampling, SupportsCalibration
 from .lengths import scaled
+from .linalg import cholesky
 from .registry import MODELS, ModelSettings, takes_noise
 
 __all__ = ["BathymetricMapper", "MapperState", "ModelSettings"]
@@ -196,6 +197,25 @@ class BathymetricMapper:
         """The joint covariance at xy [N, 2], [N, N] in m^2, or None. Raises as ``predict``."""
         covariance = self._model.covariance(self._points("covariance", xy), noise)
         return None if covariance is None else covariance.cpu().numpy() * self._deviation**2
+
+    def sample(self, xy: np.ndarray, count: int, seed: int) -> np.ndarray:
+        """Joint draws of the ground at xy [N, 2], without noise [count, N], in m.
+
+        Raises:
+            InputError: wrong shape, or no map yet, or a model that can draw no so many places.
+            CholeskyError: a matrix is beyond repair.
+        """
+        x, generator = self._points("sample", xy), torch.Generator().manual_seed(seed)
+        if isinstance(self._model, Sampling):
+            drawn = self._model.sample(x, count, generator)
+        else:
+            covariance = self._model.covariance(x, noise=False)
+            if covariance is None:
+                raise InputError(f"sample: {self.settings.method} draws no {len(xy)} places")
+            L, _ = cholesky(covariance, "covariance of the places")
+            fresh = torch.randn(len(x), count, generator=generator, dtype=torch.float64)
+            drawn = self._model.predict(x, False).mean + (L @ fresh.to(L)).mT
+        return drawn.cpu().numpy() * self._deviation + self._offset
 
     def map(self, grid: Grid, stamp_ns: int = 0) -> ElevationMap:
         """The map on a grid. Its variance includes the noise; its stamp is ``stamp_ns``.

@@ -12,6 +12,7 @@ from ..core.geometry import Extent, Grid
 from ..planning.tvu import CONFIDENCE_95
 from .folder import read_map, read_table, read_truth
 from .held_out import COLUMNS
+from .volume import read_water
 
 #: Metric columns of epochs.csv, their titles and units.
 CURVES = {
@@ -225,6 +226,31 @@ def draw_sounding_map(folder: Path) -> Path:
     axes[1].plot(samples["x"][some], samples["y"][some], ",", color="white")
     figure.savefig(folder / "maps.png", dpi=110)
     return folder / "maps.png"
+
+
+def draw_hypsometry(folder: Path) -> Path:
+    """Draw area and volume of the water below every level: hypsometry.png.
+
+    Raises:
+        InputError: if volume.csv is missing or broken.
+        ImportError: if matplotlib is not installed.
+    """
+    water = read_water(folder)
+    figure = blank_figure((11, 5))
+    axes = figure.subplots(1, 2, sharey=True)
+    for axis, name, unit in zip(axes, ("area", "volume"), ("m\u00b2", "m\u00b3"), strict=True):
+        mean, low, high = getattr(water, name)
+        axis.fill_betweenx(water.level, low, high, alpha=0.3, label="95 % interval")
+        axis.plot(mean, water.level)
+        axis.set_xlabel(f"{name} of the water below ({unit})")
+        axis.set_xlim(left=0)
+        axis.grid(alpha=0.3)
+        axis.locator_params(axis="x", nbins=5)
+        axis.xaxis.set_major_formatter("{x:,.0f}")
+    axes[0].set_ylabel("level (m)")
+    axes[0].legend(loc="lower right")
+    figure.savefig(folder / "hypsometry.png", dpi=110)
+    return folder / "hypsometry.png"
 
 
 def draw_validation(folder: Path) -> Path:

@@ -7,12 +7,15 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import yaml
+from shapes import geojson, square
 from soundings import write_survey
 
 from poam_ros.app.cli import main
 from poam_ros.outputs.exports.chart import ExportSettings
-from poam_ros.outputs.folder import read_records, read_table
+from poam_ros.outputs.folder import read_map, read_records, read_table
 from poam_ros.outputs.view.folders import FolderView
 
 QUICK = ["--first-batch", "100", "--first-steps", "40", "--early-steps", "2", "--hidden", "8"]
@@ -148,3 +151,37 @@ def test_a_lake_as_it_was_recorded(tmp_path, capsys):
     scores = json.loads((out / "validation.json").read_text())
     assert scores["count"] >= 0.2 * 1199 and scores["rmse"] < 12
     assert "crs: +proj=tmerc +lat_0=17.13" in (out / "config.yaml").read_text()
+
+
+def test_a_map_ends_at_its_outline(log, tmp_path, capsys):
+    out, shore = tmp_path / "out", tmp_path / "shore.geojson"
+    border = [[square(-10, -10, 75), square(21, 11, 12)]]
+    shore.write_text(json.dumps(geojson(border)))
+    given = ["--outline", str(shore), "--resolution", "4", *QUICK]
+    assert main(["map", str(log), "--output", str(out), *given]) == 0
+    assert "outline of 5481 m^2; " in capsys.readouterr().out
+    drawn = read_map(out / "map.npz")
+    x, y = drawn.grid.points.T
+    expected = ~((x > 21) & (x < 33) & (y > 11) & (y < 23)) & (x < 65) & (y < 65)
+    assert np.array_equal(np.isfinite(drawn.mean).ravel(), expected)
+    assert np.array_equal(np.isfinite(drawn.variance), np.isfinite(drawn.mean))
+    assert drawn.grid.borders.bounds == (-10, 66, -10, 66)  # the outline's box
+    config = yaml.safe_load((out / "config.yaml").read_text())
+    assert config["outline"] == {"file": str(shore), "polygons": 1, "area": 5481.0}
+    # Every reader of the folder lives with it.
+    scene = FolderView(out, ExportSettings()).scene()
+    assert scene.chart is not None and np.isfinite(scene.chart.height).sum() == expected.sum()
+
+
+def test_cells_far_from_soundings_are_blank_unless_they_are_asked_for(log, tmp_path):
+    out = tmp_path / "out"
+    given = ["--workspace", "-200", "260", "0", "60", "--resolution", "4", *QUICK]
+    near = {"--no-extrapolate": None, "--extrapolate": None}
+    for option in near:
+        assert main(["map", str(log), "--output", str(out), option, *given]) == 0
+        near[option] = read_map(out / "map.npz")
+    blank, whole = (np.isnan(drawn.mean) for drawn in near.values())
+    assert not whole.any() and 0.3 < blank.mean() < 0.95
+    x, y = near["--extrapolate"].grid.points.T
+    inside = (x > 0) & (x < 58) & (y > 0) & (y < 40)
+    assert not blank.ravel()[inside].any() and blank.ravel()[(x < -150) | (x > 210)].all()

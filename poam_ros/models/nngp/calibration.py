@@ -32,10 +32,15 @@ ADDED = torch.cat([torch.zeros(1), torch.logspace(-5, 1, 121)]).double()
 
 
 class Widening(NamedTuple):
-    """Predictive variances with noise become factor (variance + added)."""
+    """Predictive variances with noise become factor (variance + added).
+
+    ``usual``: the factor without room for the next line being worse than these. Sums over the map
+    are of many lines, among which that is not so for all.
+    """
 
     added: float = 0.0
     factor: float = 1.0
+    usual: float = 1.0
 
 
 def widening(
@@ -61,8 +66,9 @@ def widening(
     error, variance = torch.cat(errors), torch.cat(variances)
     losses = torch.stack([log_loss(error, 0.0 * error, variance + a).mean() for a in ADDED])
     added = ADDED[losses.argmin()].item()
-    limit = upper_limit(error.abs() / (variance + added).sqrt(), torch.cat(of))
-    return Widening(added, max(1.0, limit / WIDTH) ** 2)
+    sizes = error.abs() / (variance + added).sqrt()
+    limit, usual = upper_limit(sizes, torch.cat(of)), sizes.quantile(COVERED).item()
+    return Widening(added, *(max(1.0, width / WIDTH) ** 2 for width in (limit, usual)))
 
 
 def upper_limit(sizes: Tensor, stretch: Tensor) -> float:

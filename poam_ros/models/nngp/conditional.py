@@ -101,6 +101,18 @@ def condition(kernel: Kernel, sites: Sites, x: Tensor, neighbours: Tensor) -> Co
     return Conditionals(torch.cat(means), torch.cat(variances), max(jitters), sum(held))
 
 
+@torch.no_grad()
+def weights(kernel: Kernel, sites: Sites, x: Tensor, neighbours: Tensor) -> tuple[Tensor, Tensor]:
+    """Weights of the neighbours' targets in the mean of each query [N, k], and the variances
+    without noise [N]; arguments as of ``condition``. Raises as that."""
+    found = []
+    for points, near in zip(x.split(CHUNK), neighbours.split(CHUNK), strict=True):
+        solved = _solve(_system(kernel, sites, points, near), kernel.mean_precision)
+        found.append((solved.b, solved.variance))
+    b, variance = zip(*found, strict=True)
+    return torch.cat(b), torch.cat(variance)
+
+
 def gradient(kernel: Kernel, sites: Sites, left_out: Tensor, neighbours: Tensor) -> Gradient:
     """Of the mean log loss of the left-out sites [N] from their neighbours [N, k].
 

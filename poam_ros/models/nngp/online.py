@@ -24,6 +24,7 @@ from .conditional import condition, joint_covariance
 from .fields import Layout
 from .index import SiteStore
 from .kernel import Kernel, along_rows, described
+from .simulation import simulate
 from .training import Learned, Trainer
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ class NeighbourGP:
             )  # fmt: skip
         mean, variance = torch.empty(2, len(x), dtype=torch.float64)
         mean[order] = found.mean
-        added, factor = self._widening
+        added, factor, _ = self._widening
         variance[order] = factor * (
             found.variance + (kernel.noise + added) if noise else found.variance
         )
@@ -199,6 +200,22 @@ class NeighbourGP:
         if noise:
             joint.diagonal().add_(self._averaged().noise)
         return joint.to(X)
+
+    @torch.no_grad()
+    def sample(self, X: Tensor, count: int, generator: torch.Generator) -> Tensor:
+        """Joint draws at X [N, 2], without noise [count, N]. See ``Sampling``.
+
+        Where predictions are widened, so are the draws, place by place, by the usual factor: they
+        keep how they vary together.
+        """
+        x, kernel, options = _here(X), self._averaged(), self.options
+        near = self._store.spread(x, options.neighbours, options.pool, apart=options.apart)
+        found = condition(kernel, self._store.sites, x, near)
+        noise = torch.randn(len(x), count, generator=generator, dtype=torch.float64)
+        deviations = simulate(kernel, self._store, x, near, noise)
+        added, _, usual = self._widening
+        wider = (usual * (1 + added / found.variance)).sqrt()
+        return (found.mean + wider * deviations).to(X)
 
     @torch.no_grad()
     def fields(self, X: Tensor) -> Mapping[str, Tensor]:

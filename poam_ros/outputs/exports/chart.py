@@ -105,6 +105,10 @@ class ExportSettings:
         minimum=0.0, maximum=1e5,
     )  # fmt: skip
 
+    contour_interval: float = setting(
+        0.0, "Between contours; 0: a round one, for about a dozen", "m", minimum=0.0, maximum=1e5
+    )
+
     def __post_init__(self) -> None:
         check(self)
         if self.origin is None and (self.heading or self.utm):

@@ -11,6 +11,7 @@ from ...core.errors import InputError
 from ...core.files import replacing
 from ..folder import make_folder
 from .chart import Chart, ExportSettings, read_chart, recorded
+from .contours import geojson, geopackage, kml
 from .pages import page, picture
 from .points import nav2, surface, table
 from .rasters import bag, geotiff, netcdf
@@ -42,6 +43,9 @@ FORMATS = {
     ".csv": Format(table, "XYZ table"),
     ".ply": Format(surface, "mesh", depth=False),
     ".yaml": Format(nav2, "Nav2 map, with its .pgm", origin="refused", depth=False),
+    ".geojson": Format(geojson, "contours, areas and bands", origin="needed"),
+    ".gpkg": Format(geopackage, "the same as GeoPackage", crs=True),
+    ".kml": Format(kml, "the same as KML", origin="needed"),
     ".png": Format(picture, "picture"),
     ".html": Format(page, "page with picture and numbers"),
 }

@@ -1,0 +1,207 @@
+"""The outline of a water: polygons with islands, from the files that people have them in."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import InputError, requires_extra
+from ..core.geometry import Extent, Grid
+from ..planning import polygons as plane
+from .projection import LocalProjection
+
+#: A polygon: its border, then its holes, each corners [K, 2].
+Rings = tuple[np.ndarray, ...]
+#: Pairs of points and corners that are looked at together.
+PAIRS = 2_000_000
+#: Of well-known binary: what its geometries are.
+POLYGON, MULTIPOLYGON, COLLECTION = 3, 6, 7
+
+
+@dataclass(frozen=True)
+class Outline:
+    """Polygons of a file, with islands, in m as the map; what lies in one of them is inside."""
+
+    polygons: tuple[Rings, ...]
+    file: str = ""
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """As a run records it; the area in m^2."""
+        return {"file": self.file, "polygons": len(self.polygons), "area": round(self.area, 1)}
+
+    @property
+    def box(self) -> Extent:
+        """The rectangle around them."""
+        corners = np.concatenate([rings[0] for rings in self.polygons])
+        (xmin, ymin), (xmax, ymax) = corners.min(0), corners.max(0)
+        return Extent(*map(float, (xmin, xmax, ymin, ymax)))
+
+    @property
+    def area(self) -> float:
+        """Of all polygons, without their islands, in m^2."""
+        total = 0.0
+        for rings in self.polygons:
+            border, *holes = (abs(_area(ring)) for ring in rings)
+            total += border - sum(holes)
+        return total
+
+    def holds(self, xy: np.ndarray) -> np.ndarray:
+        """Which of the points xy [N, 2] lie inside; boolean [N]."""
+        return np.logical_or.reduce([_holds(rings, xy) for rings in self.polygons])
+
+    def covers(self, grid: Grid) -> np.ndarray:
+        """Which cells of a grid have their centre inside; boolean [rows, columns]."""
+        found = np.zeros(grid.shape, dtype=bool)
+        for rings in self.polygons:
+            (ax, ay), (bx, by) = (np.concatenate(ends).T for ends in (rings, [*map(_next, rings)]))
+            for row, y in enumerate(grid.y):
+                spans = (ay > y) != (by > y)
+                share = (y - ay[spans]) / (by[spans] - ay[spans])
+                crossed = np.sort(ax[spans] + share * (bx[spans] - ax[spans]))
+                found[row] |= np.searchsorted(crossed, grid.x) % 2 == 1
+        return found
+
+
+def _next(ring: np.ndarray) -> np.ndarray:
+    return np.roll(ring, -1, axis=0)
+
+
+def _area(ring: np.ndarray) -> float:
+    a, b = ring - ring[0], _next(ring) - ring[0]
+    return float((a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]).sum() / 2)
+
+
+def _holds(rings: Rings, xy: np.ndarray) -> np.ndarray:
+    found = np.zeros(len(xy), dtype=bool)
+    for ring in rings:
+        step = max(1, PAIRS // len(ring))
+        for begin in range(0, len(xy), step):
+            part = slice(begin, begin + step)
+            found[part] ^= plane.inside(ring, xy[part])
+    return found
+
+
+def read_outline(path: Path, projection: LocalProjection | None, xy: np.ndarray) -> Outline:
+    """The polygons of a file that hold a sounding.
+
+    Args:
+        path: GeoJSON; or GeoPackage, Shapefile, KML and what else pyogrio reads.
+        projection: by which the soundings became metres; None: the file is in metres as they are.
+        xy: places of the soundings [N, 2], in m.
+
+    Raises:
+        InputError: the file cannot be read, holds no polygon, or none with a sounding in it.
+    """
+    if path.suffix.lower() in (".geojson", ".json"):
+        found, crs = list(_of_geojson(path)), None
+    else:
+        found, crs = _of_pyogrio(path)
+    polygons = [tuple(_in_metres(ring, crs, projection, path) for ring in rings) for rings in found]
+    if not polygons:
+        raise InputError(f"{path}: expected polygons of an outline, got none")
+    kept = tuple(rings for rings in polygons if _holds(rings, xy).any())
+    if not kept:
+        box, (low, high) = Outline(tuple(polygons)).box, (xy.min(0), xy.max(0))
+        raise InputError(
+            f"{path}: expected an outline around soundings, got none in its polygons (these: x "
+            f"{box.xmin:.6g} to {box.xmax:.6g} m, y {box.ymin:.6g} to {box.ymax:.6g} m; soundings: "
+            f"x {low[0]:.6g} to {high[0]:.6g} m, y {low[1]:.6g} to {high[1]:.6g} m)"
+        )
+    return Outline(kept, str(path.resolve()))
+
+
+def _in_metres(
+    ring: np.ndarray, crs: str | None, projection: LocalProjection | None, path: Path
+) -> np.ndarray:
+    """Corners of a file [K, 2] in the map's metres."""
+    if len(ring) < 3 or not np.isfinite(ring).all():
+        raise InputError(f"{path}: expected rings of three corners or more, all of them numbers")
+    if projection is None:
+        return ring
+    if crs is not None:
+        with requires_extra(f"{path}: its coordinates", "rasterio"):
+            from rasterio.warp import transform
+        ring = np.column_stack(transform(crs, "EPSG:4326", *ring.T))
+    if not (np.abs(ring) <= (180.0, 90.0)).all():
+        raise InputError(
+            f"{path}: expected longitude and latitude in degrees, got {ring[0, 0]:.9g} "
+            f"{ring[0, 1]:.9g}"
+        )
+    return projection.metres(ring[:, 1], ring[:, 0])
+
+
+def _of_geojson(path: Path) -> Iterator[Rings]:
+    try:
+        yield from _geometries(json.loads(path.read_text(encoding="utf-8-sig")))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+        raise InputError(f"{path}: expected GeoJSON ({shown_error(error)})") from None
+
+
+def shown_error(error: Exception) -> str:
+    """What is wrong, on one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def _geometries(tree: Any) -> Iterator[Rings]:
+    """Every polygon of a GeoJSON object, however deep in collections."""
+    kind = tree["type"]
+    if kind == "FeatureCollection":
+        for feature in tree["features"]:
+            yield from _geometries(feature)
+    elif kind == "Feature":
+        if tree["geometry"] is not None:
+            yield from _geometries(tree["geometry"])
+    elif kind == "GeometryCollection":
+        for geometry in tree["geometries"]:
+            yield from _geometries(geometry)
+    elif kind in ("Polygon", "MultiPolygon"):
+        parts = [tree["coordinates"]] if kind == "Polygon" else tree["coordinates"]
+        for rings in parts:
+            yield tuple(np.array([p[:2] for p in ring], dtype=float) for ring in rings)
+
+
+def _of_pyogrio(path: Path) -> tuple[list[Rings], str | None]:
+    """Polygons of the file's first layer and its coordinate system, if it says one."""
+    with requires_extra(f"{path}: an outline in this format", "pyogrio"):
+        from pyogrio import raw
+        from pyogrio.errors import DataLayerError, DataSourceError, GeometryError
+    if not path.exists():
+        raise InputError(f"{path}: cannot be read (No such file or directory)")
+    try:
+        meta, _, geometries, _ = raw.read(path, columns=[], force_2d=True)
+    except (DataSourceError, DataLayerError, GeometryError, ValueError) as error:
+        raise InputError(f"{path}: expected polygons ({shown_error(error)})") from None
+    found = [rings for data in geometries if data for rings in _of_binary(bytes(data), [0])]
+    return found, meta["crs"]
+
+
+def _of_binary(data: bytes, at: list[int]) -> Iterator[Rings]:
+    """Polygons of well-known binary (OGC 06-103r4, 8.2) in two dimensions, from ``at`` on."""
+    order = "<" if data[at[0]] else ">"
+
+    def number() -> int:
+        (found,) = struct.unpack_from(f"{order}I", data, at[0])
+        at[0] += 4
+        return found
+
+    at[0] += 1
+    kind, count = number(), number()
+    if kind == POLYGON:
+        rings = []
+        for _ in range(count):
+            corners = number()
+            rings.append(np.frombuffer(data, f"{order}f8", 2 * corners, at[0]).reshape(-1, 2))
+            at[0] += 16 * corners
+        yield tuple(ring.astype(float) for ring in rings)
+    elif kind in (MULTIPOLYGON, COLLECTION):
+        for _ in range(count):
+            yield from _of_binary(data, at)

@@ -1,0 +1,85 @@
+"""Joint draws of the map: conditional simulation, place after place.
+
+In an order in which every place is far from those before it, each is drawn from its neighbours
+among the data and among the places before it (Vecchia 1988; the order: Guinness 2018,
+doi:10.1080/00401706.2018.1437476). Weights do not depend on what was drawn, so that all draws
+share them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from scipy.spatial import cKDTree
+from torch import Tensor
+
+from .conditional import weights
+from .index import SiteStore
+from .kernel import Kernel, Sites
+
+#: Neighbours among the places drawn before.
+BEFORE = 16
+
+
+def simulate(kernel: Kernel, store: SiteStore, x: Tensor, near: Tensor, noise: Tensor) -> Tensor:
+    """Deviations of joint draws from their mean, without noise [count, N].
+
+    Args:
+        kernel: as it predicts.
+        store: the data.
+        x: places [N, 2].
+        near: neighbours of each among the data [N, k], -1 for none.
+        noise: standard normal [N, count], of which the draws are made.
+
+    Raises:
+        CholeskyError: a matrix is beyond repair.
+    """
+    order = torch.from_numpy(farthest_first(x.numpy()))
+    x, near = x[order], near[order]
+    before = torch.from_numpy(_nearest_before(x.numpy(), min(BEFORE, len(x))))
+    data = store.sites
+    first, nothing = len(data.x), x.new_zeros(len(x))
+    own = None if data.own is None else torch.cat([data.own, nothing])
+    together = Sites(
+        torch.cat([data.x, x]), torch.cat([data.y, nothing]), torch.cat([data.noise, nothing]), own
+    )
+    both = torch.cat([near, torch.where(before < 0, before, before + first)], dim=1)
+    b, variance = weights(kernel, together, x, both)
+    rows, deviation = b[:, near.shape[1] :].numpy(), variance.sqrt().numpy()
+    drawn, place, fresh = np.empty(tuple(noise.shape)), before.numpy(), noise.numpy()
+    for i in range(len(x)):
+        there = place[i] >= 0
+        drawn[i] = rows[i, there] @ drawn[place[i, there]] + deviation[i] * fresh[i]
+    found = torch.empty(noise.shape[1], len(x), dtype=torch.float64)
+    found[:, order] = torch.from_numpy(drawn.T)
+    return found
+
+
+def farthest_first(x: np.ndarray) -> np.ndarray:
+    """An order [N] of places [N, 2]: from the one nearest their middle on, always the one that is
+    farthest from all before it."""
+    squared = np.square(x - x.mean(0)).sum(1)
+    order = np.empty(len(x), dtype=np.int64)
+    order[0] = squared.argmin()
+    least = np.full(len(x), np.inf)
+    for number in range(1, len(x)):
+        np.minimum(least, np.square(x - x[order[number - 1]]).sum(1), out=least)
+        order[number] = least.argmax()
+    return order
+
+
+def _nearest_before(x: np.ndarray, k: int) -> np.ndarray:
+    """Of each place the k nearest among those before it [N, k], -1 for none."""
+    found = np.full((len(x), k), -1, dtype=np.int64)
+    begin, end = 1, 2  # those before ``begin`` serve all up to ``end``, and the few between them
+    while begin < len(x):
+        end = min(len(x), max(begin + 1, 2 * begin))
+        tree = cKDTree(x[:end])
+        reach = min(end, 4 * k + 1)
+        _, near = tree.query(x[begin:end], reach)
+        near = near.reshape(end - begin, reach)
+        for row, i in enumerate(range(begin, end)):
+            earlier = near[row][near[row] < i][:k]
+            found[i, : len(earlier)] = earlier
+        begin = end
+    return found

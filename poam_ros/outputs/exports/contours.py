@@ -1,0 +1,226 @@
+"""Contours of a map: lines of round levels, what is deeper than each, and where it may lie.
+
+Lines and polygons follow the map's own values, interpolated between the centres of cells, and are
+not smoothed. The polygons are closed along the edge of the map, and each lies within the one of the
+level before it. The band of a level is where it is within the map's 95 % interval.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+from xml.sax.saxutils import escape
+
+import numpy as np
+
+from ...core.errors import InputError, requires_extra
+from ..volume import round_step
+from .chart import Chart
+
+#: Contours of a map that says no interval, about; and of any map, at most.
+ABOUT, MOST = 12, 1000
+LINE, AREA, BAND = "contour", "area", "band"
+#: Of well-known binary (OGC 06-103r4, 8.2).
+LINESTRING, POLYGON = 2, 3
+#: Digits of degrees: a centimetre.
+DIGITS = 7
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A line, or a polygon with its holes.
+
+    Attributes:
+        kind: ``LINE``; ``AREA``, all that is at least as deep; or ``BAND``, where the line may lie.
+        level: of the contour, in m.
+        rings: corners [K, 2] of the line, or of the border and the holes, north-up in m.
+        low, high: what the level may be along the line at 95 %, at the most, in m; of a line only.
+    """
+
+    kind: str
+    level: float
+    rings: list[np.ndarray]
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Whether it ends where it begins."""
+        return bool((self.rings[0][0] == self.rings[0][-1]).all())
+
+
+def contours(chart: Chart) -> list[Feature]:
+    """All features of a map, the bands first and the lines last, as they are drawn.
+
+    Raises:
+        InputError: the map has no value, or the interval makes too many levels of it.
+    """
+    with requires_extra("contours", "matplotlib"):
+        from contourpy import FillType, LineType, contour_generator
+    values, half = chart.height, chart.uncertainty
+    known = values[np.isfinite(values)]
+    if not len(known):
+        raise InputError("contours: expected a map with a value, got none")
+    x, y = chart.grid.x, chart.grid.y
+    found: dict[str, list[Feature]] = {BAND: [], AREA: [], LINE: []}
+    kinds = {"fill_type": FillType.OuterOffset, "line_type": LineType.Separate}
+    heights = contour_generator(x, y, np.ma.masked_invalid(values), **kinds)
+    deepest = np.inf if chart.settings.depth else -np.inf
+    for level in levels_of(known, chart.settings.contour_interval):
+        ends = sorted((level, deepest))
+        found[AREA] += [Feature(AREA, level, rings) for rings in _filled(heights, *ends)]
+        # With its sign: what lies between two cells on either side of the line is in the band.
+        bands = contour_generator(x, y, np.ma.masked_invalid((values - level) / half), **kinds)
+        found[BAND] += [Feature(BAND, level, rings) for rings in _filled(bands, -1.0, 1.0)]
+        for line in heights.lines(level):
+            if len(line) > 1:
+                widest = float(chart.grid.interpolate(np.nan_to_num(half), line).max())
+                found[LINE].append(Feature(LINE, level, [line], level - widest, level + widest))
+    return [feature for features in found.values() for feature in features]
+
+
+def levels_of(known: np.ndarray, interval: float) -> list[float]:
+    """Multiples of the interval between the least and the largest value; 0: a round one."""
+    low, high = float(known.min()), float(known.max())
+    step = interval or round_step(max(high - low, 1e-6) / ABOUT)
+    first, last = int(np.floor(low / step)) + 1, int(np.ceil(high / step)) - 1
+    if last - first >= MOST:
+        raise InputError(
+            f"contour_interval: expected at most {MOST} levels, got {last - first + 1} between "
+            f"{low:g} and {high:g} m"
+        )
+    return [round(k * step, 9) for k in range(first, last + 1)]
+
+
+def _filled(generator: Any, low: float, high: float) -> Iterator[list[np.ndarray]]:
+    """Rings of each polygon between two values: its border, then its holes."""
+    for points, offsets in zip(*generator.filled(low, high), strict=True):
+        rings = [points[a:b] for a, b in pairwise(offsets)]
+        if abs(_area(rings[0])) > 0:
+            yield [_turned(ring, hole=number > 0) for number, ring in enumerate(rings)]
+
+
+def _area(ring: np.ndarray) -> float:
+    x, y = (ring - ring[0]).T
+    return float((x[:-1] * y[1:] - x[1:] * y[:-1]).sum() / 2)
+
+
+def _turned(ring: np.ndarray, hole: bool) -> np.ndarray:
+    """Borders counter-clockwise, holes clockwise (RFC 7946, 3.1.6)."""
+    return ring if (_area(ring) < 0) == hole else ring[::-1]
+
+
+def _attributes(feature: Feature, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"kind": feature.kind, name: feature.level}
+    if feature.kind == LINE:
+        found |= {"low": feature.low, "high": feature.high, "closed": feature.closed}
+    return {k: round(v, 4) if isinstance(v, float) else v for k, v in found.items()}
+
+
+def _in_degrees(chart: Chart, features: list[Feature]) -> list[list[np.ndarray]]:
+    """Longitude and latitude of every feature's rings."""
+    assert chart.place is not None  # formats.py has seen to it
+    rings = [ring for feature in features for ring in feature.rings]
+    if not rings:
+        return []
+    found = chart.place.degrees(np.concatenate(rings)).round(DIGITS)
+    parts = iter(np.split(found, np.cumsum([len(ring) for ring in rings])[:-1]))
+    return [[next(parts) for _ in feature.rings] for feature in features]
+
+
+def geojson(chart: Chart, name: str) -> dict[str, bytes]:
+    """A FeatureCollection in degrees (RFC 7946); ``kind`` tells lines, areas and bands apart."""
+    features = contours(chart)
+    written = []
+    for feature, rings in zip(features, _in_degrees(chart, features), strict=True):
+        corners = [ring.tolist() for ring in rings]
+        line = feature.kind == LINE
+        kind, places = ("LineString", corners[0]) if line else ("Polygon", corners)
+        geometry = {"type": kind, "coordinates": places}
+        properties = _attributes(feature, chart.height_name)
+        written.append({"type": "Feature", "properties": properties, "geometry": geometry})
+    tree = {"type": "FeatureCollection", "provenance": dict(chart.provenance), "features": written}
+    return {name: json.dumps(tree).encode()}
+
+
+def kml(chart: Chart, name: str) -> dict[str, bytes]:
+    """Folders of lines, areas and bands, in degrees (OGC 12-007r2)."""
+    features = contours(chart)
+    folders: dict[str, list[str]] = {LINE: [], AREA: [], BAND: []}
+    for feature, rings in zip(features, _in_degrees(chart, features), strict=True):
+        texts = [" ".join(f"{lon:.7f},{lat:.7f}" for lon, lat in ring) for ring in rings]
+        data = "".join(
+            f'<Data name="{key}"><value>{value}</value></Data>'
+            for key, value in _attributes(feature, chart.height_name).items()
+        )
+        folders[feature.kind].append(
+            f"<Placemark><name>{feature.level:g} m</name><styleUrl>#{feature.kind}</styleUrl>"
+            f"<ExtendedData>{data}</ExtendedData>{_kml_geometry(feature, texts)}</Placemark>"
+        )
+    described = escape("; ".join(f"{key}: {text}" for key, text in chart.provenance.items()))
+    styles = (
+        '<Style id="contour"><LineStyle><color>ff703c14</color><width>1.5</width></LineStyle>'
+        '</Style><Style id="area"><LineStyle><width>0</width></LineStyle><PolyStyle>'
+        '<color>30c08040</color></PolyStyle></Style><Style id="band"><LineStyle><width>0</width>'
+        "</LineStyle><PolyStyle><color>4000a5ff</color></PolyStyle></Style>"
+    )
+    shown = {LINE: 1, AREA: 0, BAND: 0}
+    body = "".join(
+        f"<Folder><name>{kind}</name><visibility>{shown[kind]}</visibility>{''.join(marks)}"
+        "</Folder>"
+        for kind, marks in folders.items()
+    )
+    text = (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<kml xmlns="http://www.opengis.net/kml/2.2">'
+        f"<Document><name>{escape(chart.provenance['title'])}</name>"
+        f"<description>{described}</description>{styles}{body}</Document></kml>\n"
+    )
+    return {name: text.encode()}
+
+
+def _kml_geometry(feature: Feature, texts: list[str]) -> str:
+    if feature.kind == LINE:
+        return f"<LineString><coordinates>{texts[0]}</coordinates></LineString>"
+    border, *holes = (
+        f"<LinearRing><coordinates>{text}</coordinates></LinearRing>" for text in texts
+    )
+    inner = "".join(f"<innerBoundaryIs>{hole}</innerBoundaryIs>" for hole in holes)
+    return f"<Polygon><outerBoundaryIs>{border}</outerBoundaryIs>{inner}</Polygon>"
+
+
+def geopackage(chart: Chart, name: str) -> dict[str, bytes]:
+    """A GeoPackage with the layers ``contour``, ``area`` and ``band``, in the map's metres."""
+    with requires_extra(name, "pyogrio"):
+        from pyogrio import raw
+    from tempfile import TemporaryDirectory
+
+    features = contours(chart)
+    crs = chart.crs_wkt if chart.place is not None else None
+    with TemporaryDirectory() as folder:
+        path = f"{folder}/contours.gpkg"
+        for kind, geometry in ((LINE, "LineString"), (AREA, "Polygon"), (BAND, "Polygon")):
+            chosen = [feature for feature in features if feature.kind == kind]
+            rows = [_attributes(feature, chart.height_name) for feature in chosen]
+            names = [chart.height_name, *(("low", "high", "closed") if kind == LINE else ())]
+            columns = [np.array([row[key] for row in rows], dtype=float) for key in names]
+            raw.write(
+                path, np.array([_binary(feature) for feature in chosen], dtype=object), columns,
+                names, layer=kind, driver="GPKG", geometry_type=geometry, crs=crs,
+                append=kind != LINE,
+                dataset_metadata=dict(chart.provenance) if kind == LINE else None,
+            )  # fmt: skip
+        with open(path, "rb") as file:
+            return {name: file.read()}
+
+
+def _binary(feature: Feature) -> bytes:
+    """Well-known binary of a feature."""
+    parts = [np.ascontiguousarray(ring, dtype="<f8") for ring in feature.rings]
+    packed = [struct.pack("<I", len(ring)) + ring.tobytes() for ring in parts]
+    if feature.kind == LINE:
+        return struct.pack("<BI", 1, LINESTRING) + packed[0]
+    return struct.pack("<BII", 1, POLYGON, len(packed)) + b"".join(packed)

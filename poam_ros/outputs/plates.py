@@ -1,0 +1,184 @@
+"""A map as it is printed: contours, track, scale bar, north arrow, graticule. By matplotlib."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import InputError
+from .exports.chart import Chart
+from .exports.contours import levels_of
+from .figures import blank_figure
+from .view.layers import DOUBT, RELIEF, mixed
+
+#: Of a page, in inches: what a figure may take.
+WIDTH, HEIGHT = 7.2, 8.6
+#: Soundings of the track that are drawn at most.
+DRAWN = 20_000
+#: Between lines of a graticule, in seconds of arc, and how many are wanted at most.
+STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 18000, 36000)
+LINES = 4
+
+
+def contour_levels(chart: Chart) -> list[float]:
+    """Round depths of the contours that are drawn, in m."""
+    known = chart.depth[np.isfinite(chart.depth)]
+    return levels_of(known, 0.0) if len(known) else []
+
+
+def chart_plate(chart: Chart) -> bytes:
+    """The map with contours, track, scale bar, north arrow and graticule, as PNG."""
+    figure, axis = _page(chart)
+    image = axis.imshow(
+        chart.depth, origin="lower", extent=chart.grid.borders.bounds, cmap=_mixed(RELIEF[::-1])
+    )
+    axis.plot(*_some(chart.track).T, ",", color="#666666", alpha=0.35)
+    levels = contour_levels(chart)
+    if levels:
+        masked = np.ma.masked_invalid(chart.depth)
+        lines = axis.contour(
+            chart.grid.x, chart.grid.y, masked, levels, colors="#16283c", linewidths=0.5
+        )
+        axis.clabel(lines, fontsize=6, fmt="%g")
+    _shore(axis, chart)
+    _furnish(axis, chart)
+    figure.colorbar(image, ax=axis, shrink=0.6, label="depth (m)").ax.invert_yaxis()
+    return _png(figure)
+
+
+def uncertainty_plate(chart: Chart) -> bytes:
+    """The 95 % uncertainty with the soundings, as PNG."""
+    figure, axis = _page(chart, 0.75)
+    known = chart.uncertainty[np.isfinite(chart.uncertainty)]
+    # The worst places would leave the rest without colour.
+    high = float(np.quantile(known, 0.98)) if len(known) else 1.0
+    image = axis.imshow(
+        chart.uncertainty, origin="lower", extent=chart.grid.borders.bounds, vmin=0.0, vmax=high,
+        cmap=_mixed(DOUBT),
+    )  # fmt: skip
+    axis.plot(*_some(chart.track).T, ",", color="white")
+    _shore(axis, chart)
+    _furnish(axis, chart)
+    figure.colorbar(image, ax=axis, shrink=0.6, label="95 % uncertainty (m)", extend="max")
+    return _png(figure)
+
+
+def _page(chart: Chart, part: float = 1.0) -> tuple[Any, Any]:
+    """A figure as wide as the page, or as high, and its axis; ``part`` of its height."""
+    width, height = chart.grid.borders.size
+    inches = float(np.clip((WIDTH - 1.6) * height / width + 0.6, 2.5, HEIGHT * part))
+    figure = blank_figure((WIDTH, inches))
+    axis = figure.subplots()
+    axis.set_aspect("equal")
+    axis.tick_params(labelsize=7)
+    return figure, axis
+
+
+def _mixed(anchors: Sequence[str]) -> Any:
+    from matplotlib.colors import ListedColormap
+
+    return ListedColormap(mixed(anchors))
+
+
+def _some(track: np.ndarray) -> np.ndarray:
+    return track[:: max(1, -(-len(track) // DRAWN))]
+
+
+def _shore(axis: Any, chart: Chart) -> None:
+    """The border of what is known, where there is one."""
+    known = np.isfinite(chart.depth)
+    if not known.all():
+        padded = np.pad(known, 1).astype(float)
+        x, y = (
+            np.concatenate(([2 * v[0] - v[1]], v, [2 * v[-1] - v[-2]]))
+            for v in (chart.grid.x, chart.grid.y)
+        )
+        axis.contour(x, y, padded, [0.5], colors="#16283c", linewidths=0.9)
+
+
+def _furnish(axis: Any, chart: Chart) -> None:
+    """Scale bar, north arrow and graticule, where it is known where north is."""
+    xmin, xmax, ymin, ymax = chart.grid.borders.bounds
+    axis.set_xlim(xmin, xmax)
+    axis.set_ylim(ymin, ymax)
+    length = _bar(0.3 * (xmax - xmin))
+    left, low = xmin + 0.04 * (xmax - xmin), ymin + 0.03 * (ymax - ymin)
+    thick = 0.008 * (ymax - ymin)
+    for number in range(4):
+        axis.barh(
+            low, length / 4, thick, left + number * length / 4, align="edge",
+            color="black" if number % 2 == 0 else "white", edgecolor="black", linewidth=0.6,
+        )  # fmt: skip
+    unit = f"{length / 1000:g} km" if length >= 1000 else f"{length:g} m"
+    axis.text(left + length, low + 2 * thick, unit, fontsize=7, ha="right", va="bottom")
+    axis.text(left, low + 2 * thick, "0", fontsize=7, va="bottom")
+    if chart.place is None:
+        axis.set_xlabel("x (m)", fontsize=8)
+        axis.set_ylabel("y (m)", fontsize=8)
+        return
+    style = {"arrowstyle": "-|>", "color": "black", "linewidth": 1.2}
+    axis.annotate(
+        "", (0.95, 0.94), (0.95, 0.87), "axes fraction", "axes fraction", arrowprops=style
+    )
+    axis.text(0.95, 0.945, "N", transform=axis.transAxes, ha="center", fontsize=10)
+    _graticule(axis, chart)
+
+
+def _bar(wanted: float) -> float:
+    """1, 2 or 5 times a power of ten, at most so much, in m."""
+    power = 10.0 ** np.floor(np.log10(wanted))
+    return float(power * max(k for k in (1, 2, 5) if k * power <= wanted))
+
+
+def _graticule(axis: Any, chart: Chart) -> None:
+    """Meridians and parallels across the axis, with their degrees; metres without rasterio."""
+    assert chart.place is not None
+    xmin, xmax, ymin, ymax = chart.grid.borders.bounds
+    x, y = np.linspace(xmin, xmax, 50), np.linspace(ymin, ymax, 50)
+    try:
+        south, north = (
+            chart.place.degrees(np.column_stack((x, 0 * x + at))) for at in (ymin, ymax)
+        )
+        west, east = (chart.place.degrees(np.column_stack((0 * y + at, y))) for at in (xmin, xmax))
+    except InputError:
+        axis.set_xlabel("east (m)", fontsize=8)
+        axis.set_ylabel("north (m)", fontsize=8)
+        return
+    line = {"color": "#16283c", "linewidth": 0.3, "alpha": 0.6}
+    meridians = _round_angles(max(south[0, 0], north[0, 0]), min(south[-1, 0], north[-1, 0]))
+    ends = [[np.interp(a, side[:, 0], x) for side in (south, north)] for a in meridians]
+    for both in ends:
+        axis.plot(both, (ymin, ymax), **line)
+    axis.set_xticks([both[0] for both in ends], [_angle(a, "EW") for a in meridians])
+    parallels = _round_angles(max(west[0, 1], east[0, 1]), min(west[-1, 1], east[-1, 1]))
+    ends = [[np.interp(a, side[:, 1], y) for side in (west, east)] for a in parallels]
+    for both in ends:
+        axis.plot((xmin, xmax), both, **line)
+    axis.set_yticks(
+        [both[0] for both in ends], [_angle(a, "NS") for a in parallels], rotation=90, va="center"
+    )
+
+
+def _round_angles(low: float, high: float) -> list[float]:
+    """Round degrees between two."""
+    span = max(high - low, 1e-6) * 3600
+    step = next((k for k in STEPS if span / k <= LINES), STEPS[-1])
+    first, last = int(np.ceil(low * 3600 / step)), int(np.floor(high * 3600 / step))
+    return [k * step / 3600 for k in range(first, last + 1)]
+
+
+def _angle(degrees: float, ends: str) -> str:
+    """Degrees, minutes and seconds, as far as there are any."""
+    seconds = round(abs(degrees) * 3600)
+    whole, minutes, rest = seconds // 3600, seconds // 60 % 60, seconds % 60
+    text = f"{whole}\u00b0" + (f"{minutes:02d}\u2032" if seconds % 3600 else "")
+    return text + (f"{rest:02d}\u2033" if rest else "") + ends[degrees < 0]
+
+
+def _png(figure: Any) -> bytes:
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=170)
+    return content.getvalue()

@@ -1,0 +1,247 @@
+"""What a client is given: one HTML file of a run's folder that prints well and fetches nothing."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from ..core.errors import InputError
+from .exports.chart import Chart, ExportSettings, read_chart, read_config, recorded
+from .folder import replacing
+from .plates import chart_plate, contour_levels, uncertainty_plate
+from .view.words import numbers, table
+from .volume import FILE as VOLUME
+from .volume import QUANTITIES, Water, read_water
+
+FILE = "report.html"
+#: Rows of the volume table, about.
+ROWS = 20
+UNITS = {"area": "m\u00b2", "volume": "m\u00b3", "mean_depth": "m"}
+STYLE = """
+@page{size:A4;margin:16mm}
+body{font:14px/1.45 system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;
+color:#1c2733;max-width:190mm;margin:0 auto;padding:8px}
+h1{font-size:24px;margin:0 0 2px;overflow-wrap:anywhere}
+h2{font-size:16px;margin:22px 0 6px;break-after:avoid;border-bottom:1px solid #b9c5cf}
+table{border-collapse:collapse;width:100%;break-inside:auto}
+tr{break-inside:avoid}
+th,td{text-align:left;vertical-align:top;padding:3px 8px 3px 0;border-bottom:1px solid #e7ecf0;
+font-weight:400;overflow-wrap:anywhere}
+th{color:#44525f}
+table.wide th,table.wide td{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
+figure{margin:8px 0;break-inside:avoid}
+img{width:100%;height:auto}
+figcaption,small,p.note{color:#5b6b7b;font-size:12px}
+pre{font-size:10px;white-space:pre-wrap;overflow-wrap:anywhere}
+@media print{details{display:none}}
+"""
+
+
+def write_report(folder: Path) -> Path:
+    """Write report.html from the files in a run's folder alone.
+
+    Raises:
+        InputError: a file of the run is missing or broken.
+        ImportError: matplotlib is not installed.
+    """
+    chart = read_chart(folder, ExportSettings(**{**recorded(folder), "depth": True}))
+    config = read_config(folder / "config.yaml") or {}
+    parts = [
+        f"<h1>{escape(chart.provenance['title'])}</h1>",
+        f"<p class=note>{escape(_dated(chart))}</p>",
+        table(summary(folder, chart)),
+        *_section("Chart", _figure(chart_plate(chart), _chart_caption(chart))),
+        *_section("Uncertainty", _figure(uncertainty_plate(chart), DOUBT_CAPTION)),
+        table({k: v for k, v in numbers(chart).items() if k.startswith("TVU")}),
+        *_held_out(folder),
+        *_volumes(folder, chart),
+        *_section("Soundings", table(_soundings(config))),
+        *_section("Method", f"<p>{METHOD}</p>", table(_made(chart, config))),
+        f"<details><summary>All settings</summary><pre>{escape(_dumped(config))}</pre></details>",
+    ]
+    title = escape(chart.provenance["title"])
+    head = (
+        "<!DOCTYPE html><html lang=en><head><meta charset=utf-8>"
+        "<meta name=viewport content='width=device-width,initial-scale=1'>"
+        f"<title>{title}</title><style>{STYLE}</style></head><body>"
+    )
+    with replacing(folder / FILE) as file:
+        file.write((head + "\n".join(parts) + "</body></html>\n").encode())
+    return folder / FILE
+
+
+METHOD = (
+    "The map is the predictive mean of a Gaussian process that was learned from the soundings, "
+    "after false echoes were refused. Its uncertainty is 1.96 predictive standard deviations "
+    "(95 %), with the noise of a sounding; it is not estimated from repeated soundings. Areas and "
+    "volumes are of joint draws of the map, in which errors of neighbouring places go together. "
+    "Blank cells are outside of the outline, or the soundings say nothing about them. This is no "
+    "chart for navigation."
+)
+DOUBT_CAPTION = (
+    "Half of the interval that holds a sounding at a place with 95 %; white: soundings in the map."
+)
+
+
+def summary(folder: Path, chart: Chart) -> dict[str, str]:
+    """What a map comes to, by name: depths, area, volume, uncertainty and errors, in words."""
+    found = {}
+    known = np.isfinite(chart.depth)
+    if known.any():
+        depth, half = chart.depth[known], chart.uncertainty[known]
+        found["depth"] = (
+            f"{depth.min():.2f} to {depth.max():.2f} m under a water level of "
+            f"{chart.settings.water_level:g} m"
+        )
+        found["uncertainty (95 %)"] = (
+            f"typically {np.median(half):.2f} m (half of the area is better); a tenth of it is "
+            f"worse than {np.quantile(half, 0.9):.2f} m"
+        )
+    if (folder / VOLUME).exists():
+        water = read_water(folder).at(chart.settings.water_level)
+        for name in QUANTITIES:
+            mean, low, high = water[name]
+            shown = _rounded((mean, low, high))
+            found[name.replace("_", " ")] = (
+                f"{shown[0]} {UNITS[name]} (95 %: {shown[1]} to {shown[2]})"
+            )
+    if scores := _scores(folder):
+        found["held-out soundings"] = (
+            f"{scores['count']}: mean absolute error {scores['mae']:.2f} m, RMSE "
+            f"{scores['rmse']:.2f} m, {scores['coverage95']:.1%} within the 95 % interval"
+        )
+    found["soundings in the map"] = f"{len(chart.track):,}"
+    return found
+
+
+def _rounded(values: Sequence[float]) -> list[str]:
+    """Values to three digits of how far they are apart, and at most to a hundredth of a unit."""
+    apart = max(max(values) - min(values), 1e-5 * max(map(abs, values)), 1e-2)
+    digits = min(2 - int(np.floor(np.log10(apart))), 2)
+    return [f"{round(value, digits) + 0.0:,.{max(0, digits)}f}" for value in values]
+
+
+def _scores(folder: Path) -> dict[str, Any]:
+    """Of validation.json; empty where nothing was held out."""
+    path = folder / "validation.json"
+    try:
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    except ValueError as error:
+        raise InputError(f"{path}: expected scores ({error})") from None
+
+
+def _dated(chart: Chart) -> str:
+    words = chart.provenance
+    place = words["origin"]
+    return f"{words['software']}, {words['export_time']}. Origin of the map: {place}."
+
+
+def _section(title: str, *parts: str) -> Iterable[str]:
+    return f"<h2>{escape(title)}</h2>", *parts
+
+
+def _figure(content: bytes, caption: str) -> str:
+    image = f"data:image/png;base64,{b64encode(content).decode()}"
+    return (
+        f'<figure><img alt="{escape(caption, quote=True)}" src="{image}">'
+        f"<figcaption>{escape(caption)}</figcaption></figure>"
+    )
+
+
+def _held_out(folder: Path) -> Iterable[str]:
+    """The section on soundings that were held out, where there were some."""
+    if not (scores := _scores(folder)):
+        return ()
+    words = {
+        "soundings": f"{scores['count']:,}",
+        "mean absolute error": f"{scores['mae']:.3f} m",
+        "RMSE": f"{scores['rmse']:.3f} m",
+        "within the 95 % interval": f"{scores['coverage95']:.1%}",
+        "MSLL": f"{scores['msll']:.3f} (below 0 is better than the mean of all)",
+    }
+    picture = folder / "validation.png"
+    caption = "Predicted against sounded, and where the errors are."
+    figures = [_figure(picture.read_bytes(), caption)] if picture.exists() else []
+    return _section("Errors of soundings held out", table(words), *figures)
+
+
+def _volumes(folder: Path, chart: Chart) -> Iterable[str]:
+    """The section on volumes, where they were measured."""
+    if not (folder / VOLUME).exists():
+        return ()
+    water = read_water(folder)
+    picture, caption = folder / "hypsometry.png", "Area and volume of the water below a level."
+    figures = [_figure(picture.read_bytes(), caption)] if picture.exists() else []
+    return _section(
+        "Volume", f"<p class=note>Water below each level, with 95 % intervals; {VOLUME} has every "
+        "level.</p>", _volume_table(water, chart.settings.water_level), *figures,
+    )  # fmt: skip
+
+
+def _volume_table(water: Water, level: float) -> str:
+    count = len(water.level)
+    some = set(range(0, count, -(-count // ROWS))) | {int(np.abs(water.level - level).argmin())}
+    rows = []
+    for index in sorted(some, reverse=True):
+        cells = [f"{water.level[index]:.2f}"]
+        for name in QUANTITIES:
+            mean, low, high = _rounded(getattr(water, name)[:, index])
+            cells += [mean, f"{low} to {high}"]
+        bold = ' style="font-weight:650"' if water.level[index] == level else ""
+        rows.append(f"<tr{bold}>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+    heads = ["level (m)"]
+    for name in QUANTITIES:
+        heads += [f"{name.replace('_', ' ')} ({UNITS[name]})", "95 %"]
+    head = "".join(f"<th>{escape(text)}</th>" for text in heads)
+    return f"<table class=wide><tr>{head}</tr>{''.join(rows)}</table>"
+
+
+def _soundings(config: Mapping[str, Any]) -> dict[str, str]:
+    """Where they are from, how many are in the map, and which are not, by reason."""
+    found = {"file": str(config["log"])} if "log" in config else {}
+    found |= {name: str(config[name]) for name in ("said", "layout") if config.get(name)}
+    for name, count in dict(config.get("samples") or {}).items():
+        found[_words(name)] = f"{count:,}" if isinstance(count, int) else str(count)
+    return found
+
+
+def _words(name: str) -> str:
+    mapped = {"mapped": "in the map", "false_echoes": "left out: false echoes"}
+    return mapped.get(name, f"left out: {name.replace('_', ' ')}")
+
+
+def _made(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
+    words = {k: v for k, v in chart.provenance.items() if k not in ("title", "settings")}
+    found = {key.replace("_", " "): text for key, text in words.items()}
+    model = config.get("model")
+    if isinstance(model, Mapping):
+        found["model"] = f"{model.get('method')}, seed {config.get('seed')}"
+    if isinstance(outline := config.get("outline"), Mapping):
+        found["outline"] = f"{outline.get('file')} ({outline.get('area'):,} m\u00b2)"
+    return found | {"cells": numbers(chart)["cells"]}
+
+
+def _dumped(config: Any) -> str:
+    return yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
+
+
+def _chart_caption(chart: Chart) -> str:
+    levels = contour_levels(chart)
+    apart = f"Contours every {levels[1] - levels[0]:g} m. " if len(levels) > 1 else ""
+    return (
+        f"Depth under a water level of {chart.settings.water_level:g} m. {apart}"
+        f"Grey: soundings in the map. {_coordinates(chart)}"
+    )
+
+
+def _coordinates(chart: Chart) -> str:
+    if chart.place is None:
+        return "Coordinates of the soundings, in m; where north is was not said."
+    return f"North up, WGS 84; metres of {chart.place.projection.name}."

@@ -1,0 +1,127 @@
+"""Area, volume and mean depth of the water below any level, with 95 % intervals.
+
+From joint draws of the map: errors of neighbouring cells are alike and do not average out, so that
+cells cannot be taken one by one. The draws are made for blocks of cells; each moves its whole block
+up or down, beside the mean that every cell has of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..core.maps import ElevationMap
+from .folder import read_table, write_table
+
+FILE = "volume.csv"
+QUANTITIES = ("area", "volume", "mean_depth")
+COLUMNS = ("level", *(f"{name}{end}" for name in QUANTITIES for end in ("", "_low", "_high")))
+#: Of the map; blocks of cells that are drawn at most; cells that are counted at most.
+DRAWS, BLOCKS, CELLS = 400, 2500, 100_000
+#: Levels between the lowest and the highest cell, about.
+LEVELS = 25
+#: The ends of an interval that holds 95 %.
+ENDS = (0.025, 0.975)
+#: Elevations of the ground at places [N, 2], without noise [draws, N], in m.
+Draws = Callable[[np.ndarray, int], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Water:
+    """What lies below levels [L]: each quantity's mean and its 95 % interval [3, L].
+
+    Attributes:
+        level: elevation of the water's surface, in m.
+        area: in m^2.
+        volume: in m^3.
+        mean_depth: volume over area, in m; 0 where there is no water.
+    """
+
+    level: np.ndarray
+    area: np.ndarray
+    volume: np.ndarray
+    mean_depth: np.ndarray
+
+    def at(self, level: float) -> dict[str, np.ndarray]:
+        """Every quantity [3] at the level of the table that is nearest."""
+        index = int(np.abs(self.level - level).argmin())
+        return {name: getattr(self, name)[:, index] for name in QUANTITIES}
+
+
+def round_step(wanted: float) -> float:
+    """1, 2 or 5 times a power of ten: the smallest that is at least so much."""
+    power = 10.0 ** np.floor(np.log10(wanted))
+    return float(power * next(k for k in (1, 2, 5, 10) if k * power >= wanted * (1 - 1e-9)))
+
+
+def levels_of(elevation: np.ndarray, water_level: float) -> np.ndarray:
+    """Round levels from the lowest elevation [N] to the highest, and the water's own."""
+    low, high = float(elevation.min()), max(float(elevation.max()), water_level)
+    step = round_step(max(high - low, 1e-3) / LEVELS)
+    steps = np.arange(np.floor(low / step), np.ceil(high / step) + 1) * step
+    return np.unique(np.append(np.round(steps, 9), water_level))
+
+
+def measure(drawn: ElevationMap, sample: Draws, levels: np.ndarray) -> Water:
+    """What lies below levels [L] on the map's cells that are not NaN.
+
+    Raises:
+        PoamError: no draws can be made.
+    """
+    rows, columns = np.nonzero(np.isfinite(drawn.mean))
+    borders, shape = drawn.grid.borders, drawn.grid.shape
+    cell = float(np.prod(borders.size / shape[::-1]))
+    block, count = _blocks(rows, columns)
+    share = np.bincount(block, minlength=count)
+    places = np.column_stack([
+        np.bincount(block, axis[index], count) / share
+        for axis, index in ((drawn.grid.x, columns), (drawn.grid.y, rows))
+    ])  # fmt: skip
+    draws = sample(places, DRAWS)
+    deviations = draws - draws.mean(0)
+    some = slice(None, None, -(-len(rows) // CELLS))
+    mean, block = drawn.mean[rows, columns][some], block[some]
+    each = cell * len(rows) / len(mean)
+    area, volume = np.empty((2, len(deviations), len(levels)))
+    for number, deviation in enumerate(deviations):
+        z = np.sort(mean + deviation[block])
+        below = np.searchsorted(z, levels)
+        sums = np.concatenate(([0.0], np.cumsum(z)))
+        area[number], volume[number] = each * below, each * (below * levels - sums[below])
+    depth = np.divide(volume, area, out=np.zeros_like(volume), where=area > 0)
+    return Water(levels, *map(_interval, (area, volume, depth)))
+
+
+def _blocks(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, int]:
+    """The square block of each cell, numbered from 0, and how many blocks there are."""
+    side = max(1, int(np.sqrt(len(rows) / BLOCKS)))
+    while True:
+        key = (rows // side) * (columns.max() // side + 1) + columns // side
+        found, block = np.unique(key, return_inverse=True)
+        if len(found) <= BLOCKS:
+            return block, len(found)
+        side += 1
+
+
+def _interval(values: np.ndarray) -> np.ndarray:
+    return np.stack([values.mean(0), *np.quantile(values, ENDS, axis=0)])
+
+
+def write_water(folder: Path, water: Water) -> None:
+    """Write volume.csv: a row per level."""
+    columns = [water.level, *(row for name in QUANTITIES for row in getattr(water, name))]
+    write_table(folder / FILE, COLUMNS, np.column_stack(columns).tolist())
+
+
+def read_water(folder: Path) -> Water:
+    """Read what ``write_water`` wrote.
+
+    Raises:
+        InputError: the file is missing or broken.
+    """
+    table = read_table(folder / FILE, COLUMNS)
+    parts = ([table[f"{name}{end}"] for end in ("", "_low", "_high")] for name in QUANTITIES)
+    return Water(table["level"], *map(np.array, parts))

@@ -1,0 +1,74 @@
+"""Lakes drawn from a Gaussian process and surveyed by lines, whose volume is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.importers.mapping import draw, learn
+from poam_ros.importers.soundings import ON_MAP, SoundingMapSettings, Soundings
+from poam_ros.models.registry import ModelSettings
+from poam_ros.outputs.volume import measure
+from poam_ros.screening.screen import ScreeningSettings
+
+EXTENT = Extent(0, 600, 0, 400)
+GRID = Grid.cells(EXTENT, 12.5)
+DEEP, SPREAD, NOISE = -8.0, 2.0, 0.05  # m
+#: Of ``draw``'s kernel, in m; and between survey lines, and between soundings.
+LENGTHSCALE, APART, STEP = 120.0, 80.0, 8.0
+
+
+def track() -> np.ndarray:
+    """Lines to and fro [N, 2]."""
+    x = np.arange(10, 595, STEP)
+    lines = [
+        np.column_stack((x[:: 1 - 2 * (k % 2)], np.full(len(x), y)))
+        for k, y in enumerate(np.arange(40, 400, APART))
+    ]
+    return np.concatenate(lines)
+
+
+@cache
+def factor() -> np.ndarray:
+    """Of the covariance of Matern-3/2 at the cells and along the track."""
+    places = np.concatenate((GRID.points, track()))
+    distance = np.sqrt(np.square(places[:, None] - places[None]).sum(-1)) * np.sqrt(3) / LENGTHSCALE
+    covariance = SPREAD**2 * (1 + distance) * np.exp(-distance)
+    return np.linalg.cholesky(covariance + 1e-8 * np.eye(len(places)))
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A lake's true volume below 0, and the map's interval of it, in m^3."""
+
+    truth: float
+    volume: float
+    low: float
+    high: float
+
+    @property
+    def held(self) -> bool:
+        return self.low <= self.truth <= self.high
+
+
+def check(seed: int, first_steps: int = 250, stretches: int = 16) -> Checked:
+    """Draw a lake, survey it, map it, and ask the map for the volume."""
+    rng = np.random.default_rng(seed)
+    z = DEEP + factor() @ rng.standard_normal(len(factor()))
+    cells, xy = len(GRID.points), track()
+    sounded = z[cells:] + NOISE * rng.standard_normal(len(xy))
+    cell = float(np.prod(EXTENT.size)) / cells
+    truth = float(np.maximum(-z[:cells], 0).sum() * cell)
+    model = ModelSettings.of({**ON_MAP, "first_steps": first_steps})
+    settings = SoundingMapSettings(
+        seed=seed, stretches=stretches, model=model, screening=ScreeningSettings()
+    )
+    row = np.arange(len(xy))
+    mapper, _ = learn(Soundings(row, xy, sounded, row), EXTENT, settings)
+    drawn = draw(mapper, GRID)
+    found = measure(drawn, lambda places, count: mapper.sample(places, count, seed), np.zeros(1))
+    volume, low, high = found.volume[:, 0].tolist()
+    return Checked(truth, volume, low, high)

@@ -1,0 +1,76 @@
+"""Joint draws: their covariance is the model's own, whatever the order and the neighbours."""
+
+import numpy as np
+import pytest
+import torch
+from problems import scattered
+
+from poam_ros.core.geometry import Extent
+from poam_ros.models.data import Dataset
+from poam_ros.models.mapper import BathymetricMapper
+from poam_ros.models.nngp import simulation
+from poam_ros.models.nngp.calibration import Widening
+from poam_ros.models.registry import MODELS, ModelSettings, NeighbourOptions
+
+OPTIONS = NeighbourOptions(first_steps=15, hidden=8, lattice=8, neighbours=32, pool=40)
+
+
+def learned(count=32):
+    model = MODELS["nngp"].build(OPTIONS, 0, torch.device("cpu"))
+    X = scattered(count, 1).X
+    model.update(Dataset(X, torch.sin(3 * X[:, 0]) + 0.5 * torch.cos(5 * X[:, 1])))
+    return model
+
+
+def test_draws_have_the_joint_covariance():
+    """With all data and all places before as neighbours nothing is approximated."""
+    model, x = learned(), scattered(simulation.BEFORE, 3).X
+    exact = model.covariance(x, noise=False)
+    draws = model.sample(x, 40_000, torch.Generator().manual_seed(0))
+    scale = exact.diagonal().sqrt()
+    assert (draws.mean(0) - model.predict(x).mean).abs().max() < 0.03 * scale.max()
+    error = (torch.cov(draws.T) - exact) / (scale[:, None] * scale)
+    assert error.abs().max() < 0.04
+    correlation = exact / (scale[:, None] * scale)
+    assert (correlation - torch.eye(len(x))).abs().max() > 0.3  # they are not independent
+
+
+def test_draws_are_widened_as_predictions_are():
+    model, x = learned(200), scattered(60, 3).X
+    before = model.sample(x, 400, torch.Generator().manual_seed(0))
+    model._widening = Widening(0.0, 9.0, 4.0)
+    after = model.sample(x, 400, torch.Generator().manual_seed(0))
+    assert torch.allclose(after - after.mean(0), 2 * (before - before.mean(0)), atol=1e-9)
+
+
+def test_the_order_goes_from_far_to_near():
+    places = np.random.default_rng(0).uniform(size=(300, 2))
+    order = simulation.farthest_first(places)
+    assert sorted(order) == list(range(300))
+    apart = [
+        np.sqrt(np.square(places[order[:i]] - places[order[i]]).sum(1).min()) for i in range(1, 300)
+    ]
+    assert (np.diff(apart[1:]) <= 1e-12).all()
+
+
+def test_neighbours_before_are_the_nearest():
+    x = np.random.default_rng(1).uniform(size=(200, 2))
+    found = simulation._nearest_before(x, 5)
+    for i in (0, 1, 4, 5, 50, 199):
+        distance = np.square(x[:i] - x[i]).sum(1)
+        assert set(found[i][found[i] >= 0]) == set(np.argsort(distance)[:5]), i
+
+
+@pytest.mark.parametrize("method", ["nngp", "poam"])
+def test_every_mapper_draws(method):
+    xy = np.random.default_rng(0).uniform(0, 50, size=(80, 2))
+    mapper = BathymetricMapper(Extent(0, 50, 0, 50), ModelSettings(method=method))
+    mapper.update(xy, -5 + np.sin(xy[:, 0] / 10))
+    places = np.random.default_rng(1).uniform(0, 50, size=(40, 2))
+    draws = mapper.sample(places, 500, seed=3)
+    assert draws.shape == (500, 40)
+    found = mapper.predict(places, noise=False)
+    std = np.sqrt(found.variance)
+    assert np.abs(draws.mean(0) - found.mean).max() < 0.3 * std.max()
+    assert np.abs(draws.std(0) / std - 1).max() < 0.35
+    assert np.array_equal(draws, mapper.sample(places, 500, seed=3))

@@ -1,0 +1,117 @@
+"""The report: complete in its file, escaped, and true to the run's folder."""
+
+import json
+import re
+from base64 import b64decode
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.core.maps import ElevationMap
+from poam_ros.outputs import folder as files
+from poam_ros.outputs.figures import draw_hypsometry
+from poam_ros.outputs.plates import _angle, _bar, _round_angles
+from poam_ros.outputs.report import write_report
+from poam_ros.outputs.volume import levels_of, measure, write_water
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A wedge under a water level of 1 m, its western quarter blank."""
+    folder = tmp_path / "pond & <b>"
+    folder.mkdir()
+    grid = Grid.cells(Extent(0, 60, 0, 40), 2.0)
+    z = np.broadcast_to(grid.x / 10 - 6, grid.shape).copy()
+    drawn = ElevationMap(grid, z, np.full(grid.shape, 0.01)).only(
+        np.broadcast_to(grid.x > 15, grid.shape)
+    )
+    files.write_map(folder / "map.npz", drawn)
+    files.write_samples(folder / "samples.csv", grid.points[::5], z.ravel()[::5])
+    config = {
+        "log": "<script>alert(1)</script>.csv", "seed": 3, "water_level": 1.0,
+        "samples": {"mapped": 120, "false_echoes": 4, "not_a_number": 2},
+        "model": {"method": "nngp"},
+    }  # fmt: skip
+    files.write_config(folder / "config.yaml", config)
+    water = measure(drawn, lambda p, n: np.zeros((n, len(p))), levels_of(z, 1.0))
+    write_water(folder, water)
+    return folder
+
+
+class Page(HTMLParser):
+    """What a browser would fetch or run, and whether tags are closed."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.sources, self.words = [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in ("meta", "img", "br"):
+            self.open.append(tag)
+        self.sources += [value for key, value in attributes if key in ("src", "href")]
+        assert tag not in ("script", "link", "iframe", "b")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def read(path):
+    page = Page()
+    page.feed(path.read_text(encoding="utf-8"))
+    assert not page.open
+    return page, " ".join(page.words)
+
+
+def test_a_report_is_complete_in_its_file(run):
+    draw_hypsometry(run)
+    page, words = read(write_report(run))
+    assert len(page.sources) == 3
+    for source in page.sources:
+        assert b64decode(source.removeprefix("data:image/png;base64,")).startswith(b"\x89PNG")
+    assert "Bathymetry of pond & <b>" in words and "<script>" in words
+    assert "1.10 to 5.30 m under a water level of 1 m" in words  # depth of x = 59 and of x = 17
+    assert "left out: not a number" in words and "left out: false echoes" in words
+    assert re.search(r"area\s+1,760\.00 m²", words)  # 22 of 30 columns
+    assert "Errors of soundings held out" not in words
+
+
+def test_held_out_errors_are_told_where_there_are_some(run):
+    scores = {"count": 7, "rmse": 0.5, "mae": 0.4, "msll": -1.0, "nlpd": 0.1, "coverage95": 0.95}
+    (run / "validation.json").write_text(json.dumps(scores))
+    _, words = read(write_report(run))
+    assert "Errors of soundings held out" in words and "0.400 m" in words and "95.0%" in words
+    (run / "validation.json").write_text("{")
+    with pytest.raises(InputError, match=r"validation\.json: expected scores"):
+        write_report(run)
+
+
+def test_a_place_on_the_earth_has_north_and_a_graticule(run):
+    pytest.importorskip("rasterio")
+    config = files.yaml.safe_load((run / "config.yaml").read_text())
+    files.write_config(run / "config.yaml", {**config, "origin": [52.3, 13.0], "heading": 30.0})
+    _, words = read(write_report(run))
+    assert "North up, WGS 84" in words
+
+
+def test_a_map_without_a_value_has_a_report(run):
+    drawn = files.read_map(run / "map.npz")
+    files.write_map(run / "map.npz", drawn.only(np.zeros(drawn.grid.shape, dtype=bool)))
+    (run / "volume.csv").unlink()
+    _, words = read(write_report(run))
+    assert "no cell has a value" not in words and "Volume" not in words.split("Method")[0]
+
+
+def test_angles_and_bars_are_round():
+    assert [_angle(a, "NS") for a in (52.5, -0.125, 13.0, 12 + 59 / 60 + 5 / 3600)] == [
+        "52°30′N", "0°07′30″S", "13°N", "12°59′05″N",
+    ]  # fmt: skip
+    assert len(_round_angles(12.99, 13.001)) in (2, 3, 4) and 13.0 in _round_angles(12.99, 13.001)
+    assert _bar(290.0) == 200 and _bar(0.7) == 0.5

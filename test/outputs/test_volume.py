@@ -1,0 +1,105 @@
+"""Area and volume below a level: exact without doubt, held by the interval on simulated lakes."""
+
+import numpy as np
+import pytest
+
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.core.maps import ElevationMap
+from poam_ros.outputs.volume import levels_of, measure, read_water, round_step, write_water
+
+GRID = Grid.cells(Extent(0, 100, 0, 60), 2.0)
+
+
+def sure(places, draws):
+    return np.zeros((draws, len(places)))
+
+
+def slope(grid=GRID):
+    """A plane from -10 m in the west to 0 m in the east."""
+    z = np.broadcast_to(grid.x / 10 - 10, grid.shape).copy()
+    return ElevationMap(grid, z, np.full(grid.shape, 0.04))
+
+
+def test_a_wedge_has_its_volume():
+    water = measure(slope(), sure, np.array([-20.0, -10.0, -5.0, 0.0, 2.0]))
+    assert water.area[0] == pytest.approx([0, 0, 3000, 6000, 6000])
+    assert water.volume[0] == pytest.approx([0, 0, 7500, 30000, 42000], rel=1e-3)
+    assert water.mean_depth[0] == pytest.approx([0, 0, 2.5, 5, 7], rel=1e-3)
+    assert np.array_equal(water.area[1], water.area[2])  # nothing is doubted
+    assert water.at(0.4)["volume"][0] == pytest.approx(30000)
+
+
+def test_cells_without_a_value_hold_no_water():
+    drawn = slope()
+    half = drawn.only(np.broadcast_to(GRID.x > 50, GRID.shape))
+    water = measure(half, sure, np.zeros(1))
+    assert water.area[0] == pytest.approx([3000]) and water.volume[0] == pytest.approx([7500])
+
+
+def test_errors_that_all_cells_share_do_not_average_out():
+    """A level wrong by 0.1 m is wrong by that everywhere; independent errors hardly count."""
+    rng = np.random.default_rng(0)
+
+    def shared(places, draws):
+        return 0.1 * np.repeat(rng.standard_normal((draws, 1)), len(places), axis=1)
+
+    def independent(places, draws):
+        return 0.1 * rng.standard_normal((draws, len(places)))
+
+    halves = [
+        np.diff(measure(slope(), kind, np.full(1, 5.0)).volume[1:, 0])[0] / 2
+        for kind in (shared, independent)
+    ]
+    assert halves[0] == pytest.approx(1.96 * 0.1 * 6000, rel=0.12)
+    assert halves[1] < 0.1 * halves[0]
+
+
+def test_many_cells_are_counted_in_blocks():
+    grid = Grid.cells(Extent(0, 100, 0, 60), 0.25)
+    asked = []
+
+    def sample(places, draws):
+        asked.append(len(places))
+        return sure(places, draws)
+
+    water = measure(slope(grid), sample, np.zeros(1))
+    assert asked[0] <= 2500 and water.area[0] == pytest.approx([6000])
+    assert water.volume[0] == pytest.approx([30000], rel=1e-3)
+
+
+def test_the_table_comes_back(tmp_path):
+    water = measure(slope(), sure, levels_of(slope().mean, 0.4))
+    write_water(tmp_path, water)
+    found = read_water(tmp_path)
+    assert np.allclose(found.level, water.level) and 0.4 in found.level
+    assert np.allclose(found.volume, water.volume, rtol=1e-6)
+    header = (tmp_path / "volume.csv").read_text().splitlines()[0]
+    assert header == (
+        "level,area,area_low,area_high,volume,volume_low,volume_high,"
+        "mean_depth,mean_depth_low,mean_depth_high"
+    )
+
+
+@pytest.mark.parametrize(("wanted", "step"), [(0.9, 1.0), (1.0, 1.0), (1.1, 2.0), (0.03, 0.05)])
+def test_steps_are_round(wanted, step):
+    assert round_step(wanted) == pytest.approx(step)
+
+
+def test_intervals_hold_the_volumes_of_lakes():
+    from lakes import check
+
+    found = [check(seed, first_steps=40) for seed in range(3)]
+    assert sum(lake.held for lake in found) >= 2
+    for lake in found:
+        assert abs(lake.volume / lake.truth - 1) < 0.03
+        assert 0 < lake.high - lake.low < 0.1 * lake.truth
+
+
+@pytest.mark.soak
+def test_intervals_hold_95_percent_of_400_lakes():
+    from lakes import check
+
+    found = [check(seed) for seed in range(400)]
+    held = sum(lake.held for lake in found)
+    print(f"{held} of {len(found)} volumes within the 95 % interval")
+    assert 0.93 <= held / len(found) <= 0.97
