@@ -67,8 +67,8 @@ def contours(chart: Chart) -> list[Feature]:
         raise InputError("contours: expected a map with a value, got none")
     x, y = chart.grid.x, chart.grid.y
     found: dict[str, list[Feature]] = {BAND: [], AREA: [], LINE: []}
-    kinds = {"fill_type": FillType.OuterOffset, "line_type": LineType.Separate}
-    heights = contour_generator(x, y, np.ma.masked_invalid(values), **kinds)
+    kinds: dict[str, Any] = {"fill_type": FillType.OuterOffset, "line_type": LineType.Separate}
+    heights: Any = contour_generator(x, y, np.ma.masked_invalid(values), **kinds)
     deepest = np.inf if chart.settings.depth else -np.inf
     for level in levels_of(known, chart.settings.contour_interval):
         ends = sorted((level, deepest))
