@@ -13,7 +13,7 @@ from pages import PAGES, ROOT, Block, anchors, blocks, links, tables
 from poam_ros.app.cli import main
 from poam_ros.app.doctor import REASONS
 from poam_ros.frontend import refused
-from poam_ros.ros.common.parameters import NODES, VIEWERS
+from poam_ros.ros.common.parameters import INNER, NODES, VIEWERS
 
 #: What makes the examples that are run small; a later option goes before an earlier one.
 SMALL = {
@@ -96,7 +96,8 @@ def test_every_page_is_in_the_index():
 
 
 def test_parameters_that_tables_name_are_there():
-    known = {row.name for table in {**NODES, **VIEWERS}.values() for row in table}
+    rows = [row for table in (NODES, VIEWERS, INNER) for part in table.values() for row in part]
+    known = {row.name for row in rows}
     for page in PAGES:
         for table in tables(page):
             for row in table if table and "parameter" in table[0] else ():
