@@ -13,12 +13,15 @@ from pages import PAGES, ROOT, Block, anchors, blocks, links, tables
 from poam_ros.app.cli import main
 from poam_ros.app.doctor import REASONS
 from poam_ros.frontend import refused
-from poam_ros.ros.common.parameters import NODES, VIEWERS
+from poam_ros.ros.common.parameters import INNER, NODES, VIEWERS
 
 #: What makes the examples that are run small; a later option goes before an earlier one.
 SMALL = {
-    "map": ["--first-steps", "20", "--update-steps", "1", "--early-steps", "1", "--hidden", "8"],
-    "run": ["--max-samples", "30", "--num-inducing", "20"],
+    "map": [
+        *("--nngp.first-steps", "20", "--nngp.update-steps", "1"),
+        *("--nngp.early-steps", "1", "--nngp.hidden", "8"),
+    ],
+    "run": ["--max-samples", "30", "--sparse.num-inducing", "20"],
 }
 
 
@@ -66,8 +69,8 @@ def test_missions_end_by_their_map_as_the_page_says(tmp_path, monkeypatch, capsy
     page = [b for b in blocks("sh") if b.page.name == "good-enough.md" and b.run]
     known, near = (words for block in page for words in block.commands)
     short = ["--sonar-rate", "1", "--pilot", "diagonal", "--resolution", "2"]
-    easy = ["--target-tvu", "2", "--target-share", "0.2"]
-    few = ["--max-samples", "250", "--num-inducing", "20"]
+    easy = ["--target.tvu", "2", "--target.share", "0.2"]
+    few = ["--max-samples", "250", "--sparse.num-inducing", "20"]
     for words, more, end in (
         (known, easy, r"TVU within 2 in [2-9]\d\.\d % of the workspace"),
         (near, few, r".*; every place within max\(3 x the depth, 25 m\) of a ping"),
@@ -93,11 +96,12 @@ def test_every_page_is_in_the_index():
 
 
 def test_parameters_that_tables_name_are_there():
-    known = {row.name for table in {**NODES, **VIEWERS}.values() for row in table}
+    rows = [row for table in (NODES, VIEWERS, INNER) for part in table.values() for row in part]
+    known = {row.name for row in rows}
     for page in PAGES:
         for table in tables(page):
             for row in table if table and "parameter" in table[0] else ():
-                for name in re.findall(r"`(\w+)`", row["parameter"]):
+                for name in re.findall(r"`([\w.]+)`", row["parameter"]):
                     assert name in known, f"{page.name}: {name}"
 
 

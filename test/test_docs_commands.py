@@ -15,7 +15,7 @@ from pages import PAGES, ROOT, blocks, commands, inline
 from poam_ros.app.cli import COMMANDS
 from poam_ros.app.options import Parser
 from poam_ros.core.errors import InputError
-from poam_ros.core.settings import Setting
+from poam_ros.core.settings import Setting, flat
 from poam_ros.research.sweeps.configuration import read_sweep
 from poam_ros.ros.common.parameters import NODES, VIEWERS
 
@@ -67,7 +67,7 @@ def test_options_that_the_prose_names_are_there():
             found = re.match(r"poam (\w+)\b", code)
             if found and found[1] in COMMANDS:
                 known = parser(found[1])._option_string_actions
-                options = re.findall(r"(?<!\S)--[a-z][\w-]*", code)
+                options = re.findall(r"(?<!\S)--[a-z][\w.-]*", code)
                 assert set(options) <= {*known, "--help"}, f"{page.name}: {code}"
 
 
@@ -178,7 +178,8 @@ def test_yaml_of_the_pages_is_taken(tmp_path):
             read_sweep(tmp_path / "sweep.yaml")
             seen += 1
         for node, body in content.items():
-            for name, value in (body.get("ros__parameters") or {} if "/" in node else {}).items():
+            given = body.get("ros__parameters") or {} if "/" in node else {}
+            for name, value in flat(given).items():
                 _value(node.rpartition("/")[2], name, value, str(block))
                 seen += 1
     assert seen > 10

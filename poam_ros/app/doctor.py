@@ -29,11 +29,11 @@ ADVICE = {
     "pings come, but no odometry": "check the odometry's topic (odom_topic) and its stamps",
     "no odometry": "check the odometry's topic (odom_topic), and /clock where use_sim_time is true",
     "the model's thread has ended": "restart the mapper, and keep its log",
-    "the model cannot keep up": "give it a core, raise batch_size, or choose a cheaper method",
-    "one update in a hundred": "give it a core, raise batch_size or resolution",
+    "the model cannot keep up": "give it a core, raise batch.size, or choose a cheaper method",
+    "one update in a hundred": "give it a core, raise batch.size or resolution",
     "the target cannot be met": "compare water.level, target.distance and target.depths with the "
     "map's elevations and cells (docs/good-enough.md)",
-    "positions jumped": "look at the fix; see max_vehicle_speed and max_jump",
+    "positions jumped": "look at the fix; see odometry.max_speed and odometry.max_jump",
     "too slow": "lower the simulation's speed",
 }
 #: What refuses pings, and what to do where it refuses many. Not in it: what is meant to refuse many
@@ -44,21 +44,23 @@ REASONS = {
     "too_close": "ranges below the driver's min_range: the hull is seen, or the limit is wrong",
     "out_of_range": "ranges above the driver's max_range: the limit may be wrong",
     "no_odometry": "no odometry at the pings' times: compare the clocks of sonar and odometry, and "
-    "set range_time_offset or odometry_timeout",
+    "set sonar.time_offset or odometry.timeout",
     "outside_workspace": "the vehicle is outside the workspace: check workspace and the frame",
     "overload": "the model is too slow for so many pings",
-    "low_confidence": "the driver's confidence is low: lower min_confidence, or mend the sonar",
+    "low_confidence": "the driver's confidence is low: lower sonar.min_confidence, or mend the "
+    "sonar",
     "duplicate": "two publishers on the sonar's topic, or a bag that is played twice",
     "no_mount": "tf2 does not know the sonar's frame, or its beam does not point down: publish it, "
-    "or leave base_frame empty",
+    "or leave sonar.base_frame empty",
     "water_level_stale": "nobody publishes water_level: start its source, or set "
-    "water_level_timeout to 0",
-    "too_noisy": "their known noise is above max_noise_std",
-    "position_uncertain": "the position is worse than max_position_std: wait for a fix",
+    "water.level_timeout to 0",
+    "too_noisy": "their known noise is above noise.max_std",
+    "position_uncertain": "the position is worse than odometry.max_std: wait for a fix",
     "wild_elevation": "they lie 100 km from the datum: odometry's z is no metres",
-    "false_echo": "they contradict track and map: see echo_ratio and confirm_pings, if ground is "
-    "lost",
-    "standing": "the vehicle does not move: see why it keeps its place, or set pings_at_place to 0",
+    "false_echo": "they contradict track and map: see screening.echo_ratio and "
+    "screening.confirm_pings, if ground is lost",
+    "standing": "the vehicle does not move: see why it keeps its place, or set "
+    "sonar.pings_at_place to 0",
     "log_full": "the disk of mission_dir does not come after them",
 }
 

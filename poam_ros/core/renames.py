@@ -47,6 +47,8 @@ RENAMED: dict[str, tuple[str, ...]] = {
     "odometry_timeout": ("odometry.timeout",),
     "odometry_wait": ("odometry.wait",),
     "max_vehicle_speed": ("odometry.max_speed",),
+    "max_jump": ("odometry.max_jump", "watchdog.max_jump"),
+    "pings_at_place": ("sonar.pings_at_place",),
     "max_position_std": ("odometry.max_std", "watchdog.max_position_std"),
     "sound_speed": ("water.sound_speed",),
     "water_level": ("water.level",),
@@ -74,7 +76,10 @@ RENAMED: dict[str, tuple[str, ...]] = {
     "target_share": ("target.share",),
     "target_distance": ("target.distance",),
     "target_depths": ("target.depths",),
-    **_grouped("watchdog", "odometry_patience sonar_patience map_patience geofence_margin"),
+    **_grouped(
+        "watchdog",
+        "odometry_patience sonar_patience map_patience progress_patience geofence_margin",
+    ),
     "watchdog_resumes": ("watchdog.resumes",),
 }  # fmt: skip
 

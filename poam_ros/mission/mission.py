@@ -88,7 +88,7 @@ class Budget:
 
     def spent(self, now: float | None = None) -> str | None:
         """What has run out, by the samples and by ``now`` (s) where it is given; None: nothing."""
-        if now is not None and self.began is not None:
+        if now and self.began is not None:  # 0: simulated time has not begun
             self.began = min(self.began, now)  # a clock that is set back does not lengthen it
             if self.max_duration and now - self.began >= self.max_duration:
                 return f"max_duration of {self.max_duration:g} s has passed"

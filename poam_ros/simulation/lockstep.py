@@ -79,7 +79,11 @@ class LockstepMission:
         as_in_the_paper = settings.policy == "paper"
         self.session = Session(
             self.mapper,
-            GateSettings(workspace=workspace, range_time_offset=-settings.sonar.latency),
+            GateSettings(
+                workspace=workspace,
+                range_time_offset=-settings.sonar.latency,
+                max_jump=0.0,  # random initial samples are of places far apart
+            ),
             WaypointBatches() if as_in_the_paper else settings.batches,
             grid=None if as_in_the_paper else map_grid(workspace, MAP_RESOLUTION),
             screening=settings.screening,

@@ -33,7 +33,7 @@ def test_a_healthy_graph_is_said_to_be_one():
     [
         (mapper(WARN, "pings come, but no odometry"), "odom_topic"),
         (mapper(ERROR, "CholeskyError: not positive"), "log of mapper"),
-        (mapper(**{"rejected no_odometry": "400"}), "range_time_offset"),
+        (mapper(**{"rejected no_odometry": "400"}), "sonar.time_offset"),
         (mapper(**{"lost sonar/range": "200"}), "rmem_max"),
         (mapper(age=None), "/clock"),
     ],

@@ -18,7 +18,10 @@ from poam_ros.outputs.exports.chart import ExportSettings
 from poam_ros.outputs.folder import read_map, read_records, read_table
 from poam_ros.outputs.view.folders import FolderView
 
-QUICK = ["--first-batch", "100", "--first-steps", "40", "--early-steps", "2", "--hidden", "8"]
+QUICK = [
+    "--batch.first", "100", "--nngp.first-steps", "40", "--nngp.early-steps", "2",
+    "--nngp.hidden", "8",
+]  # fmt: skip
 REAL = Path(__file__).resolve().parents[3] / "shared" / "soundings" / "metzabok.csv"
 
 
@@ -92,7 +95,7 @@ def test_one_by_one_is_said_to_flatter(log, tmp_path, capsys):
         (["--hold-out", "1.5"], "--hold-out: expected a number from 1e-06 to 0.999999, got 1.5"),
         (["--hold-out", "0.1", "--folds", "3"], "not allowed with argument"),
         (["--by", "leg", "--folds", "2"], "expected a column 'leg' (--by), got x,y,z,line"),
-        (["--max-range", "20"], "--max-range: expected a recording with it, got"),
+        (["--sonar.max-range", "20"], "--sonar.max-range: expected a recording with it, got"),
         (["--mission", "x"], "--mission: expected a recording with it, got"),
         (["--stop", "5"], "expected a column of times (--columns time=NAME), got none"),
         (["--workspace", "0", "1", "500", "600"], "expected one with soundings of"),
@@ -120,7 +123,7 @@ def test_a_torn_recording_is_mapped_as_far_as_it_goes(tmp_path, capsys):
     (file,) = folder.glob("*.mcap")
     data = file.read_bytes()
     file.write_bytes(data[: len(data) // 2])
-    options = ["--output", str(tmp_path / "out"), "--first-batch", "200", "--batch-size", "500"]
+    options = ["--output", str(tmp_path / "out"), "--batch.first", "200", "--batch.size", "500"]
     options += ["--workspace", "0", "200", "0", "10"]
     assert main(["map", str(file), *options, *QUICK[2:]]) == 0
     said = capsys.readouterr().out
@@ -146,7 +149,7 @@ def test_a_lake_as_it_was_recorded(tmp_path, capsys):
     (tmp_path / "lake.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     options = ["--columns", "latitude=latitude", "--hold-out", "0.2", "--by", "line"]
     out = tmp_path / "out"
-    quick = ["--first-steps", "60", "--early-steps", "2", "--resolution", "20"]
+    quick = ["--nngp.first-steps", "60", "--nngp.early-steps", "2", "--resolution", "20"]
     assert main(["map", str(tmp_path / "lake.csv"), "--output", str(out), *options, *quick]) == 0
     scores = json.loads((out / "validation.json").read_text())
     assert scores["count"] >= 0.2 * 1199 and scores["rmse"] < 12

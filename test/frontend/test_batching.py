@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -55,7 +57,10 @@ def test_waypoints_close_what_is_new_since_the_last():
     assert not backlog.closes(0)
 
 
-@pytest.mark.parametrize("wrong", [{"batch_size": 0}, {"batch_period": float("nan")}])
-def test_policies_are_checked(wrong):
-    with pytest.raises(InputError, match=f"{next(iter(wrong))}: expected"):
+@pytest.mark.parametrize(
+    ("wrong", "name"),
+    [({"batch_size": 0}, "batch.size"), ({"batch_period": float("nan")}, "batch.period")],
+)
+def test_policies_are_checked(wrong, name):
+    with pytest.raises(InputError, match=f"{re.escape(name)}: expected"):
         TimedBatches(**wrong)

@@ -131,7 +131,7 @@ def test_a_folder_is_left(survey, tmp_path):
     np.testing.assert_array_equal(samples["z"], survey.z[~held])
     assert read_map(tmp_path / "map.npz").mean.shape == grid.shape
     config = yaml.safe_load((tmp_path / "config.yaml").read_text())
-    assert config["model"]["method"] == "nngp" and config["workspace"] == list(WORKSPACE.bounds)
+    assert config["method"] == "nngp" and config["workspace"] == list(WORKSPACE.bounds)
     assert config["samples"] == {"mapped": 200, "false_echoes": 0}
 
 

@@ -258,13 +258,12 @@ def test_a_mission_s_folder_on_the_command_line(mission, tmp_path, capsys):
     level = ["--water-level", "1", "--output", str(out)]
     assert main(["map", log, *level]) == 0
     np.testing.assert_allclose(read_map(out / "map.npz").mean, drawn.mean + 1, atol=1e-6)
-    assert (
-        main(["map", log, "--first-steps", "25", "--by", "line", "--hold-out", "0.2", *level]) == 0
-    )
+    lines = ["--nngp.first-steps", "25", "--by", "line", "--hold-out", "0.2"]
+    assert main(["map", log, *lines, *level]) == 0
     said = capsys.readouterr().out
     assert "flatters" not in said and "lines found in the track" in said
     for options, words in (
-        (["--sonar-tilt", "0.1 0"], "--sonar-tilt: expected a recording with it"),
+        (["--sonar.tilt", "0.1 0"], "--sonar.tilt: expected a recording with it"),
         (["--by", "leg", "--folds", "2"], "--by: expected line (found in the track; "),
         (["--margin", "5"], "--margin: expected no mission with it"),
     ):

@@ -56,7 +56,7 @@ def test_or_what_it_is_given_instead(chooser):
 
 def test_gaps_that_the_target_wants_closed_come_before(chooser):
     """Nothing else ends this mission: the gap that is nearest is gone to at once."""
-    (goal,) = chooser(target_distance=10.0).path(drawn(), 1.0, 0.0, 1.0, OPTIONS)
+    (goal,) = chooser(distance=10.0).path(drawn(), 1.0, 0.0, 1.0, OPTIONS)
     assert np.hypot(*(goal - 1.0)) < 20
 
 

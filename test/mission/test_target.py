@@ -339,9 +339,9 @@ def test_what_cannot_be_judged_is_said():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"target_tvu": "1c"}, "target_tvu: expected one of exclusive, special, 1a, 1b, 2, or"),
-        ({"target_share": 95.0}, "target_share: expected a number from 0.001 to 1, got 95"),
-        ({"target_distance": -1.0}, "target_distance: expected"),
+        ({"tvu": "1c"}, r"target\.tvu: expected one of exclusive, special, 1a, 1b, 2, or"),
+        ({"share": 95.0}, r"target\.share: expected a number from 0.001 to 1, got 95"),
+        ({"distance": -1.0}, r"target\.distance: expected"),
     ],
 )
 def test_wrong_settings_are_refused(given, words):

@@ -138,7 +138,7 @@ def test_zero_switches_a_watch_off():
 
 
 def test_without_leave_it_does_not_go_on_by_itself():
-    watched = Watched(watchdog_resumes=False)
+    watched = Watched(resumes=False)
     watched.wait(6, SONAR, odometry=False)
     watched.wait(60, SONAR)
     assert watched.mission.state == "paused"

@@ -95,7 +95,9 @@ def test_noise_of_single_pings_is_in_metres_and_weighs_them(method):
     told.update(far_xy, wrong, noise_std=50.0)
     truth = ground(far_xy)
     errors = [np.abs(m.predict(far_xy).mean - truth).mean() for m in (plain, noisy, told)]
-    assert errors[2] < 1.3 * errors[0] + 0.1 < errors[1]
+    assert errors[2] < 1.3 * errors[0] + 0.1
+    # nngp bounds the weight of soundings that contradict their neighbours by itself.
+    assert (errors[1] < 2 * errors[0] + 0.1) == (method == "nngp")
     assert (told.data.noise_std[300:] == 50.0).all() and np.isnan(told.data.noise_std[:300]).all()
     # The same in other units: the map scales with the elevations and their noise. By a power of
     # two, so that rounding is the same and decides nothing.
@@ -214,7 +216,7 @@ def test_after_any_failure_it_stands_as_before(first, monkeypatch):
     with monkeypatch.context() as broken, pytest.raises(Fails):
         broken.setattr(OnlineSparseGP, "update", failing)
         mapper.update(*pings(60, 1))
-    assert mapper.initialised != first and mapper.samples == twin.ledger.samples
+    assert mapper.initialised != first and mapper.samples == twin.samples
     for each in (mapper, twin):
         each.update(*pings(60, 2))
     at = pings(20, 9)[0]

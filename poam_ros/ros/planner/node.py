@@ -146,7 +146,7 @@ class PlannerNode(NodeShell):
             return
         if self.now_ns == 0:
             return  # simulated time has not begun
-        fault = self._jumps.judge(state, self.values.max_speed, self.values.max_jump)
+        fault = self._jumps.judge(state, self.values.max_speed, self.watchdog.settings.max_jump)
         if fault == JUMP:
             text = (
                 f"odometry: a position {self._jumps.distance:.1f} m from the last one is not used"
