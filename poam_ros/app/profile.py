@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--nodes", type=float, metavar="SECONDS",
         help="latencies of mapper and planner over real topics instead (needs ROS 2)")  # fmt: skip
     add("--update-budget", type=float, default=0.0, metavar="SECONDS",
-        help="with --nodes: the mapper's update_budget")  # fmt: skip
+        help="with --nodes: the mapper's training.budget")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:

@@ -563,7 +563,7 @@ def test_the_pilot_goes_round_keep_outs(guided, eventually):
     [
         ("areas.keep_outs:=-99 -99, 99 -99, 99 99, -99 99", "leave nothing of the workspace"),
         ("areas.keep_outs:=0 0, 1", "keep_outs: expected corners"),
-        ("areas.file:=/no/such/file.json", "areas: cannot read /no/such/file.json"),
+        ("areas.file:=/no/such/file.json", "areas.file: cannot read /no/such/file.json"),
         ("on_done:=sink", "on_done: expected one of hold, home"),
     ],
 )
@@ -638,7 +638,7 @@ def test_silence_names_what_is_waited_for(simulated, ros, eventually, monkeypatc
 
 
 def test_one_jump_is_refused_and_a_step_of_the_origin_pauses(guided, eventually):
-    planner, vehicle = guided(odometry_patience=30.0)
+    planner, vehicle = guided(**{"watchdog.odometry_patience": 30.0})
     assert call(vehicle, eventually, "start").success
     eventually(lambda: planner.mission.goal is not None)
     located = []

@@ -31,8 +31,9 @@ PARAMETERS = """\
     workspace: [-8.0, 8.0, -8.0, 8.0]
 /**/mapper:
   ros__parameters:
-    num_inducing: 60
-    steps: 2
+    sparse:
+      num_inducing: 60
+      steps: 2
 /**/monitor:
   ros__parameters:
     linger: 1.0
