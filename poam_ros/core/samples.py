@@ -135,7 +135,7 @@ class Samples:
         if len(wrong):
             raise InputError(
                 "update: expected finite noise_std above 0 m, or NaN if unknown, "
-                f"got {wrong[0]:g} ({len(wrong)} such pings of {len(self)})"
+                f"got {wrong[0]:g} ({len(wrong)} of {len(self)})"
             )
 
     @classmethod

@@ -151,7 +151,7 @@ def test_no_noise_is_too_large(method):
 @pytest.mark.parametrize("bad", [0.0, -1.0, np.inf, -np.inf])
 def test_a_deviation_that_is_none_is_refused(bad, mapper):
     std = np.array([np.nan, 1.0, bad, 2.0])
-    with pytest.raises(InputError, match=rf"noise_std above zero, .* got {bad:g} \(of 1 such"):
+    with pytest.raises(InputError, match=rf"noise_std above 0 m, .* got {bad:g} \(1 of 4"):
         mapper.update(*pings(4, 9), std)
     with pytest.raises(InputError, match=r"noise_std \[N\] or one for all, got .* \[3\]"):
         mapper.update(*pings(4, 9), np.ones(3))

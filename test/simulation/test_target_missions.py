@@ -70,7 +70,7 @@ def test_no_place_is_far_from_a_ping_when_the_budget_is_spent(mission, monkeypat
 
 
 def test_it_ends_once_the_share_is_reached_and_the_gaps_are_closed(mission, tmp_path):
-    target = TargetSettings(tvu="1b", share=0.8, target_distance=7.0)
+    target = TargetSettings(tvu="1b", share=0.8, distance=7.0)
     reason, pings, drawn = mission(target, policy="deployed")
     assert len(pings) < 600 and farthest(pings) <= 7
     depth, deviation = -drawn.mean, np.sqrt(drawn.variance)
