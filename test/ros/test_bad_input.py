@@ -130,7 +130,7 @@ class Stranger(Node):
 def alive(node, stranger, eventually):
     """The node still says something of itself, or at least spins (the monitor says nothing)."""
     turned = []
-    timer = node.create_timer(0.01, lambda: turned.append(True), clock=node.steady)
+    timer = node.create_timer(0.01, lambda: turned.append(True))
     eventually(lambda: turned, what="the node spins no more")
     timer.cancel()
     if node.get_name() != "monitor":
