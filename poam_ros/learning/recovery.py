@@ -91,8 +91,9 @@ class Resumption:
             return checkpoint.steps, None
         except InputError as error:
             learner.reset()
-            with suppress(OSError):  # before the next one takes its name
-                set_aside(self._folder, [self._folder / NAME])
+            if self._folder is not None:
+                with suppress(OSError):  # before the next one takes its name
+                    set_aside(self._folder, [self._folder / NAME])
             return 0, str(error)
 
     def _in_model(self, checkpoint: Checkpoint) -> Samples:

@@ -1,6 +1,5 @@
 """Rows of other packages: by an entry point, by ``module:name``, and what is refused."""
 
-import importlib.metadata
 import sys
 import types
 
@@ -38,7 +37,6 @@ def test_an_entry_point_is_found_by_its_name(mine, monkeypatch, tmp_path):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
     (info / "entry_points.txt").write_text("[poam_ros.planners]\ncentre = mine:plan\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    importlib.metadata.MetadataPathFinder.invalidate_caches()
     assert "centre" in PLANNERS.others and PLANNERS["centre"].plan is to_the_centre
     with pytest.raises(InputError, match=r"\(installed: centre\), got 'middle'"):
         MissionSettings(planner="middle")

@@ -302,8 +302,8 @@ def test_every_row_gives_a_path_inside_and_follows_its_generator(name, workspace
 @pytest.mark.parametrize("name", PLANNERS)
 def test_a_row_takes_its_own_options_from_a_nodes_values(name):
     values = {
-        "candidates": 7, "distance_weight": 1, "lanes": 3, "exploration": 2, "seed": 3,
-        "planner": name,
+        "max_entropy.candidates": 7, "max_entropy.distance_weight": 1, "lawnmower.lanes": 3,
+        "path_entropy.exploration": 2, "seed": 3, "planner": name,
     }  # fmt: skip
     options = instance(PLANNERS[name].options, values)
     assert isinstance(options, PLANNERS[name].options)

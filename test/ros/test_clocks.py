@@ -21,8 +21,8 @@ from std_msgs.msg import String
 
 from poam_ros.core.clock import SECOND
 from poam_ros.frontend.events import STATES
+from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
-from poam_ros.frontend.ranges import RawPing
 from poam_ros.ros.common import messages, qos
 from poam_ros.ros.common.bring_up import BringUp
 from poam_ros.ros.mapper.node import MapperNode

@@ -46,7 +46,7 @@ DEEP = {
         "sea": "seamounts",
         "deep": {"terrain": "seamounts", "elevation_range": [-1e6, 0]},
     },
-    "sonar": {"sonar.max_range": 300},
+    "sonar": {"max_range": 300},
 }
 
 
@@ -94,7 +94,7 @@ def test_every_run_is_there_whole(swept):
     assert [row["method"] for row in rows] == ["poam", "ovc++"]
     for row in rows:
         assert row["folder"] == f"runs/sea/{row['method']}/bezier-max-entropy/seed-0"
-        assert (row["sparse.kernel"], row["samples"]) == ("attentive", "250")
+        assert (row["kernel"], row["samples"]) == ("attentive", "250")
         assert float(row["wall_s"]) > 0
         names = {path.name for path in (swept / row["folder"]).iterdir()}
         assert names == {
@@ -210,7 +210,7 @@ def test_workers_of_this_machine_and_another_configuration_in_the_folder(tmp_pat
     assert done.returncode == 0 and "1/1 runs done" in done.stdout
     assert "distributed" not in done.stderr and "Traceback" not in done.stderr
     write_sweep(tmp_path, model={**SMALL["model"], "sparse.num_inducing": 26})
-    with pytest.raises(InputError, match=r"model.num_inducing: .* have 25, the configuration 26"):
+    with pytest.raises(InputError, match=r"sparse.num_inducing: .* have 25, the configuration 26"):
         run_sweep(read_sweep(config), tmp_path / "out")
 
 
@@ -240,8 +240,8 @@ def written_by_an_older_version(sweep_folder, **model):
     path = sweep_folder.folder / "sweep.yaml"
     sweep = yaml.safe_load(path.read_text())
     every = {**ModelSettings.of(sweep["model"]).values, "published": False, **model}
-    sweep["model"] = {name: every[name] for name in every.keys() - {"method", "kernel"}}
-    sweep["sonar"]["sonar.max_range"] = None
+    sweep["model"] = {name: every[name] for name in every.keys() - {"method", "sparse.kernel"}}
+    sweep["sonar"]["max_range"] = None
     del sweep["planner_noise"]
     path.write_text(yaml.safe_dump(sweep))
 
@@ -257,7 +257,9 @@ def test_a_folder_of_an_older_version_goes_on(kept, tmp_path):
     assert sweep["model"] == {**SMALL["model"], "sparse.jitter": 1e-5}
 
 
-@pytest.mark.parametrize(("name", "value"), [("published", True), ("steps", 2), ("amplitude", 3.0)])
+@pytest.mark.parametrize(("name", "value"), [
+    ("published", True), ("sparse.steps", 2), ("sparse.amplitude", 3.0),
+])  # fmt: skip
 def test_a_folder_of_an_older_version_with_other_settings_is_refused(kept, name, value, tmp_path):
     sweep_folder, *_ = kept
     written_by_an_older_version(sweep_folder, **{name: value})
