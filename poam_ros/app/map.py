@@ -109,6 +109,8 @@ def _map(args: argparse.Namespace, survey: Survey, folder: Path, client: Any) ->
         )
     checked = mapped.held_out
     print(f"{mapped.samples} soundings in the map, {mapped.false_echoes} refused as false echoes")
+    for sentence in mapped.sentences:
+        print(sentence)
     if args.folds:
         from ..importers.parallel import cross_validate
 
