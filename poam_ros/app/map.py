@@ -137,6 +137,8 @@ def _map(
         )  # fmt: skip
     checked = mapped.held_out
     print(f"{mapped.samples} soundings in the map, {mapped.false_echoes} refused as false echoes")
+    for sentence in mapped.sentences:
+        print(sentence)
     if args.folds:
         from ..importers.parallel import cross_validate
 

@@ -32,6 +32,7 @@ from ..outputs.held_out import HeldOut, log_loss
 from ..outputs.results import FILE, write_refused
 from ..outputs.volume import levels_of, measure, round_step, write_water
 from ..screening.screen import FALSE_ECHO, ScreeningSettings
+from .crossed import CROSSINGS, Crossed, cross
 from .outline import Outline
 from .soundings import SoundingMapSettings, Soundings
 
@@ -57,6 +58,7 @@ OLD = (
     "map.npz",
     "samples.csv",
     FILE,
+    CROSSINGS,
 )
 
 
@@ -65,11 +67,20 @@ def learn(
     workspace: Extent,
     settings: SoundingMapSettings,
     on_progress: OnProgress = lambda done: None,
+    crossed: Crossed | None = None,
 ) -> tuple[BathymetricMapper, Samples]:
     """A mapper that has learned the soundings, and those that were refused as false echoes.
 
     What a mission's model did with exactly these is done again; others go through the screen and
-    into the model batch by batch.
+    into the model batch by batch. Of a table, what the crossings of its lines show to be multiples
+    is left out before.
+
+    Args:
+        soundings: of the record.
+        workspace: of the model.
+        settings: of the map.
+        on_progress: called with how many soundings are dealt with by now.
+        crossed: what the crossings of exactly these say; None: they are judged here.
 
     Raises:
         InputError: no map can be made of them.
@@ -79,10 +90,14 @@ def learn(
     steps, screening = soundings.steps, ScreeningSettings()  # the mission's pings were screened
     if steps is None:
         screening = settings.screened(samples).screening
+    crossed = cross(soundings, settings) if crossed is None else crossed
+    refused = [samples[np.flatnonzero(crossed.refused)]]
+    if crossed.refused.any():  # a part of a mission's soundings has no steps
+        kept = np.flatnonzero(~crossed.refused)
+        soundings, samples = soundings[kept], samples[kept]
     mapper = BathymetricMapper(workspace, settings.model, settings.seed)
     # The batches are the record's: none closes by itself.
     loop = ModelLoop(mapper, Ledger(numbering=False), WaypointBatches(), screening=screening)
-    refused = []
     if steps is None:
         batches = soundings.batches(settings)
     else:
@@ -95,7 +110,7 @@ def learn(
         for outcome in _work(loop):
             if isinstance(outcome, Judged):
                 refused.append(outcome.refused)
-        on_progress(batch.stop)
+        on_progress(len(refused[0]) + batch.stop)
     if mapper.initialised:
         if steps is None:
             mapper.calibrate(settings.stretches)
@@ -200,12 +215,13 @@ def validate_fold(
 
 @dataclass(frozen=True)
 class Mapped:
-    """What became of a record: soundings in the map, those refused as false echoes, and those held
-    out, where some were."""
+    """What became of a record: soundings in the map, those refused as false echoes, those held out,
+    where some were, and a sentence for each line of which some are refused by crossings."""
 
     samples: int
     false_echoes: int
     held_out: HeldOut | None
+    sentences: list[str]
 
 
 def cell_size(workspace: Extent) -> float:
@@ -226,8 +242,8 @@ def map_soundings(
     outline: Outline | None = None,
     extrapolate: bool = False,
 ) -> Mapped:
-    """Map soundings and write the folder: config.yaml, samples.csv, refused.csv, map.npz and
-    volume.csv.
+    """Map soundings and write the folder: config.yaml, samples.csv, refused.csv, map.npz, volume.csv
+    and, of a table whose lines were judged, crossings.csv.
 
     Args:
         log: the file that they are from, for the record.
@@ -250,7 +266,9 @@ def map_soundings(
     for name in OLD:
         (folder / name).unlink(missing_ok=True)
     taken = soundings if held is None else soundings[np.flatnonzero(~held)]
-    mapper, echoes = learn(taken, workspace, settings, on_progress)
+    crossed = cross(taken, settings)
+    mapper, echoes = learn(taken, workspace, settings, on_progress, crossed)
+    crossed.write(folder)
     write_samples(folder / "samples.csv", mapper.xy, mapper.z)
     drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells))
     shown = np.ones(grid.shape, dtype=bool) if outline is None else outline.covers(grid)
@@ -274,7 +292,7 @@ def map_soundings(
     config["samples"] = {"mapped": mapper.samples, "false_echoes": len(echoes), **soundings.refused}
     write_config(folder / "config.yaml", config)
     checked = None if held is None else validate(mapper, soundings[np.flatnonzero(held)])
-    return Mapped(mapper.samples, len(echoes), checked)
+    return Mapped(mapper.samples, len(echoes), checked, crossed.sentences())
 
 
 def known(drawn: ElevationMap, xy: np.ndarray, z: np.ndarray) -> np.ndarray:

@@ -1,0 +1,122 @@
+"""Lines that cross: what they show to be multiples is refused, and true ground never."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from poam_ros.screening.crossings import judge
+
+
+def ground(xy: np.ndarray) -> np.ndarray:
+    x, y = xy.T
+    return -12 - 3 * np.sin(x / 50) - 2 * np.cos(y / 40) - np.sin((x + y) / 23)
+
+
+def lake(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Eight lines north and four east over 240 m x 200 m: places, elevations, lines."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for i, x in enumerate(np.linspace(15, 225, 8)):
+        y = np.arange(0, 200, 1.5)[:: 1 if i % 2 else -1]
+        parts.append(np.column_stack((np.full(len(y), x) + 2 * np.sin(y / 30), y)))
+    for i, y in enumerate(np.linspace(25, 175, 4)):
+        x = np.arange(0, 240, 1.5)[:: 1 if i % 2 else -1]
+        parts.append(np.column_stack((x, np.full(len(x), y) + 2 * np.sin(x / 30))))
+    xy = np.concatenate(parts)
+    line = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    return xy, ground(xy) + rng.normal(0, 0.05, len(xy)), line
+
+
+@pytest.mark.parametrize("factor", [2, 3])
+def test_a_line_of_multiples_is_refused_and_nothing_else(factor):
+    xy, z, line = lake()
+    false = line == 3
+    z[false] *= factor
+    found = judge(xy, z, line, -z)
+    assert (found.multiple[false] == factor).mean() > 0.97
+    assert (found.multiple[~false] == 1).all()
+    own = line[found.row] == 3
+    np.testing.assert_allclose(found.difference[own], (factor - 1) * ground(found.xy[own]), atol=1)
+
+
+def test_a_part_of_a_line_is_refused():
+    xy, z, line = lake()
+    false = (line == 9) & (xy[:, 0] > 60) & (xy[:, 0] < 180)
+    z[false] *= 2
+    found = judge(xy, z, line, -z)
+    assert (found.multiple[false] == 2).mean() > 0.97 and (found.multiple[~false] == 1).all()
+
+
+def test_nothing_of_a_clean_lake_is_refused_and_its_crossings_agree():
+    xy, z, line = lake()
+    found = judge(xy, z, line, -z)
+    assert (found.multiple == 1).all()
+    pairs = {tuple(sorted(pair)) for pair in zip(line[found.row], line[found.other], strict=True)}
+    assert pairs == {(north, east) for north in range(8) for east in range(8, 12)}
+    assert len(found.row) == 32 and np.abs(found.difference).max() < 1
+
+
+@pytest.mark.parametrize("factor", [0.4, 1.6, 2.0, 3.0])
+def test_a_cliff_or_a_pit_that_one_line_crosses_stays(factor):
+    """Also at exactly twice the depth, as long as no other line contradicts it."""
+    xy, z, line = lake()
+    z[(line == 4) & (xy[:, 1] > 85) & (xy[:, 1] < 118)] *= factor  # between two lines across
+    assert (judge(xy, z, line, -z).multiple == 1).all()
+
+
+def test_a_terrace_that_all_lines_have_stays():
+    xy, z, line = lake()
+    z[xy[:, 0] > 110] *= 2
+    assert (judge(xy, z, line, -z).multiple == 1).all()
+
+
+def test_lines_that_differ_by_a_constant_stay():
+    xy, z, line = lake()
+    z[line % 2 == 0] -= 1.0
+    assert (judge(xy, z, line, -z).multiple == 1).all()
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 19, 20, 60])
+def test_short_records_are_believed(count):
+    xy, z, line = (values[:count] for values in lake())
+    found = judge(xy, z, line, -z)
+    assert (found.multiple == 1).all() and len(found.multiple) == count and not len(found.row)
+
+
+@pytest.mark.parametrize("change", ["zeros", "one line", "still", "duplicates", "dry"])
+def test_odd_records_are_judged(change):
+    xy, z, line = lake()
+    if change == "zeros":
+        z[::7] = 0.0
+    elif change == "one line":
+        line = np.zeros(len(z), dtype=np.int64)
+    elif change == "still":
+        xy = np.zeros_like(xy)
+    elif change == "duplicates":
+        xy, z, line = (np.repeat(values, 3, axis=0) for values in (xy, z, line))
+    else:
+        z = np.zeros(len(z))
+    assert (judge(xy, z, line, -z).multiple == 1).all()
+
+
+def test_the_same_record_gives_the_same_judgement():
+    xy, z, line = lake()
+    z[line == 5] *= 2
+    z[np.random.default_rng(1).random(len(z)) < 0.1] *= 1.7
+    first, second = judge(xy, z, line, -z), judge(xy, z, line, -z)
+    for name in ("multiple", "row", "other", "xy", "difference"):
+        np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
+    assert (first.multiple == 2).any()
+
+
+def test_a_long_record_with_one_line_of_doubles_is_judged():
+    xy, z, line = lake()
+    shifts = [(300.0 * i, 250.0 * j) for i in range(6) for j in range(5)]
+    xy = np.concatenate([xy + shift for shift in shifts])
+    line = np.concatenate([line + 12 * i for i in range(len(shifts))])
+    z = np.tile(z, len(shifts))
+    z[line == 3] *= 2
+    assert len(z) > 45_000
+    found = judge(xy, z, line, -z)
+    assert (found.multiple[line == 3] == 2).mean() > 0.97 and (found.multiple[line != 3] == 1).all()
