@@ -113,7 +113,7 @@ def _settings(values: Mapping[str, Any], args: argparse.Namespace) -> SoundingMa
         SoundingMapSettings,
         {**vars(args), **own},
         model=ModelSettings.of(values),
-        screening=instance(ScreeningSettings, values),
+        screening=instance(ScreeningSettings, {"screening.enabled": True, **values}),
     )
 
 
