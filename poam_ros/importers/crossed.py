@@ -90,7 +90,7 @@ def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
     table = soundings.steps is None and soundings.batch is None and soundings.taken is None
     samples = soundings.samples(settings.water_level)
     nothing = np.zeros(len(soundings), dtype=bool)
-    if not (table and settings.screened(samples, say=False).screening.screening):
+    if not (table and settings.screened(samples, say=False).screening.enabled):
         return Crossed(soundings, nothing, nothing.astype(np.int64), (), None)
     if soundings.names:
         line, names = soundings.group, soundings.names

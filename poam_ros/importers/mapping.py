@@ -242,8 +242,8 @@ def map_soundings(
     outline: Outline | None = None,
     extrapolate: bool = False,
 ) -> Mapped:
-    """Map soundings and write the folder: config.yaml, samples.csv, refused.csv, map.npz, volume.csv
-    and, of a table whose lines were judged, crossings.csv.
+    """Map soundings and write the folder: config.yaml, samples.csv, refused.csv, map.npz,
+    volume.csv, and crossings.csv of a table whose lines were judged.
 
     Args:
         log: the file that they are from, for the record.
