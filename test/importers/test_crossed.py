@@ -20,7 +20,7 @@ MODEL = ModelSettings.of(
     {"method": "nngp", "first_steps": 60, "early_steps": 4, "hidden": 8, "lattice": 8}
 )
 SETTINGS = SoundingMapSettings(model=MODEL, first_batch=200, batch_size=100)
-UNSCREENED = replace(SETTINGS, screening=ScreeningSettings(screening=False))
+UNSCREENED = replace(SETTINGS, screening=ScreeningSettings(enabled=False))
 FALSE = 2  # the line of double echoes
 
 

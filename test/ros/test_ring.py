@@ -122,7 +122,7 @@ def test_a_mission_ends_by_its_map_as_the_page_says(sim):
     page = [b for b in blocks("sh") if b.page.name == "good-enough.md"]
     (words,) = (w for b in page for w in b.commands if w[:2] == ["poam", "sim"])
     given = words[2 : words.index("--output")]
-    easy = ["--target-tvu", "2", "--target-share", "0.1", "--max-samples", "100000"]
+    easy = ["--target.tvu", "2", "--target.share", "0.1", "--max-samples", "100000"]
     process, folder = sim("known", *given, *easy, "--pilot", "diagonal")
     output, _ = process.communicate(timeout=400)
     assert process.returncode == 0, output

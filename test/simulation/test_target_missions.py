@@ -79,7 +79,7 @@ def test_it_ends_once_the_share_is_reached_and_the_gaps_are_closed(mission, tmp_
         r"TVU within 1b in [\d.]+ % of the workspace; every place within 7 m of a ping", reason
     )
     config = yaml.safe_load((tmp_path / "config.yaml").read_text())
-    assert config["target"]["target_tvu"] == "1b" and config["water_level"] == 0.0
+    assert config["target"]["tvu"] == "1b" and config["water"]["level"] == 0.0
 
 
 def test_a_target_changes_nothing_of_a_mission_that_never_meets_it(mission):

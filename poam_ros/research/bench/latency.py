@@ -118,13 +118,13 @@ def measure(
         seconds: as above.
         method: of the mapper.
         samples: pings that are in its model from the beginning.
-        budget: its ``update_budget``, in s.
+        budget: its ``training.budget``, in s.
         resolution: of its maps, in m.
 
     Raises:
         PoamError: if no map comes.
     """
-    settings = {"method": method, "resolution": resolution, "update_budget": budget}
+    settings = {"method": method, "resolution": resolution, "training.budget": budget}
     rclpy.init()
     vehicle, executor = Vehicle(), SingleThreadedExecutor()
     executor.add_node(vehicle)

@@ -87,8 +87,8 @@ class SaveService:
         if drawn is None or len(samples) < drawn.samples:  # fewer: it is being reset
             return False, "nothing is saved: there is no map yet"
         level = session.front_end.level(self._now())
-        level = values["water_level"] if level is None else level
-        config = {"nodes": {"mapper": {**values, "water_level": level}}}
+        level = values["water.level"] if level is None else level
+        config = {"nodes": {"mapper": {**values, "water.level": level}}}
         where = Path(folder).expanduser()
         place, names, failed = save(where, self._settings, drawn, samples, level, config)
         text = f"saved the map of {drawn.samples} pings in {place}: {', '.join(names)}"

@@ -32,7 +32,7 @@ def test_every_method_is_a_model_and_every_kernel_can_be_chosen():
     assert {name: MODELS[name].bounded_time for name in METHODS} == {
         name: method.constant_time and method.train == "adam" for name, method in METHODS.items()
     }
-    choices = next(row.choices for row in rows(SparseOptions) if row.name == "kernel")
+    choices = next(row.choices for row in rows(SparseOptions) if row.name == "sparse.kernel")
     assert choices == tuple(KERNELS)
 
 
