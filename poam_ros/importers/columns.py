@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..core.errors import InputError, shown
-from .dialect import Dialect, angle, is_clock, is_date, number
+from .dialect import Dialect, angle, is_clock, is_date
 
 #: What a column may mean, and the names it is found by where nobody says: lower case, without
 #: units, underscores and blanks.
@@ -295,6 +295,3 @@ def _first(candidates: list[tuple[str, ...]], given: Mapping[str, str]) -> tuple
 
 def _named(header: Sequence[str]) -> str:
     return shown(",".join(header), 120)
-
-
-__all__ = ["MEANINGS", "UNITS", "Columns", "guess", "number", "question", "read_mapping"]

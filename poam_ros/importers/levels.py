@@ -9,11 +9,10 @@ import numpy as np
 
 from ..core.clock import SECOND
 from ..core.errors import InputError
+from ..frontend.settings import MAX_LEVEL
 from .dialect import Times, is_clock, is_date, number, sniff
 
 DAY = 86_400 * SECOND
-#: The highest level, either way, that can be one, in m.
-HIGHEST = 10_000.0
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class WaterLevels:
         last = others[0]
         cells = (row[last] if last < len(row) else "" for row in rows)
         level = np.array([number(cell, dialect.comma) for cell in cells])
-        kept = np.isfinite(seconds) & np.isfinite(level) & (np.abs(level) <= HIGHEST)
+        kept = np.isfinite(seconds) & np.isfinite(level) & (np.abs(level) <= MAX_LEVEL)
         if not kept.any():
             raise InputError(f"{path}: expected rows of time and level (m), got {first[:4]}")
         order = np.argsort(seconds[kept], kind="stable")
