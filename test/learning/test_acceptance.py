@@ -67,7 +67,7 @@ def test_a_reset_refuses_what_is_held_and_what_waits(survey):
     s.handle(ResetRequested())
     assert s.session.ledger.rejected == {"reset": 25} and total(s)["held"] == 0
     s.drive(4)
-    assert s.kinds() == ["Cleared"]
+    assert s.kinds() == ["ModelReset"]
     s.drive(30)
     s.work()
     assert s.session.everything().number.tolist() == list(range(34)) and total(s)
@@ -85,7 +85,7 @@ def test_a_reset_while_pings_are_judged_forgets_them(survey):
         return predict(xy)
 
     s.mapper.predict = predict_and_reset
-    assert s.kinds() == ["Cleared"]
+    assert s.kinds() == ["ModelReset"]
     assert total(s)["rejected"] == 20 and s.session.samples == 0
 
 

@@ -233,7 +233,7 @@ def run(survey, screened, drawn, handled) -> None:
     for step in drawn:
         fuzzed.take(*step)
     check_samples(fuzzed.s.session)
-    check_refused(fuzzed.s.session.front_end, anew=fuzzed.handled["Reset"] > 0)
+    check_refused(fuzzed.s.session.front_end, anew=fuzzed.handled["ResetRequested"] > 0)
     gate = fuzzed.s.session.front_end
     handled["accepted"] += gate.ledger.accepted
     handled["false echoes"] += gate.ledger.rejected["false_echo"]

@@ -110,7 +110,7 @@ def test_flat_ground_waits_for_more(survey):
     s = survey()
     s.handle(MissionStateChanged("exploring"))
     s.drive(25, distance=80.0)
-    assert s.kinds() == ["Trouble"]
+    assert s.kinds() == ["Problem"]
     assert s.mapper.batches == [] and len(s.session.backlog) == 25
     assert not s.session.due(s.now)  # not again without new pings
     s.drive(20)
@@ -141,7 +141,7 @@ def test_any_other_failure_is_tried_three_times_and_then_its_batch_is_dropped(su
     s.mapper.failures = [RuntimeError("out of memory")] * 3
     for _ in range(3):
         s.drive(6)
-        assert s.kinds() == ["Trouble"]
+        assert s.kinds() == ["Problem"]
     assert s.mapper.batches == [20, 6, 12, 18]
     assert s.session.status.dropped == {"RuntimeError": 18} and len(s.session.backlog) == 0
     s.drive(6)
@@ -164,7 +164,7 @@ def test_the_last_batch_is_tried_again_and_whatever_comes_of_it_the_mission_fini
     s.drive(7)
     s.mapper.failures = [CholeskyError("no"), CholeskyError("no")]
     s.handle(MissionStateChanged("done"))
-    assert s.kinds() == ["Trouble", "Trouble", *LEARNED, "Finished"]
+    assert s.kinds() == ["Problem", "Problem", *LEARNED, "MissionFinished"]
     assert s.session.status.finished and s.session.status.samples == 27
     assert not s.session.due(s.now)
 
@@ -231,7 +231,7 @@ def test_a_new_mission_after_the_end_goes_on_with_the_map_and_its_numbers(survey
     s.handle(MissionStateChanged("exploring"))
     s.drive(30)
     s.handle(MissionStateChanged("done"))
-    assert s.kinds()[-1] == "Finished"
+    assert s.kinds()[-1] == "MissionFinished"
     s.handle(MissionStateChanged("waiting"))
     s.drive(4)
     s.handle(MissionStateChanged("pilot"))
@@ -240,7 +240,7 @@ def test_a_new_mission_after_the_end_goes_on_with_the_map_and_its_numbers(survey
     assert counts(s) == {"waiting": 4}
     s.handle(MissionStateChanged("exploring"))
     s.handle(MissionStateChanged("done"))
-    assert s.kinds()[-1] == "Finished"
+    assert s.kinds()[-1] == "MissionFinished"
 
 
 def test_stopped_before_it_is_dealt_with_the_end_is_still_the_end(survey):
@@ -249,7 +249,7 @@ def test_stopped_before_it_is_dealt_with_the_end_is_still_the_end(survey):
     s.drive(7)
     s.handle(MissionStateChanged("done"))
     s.handle(MissionStateChanged("waiting"))
-    assert s.kinds() == [*LEARNED, "Finished"]
+    assert s.kinds() == [*LEARNED, "MissionFinished"]
 
 
 @pytest.mark.parametrize("state", ["paused", "waiting"])
@@ -286,7 +286,7 @@ def test_a_reset_forgets_all_but_what_came_after_it(survey):
     s.handle(ResetRequested())
     s.drive(7)
     assert s.session.samples == 7
-    assert s.kinds() == ["Cleared"]
+    assert s.kinds() == ["ModelReset"]
     assert not s.mapper.initialised and s.session.map is None
     assert [n for part in s.samples[-7:] for n in part.number] == list(range(7))
     # In mid-mission nobody announces a pilot survey again.
@@ -303,7 +303,7 @@ def test_after_a_reset_within_the_pilot_survey_its_end_starts_the_model(survey):
     s.drive(20)
     s.handle(ResetRequested())
     s.drive(30)
-    assert s.kinds() == ["Cleared"]
+    assert s.kinds() == ["ModelReset"]
     s.handle(MissionStateChanged("exploring"))
     assert s.kinds() == LEARNED
     assert s.mapper.samples == 30
@@ -315,7 +315,7 @@ def test_a_reset_during_an_update_forgets_its_batch_whether_it_fails_or_not(surv
         s.drive(20)
         s.mapper.failures = failures
         s.mapper.during = lambda s=s: s.handle(ResetRequested())
-        assert s.kinds()[-1] == "Cleared"
+        assert s.kinds()[-1] == "ModelReset"
         assert s.mapper.samples == 0 and len(s.session.backlog) == 0
 
 
@@ -329,7 +329,7 @@ def test_a_mission_that_is_done_before_its_reset_was_dealt_with_finishes(survey)
     s.drive(8)
     s.handle(MissionStateChanged("done"))
     assert list(updates) == []
-    assert s.kinds() == ["Cleared", *LEARNED, "Finished"]
+    assert s.kinds() == ["ModelReset", *LEARNED, "MissionFinished"]
     assert s.session.status.finished and s.mapper.samples == 8
 
 
