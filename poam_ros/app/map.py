@@ -35,6 +35,7 @@ def run(args: argparse.Namespace) -> int:
     announce()
     with at_once("poam map"):
         from .map_input import read
+    args.log = args.logs[0]
     survey = read(args)
     folder = args.output or Path("runs") / f"map-{args.log.resolve().stem}"
     _say(survey.soundings)
@@ -145,7 +146,7 @@ def _map(
         with work_progress("validation", count * (args.folds - 1)) as report:
             checked = cross_validate(soundings, workspace, settings, args.folds, client, report)
     if checked is not None:
-        scores = write_validation(folder, checked)
+        scores = write_validation(folder, checked, soundings.files)
         print(
             f"{scores.count} soundings held out: RMSE {scores.rmse:.3g} m, MAE {scores.mae:.3g} m, "
             f"MSLL {scores.msll:.3f}, NLPD {scores.nlpd:.3f}, "

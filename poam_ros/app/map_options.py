@@ -43,12 +43,17 @@ COMMON = (
 def add_arguments(parser: Parser) -> None:
     parser.common = COMMON
     add = parser.add_argument
-    add("log", type=Path, metavar="LOG",
-        help="CSV file with columns x,y,z (m) or latitude,longitude,depth; a rosbag2 recording: "
-        "its folder, .mcap or .db3 (extra `bags`); or a mission's folder")  # fmt: skip
+    add("logs", type=Path, nargs="+", metavar="LOG",
+        help="Files of soundings, several for several days: CSV with columns x,y,z (m) or "
+        "latitude,longitude,depth; NMEA 0183 (extra `nmea`); GPX, GeoJSON, GeoPackage, Shapefile "
+        "(extra `geo`); ArduPilot .bin, .tlog (extra `mavlink`); or one BlueOS or rosbag2 "
+        "recording (folder, .mcap, .db3; extra `bags`); or a mission's folder.")  # fmt: skip
     group = parser.add_argument_group("map")
     add = group.add_argument
     add("--output", type=Path, metavar="DIR", help="Folder of results (default: runs/map-LOG).")
+    add("--reader", default="", metavar="NAME",
+        help="Reader of the files, of this package or an installed one, or module:name (default: "
+        "the one that recognises the file).")  # fmt: skip
     add("--columns", nargs="+", default=[], metavar="MEANING=NAME",
         help="Other names of columns, as in latitude=LAT longitude=LON depth=D. "
         "Meanings: x, y or latitude, longitude; z (up) or depth (down); time.")  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.errors import InputError, shown
 from .dialect import Dialect, angle, is_clock, is_date
+from .raw import UNITS
 
 #: What a column may mean, and the names it is found by where nobody says: lower case, without
 #: units, underscores and blanks.
@@ -30,8 +31,7 @@ MEANINGS = {
     "date": ("date", "day", "fecha", "datumzeit", "utcdate"),
 }  # fmt: skip
 PLACES, HEIGHTS = (("x", "y"), ("latitude", "longitude")), ("z", "depth")
-#: Units of depths and elevations, in m, and how they are written.
-UNITS = {"m": 1.0, "ft": 0.3048, "fathom": 1.8288, "cm": 0.01, "mm": 0.001}
+#: How units are written.
 _SPELT = {
     "m": "m", "meter": "m", "meters": "m", "metre": "m", "metres": "m", "mtr": "m", "ft": "ft",
     "feet": "ft", "foot": "ft", "fathom": "fathom", "fathoms": "fathom", "fm": "fathom",
