@@ -19,6 +19,8 @@ from .raw import RawSoundings, ReadOptions
 #: Positions farther apart than this are not interpolated between, in s.
 GAP = 10.0
 DAY = 86_400.0
+#: No log is younger than this, in s since 1970 (the year 2100).
+LAST = 4.1e9
 #: Sentences of positions and of depths, the better first; and those that say the date.
 FIXES, DEPTHS, DATES = ("GGA", "RMC"), ("DBS", "DPT", "DBT"), ("RMC", "ZDA")
 LONGEST_SENTENCE = 4096  # a line, with whatever a logger has put before
@@ -68,14 +70,16 @@ class PositionsAndDepths:
                 f"{heard or 'no message'}" + (f" (left out: {refused})" if refused else "")
             )
         seconds, depth = np.array(self.depths[sounder]).T
-        stamp_ns = np.round(seconds * SECOND).astype(np.int64)
-        place, near = interpolated(seconds, np.array(self.positions[fix]))
+        timed = (seconds >= 0) & (seconds < LAST)
+        stamp_ns = np.round(np.where(timed, seconds, 0) * SECOND).astype(np.int64)
+        fixed = np.array(self.positions[fix])
+        place, near = interpolated(seconds, fixed[np.isfinite(fixed).all(1)])
         inside = np.isfinite(place).all(1)
         found = RawSoundings(
             place, depth, stamp_ns=stamp_ns, said=f"positions {fix}, depths {sounder} (m), {said}",
             layout=f"{sum(self.heard.values())} messages", refused=+self.refused,
         )  # fmt: skip
-        return found.without({"no_position": ~inside, "position_gap": ~near})
+        return found.without({"no_time": ~timed, "no_position": ~inside, "position_gap": ~near})
 
 
 def interpolated(seconds: np.ndarray, fixes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

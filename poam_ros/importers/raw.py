@@ -195,7 +195,8 @@ def place(files: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundings
         )
     projection = None
     places = [raw.place for raw in raws]
-    aside = [raw.refused_pings.xyz[:, :2] for raw in raws]
+    refused_places = (raw.refused_pings.xyz[:, :2] for raw in raws)
+    aside = [np.where(np.abs(each) <= FARTHEST, each, np.nan) for each in refused_places]
     if geographic[0]:
         degrees = [_degrees(raw.place, code) for raw, code in zip(raws, crs, strict=True)]
         for each, raw, code in zip(degrees, raws, crs, strict=True):
@@ -353,7 +354,8 @@ def _degrees(place: np.ndarray, crs: str) -> np.ndarray:
         raise InputError(f"--crs: expected a code such as EPSG:25833, got '{crs}'") from None
     transform = Transformer.from_crs(source, "EPSG:4326", always_xy=True).transform
     longitude, latitude = transform(*place.T)
-    return np.column_stack((latitude, longitude))
+    found = np.column_stack((latitude, longitude))
+    return np.where(np.isfinite(found), found, np.nan)
 
 
 def _elevation(
