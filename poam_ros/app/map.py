@@ -85,6 +85,12 @@ def _say(soundings: Soundings) -> None:
         + (f" in {len(soundings.names)} {kind}" if soundings.names else "")
         + (f"; left out: {refused}" if refused else "")
     )
+    # A mirrored place, or feet that nobody named, can be seen here alone.
+    where = f"bottom at {soundings.z.min():.4g} to {soundings.z.max():.4g} m"
+    if (origin := soundings.projection) is not None:
+        north, east = ("S" if origin.latitude < 0 else "N"), ("W" if origin.longitude < 0 else "E")
+        where += f", around {abs(origin.latitude):.4f} {north} {abs(origin.longitude):.4f} {east}"
+    print(where)
 
 
 def _outlined(args: argparse.Namespace, survey: MappingJob) -> tuple[MappingJob, Outline | None]:
