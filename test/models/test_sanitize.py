@@ -16,7 +16,7 @@ COMPILER = os.environ.get("CC", "cc")
 
 
 def built(source: Path, program: Path, *flags: str) -> subprocess.CompletedProcess:
-    command = [COMPILER, "-g", "-O1", "-w", *SANITIZERS, *flags, str(source), "-o", str(program)]
+    command = [COMPILER, "-g", "-O0", "-w", *SANITIZERS, *flags, str(source), "-o", str(program)]
     return subprocess.run([*command, "-lm"], capture_output=True, text=True, check=False)
 
 
