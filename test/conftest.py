@@ -99,6 +99,22 @@ def ros():
 
 
 @pytest.fixture
+def refusal(capfd):
+    """`refusal(main, *arguments)`: the line that a node's main ends with, with status 2."""
+    pytest.importorskip("rclpy")
+
+    def end(main, *arguments):
+        capfd.readouterr()
+        assert main(["node", "--ros-args", *arguments]) == 2
+        said = capfd.readouterr().err
+        lines = [line for line in said.splitlines() if not line.startswith("[")]  # of rcl
+        assert len(lines) == 1, said
+        return lines[0]
+
+    return end
+
+
+@pytest.fixture
 def eventually():
     """`eventually(condition)`: its first true value, or an assertion after the timeout."""
 

@@ -33,7 +33,7 @@ from poam_ros.frontend.odometry import VehicleState
 from poam_ros.planning.pilots import PILOTS
 from poam_ros.planning.planners import PLANNERS, NoOptions, Planner
 from poam_ros.ros.common import clouds, messages, qos
-from poam_ros.ros.planner.node import PlannerNode
+from poam_ros.ros.planner.node import PlannerNode, main
 
 LIMIT = 300.0  # s, for a process to end
 WORKSPACE = [-10.0, 10.0, -5.0, 5.0]
@@ -313,25 +313,9 @@ def test_up_down_and_up_again_in_one_process(ros, eventually):
     planner.destroy_node()
 
 
-def refusal(python, ros_env, parameter):
-    """The one line that a planner with this parameter ends with, and status 2."""
-    ended = subprocess.run(
-        [python, "-m", "poam_ros.ros.planner.node", "--ros-args", "-p", parameter],
-        env=ros_env,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
-    assert ended.returncode == 2, ended.stderr
-    assert len(ended.stderr.strip().splitlines()) == 1
-    return ended.stderr
-
-
 @pytest.mark.parametrize("wrong", ["pilot:=spiral", "goal_radius:=-1.0", "workspace:=[0.0, 1.0]"])
-def test_wrong_parameters_end_with_one_line_and_status_2(python, ros_env, wrong):
-    name = wrong.split(":=")[0]
-    assert name in refusal(python, ros_env, wrong)
+def test_wrong_parameters_end_with_one_line_and_status_2(refusal, wrong):
+    assert wrong.split(":=")[0] in refusal(main, "-p", wrong)
 
 
 # --- Nothing moves unasked ---
@@ -587,9 +571,9 @@ def test_the_pilot_goes_round_keep_outs(guided, eventually):
         ("on_done:=sink", "on_done: expected one of hold, home"),
     ],
 )
-def test_wrong_areas_end_with_one_line_and_status_2(python, ros_env, wrong, words):
+def test_wrong_areas_end_with_one_line_and_status_2(refusal, wrong, words):
     name, _, value = wrong.partition(":=")
-    assert words in refusal(python, ros_env, f"{name}:='{value}'")
+    assert words in refusal(main, "-p", f"{name}:='{value}'")
 
 
 def test_ends_by_the_map_once_the_gaps_are_closed(ring, eventually):

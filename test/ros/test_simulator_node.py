@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
 import time
 
 import numpy as np
@@ -23,7 +22,7 @@ from std_srvs.srv import Trigger
 
 from poam_ros.core.geometry import Extent
 from poam_ros.ros.common import clouds, messages, qos
-from poam_ros.ros.simulator.node import SimulatorNode
+from poam_ros.ros.simulator.node import SimulatorNode, main
 from poam_ros.ros.simulator.topics import thinned
 from poam_ros.simulation.world.terrain import Terrain
 
@@ -268,16 +267,5 @@ def test_waits_for_a_mission_if_asked(ros, eventually, terrain):
         ("workspace:=[-99.0, 99.0, -99.0, 99.0]", "start"),
     ],
 )
-def test_wrong_parameters_end_with_one_line_and_status_2(python, ros_env, terrain, wrong, named):
-    ended = subprocess.run(
-        [python, "-m", "poam_ros.ros.simulator.node", "--ros-args"]
-        + ["-p", f"terrain:={terrain}", "-p", wrong],
-        env=ros_env,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert ended.returncode == 2, ended.stderr
-    assert len(ended.stderr.strip().splitlines()) == 1
-    assert named in ended.stderr
+def test_wrong_parameters_end_with_one_line_and_status_2(refusal, terrain, wrong, named):
+    assert named in refusal(main, "-p", f"terrain:={terrain}", "-p", wrong)
