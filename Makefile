@@ -77,7 +77,7 @@ test: lint
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 generate: setup
-	$(BIN)/python -m poam_ros.ros.common.rendering
+	$(BIN)/python -m poam_ros.ros.common.parameter_files
 
 sanitize: setup
 	$(BIN)/python -m pytest -q test/models/test_sanitize.py

@@ -17,12 +17,12 @@ from launch import LaunchContext, LaunchDescription
 from launch.action import Action
 
 from poam_ros.app import graph, robot
-from poam_ros.app.launching import Arguments, required_node, viewers
+from poam_ros.app.launching import LaunchArguments, required_node, viewers
 
 
 def generate_launch_description() -> LaunchDescription:
     own = (*robot.TOPICS, robot.USE_SIM_TIME, graph.ROWS["exaggeration"], *graph.OWN)
-    arguments = Arguments([*robot.ROWS.values(), *own], required=("workspace",))
+    arguments = LaunchArguments([*robot.ROWS.values(), *own], required=("workspace",))
 
     def nodes(context: LaunchContext) -> list[Action]:
         file = str(arguments.value(context, "params_file"))

@@ -9,12 +9,12 @@ from launch import LaunchContext, LaunchDescription
 from launch.action import Action
 
 from poam_ros.app import graph
-from poam_ros.app.launching import Arguments, required_node, viewers
+from poam_ros.app.launching import LaunchArguments, required_node, viewers
 from poam_ros.ros.common.parameters import NODES
 
 
 def generate_launch_description() -> LaunchDescription:
-    arguments = Arguments([*(graph.ROWS[name] for name in graph.FORWARDED), *graph.OWN])
+    arguments = LaunchArguments([*(graph.ROWS[name] for name in graph.FORWARDED), *graph.OWN])
 
     def nodes(context: LaunchContext) -> list[Action]:
         namespace = arguments.namespace(context)

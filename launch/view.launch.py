@@ -15,7 +15,7 @@ from launch.actions import RegisterEventHandler, Shutdown
 from launch.event_handlers import OnProcessExit
 
 from poam_ros.app import graph, robot
-from poam_ros.app.launching import Arguments, viewers
+from poam_ros.app.launching import LaunchArguments, viewers
 from poam_ros.core.settings import Setting
 
 VIEW = [graph.ROWS[row] for row in ("exaggeration", "water.level", "most_cells")]
@@ -25,7 +25,7 @@ SIMULATED = Setting("simulated", False, "The clock and the frames are a simulato
 
 def generate_launch_description() -> LaunchDescription:
     own = (*VIEW, *robot.TOPICS, robot.USE_SIM_TIME, graph.PARAMS_FILE, graph.NAMESPACE)
-    arguments = Arguments([*own, RVIZ, SIMULATED])
+    arguments = LaunchArguments([*own, RVIZ, SIMULATED])
 
     def nodes(context: LaunchContext) -> list[Action]:
         namespace = arguments.namespace(context)

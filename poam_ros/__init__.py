@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from .models.data import Dataset, Prediction
     from .models.interface import ModelState, OnlineModel
     from .models.mapper import BathymetricMapper, MapperState
-    from .models.registry import Model, ModelSettings, SparseOptions
-    from .planning.planners import Planner
+    from .models.registry import ModelEntry, ModelSettings, SparseOptions
+    from .planning.planners import PlannerEntry
     from .planning.situation import MapView, Situation
 
 __all__ = [
     "BathymetricMapper", "Dataset", "ElevationMap", "Extent", "Grid", "InputError", "MapView",
-    "MapperState", "Model", "ModelSettings", "ModelState", "OnlineModel", "Planner", "PoamError",
-    "Predicted", "Prediction", "Situation", "SparseOptions", "UpdateReport", "__version__", "check",
-    "map_grid", "setting",
+    "MapperState", "ModelEntry", "ModelSettings", "ModelState", "OnlineModel", "PlannerEntry",
+    "PoamError", "Predicted", "Prediction", "Situation", "SparseOptions", "UpdateReport",
+    "__version__", "check", "map_grid", "setting",
 ]  # fmt: skip
 
 # Before torch starts its OpenMP: threads that spin while they wait for work take the processor from
@@ -39,11 +39,11 @@ _HOMES = {
     "InputError": "core.errors",
     "MapView": "planning.situation",
     "MapperState": "models.mapper",
-    "Model": "models.registry",
+    "ModelEntry": "models.registry",
     "ModelSettings": "models.registry",
     "ModelState": "models.interface",
     "OnlineModel": "models.interface",
-    "Planner": "planning.planners",
+    "PlannerEntry": "planning.planners",
     "PoamError": "core.errors",
     "Predicted": "core.maps",
     "Prediction": "models.data",

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from poam_ros.core.clock import SECOND, Moment
-from poam_ros.frontend.events import MissionState, Tick
+from poam_ros.frontend.events import MissionStateChanged, Tick
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.learning.opening import open_mission
-from poam_ros.learning.thread import SurveyThread
+from poam_ros.learning.thread import ModelThread
 from poam_ros.ros.common.parameters import MAPPER
 
 SMALL = {
@@ -138,9 +138,9 @@ def main(folder, begin, end):
     """Survey in real time until the end or SIGKILL; says every count that others may rely on."""
     kept = Echoing(folder, begin=int(begin), **{"training.duty": 0.3})
     session = kept.session
-    thread = SurveyThread(session, lambda: kept.now, lambda outcome: None)
+    thread = ModelThread(session, lambda: kept.now, lambda outcome: None)
     thread.start()
-    session.handle(MissionState("exploring"), kept.now)
+    session.handle(MissionStateChanged("exploring"), kept.now)
     told = session.samples
     sys.stdout.write(f"began {told}\n")
     while kept.stamp < int(end):

@@ -62,8 +62,7 @@ def prefix(folder: Path, domain: int) -> dict[str, str]:
     for name in NODES:
         script = executables / name
         script.write_text(
-            f"#!{sys.executable}\nimport sys\nfrom {MODULES[name]} import main\n"
-            "sys.exit(main())\n",
+            f"#!{sys.executable}\nimport sys\nfrom {MODULES[name]} import main\nsys.exit(main())\n",
             encoding="utf-8",
         )
         script.chmod(0o755)

@@ -3,8 +3,8 @@
 import numpy as np
 
 from poam_ros.core.samples import Samples
-from poam_ros.frontend.events import Handled, Judged
-from poam_ros.learning.session import Session
+from poam_ros.frontend.events import EventResult, PingsScreened
+from poam_ros.learning.session import SurveySession
 from poam_ros.models.mapper import BathymetricMapper
 
 
@@ -23,7 +23,7 @@ def recorded(session):
 def fresh(session, mapper):
     """A session like this one before anything happened."""
     model = BathymetricMapper(mapper.workspace, mapper.settings, mapper.seed)
-    return Session(
+    return SurveySession(
         model,
         session.front_end.settings,
         session.backlog.policy,
@@ -49,8 +49,8 @@ def check_replayed(record, session):
     for counter in ("rejected", "odometry_rejected"):
         assert getattr(again.ledger, counter) == getattr(session.ledger, counter), counter
     accepted = Samples.joined(
-        [o.samples for o in outcomes if isinstance(o, Handled)]
-        + [o.accepted for o in outcomes if isinstance(o, Judged)]
+        [o.samples for o in outcomes if isinstance(o, EventResult)]
+        + [o.accepted for o in outcomes if isinstance(o, PingsScreened)]
     )
     expected = session.everything()
     for name in ("number", "stamp_ns", "xy", "z", "noise_std", "range", "applied"):

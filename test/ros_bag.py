@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from soundings import ground
 
-from poam_ros.frontend.events import MissionState
+from poam_ros.frontend.events import MissionStateChanged
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.frontend.ranges import RawPing
 
@@ -58,7 +58,7 @@ def write_events(folder: Path, record: list, wall: bool = False) -> Path:
     kinds = {
         VehicleState: ("/odom", "nav_msgs/msg/Odometry", _odometry_of),
         RawPing: ("/sonar/range", "sensor_msgs/msg/Range", _range_of),
-        MissionState: ("/mission/state", "std_msgs/msg/String", _state_of),
+        MissionStateChanged: ("/mission/state", "std_msgs/msg/String", _state_of),
     }
     with Writer(folder, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
         links = {
@@ -89,7 +89,7 @@ def _range_of(store: Any, ping: RawPing) -> Any:
     return message
 
 
-def _state_of(store: Any, state: MissionState) -> Any:
+def _state_of(store: Any, state: MissionStateChanged) -> Any:
     return store.types["std_msgs/msg/String"](state.name)
 
 

@@ -13,7 +13,7 @@ from poam_ros.frontend.batching import TimedBatches
 from poam_ros.frontend.events import Tick
 from poam_ros.frontend.front_end import GateSettings, RawPing
 from poam_ros.frontend.odometry import VehicleState
-from poam_ros.learning.session import Session
+from poam_ros.learning.session import SurveySession
 
 WORKSPACE = Extent(-30, 30, -30, 30)
 DEPTH = 100.0
@@ -81,7 +81,7 @@ class Survey:
         options.setdefault("policy", TimedBatches(batch_size=20, batch_period=3600.0))
         options.setdefault("grid", map_grid(WORKSPACE, 10.0))
         gate = options.pop("gate", GateSettings(workspace=WORKSPACE))
-        self.session = Session(self.mapper, gate, **options)
+        self.session = SurveySession(self.mapper, gate, **options)
         self.now = Moment(0, 0.0)
         self.samples: list[Samples] = []
         self.notes: list[str] = []

@@ -87,20 +87,20 @@ def test_make_and_pip_know_what_the_pages_ask_for():
 
 @cache
 def launch_rows(name: str) -> dict[str, Setting]:
-    """The arguments that a launch file declares: the tables it hands to ``Arguments``, read without
-    the launch tools of ROS 2."""
+    """The arguments that a launch file declares, by name, from the tables it gives to
+    ``LaunchArguments``. Needs no launch tools of ROS 2."""
     tree = ast.parse((ROOT / "launch" / name).read_text(encoding="utf-8"))
     (function,) = (n for n in tree.body if getattr(n, "name", "") == "generate_launch_description")
     scope: dict = {}
     for part in [*tree.body, *function.body]:
         value = getattr(part, "value", None)
-        if isinstance(value, ast.Call) and getattr(value.func, "id", "") == "Arguments":
+        if isinstance(value, ast.Call) and getattr(value.func, "id", "") == "LaunchArguments":
             table = compile(ast.Expression(value.args[0]), name, "eval")
             return {row.name: row for row in eval(table, scope)}
         tools = re.match(r"launch|poam_ros\.app\.launching", getattr(part, "module", None) or "")
         if isinstance(part, ast.Import | ast.ImportFrom | ast.Assign) and not tools:
             exec(compile(ast.Module([part], []), name, "exec"), scope)
-    raise AssertionError(f"{name}: no Arguments(...)")
+    raise AssertionError(f"{name}: no LaunchArguments(...)")
 
 
 def services() -> dict[str, set[str]]:

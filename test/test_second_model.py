@@ -10,7 +10,7 @@ from toy import Toy, ToyOptions
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.models.mapper import BathymetricMapper
-from poam_ros.models.registry import MODELS, Model, ModelSettings, SparseOptions
+from poam_ros.models.registry import MODELS, ModelEntry, ModelSettings, SparseOptions
 from poam_ros.outputs.folder import read_map, read_table, write_map
 from poam_ros.simulation.run import run_mission
 from poam_ros.simulation.settings import MissionSettings
@@ -21,7 +21,7 @@ WORKSPACE = Extent(-30, 30, -30, 30)
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch):
-    monkeypatch.setitem(MODELS, "toy", Model(Toy, ToyOptions))
+    monkeypatch.setitem(MODELS, "toy", ModelEntry(Toy, ToyOptions))
     return ModelSettings(method="toy", options=ToyOptions(power=3.0))
 
 

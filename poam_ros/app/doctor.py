@@ -65,7 +65,7 @@ REASONS = {
 }
 
 
-class Heard(NamedTuple):
+class NodeStatus(NamedTuple):
     """The newest status of a node. ``age_s``: the wall clock less its stamp; None without one."""
 
     level: int
@@ -74,7 +74,7 @@ class Heard(NamedTuple):
     age_s: float | None
 
 
-def statuses(message: DiagnosticArray) -> dict[str, Heard]:
+def statuses(message: DiagnosticArray) -> dict[str, NodeStatus]:
     """What a message says of nodes of ours, by their names with namespace."""
     stamp_s = message.header.stamp.sec + message.header.stamp.nanosec / 1e9
     age_s = time.time() - stamp_s if stamp_s else None
@@ -83,11 +83,11 @@ def statuses(message: DiagnosticArray) -> dict[str, Heard]:
         if status.name.rpartition("/")[2] in OURS:
             values = {item.key: item.value for item in status.values}
             level = status.level[0] if isinstance(status.level, bytes) else int(status.level)
-            found[status.name] = Heard(level, status.message, values, age_s)
+            found[status.name] = NodeStatus(level, status.message, values, age_s)
     return found
 
 
-def listen(seconds: float) -> dict[str, Heard]:
+def listen(seconds: float) -> dict[str, NodeStatus]:
     """The newest status of each node of ours, by its name with namespace.
 
     Raises:
@@ -97,7 +97,7 @@ def listen(seconds: float) -> dict[str, Heard]:
     from diagnostic_msgs.msg import DiagnosticArray
     from rclpy.executors import SingleThreadedExecutor
 
-    heard: dict[str, Heard] = {}
+    heard: dict[str, NodeStatus] = {}
 
     context = rclpy.Context()
     rclpy.init(args=[], context=context)
@@ -118,7 +118,7 @@ def listen(seconds: float) -> dict[str, Heard]:
     return heard
 
 
-def graph_findings(heard: Mapping[str, Heard]) -> Iterator[Finding]:
+def graph_findings(heard: Mapping[str, NodeStatus]) -> Iterator[Finding]:
     """What the nodes say, in words."""
     if not heard:
         todo = "start one (poam sim, robot.launch.py), or compare ROS_DOMAIN_ID here and there"
@@ -136,7 +136,7 @@ def graph_findings(heard: Mapping[str, Heard]) -> Iterator[Finding]:
         yield from _counted(name, status.values)
 
 
-def _times(heard: Mapping[str, Heard]) -> Iterator[Finding]:
+def _times(heard: Mapping[str, NodeStatus]) -> Iterator[Finding]:
     """Whether the nodes share a clock, and whether it runs."""
     standing = [name for name, status in heard.items() if status.age_s is None]
     if standing:

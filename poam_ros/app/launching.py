@@ -25,7 +25,7 @@ from . import graph
 PATHS = ("output", "params_file", "terrain", "mission_dir", "model", "areas.file")
 
 
-class Arguments:
+class LaunchArguments:
     """The arguments of a launch file, and which of them were given.
 
     A value in ``params_file`` must not be overridden by the mere default of an argument, so the
@@ -135,7 +135,7 @@ def required_node(name: str, respawn: bool = False, **arguments: Any) -> Node:
 
 
 def viewers(
-    context: LaunchContext, arguments: Arguments, sim_time: bool, place: dict[str, Any]
+    context: LaunchContext, arguments: LaunchArguments, sim_time: bool, place: dict[str, Any]
 ) -> list[Action]:
     """Drapes and RViz, in this order. Where one of them ends, the mission goes on.
 

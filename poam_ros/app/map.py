@@ -20,7 +20,7 @@ from .map_options import add_arguments as add_arguments
 if TYPE_CHECKING:
     from ..importers.outline import Outline
     from ..importers.soundings import Soundings
-    from .map_reading import Survey
+    from .map_input import MappingJob
 
 FLATTERS = (
     "note: soundings were held out one by one, and their neighbours on the track were not: this "
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     announce()
     with at_once("poam map"):
-        from .map_reading import read
+        from .map_input import read
     survey = read(args)
     folder = args.output or Path("runs") / f"map-{args.log.resolve().stem}"
     _say(survey.soundings)
@@ -63,7 +63,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _client(args: argparse.Namespace, survey: Survey) -> Iterator[Any]:
+def _client(args: argparse.Namespace, survey: MappingJob) -> Iterator[Any]:
     """Of dask, where bands of the map and folds go side by side; else None."""
     if args.workers == 1 and args.scheduler is None:
         yield None
@@ -86,7 +86,7 @@ def _say(soundings: Soundings) -> None:
     )
 
 
-def _outlined(args: argparse.Namespace, survey: Survey) -> tuple[Survey, Outline | None]:
+def _outlined(args: argparse.Namespace, survey: MappingJob) -> tuple[MappingJob, Outline | None]:
     """The outline, if one is given, and a workspace that holds all of it where none was."""
     if args.outline is None:
         return survey, None
@@ -105,7 +105,7 @@ def _outlined(args: argparse.Namespace, survey: Survey) -> tuple[Survey, Outline
 
 
 def _map(
-    args: argparse.Namespace, survey: Survey, outline: Outline | None, folder: Path, client: Any
+    args: argparse.Namespace, survey: MappingJob, outline: Outline | None, folder: Path, client: Any
 ) -> None:
     with at_once("poam map"):
         from ..core.geometry import map_grid

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 
-class Children:
+class ProcessGroup:
     """Starts processes whose output goes to log files, watches them, and ends them in order.
 
     Every child has a session of its own, so that a Ctrl-C in the terminal reaches this process

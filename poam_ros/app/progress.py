@@ -21,7 +21,7 @@ LIVE_PERIOD = 0.25  # s between two pictures
 LINE_PERIOD = 10.0  # s between two lines, where the state stays the same
 
 
-class Display:
+class ProgressDisplay:
     """A live picture by rich in a terminal; else a line now and then on standard output.
 
     Args:
@@ -35,7 +35,7 @@ class Display:
         self._state = ""
         self._last: Progress | None = None
 
-    def __enter__(self) -> Display:
+    def __enter__(self) -> ProgressDisplay:
         if sys.stdout.isatty():
             try:
                 from rich.live import Live

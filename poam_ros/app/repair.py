@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Check and mend; returns the exit status."""
     from ..journal.folder import MissionFolder, is_log
-    from ..mission.memory import MISSION, mend
+    from ..mission.store import MISSION, mend
 
     path: Path = args.mission.expanduser()
     if not is_log(path) and not (path / MISSION).is_file():

@@ -25,11 +25,12 @@ from . import graph
 from .interrupts import INTERRUPTED
 from .nodes import MODULES, needs_ros
 from .options import add_settings
-from .processes import Children
+from .processes import ProcessGroup
 
 if TYPE_CHECKING:
     from ..outputs.recorder import Progress
     from ..ros.monitor.node import MonitorNode
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``poam sim``: those of sim.launch.py."""
@@ -122,13 +123,13 @@ def run(args: argparse.Namespace) -> int:
     if importlib.util.find_spec("rclpy") is None:
         raise InputError(needs_ros("poam sim"))
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-    from .progress import Display
+    from .progress import ProgressDisplay
 
     options = resolve(args)
     folder = options["output"]
     before = _versions(folder)
-    with _interrupts() as interrupted, Display() as display:
-        children = Children(folder / "log", display.say)
+    with _interrupts() as interrupted, ProgressDisplay() as display:
+        children = ProcessGroup(folder / "log", display.say)
         try:
             for node in CHILDREN:
                 command = [sys.executable, "-m", MODULES[node]]
@@ -187,7 +188,11 @@ def _summary(progress: Progress, options: dict[str, Any]) -> Iterator[str]:
 
 
 def _follow(
-    monitor: MonitorNode, executor: Any, children: Children, display: Any, interrupted: list[int]
+    monitor: MonitorNode,
+    executor: Any,
+    children: ProcessGroup,
+    display: Any,
+    interrupted: list[int],
 ) -> int:
     """Spin the monitor until the mission is over, somebody interrupts, or a process ends early."""
     while not monitor.ended:

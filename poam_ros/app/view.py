@@ -18,8 +18,8 @@ from ..core.errors import InputError, PoamError, requires_extra
 from ..core.settings import rows
 from ..outputs.exports.chart import ExportSettings
 from ..outputs.exports.formats import settings_for
-from ..outputs.view.scene import BAD, GOOD, NOTE, Remark, Scene
-from .doctor import Heard, graph_findings, statuses
+from ..outputs.view.scene import BAD, GOOD, NOTE, Notice, Scene
+from .doctor import NodeStatus, graph_findings, statuses
 from .machine import Finding, problem
 from .options import add_settings
 
@@ -123,7 +123,7 @@ def is_loopback(address: str) -> bool:
 SILENT_S = 10.0
 
 
-class LiveGraph:
+class LiveView:
     """A node of its own on a thread of its own; to be entered, and left when it is done.
 
     Args:
@@ -136,11 +136,11 @@ class LiveGraph:
 
     def __init__(self, namespace: str, settings: ExportSettings) -> None:
         self._namespace, self._settings = namespace, settings
-        self._heard: dict[str, tuple[Heard, float]] = {}  # and when, by our clock
+        self._heard: dict[str, tuple[NodeStatus, float]] = {}  # and when, by our clock
         self._known: tuple[int, int] | None = None
         self._lock = threading.Lock()
 
-    def __enter__(self) -> LiveGraph:
+    def __enter__(self) -> LiveView:
         try:
             self._start()
         except Exception as error:  # of the middleware's libraries, in many types
@@ -154,14 +154,14 @@ class LiveGraph:
         from rclpy.executors import SingleThreadedExecutor
         from rclpy.signals import SignalHandlerOptions
 
-        from ..ros.viewers.watching import GraphWatch
+        from ..ros.viewers.graph_monitor import GraphMonitor
 
         self._context: Any = rclpy.Context()
         rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
         self._node = rclpy.create_node(
             "poam_view", namespace=self._namespace or None, context=self._context
         )
-        self._watch = GraphWatch(self._node, self._settings)
+        self._watch = GraphMonitor(self._node, self._settings)
         self._node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, 100)
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
@@ -188,7 +188,7 @@ class LiveGraph:
             return self._scene
 
     def _spin(self) -> None:
-        from ..ros.common.running import BREATH_S
+        from ..ros.common.executor import BREATH_S
 
         while not self._ended.is_set():
             self._executor.spin_once(timeout_sec=0.1)
@@ -209,8 +209,8 @@ class LiveGraph:
                 yield problem(f"{name}: silent for {now - when:.0f} s", "see whether it still runs")
 
 
-def _remark(found: Finding) -> Remark:
-    return Remark(found.what, found.todo, BAD if found.problem else NOTE if found.todo else GOOD)
+def _remark(found: Finding) -> Notice:
+    return Notice(found.what, found.todo, BAD if found.problem else NOTE if found.todo else GOOD)
 
 
 NO_BOKEH = "poam view needs bokeh (pip install 'poam_ros[view]')"
@@ -261,5 +261,5 @@ def run(args: argparse.Namespace) -> int:
     if not re.fullmatch(r"([A-Za-z_]\w*(/[A-Za-z_]\w*)*)?", args.namespace):
         raise InputError(f"--namespace: expected names of a ROS graph, got {args.namespace}")
 
-    with LiveGraph(args.namespace, ExportSettings(**given)) as graph:
+    with LiveView(args.namespace, ExportSettings(**given)) as graph:
         return serve(graph.scene, "the live graph", args.address, args.port)

@@ -13,7 +13,7 @@ from ..core.settings import check, setting
 
 
 @dataclass(frozen=True)
-class Effort:
+class TrainingSettings:
     """How much is trained. Nothing here decides whether data go into the map: they always do.
 
     Raises:
@@ -50,7 +50,7 @@ class Effort:
 
 
 #: An update's training ends by its own number of steps, and there is none between two.
-NO_EFFORT = Effort()
+NO_EFFORT = TrainingSettings()
 
 
 class BatchPolicy(Protocol):
@@ -106,7 +106,7 @@ class WaypointBatches:
         return arrived
 
 
-class Backlog:
+class SampleQueue:
     """Accepted samples that wait for the model, in order.
 
     Those of a batch that failed are *held*: they go into the next batch, but do not close one.

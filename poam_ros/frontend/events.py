@@ -1,6 +1,6 @@
 """What happens to a survey (events), and what comes of it. Frozen values; no ROS, no clock.
 
-``VehicleState``, ``RawPing``, ``Mount`` (a sonar's mounting became known) and ``WaterLevel`` are
+``VehicleState``, ``RawPing``, ``WaterLevel`` and ``SonarMount`` (where a sonar is mounted) are
 events as they are.
 """
 
@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from ..core.maps import ElevationMap, UpdateReport
 from ..core.samples import Samples
-from .batching import NO_EFFORT, BatchPolicy, Effort
+from .batching import NO_EFFORT, BatchPolicy, TrainingSettings
 from .odometry import VehicleState
-from .placing import Mount
+from .placing import SonarMount
 from .ranges import RawPing
 from .settings import GateSettings
 from .water import WaterLevel
@@ -35,21 +35,21 @@ class Tick:
 
 
 @dataclass(frozen=True)
-class MissionState:
+class MissionStateChanged:
     """The mission's state was announced."""
 
     name: str
 
 
 @dataclass(frozen=True)
-class StatesAwaited:
+class MissionStateSourceChanged:
     """Whether there is anybody who announces the mission's states."""
 
     awaited: bool
 
 
 @dataclass(frozen=True)
-class Arrived:
+class WaypointReached:
     """The vehicle is at a waypoint."""
 
 
@@ -61,7 +61,7 @@ class OdometryRefused:
 
 
 @dataclass(frozen=True)
-class TimeSetBack:
+class ClockSetBack:
     """The clock that stamps follow has jumped back."""
 
 
@@ -72,31 +72,31 @@ class SettingsChanged:
     gate: GateSettings
     policy: BatchPolicy
     pilot_samples: int
-    effort: Effort = NO_EFFORT
+    effort: TrainingSettings = NO_EFFORT
 
 
 @dataclass(frozen=True)
-class Reset:
+class ResetRequested:
     """Model and data are to be forgotten."""
 
 
 Event = (
     VehicleState
     | RawPing
-    | Mount
+    | SonarMount
     | WaterLevel
     | Tick
-    | MissionState
-    | StatesAwaited
-    | Arrived
+    | MissionStateChanged
+    | MissionStateSourceChanged
+    | WaypointReached
     | OdometryRefused
-    | TimeSetBack
+    | ClockSetBack
     | SettingsChanged
-    | Reset
+    | ResetRequested
 )
 
 
-class Note(NamedTuple):
+class Message(NamedTuple):
     """Something to be said to people: what kind of thing, and in words."""
 
     reason: str
@@ -104,17 +104,17 @@ class Note(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Handled:
+class EventResult:
     """What an event has led to at once: placed pings, what is to be said, and whether the mission
     is done by it, so that what waits is its last batch."""
 
     samples: Samples = field(default_factory=Samples.empty)
-    note: Note | None = None
+    note: Message | None = None
     done: bool = False
 
 
 @dataclass(frozen=True)
-class Judged:
+class PingsScreened:
     """Placed pings were judged: which are accepted by that, which are in doubt altogether, and
     which were refused."""
 
@@ -124,7 +124,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Learned:
+class BatchLearned:
     """A batch is in the model. ``targets``: mean (m) and variance (m^2) of all elevations so far,
     which MSLL compares with."""
 
@@ -133,28 +133,28 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class Trained:
+class ModelTrained:
     """The model has trained on the data that it has."""
 
     report: UpdateReport
 
 
 @dataclass(frozen=True)
-class Drawn:
+class MapDrawn:
     """There is a new map; ``predict_s``: the wall time it took, in s."""
 
     map: ElevationMap
-    learned: Learned | None
+    learned: BatchLearned | None
     predict_s: float
 
 
 @dataclass(frozen=True)
-class Cleared:
+class ModelReset:
     """Model and data are forgotten: there is no map."""
 
 
 @dataclass(frozen=True)
-class Finished:
+class MissionFinished:
     """The mission's last batch is dealt with: its last map, or None, and all samples in it."""
 
     map: ElevationMap | None
@@ -162,11 +162,13 @@ class Finished:
 
 
 @dataclass(frozen=True)
-class Trouble:
+class Problem:
     """Something went wrong, and the survey goes on. ``fault``: whether it is one, or a wait."""
 
-    note: Note
+    note: Message
     fault: bool = True
 
 
-Outcome = Judged | Learned | Trained | Drawn | Cleared | Finished | Trouble
+LoopEvent = (
+    PingsScreened | BatchLearned | ModelTrained | MapDrawn | ModelReset | MissionFinished | Problem
+)

@@ -16,11 +16,11 @@ from ..core.clock import SECOND, Moment
 from ..core.errors import shown
 from ..core.samples import Samples
 from . import events
-from .events import DONE, EXPLORING, PAUSED, PILOT, STATES, WAITING, Event, Handled, Note
+from .events import DONE, EXPLORING, PAUSED, PILOT, STATES, WAITING, Event, EventResult, Message
 from .ledger import Ledger
 from .odometry import OdometryBuffer, VehicleState
-from .placing import Placer, Standing
-from .ranges import RangeJudge, RawPing
+from .placing import PingPlacer, Standing
+from .ranges import RangeFilter, RawPing
 from .refused import Spot
 from .settings import GateSettings
 
@@ -31,7 +31,7 @@ AFTER_MISSION, OVERLOAD = "after_mission", "overload"
 NO_ODOMETRY = "no_odometry"
 #: A placed ping: time of measurement; x, y, z, noise, range and what was applied to it, flat.
 Row = tuple[int, tuple[float, ...]]
-NOTHING = Handled()
+NOTHING = EventResult()
 
 
 class PilotSurvey:
@@ -91,8 +91,8 @@ class FrontEnd:
         self.ledger = Ledger()
         self.pilot = PilotSurvey(pilot_samples)
         self.closed: str | None = None
-        self._placer, self._standing = Placer(), Standing()
-        self._judge = RangeJudge()
+        self._placer, self._standing = PingPlacer(), Standing()
+        self._judge = RangeFilter()
         self._waiting: deque[tuple[RawPing, float]] = deque()
         self._earliest = 0  # no stamp of those that wait is before this one
 
@@ -105,7 +105,7 @@ class FrontEnd:
         """The water level, in m; None while none is known."""
         return self._placer.water.level(self.settings, now)
 
-    def handle(self, event: Event, now: Moment, full: bool = False) -> Handled:
+    def handle(self, event: Event, now: Moment, full: bool = False) -> EventResult:
         """Take what happened, and return at once.
 
         ``full``: whether there is no room for what would be accepted.
@@ -116,32 +116,34 @@ class FrontEnd:
                 self.add_odometry(event)
                 if self.buffer.restarts > restarts:
                     text = "odometry was set back: starting anew"
-                    return Handled(note=Note("odometry_set_back", text))
+                    return EventResult(note=Message("odometry_set_back", text))
             case RawPing():
                 self.add_ping(event, now, full)
-            case events.Mount():
+            case events.SonarMount():
                 self._placer.add(event)
             case events.WaterLevel(level):
                 self.ledger.suspect["water_level"] += not self._placer.water.add(level, now)
             case events.Tick():
                 samples = self.take(now)
-                return Handled(samples) if len(samples) else NOTHING
-            case events.MissionState(name):
+                return EventResult(samples) if len(samples) else NOTHING
+            case events.MissionStateChanged(name):
                 return self._follow(name, now)
-            case events.StatesAwaited(awaited):
+            case events.MissionStateSourceChanged(awaited):
                 self.pilot.awaited = awaited
                 if not awaited and (lifted := self.reopen(PAUSED, WAITING)):
                     text = f"mission/state has no publisher any more: no longer {lifted}"
-                    return Handled(note=Note("states_gone", text))
+                    return EventResult(note=Message("states_gone", text))
             case events.OdometryRefused(reason):
                 self.ledger.odometry_rejected[reason] += 1
-            case events.TimeSetBack():
+            case events.ClockSetBack():
                 self.buffer.clear()
                 self._set_back()
-                return Handled(note=Note("clock", "the clock was set back: waiting for odometry"))
+                return EventResult(
+                    note=Message("clock", "the clock was set back: waiting for odometry")
+                )
             case events.SettingsChanged(settings, _, pilot_samples):
                 self.settings, self.pilot.samples = settings, pilot_samples
-            case events.Reset():
+            case events.ResetRequested():
                 self.reopen(AFTER_MISSION)
                 self.pilot.reset()
         return NOTHING
@@ -217,11 +219,11 @@ class FrontEnd:
         closed, self.closed = self.closed, None
         return closed
 
-    def _follow(self, state: str, now: Moment) -> Handled:
+    def _follow(self, state: str, now: Moment) -> EventResult:
         """Do as the mission's state asks."""
         if state not in STATES:
             text = f"mission/state: expected one of {', '.join(STATES)}, got '{shown(state)}'"
-            return Handled(note=Note("unknown_state", text))
+            return EventResult(note=Message("unknown_state", text))
         previous = self.pilot.state
         self.pilot.follow(state)
         if state != DONE:
@@ -231,7 +233,7 @@ class FrontEnd:
             for ping, since_s in self._waiting:
                 self.ledger.refuse_later(AFTER_MISSION, ping, since_s)
             self._waiting.clear()
-            return Handled(samples, done=True)
+            return EventResult(samples, done=True)
         return NOTHING
 
     def _all_wait(self, newest_ns: int | None, now: Moment) -> bool:

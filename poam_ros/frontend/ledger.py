@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.samples import Samples
 from .ranges import RawPing
-from .refused import NOWHERE, RefusedPings, RefusedStore, Spot
+from .refused import NOWHERE, RefusedPings, RefusedPingStore, Spot
 
 
 class Ledger:
@@ -34,7 +34,7 @@ class Ledger:
 
     def __init__(self, numbering: bool = True) -> None:
         self.received = self.accepted = self.waiting = self.unscreened = self.held = 0
-        self.refused = RefusedStore()
+        self.refused = RefusedPingStore()
         self.odometry_rejected: Counter[str] = Counter()
         self.suspect: Counter[str] = Counter()
         self.numbering = numbering

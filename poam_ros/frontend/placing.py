@@ -16,14 +16,14 @@ from .odometry import OdometryBuffer, VehicleState, rotate
 from .ranges import FRAMES, RawPing, fault_of
 from .refused import NOWHERE, Spot
 from .settings import GateSettings
-from .water import Water
+from .water import WaterLevelTracker
 
 #: No ground is farther than this from the datum: a sample there would spoil every scale.
 MAX_ELEVATION = 1e5
 
 
 @dataclass(frozen=True)
-class Mount:
+class SonarMount:
     """How a sonar sits on the vehicle.
 
     Attributes:
@@ -37,17 +37,17 @@ class Mount:
     beam: tuple[float, float, float]
 
 
-def mount_of(settings: GateSettings) -> Mount:
+def mount_of(settings: GateSettings) -> SonarMount:
     """The mounting that the settings give: down, turned by roll about x and then pitch about y."""
     pitch, roll = settings.sonar_tilt
     x, y, z = settings.sonar_offset
     across = math.cos(roll)
     beam = (-across * math.sin(pitch), math.sin(roll), -across * math.cos(pitch))
-    return Mount("", (x, y, z), beam)
+    return SonarMount("", (x, y, z), beam)
 
 
 def place(
-    state: VehicleState, mount: Mount, distance: float, level: float
+    state: VehicleState, mount: SonarMount, distance: float, level: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Where the beam ends, x, y, z in the map [3], and its direction there [3].
 
@@ -116,14 +116,14 @@ class Standing:
         return 0 < most < self._count
 
 
-class Placer:
+class PingPlacer:
     """Places pings by the odometry, the mountings and the water's level that are known."""
 
     def __init__(self) -> None:
-        self.buffer, self.water = OdometryBuffer(), Water()
-        self._mounts: dict[str, Mount] = {}
+        self.buffer, self.water = OdometryBuffer(), WaterLevelTracker()
+        self._mounts: dict[str, SonarMount] = {}
 
-    def add(self, mount: Mount) -> None:
+    def add(self, mount: SonarMount) -> None:
         """How a sonar is mounted became known."""
         if len(self._mounts) < FRAMES or mount.frame_id in self._mounts:
             self._mounts[mount.frame_id] = mount
@@ -180,7 +180,7 @@ class Placer:
     def _state(self, stamp_ns: int, settings: GateSettings) -> VehicleState | None:
         return self.buffer.at(stamp_ns, round(settings.odometry_timeout * SECOND))
 
-    def _mount(self, ping: RawPing, settings: GateSettings) -> Mount | None:
+    def _mount(self, ping: RawPing, settings: GateSettings) -> SonarMount | None:
         return self._mounts.get(ping.frame_id) if settings.base_frame else mount_of(settings)
 
 

@@ -59,7 +59,7 @@ def fault_of(ping: RawPing, low: float = 0.0, high: float = 0.0) -> str | None:
     return "too_close" if ping.range < low or ping.range <= 0 else "out_of_range"
 
 
-class RangeJudge:
+class RangeFilter:
     """Which pings are measurements, and new ones."""
 
     def __init__(self) -> None:

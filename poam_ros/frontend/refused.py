@@ -36,7 +36,7 @@ Spot = tuple[float, float, float]
 NOWHERE: Spot = (math.nan, math.nan, math.nan)
 
 
-class Refusal(NamedTuple):
+class RefusedPing(NamedTuple):
     """A refused ping; ``number`` counts those of its reason from 0, since the mission's begin."""
 
     reason: str
@@ -72,8 +72,8 @@ class RefusedPings:
         return RefusedPings(*(column[index] for column in columns))
 
     @classmethod
-    def of(cls, rows: Iterable[Refusal | Sequence]) -> RefusedPings:
-        """Rows as ``Refusal`` has them; None is NaN."""
+    def of(cls, rows: Iterable[RefusedPing | Sequence]) -> RefusedPings:
+        """Rows as ``RefusedPing`` has them; None is NaN."""
         columns = tuple(zip(*rows, strict=True)) or ((),) * 6
         reason, number, stamp_ns, *xyz = columns
         numbers, stamps = (np.array(column, dtype=np.int64) for column in (number, stamp_ns))
@@ -85,11 +85,11 @@ class RefusedPings:
         return cls.of(())
 
     @property
-    def rows(self) -> list[Refusal]:
+    def rows(self) -> list[RefusedPing]:
         """Each as plain values."""
         columns = self.reason, self.number, self.stamp_ns, *self.xyz.T
         lists = (column.tolist() for column in columns)
-        return [Refusal(*row) for row in zip(*lists, strict=True)]
+        return [RefusedPing(*row) for row in zip(*lists, strict=True)]
 
     @property
     def placed(self) -> RefusedPings:
@@ -118,7 +118,7 @@ class RefusedPings:
         return RefusedPings(*map(np.concatenate, zip(known, columns, strict=True)))
 
 
-class RefusedStore:
+class RefusedPingStore:
     """Counts refused pings, and remembers where the newest of each reason were.
 
     Two threads may call it, but ``postpone``, ``settle`` and ``give_up`` are one's.
@@ -132,9 +132,9 @@ class RefusedStore:
         self.counts: Counter[str] = Counter()
         self.version = 0
         self._lock = threading.Lock()
-        self._newest: dict[str, deque[Refusal]] = {}
+        self._newest: dict[str, deque[RefusedPing]] = {}
         self._next: Counter[str] = Counter()  # numbers
-        self._news: deque[Refusal] = deque(maxlen=MOST * len(REASONS))
+        self._news: deque[RefusedPing] = deque(maxlen=MOST * len(REASONS))
         self._waiting: deque[tuple[RawPing, str, float]] = deque()
 
     @property
@@ -180,7 +180,7 @@ class RefusedStore:
         while self._waiting:
             self._give_up_first()
 
-    def news(self) -> list[Refusal]:
+    def news(self) -> list[RefusedPing]:
         """What was remembered since the last call, as far as there was room."""
         if not self._news:
             return []
@@ -212,7 +212,7 @@ class RefusedStore:
 
     def _remember(self, reason: str, stamp_ns: int, spot: Spot) -> None:
         with self._lock:
-            row = Refusal(reason, self._next[reason], stamp_ns, *spot)
+            row = RefusedPing(reason, self._next[reason], stamp_ns, *spot)
             self._next[reason] += 1
             self._newest.setdefault(reason, deque(maxlen=MOST)).append(row)
             self._news.append(row)

@@ -23,7 +23,7 @@ def level_fault(level: float) -> str:
     return f"water_level: expected metres from {-MAX_LEVEL:g} to {MAX_LEVEL:g}, got {level}"
 
 
-class Water:
+class WaterLevelTracker:
     """The level that holds now: the topic's once it spoke, and only while it speaks."""
 
     def __init__(self) -> None:

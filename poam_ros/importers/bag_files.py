@@ -31,7 +31,7 @@ class RawMessage(NamedTuple):
 
 
 @dataclass
-class Reach:
+class ReadProgress:
     """How far recordings could be read: bytes read and in all, and what stopped it, by file."""
 
     read: int = 0
@@ -49,7 +49,7 @@ def is_bag(path: Path) -> bool:
     return path.is_dir() or path.suffix in SUFFIXES
 
 
-def bag_messages(path: Path, topics: frozenset[str], reach: Reach) -> Iterator[RawMessage]:
+def bag_messages(path: Path, topics: frozenset[str], reach: ReadProgress) -> Iterator[RawMessage]:
     """The messages of some topics, in the order of recording; ``reach`` is kept up to date.
 
     Raises:
@@ -81,7 +81,9 @@ def _natural(part: str) -> tuple[int, str]:
     return (int(part), "") if part.isdigit() else (0, part)
 
 
-def _mcap(file: Path, topics: frozenset[str], reach: Reach) -> Iterator[tuple[int, RawMessage]]:
+def _mcap(
+    file: Path, topics: frozenset[str], reach: ReadProgress
+) -> Iterator[tuple[int, RawMessage]]:
     try:
         from mcap.exceptions import InvalidMagic
         from mcap.reader import NonSeekingReader
@@ -110,7 +112,9 @@ def _mcap(file: Path, topics: frozenset[str], reach: Reach) -> Iterator[tuple[in
             yield stream.tell(), raw
 
 
-def _sqlite(file: Path, topics: frozenset[str], reach: Reach) -> Iterator[tuple[int, RawMessage]]:
+def _sqlite(
+    file: Path, topics: frozenset[str], reach: ReadProgress
+) -> Iterator[tuple[int, RawMessage]]:
     size = file.stat().st_size
     try:  # neither a lock nor a journal is left beside somebody's record
         connection = read_only(file)

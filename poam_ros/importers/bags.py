@@ -14,12 +14,12 @@ from ..core.clock import SECOND, Moment
 from ..core.errors import InputError
 from ..core.samples import Samples
 from ..core.settings import check, nested, setting, values_of
-from ..frontend.batching import Backlog, BatchPolicy, TimedBatches
-from ..frontend.events import Event, MissionState, OdometryRefused, Tick
+from ..frontend.batching import BatchPolicy, SampleQueue, TimedBatches
+from ..frontend.events import Event, MissionStateChanged, OdometryRefused, Tick
 from ..frontend.front_end import FrontEnd
 from ..frontend.settings import GateSettings
 from ..frontend.water import WaterLevel
-from .bag_files import RawMessage, Reach, bag_messages
+from .bag_files import RawMessage, ReadProgress, bag_messages
 from .messages import read_odometry, read_range
 from .soundings import Soundings
 
@@ -100,7 +100,7 @@ def read_bag(
     gate: GateSettings,
     policy: BatchPolicy = TimedBatches(),  # noqa: B008
     pilot_samples: int = 500,
-) -> tuple[Soundings, Reach]:
+) -> tuple[Soundings, ReadProgress]:
     """Place the pings of a recording: by the front end of a live mapper, in the same order.
 
     Args:
@@ -117,7 +117,7 @@ def read_bag(
     Raises:
         InputError: nothing can be read, a topic has another type, or no ping is accepted.
     """
-    reach, front_end, queue = Reach(), FrontEnd(gate, pilot_samples), Backlog(policy)
+    reach, front_end, queue = ReadProgress(), FrontEnd(gate, pilot_samples), SampleQueue(policy)
     events = _Events(path, settings, reach)
     batches: list[Samples] = []
     now: Moment | None = None
@@ -155,7 +155,7 @@ def read_bag(
 class _Events:
     """What a recording says, as the session's events, in the order of recording."""
 
-    def __init__(self, path: Path, settings: BagSettings, reach: Reach) -> None:
+    def __init__(self, path: Path, settings: BagSettings, reach: ReadProgress) -> None:
         self._path, self._settings, self._reach = path, settings, reach
         self._decoder = Decoder()
         self._frame: str | None = None
@@ -190,7 +190,7 @@ class _Events:
         except Exception:  # bytes that are no such message
             self.refused["unreadable_message"] += 1
             return None
-        return MissionState(message.data)
+        return MissionStateChanged(message.data)
 
     def _framed(self, message: Any) -> Event:
         """Odometry in the frame of the first; another one is refused, as without tf2."""

@@ -21,11 +21,11 @@ from ..core.maps import ElevationMap, Predicted
 from ..core.samples import Samples
 from ..core.settings import nested, values_of
 from ..frontend.batching import WaypointBatches
-from ..frontend.events import Judged, Learned, Outcome, Trouble
+from ..frontend.events import BatchLearned, LoopEvent, PingsScreened, Problem
 from ..frontend.ledger import Ledger
-from ..journal.records import Logged
+from ..journal.contents import JournalContents
 from ..learning.loop import ModelLoop
-from ..learning.recovery import Resumption
+from ..learning.recovery import Recovery
 from ..models.mapper import BathymetricMapper
 from ..outputs.folder import make_folder, write_config, write_map, write_samples
 from ..outputs.held_out import HeldOut, log_loss
@@ -101,14 +101,14 @@ def learn(
     if steps is None:
         batches = soundings.batches(settings)
     else:
-        _repeat(loop, Logged(samples, steps), on_progress)
+        _repeat(loop, JournalContents(samples, steps), on_progress)
         batches = [slice(len(samples), len(samples))]
     for batch in batches:
         loop.add_soundings(samples[batch], 0)
         if batch.stop == len(samples):
             loop.finish()
         for outcome in _work(loop):
-            if isinstance(outcome, Judged):
+            if isinstance(outcome, PingsScreened):
                 refused.append(outcome.refused)
         on_progress(len(refused[0]) + batch.stop)
     if mapper.initialised:
@@ -126,23 +126,23 @@ def learn(
     )
 
 
-def _repeat(loop: ModelLoop, logged: Logged, on_progress: OnProgress) -> None:
+def _repeat(loop: ModelLoop, logged: JournalContents, on_progress: OnProgress) -> None:
     """What a mission's log says, from its begin; what waited then is in the loop's backlog."""
 
     def give_up(number: int) -> None:
         text = f"the mission's step {number + 1} cannot be repeated ({loop.status.failing})"
         raise PoamError(text)
 
-    loop.go_on(loop.keeping, Resumption(None, logged, give_up))
+    loop.go_on(loop.keeping, Recovery(None, logged, give_up))
     for outcome in _work(loop):
-        if isinstance(outcome, Learned):
+        if isinstance(outcome, BatchLearned):
             on_progress(outcome.report.samples)
 
 
-def _work(loop: ModelLoop) -> Iterator[Outcome]:
+def _work(loop: ModelLoop) -> Iterator[LoopEvent]:
     """What comes of the work that is due; failures are logged."""
     for outcome in loop.work(Moment(0, 0.0)):
-        if isinstance(outcome, Trouble) and outcome.fault:
+        if isinstance(outcome, Problem) and outcome.fault:
             log.warning("%s", outcome.note.text)
         yield outcome
 
@@ -214,7 +214,7 @@ def validate_fold(
 
 
 @dataclass(frozen=True)
-class Mapped:
+class MappingResult:
     """What became of a record: soundings in the map, those refused as false echoes, those held out,
     where some were, and a sentence for each line of which some are refused by crossings."""
 
@@ -241,7 +241,7 @@ def map_soundings(
     draw: Draw = draw,
     outline: Outline | None = None,
     extrapolate: bool = False,
-) -> Mapped:
+) -> MappingResult:
     """Map soundings and write the folder: config.yaml, samples.csv, refused.csv, map.npz,
     volume.csv, and crossings.csv of a table whose lines were judged.
 
@@ -292,7 +292,7 @@ def map_soundings(
     config["samples"] = {"mapped": mapper.samples, "false_echoes": len(echoes), **soundings.refused}
     write_config(folder / "config.yaml", config)
     checked = None if held is None else validate(mapper, soundings[np.flatnonzero(held)])
-    return Mapped(mapper.samples, len(echoes), checked, crossed.sentences())
+    return MappingResult(mapper.samples, len(echoes), checked, crossed.sentences())
 
 
 def known(drawn: ElevationMap, xy: np.ndarray, z: np.ndarray) -> np.ndarray:

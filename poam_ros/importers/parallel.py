@@ -83,7 +83,7 @@ def cluster(
 
 
 @dataclass(frozen=True)
-class Portrait:
+class MapperSnapshot:
     """A mapper that travels, and predicts: plain arrays, the pings but for one left behind."""
 
     workspace: Extent
@@ -94,7 +94,7 @@ class Portrait:
     sample: Samples
 
     @classmethod
-    def of(cls, mapper: BathymetricMapper) -> Portrait:
+    def of(cls, mapper: BathymetricMapper) -> MapperSnapshot:
         """Of a mapper that has a map."""
         state = mapper.state()
         return cls(
@@ -128,7 +128,7 @@ def draw_in_bands(
     rows, workers = len(grid.y), max(1, sum(client.nthreads().values()))
     edges = np.linspace(0, rows, min(rows, BANDS * workers) + 1).astype(int).tolist()
     bands = [slice(begin, end) for begin, end in pairwise(edges)]
-    there = client.scatter(Portrait.of(mapper), broadcast=True)
+    there = client.scatter(MapperSnapshot.of(mapper), broadcast=True)
     tasks = {
         client.submit(band_task, there, Grid(grid.x, grid.y[band]), pure=False): band
         for band in bands
@@ -218,7 +218,7 @@ def fold_task(
     return validate_fold(soundings, held, fold, workspace, settings)
 
 
-def band_task(portrait: Portrait, band: Grid) -> ElevationMap:
+def band_task(portrait: MapperSnapshot, band: Grid) -> ElevationMap:
     """A band of a map on a worker."""
     configure_process(portrait.settings.threads)
     return draw(portrait.mapper, band)

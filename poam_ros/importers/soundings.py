@@ -18,7 +18,7 @@ from ..core.samples import Samples
 from ..core.settings import Value, check, setting
 from ..frontend.refused import RefusedPings
 from ..frontend.settings import water_level_setting
-from ..journal.records import Step
+from ..journal.contents import JournalStep
 from ..models.registry import ModelSettings
 from ..screening.screen import ScreeningSettings
 from ..screening.track import REACH
@@ -99,9 +99,7 @@ class SoundingMapSettings:
         InputError: a value is wrong.
     """
 
-    seed: int = setting(
-        0, "Seed: same seed, same map and same folds", minimum=0, maximum=2**31 - 1
-    )
+    seed: int = setting(0, "Seed: same seed, same map and same folds", minimum=0, maximum=2**31 - 1)
     first_batch: int = setting(
         0, "Soundings of the first batch, which fixes the scales. 0: 600, or of a recording as the "
         "live mapper closed it", minimum=0, maximum=1_000_000, name="batch.first",
@@ -195,7 +193,7 @@ class Soundings:
     stamp_ns: np.ndarray | None = None
     taken: Samples | None = None
     batch: np.ndarray | None = None
-    steps: tuple[Step, ...] | None = None
+    steps: tuple[JournalStep, ...] | None = None
     depth: np.ndarray | None = None
 
     @classmethod

@@ -38,7 +38,7 @@ DEGREE_M = 111_320.0  # of latitude
 
 
 @dataclass(frozen=True)
-class Table:
+class TableFormat:
     """How a table is read.
 
     Attributes:
@@ -144,7 +144,7 @@ class _Rows:
         self.parts.clear()
         return parts
 
-    def placed(self, projection: LocalProjection | None, table: Table) -> RefusedPings:
+    def placed(self, projection: LocalProjection | None, table: TableFormat) -> RefusedPings:
         """The refused rows as pings; x, y and elevation in m."""
         xyz = self.refused_pings.xyz.copy()
         if projection is not None:
@@ -153,7 +153,7 @@ class _Rows:
         return replace(self.refused_pings, xyz=xyz)
 
 
-def read_soundings(path: Path, table: Table = Table()) -> Soundings:
+def read_soundings(path: Path, table: TableFormat = TableFormat()) -> Soundings:
     """Read a table of text in whatever layout (``dialect``), with a header or without.
 
     Raises:
@@ -227,9 +227,7 @@ def read_soundings(path: Path, table: Table = Table()) -> Soundings:
     return found.by_lines() if table.by == LINE and not names else found
 
 
-def _readings(
-    rows: _Rows, place: np.ndarray, height: np.ndarray, stamps: np.ndarray
-) -> np.ndarray:
+def _readings(rows: _Rows, place: np.ndarray, height: np.ndarray, stamps: np.ndarray) -> np.ndarray:
     """Which rows [N] are readings: what instruments write where they have none is refused by name,
     and so are places that cannot be of this survey."""
     kept, found = np.ones(len(height), dtype=bool), np.column_stack((place, height))
@@ -271,7 +269,7 @@ def _readings(
     return kept
 
 
-def _degrees(place: np.ndarray, table: Table) -> np.ndarray:
+def _degrees(place: np.ndarray, table: TableFormat) -> np.ndarray:
     """Latitude and longitude [N, 2] of places as the table has them."""
     if not table.crs:
         return place
@@ -297,7 +295,7 @@ def _degrees(place: np.ndarray, table: Table) -> np.ndarray:
 
 
 def _elevation(
-    height: np.ndarray, level: np.ndarray | float, columns: Columns, table: Table
+    height: np.ndarray, level: np.ndarray | float, columns: Columns, table: TableFormat
 ) -> np.ndarray:
     """Of what a table says, elevations or depths [N], in m."""
     unit = UNITS[columns.unit]
@@ -308,7 +306,7 @@ def _elevation(
     return level - table.sound_scale * under
 
 
-def _read(path: Path, table: Table) -> _Rows:
+def _read(path: Path, table: TableFormat) -> _Rows:
     dialect, sample = sniff(path)
     header, by = list(dialect.header), table.by
     given = dict(table.columns)

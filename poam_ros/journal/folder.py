@@ -16,7 +16,7 @@ from ..core.renames import renamed
 from ..core.settings import check, setting
 from ..models.registry import ModelSettings
 from .checkpoint import NAME, counted
-from .log import MissionLog, set_aside
+from .log import JournalDatabase, set_aside
 from .verify import JOURNAL
 
 
@@ -30,7 +30,7 @@ def mission_dir_setting() -> Any:
 
 
 @dataclass(frozen=True)
-class KeepingSettings:
+class JournalSettings:
     """Where and how a mission is kept.
 
     Raises:
@@ -187,7 +187,7 @@ class MissionFolder:
             "version": __version__, "process": os.getpid(), "settings": self._settings,
             "mapper": self._given,
         }  # fmt: skip
-        log = MissionLog(folder / LOG, facts, self._salvage)
+        log = JournalDatabase(folder / LOG, facts, self._salvage)
         kept = renamed(log.facts.get("settings", {}))
         other = [
             f"{name} {kept[name]!r}, not {value!r}"

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..core.clock import Moment
 from ..core.samples import Samples
-from ..frontend.refused import Refusal
-from .records import Doubts, Step
+from ..frontend.refused import RefusedPing
+from .contents import JournalStep, ScreeningState
 
 if TYPE_CHECKING:
     from ..models.mapper import BathymetricMapper
 
 
-class Keeping(Protocol):
+class Journal(Protocol):
     """Keeps what is to outlive the process. Its calls wait for no disk, but for ``checkpoint``.
 
     Attributes:
@@ -44,7 +44,10 @@ class Keeping(Protocol):
         """These wait to be judged, numbered as they were placed."""
 
     def keep(
-        self, samples: Samples, doubts: Doubts | None = None, refused: Sequence[Refusal] = ()
+        self,
+        samples: Samples,
+        doubts: ScreeningState | None = None,
+        refused: Sequence[RefusedPing] = (),
     ) -> Samples:
         """Take accepted samples; returns those that are kept by now, in order.
 
@@ -55,7 +58,7 @@ class Keeping(Protocol):
     def rest(self) -> Samples:
         """Those that wait."""
 
-    def record(self, step: Step) -> None:
+    def record(self, step: JournalStep) -> None:
         """The model did something."""
 
     def reset(self, stamp_ns: int) -> None:
@@ -68,7 +71,7 @@ class Keeping(Protocol):
         """Keep the state of a model that stands at a mark; in words why, where it cannot be."""
 
 
-class NothingKept:
+class NoJournal:
     """Keeps nothing, so that everything counts at once."""
 
     failing, lost, waiting, full, folder = "", 0, 0, False, None
@@ -77,7 +80,10 @@ class NothingKept:
         """Nothing to do."""
 
     def keep(
-        self, samples: Samples, doubts: Doubts | None = None, refused: Sequence[Refusal] = ()
+        self,
+        samples: Samples,
+        doubts: ScreeningState | None = None,
+        refused: Sequence[RefusedPing] = (),
     ) -> Samples:
         """Take them, and give them back."""
         return samples
@@ -86,7 +92,7 @@ class NothingKept:
         """Nothing waits."""
         return Samples.empty()
 
-    def record(self, step: Step) -> None:
+    def record(self, step: JournalStep) -> None:
         """Nothing to do."""
 
     def reset(self, stamp_ns: int) -> None:

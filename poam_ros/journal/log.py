@@ -23,8 +23,8 @@ from typing import Any
 from ..core.errors import InputError
 from ..core.files import checksum, rename_folder, replacing, sync
 from ..core.samples import Samples
-from ..frontend.refused import Refusal
-from .records import Doubts, Step
+from ..frontend.refused import RefusedPing
+from .contents import JournalStep, ScreeningState
 from .tables import (
     SCHEMA,
     Transaction,
@@ -73,7 +73,7 @@ def set_aside(folder: Path, files: Sequence[Path]) -> Path:
     return place
 
 
-class MissionLog:
+class JournalDatabase:
     """A log, which is read at once, and written after ``begin``. Used by one thread at a time.
 
     Args:
@@ -101,7 +101,7 @@ class MissionLog:
         self.notes = [] if self._found is None else self._found.notes
         self._db: sqlite3.Connection | None = None
 
-    def begin(self) -> MissionLog:
+    def begin(self) -> JournalDatabase:
         """Make what is damaged or missing, once a copy of it is set aside, and write from now on.
 
         Raises:
@@ -143,11 +143,11 @@ class MissionLog:
     def append(
         self,
         samples: Sequence[Samples],
-        steps: Sequence[Step],
+        steps: Sequence[JournalStep],
         done: int,
         waiting: Sequence[Samples] = (),
-        doubts: Doubts | None = None,
-        refused: Sequence[Refusal] = (),
+        doubts: ScreeningState | None = None,
+        refused: Sequence[RefusedPing] = (),
     ) -> None:
         """Commit all of this or nothing. What is there already, by its number, stays: a commit
         that failed may have reached the disk all the same.

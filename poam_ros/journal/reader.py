@@ -12,8 +12,8 @@ from typing import Any
 from ..core.errors import InputError
 from ..core.renames import renamed
 from ..core.samples import Samples
+from .contents import JournalContents
 from .folder import LOG, folder_after, is_log
-from .records import Logged
 from .tables import facts_of, load, successor_of
 from .verify import find
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Past:
+class RecordedMission:
     """What a mission's log says.
 
     Attributes:
@@ -36,12 +36,12 @@ class Past:
     path: Path
     settings: Mapping[str, Any]
     mapper: Mapping[str, Any]
-    logged: Logged
+    logged: JournalContents
     successor: str | None
     before: Path | None = None
 
 
-def read_mission(path: Path) -> Past:
+def read_mission(path: Path) -> RecordedMission:
     """The log of a mission's folder, after resets the newest; or the one of a file.
 
     A mapper that died in the middle of a reset has named the folder to go on in, and begun no log
@@ -56,14 +56,14 @@ def read_mission(path: Path) -> Past:
         after = folder_after(path, resets, past.successor) / LOG
         before = past.path if len(past.logged.samples) else past.before
         if find(after) is None:
-            nothing = Logged(Samples.empty(), ())
+            nothing = JournalContents(Samples.empty(), ())
             past = replace(past, path=after, logged=nothing, successor=None, before=before)
         else:
             past = replace(_read(after), before=before)
     return past
 
 
-def _read(path: Path) -> Past:
+def _read(path: Path) -> RecordedMission:
     if not is_log(path.parent) and not path.is_file():
         raise InputError(f"{path}: expected a mission's log, there is none")
     found = find(path)
@@ -74,4 +74,4 @@ def _read(path: Path) -> Past:
             log.warning("%s: %s", path.parent, note)
         facts, after, logged = facts_of(db), successor_of(db), load(db, path)
     settings, mapper = (renamed(facts.get(name, {})) for name in ("settings", "mapper"))
-    return Past(path, settings, mapper, logged, after)
+    return RecordedMission(path, settings, mapper, logged, after)

@@ -19,8 +19,8 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.samples import APPLIED, Samples
-from ..frontend.refused import MOST, Refusal, RefusedPings
-from .records import Doubts, Logged, Step
+from ..frontend.refused import MOST, RefusedPing, RefusedPings
+from .contents import JournalContents, JournalStep, ScreeningState
 
 #: Layouts of the tables below: those of doubts came with the second, refused pings with the third,
 #: and with the fourth the transactions beside them (``transactions``), of which ``chain`` has the
@@ -53,9 +53,7 @@ CREATE TABLE chain (sequence INTEGER NOT NULL, checksum TEXT NOT NULL)"""
 #: What makes the tables of each layout that the one before lacks.
 STATEMENTS = {
     layout: tuple(text.split(";"))
-    for layout, text in (
-        (FIRST, _FIRST), (DOUBTS, _SECOND), (REFUSED, _THIRD), (CHAIN, _FOURTH)
-    )
+    for layout, text in ((FIRST, _FIRST), (DOUBTS, _SECOND), (REFUSED, _THIRD), (CHAIN, _FOURTH))
 }
 #: What a log has none of: SQL of somebody's own, which would run when rows are read or written.
 OTHERS = "SELECT count(*) FROM sqlite_master WHERE type IN ('view', 'trigger')"
@@ -83,7 +81,7 @@ class Transaction:
                 self._db.execute("ROLLBACK")
 
 
-class _Copy(sqlite3.Connection):
+class _CopiedDatabase(sqlite3.Connection):
     """A connection to a copy, which goes with it."""
 
     folder: TemporaryDirectory[str]
@@ -120,7 +118,7 @@ def read_only(path: Path) -> sqlite3.Connection:
     try:
         for file in (where, wal):
             shutil.copyfile(file, Path(folder.name) / file.name)
-        copy = sqlite3.connect(Path(folder.name) / where.name, factory=_Copy)
+        copy = sqlite3.connect(Path(folder.name) / where.name, factory=_CopiedDatabase)
     except BaseException:
         folder.cleanup()
         raise
@@ -175,7 +173,7 @@ def ping_rows(samples: Samples) -> list[list[Any]]:
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def refused_rows(refused: Iterable[Refusal]) -> list[list[Any]]:
+def refused_rows(refused: Iterable[RefusedPing]) -> list[list[Any]]:
     """Refused pings as rows of a table; None where nobody knows."""
     return [
         [*row[:3], *(None if value != value else value for value in row[3:])] for row in refused
@@ -307,7 +305,7 @@ def same(db: sqlite3.Connection, other: sqlite3.Connection) -> bool:
     return True
 
 
-def load(db: sqlite3.Connection, path: Path) -> Logged:
+def load(db: sqlite3.Connection, path: Path) -> JournalContents:
     """Everything in an open log of this layout.
 
     Raises:
@@ -322,12 +320,12 @@ def load(db: sqlite3.Connection, path: Path) -> Logged:
             raise ValueError("rows are missing")
         screens = db.execute("SELECT judged, memory FROM screen").fetchall()
         judged, memory = screens[0] if screens else (0, "")
-        steps, refused = tuple(Step(*row[1:]) for row in rows), read_refused(db)
+        steps, refused = tuple(JournalStep(*row[1:]) for row in rows), read_refused(db)
     except (sqlite3.Error, ValueError, TypeError, OverflowError) as error:
         raise InputError(
             f"{path}: expected every ping and update from the first on ({error})"
         ) from None
-    return Logged(samples, steps, Doubts(judged, held, memory), waiting, refused)
+    return JournalContents(samples, steps, ScreeningState(judged, held, memory), waiting, refused)
 
 
 def _counts(number: np.ndarray) -> bool:

@@ -15,6 +15,7 @@ from .transactions import NONE, Line, read
 #: Ending of the file of transactions, beside the tables'.
 JOURNAL = ".journal"
 
+
 @dataclass
 class _Database:
     """What the file of the tables says; ``db``: None where it cannot be used, for this ``fault``;

@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..core.clock import Moment
 from ..core.samples import Samples
-from ..frontend.refused import Refusal
+from ..frontend.refused import RefusedPing
 from .checkpoint import write_checkpoint
+from .contents import TRAIN, JournalStep, ScreeningState
 from .folder import MissionFolder
-from .records import TRAIN, Doubts, Step
 
 if TYPE_CHECKING:
     from ..models.mapper import BathymetricMapper
 
+
 @dataclass
-class Mark:
+class CheckpointMark:
     """A place in the record; ``steps``: how many the log of ``folder`` holds there."""
 
     steady_s: float
@@ -32,43 +33,51 @@ class Mark:
     steps: int = 0
 
 
-class Reset(NamedTuple):
+class ResetEntry(NamedTuple):
     """What comes after it belongs into a new folder; ``torn``: but some of that was given up."""
 
     stamp_ns: int
     torn: bool = False
 
 
-class Forget(NamedTuple):
+class TruncateEntry(NamedTuple):
     """Only so many steps of the log are what happened."""
 
     steps: int
 
 
-class Refused(NamedTuple):
+class RefusedEntry(NamedTuple):
     """Pings that were refused; a bounded number of them."""
 
-    rows: list[Refusal]
+    rows: list[RefusedPing]
 
 
-class Placed(NamedTuple):
+class PlacedEntry(NamedTuple):
     """Pings that wait to be judged."""
 
     samples: Samples
 
 
 @dataclass
-class Taken:
+class AcceptedEntry:
     """Pings that were accepted; ``counts``: whether they may be returned."""
 
     samples: Samples
     counts: bool = False
 
 
-Entry = Taken | Placed | Refused | Step | Mark | Reset | Forget
+Entry = (
+    AcceptedEntry
+    | PlacedEntry
+    | RefusedEntry
+    | JournalStep
+    | CheckpointMark
+    | ResetEntry
+    | TruncateEntry
+)
 
 
-class LogDisk:
+class EntryWriter:
     """Writes entries, on one thread.
 
     Args:
@@ -85,7 +94,9 @@ class LogDisk:
         self.folder, self._steps = folder, steps
         self.gap, self.lost = False, 0
 
-    def write(self, entries: deque[Entry], doubts: Doubts | None) -> tuple[Doubts | None, int]:
+    def write(
+        self, entries: deque[Entry], doubts: ScreeningState | None
+    ) -> tuple[ScreeningState | None, int]:
         """Write the first entries, those that go into one transaction, and remove them; the doubts
         with the last.
 
@@ -93,14 +104,16 @@ class LogDisk:
             What is left of the doubts, and how many pings were written.
         """
         first = entries[0] if entries else None
-        if isinstance(first, Reset):
+        if isinstance(first, ResetEntry):
             self.folder.reset(first.stamp_ns)
             self._steps, self.gap = 0, first.torn
-        elif isinstance(first, Forget):
+        elif isinstance(first, TruncateEntry):
             self.folder.forget(first.steps)
             self._steps = first.steps
         else:
-            rows = list(takewhile(lambda entry: not isinstance(entry, (Reset, Forget)), entries))
+            rows = list(
+                takewhile(lambda entry: not isinstance(entry, (ResetEntry, TruncateEntry)), entries)
+            )
             last = len(rows) == len(entries)
             written = self.write_rows(rows, doubts if last else None)
             for _ in rows:
@@ -109,12 +122,12 @@ class LogDisk:
         entries.popleft()
         return doubts, 0
 
-    def write_rows(self, rows: Sequence[Entry], doubts: Doubts | None) -> int:
+    def write_rows(self, rows: Sequence[Entry], doubts: ScreeningState | None) -> int:
         """Write pings and steps in one transaction; returns how many pings, refused ones apart."""
-        taken = [row for row in rows if isinstance(row, Taken)]
-        placed = [row.samples for row in rows if isinstance(row, Placed)]
-        steps = [row for row in rows if isinstance(row, Step)]
-        refused = [each for row in rows if isinstance(row, Refused) for each in row.rows]
+        taken = [row for row in rows if isinstance(row, AcceptedEntry)]
+        placed = [row.samples for row in rows if isinstance(row, PlacedEntry)]
+        steps = [row for row in rows if isinstance(row, JournalStep)]
+        refused = [each for row in rows if isinstance(row, RefusedEntry) for each in row.rows]
         pings = sum(len(t.samples) for t in taken)
         if self.gap:  # a log with a hole in it would be worth nothing
             self.lost += pings + len(steps)
@@ -122,11 +135,11 @@ class LogDisk:
             accepted = [t.samples for t in taken]
             self.folder.log.append(accepted, steps, self._steps, placed, doubts, refused)
         for row in rows:
-            if isinstance(row, Taken):
+            if isinstance(row, AcceptedEntry):
                 row.counts = True
-            elif isinstance(row, Step):
+            elif isinstance(row, JournalStep):
                 self._steps += not self.gap
-            elif isinstance(row, Mark):
+            elif isinstance(row, CheckpointMark):
                 if not self.gap:
                     row.folder, row.steps = self.folder.current, self._steps
                 row.reached.set()
@@ -143,7 +156,7 @@ PATIENCE = 100_000  # pings and steps that wait while the disk fails, before the
 GAVE_UP = "the disk failed for too long: the log ended then, and begins again with a reset"
 
 
-class LogWriter:
+class JournalWriter:
     """Keeps a survey in a mission's folder: see ``survey.keeping.Keeping``.
 
     While the disk fails, pings count without it; what should be there is tried again.
@@ -156,12 +169,12 @@ class LogWriter:
 
     def __init__(self, folder: MissionFolder, steps: int, period: float) -> None:
         self.failing = ""
-        self._disk, self._period = LogDisk(folder, steps), period
+        self._disk, self._period = EntryWriter(folder, steps), period
         self._changed = threading.Condition()
         self._queue: list[Entry] = []
-        self._doubts: Doubts | None = None  # newer than what the thread knows of
-        self._refused: deque[Refusal] = deque(maxlen=LIMIT)  # likewise
-        self._unreturned: deque[Taken] = deque()
+        self._doubts: ScreeningState | None = None  # newer than what the thread knows of
+        self._refused: deque[RefusedPing] = deque(maxlen=LIMIT)  # likewise
+        self._unreturned: deque[AcceptedEntry] = deque()
         self._waiting = 0  # pings of these
         self._unwritten = 0  # pings in the queue, or on the way to the disk
         self._closing = self._hurried = self._anew = False
@@ -176,12 +189,12 @@ class LogWriter:
 
     @property
     def folder(self) -> Path:
-        """See ``Keeping``."""
+        """See ``Journal``."""
         return self._disk.folder.current
 
     @property
     def lost(self) -> int:
-        """See ``Keeping``."""
+        """See ``Journal``."""
         return self._disk.lost
 
     @property
@@ -192,18 +205,21 @@ class LogWriter:
     def wait(self, placed: Samples) -> None:
         """Write down that these wait to be judged."""
         with self._changed:
-            self._queue.append(Placed(placed))
+            self._queue.append(PlacedEntry(placed))
             self._unwritten += len(placed)
             self._changed.notify_all()
 
     def keep(
-        self, samples: Samples, doubts: Doubts | None = None, refused: Sequence[Refusal] = ()
+        self,
+        samples: Samples,
+        doubts: ScreeningState | None = None,
+        refused: Sequence[RefusedPing] = (),
     ) -> Samples:
         """Take accepted samples; returns those that are on the disk by now, in order."""
         with self._changed:
             self._refused.extend(refused)  # they wait for company: see ``_run``
             if len(samples):
-                taken = Taken(samples)
+                taken = AcceptedEntry(samples)
                 self._queue.append(taken)
                 self._unreturned.append(taken)
                 self._waiting += len(samples)
@@ -222,13 +238,13 @@ class LogWriter:
         with self._changed:
             return Samples.joined([taken.samples for taken in self._unreturned])
 
-    def record(self, step: Step) -> None:
+    def record(self, step: JournalStep) -> None:
         """Write what the model did; slices of training that are alike are one row."""
         with self._changed:
             last = self._queue[-1] if self._queue else None
             if (
                 step.kind == TRAIN
-                and isinstance(last, Step)
+                and isinstance(last, JournalStep)
                 and replace(last, times=step.times) == step
             ):
                 self._queue[-1] = replace(last, times=last.times + step.times)
@@ -239,8 +255,8 @@ class LogWriter:
     def reset(self, stamp_ns: int) -> None:
         """Go on in a new folder; what waits is written into the old one, and not returned."""
         with self._changed:
-            self._queue += [*self._take_refused(), Reset(stamp_ns)]
-            self._doubts = Doubts()
+            self._queue += [*self._take_refused(), ResetEntry(stamp_ns)]
+            self._doubts = ScreeningState()
             self._unreturned.clear()
             self._waiting, self._anew = 0, True
             self._changed.notify_all()
@@ -248,21 +264,23 @@ class LogWriter:
     def forget(self, steps: int) -> None:
         """Only so many steps of the log could be repeated: the others are taken out of it."""
         with self._changed:
-            self._queue += [] if self._anew else [Forget(steps)]  # a new log has none of them
+            self._queue += (
+                [] if self._anew else [TruncateEntry(steps)]
+            )  # a new log has none of them
             self._changed.notify_all()
 
-    def mark(self, now: Moment) -> Mark | None:
+    def mark(self, now: Moment) -> CheckpointMark | None:
         """The place that the record has come to; None while no checkpoint is due."""
         if self.failing or now.steady_s < self._next_checkpoint:
             return None
-        mark = Mark(now.steady_s)
+        mark = CheckpointMark(now.steady_s)
         with self._changed:
             self._queue.append(mark)
             self._hurried = True
             self._changed.notify_all()
         return mark
 
-    def checkpoint(self, mark: Mark, mapper: BathymetricMapper) -> str:
+    def checkpoint(self, mark: CheckpointMark, mapper: BathymetricMapper) -> str:
         """Keep the model's state once all before the mark is in the log; else in words why not."""
         if not mark.reached.wait(WAIT_S) or mark.folder is None:
             return self.failing or "the disk is slow: no checkpoint"
@@ -289,7 +307,7 @@ class LogWriter:
 
     def _run(self) -> None:
         entries: deque[Entry] = deque()
-        doubts: Doubts | None = None  # left by all of these
+        doubts: ScreeningState | None = None  # left by all of these
         retry_at = 0.0
         while not (self._closing and (self.failing or not (entries or doubts or self._left))):
             with self._changed:
@@ -325,7 +343,7 @@ class LogWriter:
         """Refused pings so far, to go before what comes."""
         rows = list(self._refused)
         self._refused.clear()
-        return [Refused(rows)] if rows else []
+        return [RefusedEntry(rows)] if rows else []
 
     def _account(self, written: int) -> None:
         with self._changed:
@@ -333,18 +351,22 @@ class LogWriter:
 
     def _go_without(self, entries: deque[Entry]) -> None:
         """The disk fails: pings count all the same, and what waits for it is bounded."""
-        for left in [entry for entry in entries if isinstance(entry, (Mark, Refused))]:
+        for left in [
+            entry for entry in entries if isinstance(entry, (CheckpointMark, RefusedEntry))
+        ]:
             entries.remove(left)
-            if isinstance(left, Mark):
+            if isinstance(left, CheckpointMark):
                 left.reached.set()
         for entry in entries:
-            if isinstance(entry, Taken):
+            if isinstance(entry, AcceptedEntry):
                 entry.counts = True
         if self._unwritten + len(entries) > PATIENCE:
             self._disk.gap = True
-            if resets := [entry for entry in entries if isinstance(entry, Reset)]:
+            if resets := [entry for entry in entries if isinstance(entry, ResetEntry)]:
                 torn = resets[-1].torn or entries[-1] is not resets[-1]
-                rows = [entry for entry in entries if not isinstance(entry, (Reset, Forget))]
+                rows = [
+                    entry for entry in entries if not isinstance(entry, (ResetEntry, TruncateEntry))
+                ]
                 self._account(self._disk.write_rows(rows, None))
                 entries.clear()
                 entries += [*resets[:-1], resets[-1]._replace(torn=torn)]

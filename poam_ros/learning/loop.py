@@ -19,14 +19,21 @@ from ..core.errors import InputError
 from ..core.geometry import Grid
 from ..core.maps import ElevationMap
 from ..core.samples import Samples
-from ..frontend.batching import NO_EFFORT, Backlog, BatchPolicy, Effort
-from ..frontend.events import Cleared, Finished, Judged, Note, Outcome, Trouble
+from ..frontend.batching import NO_EFFORT, BatchPolicy, SampleQueue, TrainingSettings
+from ..frontend.events import (
+    LoopEvent,
+    Message,
+    MissionFinished,
+    ModelReset,
+    PingsScreened,
+    Problem,
+)
 from ..frontend.ledger import Ledger
-from ..journal.interface import Keeping, NothingKept
-from ..journal.records import Doubts, Step
-from ..screening.screen import FALSE_ECHO, Screen, ScreeningSettings
-from .learner import TRIES, Learner, SpareTime, Status
-from .recovery import Resumption
+from ..journal.contents import JournalStep, ScreeningState
+from ..journal.interface import Journal, NoJournal
+from ..screening.screen import FALSE_ECHO, Screener, ScreeningSettings
+from .recovery import Recovery
+from .updater import TRIES, IdleTraining, ModelUpdater, UpdaterStatus
 
 if TYPE_CHECKING:
     from ..models.mapper import BathymetricMapper
@@ -68,24 +75,24 @@ class ModelLoop:
         ledger: Ledger,
         policy: BatchPolicy,
         grid: Grid | None = None,
-        effort: Effort = NO_EFFORT,
+        effort: TrainingSettings = NO_EFFORT,
         screening: ScreeningSettings = NO_SCREENING,
         begins: Callable[[int], bool] = lambda samples: True,
     ) -> None:
         self.mapper, self.ledger, self.grid, self.screening = mapper, ledger, grid, screening
-        self._learner = Learner(mapper, grid, effort)
-        self.spare = SpareTime(self._learner, self._record)
-        self.keeping: Keeping = NothingKept()
+        self._learner = ModelUpdater(mapper, grid, effort)
+        self.spare = IdleTraining(self._learner, self._record)
+        self.keeping: Journal = NoJournal()
         self._begins = begins
-        self._screen = Screen(screening) if screening.enabled else None
-        self.backlog = Backlog(policy)
-        self.queue = self.backlog if self._screen is None else Backlog(policy)
+        self._screen = Screener(screening) if screening.enabled else None
+        self.backlog = SampleQueue(policy)
+        self.queue = self.backlog if self._screen is None else SampleQueue(policy)
         self.held = Samples.empty()
         self._in_screening = Samples.empty()  # taken from the queue, and not counted elsewhere yet
         self._unlearned = False  # the last screening accepted some that the model has not seen
         self._placed = self._screened = 0  # pings, since the beginning or a reset
         self._trouble = ""  # with what was remembered before a restart
-        self._resumption: Resumption | None = None  # what is still to be repeated
+        self._resumption: Recovery | None = None  # what is still to be repeated
         # A reset that the model has not seen: what it does until then belongs to no mission.
         self._resetting = False
         self._finishing = False
@@ -108,7 +115,7 @@ class ModelLoop:
         return self.backlog.full or self.queue.full
 
     @property
-    def status(self) -> Status:
+    def status(self) -> UpdaterStatus:
         """What the model did so far."""
         return self._learner.status
 
@@ -122,7 +129,7 @@ class ModelLoop:
         known = self._resumption or self.mapper
         return Samples.joined([known.data, self.backlog.samples, self.keeping.rest()])
 
-    def go_on(self, keeping: Keeping, resumption: Resumption) -> None:
+    def go_on(self, keeping: Journal, resumption: Recovery) -> None:
         """Keep what happens, and take up first what was kept; before anything else.
 
         Without screening, what waited for it stays where it is kept until there is one again.
@@ -169,7 +176,7 @@ class ModelLoop:
         with self._lock:
             self.queue.arrive()
 
-    def change(self, policy: BatchPolicy, effort: Effort) -> None:
+    def change(self, policy: BatchPolicy, effort: TrainingSettings) -> None:
         """From now on batches close, and the model trains, by these."""
         self.backlog.policy = self.queue.policy = policy
         self._learner.effort = effort
@@ -212,7 +219,7 @@ class ModelLoop:
                 return False
             return not self.keeping.waiting if self._unlearned else self.queue.closes(now.ros_ns)
 
-    def work(self, now: Moment) -> Iterator[Outcome]:
+    def work(self, now: Moment) -> Iterator[LoopEvent]:
         """Screen and learn the batch that is due, draw the map, and yield what comes of each."""
         learner = self._learner
         with self._lock:
@@ -225,7 +232,7 @@ class ModelLoop:
             learner.reset()
             if self._screen is not None:
                 self._screen.clear()
-            yield Cleared()
+            yield ModelReset()
             return
         if self._resumption is not None:
             yield from self._repeat(self._resumption, now)
@@ -242,11 +249,11 @@ class ModelLoop:
                 return
         yield from learner.draw(now.ros_ns)
         if final and not self._resetting:
-            yield Finished(learner.map, self.mapper.data)
+            yield MissionFinished(learner.map, self.mapper.data)
             self.status.finished = True
         yield from self._keep_model(now)
 
-    def leave(self, now: Moment) -> Iterator[Outcome]:
+    def leave(self, now: Moment) -> Iterator[LoopEvent]:
         """Bring the map to where the log ends, when a mission is interrupted: what waits is
         learned. Nobody else calls ``work`` any more."""
         if self._resetting:
@@ -262,11 +269,11 @@ class ModelLoop:
         yield from self._learn(batch, now, 1)
         yield from self._learner.draw(now.ros_ns)
 
-    def failed(self, error: Exception, outcome: str) -> Note:
+    def failed(self, error: Exception, outcome: str) -> Message:
         """Account for a failure of whoever takes what ``work`` yields."""
         return self._learner.failed(error, outcome).note
 
-    def _repeat(self, resumption: Resumption, now: Moment) -> Iterator[Outcome]:
+    def _repeat(self, resumption: Recovery, now: Moment) -> Iterator[LoopEvent]:
         """Bring the model to where its log ends; the pings that wait there come first in line."""
         for outcome in resumption.run(self._learner, now.ros_ns):
             yield outcome
@@ -277,7 +284,7 @@ class ModelLoop:
                 self._resumption = None
                 self.backlog.put_back(resumption.rest, now.ros_ns, hold=False)
 
-    def _screen_batch(self, now: Moment, final: bool) -> Iterator[Outcome]:
+    def _screen_batch(self, now: Moment, final: bool) -> Iterator[LoopEvent]:
         """Screen what waits for it; what is accepted goes on to the model, and is learned before
         more is screened: a screening depends on nothing but the pings before it."""
         screen, mapper = self._screen, self.mapper
@@ -285,7 +292,7 @@ class ModelLoop:
             return
         if self._trouble:
             text, self._trouble = self._trouble, ""
-            yield Trouble(Note("screen", text), fault=False)
+            yield Problem(Message("screen", text), fault=False)
         with self._lock:
             if self._resetting:  # what waits here came after it
                 return
@@ -313,9 +320,9 @@ class ModelLoop:
             self._unlearned |= len(passed) > 0
             self._screened = int(fresh.number[-1]) + 1 if len(fresh) else self._screened
             passed = self.ledger.screen(len(fresh), passed, held, FALSE_ECHO, refused)
-            doubts = Doubts(self._screened, held, screen.remembered())
+            doubts = ScreeningState(self._screened, held, screen.remembered())
             accepted = self._keep(passed, now.ros_ns, doubts)
-        yield Judged(accepted, held, refused)
+        yield PingsScreened(accepted, held, refused)
 
     def _take(self) -> Samples | None:
         """The batch to be learned; None while some of what was accepted is not kept."""
@@ -324,7 +331,7 @@ class ModelLoop:
         self._unlearned = False
         return self.backlog.take()
 
-    def _learn(self, batch: Samples, now: Moment, tries: int) -> Iterator[Outcome]:
+    def _learn(self, batch: Samples, now: Moment, tries: int) -> Iterator[LoopEvent]:
         """Try a batch; the mission's last one, with all that came since, a few times."""
         backlog = self.backlog
         while len(batch) and tries:
@@ -336,7 +343,7 @@ class ModelLoop:
                 raise
             if not keep:
                 report = getattr(outcome, "report", None)  # none of a batch that is given up
-                self._record(Step.of(batch, report, now.ros_ns))
+                self._record(JournalStep.of(batch, report, now.ros_ns))
             batch, tries = Samples.empty() if not keep else batch, tries - 1
             with self._lock:
                 if not self._resetting:
@@ -344,20 +351,22 @@ class ModelLoop:
                     batch = backlog.take() if keep and tries else Samples.empty()
             yield outcome
 
-    def _record(self, step: Step) -> None:
+    def _record(self, step: JournalStep) -> None:
         """Keep what the model did."""
         with self._lock:
             if not self._resetting:
                 self.keeping.record(step)
 
-    def _keep_model(self, now: Moment) -> Iterator[Outcome]:
+    def _keep_model(self, now: Moment) -> Iterator[LoopEvent]:
         """Keep the model's state if it is time to."""
         with self._lock:
             mark = None if self._resetting else self.keeping.mark(now)
         if mark is not None and (text := self.keeping.checkpoint(mark, self.mapper)):
-            yield Trouble(Note("checkpoint", text))
+            yield Problem(Message("checkpoint", text))
 
-    def _keep(self, accepted: Samples, now_ns: int, doubts: Doubts | None = None) -> Samples:
+    def _keep(
+        self, accepted: Samples, now_ns: int, doubts: ScreeningState | None = None
+    ) -> Samples:
         """Have accepted pings kept, and who was refused meanwhile; what is kept by now, these or
         earlier ones, waits for the model."""
         kept = self.keeping.keep(accepted, doubts, self.ledger.refused.news())

@@ -8,15 +8,15 @@ from typing import Any
 
 from ..core.geometry import Extent, map_grid
 from ..core.settings import instance
-from ..frontend.batching import Effort, TimedBatches
+from ..frontend.batching import TimedBatches, TrainingSettings
 from ..frontend.events import SettingsChanged
 from ..frontend.settings import GateSettings
-from ..journal.folder import KeepingSettings, MissionFolder, identity, plain
-from ..journal.writer import LogWriter
+from ..journal.folder import JournalSettings, MissionFolder, identity, plain
+from ..journal.writer import JournalWriter
 from ..models.registry import ModelSettings
 from ..screening.screen import ScreeningSettings
-from .recovery import Resumption
-from .session import Session
+from .recovery import Recovery
+from .session import SurveySession
 
 
 def gate_settings(values: Mapping[str, Any]) -> GateSettings:
@@ -26,11 +26,11 @@ def gate_settings(values: Mapping[str, Any]) -> GateSettings:
 
 def settings_changed(values: Mapping[str, Any]) -> SettingsChanged:
     """The event of new values of what may change while a survey runs."""
-    batches, effort = instance(TimedBatches, values), instance(Effort, values)
+    batches, effort = instance(TimedBatches, values), instance(TrainingSettings, values)
     return SettingsChanged(gate_settings(values), batches, values["pilot_samples"], effort)
 
 
-def open_session(values: Mapping[str, Any]) -> Session:
+def open_session(values: Mapping[str, Any]) -> SurveySession:
     """A session with its model.
 
     Raises:
@@ -40,18 +40,18 @@ def open_session(values: Mapping[str, Any]) -> Session:
     from ..models.mapper import BathymetricMapper
 
     workspace = Extent.of(values["workspace"])
-    return Session(
+    return SurveySession(
         BathymetricMapper(workspace, ModelSettings.of(values), values["seed"]),
         gate_settings(values),
         instance(TimedBatches, values),
         map_grid(workspace, values["resolution"]),
         values["pilot_samples"],
-        instance(Effort, values),
+        instance(TrainingSettings, values),
         screening=instance(ScreeningSettings, values),
     )
 
 
-def open_mission(values: Mapping[str, Any]) -> tuple[Session, Callable[[], object]]:
+def open_mission(values: Mapping[str, Any]) -> tuple[SurveySession, Callable[[], object]]:
     """A session of settings by name, kept in ``mission_dir`` and going on from what is kept there.
 
     Returns:
@@ -60,7 +60,7 @@ def open_mission(values: Mapping[str, Any]) -> tuple[Session, Callable[[], objec
     Raises:
         InputError: a setting is wrong, or the folder cannot be used.
     """
-    keeping = instance(KeepingSettings, values)
+    keeping = instance(JournalSettings, values)
     if not keeping.mission_dir:
         return open_session(values), lambda: None
     folder = MissionFolder(Path(keeping.mission_dir).expanduser(), identity(values), plain(values))
@@ -70,13 +70,13 @@ def open_mission(values: Mapping[str, Any]) -> tuple[Session, Callable[[], objec
         folder.close()
         raise
     logged = folder.log.logged
-    writer = LogWriter(folder, len(logged.steps), keeping.checkpoint_period)
+    writer = JournalWriter(folder, len(logged.steps), keeping.checkpoint_period)
     taken_up = folder.current, logged, writer.forget, folder.resets > 0, folder.notes
-    session.go_on(writer, Resumption(*taken_up))
+    session.go_on(writer, Recovery(*taken_up))
     return session, writer.close
 
 
-def taken_up(session: Session) -> str:
+def taken_up(session: SurveySession) -> str:
     """What a session that was just opened goes on with, in words; empty where it begins."""
     # Accepted, or still to be judged: in the pilot survey a screen has accepted none.
     folder, pings = session.keeping.folder, session.samples + session.undecided

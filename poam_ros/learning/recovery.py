@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 from ..core.errors import InputError
 from ..core.samples import Samples
-from ..frontend.events import Note, Outcome, Trouble
+from ..frontend.events import LoopEvent, Message, Problem
 from ..journal.checkpoint import NAME, Checkpoint, read_checkpoint
+from ..journal.contents import DROP, TRAIN, UPDATE, JournalContents, JournalStep
 from ..journal.log import set_aside
-from ..journal.records import DROP, TRAIN, UPDATE, Logged, Step
 
 if TYPE_CHECKING:
-    from .learner import Learner
+    from .updater import ModelUpdater
 
 
-class Resumption:
+class Recovery:
     """Repeats what a log says, from the checkpoint on where there is one that can be used.
 
     Args:
@@ -32,13 +32,13 @@ class Resumption:
     Attributes:
         data: all pings of the log.
         rest: those that are in no step, and wait for the next batch.
-        doubts, waiting, refused: see ``Logged``.
+        doubts, waiting, refused: see ``JournalContents``.
     """
 
     def __init__(
         self,
         folder: Path | None,
-        logged: Logged,
+        logged: JournalContents,
         forget: Callable[[int], object],
         anew: bool = False,
         notes: Sequence[str] = (),
@@ -54,18 +54,20 @@ class Resumption:
         """How many pings there are, and steps."""
         return len(self.data) + len(self.steps)
 
-    def run(self, learner: Learner, now_ns: int) -> Iterator[Outcome]:
+    def run(self, learner: ModelUpdater, now_ns: int) -> Iterator[LoopEvent]:
         """Repeat the steps, on a learner that has done nothing so far, and draw the map."""
         for text in self._notes:
-            yield Trouble(Note("log", text), fault=False)
+            yield Problem(Message("log", text), fault=False)
         yield from self._repeat(learner)
         stamps = [step.stamp_ns for step in self.steps if step.kind == UPDATE]
         yield from learner.draw(stamps[-1] if stamps else now_ns)
 
-    def _repeat(self, learner: Learner) -> Iterator[Outcome]:
+    def _repeat(self, learner: ModelUpdater) -> Iterator[LoopEvent]:
         done, trouble = self._begin(learner)
         if trouble is not None:
-            yield Trouble(Note("checkpoint", f"{trouble}; the whole log is repeated"), fault=False)
+            yield Problem(
+                Message("checkpoint", f"{trouble}; the whole log is repeated"), fault=False
+            )
         for number, step in enumerate(self.steps[done:], start=done):
             try:
                 outcome = learner.repeat(step, self._batch(step))
@@ -79,7 +81,7 @@ class Resumption:
             if outcome is not None:
                 yield outcome
 
-    def _begin(self, learner: Learner) -> tuple[int, str | None]:
+    def _begin(self, learner: ModelUpdater) -> tuple[int, str | None]:
         """Start from the checkpoint: the steps that are done then, and why it cannot be used."""
         try:
             checkpoint = None if self._folder is None else read_checkpoint(self._folder)
@@ -108,7 +110,7 @@ class Resumption:
             raise InputError("checkpoint: of another log than is here")
         return samples
 
-    def _batch(self, step: Step) -> Samples:
+    def _batch(self, step: JournalStep) -> Samples:
         """The pings of a step; none of a training."""
         return self.data[:0] if step.kind == TRAIN else self.data[step.first : step.last + 1]
 

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 from ..core.clock import Moment
 from ..core.geometry import Grid
 from ..frontend import events
-from ..frontend.batching import NO_EFFORT, BatchPolicy, Effort
-from ..frontend.events import EXPLORING, PILOT, Event, Handled, Tick
+from ..frontend.batching import NO_EFFORT, BatchPolicy, TrainingSettings
+from ..frontend.events import EXPLORING, PILOT, Event, EventResult, Tick
 from ..frontend.front_end import NOTHING, FrontEnd
 from ..frontend.ranges import RawPing
 from ..frontend.settings import GateSettings
-from ..journal.interface import Keeping
+from ..journal.interface import Journal
 from ..screening.screen import ScreeningSettings
 from .loop import NO_SCREENING, ModelLoop
-from .recovery import Resumption
+from .recovery import Recovery
 
 if TYPE_CHECKING:
     from ..models.mapper import BathymetricMapper
 
 
-class Session(ModelLoop):
+class SurveySession(ModelLoop):
     """``handle`` takes what happens and returns at once; ``work`` runs the model.
 
     They may be called on two threads, each of them on one. The first batch is closed when the
@@ -48,7 +48,7 @@ class Session(ModelLoop):
         policy: BatchPolicy,
         grid: Grid | None = None,
         pilot_samples: int = 500,
-        effort: Effort = NO_EFFORT,
+        effort: TrainingSettings = NO_EFFORT,
         screening: ScreeningSettings = NO_SCREENING,
     ) -> None:
         self.front_end = FrontEnd(gate, pilot_samples, screening.enabled)
@@ -61,12 +61,12 @@ class Session(ModelLoop):
         """As it was announced last; None before."""
         return self.pilot.state
 
-    def go_on(self, keeping: Keeping, resumption: Resumption) -> None:
+    def go_on(self, keeping: Journal, resumption: Recovery) -> None:
         """Keep what happens, and take up first what was kept; before the first event."""
         super().go_on(keeping, resumption)
         self.pilot.resume(resumption.anew)
 
-    def handle(self, event: Event, now: Moment) -> Handled:
+    def handle(self, event: Event, now: Moment) -> EventResult:
         """Take what happened; returns the samples that it made, and what is to be said of it."""
         full = False
         match event:
@@ -75,13 +75,13 @@ class Session(ModelLoop):
                 return NOTHING
             case RawPing():
                 full = self.full
-            case events.Arrived():
+            case events.WaypointReached():
                 self.arrive()
             case events.SettingsChanged(_, policy, _, effort):
                 self.change(policy, effort)
-            case events.Reset():
+            case events.ResetRequested():
                 self.reset(now.ros_ns)
-            case events.MissionState(state) if state in (PILOT, EXPLORING):
+            case events.MissionStateChanged(state) if state in (PILOT, EXPLORING):
                 self.reopen()
         handled = self.front_end.handle(event, now, full)
         if not (isinstance(event, Tick) or handled.done):
@@ -89,4 +89,4 @@ class Session(ModelLoop):
         samples = self.add(handled.samples, now.ros_ns)
         if handled.done:
             self.finish()
-        return Handled(samples, done=handled.done)
+        return EventResult(samples, done=handled.done)

@@ -8,8 +8,8 @@ import traceback
 from collections.abc import Callable
 
 from ..core.clock import Moment
-from ..frontend.events import Outcome, Trouble
-from .session import Session
+from ..frontend.events import LoopEvent, Problem
+from .session import SurveySession
 
 log = logging.getLogger(__name__)
 
@@ -17,18 +17,18 @@ LOOK_S = 0.05  # between two looks whether a batch is due: one also closes as ti
 PAUSE_S = 0.5  # after an unforeseen failure, so that it is not repeated without end
 
 
-class SurveyThread:
+class ModelThread:
     """Runs a session's model, and hands on what comes of it.
 
     Args:
         session: fed by others, on one thread of theirs.
         now: both clocks; called on this thread as well.
         take: called on this thread with every outcome. What it raises is a failure like any other:
-            it is counted, and handed to it as ``Trouble``.
+            it is counted, and handed to it as ``Problem``.
     """
 
     def __init__(
-        self, session: Session, now: Callable[[], Moment], take: Callable[[Outcome], None]
+        self, session: SurveySession, now: Callable[[], Moment], take: Callable[[LoopEvent], None]
     ) -> None:
         self._session, self._now, self._take = session, now, take
         self._changed = threading.Condition()
@@ -92,6 +92,6 @@ class SurveyThread:
         if self._stopping:  # publishing fails while a node is shut down
             return
         try:
-            self._take(Trouble(self._session.failed(error, traceback.format_exc())))
+            self._take(Problem(self._session.failed(error, traceback.format_exc())))
         except Exception:
             log.exception("a failure cannot be handed on")

@@ -11,7 +11,7 @@ from ..core.maps import ElevationMap
 from ..planning.planners import PLANNERS
 from ..planning.situation import GridView, MapView
 from .mission import Mission
-from .target import Target
+from .target import MapTarget
 
 
 class WaypointChooser:
@@ -24,7 +24,7 @@ class WaypointChooser:
     """
 
     def __init__(
-        self, mission: Mission, target: Target, planner: str, draws: np.random.Generator
+        self, mission: Mission, target: MapTarget, planner: str, draws: np.random.Generator
     ) -> None:
         self._mission, self._target, self._draws = mission, target, draws
         self._planner = PLANNERS[planner]

@@ -15,7 +15,7 @@ from ..planning.arrival import CAPTURE_RADIUS, ArrivalDetector
 from ..planning.routes import Routes
 
 
-class Itinerary:
+class GoalQueue:
     """A queue of waypoints, and the one that is gone to.
 
     Each leg is planned when it begins, from where the vehicle is then, and anew when what is left
@@ -133,7 +133,7 @@ class Itinerary:
         self._escaping = self.routes.areas.too_close(position, first)
 
 
-class Track:
+class VehicleTrack:
     """Where the vehicle was, and when: bounded, however long the mission is.
 
     Args:

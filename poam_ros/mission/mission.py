@@ -26,7 +26,7 @@ from ..frontend.events import (
 from ..planning.areas import NavigableArea
 from ..planning.routes import Routes
 from ..planning.situation import Situation
-from .itinerary import Itinerary, Track
+from .itinerary import GoalQueue, VehicleTrack
 
 
 @dataclass
@@ -154,8 +154,8 @@ class Mission:
         self.home: np.ndarray | None = None
         self.hold: np.ndarray | None = None
         self.paused_by: str | None = None
-        self.track = Track(workspace)
-        self.legs = Itinerary(Routes(areas or NavigableArea(workspace)), arrival)
+        self.track = VehicleTrack(workspace)
+        self.legs = GoalQueue(Routes(areas or NavigableArea(workspace)), arrival)
         self._choose: Choose | None = None
         self.under_way = PILOT  # what a pause came from
         self._homing = False

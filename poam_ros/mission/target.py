@@ -102,7 +102,7 @@ class TargetSettings:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class TargetStatus:
     """How a map stands against a target.
 
     Attributes:
@@ -147,7 +147,7 @@ def measure(
     reach: ReachableCells,
     given_up: np.ndarray,
     more: np.ndarray,
-) -> tuple[Judgement, CoverageGaps]:
+) -> tuple[TargetStatus, CoverageGaps]:
     """A map against a target, and the places that are too far from every ping.
 
     Args:
@@ -159,7 +159,7 @@ def measure(
         more: places to be counted as pings besides the map's [K, 2], in m.
     """
     if not reach.enterable.any():  # it is of elsewhere: nothing is left out by that, or done
-        return Judgement(fault="no cell of the map may be entered"), CoverageGaps.none()
+        return TargetStatus(fault="no cell of the map may be entered"), CoverageGaps.none()
     depth, fault = level - drawn.mean, ""
     share = math.nan
     if settings.tvu:
@@ -169,7 +169,7 @@ def measure(
     if settings.by_depth and not (reach.enterable & (depth > 0)).any():
         fault = f"no place that may be entered is under the water's level of {level:g} m"
     if not settings.guarantees:
-        return Judgement(share, fault=fault), CoverageGaps.none()
+        return TargetStatus(share, fault=fault), CoverageGaps.none()
     # Without depths in the target nobody may have said where the water's level is.
     dry = (depth <= 0) & (settings.depths > 0)
     away, entry = reach.away, reach.entry
@@ -186,7 +186,7 @@ def measure(
     lost = far & ((away > limit) | given_up)
     gaps, total = far & ~lost, reach.counted.sum()
     farthest = float(distance[gaps].max(initial=0.0))
-    judged = Judgement(share, gaps.sum() / total, farthest, lost.sum() / total, fault)
+    judged = TargetStatus(share, gaps.sum() / total, farthest, lost.sum() / total, fault)
     points, excess = drawn.grid.points, (distance - limit)[gaps]
     return judged, CoverageGaps(points[gaps.ravel()], limit[gaps], excess, points[entry[gaps]])
 
@@ -214,7 +214,7 @@ LOOK_S = 5.0
 NOWHERE = np.empty((0, 2))
 
 
-class Target:
+class MapTarget:
     """Judges maps, ends a mission by them, and says where to go to close gaps.
 
     Args:
@@ -244,7 +244,7 @@ class Target:
 
     def forget(self) -> None:
         """There is no map any more, or another mission."""
-        self.judged: Judgement | None = None
+        self.judged: TargetStatus | None = None
         self.closing = self._met = False
         self._drawn: ElevationMap | None = None  # what was judged
         self._turned_at = -math.inf  # s, when it was looked at last whether gaps are due
@@ -384,7 +384,7 @@ class Target:
 
     def _measure(
         self, mission: Mission, drawn: ElevationMap, more: np.ndarray
-    ) -> tuple[Judgement, CoverageGaps]:
+    ) -> tuple[TargetStatus, CoverageGaps]:
         reach = self._reach
         if reach is None or not reach.grid.same(drawn.grid):
             assert mission.position is not None

@@ -22,7 +22,7 @@ NEARER_M, SLOW_S = 1.0, 10.0  # to the goal is progress; less where this takes l
 
 
 @dataclass(frozen=True)
-class WatchSettings:
+class WatchdogSettings:
     """When a mission is paused by itself; times in the slower of wall time and ROS time.
 
     Raises:
@@ -97,7 +97,7 @@ class Watchdog:
         areas: the fence.
     """
 
-    def __init__(self, settings: WatchSettings, areas: NavigableArea) -> None:
+    def __init__(self, settings: WatchdogSettings, areas: NavigableArea) -> None:
         self.settings = settings
         self._areas = areas
         self._heard: set[str] = set()  # sources, since the look before

@@ -49,6 +49,7 @@ class ElevationKernel(Kernel):
     def prepare(self, X1: Tensor, X2: Tensor) -> Tensor | None:
         """What ``forward`` can reuse as ``base`` over many calls; None if nothing."""
         return None
+
     def forward(
         self, x1: Tensor, x2: Tensor, diag: bool = False, base: Tensor | None = None, **params: Any
     ) -> Tensor:

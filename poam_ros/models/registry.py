@@ -26,7 +26,7 @@ Build = Callable[[Any, int, Any], "OnlineModel"]
 
 
 @dataclass(frozen=True)
-class Model:
+class ModelEntry:
     """One row of the table.
 
     Attributes:
@@ -56,17 +56,17 @@ def _neighbours(options: NeighbourOptions, seed: int, device: Any) -> OnlineMode
 
 
 #: Every map model, by name: ``method`` on a command line, in a parameter file, in a sweep.
-MODELS: Table[Model] = Table(
+MODELS: Table[ModelEntry] = Table(
     "poam_ros.models",
-    Model,
+    ModelEntry,
     {
         **{
-            name: Model(
+            name: ModelEntry(
                 partial(_sparse, name), SparseOptions, method.bounded_time, method.own_noise
             )
             for name, method in METHODS.items()
         },
-        "nngp": Model(_neighbours, NeighbourOptions, own_noise=True),
+        "nngp": ModelEntry(_neighbours, NeighbourOptions, own_noise=True),
     },
 )
 

@@ -48,7 +48,7 @@ class HeldOut:
 
 
 @dataclass(frozen=True)
-class Scores:
+class ValidationScores:
     """Errors in m over ``count`` held-out soundings; coverage95: the share of them within the
     prediction's 95 % interval; nlpd: mean log loss; msll: that less the naive one."""
 
@@ -65,11 +65,11 @@ def log_loss(z: np.ndarray, mean: np.ndarray | float, variance: np.ndarray | flo
     return 0.5 * np.log(2 * np.pi * variance) + 0.5 * (z - mean) ** 2 / variance
 
 
-def score(held: HeldOut) -> Scores:
+def score(held: HeldOut) -> ValidationScores:
     """All scores, pooled over the folds."""
     error = held.mean - held.z
     loss = log_loss(held.z, held.mean, held.std**2)
-    return Scores(
+    return ValidationScores(
         count=len(error),
         rmse=math.sqrt(np.mean(error**2)),
         mae=float(np.abs(error).mean()),
@@ -79,7 +79,7 @@ def score(held: HeldOut) -> Scores:
     )
 
 
-def write_validation(folder: Path, held: HeldOut) -> Scores:
+def write_validation(folder: Path, held: HeldOut) -> ValidationScores:
     """Write validation.json and held_out.csv; returns the scores."""
     scores = score(held)
     table = zip(

@@ -15,7 +15,7 @@ from ..core.errors import PoamError
 from ..core.geometry import Extent, Grid
 from ..frontend.events import DONE
 from . import folder as files
-from .scoring import EpochLog, MapReport
+from .scoring import EpochScores, MapReport
 
 FILES_PATIENCE = 30.0  # s that the mapper has for its files, after the mission's end
 SHUTDOWN_PATIENCE = 4.0  # s, where the mission was interrupted
@@ -69,7 +69,7 @@ class RunRecorder:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.scores, self._path, self.log = EpochLog(workspace), path, log
+        self.scores, self._path, self.log = EpochScores(workspace), path, log
         self._linger, self._nodes, self._clock, self._sleep = linger, nodes, clock, sleep
         self.progress = Progress()
         self.config: dict[str, dict[str, Any]] = {}

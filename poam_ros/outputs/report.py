@@ -18,7 +18,7 @@ from .folder import replacing
 from .plates import chart_plate, contour_levels, uncertainty_plate
 from .view.words import numbers, table
 from .volume import FILE as VOLUME
-from .volume import QUANTITIES, Water, read_water
+from .volume import QUANTITIES, WaterBelow, read_water
 
 FILE = "report.html"
 #: Rows of the volume table, about.
@@ -185,7 +185,7 @@ def _volumes(folder: Path, chart: Chart) -> Iterable[str]:
     )  # fmt: skip
 
 
-def _volume_table(water: Water, level: float) -> str:
+def _volume_table(water: WaterBelow, level: float) -> str:
     count = len(water.level)
     some = set(range(0, count, -(-count // ROWS))) | {int(np.abs(water.level - level).argmin())}
     rows = []

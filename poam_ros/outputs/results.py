@@ -12,26 +12,26 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.maps import ElevationMap
 from ..core.samples import Samples
-from ..frontend.refused import Refusal, RefusedPings
+from ..frontend.refused import RefusedPing, RefusedPings
 from ..journal.folder import LOG
 from ..journal.tables import read_only, read_refused
-from .exports.place import Place
+from .exports.georeference import GeoReference
 from .folder import make_folder, read_records, write_map, write_samples, write_table
 
 #: Refused pings of a run without a log, and its columns; cells are empty where nobody knows.
-FILE, COLUMNS = "refused.csv", Refusal._fields
+FILE, COLUMNS = "refused.csv", RefusedPing._fields
 #: Of a place on the Earth from the origin, east or north, in m; UTM is none at far less.
 MOST_AWAY = 5e6
 
 
 @dataclass(frozen=True)
-class Unmapped:
+class UnmappedPings:
     """Places of ``held`` [N, 2] in m; the newest of the ``refused`` by reason."""
 
     held: np.ndarray = field(default_factory=lambda: np.empty((0, 2)))
     refused: RefusedPings = field(default_factory=RefusedPings.none)
 
-    def outwards(self, place: Place | None) -> Unmapped:
+    def outwards(self, place: GeoReference | None) -> UnmappedPings:
         """The same north-up, if a place was given."""
         if place is None:
             return self
@@ -39,7 +39,7 @@ class Unmapped:
         if place.utm:  # odometry may have been anywhere, which no projection of the Earth is
             xyz[~(np.abs(xyz[:, :2]) <= MOST_AWAY).all(axis=1), :2] = np.nan
         xyz[:, :2] = place.outwards(xyz[:, :2])
-        return Unmapped(place.outwards(self.held), replace(self.refused, xyz=xyz))
+        return UnmappedPings(place.outwards(self.held), replace(self.refused, xyz=xyz))
 
 
 def write_refused(folder: Path, refused: RefusedPings) -> None:
@@ -51,7 +51,7 @@ def write_refused(folder: Path, refused: RefusedPings) -> None:
     write_table(folder / FILE, COLUMNS, rows)
 
 
-def read_unmapped(folder: Path) -> Unmapped:
+def read_unmapped(folder: Path) -> UnmappedPings:
     """What a mission's log has, or else a refused.csv; nothing where there is neither.
 
     Raises:
@@ -64,7 +64,7 @@ def read_unmapped(folder: Path) -> Unmapped:
         refused = read_refused(log)  # which an older one has not
     if refused is None and (folder / FILE).exists():
         refused = _read_refused(folder / FILE)
-    return Unmapped(held, RefusedPings.none() if refused is None else refused)
+    return UnmappedPings(held, RefusedPings.none() if refused is None else refused)
 
 
 def _read_refused(path: Path) -> RefusedPings:
@@ -75,12 +75,12 @@ def _read_refused(path: Path) -> RefusedPings:
         raise InputError(f"{path}: expected numbers but for the reason ({error})") from None
 
 
-def _row(cells: dict[str, str]) -> Refusal:
+def _row(cells: dict[str, str]) -> RefusedPing:
     numbers = (float(cells[name]) if cells[name] else np.nan for name in ("x", "y", "z"))
-    return Refusal(cells["reason"], int(cells["number"]), int(cells["stamp_ns"] or 0), *numbers)
+    return RefusedPing(cells["reason"], int(cells["number"]), int(cells["stamp_ns"] or 0), *numbers)
 
 
-class Results:
+class ResultFolder:
     """The mapper's share of a run's folder: samples.csv, refused.csv and map.npz.
 
     Args:

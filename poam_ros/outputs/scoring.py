@@ -38,7 +38,7 @@ class MapReport:
     finished: bool = False
 
 
-class EpochLog:
+class EpochScores:
     """Scores each map as soon as the mapper's report on it (the same ``stamp_ns``) is there."""
 
     def __init__(self, workspace: Extent) -> None:

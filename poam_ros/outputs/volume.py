@@ -30,7 +30,7 @@ Draws = Callable[[np.ndarray, int], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Water:
+class WaterBelow:
     """What lies below levels [L]: each quantity's mean and its 95 % interval [3, L].
 
     Attributes:
@@ -65,7 +65,7 @@ def levels_of(elevation: np.ndarray, water_level: float) -> np.ndarray:
     return np.unique(np.append(np.round(steps, 9), water_level))
 
 
-def measure(drawn: ElevationMap, sample: Draws, levels: np.ndarray) -> Water:
+def measure(drawn: ElevationMap, sample: Draws, levels: np.ndarray) -> WaterBelow:
     """What lies below levels [L] on the map's cells that are not NaN.
 
     Raises:
@@ -92,7 +92,7 @@ def measure(drawn: ElevationMap, sample: Draws, levels: np.ndarray) -> Water:
         sums = np.concatenate(([0.0], np.cumsum(z)))
         area[number], volume[number] = each * below, each * (below * levels - sums[below])
     depth = np.divide(volume, area, out=np.zeros_like(volume), where=area > 0)
-    return Water(levels, *map(_interval, (area, volume, depth)))
+    return WaterBelow(levels, *map(_interval, (area, volume, depth)))
 
 
 def _blocks(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, int]:
@@ -110,13 +110,13 @@ def _interval(values: np.ndarray) -> np.ndarray:
     return np.stack([values.mean(0), *np.quantile(values, ENDS, axis=0)])
 
 
-def write_water(folder: Path, water: Water) -> None:
+def write_water(folder: Path, water: WaterBelow) -> None:
     """Write volume.csv: a row per level."""
     columns = [water.level, *(row for name in QUANTITIES for row in getattr(water, name))]
     write_table(folder / FILE, COLUMNS, np.column_stack(columns).tolist())
 
 
-def read_water(folder: Path) -> Water:
+def read_water(folder: Path) -> WaterBelow:
     """Read what ``write_water`` wrote.
 
     Raises:
@@ -124,4 +124,4 @@ def read_water(folder: Path) -> Water:
     """
     table = read_table(folder / FILE, COLUMNS)
     parts = ([table[f"{name}{end}"] for end in ("", "_low", "_high")] for name in QUANTITIES)
-    return Water(table["level"], *map(np.array, parts))
+    return WaterBelow(table["level"], *map(np.array, parts))

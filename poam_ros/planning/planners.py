@@ -73,7 +73,7 @@ MAX_DRAWS = 1000
 
 
 @dataclass(frozen=True)
-class Planner:
+class PlannerEntry:
     """One row of the table.
 
     Attributes:
@@ -179,16 +179,16 @@ def random_waypoint(
 
 #: Every planner, by name: ``planner`` on a command line, in a parameter file, in a sweep. A bare
 #: function of another package is a planner without options.
-PLANNERS: Table[Planner] = Table(
+PLANNERS: Table[PlannerEntry] = Table(
     "poam_ros.planners",
-    Planner,
+    PlannerEntry,
     {
-        "max-entropy": Planner(max_entropy, MaxEntropyOptions),
-        "random": Planner(random_waypoint, NoOptions),
-        "path-entropy": Planner(path_entropy, PathEntropyOptions),
-        "lawnmower": Planner(lawnmower, LawnmowerOptions),
+        "max-entropy": PlannerEntry(max_entropy, MaxEntropyOptions),
+        "random": PlannerEntry(random_waypoint, NoOptions),
+        "path-entropy": PlannerEntry(path_entropy, PathEntropyOptions),
+        "lawnmower": PlannerEntry(lawnmower, LawnmowerOptions),
     },
-    made=lambda plan: Planner(plan, NoOptions),
+    made=lambda plan: PlannerEntry(plan, NoOptions),
 )
 
 

@@ -20,8 +20,8 @@ from ..core.errors import InputError
 from ..core.maps import Predicted
 from ..core.samples import Samples
 from .settings import ScreeningSettings
-from .track import STEPS, Place, Track, alike, confirmed, reach, smooth
-from .viterbi import Course, Mapped, follow
+from .track import STEPS, AcceptedTrack, TrackPoint, alike, confirmed, reach, smooth
+from .viterbi import BottomPath, PredictedRanges, follow
 
 Predict = Callable[[np.ndarray], Predicted]
 """Mean and variance of a ping at places [N, 2]."""
@@ -36,7 +36,7 @@ TAIL = 40  # held pings at most that are judged with those that follow
 
 
 @dataclass
-class Memory:
+class ScreenerState:
     """What a judgement leaves to the next one.
 
     Attributes:
@@ -52,19 +52,19 @@ class Memory:
     runs: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
     expected: np.ndarray = field(default_factory=lambda: np.empty(0))
     ways: np.ndarray = field(default_factory=lambda: np.empty(0))
-    track: Track = field(default_factory=Track)
-    open: dict[int, Place] = field(default_factory=dict)
+    track: AcceptedTrack = field(default_factory=AcceptedTrack)
+    open: dict[int, TrackPoint] = field(default_factory=dict)
     flanked: set[int] = field(default_factory=set)
     begun: int = 0
 
 
-class Trial:
+class _ScreeningPass:
     """One judgement; rows are those of ``pings``, the held ones first."""
 
     def __init__(
         self,
         settings: ScreeningSettings,
-        memory: Memory,
+        memory: ScreenerState,
         fresh: Samples,
         predict: Predict | None,
     ) -> None:
@@ -125,12 +125,12 @@ class Trial:
         self.runs[row], self.expected[row] = run, expected
         memory.open[run] = place
 
-    def _follow(self) -> Course:
+    def _follow(self) -> BottomPath:
         """The likeliest course from what is believed through the rows from ``first`` on."""
         rows, mapped = slice(self.first, None), None
         if self.mean is not None and self.std is not None:
             ranges = self.range[rows] + self.pings.z[rows] - self.mean[rows]
-            mapped = Mapped(ranges, self.std[rows] ** 2)
+            mapped = PredictedRanges(ranges, self.std[rows] ** 2)
         xy, ratio = self.pings.xy[rows], self.settings.echo_ratio
         return follow(self.track.believed, xy, self.range[rows], mapped, ratio)
 
@@ -163,7 +163,7 @@ class Trial:
         rows = self.held
         self.refused[rows if final else rows[: max(0, len(rows) - self.settings.held_pings)]] = True
 
-    def _vouched(self, row: int, place: Place, expected: float) -> bool:
+    def _vouched(self, row: int, place: TrackPoint, expected: float) -> bool:
         """Whether the map, or else the pings to come, expect what the track does not."""
         ratio = self.settings.echo_ratio
         if self.mean is None:
@@ -247,21 +247,21 @@ class Trial:
         for row in rows:
             self.track.add(self._place(row), float(self.ways[row]))
 
-    def _place(self, row: int) -> Place:
+    def _place(self, row: int) -> TrackPoint:
         x, y = self.pings.xy[row].tolist()
-        return Place(x, y, float(self.range[row]))
+        return TrackPoint(x, y, float(self.range[row]))
 
 
-#: Whose attributes are kept, by name.
-_KEPT = {kind.__name__: kind for kind in (Memory, Track)}
+#: Classes whose attributes are written, by their tag in the file.
+_CLASSES = {"Memory": ScreenerState, "Track": AcceptedTrack}
 
 
-def text_of(memory: Memory) -> str:
+def text_of(memory: ScreenerState) -> str:
     """The text, to the last bit of every number."""
     return json.dumps(_plain(memory))
 
 
-def memory_of(text: str) -> Memory:
+def memory_of(text: str) -> ScreenerState:
     """What ``text_of`` was given.
 
     Raises:
@@ -269,7 +269,7 @@ def memory_of(text: str) -> Memory:
     """
     try:
         memory = _value(json.loads(text))
-        if not isinstance(memory, Memory):
+        if not isinstance(memory, ScreenerState):
             raise TypeError("no memory")
     except (ValueError, TypeError, KeyError) as error:
         raise InputError(f"what the screen remembered is of other rules ({error})") from None
@@ -282,21 +282,21 @@ def _plain(value: Any) -> Any:
         value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    kind = type(value).__name__
-    if kind in _KEPT:
-        return {kind: {name: _plain(part) for name, part in vars(value).items()}}
+    for tag, kind in _CLASSES.items():
+        if isinstance(value, kind):
+            return {tag: {name: _plain(part) for name, part in vars(value).items()}}
     if isinstance(value, np.ndarray):
         return {"array": [value.dtype.str, list(value.shape), value.ravel().tolist()]}
     if isinstance(value, Samples):
         return {"Samples": [_plain(array) for array in value.arrays]}
-    if isinstance(value, Place):
+    if isinstance(value, TrackPoint):
         return {"Place": [_plain(part) for part in value]}
     if isinstance(value, dict):
         return {"dict": [[_plain(key), _plain(part)] for key, part in value.items()]}
     if isinstance(value, (set, tuple, list)):
         parts = sorted(value) if isinstance(value, set) else value
-        return {kind: [_plain(part) for part in parts]}
-    raise TypeError(f"no way to keep a {kind}")
+        return {type(value).__name__: [_plain(part) for part in parts]}
+    raise TypeError(f"no way to write a {type(value).__name__}")
 
 
 def _value(plain: Any) -> Any:
@@ -308,8 +308,8 @@ def _value(plain: Any) -> Any:
     if not isinstance(plain, dict):
         return plain
     [(kind, parts)] = plain.items()
-    if kind in _KEPT:
-        made = _KEPT[kind]()
+    if kind in _CLASSES:
+        made = _CLASSES[kind]()
         if vars(made).keys() != parts.keys():
             raise KeyError(f"{kind} has other attributes")
         vars(made).update({name: _value(part) for name, part in parts.items()})
@@ -320,20 +320,20 @@ def _value(plain: Any) -> Any:
     if kind == "Samples":
         return Samples(*map(_value, parts))
     if kind == "Place":
-        return Place(*map(_value, parts))
+        return TrackPoint(*map(_value, parts))
     if kind == "dict":
         return {_value(key): _value(part) for key, part in parts}
     return {"set": set, "tuple": tuple, "list": list}[kind](map(_value, parts))
 
 
-__all__ = ["FALSE_ECHO", "Judgement", "Screen", "ScreeningSettings"]
+__all__ = ["FALSE_ECHO", "Screener", "ScreeningResult", "ScreeningSettings"]
 
 #: Why pings are refused that nothing confirms.
 FALSE_ECHO = "false_echo"
 
 
 @dataclass(frozen=True)
-class Judgement:
+class ScreeningResult:
     """What became of the pings: those believed, in the order of arrival, and those refused;
     ``held``: those that wait."""
 
@@ -342,7 +342,7 @@ class Judgement:
     held: Samples
 
 
-class Screen:
+class Screener:
     """Judges placed pings, batch after batch, and holds those that it doubts."""
 
     def __init__(self, settings: ScreeningSettings) -> None:
@@ -356,7 +356,7 @@ class Screen:
 
     def clear(self) -> None:
         """Forget the track and what is held."""
-        self._memory = Memory()
+        self._memory = ScreenerState()
 
     def remembered(self) -> str:
         """What it goes by beside what is held, as text."""
@@ -370,7 +370,9 @@ class Screen:
         """
         self._memory = replace(memory_of(text), held=held)
 
-    def judge(self, fresh: Samples, predict: Predict | None, final: bool = False) -> Judgement:
+    def judge(
+        self, fresh: Samples, predict: Predict | None, final: bool = False
+    ) -> ScreeningResult:
         """Judge new pings, and those held so far again.
 
         Args:
@@ -380,11 +382,11 @@ class Screen:
             final: nothing comes after this: what nothing has confirmed is refused.
         """
         memory = self._memory
-        trial = Trial(self.settings, memory, fresh, predict)
+        trial = _ScreeningPass(self.settings, memory, fresh, predict)
         trial.judge()
         trial.review(final)
         trial.leave()
         accepted, refused = (
             trial.pings[np.flatnonzero(heap)] for heap in (trial.believed, trial.refused)
         )
-        return Judgement(accepted, refused, memory.held)
+        return ScreeningResult(accepted, refused, memory.held)

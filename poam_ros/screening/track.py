@@ -44,14 +44,14 @@ ROUGH = 2.5  # scatters between two pings, in the mean of a run, that are no gro
 GRAIN = 0.01  # of a range: scatter that is always granted
 
 
-class Place(NamedTuple):
+class TrackPoint(NamedTuple):
     """Where a ping was taken, and its range."""
 
     x: float
     y: float
     range: float
 
-    def beside(self, other: Place) -> bool:
+    def beside(self, other: TrackPoint) -> bool:
         """Whether they measured neighbouring ground."""
         distance = math.hypot(self.x - other.x, self.y - other.y)
         return distance <= reach(min(self.range, other.range))
@@ -79,22 +79,22 @@ def smooth(ranges: np.ndarray, scatter: float) -> bool:
     return roughness(ranges) <= ROUGH * max(scatter, grain)
 
 
-class Track:
+class AcceptedTrack:
     """The last pings that were believed, and the way that was made."""
 
     def __init__(self) -> None:
-        self._believed: list[tuple[float, Place]] = []  # with the way made there, in its order
-        self._last: Place | None = None
+        self._believed: list[tuple[float, TrackPoint]] = []  # with the way made there, in its order
+        self._last: TrackPoint | None = None
         self._way = 0.0
 
-    def go(self, place: Place) -> float:
+    def go(self, place: TrackPoint) -> float:
         """The way made so far, in m, with the step to a place."""
         if self._last is not None:
             self._way += math.hypot(place.x - self._last.x, place.y - self._last.y)
         self._last = place
         return self._way
 
-    def add(self, place: Place, way: float) -> None:
+    def add(self, place: TrackPoint, way: float) -> None:
         """This one is believed, which was taken after so much way."""
         self._believed.append((way, place))
         self._believed.sort(key=itemgetter(0))
@@ -120,16 +120,16 @@ class Track:
         """Differences [N] that are no jump at ranges [N]."""
         return STEPS * np.maximum(self.scatter, GRAIN * ranges)
 
-    def expected(self, place: Place) -> float:
+    def expected(self, place: TrackPoint) -> float:
         """The range that believed pings beside a place lead to expect; NaN without any."""
         near = self._near(place)[-NEXT:]
         return float(np.median(near)) if near else math.nan
 
-    def agrees(self, place: Place, ratio: float) -> bool:
+    def agrees(self, place: TrackPoint, ratio: float) -> bool:
         """Whether believed pings beside it measured about the same."""
         near, room = self._near(place), STEPS * self.scatter
         same = sum(alike(place.range, other, ratio, room) for other in near)
         return same >= min(AGREEING, len(near)) > 0
 
-    def _near(self, place: Place) -> list[float]:
+    def _near(self, place: TrackPoint) -> list[float]:
         return [other.range for _, other in self._believed if other.beside(place)]

@@ -32,14 +32,14 @@ SAME = 2.0  # deviations within which track and map agree
 LEAST = 0.01  # m: no range is taken for shorter
 
 
-class Mapped(NamedTuple):
+class PredictedRanges(NamedTuple):
     """What the map expects of the ranges: mean [N] and variance [N]."""
 
     mean: np.ndarray
     variance: np.ndarray
 
 
-class Course(NamedTuple):
+class BottomPath(NamedTuple):
     """Which pings measured the ground [N]; from which row each of these is expected, -1 for one
     that was known before [N]; and which of them jumped from there, or are not beside it [N]."""
 
@@ -49,8 +49,12 @@ class Course(NamedTuple):
 
 
 def follow(
-    known: np.ndarray, xy: np.ndarray, ranges: np.ndarray, mapped: Mapped | None, ratio: float
-) -> Course:
+    known: np.ndarray,
+    xy: np.ndarray,
+    ranges: np.ndarray,
+    mapped: PredictedRanges | None,
+    ratio: float,
+) -> BottomPath:
     """The course through pings at xy [N, 2] of these ranges [N].
 
     Args:
@@ -71,7 +75,7 @@ def follow(
     steps = np.abs(np.diff(r))
     scatter = _about(steps, np.maximum(r[1:], r[:-1]) <= ratio * np.minimum(r[1:], r[:-1]))
     for _ in range(ROUNDS):
-        walk = _Walk(points, r, count, scatter, mapped, (ratio - 1) / ALLOWED, doubt)
+        walk = _Viterbi(points, r, count, scatter, mapped, (ratio - 1) / ALLOWED, doubt)
         found = walk.course()
         ground = np.flatnonzero(np.concatenate([np.ones(count, dtype=bool), found.ground]))
         used = np.zeros(len(steps), dtype=bool)
@@ -83,7 +87,7 @@ def follow(
     return found
 
 
-class _Walk:
+class _Viterbi:
     """The best courses that end with each row; the known ones come first."""
 
     def __init__(
@@ -92,14 +96,14 @@ class _Walk:
         r: np.ndarray,
         count: int,
         scatter: np.ndarray,
-        mapped: Mapped | None,
+        mapped: PredictedRanges | None,
         grain: float,
         doubt: float,
     ) -> None:
         self.points, self.r, self.count, self.scatter = points, r, count, scatter
         self.mapped, self.grain, self.doubt = mapped, grain, doubt
 
-    def course(self) -> Course:
+    def course(self) -> BottomPath:
         r, count, size = self.r, self.count, len(self.r)
         cost, origin = np.zeros(size), np.zeros(size, dtype=int)
         jumped = np.zeros(size, dtype=bool)
@@ -119,7 +123,7 @@ class _Walk:
         while row >= count:
             ground[row], row = True, int(origin[row])
         origin = np.maximum(origin - count, -1)
-        return Course(ground[count:], origin[count:], jumped[count:])
+        return BottomPath(ground[count:], origin[count:], jumped[count:])
 
     def _densities(self, rows: np.ndarray, row: int) -> tuple[np.ndarray, np.ndarray]:
         """Of the range at a row, if the ground goes on from rows [n], and if it jumps."""

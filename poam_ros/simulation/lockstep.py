@@ -22,21 +22,21 @@ from ..frontend.events import (
     DONE,
     EXPLORING,
     PILOT,
-    Arrived,
-    Drawn,
+    BatchLearned,
     Event,
-    Learned,
-    MissionState,
-    Outcome,
+    LoopEvent,
+    MapDrawn,
+    MissionStateChanged,
+    Problem,
     Tick,
-    Trouble,
+    WaypointReached,
 )
 from ..frontend.front_end import GateSettings, RawPing
 from ..frontend.odometry import VehicleState
-from ..learning.session import Session
+from ..learning.session import SurveySession
 from ..mission.chooser import WaypointChooser
 from ..mission.mission import Mission
-from ..mission.target import Target
+from ..mission.target import MapTarget
 from ..models.mapper import BathymetricMapper
 from ..outputs.folder import EpochRecord
 from ..outputs.metrics import evaluate
@@ -77,7 +77,7 @@ class LockstepMission:
             terrain, start=start, sonar=settings.sonar, max_speed=MAX_SPEED, seed=sonar_seed
         )
         as_in_the_paper = settings.policy == "paper"
-        self.session = Session(
+        self.session = SurveySession(
             self.mapper,
             GateSettings(
                 workspace=workspace,
@@ -94,7 +94,7 @@ class LockstepMission:
         self._points = Grid.nodes(workspace, POINTS, POINTS).points  # that the model is scored at
         self._truth = terrain.elevation_at(self._points)
         self._records: list[EpochRecord] = []  # that were not handed out yet
-        self.target = Target(settings.target)
+        self.target = MapTarget(settings.target)
         self._trained_s = 0.0  # until when the model has used the time between batches
 
     def epochs(self) -> Iterator[EpochRecord]:
@@ -178,13 +178,13 @@ class LockstepMission:
             self._goal = mission.goal
             self.simulation.set_goal(mission.goal)
             if mission.state == EXPLORING:  # at a point of a way of many, too
-                self._handle(Arrived())
+                self._handle(WaypointReached())
 
     def _announce(self) -> None:
         before, state = self.session.mission_state, self.mission.state
         if state == before:
             return
-        self._handle(MissionState(state))
+        self._handle(MissionStateChanged(state))
         if before == PILOT and state == DONE:
             log.warning(
                 "max_samples = %d ends the mission inside its pilot survey: nothing is explored",
@@ -194,7 +194,7 @@ class LockstepMission:
     def _learn_and_choose(self, position: np.ndarray) -> np.ndarray | None:
         """The paper's: what was measured on the way is in the model that the planner asks."""
         self._announce()
-        self._handle(Arrived())
+        self._handle(WaypointReached())
         if not self.mapper.initialised:
             raise self._no_map()
         return self._path(self._drawn(), ModelView(self.mapper, self.settings.planner_noise))
@@ -229,14 +229,14 @@ class LockstepMission:
         self.session.handle(event, self._now)
         while self.session.due(self._now):
             for outcome in (*self._train_on(), *self.session.work(self._now)):
-                if isinstance(outcome, Learned):
+                if isinstance(outcome, BatchLearned):
                     self._score(outcome)
-                elif isinstance(outcome, Drawn):
+                elif isinstance(outcome, MapDrawn):
                     self.target.judge(self.mission, outcome.map, self._now.steady_s)
-                elif isinstance(outcome, Trouble):
+                elif isinstance(outcome, Problem):
                     log.warning("%s", outcome.note.text)
 
-    def _score(self, learned: Learned) -> None:
+    def _score(self, learned: BatchLearned) -> None:
         """Score the model that has learned a batch."""
         start = perf_counter()
         found = self.mapper.predict(self._points)
@@ -249,7 +249,7 @@ class LockstepMission:
         records, self._records = self._records, []
         return records
 
-    def _train_on(self) -> Iterator[Outcome]:
+    def _train_on(self) -> Iterator[LoopEvent]:
         """The training that there was time for since the batch before."""
         since_s, self._trained_s = self._trained_s, self._now.steady_s
         steps = int((self._trained_s - since_s) * self.settings.training_rate)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from poam_ros.app.progress import Display
+from poam_ros.app.progress import ProgressDisplay
 from poam_ros.outputs.recorder import Progress
 
 
@@ -16,7 +16,7 @@ def shown(capsys):
 
     def lines(*steps):
         """What is said for these (seconds, progress)."""
-        with Display(clock=lambda: now[0]) as screen:
+        with ProgressDisplay(clock=lambda: now[0]) as screen:
             for now[0], progress in steps:
                 screen.show(progress)
         return capsys.readouterr().out.splitlines()
@@ -59,7 +59,7 @@ def terminal(monkeypatch):
 def test_in_a_terminal_each_fact_has_a_line_and_what_is_said_last_is_below(monkeypatch):
     screen = terminal(monkeypatch)
     now = [1.0]
-    with Display(clock=lambda: now[0]) as display:
+    with ProgressDisplay(clock=lambda: now[0]) as display:
         display.show(Progress("pilot", 450, 900))
         display.show(Progress("done", 902, 900))  # too soon to be drawn, but the last
         display.stop()
@@ -80,7 +80,7 @@ def test_in_a_terminal_each_fact_has_a_line_and_what_is_said_last_is_below(monke
 
 def test_in_a_terminal_brackets_are_what_they_are(monkeypatch):
     screen = terminal(monkeypatch)
-    with Display() as display:
+    with ProgressDisplay() as display:
         display.show(Progress("pilot", problems={"mapper": "expected xy [b, 2]"}))
         display.say("mapper: [WARN] no odometry")
     shown = screen.getvalue()

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from poam_ros.app.cli import main
-from poam_ros.app.doctor import ERROR, OK, WARN, Heard, any_problem, graph_findings
+from poam_ros.app.doctor import ERROR, OK, WARN, NodeStatus, any_problem, graph_findings
 from poam_ros.app.machine import machine_findings, middleware_findings
 
 GOOD = {"received": "1000", "accepted": "990", "rejected": "10", "rejected nan": "10",
@@ -15,7 +15,7 @@ GOOD = {"received": "1000", "accepted": "990", "rejected": "10", "rejected nan":
 
 
 def mapper(level=OK, text="mapping", age=0.1, **values):
-    return Heard(level, text, {**GOOD, **values}, age)
+    return NodeStatus(level, text, {**GOOD, **values}, age)
 
 
 def words(**heard):
@@ -23,7 +23,10 @@ def words(**heard):
 
 
 def test_a_healthy_graph_is_said_to_be_one():
-    heard = {"mapper": mapper(), "planner": Heard(OK, "exploring", {"goals_timed_out": "0"}, 0.2)}
+    heard = {
+        "mapper": mapper(),
+        "planner": NodeStatus(OK, "exploring", {"goals_timed_out": "0"}, 0.2),
+    }
     assert not any_problem(graph_findings(heard))
     assert any("980 samples" in line for line in words(**heard))
 
@@ -44,11 +47,11 @@ def test_what_is_wrong_comes_with_what_to_do(heard, said):
 
 
 def test_clocks_that_differ_between_nodes_are_a_problem():
-    heard = {"mapper": mapper(), "planner": Heard(OK, "pilot", {}, 3600.0)}
+    heard = {"mapper": mapper(), "planner": NodeStatus(OK, "pilot", {}, 3600.0)}
     assert any("use_sim_time" in line for line in words(**heard) if line.startswith("PROBLEM"))
-    heard = {"mapper": mapper(age=1e9), "planner": Heard(OK, "pilot", {}, 1e9 + 1)}
+    heard = {"mapper": mapper(age=1e9), "planner": NodeStatus(OK, "pilot", {}, 1e9 + 1)}
     assert not any_problem(graph_findings(heard))  # a simulation
-    quick = Heard(OK, "running", {"achieved_speed": "19.8"}, 1e9 + 24)
+    quick = NodeStatus(OK, "running", {"achieved_speed": "19.8"}, 1e9 + 24)
     assert not any_problem(graph_findings({**heard, "simulator": quick}))
     assert any_problem(graph_findings({**heard, "simulator": quick._replace(age_s=0.0)}))
 

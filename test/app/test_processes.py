@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from poam_ros.app.processes import Children
+from poam_ros.app.processes import ProcessGroup
 
 
 class Time:
@@ -63,7 +63,7 @@ def family(time, tmp_path, alerts):
     """Children of these names, each with its stand-in."""
 
     def start(others=(), **processes):
-        children = Children(
+        children = ProcessGroup(
             tmp_path, alerts.append, spawn=lambda command, **_: processes[command[0]], clock=time
         )
         for name in processes:
@@ -118,7 +118,7 @@ def test_output_goes_to_a_log_and_warnings_to_the_display(family, time, alerts, 
 
 
 def test_a_real_child_has_a_session_of_its_own(tmp_path, alerts, eventually):
-    children = Children(tmp_path, alerts.append)
+    children = ProcessGroup(tmp_path, alerts.append)
     code = "import os, sys; print(os.getsid(0) == os.getpid()); sys.exit(3)"
     children.start("real", [sys.executable, "-c", code])
     assert eventually(children.ended, timeout=60) == ("real", 3, "True")

@@ -51,7 +51,7 @@ def test_without_a_workspace_it_is_refused_in_one_line(tmp_path, text, words):
 
 
 def test_the_shipped_file_names_none(tmp_path):
-    from poam_ros.ros.common.rendering import generated_files
+    from poam_ros.ros.common.parameter_files import generated_files
 
     with pytest.raises(InputError, match="has none for mapper and planner"):
         robot.require_workspace(False, written(tmp_path, generated_files()["config/robot.yaml"]))

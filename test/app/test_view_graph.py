@@ -9,7 +9,7 @@ from view_folders import drawn
 pytest.importorskip("rclpy")
 pytest.importorskip("bokeh")
 
-from poam_ros.app.view import LiveGraph
+from poam_ros.app.view import LiveView
 from poam_ros.core.errors import PoamError
 from poam_ros.frontend.refused import RefusedPings
 from poam_ros.outputs.exports.chart import ExportSettings
@@ -33,7 +33,7 @@ def sender(ros):
 def followed(eventually):
     """`followed(condition)`: a page that follows the graph, once the condition of it is true."""
     page = Page()
-    with LiveGraph("auv", ExportSettings()) as graph:
+    with LiveView("auv", ExportSettings()) as graph:
 
         def wait(condition, what=""):
             def look():
@@ -154,10 +154,10 @@ def test_maps_of_a_live_graph_arrive_in_the_page(sender, followed):
 
 def test_a_node_that_falls_silent_is_a_problem(followed, monkeypatch):
     from poam_ros.app import view
-    from poam_ros.app.doctor import OK, Heard
+    from poam_ros.app.doctor import OK, NodeStatus
 
     monkeypatch.setattr(view, "SILENT_S", -1.0)
-    followed.graph._heard["auv/mapper"] = Heard(OK, "mapping", {}, 0.1), 0.0
+    followed.graph._heard["auv/mapper"] = NodeStatus(OK, "mapping", {}, 0.1), 0.0
     followed(lambda page: "auv/mapper: silent for" in text(page, "remarks"))
 
 
@@ -168,6 +168,6 @@ def test_a_middleware_that_does_not_come_up_is_one_line(monkeypatch):
     monkeypatch.setattr("rclpy.init", fail)
     with (
         pytest.raises(PoamError, match=r"ROS 2 does not come up .no middleware."),
-        LiveGraph("", ExportSettings()),
+        LiveView("", ExportSettings()),
     ):
         pass

@@ -8,7 +8,7 @@ import pytest
 
 from poam_ros.core.errors import InputError
 from poam_ros.models.registry import MODELS, ModelSettings
-from poam_ros.planning.planners import PLANNERS, NoOptions, Planner
+from poam_ros.planning.planners import PLANNERS, NoOptions, PlannerEntry
 from poam_ros.simulation.settings import MissionSettings
 
 
@@ -25,7 +25,7 @@ def mine(monkeypatch):
 
 
 def test_a_function_and_a_row_of_a_module_are_rows(mine):
-    assert PLANNERS["mine:plan"] == Planner(to_the_centre, NoOptions)
+    assert PLANNERS["mine:plan"] == PlannerEntry(to_the_centre, NoOptions)
     settings = MissionSettings(planner="mine:plan", model=ModelSettings("mine:row"))
     assert settings.planner_options == NoOptions() and settings.model.method == "mine:row"
     assert "mine:plan" not in list(PLANNERS)  # the built-in ones alone are listed
@@ -47,7 +47,7 @@ def test_an_entry_point_is_found_by_its_name(mine, monkeypatch, tmp_path):
     [
         ("nowhere:plan", "planner: nowhere:plan: cannot be loaded .*No module named 'nowhere'"),
         ("mine:gone", "planner: mine:gone: cannot be loaded"),
-        ("mine:wrong", "planner: mine:wrong: .*expected a Planner .*, got int"),
+        ("mine:wrong", "planner: mine:wrong: .*expected a PlannerEntry .*, got int"),
     ],
 )
 def test_what_is_no_row_is_refused(mine, name, words):

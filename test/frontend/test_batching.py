@@ -10,7 +10,7 @@ import pytest
 from poam_ros.core.clock import SECOND
 from poam_ros.core.errors import InputError
 from poam_ros.core.samples import Samples
-from poam_ros.frontend.batching import Backlog, TimedBatches, WaypointBatches
+from poam_ros.frontend.batching import SampleQueue, TimedBatches, WaypointBatches
 
 
 def some(count, first=0):
@@ -18,7 +18,7 @@ def some(count, first=0):
 
 
 def test_everything_that_waits_is_one_batch_in_order():
-    backlog = Backlog(TimedBatches(batch_size=5))
+    backlog = SampleQueue(TimedBatches(batch_size=5))
     backlog.add(some(3), 0)
     backlog.add(some(0), 0)
     assert not backlog.closes(0)
@@ -29,7 +29,7 @@ def test_everything_that_waits_is_one_batch_in_order():
 
 
 def test_what_is_held_goes_first_and_closes_nothing():
-    backlog = Backlog(TimedBatches(batch_size=2, batch_period=10.0))
+    backlog = SampleQueue(TimedBatches(batch_size=2, batch_period=10.0))
     backlog.add(some(3), 0)
     failed = backlog.take()
     backlog.add(some(1, first=3), 5 * SECOND)  # came during the update
@@ -40,13 +40,13 @@ def test_what_is_held_goes_first_and_closes_nothing():
 
 
 def test_what_is_put_back_unheld_closes_a_batch_again():
-    backlog = Backlog(TimedBatches(batch_size=2, batch_period=10.0))
+    backlog = SampleQueue(TimedBatches(batch_size=2, batch_period=10.0))
     backlog.put_back(some(1), 0, hold=False)
     assert not backlog.closes(0) and backlog.closes(10 * SECOND)
 
 
 def test_waypoints_close_what_is_new_since_the_last():
-    backlog = Backlog(WaypointBatches())
+    backlog = SampleQueue(WaypointBatches())
     backlog.arrive()
     backlog.add(some(2), 0)
     assert not backlog.closes(10**18)

@@ -11,10 +11,10 @@ import pytest
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.geometry import Extent
 from poam_ros.core.samples import Samples
-from poam_ros.frontend.events import MissionState, TimeSetBack
+from poam_ros.frontend.events import ClockSetBack, MissionStateChanged
 from poam_ros.frontend.front_end import FrontEnd, GateSettings, RawPing
 from poam_ros.frontend.odometry import JumpWatch, OdometryBuffer, VehicleState, multiply, rotate
-from poam_ros.frontend.placing import Mount
+from poam_ros.frontend.placing import SonarMount
 from poam_ros.frontend.ranges import fault_of
 from poam_ros.frontend.water import WaterLevel
 
@@ -198,10 +198,10 @@ def test_area_and_mission_end():
     gate.add_ping(ping(0.75), at(0.0))
     assert len(take(gate, 0.0)) == 1
     gate.add_ping(ping(1.5), at(0.0))
-    assert gate.handle(MissionState("done"), at(0.0)).done
+    assert gate.handle(MissionStateChanged("done"), at(0.0)).done
     gate.add_ping(ping(1.0), at(0.0))
     assert gate.ledger.rejected == {"outside_workspace": 1, "after_mission": 2}
-    gate.handle(MissionState("exploring"), at(0.0))
+    gate.handle(MissionStateChanged("exploring"), at(0.0))
     gate.add_ping(ping(0.3), at(0.0))
     assert len(take(gate, 0.0)) == 1
 
@@ -221,11 +221,11 @@ def test_every_ping_ends_in_exactly_one_state():
             distance = rng.choice(specials) if rng.uniform() < 0.3 else rng.uniform(1, 100)
             gate.add_ping(ping(t + rng.normal(0, 0.1), distance), at(clock))
         if step == 2500:
-            gate.handle(TimeSetBack(), at(clock))
+            gate.handle(ClockSetBack(), at(clock))
         if step == 2700:
-            handed_out += len(gate.handle(MissionState("done"), at(clock)).samples)
+            handed_out += len(gate.handle(MissionStateChanged("done"), at(clock)).samples)
         if step == 2800:
-            gate.handle(MissionState("exploring"), at(clock))
+            gate.handle(MissionStateChanged("exploring"), at(clock))
         handed_out += len(take(gate, clock))
         received, *states = gate.ledger.counts().values()
         assert received == sum(states)
@@ -363,7 +363,7 @@ def odd_event(rng, t):
         more = {"field_of_view": number(0.1), "variance": number(0.0), "confidence": number(70.0)}
         return RawPing(stamp, distance, number(0.0), number(100.0), frame, **more)
     if kind < 0.95:
-        return Mount(frame, (0.1, 0.0, -0.3), (0.0, 0.0, -1.0))
+        return SonarMount(frame, (0.1, 0.0, -0.3), (0.0, 0.0, -1.0))
     return WaterLevel(number(0.3))
 
 

@@ -11,7 +11,7 @@ from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.samples import APPLIED, Samples
 from poam_ros.frontend.front_end import FrontEnd
 from poam_ros.frontend.odometry import VehicleState, multiply
-from poam_ros.frontend.placing import Mount, mount_of
+from poam_ros.frontend.placing import SonarMount, mount_of
 from poam_ros.frontend.ranges import RawPing
 from poam_ros.frontend.settings import GateSettings
 from poam_ros.frontend.water import WaterLevel
@@ -48,7 +48,7 @@ def point(samples):
 
 def test_a_mounting_of_nothing_points_down_to_the_last_bit():
     mount = mount_of(GateSettings())
-    assert mount == Mount("", (0.0, 0.0, 0.0), (0.0, 0.0, -1.0))
+    assert mount == SonarMount("", (0.0, 0.0, 0.0), (0.0, 0.0, -1.0))
 
 
 @pytest.mark.parametrize("distance", [1.0, 8.0, 123.456])
@@ -89,14 +89,14 @@ def test_a_mounting_and_a_vehicle_that_undo_each_other_look_straight_down():
 def test_mounting_by_frames():
     """The sonar's own frame counts; the parameters do not, and an unknown one is waited for."""
     settings = GateSettings(base_frame="base_link", sonar_offset=(9.0, 9.0, 9.0))
-    fore = Mount("fore", (2.0, 0.0, -1.0), (0.6, 0.0, -0.8))
-    aft = Mount("aft", (-2.0, 0.0, -1.0), (0.0, 0.0, -1.0))
+    fore = SonarMount("fore", (2.0, 0.0, -1.0), (0.6, 0.0, -0.8))
+    aft = SonarMount("aft", (-2.0, 0.0, -1.0), (0.0, 0.0, -1.0))
     assert survey(settings, fore, frame_id="aft") == "no_mount"
     at_aft = survey(settings, fore, aft, frame_id="aft", distance=10.0)
     at_fore = survey(settings, fore, aft, frame_id="fore", distance=10.0)
     np.testing.assert_allclose(point(at_aft), (8.0, 20.0, 19.0), atol=1e-12)
     np.testing.assert_allclose(point(at_fore), (18.0, 20.0, 21.0), atol=1e-12)
-    moved = Mount("aft", (-3.0, 0.0, -1.0), (0.0, 0.0, -1.0))  # it was put right meanwhile
+    moved = SonarMount("aft", (-3.0, 0.0, -1.0), (0.0, 0.0, -1.0))  # it was put right meanwhile
     np.testing.assert_allclose(point(survey(settings, aft, moved, frame_id="aft"))[0], 7.0)
 
 

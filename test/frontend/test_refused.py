@@ -13,10 +13,16 @@ import pytest
 from poam_ros.core.clock import SECOND
 from poam_ros.core.geometry import Extent
 from poam_ros.frontend import refused
-from poam_ros.frontend.events import MissionState, Mount, Reset, Tick, TimeSetBack
+from poam_ros.frontend.events import (
+    ClockSetBack,
+    MissionStateChanged,
+    ResetRequested,
+    SonarMount,
+    Tick,
+)
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.frontend.ranges import RawPing
-from poam_ros.frontend.refused import MOST, REASONS, Refusal, RefusedPings, RefusedStore
+from poam_ros.frontend.refused import MOST, REASONS, RefusedPing, RefusedPings, RefusedPingStore
 from poam_ros.frontend.settings import GateSettings
 from poam_ros.frontend.water import WaterLevel
 from poam_ros.screening.screen import ScreeningSettings
@@ -123,7 +129,7 @@ def test_second_readings_and_pings_of_other_times_have_a_place(survey):
     v.at(2.0)
     v.ping(2.0, 40.0)
     for state in ("paused", "waiting", "done"):
-        v.s.handle(MissionState(state))
+        v.s.handle(MissionStateChanged(state))
         v.ping(2.0, 41.0)
     found = [(row.reason, row.x, row.z) for row in v.rows]
     assert found == [
@@ -135,7 +141,7 @@ def test_second_readings_and_pings_of_other_times_have_a_place(survey):
 def test_the_end_of_a_mission_refuses_what_waits_for_odometry_and_finds_its_place(survey):
     v = Straight(survey)
     v.ping(0.5, 40.0)
-    v.s.handle(MissionState("done"))
+    v.s.handle(MissionStateChanged("done"))
     assert not v.rows and v.s.session.ledger.rejected == {"after_mission": 1}
     v.at(1.0)
     v.s.handle(Tick())
@@ -152,7 +158,7 @@ def test_where_nobody_knows_there_is_no_place(survey):
     v.at(9.0)
     v.ping(-1.0, 40.0)  # from before there was any
     v.ping(9.5, math.inf)
-    v.s.handle(TimeSetBack())
+    v.s.handle(ClockSetBack())
     ledger = v.s.session.ledger
     found = ledger.refused.newest()
     assert found.counts == ledger.rejected == {"no_odometry": 2, "nan": 1, "no_return": 1}
@@ -161,7 +167,7 @@ def test_where_nobody_knows_there_is_no_place(survey):
 
 def test_mountings_and_levels_that_came_on_topics_count(survey):
     v = Straight(survey, base_frame="base_link", workspace=Extent(4, 9, -5, 5))
-    v.s.handle(Mount("sonar", (0.0, 2.0, 0.0), (0.0, 0.0, -1.0)))
+    v.s.handle(SonarMount("sonar", (0.0, 2.0, 0.0), (0.0, 0.0, -1.0)))
     v.s.handle(WaterLevel(0.5))
     v.at(1.0)
     v.ping(1.0, 40.0, frame_id="sonar")
@@ -224,7 +230,7 @@ def test_false_echoes_and_what_a_reset_forgets_are_where_they_were_placed(survey
     s.session.keeping.keep = lambda samples, doubts=None, refused=(): (
         kept.extend(refused) or samples
     )
-    s.handle(Reset())
+    s.handle(ResetRequested())
     gone = [row for row in kept if row.reason == "reset"]
     stamps = [*held.stamp_ns.tolist(), *waiting.stamp_ns.tolist()]
     assert [row.stamp_ns for row in gone] == stamps
@@ -247,7 +253,7 @@ def test_a_reset_while_pings_are_judged_knows_their_places(survey):
     )
 
     def predict_and_reset(xy):
-        s.handle(Reset())
+        s.handle(ResetRequested())
         return predict(xy)
 
     s.mapper.predict = predict_and_reset
@@ -257,10 +263,10 @@ def test_a_reset_while_pings_are_judged_knows_their_places(survey):
 
 
 def test_numbers_go_on_where_another_store_ended():
-    first = RefusedStore()
+    first = RefusedPingStore()
     for n in range(3):
         first.refuse("paused", n, (float(n), 0.0, nan))
-    again = RefusedStore()
+    again = RefusedPingStore()
     again.go_on(first.newest())
     version = again.version
     again.refuse("paused", 9)
@@ -271,7 +277,9 @@ def test_numbers_go_on_where_another_store_ended():
 
 
 def test_further_pings_of_a_reason_are_numbered_on_and_bounded():
-    first = RefusedPings.of([Refusal("a", 4, 1, 0.0, 0.0, nan), Refusal("b", 0, 2, 1.0, 1.0, 1.0)])
+    first = RefusedPings.of(
+        [RefusedPing("a", 4, 1, 0.0, 0.0, nan), RefusedPing("b", 0, 2, 1.0, 1.0, 1.0)]
+    )
     many = np.arange(MOST - 1), np.zeros((MOST - 1, 3))
     assert first.more("a", many[0][:0], many[1][:0]) is first
     found = first.more("a", *many)
@@ -288,8 +296,12 @@ def test_every_reason_has_a_number_of_its_own():
     code = "".join(
         (SOURCES / f"{name}.py").read_text()
         for name in (
-            "frontend/front_end", "frontend/ranges", "frontend/placing",
-            "learning/session", "learning/loop", "screening/screen",
+            "frontend/front_end",
+            "frontend/ranges",
+            "frontend/placing",
+            "learning/session",
+            "learning/loop",
+            "screening/screen",
         )
     )
     found = set(re.findall(r'(?:return |else |refuse_arrival\(|NO_ODOMETRY = )"([a-z_]+)"', code))

@@ -10,7 +10,7 @@ from recorded import recorded
 
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.samples import Samples
-from poam_ros.frontend.events import Mount, SettingsChanged, Tick, TimeSetBack, WaterLevel
+from poam_ros.frontend.events import ClockSetBack, SettingsChanged, SonarMount, Tick, WaterLevel
 from poam_ros.frontend.settings import GateSettings
 
 DEPTH, RANGE = 100.0, 30.0  # of the survey's vehicle
@@ -68,7 +68,7 @@ def test_after_time_was_set_back_a_level_is_awaited(survey):
     s.handle(WaterLevel(0.5))
     s.drive(2, RANGE)
     s.now = Moment(SECOND, s.now.steady_s)
-    s.handle(TimeSetBack())
+    s.handle(ClockSetBack())
     s.drive(2, RANGE)
     assert s.session.ledger.rejected["water_level_stale"] == 2
     s.handle(WaterLevel(0.25))
@@ -95,7 +95,7 @@ def test_a_record_holds_all_by_which_pings_were_judged(survey):
     s = survey(gate=gate)
     record = recorded(s.session)
     s.drive(5)  # no mounting is known
-    s.handle(Mount("", (0.5, 0.0, -0.2), (0.0, 0.6, -0.8)))
+    s.handle(SonarMount("", (0.5, 0.0, -0.2), (0.0, 0.6, -0.8)))
     s.drive(20)
     s.handle(WaterLevel(0.7))
     s.drive(60)

@@ -23,7 +23,7 @@ from poam_ros.importers.mapping import (
 )
 from poam_ros.importers.parallel import cluster, cross_validate, draw_in_bands
 from poam_ros.importers.soundings import SoundingMapSettings
-from poam_ros.importers.tables import Table, read_soundings
+from poam_ros.importers.tables import TableFormat, read_soundings
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.outputs.held_out import score
@@ -31,8 +31,13 @@ from poam_ros.screening.screen import ScreeningSettings
 
 WORKSPACE = Extent(-3, 62, -3, 43)
 MODEL = ModelSettings.of(
-    {"method": "nngp", "nngp.first_steps": 60, "nngp.early_steps": 4, "nngp.hidden": 8,
-        "nngp.lattice": 8}
+    {
+        "method": "nngp",
+        "nngp.first_steps": 60,
+        "nngp.early_steps": 4,
+        "nngp.hidden": 8,
+        "nngp.lattice": 8,
+    }
 )
 
 
@@ -44,7 +49,7 @@ def quick(**given):
 @pytest.fixture(scope="module")
 def survey(tmp_path_factory):
     return read_soundings(
-        write_survey(tmp_path_factory.mktemp("log") / "log.csv"), Table(by="line")
+        write_survey(tmp_path_factory.mktemp("log") / "log.csv"), TableFormat(by="line")
     )
 
 

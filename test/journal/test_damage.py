@@ -19,13 +19,13 @@ from poam_ros.app.cli import main
 from poam_ros.core.errors import InputError
 from poam_ros.core.files import read_json, write_json
 from poam_ros.core.geometry import Extent
-from poam_ros.frontend.events import Trouble
+from poam_ros.frontend.events import Problem
 from poam_ros.journal.checkpoint import read_checkpoint
 from poam_ros.journal.folder import MissionFolder
 from poam_ros.journal.reader import read_mission
 from poam_ros.learning.opening import open_mission
-from poam_ros.mission.memory import MemorySettings, MissionMemory
 from poam_ros.mission.mission import Mission
+from poam_ros.mission.store import MissionStore, MissionStoreSettings
 
 LOG, JOURNAL = "pings.sqlite", "pings.journal"
 SIDE = ("checkpoint.npz", "mission.json", "track.json")
@@ -53,7 +53,7 @@ def image(tmp_path_factory):
         survey.drive(20)
         survey.settle()
         survey.work()
-    memory = MissionMemory(MemorySettings(str(folder)))
+    memory = MissionStore(MissionStoreSettings(str(folder)))
     for t in range(9):
         mission.locate(np.array([float(t), 10.0]), float(t))
     mission.count_samples(survey.session.samples)
@@ -139,7 +139,7 @@ def trials(image, tmp_path, count, seed):
             assert kept.steps == checkpoint.steps, told
             for array, there in checkpoint.arrays.items():
                 np.testing.assert_array_equal(kept.arrays[array], there, err_msg=str(told))
-            memory, mission = MissionMemory(MemorySettings(str(folder))), planned()
+            memory, mission = MissionStore(MissionStoreSettings(str(folder))), planned()
             try:
                 memory.take_up(mission)
             finally:
@@ -170,7 +170,7 @@ def test_a_mapper_says_what_was_damaged_and_goes_on(image, tmp_path):
     (folder / JOURNAL).write_bytes(b"".join(lines))
     survey = Echoing(folder)
     survey.work()
-    told = [o.note.text for o in survey.outcomes if isinstance(o, Trouble)]
+    told = [o.note.text for o in survey.outcomes if isinstance(o, Problem)]
     assert len(told) == 1 and "pings.journal was damaged" in told[0] and "damaged-" in told[0]
     survey.close()
 
@@ -229,12 +229,12 @@ def test_a_damaged_file_of_the_planner_is_set_aside_by_repair(image, tmp_path):
     folder = copied(image, tmp_path)
     text = (folder / "mission.json").read_text()
     (folder / "mission.json").write_text(text.replace('"clipped": 0', '"clipped": 1'))
-    memory = MissionMemory(MemorySettings(str(folder)))
+    memory = MissionStore(MissionStoreSettings(str(folder)))
     with pytest.raises(InputError, match=f"checksum.*poam repair {folder}"):
         memory.take_up(planned())
     memory.close()
     assert main(["repair", str(folder)]) == 0
-    memory = MissionMemory(MemorySettings(str(folder)))
+    memory = MissionStore(MissionStoreSettings(str(folder)))
     assert memory.take_up(planned()) == ""
     memory.close()
 

@@ -10,9 +10,9 @@ pytest.importorskip("torch")
 from kept import Kept
 
 from poam_ros.app.cli import main
-from poam_ros.frontend.events import MissionState, Reset
+from poam_ros.frontend.events import MissionStateChanged, ResetRequested
 from poam_ros.outputs.folder import read_map
-from poam_ros.outputs.results import Results
+from poam_ros.outputs.results import ResultFolder
 
 
 def left(survey, folder):
@@ -21,7 +21,7 @@ def left(survey, folder):
     if not session.status.finished:
         list(session.leave(survey.now))
     kept = session.map, session.everything(), session.ledger.refused.newest()
-    Results(str(folder)).keep_remains(*kept)
+    ResultFolder(str(folder)).keep_remains(*kept)
     survey.close()
     return read_map(folder / "map.npz")
 
@@ -51,7 +51,7 @@ def test_the_map_left_behind_is_the_log_s(tmp_path, end, waiting):
         survey.close()  # as if it had been killed: nothing is drawn
         survey = Kept(tmp_path / "m", training_duty=0.5).work()
     if end == "done":
-        survey.session.handle(MissionState("done"), survey.now)
+        survey.session.handle(MissionStateChanged("done"), survey.now)
         survey.settle()
         survey.work()
         assert survey.session.status.finished
@@ -74,21 +74,21 @@ def test_a_pilot_survey_that_is_interrupted_stays_one(tmp_path):
 
 def test_after_a_reset_the_map_before_it_is_not_left(tmp_path):
     survey = Kept(tmp_path / "m").mapped(steps=1)
-    survey.session.handle(Reset(), survey.now)  # which the model has not seen
+    survey.session.handle(ResetRequested(), survey.now)  # which the model has not seen
     survey.drive(3)
     assert not list(survey.session.leave(survey.now)) and survey.session.map is None
     survey.close()
 
 
 def test_where_the_disk_fails_the_map_has_what_counted(tmp_path, monkeypatch):
-    from poam_ros.journal.log import MissionLog
+    from poam_ros.journal.log import JournalDatabase
 
     survey = Kept(tmp_path / "m").mapped(steps=1)
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(MissionLog, "append", full)
+    monkeypatch.setattr(JournalDatabase, "append", full)
     for _ in range(5):
         survey.ping()
     list(survey.session.leave(survey.now))

@@ -17,7 +17,7 @@ from read_only import read_only
 from poam_ros.core.errors import InputError
 from poam_ros.core.renames import renamed
 from poam_ros.journal.folder import MissionFolder, identity
-from poam_ros.journal.log import MissionLog
+from poam_ros.journal.log import JournalDatabase
 from poam_ros.journal.reader import read_mission
 from poam_ros.learning.opening import open_mission
 
@@ -117,7 +117,7 @@ def test_a_reset_that_was_cut_short_goes_on_in_the_folder_that_it_named(mission,
     folder.mkdir()
     for file in mission.iterdir():
         (folder / file.name).write_bytes(file.read_bytes())
-    log = MissionLog(folder / "pings.sqlite", {}).begin()
+    log = JournalDatabase(folder / "pings.sqlite", {}).begin()
     log.end(0, "reset-001")
     log.close()
     s = Kept(folder)
@@ -175,7 +175,7 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
 from kept import Kept
 from poam_ros.core.errors import InputError
-from poam_ros.journal.log import MissionLog
+from poam_ros.journal.log import JournalDatabase
 try:
     s = Kept({folder!r})
 except InputError as error:

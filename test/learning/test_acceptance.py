@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from poam_ros.frontend.batching import TimedBatches
-from poam_ros.frontend.events import Judged, MissionState, Reset, Tick
+from poam_ros.frontend.events import MissionStateChanged, PingsScreened, ResetRequested, Tick
 from poam_ros.screening.screen import ScreeningSettings
 
 ON = ScreeningSettings(enabled=True)
@@ -49,9 +49,9 @@ def test_held_pings_are_refused_when_the_mission_is_done(survey):
     s.work()
     s.drive(8)
     s.drive(12, distance=230.0)
-    *_, judged = [o for o in s.work() if isinstance(o, Judged)]
+    *_, judged = [o for o in s.work() if isinstance(o, PingsScreened)]
     assert len(judged.held) == 12 == total(s)["held"] == len(s.session.held)
-    s.handle(MissionState("done"))
+    s.handle(MissionStateChanged("done"))
     *_, finished = s.work()
     assert total(s)["held"] == 0 and s.session.ledger.rejected["false_echo"] == 12
     assert len(finished.samples) == 38
@@ -64,10 +64,10 @@ def test_a_reset_refuses_what_is_held_and_what_waits(survey):
     s.drive(20, distance=230.0)
     s.work()
     s.drive(5)
-    s.handle(Reset())
+    s.handle(ResetRequested())
     assert s.session.ledger.rejected == {"reset": 25} and total(s)["held"] == 0
     s.drive(4)
-    assert s.kinds() == ["Cleared"]
+    assert s.kinds() == ["ModelReset"]
     s.drive(30)
     s.work()
     assert s.session.everything().number.tolist() == list(range(34)) and total(s)
@@ -81,11 +81,11 @@ def test_a_reset_while_pings_are_judged_forgets_them(survey):
     predict = s.mapper.predict
 
     def predict_and_reset(xy):
-        s.handle(Reset())
+        s.handle(ResetRequested())
         return predict(xy)
 
     s.mapper.predict = predict_and_reset
-    assert s.kinds() == ["Cleared"]
+    assert s.kinds() == ["ModelReset"]
     assert total(s)["rejected"] == 20 and s.session.samples == 0
 
 
@@ -97,7 +97,7 @@ def test_pings_after_a_reset_that_the_model_has_not_seen_yet_wait_for_it(survey)
     s.session._trouble = "of other rules"  # said before anything is judged
     work = s.session.work(s.now)
     next(work)
-    s.handle(Reset())
+    s.handle(ResetRequested())
     s.drive(30)
     list(work)
     s.work()
@@ -110,7 +110,7 @@ def test_a_map_that_cannot_be_asked_is_said_and_done_without(survey):
     s.work()
     s.mapper.unpredictable = True
     s.drive(20)
-    assert s.kinds() == ["Trouble", "Judged", "Learned", "Drawn"]
+    assert s.kinds() == ["Problem", "PingsScreened", "BatchLearned", "MapDrawn"]
     assert total(s)["accepted"] == 50
 
 
@@ -148,13 +148,13 @@ def test_no_ping_is_ever_lost_or_counted_twice(survey, seed):
         elif kind < 9:
             s.drive(int(rng.integers(1, 15)), distance=float(rng.uniform(50, 400)))
         elif kind == 9:
-            s.handle(MissionState(states[rng.integers(4)]))
+            s.handle(MissionStateChanged(states[rng.integers(4)]))
         elif kind == 10:
             s.ping(float("nan"))
             s.wait(float(rng.uniform(0, 30)))
             s.handle(Tick())
         elif rng.random() < 0.3:
-            s.handle(Reset())
+            s.handle(ResetRequested())
         total(s)
         s.work()
         total(s)

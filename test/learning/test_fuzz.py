@@ -21,12 +21,12 @@ from poam_ros.frontend import events
 from poam_ros.frontend.batching import TimedBatches
 from poam_ros.frontend.events import STATES
 from poam_ros.frontend.odometry import VehicleState
-from poam_ros.frontend.placing import Mount
+from poam_ros.frontend.placing import SonarMount
 from poam_ros.frontend.ranges import RawPing
 from poam_ros.frontend.refused import MOST, REASONS, WAITING
 from poam_ros.frontend.settings import GateSettings
 from poam_ros.frontend.water import WaterLevel
-from poam_ros.ros.common.log_throttle import PERIOD, Refusals
+from poam_ros.ros.common.log_throttle import PERIOD, LogThrottle
 from poam_ros.screening.screen import ScreeningSettings
 
 LENGTH = 100  # events of a sequence
@@ -34,7 +34,7 @@ SHORT, FULL = 25, int(os.environ.get("POAM_FUZZ_SEQUENCES", "2000"))  # sequence
 ODD = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1e308, -1e308, 5e-324]
 STAMPS = [0, 1, -1, SECOND, 2**31 * SECOND + SECOND - 1, -(2**31) * SECOND, 2**63 - 1]
 
-NAKED = events.Tick, events.Arrived, events.TimeSetBack, events.Reset
+NAKED = events.Tick, events.WaypointReached, events.ClockSetBack, events.ResetRequested
 
 number = st.one_of(st.sampled_from(ODD), st.floats(), st.floats(-200, 200))
 place = st.one_of(
@@ -84,7 +84,7 @@ small = [
 rare = [
     st.builds(lambda level: ("event", WaterLevel(level)), number),
     st.builds(
-        lambda name, offset: ("event", Mount(name, offset, (0.0, 0.0, -1.0))),
+        lambda name, offset: ("event", SonarMount(name, offset, (0.0, 0.0, -1.0))),
         text, st.tuples(*[st.floats(-100, 100)] * 3),
     ),
     st.tuples(st.just("flood"), st.integers(1, 5000)),
@@ -92,9 +92,9 @@ rare = [
     st.tuples(st.just("clock"), st.integers(0, 2**62)),
     st.tuples(st.just("repeat"), st.integers(1, 20)),
     st.tuples(st.just("failing"), st.sampled_from([CholeskyError, InputError, ValueError])),
-    st.builds(lambda name: ("event", events.MissionState(name)), text),
+    st.builds(lambda name: ("event", events.MissionStateChanged(name)), text),
     st.builds(lambda name: ("event", events.OdometryRefused(name)), st.sampled_from("ab")),
-    st.builds(lambda on: ("event", events.StatesAwaited(on)), st.booleans()),
+    st.builds(lambda on: ("event", events.MissionStateSourceChanged(on)), st.booleans()),
     st.builds(
         lambda *new: ("event", events.SettingsChanged(*new)), gates, policies, st.integers(5, 1000)
     ),
@@ -114,7 +114,7 @@ class Fuzzed:
             pilot_samples=20, grid=None, screening=ScreeningSettings(screened, held_pings=50)
         )
         self.at, self.last, self.lines = (0.0, 0.0, 100.0), events.Tick(), []
-        self.refusals = Refusals(self.lines.append, clock=lambda: self.s.now.steady_s)
+        self.refusals = LogThrottle(self.lines.append, clock=lambda: self.s.now.steady_s)
         self.handled = Counter()
 
     def hear(self, event) -> None:
@@ -233,7 +233,7 @@ def run(survey, screened, drawn, handled) -> None:
     for step in drawn:
         fuzzed.take(*step)
     check_samples(fuzzed.s.session)
-    check_refused(fuzzed.s.session.front_end, anew=fuzzed.handled["Reset"] > 0)
+    check_refused(fuzzed.s.session.front_end, anew=fuzzed.handled["ResetRequested"] > 0)
     gate = fuzzed.s.session.front_end
     handled["accepted"] += gate.ledger.accepted
     handled["false echoes"] += gate.ledger.rejected["false_echo"]

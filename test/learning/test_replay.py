@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from recorded import check_replayed, recorded
 
-from poam_ros.frontend.events import Learned
+from poam_ros.frontend.events import BatchLearned
 from poam_ros.models.registry import ModelSettings, SparseOptions
 from poam_ros.screening.screen import ScreeningSettings
 from poam_ros.simulation.lockstep import LockstepMission
@@ -34,7 +34,7 @@ def test_a_mission_whose_pings_are_screened():
     assert counts["received"] == counts["accepted"] + counts["rejected"]
     assert mission.session.ledger.rejected["false_echo"] > 10
     again, outcomes = check_replayed(record, mission.session)
-    learned = [o.report.samples for o in outcomes if isinstance(o, Learned)]
+    learned = [o.report.samples for o in outcomes if isinstance(o, BatchLearned)]
     assert learned == [epoch.samples for epoch in epochs]
     np.testing.assert_array_equal(again.mapper.z, mission.mapper.z)
 
@@ -50,7 +50,7 @@ def test_a_lockstep_mission(policy, sonar):
     assert gate.ledger.accepted == 700 == epochs[-1].samples
     assert (sum(gate.ledger.rejected.values()) > 50) == (sonar is FAULTY)
     again, outcomes = check_replayed(record, mission.session)
-    learned = [o.report.samples for o in outcomes if isinstance(o, Learned)]
+    learned = [o.report.samples for o in outcomes if isinstance(o, BatchLearned)]
     assert learned == [epoch.samples for epoch in epochs]
     at = mission.settings.workspace.sample(50, np.random.default_rng(0))
     expected, found = mission.mapper.predict(at), again.mapper.predict(at)

@@ -10,18 +10,18 @@ from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.errors import CholeskyError, InputError
 from poam_ros.frontend.batching import TimedBatches, WaypointBatches
 from poam_ros.frontend.events import (
-    Arrived,
-    MissionState,
+    ClockSetBack,
+    MissionStateChanged,
+    MissionStateSourceChanged,
     OdometryRefused,
-    Reset,
+    ResetRequested,
     SettingsChanged,
-    StatesAwaited,
     Tick,
-    TimeSetBack,
+    WaypointReached,
 )
 from poam_ros.frontend.front_end import GateSettings
 
-LEARNED = ["Learned", "Drawn"]
+LEARNED = ["BatchLearned", "MapDrawn"]
 
 
 def counts(s):
@@ -45,20 +45,20 @@ def test_samples_have_an_identity(survey):
 
 def test_the_pilot_survey_ends_when_the_mission_explores(survey):
     s = survey(pilot_samples=30)
-    s.handle(MissionState("pilot"))
+    s.handle(MissionStateChanged("pilot"))
     s.drive(50)  # more than pilot_samples: where there is a planner, its word counts
     assert not s.session.due(s.now)
-    s.handle(MissionState("exploring"))
+    s.handle(MissionStateChanged("exploring"))
     assert s.kinds() == LEARNED
     assert s.mapper.batches == [50]
 
 
 def test_where_nobody_announces_states_enough_pings_end_the_pilot_survey(survey):
     s = survey(pilot_samples=30)
-    s.handle(StatesAwaited(True))
+    s.handle(MissionStateSourceChanged(True))
     s.drive(40)
     assert s.work() == []
-    s.handle(StatesAwaited(False))
+    s.handle(MissionStateSourceChanged(False))
     assert s.kinds() == LEARNED
     assert s.mapper.batches == [40]
 
@@ -93,24 +93,24 @@ def test_the_age_of_a_batch_survives_a_clock_that_is_set_back(survey):
 
 def test_the_papers_batches_close_at_waypoints_where_anything_was_measured(survey):
     s = survey(policy=WaypointBatches(), grid=None)
-    s.handle(MissionState("exploring"))
+    s.handle(MissionStateChanged("exploring"))
     s.drive(50)
     assert not s.session.due(s.now)
-    s.handle(Arrived())
-    assert s.kinds() == ["Learned"]  # and no map, where none is asked for
-    s.handle(Arrived())  # nothing was measured on the way
+    s.handle(WaypointReached())
+    assert s.kinds() == ["BatchLearned"]  # and no map, where none is asked for
+    s.handle(WaypointReached())  # nothing was measured on the way
     s.drive(10)
     assert not s.session.due(s.now)
-    s.handle(Arrived())
+    s.handle(WaypointReached())
     s.work()
     assert s.mapper.batches == [50, 10]
 
 
 def test_flat_ground_waits_for_more(survey):
     s = survey()
-    s.handle(MissionState("exploring"))
+    s.handle(MissionStateChanged("exploring"))
     s.drive(25, distance=80.0)
-    assert s.kinds() == ["Trouble"]
+    assert s.kinds() == ["Problem"]
     assert s.mapper.batches == [] and len(s.session.backlog) == 25
     assert not s.session.due(s.now)  # not again without new pings
     s.drive(20)
@@ -141,7 +141,7 @@ def test_any_other_failure_is_tried_three_times_and_then_its_batch_is_dropped(su
     s.mapper.failures = [RuntimeError("out of memory")] * 3
     for _ in range(3):
         s.drive(6)
-        assert s.kinds() == ["Trouble"]
+        assert s.kinds() == ["Problem"]
     assert s.mapper.batches == [20, 6, 12, 18]
     assert s.session.status.dropped == {"RuntimeError": 18} and len(s.session.backlog) == 0
     s.drive(6)
@@ -163,8 +163,8 @@ def test_the_last_batch_is_tried_again_and_whatever_comes_of_it_the_mission_fini
     s.work()
     s.drive(7)
     s.mapper.failures = [CholeskyError("no"), CholeskyError("no")]
-    s.handle(MissionState("done"))
-    assert s.kinds() == ["Trouble", "Trouble", *LEARNED, "Finished"]
+    s.handle(MissionStateChanged("done"))
+    assert s.kinds() == ["Problem", "Problem", *LEARNED, "MissionFinished"]
     assert s.session.status.finished and s.session.status.samples == 27
     assert not s.session.due(s.now)
 
@@ -184,13 +184,13 @@ def test_done_takes_what_can_be_placed_and_refuses_the_rest(survey):
     s.drive(30)
     s.wait(0.1)
     s.ping()  # no odometry for it yet
-    s.handle(MissionState("done"))
+    s.handle(MissionStateChanged("done"))
     assert counts(s) == {"after_mission": 1}
     *_, finished = s.work()
     assert len(finished.samples) == 30 == finished.map.samples
     s.drive(4)
     assert counts(s) == {"after_mission": 5}
-    s.handle(MissionState("pilot"))  # another mission
+    s.handle(MissionStateChanged("pilot"))  # another mission
     s.drive(1)
     assert s.session.samples == 31
 
@@ -198,7 +198,7 @@ def test_done_takes_what_can_be_placed_and_refuses_the_rest(survey):
 def test_a_mission_without_a_map_finishes_too(survey):
     s = survey()
     s.drive(3)
-    s.handle(MissionState("done"))
+    s.handle(MissionStateChanged("done"))
     *_, finished = s.work()
     assert finished.map is None and len(finished.samples) == 0
     assert len(s.session.everything()) == 3
@@ -207,86 +207,86 @@ def test_a_mission_without_a_map_finishes_too(survey):
 def test_a_paused_mission_refuses_pings_by_that_name(survey):
     s = survey()
     s.drive(5)
-    s.handle(MissionState("paused"))
+    s.handle(MissionStateChanged("paused"))
     s.drive(4)
-    s.handle(MissionState("exploring"))
+    s.handle(MissionStateChanged("exploring"))
     s.drive(1)
     assert counts(s) == {"paused": 4} and s.session.samples == 6
 
 
 def test_a_mission_that_waits_for_its_start_refuses_pings_by_that_name(survey):
     s = survey(pilot_samples=5)
-    s.handle(MissionState("waiting"))
+    s.handle(MissionStateChanged("waiting"))
     s.drive(9)
     assert counts(s) == {"waiting": 9} and not s.work()
-    s.handle(MissionState("pilot"))
+    s.handle(MissionStateChanged("pilot"))
     s.drive(21)
     assert s.session.samples == 21 and not s.work()
-    s.handle(MissionState("exploring"))
+    s.handle(MissionStateChanged("exploring"))
     assert s.kinds() == LEARNED
 
 
 def test_a_new_mission_after_the_end_goes_on_with_the_map_and_its_numbers(survey):
     s = survey()
-    s.handle(MissionState("exploring"))
+    s.handle(MissionStateChanged("exploring"))
     s.drive(30)
-    s.handle(MissionState("done"))
-    assert s.kinds()[-1] == "Finished"
-    s.handle(MissionState("waiting"))
+    s.handle(MissionStateChanged("done"))
+    assert s.kinds()[-1] == "MissionFinished"
+    s.handle(MissionStateChanged("waiting"))
     s.drive(4)
-    s.handle(MissionState("pilot"))
+    s.handle(MissionStateChanged("pilot"))
     s.drive(20)
     assert s.kinds() == LEARNED and len(s.mapper.data) == 50
     assert counts(s) == {"waiting": 4}
-    s.handle(MissionState("exploring"))
-    s.handle(MissionState("done"))
-    assert s.kinds()[-1] == "Finished"
+    s.handle(MissionStateChanged("exploring"))
+    s.handle(MissionStateChanged("done"))
+    assert s.kinds()[-1] == "MissionFinished"
 
 
 def test_stopped_before_it_is_dealt_with_the_end_is_still_the_end(survey):
     s = survey()
-    s.handle(MissionState("exploring"))
+    s.handle(MissionStateChanged("exploring"))
     s.drive(7)
-    s.handle(MissionState("done"))
-    s.handle(MissionState("waiting"))
-    assert s.kinds() == [*LEARNED, "Finished"]
+    s.handle(MissionStateChanged("done"))
+    s.handle(MissionStateChanged("waiting"))
+    assert s.kinds() == [*LEARNED, "MissionFinished"]
 
 
 @pytest.mark.parametrize("state", ["paused", "waiting"])
 def test_a_pause_ends_where_nobody_is_left_who_could_end_it(survey, state):
     s = survey()
-    s.handle(MissionState(state))
-    s.handle(StatesAwaited(True))
+    s.handle(MissionStateChanged(state))
+    s.handle(MissionStateSourceChanged(True))
     s.drive(2)
     assert not s.notes
-    s.handle(StatesAwaited(False))
+    s.handle(MissionStateSourceChanged(False))
     assert s.notes == ["states_gone"]
-    s.handle(StatesAwaited(False))
+    s.handle(MissionStateSourceChanged(False))
     s.drive(3)
     assert counts(s) == {state: 2} and s.session.samples == 3
-    s.handle(MissionState(state))  # somebody came back
+    s.handle(MissionStateChanged(state))  # somebody came back
     s.drive(1)
     assert counts(s) == {state: 3} and s.notes == ["states_gone"]
 
 
 def test_the_end_of_a_mission_needs_nobody_to_stand(survey):
     s = survey()
-    s.handle(MissionState("done"))
-    s.handle(StatesAwaited(False))
+    s.handle(MissionStateChanged("done"))
+    s.handle(MissionStateSourceChanged(False))
     s.drive(2)
     assert counts(s) == {"after_mission": 2} and not s.notes
 
 
 def test_a_reset_forgets_all_but_what_came_after_it(survey):
     s = survey(pilot_samples=20)
-    s.handle(MissionState("exploring"))
+    s.handle(MissionStateChanged("exploring"))
     s.drive(20)
     s.work()
     s.drive(5)
-    s.handle(Reset())
+    s.handle(ResetRequested())
     s.drive(7)
     assert s.session.samples == 7
-    assert s.kinds() == ["Cleared"]
+    assert s.kinds() == ["ModelReset"]
     assert not s.mapper.initialised and s.session.map is None
     assert [n for part in s.samples[-7:] for n in part.number] == list(range(7))
     # In mid-mission nobody announces a pilot survey again.
@@ -299,12 +299,12 @@ def test_a_reset_forgets_all_but_what_came_after_it(survey):
 
 def test_after_a_reset_within_the_pilot_survey_its_end_starts_the_model(survey):
     s = survey()
-    s.handle(MissionState("pilot"))
+    s.handle(MissionStateChanged("pilot"))
     s.drive(20)
-    s.handle(Reset())
+    s.handle(ResetRequested())
     s.drive(30)
-    assert s.kinds() == ["Cleared"]
-    s.handle(MissionState("exploring"))
+    assert s.kinds() == ["ModelReset"]
+    s.handle(MissionStateChanged("exploring"))
     assert s.kinds() == LEARNED
     assert s.mapper.samples == 30
 
@@ -314,22 +314,22 @@ def test_a_reset_during_an_update_forgets_its_batch_whether_it_fails_or_not(surv
         s = survey(pilot_samples=20)
         s.drive(20)
         s.mapper.failures = failures
-        s.mapper.during = lambda s=s: s.handle(Reset())
-        assert s.kinds()[-1] == "Cleared"
+        s.mapper.during = lambda s=s: s.handle(ResetRequested())
+        assert s.kinds()[-1] == "ModelReset"
         assert s.mapper.samples == 0 and len(s.session.backlog) == 0
 
 
 def test_a_mission_that_is_done_before_its_reset_was_dealt_with_finishes(survey):
     s = survey(pilot_samples=20)
     s.drive(20)
-    s.mapper.during = lambda: s.handle(Reset())
+    s.mapper.during = lambda: s.handle(ResetRequested())
     updates = s.session.work(s.now)
     next(updates)
     s.mapper.during = lambda: None
     s.drive(8)
-    s.handle(MissionState("done"))
+    s.handle(MissionStateChanged("done"))
     assert list(updates) == []
-    assert s.kinds() == ["Cleared", *LEARNED, "Finished"]
+    assert s.kinds() == ["ModelReset", *LEARNED, "MissionFinished"]
     assert s.session.status.finished and s.mapper.samples == 8
 
 
@@ -338,7 +338,7 @@ def test_time_set_back_leaves_waiting_pings_without_odometry(survey):
     s.drive(2)
     s.wait(0.1)
     s.ping()
-    s.handle(TimeSetBack())
+    s.handle(ClockSetBack())
     assert counts(s) == {"no_odometry": 1} and s.notes == ["clock"]
 
 
@@ -383,8 +383,8 @@ def test_odometry_of_another_frame_is_counted(survey):
 
 def test_a_state_that_is_none_changes_nothing(survey):
     s = survey()
-    s.handle(MissionState("exploring"))
-    s.handle(MissionState("swimming"))
+    s.handle(MissionStateChanged("exploring"))
+    s.handle(MissionStateChanged("swimming"))
     assert s.session.mission_state == "exploring" and s.notes == ["unknown_state"]
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from poam_ros.core.clock import Moment
 from poam_ros.core.maps import UpdateReport
-from poam_ros.frontend.events import Learned, Note, Trained, Trouble
-from poam_ros.learning.thread import SurveyThread
+from poam_ros.frontend.events import BatchLearned, Message, ModelTrained, Problem
+from poam_ros.learning.thread import ModelThread
 
-LEARNED = Learned(UpdateReport({}), (0.0, 1.0))
+LEARNED = BatchLearned(UpdateReport({}), (0.0, 1.0))
 PATIENCE = 30.0  # s, for a machine that is busy with something else
 
 
@@ -35,14 +35,14 @@ class Session:
             yield outcome
 
     def failed(self, error, outcome):
-        return Note(type(error).__name__, outcome)
+        return Message(type(error).__name__, outcome)
 
 
 @pytest.fixture
 def driven():
     """A thread over such a session, and a queue of what it hands on."""
     session, taken = Session(), queue.Queue()
-    thread = SurveyThread(session, lambda: Moment(0, 0.0), taken.put)
+    thread = ModelThread(session, lambda: Moment(0, 0.0), taken.put)
     thread.start()
     yield session, thread, taken
     assert thread.stop(PATIENCE)
@@ -65,7 +65,7 @@ def test_outlives_a_failure_of_the_work(driven):
     session, thread, taken = driven
     session.given.put([RuntimeError("no memory")])
     trouble = taken.get(timeout=PATIENCE)
-    assert isinstance(trouble, Trouble) and "no memory" in trouble.note.text
+    assert isinstance(trouble, Problem) and "no memory" in trouble.note.text
     session.given.put([LEARNED])
     assert taken.get(timeout=PATIENCE) is LEARNED and thread.alive
 
@@ -74,7 +74,7 @@ def test_outlives_whoever_takes_it_and_goes_on_with_the_rest():
     session, taken, seen, troubles = Session(), queue.Queue(), [], []
 
     def take(outcome):
-        if isinstance(outcome, Trouble):
+        if isinstance(outcome, Problem):
             troubles.append(outcome)
             raise RuntimeError("nor this")
         taken.put(outcome)
@@ -82,7 +82,7 @@ def test_outlives_whoever_takes_it_and_goes_on_with_the_rest():
         if len(seen) == 1:
             raise RuntimeError("not published")
 
-    thread = SurveyThread(session, lambda: Moment(0, 0.0), take)
+    thread = ModelThread(session, lambda: Moment(0, 0.0), take)
     session.given.put([LEARNED, LEARNED])
     thread.start()
     assert taken.get(timeout=PATIENCE) is taken.get(timeout=PATIENCE) is LEARNED
@@ -92,7 +92,7 @@ def test_outlives_whoever_takes_it_and_goes_on_with_the_rest():
 
 def test_spare_time_is_used_until_something_is_due(driven):
     session, _, taken = driven
-    trained = Trained(UpdateReport({}, steps=1))
+    trained = ModelTrained(UpdateReport({}, steps=1))
     session.spare.use = lambda now: iter([trained])
     session.spare.rest = lambda now: 0.0
     assert taken.get(timeout=PATIENCE) is taken.get(timeout=PATIENCE) is trained
@@ -104,7 +104,7 @@ def test_spare_time_is_used_until_something_is_due(driven):
 
 def test_stops_in_the_middle_of_the_work():
     session, begun, taken = Session(), threading.Event(), []
-    thread = SurveyThread(session, lambda: Moment(0, 0.0), taken.append)
+    thread = ModelThread(session, lambda: Moment(0, 0.0), taken.append)
 
     def work():
         begun.set()

@@ -2,15 +2,15 @@
 
 import math
 
-from poam_ros.learning.learner import KEPT, Times
+from poam_ros.learning.updater import KEPT, Durations
 
 
 def test_of_none_there_is_no_quantile():
-    assert math.isnan(Times().last) and math.isnan(Times().quantile(0.99))
+    assert math.isnan(Durations().last) and math.isnan(Durations().quantile(0.99))
 
 
 def test_quantiles_are_durations_that_were_measured_and_old_ones_are_forgotten():
-    times = Times()
+    times = Durations()
     for seconds in range(1, 101):
         times.add(seconds)
     assert (times.last, times.quantile(0.5), times.quantile(0.99)) == (100, 50, 99)

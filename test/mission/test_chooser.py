@@ -8,7 +8,7 @@ from poam_ros.core.geometry import Extent, map_grid
 from poam_ros.core.maps import ElevationMap, Predicted
 from poam_ros.mission.chooser import WaypointChooser
 from poam_ros.mission.mission import Mission
-from poam_ros.mission.target import Target, TargetSettings
+from poam_ros.mission.target import MapTarget, TargetSettings
 from poam_ros.planning.planners import PLANNERS
 
 WORKSPACE = Extent(0, 40, 0, 40)
@@ -33,7 +33,7 @@ def chooser():
     def make(**target):
         mission = Mission(np.empty((0, 2)), WORKSPACE)
         mission.locate(np.array([1.0, 1.0]), 0.0)
-        aim = Target(TargetSettings(**target))
+        aim = MapTarget(TargetSettings(**target))
         aim.judge(mission, drawn(), 1.0)
         return WaypointChooser(mission, aim, "max-entropy", np.random.default_rng(0))
 

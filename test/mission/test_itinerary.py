@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from poam_ros.core.geometry import Extent
-from poam_ros.mission.itinerary import Itinerary
+from poam_ros.mission.itinerary import GoalQueue
 from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.routes import Routes
 
@@ -18,8 +18,8 @@ def at(*xy: float) -> np.ndarray:
     return np.array(xy, dtype=float)
 
 
-def make(*keep_outs: np.ndarray, **options) -> Itinerary:
-    return Itinerary(Routes(NavigableArea(SQUARE, keep_outs=keep_outs, **options)), ARRIVAL)
+def make(*keep_outs: np.ndarray, **options) -> GoalQueue:
+    return GoalQueue(Routes(NavigableArea(SQUARE, keep_outs=keep_outs, **options)), ARRIVAL)
 
 
 def test_a_leg_across_a_keep_out_gets_turns_in_between():

@@ -16,7 +16,7 @@ from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid, squared_distance_to
 from poam_ros.core.maps import ElevationMap
 from poam_ros.mission.mission import Mission
-from poam_ros.mission.target import TRIES, Target, TargetSettings
+from poam_ros.mission.target import TRIES, MapTarget, TargetSettings
 from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.tvu import CONFIDENCE_95, allowed
 
@@ -43,7 +43,7 @@ def survey(settings, std=10.0, keep_outs=(), deaf=lambda place: False, limit=20_
     ``std``: of the map, a function of how many pings it holds. ``deaf``: where none is accepted.
     """
     areas = NavigableArea(WORKSPACE, None, keep_outs, 1.0) if keep_outs else None
-    mission, target = Mission(PILOT, WORKSPACE, areas=areas, **budget), Target(settings)
+    mission, target = Mission(PILOT, WORKSPACE, areas=areas, **budget), MapTarget(settings)
     at, now, pings, latest, turn = np.array([2.0, 2.0]), 0.0, [], None, 0
     closed = []  # goals that closed a gap
 
@@ -85,7 +85,7 @@ def farthest(pings, places=PLACES):
 
 def test_the_share_is_of_the_wet_places_that_may_be_entered():
     keep_out = np.array([[30.0, -1.0], [60.5, -1.0], [60.5, 41.0], [30.0, 41.0]])
-    target = Target(TargetSettings(tvu="1b", share=0.5))
+    target = MapTarget(TargetSettings(tvu="1b", share=0.5))
     mission = Mission(PILOT, WORKSPACE, areas=NavigableArea(WORKSPACE, None, (keep_out,), 1.0))
     mission.locate(np.array([5.0, 5.0]), 1.0)
     std = np.where(GRID.x < 11.5, 0.999 * GOOD, 1.001 * GOOD)  # 11 of 29 columns
@@ -126,7 +126,7 @@ def test_a_mission_that_was_done_before_a_restart_keeps_its_reason():
     mission = Mission(PILOT, WORKSPACE, max_samples=1)
     mission.locate(np.array([5.0, 5.0]), 1.0)
     mission.count_samples(1)
-    target = Target(TargetSettings(tvu="1b"), mission.state)
+    target = MapTarget(TargetSettings(tvu="1b"), mission.state)
     target.judge(mission, chart(), 2.0)
     assert mission.reason == "max_samples of 1 were taken"
 
@@ -190,9 +190,7 @@ def test_keep_outs_are_covered_from_outside_and_what_cannot_be_is_left_out_and_s
 
 
 def test_where_no_ping_is_accepted_it_gives_up_and_says_so():
-    found = survey(
-        TargetSettings(distance=8.0), deaf=lambda place: place[0] > 45, max_samples=1200
-    )
+    found = survey(TargetSettings(distance=8.0), deaf=lambda place: place[0] > 45, max_samples=1200)
     covered = PLACES[PLACES[:, 0] < 44]
     assert farthest(found.pings, covered) <= 8
     assert 0.05 < found.target.judged.left_out < 0.25 and found.target.judged.gaps == 0
@@ -204,7 +202,7 @@ def test_where_no_ping_is_accepted_it_gives_up_and_says_so():
 def deaf_mission(settings, pinged):
     """An exploring mission without a pilot; where its vehicle is sent to for a gap from a place,
     by a map of 20 m of water with the given pings and none since; ``go(place)``."""
-    mission, target = Mission(PILOT[:0], WORKSPACE, max_samples=10), Target(settings)
+    mission, target = Mission(PILOT[:0], WORKSPACE, max_samples=10), MapTarget(settings)
     mission.locate(np.array([1.0, 1.0]), 0.0)
     now = 0.0
 
@@ -264,7 +262,7 @@ def coast(level):
 )
 def test_nobody_is_sent_to_dry_ground_where_depths_count(distance, depths, left_out):
     settings = TargetSettings(distance=distance, depths=depths)
-    mission, target = Mission(PILOT[:0], WORKSPACE), Target(settings)
+    mission, target = Mission(PILOT[:0], WORKSPACE), MapTarget(settings)
     target.hear(1.5)
     mission.locate(np.array([5.0, 5.0]), 0.0)
     target.judge(mission, coast(1.5), 1.0)
@@ -283,7 +281,7 @@ def test_nobody_is_sent_to_dry_ground_where_depths_count(distance, depths, left_
 
 
 def test_depths_of_a_map_without_water_are_a_fault():
-    mission, target = Mission(PILOT[:0], WORKSPACE), Target(TargetSettings(depths=3.0))
+    mission, target = Mission(PILOT[:0], WORKSPACE), MapTarget(TargetSettings(depths=3.0))
     mission.locate(np.array([5.0, 5.0]), 0.0)
     target.judge(mission, chart(bed=3.0), 1.0)
     assert target.fault == "no place that may be entered is under the water's level of 0 m"
@@ -294,7 +292,7 @@ def test_closing_begins_in_the_middle_of_a_long_path():
     """A planner whose path is longer than the budget does not keep the vehicle from the gaps."""
     mission, target = (
         Mission(PILOT[:0], WORKSPACE, max_samples=300),
-        Target(TargetSettings(distance=15.0)),
+        MapTarget(TargetSettings(distance=15.0)),
     )
     mission.explore_with(lambda position: np.tile([[5.0, 5.0], [9.0, 5.0]], (500, 1)))
     mission.locate(np.array([5.0, 5.0]), 0.0)
@@ -309,7 +307,7 @@ def test_closing_begins_in_the_middle_of_a_long_path():
 
 
 def test_a_pause_is_no_obstacle_and_a_pilot_survey_is_finished():
-    target = Target(TargetSettings(tvu="1b"))
+    target = MapTarget(TargetSettings(tvu="1b"))
     mission = Mission(PILOT, WORKSPACE)
     mission.locate(np.array([2.0, 2.0]), 0.0)
     target.judge(mission, chart(std=GOOD / 2), 1.0)
@@ -325,13 +323,13 @@ def test_a_pause_is_no_obstacle_and_a_pilot_survey_is_finished():
 def test_what_cannot_be_judged_is_said():
     mission = Mission(PILOT, WORKSPACE)
     mission.locate(np.array([2.0, 2.0]), 0.0)
-    blind = Target(TargetSettings(distance=10.0))
+    blind = MapTarget(TargetSettings(distance=10.0))
     blind.judge(mission, ElevationMap(GRID, np.zeros(GRID.shape), np.ones(GRID.shape)), 1.0)
     assert "does not say where its pings are" in blind.fault
-    fine = Target(TargetSettings(distance=1.4))
+    fine = MapTarget(TargetSettings(distance=1.4))
     fine.judge(mission, chart(), 1.0)
     assert fine.fault == "1.4 m is not more than a cell of the map everywhere"
-    nothing = Target(TargetSettings())
+    nothing = MapTarget(TargetSettings())
     nothing.judge(mission, chart(), 1.0)
     assert (nothing.words, nothing.facts(), nothing.fault) == ("", {}, "")
 
@@ -355,7 +353,7 @@ def test_a_map_of_elsewhere_ends_no_mission(polygon):
     drawn = ElevationMap(grid, np.full(grid.shape, BED), np.ones(grid.shape))
     drawn = drawn.with_pings(np.array([[1005.0, 5.0]]))
     mission = Mission(np.empty((0, 2)), WORKSPACE, areas=NavigableArea(WORKSPACE, polygon))
-    target = Target(TargetSettings(distance=8.0))
+    target = MapTarget(TargetSettings(distance=8.0))
     mission.locate(np.array([20.0, 20.0]), 0.0)
     target.judge(mission, drawn, 1.0)
     assert mission.state == "exploring" and "no cell" in target.fault

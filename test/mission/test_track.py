@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from poam_ros.core.geometry import Extent
-from poam_ros.mission.itinerary import Track
+from poam_ros.mission.itinerary import VehicleTrack
 
 SQUARE = Extent(-30, 30, -30, 30)
 
@@ -17,15 +17,15 @@ def drive(track, places, begin=0.0):
 
 
 def test_length_is_what_was_driven_and_jitter_adds_little():
-    track = Track(SQUARE)
+    track = VehicleTrack(SQUARE)
     drive(track, [(0.01 * k, 0.05 * (-1) ** k) for k in range(2001)])
     assert track.length == pytest.approx(20, rel=0.15)
 
 
 def test_newest_places_are_bounded_and_visited_ones_stay():
-    track, rng = Track(SQUARE), np.random.default_rng(0)
+    track, rng = VehicleTrack(SQUARE), np.random.default_rng(0)
     drive(track, rng.uniform(-30, 30, (30_000, 2)))
-    assert len(track.since(-np.inf)) == Track.NEWEST
+    assert len(track.since(-np.inf)) == VehicleTrack.NEWEST
     assert 9000 < len(track.visited()) <= 100**2
     drive(track, [(-29.9, 29.9)] * 3, begin=1e6)
     squares = {tuple(place) for place in np.floor((track.visited() + 30) / 0.6).tolist()}
@@ -33,14 +33,14 @@ def test_newest_places_are_bounded_and_visited_ones_stay():
 
 
 def test_places_far_outside_are_not_remembered_to_the_end():
-    track = Track(SQUARE)
+    track = VehicleTrack(SQUARE)
     drive(track, [(1e6 + k, 0) for k in range(50)])
     assert len(track.visited()) == 0
     assert len(track.since(-np.inf)) == 50
 
 
 def test_a_track_keeps_places_some_way_apart_since_a_time():
-    track = Track(SQUARE)
+    track = VehicleTrack(SQUARE)
     assert track.since(0.0).shape == (0, 2)
     for k in range(9):
         track.add(float(k), np.array([0.1 * k, 0.0]))
@@ -49,16 +49,16 @@ def test_a_track_keeps_places_some_way_apart_since_a_time():
 
 
 def test_a_track_forgets_its_oldest_places():
-    track = Track(SQUARE)
-    for k in range(Track.NEWEST + 10):
+    track = VehicleTrack(SQUARE)
+    for k in range(VehicleTrack.NEWEST + 10):
         track.add(float(k), np.array([k, 0.0]))
-    assert len(track.since(-1.0)) == Track.NEWEST
+    assert len(track.since(-1.0)) == VehicleTrack.NEWEST
     assert track.since(-1.0)[0].tolist() == [10, 0]
 
 
 def test_a_clock_set_back_takes_back_the_places_it_saw():
     """They would look newer than every map that comes, for as long as the clock was set back."""
-    track = Track(SQUARE)
+    track = VehicleTrack(SQUARE)
     for k in range(5):
         track.add(100.0 + k, np.array([k, 0.0]))
     track.add(1.0, np.array([7.0, 0.0]))
@@ -67,7 +67,7 @@ def test_a_clock_set_back_takes_back_the_places_it_saw():
 
 
 def test_places_around_a_time_are_parted_by_it():
-    track = Track(SQUARE)
+    track = VehicleTrack(SQUARE)
     drive(track, [(k, 0) for k in range(10)])
     since, before = track.around(3.5)
     np.testing.assert_array_equal(since[:, 0], range(4, 10))

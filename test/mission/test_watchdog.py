@@ -10,7 +10,7 @@ import pytest
 from poam_ros.core.geometry import Extent
 from poam_ros.frontend.odometry import largest_std
 from poam_ros.mission.mission import Mission
-from poam_ros.mission.watchdog import CALM_S, MAP, SONAR, Autopilot, Watchdog, WatchSettings
+from poam_ros.mission.watchdog import CALM_S, MAP, SONAR, Autopilot, Watchdog, WatchdogSettings
 from poam_ros.planning.areas import NavigableArea
 
 WORKSPACE = Extent(-10, 10, -10, 10)
@@ -23,7 +23,7 @@ class Watched:
     def __init__(self, speed: float = 1.0, **settings) -> None:
         self.areas = NavigableArea(WORKSPACE)
         self.mission = Mission(FAR, WORKSPACE)
-        self.dog = Watchdog(WatchSettings(**{"progress_patience": 0.0} | settings), self.areas)
+        self.dog = Watchdog(WatchdogSettings(**{"progress_patience": 0.0} | settings), self.areas)
         self.wall, self.ros, self.speed = 100.0, 5000.0, speed
         self.be_at(0, 0)
         self.dog.look(self.mission, self.wall, self.ros)
@@ -164,7 +164,7 @@ def test_what_a_person_paused_only_a_person_resumes():
 
 def test_a_mission_that_has_not_begun_is_not_watched():
     mission = Mission(FAR, WORKSPACE, autostart=False)
-    dog = Watchdog(WatchSettings(), NavigableArea(WORKSPACE))
+    dog = Watchdog(WatchdogSettings(), NavigableArea(WORKSPACE))
     for second in range(60):
         dog.look(mission, float(second), float(second))
     assert mission.state == "waiting"
@@ -210,7 +210,7 @@ def test_whoever_resumes_outside_may_drive_it_back():
 
 def test_a_vehicle_that_begins_outside_is_not_fenced():
     mission = Mission(FAR, WORKSPACE)
-    dog = Watchdog(WatchSettings(), NavigableArea(WORKSPACE))
+    dog = Watchdog(WatchdogSettings(), NavigableArea(WORKSPACE))
     for x in (500.0, 400.0, 100.0):
         mission.locate(np.array([x, 0.0]), 1.0)
         dog.located(mission, 0.0)

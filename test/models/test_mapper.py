@@ -74,8 +74,7 @@ def test_samples_keep_their_identity():
     np.testing.assert_array_equal(mapper.data.noise_std[:40], samples.noise_std)
 
 
-QUICK = {"first_steps": 30, "update_steps": 2, "early_steps": 2, "hidden": 8,
-    "lattice": 8}
+QUICK = {"first_steps": 30, "update_steps": 2, "early_steps": 2, "hidden": 8, "lattice": 8}
 #: Methods that take noise of single pings, quick.
 TAKING = {
     "poam": SMALL,

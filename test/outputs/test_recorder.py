@@ -11,7 +11,7 @@ from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.outputs.folder import EPOCH_COLUMNS, read_table, write_samples
 from poam_ros.outputs.recorder import FILES_PATIENCE, SETTLING, SHUTDOWN_PATIENCE, RunRecorder
-from poam_ros.outputs.scoring import PENDING, EpochLog, MapReport
+from poam_ros.outputs.scoring import PENDING, EpochScores, MapReport
 
 WORKSPACE = Extent(0, 10, 0, 10)
 GRID = Grid.cells(WORKSPACE, 0.5)
@@ -259,7 +259,7 @@ def test_a_mission_without_epochs_leaves_nothing(make, time, tmp_path):
 
 
 def test_maps_and_reports_meet_in_any_order():
-    log = EpochLog(WORKSPACE)
+    log = EpochScores(WORKSPACE)
     log.add_report(report(2, 10))
     log.add_map(drawn(2, 10))
     assert log.epochs == []  # no truth yet
@@ -282,7 +282,7 @@ def test_maps_and_reports_meet_in_any_order():
 
 
 def test_a_map_with_a_variance_that_is_none_is_a_row_of_nans():
-    log = EpochLog(WORKSPACE)
+    log = EpochScores(WORKSPACE)
     log.set_truth(GRID, truth())
     log.add_map(ElevationMap(GRID, truth(), np.zeros(GRID.shape), stamp_ns=SECOND))
     log.add_report(report(1, 10))
@@ -290,7 +290,7 @@ def test_a_map_with_a_variance_that_is_none_is_a_row_of_nans():
 
 
 def test_what_waits_in_vain_is_forgotten():
-    log = EpochLog(WORKSPACE)
+    log = EpochScores(WORKSPACE)
     log.set_truth(GRID, truth())
     for second in range(1, PENDING + 2):
         log.add_map(drawn(second, second))

@@ -11,7 +11,7 @@ from poam_ros.core.maps import ElevationMap
 from poam_ros.core.samples import Samples
 from poam_ros.frontend.refused import RefusedPings
 from poam_ros.outputs.folder import read_map, read_table
-from poam_ros.outputs.results import Results, read_unmapped
+from poam_ros.outputs.results import ResultFolder, read_unmapped
 
 GRID = Grid.cells(Extent(0, 4, 0, 4), 1.0)
 MAP = ElevationMap(GRID, np.ones(GRID.shape), np.ones(GRID.shape), samples=3)
@@ -22,7 +22,10 @@ REFUSED = RefusedPings.none().more(
 
 
 def test_keeps_the_map_and_its_samples_to_the_last_bit(tmp_path):
-    assert Results(str(tmp_path / "run")).keep(MAP, SAMPLES, REFUSED) == ["samples.csv", "map.npz"]
+    assert ResultFolder(str(tmp_path / "run")).keep(MAP, SAMPLES, REFUSED) == [
+        "samples.csv",
+        "map.npz",
+    ]
     table = read_table(tmp_path / "run" / "samples.csv")
     np.testing.assert_array_equal(np.column_stack((table["x"], table["y"])), SAMPLES.xy)
     np.testing.assert_array_equal(table["z"], SAMPLES.z)
@@ -31,7 +34,7 @@ def test_keeps_the_map_and_its_samples_to_the_last_bit(tmp_path):
 
 
 def test_a_pilot_survey_that_was_cut_short_replaces_no_earlier_run(tmp_path):
-    results = Results(str(tmp_path))
+    results = ResultFolder(str(tmp_path))
     assert results.keep_remains(None, Samples.empty(), REFUSED) == [] == list(tmp_path.iterdir())
     assert results.keep_remains(None, SAMPLES, REFUSED) == ["samples.csv"]
     (tmp_path / "map.npz").write_bytes(b"of an earlier run")
@@ -42,10 +45,10 @@ def test_a_pilot_survey_that_was_cut_short_replaces_no_earlier_run(tmp_path):
 
 
 def test_without_a_folder_nothing_is_kept():
-    assert Results("").keep(MAP, SAMPLES, REFUSED) == []
+    assert ResultFolder("").keep(MAP, SAMPLES, REFUSED) == []
 
 
 def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="output: cannot write"):
-        Results(str(tmp_path / "file" / "run"))
+        ResultFolder(str(tmp_path / "file" / "run"))

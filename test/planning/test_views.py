@@ -129,8 +129,10 @@ def test_the_discount_foresees_what_the_model_will_say(method):
     def elevation(xy):
         return terrain.elevation_at(xy) + rng.normal(0, 1, len(xy))
 
-    given = {"nngp": {"nngp.first_steps": 100, "nngp.early_steps": 0},
-        "poam": {"sparse.num_inducing": 150}}
+    given = {
+        "nngp": {"nngp.first_steps": 100, "nngp.early_steps": 0},
+        "poam": {"sparse.num_inducing": 150},
+    }
     mapper = BathymetricMapper(workspace, ModelSettings.of({"method": method, **given[method]}), 0)
     mapper.update(old, elevation(old))
     if method == "poam":

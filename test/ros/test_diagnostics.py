@@ -13,8 +13,8 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from sessions import Survey
 
 from poam_ros.core.maps import ElevationMap
-from poam_ros.frontend.events import MissionState
-from poam_ros.ros.mapper.diagnostics import MapperView, mapper_status
+from poam_ros.frontend.events import MissionStateChanged
+from poam_ros.ros.mapper.diagnostics import MapperDiagnosticsInput, mapper_status
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 
@@ -22,7 +22,9 @@ OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.E
 def look(s, alive=True, lost=0):
     session = s.session
     bounds = {"mean": (1.0, 2.0)}
-    return mapper_status(MapperView(session, s.now, alive, Counter(odom=lost), lost, bounds))
+    return mapper_status(
+        MapperDiagnosticsInput(session, s.now, alive, Counter(odom=lost), lost, bounds)
+    )
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def mapped(monkeypatch):
         return ElevationMap(grid, flat, flat, fields, samples=s.mapper.samples, stamp_ns=stamp_ns)
 
     monkeypatch.setattr(s.mapper, "map", draw)
-    s.handle(MissionState("exploring"))
+    s.handle(MissionStateChanged("exploring"))
     s.drive(30, distance=None)
     s.work()
     return s

@@ -21,7 +21,7 @@ from poam_ros.planning.areas import NavigableArea
 from poam_ros.ros.common import clouds, markers
 from poam_ros.ros.common import markers as colours
 from poam_ros.ros.common.qos import LATCHED, SENSOR_PUBLISH
-from poam_ros.ros.viewers.drapes import DrapeSettings, Ground, thinned
+from poam_ros.ros.viewers.drapes import DrapedMap, DrapeSettings, thinned
 from poam_ros.ros.viewers.node import DrapesNode
 
 PLACES = np.array([(-4.0, 3.0), (5.5, -2.0)])
@@ -37,7 +37,7 @@ def bottom(resolution=1.0):
 
 
 def ground(resolution=1.0, **settings):
-    return Ground(bottom(resolution), DrapeSettings(**settings), "map")
+    return DrapedMap(bottom(resolution), DrapeSettings(**settings), "map")
 
 
 def corners(marker):
@@ -81,7 +81,7 @@ def test_layers_say_their_range_and_have_their_colours():
 def test_land_is_not_drawn_as_sea_and_has_no_tvu():
     drawn = bottom()
     hills = ElevationMap(drawn.grid, drawn.mean + 40, drawn.variance, drawn.fields)
-    over = Ground(hills, DrapeSettings(), "map")
+    over = DrapedMap(hills, DrapeSettings(), "map")
     layers = over.layers()
     assert layers["tvu"].legend == "TVU: no water"
     assert over.drape(layers["tvu"]).markers[0].action == Marker.DELETE
@@ -93,7 +93,7 @@ def test_where_the_map_has_no_value_there_is_a_hole():
     drawn = bottom()
     drawn.mean[5, 5] = np.nan
     drawn.fields["lengthscale"][:] = np.nan
-    over = Ground(drawn, DrapeSettings(), "map")
+    over = DrapedMap(drawn, DrapeSettings(), "map")
     surface = over.drape(over.layers()["mean"]).markers[0]
     rows, columns = drawn.grid.shape
     assert len(surface.points) == 6 * ((rows - 1) * (columns - 1) - 4)

@@ -15,7 +15,7 @@ from rclpy.task import Future
 
 from poam_ros.core.errors import InputError
 from poam_ros.ros.common import messages
-from poam_ros.ros.common.log_throttle import Refusals
+from poam_ros.ros.common.log_throttle import LogThrottle
 from poam_ros.ros.planner.goals import RETRY_S, ActionGoals, open_goals
 
 SUCCEEDED, CANCELED, ABORTED = 4, 5, 6
@@ -75,7 +75,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.server, self.now = Server(), 0.0
-        self.refusals = Refusals(lambda text: None)
+        self.refusals = LogThrottle(lambda text: None)
         self.goals = ActionGoals(
             self.server,
             lambda pose: f"{pose.pose.position.x:g}",

@@ -1,11 +1,11 @@
 """Counting what was refused, and saying it."""
 
-from poam_ros.ros.common.log_throttle import PERIOD, Refusals
+from poam_ros.ros.common.log_throttle import PERIOD, LogThrottle
 
 
 def test_every_reason_has_a_throttle_of_its_own():
     said, now = [], [100.0]
-    refusals = Refusals(said.append, clock=lambda: now[0])
+    refusals = LogThrottle(said.append, clock=lambda: now[0])
     for text in "ab":
         refusals.add("frame", text)
     refusals.add("not_finite", "c")
@@ -17,7 +17,7 @@ def test_every_reason_has_a_throttle_of_its_own():
 
 def test_what_was_held_back_is_counted_in_the_next_warning():
     said, now = [], [0.0]
-    refusals = Refusals(said.append, clock=lambda: now[0])
+    refusals = LogThrottle(said.append, clock=lambda: now[0])
     for _ in range(2):
         for _ in range(313):
             refusals.add("stamp", "odometry was set back in time")

@@ -33,7 +33,7 @@ from poam_ros.core.clock import SECOND
 from poam_ros.core.errors import CholeskyError
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
-from poam_ros.models.registry import MODELS, Model
+from poam_ros.models.registry import MODELS, ModelEntry
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.ros.common.clouds import read_map_cloud, read_refused
 from poam_ros.ros.common.messages import read_report, write_odometry, write_range
@@ -310,7 +310,7 @@ def fickle(monkeypatch):
                 raise state.failures.pop(0)
             return super().update(new, enough)
 
-    monkeypatch.setitem(MODELS, "fickle", Model(Fickle, ToyOptions))
+    monkeypatch.setitem(MODELS, "fickle", ModelEntry(Fickle, ToyOptions))
     yield state
     state.go.set()
 

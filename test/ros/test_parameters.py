@@ -12,7 +12,8 @@ from poam_ros.core.errors import InputError
 from poam_ros.core.renames import RENAMED
 from poam_ros.core.settings import Setting, flat, rows
 from poam_ros.models.registry import MODELS, ModelSettings, SparseOptions
-from poam_ros.ros.common.declaring import declare
+from poam_ros.ros.common.parameter_declaration import declare
+from poam_ros.ros.common.parameter_files import generated_files, render_markdown
 from poam_ros.ros.common.parameters import (
     INNER,
     MAPPER,
@@ -23,7 +24,6 @@ from poam_ros.ros.common.parameters import (
     inner_rows,
     robot_tables,
 )
-from poam_ros.ros.common.rendering import generated_files, render_markdown
 from poam_ros.simulation.world.sonar import SonarSettings
 
 ROOT = Path(__file__).resolve().parents[2]

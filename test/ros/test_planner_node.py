@@ -31,7 +31,7 @@ from poam_ros.core.maps import ElevationMap
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.planning.pilots import PILOTS
-from poam_ros.planning.planners import PLANNERS, NoOptions, Planner
+from poam_ros.planning.planners import PLANNERS, NoOptions, PlannerEntry
 from poam_ros.ros.common import clouds, messages, qos
 from poam_ros.ros.planner.node import PlannerNode, main
 
@@ -269,7 +269,7 @@ def test_a_path_is_driven_and_goals_outside_the_workspace_are_counted(
         return np.array([[99.0, 0.0], [0.0, 0.0]])
 
     heard = []
-    monkeypatch.setitem(PLANNERS, "random", Planner(plan, NoOptions))
+    monkeypatch.setitem(PLANNERS, "random", PlannerEntry(plan, NoOptions))
     planner, vehicle = ring(planner="random", max_samples=100, max_speed=2.5)
     vehicle.samples.publish(UInt64(data=7))
     eventually(lambda: planner.mission.budget.samples == 7)

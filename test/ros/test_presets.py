@@ -29,10 +29,10 @@ from poam_ros.core.samples import Samples
 from poam_ros.core.settings import instance
 from poam_ros.frontend.front_end import FrontEnd
 from poam_ros.frontend.settings import GateSettings
-from poam_ros.ros.common.adapters import range_of_dvl, range_of_ping1d
 from poam_ros.ros.common.messages import ns_to_stamp, read_odometry, read_range
 from poam_ros.ros.common.parameters import NODES
-from poam_ros.ros.common.transforms import STEEPEST, FrameChanger, mounted
+from poam_ros.ros.common.range_converters import range_of_dvl, range_of_ping1d
+from poam_ros.ros.common.transforms import STEEPEST, FrameTransformer, mounted
 
 ROOT = Path(__file__).resolve().parents[2]
 PRESETS = sorted((ROOT / "config" / "presets").glob("*.yaml"))
@@ -71,7 +71,7 @@ def survey(preset, ranges, odometry=mavros_odometry, **more):
     settings = instance(
         GateSettings, {**values_of(preset), **more}, workspace=Extent(0, 300, -100, 100)
     )
-    gate, frames = FrontEnd(settings), FrameChanger("node", "map")
+    gate, frames = FrontEnd(settings), FrameTransformer("node", "map")
     refused = 0
     for i in range(401):
         state = frames.into_map(read_odometry(odometry(100 + i / 10)))
@@ -182,8 +182,11 @@ def test_ping1d():
     np.testing.assert_allclose(samples.range[0], 20)  # as it was reported
     assert samples.xy[0, 0] == pytest.approx(SPEED * 100.9)
     # Its footprint where it is asked for: 25 degrees, not the driver's 0.1 rad.
-    _, samples, _ = survey("ping1d", messages, **{"noise.enabled": True, "noise.slope": 0.1,
-        "water.sound_speed": 1450.0})
+    _, samples, _ = survey(
+        "ping1d",
+        messages,
+        **{"noise.enabled": True, "noise.slope": 0.1, "water.sound_speed": 1450.0},
+    )
     assert samples.noise_std[0] == pytest.approx(0.1 * 20 * math.tan(math.radians(12.5)), rel=2e-3)
 
 
@@ -239,7 +242,7 @@ def test_waterlinked_dvl():
 def test_waterlinked_dvl_odometry_is_never_odometry():
     messages = [range_of_dvl(dvl(101 + i / 5, 12.0, True)) for i in range(10)]
     settings = instance(GateSettings, values_of("waterlinked-dvl"))
-    gate, frames = FrontEnd(settings), FrameChanger("node", "map")
+    gate, frames = FrontEnd(settings), FrameTransformer("node", "map")
     for i in range(401):
         assert frames.into_map(read_odometry(dvl_odometry(100 + i / 10))) is None
         assert frames.fault == "body_frame"

@@ -21,7 +21,7 @@ from std_srvs.srv import Trigger
 from toy import Toy, ToyOptions
 
 from poam_ros.core.errors import InputError
-from poam_ros.models.registry import MODELS, Model
+from poam_ros.models.registry import MODELS, ModelEntry
 from poam_ros.outputs.exports.chart import read_config
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.planning.tvu import used
@@ -43,7 +43,7 @@ PATIENCE = 300.0
 @pytest.fixture
 def ring(ros, eventually, monkeypatch):
     """`ring(**parameters)`: a mapper, a vehicle and an operator; `ask()` is ~/save_map's answer."""
-    monkeypatch.setitem(MODELS, "toy", Model(Toy, ToyOptions))
+    monkeypatch.setitem(MODELS, "toy", ModelEntry(Toy, ToyOptions))
 
     def make(mapped=True, **changed):
         given = [Parameter(name, value=value) for name, value in {**GIVEN, **changed}.items()]

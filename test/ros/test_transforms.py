@@ -26,8 +26,8 @@ from poam_ros.frontend.odometry import VehicleState, rotate
 from poam_ros.frontend.placing import mount_of
 from poam_ros.frontend.settings import GateSettings
 from poam_ros.ros.common.messages import yaw_to_quaternion
-from poam_ros.ros.common.transforms import FrameChanger, Mounts, mounted, transformed
-from poam_ros.ros.simulator.topics import Outgoing
+from poam_ros.ros.common.transforms import FrameTransformer, MountLookup, mounted, transformed
+from poam_ros.ros.simulator.topics import SimulatorTopics
 from poam_ros.simulation.world.simulator import Simulation
 from poam_ros.simulation.world.terrain import load_terrain
 from poam_ros.simulation.world.vehicle import Pose
@@ -125,7 +125,7 @@ def test_transform_without_a_rotation_fails_the_buffers_check(state):
 
 
 def test_listener_is_made_once_and_only_when_needed(state, tf2):
-    frames = FrameChanger("node", "map")
+    frames = FrameTransformer("node", "map")
     same = VehicleState(1, (0.0, 0.0, 0.0), frame_id="map")
     assert frames.into_map(same) is same
     assert not tf2.made
@@ -136,7 +136,7 @@ def test_listener_is_made_once_and_only_when_needed(state, tf2):
 
 
 def test_listens_no_more_once_closed_and_again_when_needed(state, tf2):
-    frames = FrameChanger("node", "map")
+    frames = FrameTransformer("node", "map")
     frames.close()  # never needed
     frames.into_map(state)
     frames.close()
@@ -146,14 +146,14 @@ def test_listens_no_more_once_closed_and_again_when_needed(state, tf2):
 
 
 def test_transforms_of_before_are_forgotten_when_time_is_set_back(state, tf2):
-    frames = FrameChanger("node", "map")
+    frames = FrameTransformer("node", "map")
     for stamp_s, cleared in ((100.0, 0), (100.1, 0), (99.5, 0), (7.0, 1), (7.1, 1), (2.0, 2)):
         assert frames.into_map(replace(state, stamp_ns=round(stamp_s * SECOND))) is not None
         assert tf2.made[1].buffer.cleared == cleared
 
 
 def test_reason_where_there_is_no_transform(tf2):
-    frames = FrameChanger("node", "map")
+    frames = FrameTransformer("node", "map")
     assert frames.into_map(VehicleState(1, (0.0, 0.0, 0.0), frame_id="utm")) is None
     assert "'utm' to 'map'" in frames.reason and "does not exist" in frames.reason
 
@@ -164,12 +164,12 @@ def test_what_is_no_matter_of_transforms_is_not_hidden(state, tf2):
 
     tf2.Buffer.lookup_transform = broken
     with pytest.raises(RuntimeError, match="a fault"):
-        FrameChanger("node", "map").into_map(state)
+        FrameTransformer("node", "map").into_map(state)
 
 
 def test_reason_where_there_is_no_tf2(state, monkeypatch):
     monkeypatch.setitem(sys.modules, "tf2_ros", None)  # makes its import fail
-    frames = FrameChanger("node", "map")
+    frames = FrameTransformer("node", "map")
     assert frames.into_map(state) is None
     assert "tf2_ros is not installed" in frames.reason
 
@@ -182,7 +182,7 @@ def test_reason_where_there_is_no_tf2(state, monkeypatch):
     ],
 )  # fmt: skip
 def test_odometry_in_a_frame_that_moves_with_the_vehicle_is_refused_by_name(tf2, frame, child):
-    frames = FrameChanger("node", "map")
+    frames = FrameTransformer("node", "map")
     tf2.tree["map", frame] = quarter_turn()  # tf2 would take it for a fixed one
     state = VehicleState(1, (1.0, 2.0, 3.0), frame_id=frame, child_frame_id=child)
     assert frames.into_map(state) is None and frames.fault == "body_frame"
@@ -192,12 +192,12 @@ def test_odometry_in_a_frame_that_moves_with_the_vehicle_is_refused_by_name(tf2,
 @pytest.mark.parametrize(("frame", "child"), [("odom", "base_link"), ("odom", ""), ("map", "map")])
 def test_odometry_in_a_fixed_frame_is_taken(tf2, frame, child):
     state = VehicleState(1, (1.0, 2.0, 3.0), frame_id=frame, child_frame_id=child)
-    assert FrameChanger("node", "map").into_map(state).frame_id == "map"
+    assert FrameTransformer("node", "map").into_map(state).frame_id == "map"
 
 
 @pytest.mark.parametrize("frame", ["", "ß" * 100_000, "a\nb", "\u202e"])
 def test_odd_frames_are_refused_in_a_short_line(tf2, frame):
-    frames = FrameChanger("node", "map")
+    frames = FrameTransformer("node", "map")
     assert frames.into_map(VehicleState(1, (0.0, 0.0, 0.0), frame_id=frame)) is None
     assert frames.fault == "wrong_frame"
     assert frames.reason.isascii() and "\n" not in frames.reason and len(frames.reason) < 400
@@ -216,7 +216,9 @@ def mount_transform(turn=DOWN):
 
 def test_mounts_are_told_when_they_are_new(tf2):
     said = []
-    mounts = Mounts(FrameChanger("node", "map"), "base_link", lambda *words: said.append(words))
+    mounts = MountLookup(
+        FrameTransformer("node", "map"), "base_link", lambda *words: said.append(words)
+    )
     assert mounts.news("sonar_link", 0.0) is None  # not there yet
     assert said == [("no_mount", said[0][1])] and "'sonar_link' to 'base_link'" in said[0][1]
     tf2.tree["base_link", "sonar_link"] = mount_transform()
@@ -240,7 +242,9 @@ def test_mounts_are_told_when_they_are_new(tf2):
 )
 def test_a_mount_whose_beam_does_not_point_down_is_none(tf2, turn, words):
     said = []
-    mounts = Mounts(FrameChanger("node", "map"), "base_link", lambda *all: said.append(all))
+    mounts = MountLookup(
+        FrameTransformer("node", "map"), "base_link", lambda *all: said.append(all)
+    )
     tf2.tree["base_link", "sonar_link"] = mount_transform(turn)
     assert mounts.news("sonar_link", 0.0) is None
     assert words in said[0][1]
@@ -249,9 +253,11 @@ def test_a_mount_whose_beam_does_not_point_down_is_none(tf2, turn, words):
 def test_mounts_are_not_asked_for_without_a_base_and_not_of_endless_frames(monkeypatch):
     monkeypatch.setitem(sys.modules, "tf2_ros", None)
     said = []
-    none = Mounts(FrameChanger("node", "map"), "", lambda *words: said.append(words))
+    none = MountLookup(FrameTransformer("node", "map"), "", lambda *words: said.append(words))
     assert none.news("sonar_link", 0.0) is None and not said
-    mounts = Mounts(FrameChanger("node", "map"), "base_link", lambda *words: said.append(words))
+    mounts = MountLookup(
+        FrameTransformer("node", "map"), "base_link", lambda *words: said.append(words)
+    )
     for i in range(100):
         assert mounts.news(f"sonar{i}", 0.0) is None
     assert [words for _, words in said[:16]] == ["tf2_ros is not installed"] * 16
@@ -261,7 +267,7 @@ def test_mounts_are_not_asked_for_without_a_base_and_not_of_endless_frames(monke
 
 def test_the_simulators_own_mount_is_that_of_the_parameters(tf2, ros):
     simulation = Simulation(load_terrain("seamounts"), start=Pose(3.0, -2.0, 0.5))
-    Outgoing(ros(Node, node_name="simulated"), simulation, "map", 0.1)
+    SimulatorTopics(ros(Node, node_name="simulated"), simulation, "map", 0.1)
     mount = mounted("sonar_link", tf2.sent[1][1].transform)
     given = mount_of(GateSettings())
     assert mount.offset == given.offset
@@ -270,7 +276,7 @@ def test_the_simulators_own_mount_is_that_of_the_parameters(tf2, ros):
 
 def test_the_broadcast_tree_is_that_of_rep_105_with_a_beam_that_points_down(tf2, ros):
     simulation = Simulation(load_terrain("seamounts"), start=Pose(3.0, -2.0, 0.5))
-    out = Outgoing(ros(Node, node_name="simulated"), simulation, "map", 0.1)
+    out = SimulatorTopics(ros(Node, node_name="simulated"), simulation, "map", 0.1)
     assert [(topic, sent.header.frame_id, sent.child_frame_id) for topic, sent in tf2.sent] == [
         ("/tf_static", "map", "odom"),
         ("/tf_static", "base_link", "sonar_link"),

@@ -14,7 +14,7 @@ from poam_ros.core.samples import Samples
 from poam_ros.models.mapper import BathymetricMapper
 from poam_ros.models.nngp.options import NeighbourOptions
 from poam_ros.models.registry import ModelSettings
-from poam_ros.screening.screen import Screen, ScreeningSettings
+from poam_ros.screening.screen import Screener, ScreeningSettings
 from poam_ros.simulation.world.terrain import WORKSPACE
 
 SOUNDINGS = Path(__file__).parents[3] / "shared" / "soundings" / "metzabok.csv"
@@ -38,7 +38,11 @@ class NearbyPings:
 
 def survey(xy, z, sonar_z=0.0, *, pilot=150, batch=20, scale=0.3, **settings):
     """Feed pings to a screen, batch by batch: which were accepted, and the screen."""
-    screen, mapped, ranges = Screen(ScreeningSettings(**settings)), NearbyPings(scale), sonar_z - z
+    screen, mapped, ranges = (
+        Screener(ScreeningSettings(**settings)),
+        NearbyPings(scale),
+        sonar_z - z,
+    )
     accepted, refused = [], 0
     ends = [*range(min(pilot, len(z)), len(z), batch), len(z)]
     for begin, end in zip([0, *ends], ends, strict=False):
@@ -104,7 +108,7 @@ def test_ground_that_jumps_survives(ground, sonar_z):
 def test_beyond_a_cliff_that_doubles_the_range_the_first_line_waits_for_the_next():
     xy = lines()[:332]  # two lines
     z = cliff(xy)
-    screen, ranges = Screen(ScreeningSettings()), 10.0 - z
+    screen, ranges = Screener(ScreeningSettings()), 10.0 - z
     held = []
     for begin in range(0, len(z), 83):
         part = slice(begin, begin + 83)
@@ -145,7 +149,7 @@ def test_a_cliff_is_mapped_as_sharply_with_the_screen():
     for screening in (False, True):
         options = NeighbourOptions(first_steps=40, early_steps=2)
         mapper = BathymetricMapper(WORKSPACE, ModelSettings("nngp", options))
-        screen = Screen(ScreeningSettings())
+        screen = Screener(ScreeningSettings())
         for begin in range(0, len(xy), 83):
             part = slice(begin, begin + 83)
             fresh = pings(xy[part], z[part], 10.0 - z[part], begin)
@@ -181,7 +185,7 @@ def test_a_pilot_survey_has_no_map_to_ask():
 
 def test_what_is_held_at_the_end_is_refused():
     xy = lines()[:100]
-    screen = Screen(ScreeningSettings())
+    screen = Screener(ScreeningSettings())
     ranges = np.where(np.arange(100) < 60, 10.0, 30.0)
     first = screen.judge(pings(xy, -ranges, ranges), flat_at(-10.0))
     assert len(first.accepted) == 60 and len(first.held) == 40 == len(screen.held)
@@ -196,7 +200,7 @@ def flat_at(z):
 
 def test_held_pings_are_believed_once_the_map_has_them():
     xy = lines()[:100]
-    screen = Screen(ScreeningSettings())
+    screen = Screener(ScreeningSettings())
     ranges = np.where(np.arange(100) < 60, 10.0, 30.0)
     screen.judge(pings(xy, -ranges, ranges), flat_at(-10.0))
     judged = screen.judge(Samples.empty(), flat_at(-30.0))
@@ -205,7 +209,7 @@ def test_held_pings_are_believed_once_the_map_has_them():
 
 def test_no_more_are_held_than_allowed():
     xy = lines()[:100]
-    screen = Screen(ScreeningSettings(held_pings=7))
+    screen = Screener(ScreeningSettings(held_pings=7))
     ranges = np.where(np.arange(100) < 60, 10.0, 30.0)
     judged = screen.judge(pings(xy, -ranges, ranges), flat_at(-10.0))
     assert len(judged.refused) == 33 and judged.held.number.tolist() == list(range(93, 100))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from poam_ros.screening.viterbi import Mapped, follow
+from poam_ros.screening.viterbi import PredictedRanges, follow
 
 KNOWN = np.array([[-0.4, 0.0, 20.0]])
 RATIO = 1.35
@@ -47,7 +47,7 @@ def test_ground_that_jumps_is_said_to():
 def test_a_map_that_has_the_ground_beyond_confirms_it():
     xy, ranges = along([20, 20, 45, 20, 20])
     known = np.array([20.0, 20, 45, 20, 20])
-    sure, elsewhere = (Mapped(mean, np.full(5, 0.5)) for mean in (known, np.full(5, 20.0)))
+    sure, elsewhere = (PredictedRanges(mean, np.full(5, 0.5)) for mean in (known, np.full(5, 20.0)))
     assert follow(KNOWN, xy, ranges, sure, RATIO).ground.all()
     assert not follow(KNOWN, xy, ranges, elsewhere, RATIO).ground[2]
 

@@ -15,7 +15,7 @@ from toy import Toy, ToyOptions
 from poam_ros.core.clock import SECOND
 from poam_ros.core.errors import CholeskyError, InputError, PoamError
 from poam_ros.models.mapper import BathymetricMapper, ModelSettings
-from poam_ros.models.registry import MODELS, Model, SparseOptions
+from poam_ros.models.registry import MODELS, ModelEntry, SparseOptions
 from poam_ros.outputs.figures import draw_run
 from poam_ros.outputs.folder import EPOCH_COLUMNS, read_map, read_table
 from poam_ros.planning.pilots import PILOTS
@@ -212,7 +212,7 @@ def test_a_model_that_fails_is_no_fault_of_the_sonar(policy, tmp_path, monkeypat
         def update(self, new, enough=None):
             raise CholeskyError("indefinite up to 1e-2")
 
-    monkeypatch.setitem(MODELS, "failing", Model(Failing, ToyOptions))
+    monkeypatch.setitem(MODELS, "failing", ModelEntry(Failing, ToyOptions))
     settings = MissionSettings(policy=policy, max_samples=600, model=ModelSettings("failing"))
     with pytest.raises(PoamError, match="no map: CholeskyError: indefinite") as raised:
         run_mission(load_terrain("seamounts"), settings, tmp_path)

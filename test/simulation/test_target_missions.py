@@ -18,7 +18,7 @@ from poam_ros.core.geometry import Extent, Grid, squared_distance_to
 from poam_ros.mission.mission import Mission
 from poam_ros.mission.target import TargetSettings
 from poam_ros.models.mapper import ModelSettings
-from poam_ros.models.registry import MODELS, Model
+from poam_ros.models.registry import MODELS, ModelEntry
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.tvu import shares
@@ -35,7 +35,7 @@ PLACES = Grid.cells(WORKSPACE, 0.25).points
 @pytest.fixture
 def mission(monkeypatch, tmp_path):
     """`mission(target, **settings)`: the reason of its end, its pings and its map."""
-    monkeypatch.setitem(MODELS, "toy", Model(Toy, ToyOptions))
+    monkeypatch.setitem(MODELS, "toy", ModelEntry(Toy, ToyOptions))
     terrain = load_terrain("seamounts", elevation_range=(-22.0, -20.0))
 
     def run(target, **settings):

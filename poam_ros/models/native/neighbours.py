@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from ..linalg import EXTRA_JITTER
-from ..nngp.kernel import EVERYTHING, Places, cells_for, check_factors, rounded
+from ..nngp.kernel import EVERYTHING, DataIndex, cells_for, check_factors, rounded
 from .loader import load
 
 if TYPE_CHECKING:
-    from ..nngp.kernel import Kernel, Share, Sites
+    from ..nngp.kernel import Kernel, Subset, TrainingData
 
 MAX_NEIGHBOURS = 32  # as in conditional.c
 BUCKET, BUCKET_BYTES, LEVELS = 7, 128, 4  # as in search.c
@@ -81,8 +81,8 @@ def usable(neighbours: int) -> bool:
     return _conditional is not None and 0 < neighbours <= MAX_NEIGHBOURS
 
 
-class Index(Places):
-    """The compiled index. See ``PlainIndex``."""
+class NativeIndex(DataIndex):
+    """The compiled index. See ``NumpyIndex``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,10 +107,10 @@ class Index(Places):
         )
 
     def spread(
-        self, x: Tensor, k: int, pool: int, share: Share = EVERYTHING,
+        self, x: Tensor, k: int, pool: int, share: Subset = EVERYTHING,
         beyond: Tensor | None = None, apart: float = 0.0,
     ) -> Tensor:  # fmt: skip
-        """See ``PlainIndex.spread``."""
+        """See ``NumpyIndex.spread``."""
         x, beyond = rounded(x).contiguous(), None if beyond is None else beyond.contiguous()
         found = torch.empty(len(x), k, dtype=torch.int64)
         least = None if beyond is None else beyond.data_ptr()
@@ -147,7 +147,7 @@ def _zeros(buckets: int) -> np.ndarray:
 
 
 def _problem(
-    kernel: Kernel, sites: Sites, x: Tensor, near: Tensor
+    kernel: Kernel, sites: TrainingData, x: Tensor, near: Tensor
 ) -> tuple[ctypes.Structure, list[Tensor | None]]:
     """The problem, and the arrays that it points into."""
     F, x, near = (t.detach().contiguous() for t in (kernel.F, x, near))
@@ -168,7 +168,7 @@ _JITTERS = np.array(EXTRA_JITTER)
 
 
 def condition(
-    kernel: Kernel, sites: Sites, x: Tensor, near: Tensor
+    kernel: Kernel, sites: TrainingData, x: Tensor, near: Tensor
 ) -> tuple[Tensor, Tensor, float, int]:
     """The fields of ``Conditionals`` at x [N, 2] from the sites near [N, k]."""
     problem, arrays = _problem(kernel, sites, x, near)
@@ -184,7 +184,7 @@ def condition(
 
 
 def gradient(
-    kernel: Kernel, sites: Sites, left_out: Tensor, near: Tensor
+    kernel: Kernel, sites: TrainingData, left_out: Tensor, near: Tensor
 ) -> tuple[float, Tensor, float, float, float]:
     """The fields of ``Gradient``."""
     problem, arrays = _problem(kernel, sites, sites.x[left_out], near)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from .conditional import condition, log_loss
 from .index import make_index
-from .kernel import Kernel, Sites
+from .kernel import Kernel, TrainingData
 
 #: Sites that are predicted, at most, evenly from the whole record.
 MOST = 8000
@@ -31,7 +31,7 @@ CONFIDENCE = 1.2816
 ADDED = torch.cat([torch.zeros(1), torch.logspace(-5, 1, 121)]).double()
 
 
-class Widening(NamedTuple):
+class VarianceCalibration(NamedTuple):
     """Predictive variances with noise become factor (variance + added).
 
     ``usual``: the factor without room for the next line being worse than these. Sums over the map
@@ -44,8 +44,8 @@ class Widening(NamedTuple):
 
 
 def widening(
-    kernel: Kernel, sites: Sites, stretches: int, k: int, pool: int, apart: float
-) -> Widening:
+    kernel: Kernel, sites: TrainingData, stretches: int, k: int, pool: int, apart: float
+) -> VarianceCalibration:
     """From the residuals of so many stretches, as long as each other; none of a single one.
 
     First the variance to be added that has the least log loss, then the factor with which 1.96
@@ -56,7 +56,7 @@ def widening(
     """
     count = len(sites.x)
     if not 1 < stretches <= count:
-        return Widening()
+        return VarianceCalibration()
     errors, variances, of = [], [], []
     for number, stretch in enumerate(np.array_split(np.arange(count), stretches)):
         error, variance = _residuals(kernel, sites, stretch, k, pool, apart)
@@ -68,7 +68,7 @@ def widening(
     added = ADDED[losses.argmin()].item()
     sizes = error.abs() / (variance + added).sqrt()
     limit, usual = upper_limit(sizes, torch.cat(of)), sizes.quantile(COVERED).item()
-    return Widening(added, *(max(1.0, width / WIDTH) ** 2 for width in (limit, usual)))
+    return VarianceCalibration(added, *(max(1.0, width / WIDTH) ** 2 for width in (limit, usual)))
 
 
 def upper_limit(sizes: Tensor, stretch: Tensor) -> float:
@@ -86,7 +86,7 @@ def upper_limit(sizes: Tensor, stretch: Tensor) -> float:
 
 
 def _residuals(
-    kernel: Kernel, sites: Sites, stretch: np.ndarray, k: int, pool: int, apart: float
+    kernel: Kernel, sites: TrainingData, stretch: np.ndarray, k: int, pool: int, apart: float
 ) -> tuple[Tensor, Tensor]:
     """Errors of a stretch's sites, predicted from the others, and their variances with noise."""
     count = len(sites.x)

@@ -14,20 +14,22 @@ from torch import Tensor
 
 from ..linalg import EXTRA_JITTER, cholesky
 from ..native import neighbours as native
-from .kernel import Kernel, Sites, at, between, check_factors
+from .kernel import Kernel, TrainingData, at, between, check_factors
 
 #: More neighbours than this together are not factorised.
 MOST = 2048
 
 
-class Joint(NamedTuple):
+class JointCovariance(NamedTuple):
     """Covariance without noise [N, N], and the extra jitter that it took."""
 
     covariance: Tensor
     jitter: float
 
 
-def joint_covariance(kernel: Kernel, sites: Sites, x: Tensor, neighbours: Tensor) -> Joint | None:
+def joint_covariance(
+    kernel: Kernel, sites: TrainingData, x: Tensor, neighbours: Tensor
+) -> JointCovariance | None:
     """Of x [N, 2] given the union of the neighbours [N, k]; None where these are more than MOST.
 
     Raises:
@@ -48,7 +50,7 @@ def joint_covariance(kernel: Kernel, sites: Sites, x: Tensor, neighbours: Tensor
     prior = between(kernel, x, at_x, x, at_x, same=True) + trend
     L, jitter = cholesky(K, "covariance of the neighbours")
     half = torch.linalg.solve_triangular(L, cross, upper=False)
-    return Joint(prior - half.mT @ half, jitter)
+    return JointCovariance(prior - half.mT @ half, jitter)
 
 
 #: A variance that cancels to nothing, or below, is this.
@@ -81,7 +83,7 @@ class Gradient(NamedTuple):
     jitter: float
 
 
-def condition(kernel: Kernel, sites: Sites, x: Tensor, neighbours: Tensor) -> Conditionals:
+def condition(kernel: Kernel, sites: TrainingData, x: Tensor, neighbours: Tensor) -> Conditionals:
     """Each query x [N, 2] from the sites that its row of neighbours [N, k] names, -1 for none.
 
     Raises:
@@ -102,7 +104,9 @@ def condition(kernel: Kernel, sites: Sites, x: Tensor, neighbours: Tensor) -> Co
 
 
 @torch.no_grad()
-def weights(kernel: Kernel, sites: Sites, x: Tensor, neighbours: Tensor) -> tuple[Tensor, Tensor]:
+def weights(
+    kernel: Kernel, sites: TrainingData, x: Tensor, neighbours: Tensor
+) -> tuple[Tensor, Tensor]:
     """Weights of the neighbours' targets in the mean of each query [N, k], and the variances
     without noise [N]; arguments as of ``condition``. Raises as that."""
     found = []
@@ -113,7 +117,7 @@ def weights(kernel: Kernel, sites: Sites, x: Tensor, neighbours: Tensor) -> tupl
     return torch.cat(b), torch.cat(variance)
 
 
-def gradient(kernel: Kernel, sites: Sites, left_out: Tensor, neighbours: Tensor) -> Gradient:
+def gradient(kernel: Kernel, sites: TrainingData, left_out: Tensor, neighbours: Tensor) -> Gradient:
     """Of the mean log loss of the left-out sites [N] from their neighbours [N, k].
 
     Raises:
@@ -162,7 +166,7 @@ class _Solved(NamedTuple):
     jitter: float
 
 
-def _system(kernel: Kernel, sites: Sites, x: Tensor, neighbours: Tensor) -> _System:
+def _system(kernel: Kernel, sites: TrainingData, x: Tensor, neighbours: Tensor) -> _System:
     present = (neighbours >= 0).to(sites.y)
     near = neighbours.clamp_min(0)
     points = torch.cat([sites.x[near], x.unsqueeze(1)], dim=1)

@@ -23,7 +23,7 @@ LEAST_NOISE = 1e-6
 
 
 @dataclass(frozen=True)
-class Layout:
+class ParameterLayout:
     """Where everything that is learned lies in one vector theta [size].
 
     First the network's weights (2 - hidden - hidden - fields, tanh), then the offset of each
@@ -90,7 +90,7 @@ def exponent(parts: Mapping[str, Tensor]) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class FieldValues:
     """The network at the nodes: fields F [G * G, 4], and what its gradient needs."""
 
     F: Tensor
@@ -99,14 +99,16 @@ class Evaluated:
     h2: Tensor
 
 
-def evaluate(parts: Mapping[str, Tensor], nodes: Tensor) -> Evaluated:
+def evaluate(parts: Mapping[str, Tensor], nodes: Tensor) -> FieldValues:
     """F = W3 tanh(W2 tanh(W1 x + b1) + b2) + b3 + offsets at the nodes."""
     h1 = torch.addmm(parts["b1"], nodes, parts["W1"].mT).tanh_()
     h2 = torch.addmm(parts["b2"], h1, parts["W2"].mT).tanh_()
-    return Evaluated(torch.addmm(parts["b3"] + parts["offsets"], h2, parts["W3"].mT), nodes, h1, h2)
+    return FieldValues(
+        torch.addmm(parts["b3"] + parts["offsets"], h2, parts["W3"].mT), nodes, h1, h2
+    )
 
 
-def pull_back(parts: Mapping[str, Tensor], at: Evaluated, dF: Tensor) -> list[Tensor]:
+def pull_back(parts: Mapping[str, Tensor], at: FieldValues, dF: Tensor) -> list[Tensor]:
     """Gradients of the network's parts and of the offsets, in theta's order, from dF [G * G, 4]."""
     d2 = torch.mm(dF, parts["W3"]).mul_(1 - at.h2.square())
     d1 = torch.mm(d2, parts["W2"]).mul_(1 - at.h1.square())

@@ -12,13 +12,13 @@ from torch import Tensor
 
 from ..data import Dataset, DataStore
 from ..native import neighbours as native
-from .kernel import EVERYTHING, SLACK, UNIT, Places, Share, Sites, cells_for, rounded
+from .kernel import EVERYTHING, SLACK, UNIT, DataIndex, Subset, TrainingData, cells_for, rounded
 
 #: Shares come in parts of 1, 1/4, ... down to 1/4^(LEVELS - 1).
 LEVELS = 4
 
 
-class PlainIndex(Places):
+class NumpyIndex(DataIndex):
     """The index in NumPy. The compiled one finds the same sites.
 
     Attributes:
@@ -47,7 +47,7 @@ class PlainIndex(Places):
                 buckets[bucket].append(site)
 
     def spread(
-        self, x: Tensor, k: int, pool: int, share: Share = EVERYTHING,
+        self, x: Tensor, k: int, pool: int, share: Subset = EVERYTHING,
         beyond: Tensor | None = None, apart: float = 0.0,
     ) -> Tensor:  # fmt: skip
         """For each x [N, 2], k of its ``pool`` nearest sites [N, k], -1 where there are no more.
@@ -75,7 +75,7 @@ class PlainIndex(Places):
         return np.clip((x + 1.0) * (0.5 * cells), 0, cells - 1).astype(np.int64)
 
     def _nearest(
-        self, points: np.ndarray, least: np.ndarray, cell: np.ndarray, pool: int, share: Share
+        self, points: np.ndarray, least: np.ndarray, cell: np.ndarray, pool: int, share: Subset
     ) -> tuple[np.ndarray, np.ndarray]:
         """The nearest sites of queries in one cell, by distance and number, and the squares of
         their distances (infinite where there are no more), both [n, pool]."""
@@ -100,7 +100,7 @@ class PlainIndex(Places):
         near = np.pad(sites[order], ((0, 0), (0, missing)))
         return near, np.pad(squared, ((0, 0), (0, missing)), constant_values=np.inf)
 
-    def _among(self, low: np.ndarray, high: np.ndarray, share: Share) -> np.ndarray:
+    def _among(self, low: np.ndarray, high: np.ndarray, share: Subset) -> np.ndarray:
         """The share's sites in a rectangle of cells, in their order."""
         side = _cells_at(self._cells, share.level)
         buckets, scale = self._buckets[share.level], 4**share.level
@@ -159,9 +159,9 @@ def _apart(
     return chosen
 
 
-def make_index() -> PlainIndex | native.Index:
+def make_index() -> NumpyIndex | native.NativeIndex:
     """An empty index, compiled where it can be."""
-    return native.Index() if native.available() else PlainIndex()
+    return native.NativeIndex() if native.available() else NumpyIndex()
 
 
 #: A ping this near to the one before, in scaled units, is taken at the same place.
@@ -214,11 +214,11 @@ class SiteStore:
         return self._pings.data
 
     @property
-    def sites(self) -> Sites:
+    def sites(self) -> TrainingData:
         """Views of the sites; no copy."""
         rows = self._rows[: len(self)]
         own = None if self.pings.noise is None else self._own[: len(self)]
-        return Sites(rows[:, :2], rows[:, 2], rows[:, 3], own)
+        return TrainingData(rows[:, :2], rows[:, 2], rows[:, 3], own)
 
     @property
     def box(self) -> tuple[Tensor, Tensor]:
@@ -245,10 +245,10 @@ class SiteStore:
         self._gather(pings)
 
     def spread(
-        self, x: Tensor, k: int, pool: int, share: Share = EVERYTHING,
+        self, x: Tensor, k: int, pool: int, share: Subset = EVERYTHING,
         beyond: Tensor | None = None, apart: float = 0.0,
     ) -> Tensor:  # fmt: skip
-        """See ``PlainIndex.spread``."""
+        """See ``NumpyIndex.spread``."""
         return self._index.spread(x, k, pool, share, beyond, apart)
 
     def _gather(self, new: Dataset) -> None:

@@ -29,7 +29,7 @@ UNIT = 2.0**-32
 
 
 @dataclass(frozen=True)
-class Sites:
+class TrainingData:
     """Where there are data: x [S, 2], targets y [S], and their noise in units of the learned one
     [S] (1: as learned). own [S]: variance of noise beside that; None where no site has any."""
 
@@ -64,7 +64,7 @@ def check_factors(failed: int, size: int) -> None:
         )
 
 
-class Share(NamedTuple):
+class Subset(NamedTuple):
     """A random part of the sites, by the fixed random number in [0, 1) of each.
 
     ``part`` of the 4^level equal parts of [0, 1), and of this the ``size`` above ``start``, going
@@ -77,7 +77,7 @@ class Share(NamedTuple):
     part: int = 0
 
 
-EVERYTHING = Share(0.0, 1.0)
+EVERYTHING = Subset(0.0, 1.0)
 
 
 def numbers(first: int, count: int) -> np.ndarray:
@@ -117,7 +117,7 @@ def along_rows(x: Tensor) -> Tensor:
     return (rows.floor() * 66.0 + columns).argsort(stable=True)
 
 
-class Places:
+class DataIndex:
     """The places of the sites and their fixed numbers, in arrays that double when they are full.
 
     A search goes by places in float32 (see ``rounded``): half the memory that it runs through. What
@@ -149,7 +149,7 @@ class Places:
 ISOTROPIC, NEAR = 1e-8, 1e-10
 
 
-class Local(NamedTuple):
+class LocalKernel(NamedTuple):
     """The kernel at points [...]: log s, l and S = [[A, C], [C, B]]."""
 
     log_s: Tensor
@@ -159,7 +159,7 @@ class Local(NamedTuple):
     C: Tensor
 
 
-def local(f: Tensor, lengths: tuple[float, float]) -> Local:
+def local(f: Tensor, lengths: tuple[float, float]) -> LocalKernel:
     """From fields f [..., 4]; log l is held between the logarithms of ``lengths``."""
     log_s, log_l, u, w = f.unbind(-1)
     low, high = torch.tensor(lengths, dtype=torch.float64).log().tolist()
@@ -167,11 +167,13 @@ def local(f: Tensor, lengths: tuple[float, float]) -> Local:
     squared = length.square()
     r = (u * u + w * w + ISOTROPIC).sqrt()
     ch, sh = r.cosh(), r.sinh() / r
-    return Local(log_s, length, squared * (ch + sh * u), squared * (ch - sh * u), squared * sh * w)
+    return LocalKernel(
+        log_s, length, squared * (ch + sh * u), squared * (ch - sh * u), squared * sh * w
+    )
 
 
 def covariance(
-    x1: Tensor, p1: Local, x2: Tensor, p2: Local, exponent: Tensor, tail: float = 0.0,
+    x1: Tensor, p1: LocalKernel, x2: Tensor, p2: LocalKernel, exponent: Tensor, tail: float = 0.0,
     same: bool = False,
 ) -> Tensor:  # fmt: skip
     """Covariances [..., N1, N2] of x1 [..., N1, 2] and x2 [..., N2, 2].
@@ -197,13 +199,13 @@ def covariance(
     return torch.where(own, (2 * p1.log_s).exp().unsqueeze(-1), K)
 
 
-def at(kernel: Kernel, x: Tensor) -> Local:
+def at(kernel: Kernel, x: Tensor) -> LocalKernel:
     """What the kernel is at points x [..., 2]."""
     return local(interpolate(kernel.F, x), kernel.lengths)
 
 
 def between(
-    kernel: Kernel, x1: Tensor, p1: Local, x2: Tensor, p2: Local, same: bool = False
+    kernel: Kernel, x1: Tensor, p1: LocalKernel, x2: Tensor, p2: LocalKernel, same: bool = False
 ) -> Tensor:
     """Covariances, as ``covariance`` has them."""
     return covariance(x1, p1, x2, p2, kernel.exponent, kernel.tail, same)

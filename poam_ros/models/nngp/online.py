@@ -19,13 +19,13 @@ from ..interface import ModelState, until
 from ..kernels import grid_points
 from ..native import neighbours as native
 from ..native.loader import FEWER_STEPS
-from .calibration import Widening, widening
+from .calibration import VarianceCalibration, widening
 from .conditional import condition, joint_covariance
-from .fields import Layout
+from .fields import ParameterLayout
 from .index import SiteStore
 from .kernel import Kernel, along_rows, described
 from .simulation import simulate
-from .training import Learned, Trainer
+from .training import HyperparameterState, NngpTrainer
 
 if TYPE_CHECKING:
     from .options import NeighbourOptions
@@ -43,13 +43,13 @@ class NeighbourGP:
         self, options: NeighbourOptions, network: torch.Generator, training: torch.Generator
     ) -> None:
         self.options = options
-        layout = Layout(options.hidden, options.lattice)
+        layout = ParameterLayout(options.hidden, options.lattice)
         theta = layout.initial(options.lengthscales[1], options.initial_noise, network)
-        self._trainer = Trainer(layout, options, training)
-        self._learned = Learned.begin(theta)
+        self._trainer = NngpTrainer(layout, options, training)
+        self._learned = HyperparameterState.begin(theta)
         self._store = SiteStore()
         self._kernel: Kernel | None = None
-        self._widening = Widening()
+        self._widening = VarianceCalibration()
         self._said = False  # that predictions were held, once
         self.extra_jitter = 0.0
 
@@ -124,7 +124,7 @@ class NeighbourGP:
             self._learned, loss, jitter = self._trainer.step(self._learned, self._store)
             self.extra_jitter = max(self.extra_jitter, jitter)
             losses.append(loss)
-        self._kernel, self._widening = None, Widening()
+        self._kernel, self._widening = None, VarianceCalibration()
         return len(losses), sum(losses) / len(losses) if losses else float("nan")
 
     def _report(self, seconds: Mapping[str, float], steps: int, loss: float) -> UpdateReport:
@@ -226,7 +226,9 @@ class NeighbourGP:
 
     def state(self) -> ModelState:
         """What ``restore`` needs."""
-        learned = {row.name: getattr(self._learned, row.name) for row in rows_of(Learned)}
+        learned = {
+            row.name: getattr(self._learned, row.name) for row in rows_of(HyperparameterState)
+        }
         data = self.data
         return ModelState(
             {
@@ -244,8 +246,8 @@ class NeighbourGP:
         """Go on from a state of a model that was built alike, bit for bit."""
         tree = state.tree
         self._store.restore(_dataset(tree["X"], tree["y"], tree["noise"]))
-        self._learned, self._kernel = Learned(**tree["learned"]), None
-        self._widening = Widening(**tree.get("widening", {}))
+        self._learned, self._kernel = HyperparameterState(**tree["learned"]), None
+        self._widening = VarianceCalibration(**tree.get("widening", {}))
         self._trainer.generator.set_state(tree["generator"])
         self.extra_jitter = tree["extra_jitter"]
 

@@ -34,9 +34,7 @@ class NeighbourOptions:
         0.0, "Choose pings at least this far from each other, times their distance from the "
         "prediction, as long as there are such. 0: no such distance", minimum=0.0, maximum=2.0,
     )  # fmt: skip
-    left_out: int = setting(
-        128, "Pings left out in one training step", minimum=1, maximum=100_000
-    )
+    left_out: int = setting(128, "Pings left out in one training step", minimum=1, maximum=100_000)
     first_steps: int = setting(
         250, "Training steps after the first batch", minimum=0, maximum=100_000
     )

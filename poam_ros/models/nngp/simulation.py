@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .conditional import weights
 from .index import SiteStore
-from .kernel import Kernel, Sites
+from .kernel import Kernel, TrainingData
 
 #: Neighbours among the places drawn before.
 BEFORE = 16
@@ -40,7 +40,7 @@ def simulate(kernel: Kernel, store: SiteStore, x: Tensor, near: Tensor, noise: T
     data = store.sites
     first, nothing = len(data.x), x.new_zeros(len(x))
     own = None if data.own is None else torch.cat([data.own, nothing])
-    together = Sites(
+    together = TrainingData(
         torch.cat([data.x, x]), torch.cat([data.y, nothing]), torch.cat([data.noise, nothing]), own
     )
     both = torch.cat([near, torch.where(before < 0, before, before + first)], dim=1)

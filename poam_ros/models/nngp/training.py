@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from .conditional import Gradient, gradient
-from .fields import Layout, evaluate, exponent, noise_variance, pull_back
+from .fields import ParameterLayout, evaluate, exponent, noise_variance, pull_back
 from .index import LEVELS, SiteStore
-from .kernel import Kernel, Share
+from .kernel import Kernel, Subset
 
 if TYPE_CHECKING:
     from .options import NeighbourOptions
@@ -27,7 +27,7 @@ MOST_IN_GAP = 256
 
 
 @dataclass(frozen=True)
-class Learned:
+class HyperparameterState:
     """What training moves. Its tensors are replaced, never written into.
 
     theta [P] with the moments of Adam, its running average, and the steps taken.
@@ -40,11 +40,11 @@ class Learned:
     step: int = 0
 
     @classmethod
-    def begin(cls, theta: Tensor) -> Learned:
+    def begin(cls, theta: Tensor) -> HyperparameterState:
         """Before the first step."""
         return cls(theta, torch.zeros_like(theta), torch.zeros_like(theta), theta)
 
-    def stepped(self, gradient: Tensor, rates: Tensor, keep: float) -> Learned:
+    def stepped(self, gradient: Tensor, rates: Tensor, keep: float) -> HyperparameterState:
         """After one step of Adam with a rate for each parameter; the average keeps ``keep``."""
         step, (beta1, beta2) = self.step + 1, BETAS
         first = torch.lerp(gradient, self.first, beta1)
@@ -53,10 +53,12 @@ class Learned:
         theta = self.theta - rates / (1 - beta1**step) * first / scale
         # A mean at first: the initial values have no more weight than those after them.
         keep = min(keep, step / (step + 9)) if self.step else 0.0
-        return Learned(theta, first, second, torch.lerp(theta, self.average, keep), step)
+        return HyperparameterState(
+            theta, first, second, torch.lerp(theta, self.average, keep), step
+        )
 
 
-class Trainer:
+class NngpTrainer:
     """Draws the steps.
 
     Args:
@@ -66,7 +68,7 @@ class Trainer:
     """
 
     def __init__(
-        self, layout: Layout, options: NeighbourOptions, generator: torch.Generator
+        self, layout: ParameterLayout, options: NeighbourOptions, generator: torch.Generator
     ) -> None:
         self.layout, self.options, self.generator = layout, options, generator
         self._nodes = layout.nodes()
@@ -89,7 +91,9 @@ class Trainer:
             options.tail,
         )
 
-    def step(self, learned: Learned, store: SiteStore) -> tuple[Learned, float, float]:
+    def step(
+        self, learned: HyperparameterState, store: SiteStore
+    ) -> tuple[HyperparameterState, float, float]:
         """One step: what is learned then, the mean log loss, and the largest extra jitter.
 
         Raises:
@@ -110,7 +114,7 @@ class Trainer:
         total = self._by_theta(learned.theta, pieces, found, independent)
         return learned.stepped(total, self._rates, options.averaging), found.loss, found.jitter
 
-    def _draw(self, store: SiteStore) -> tuple[Tensor, Share, Tensor]:
+    def _draw(self, store: SiteStore) -> tuple[Tensor, Subset, Tensor]:
         """Left-out sites [n], with replacement, the share of the others that they are seen from,
         and the squared distances [n] beyond which."""
         options, sites = self.options, len(store)
@@ -127,7 +131,7 @@ class Trainer:
         level = 0
         while level + 1 < LEVELS and share <= 0.25 ** (level + 1):
             level += 1
-        thin = Share(start, share * 4**level, level, int(part * 4**level))
+        thin = Subset(start, share * 4**level, level, int(part * 4**level))
         return left_out, thin, torch.zeros(count, dtype=torch.float64)
 
     def _gaps(self, store: SiteStore, count: int) -> Tensor:
@@ -177,11 +181,11 @@ class Trainer:
         return total
 
 
-def _thinned(store: SiteStore, squared: float, part: float) -> Share:
+def _thinned(store: SiteStore, squared: float, part: float) -> Subset:
     """Everything, or so small a part that few sites are within gaps of this mean squared radius."""
     low, high = store.box
     within = len(store) * math.pi * squared / max(float((high - low).prod()), 1e-12)
     level = 0
     while level + 1 < LEVELS and within > MOST_IN_GAP * 4**level:
         level += 1
-    return Share(0.0, 1.0, level, int(part * 4**level))
+    return Subset(0.0, 1.0, level, int(part * 4**level))

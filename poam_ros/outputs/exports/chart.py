@@ -21,8 +21,8 @@ from ...frontend.settings import water_level_setting
 from ...planning.areas import map_heading
 from ...planning.tvu import CONFIDENCE_95, strictest
 from ..folder import read_map, read_table
-from ..results import Unmapped, read_unmapped
-from .place import LOCAL, Place, VerticalDatum, vertical_datum
+from ..results import UnmappedPings, read_unmapped
+from .georeference import LOCAL, GeoReference, VerticalDatum, vertical_datum
 
 
 def read_config(path: Path) -> Any:
@@ -115,9 +115,9 @@ class ExportSettings:
             raise InputError("heading and utm: expected an origin as well (--origin LAT LON)")
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> GeoReference | None:
         """Where the map lies, if that was said."""
-        return None if self.origin is None else Place(*self.origin, self.heading, self.utm)
+        return None if self.origin is None else GeoReference(*self.origin, self.heading, self.utm)
 
 
 @dataclass(frozen=True)
@@ -148,10 +148,10 @@ class Chart:
     provenance: Mapping[str, str]
     lengthscale: np.ndarray
     support: np.ndarray
-    unmapped: Unmapped = field(default_factory=Unmapped)
+    unmapped: UnmappedPings = field(default_factory=UnmappedPings)
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> GeoReference | None:
         return self.settings.place
 
     @property
@@ -229,7 +229,7 @@ def read_chart(folder: Path, settings: ExportSettings) -> Chart:
 
 
 def _north_up(
-    own_grid: Grid, values: Sequence[np.ndarray], place: Place | None
+    own_grid: Grid, values: Sequence[np.ndarray], place: GeoReference | None
 ) -> tuple[Grid, Sequence[np.ndarray]]:
     """Grid and values; cells of the same size, and interpolated, if the map is turned."""
     if place is None or place.as_it_is:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.errors import requires_extra
 from .chart import Chart
-from .place import Mercator
+from .georeference import TransverseMercator
 
 #: Of a cell that is dry or has no value, in the layer of whole numbers.
 _NOTHING = -1
@@ -91,7 +91,7 @@ def _standard_name(chart: Chart) -> str:
     return "sea_floor_depth_below_geopotential_datum"
 
 
-def _projection(chart: Chart, flat: Mercator) -> dict[str, Any]:
+def _projection(chart: Chart, flat: TransverseMercator) -> dict[str, Any]:
     """A transverse Mercator projection as CF describes it (appendix F)."""
     found = {
         "grid_mapping_name": "transverse_mercator",

@@ -18,7 +18,7 @@ from ..exports.chart import ExportSettings, read_chart
 from ..figures import CURVES
 from ..folder import read_table
 from ..results import FILE, read_unmapped
-from .scene import BAD, Curves, Remark, Scene, scene_of
+from .scene import BAD, Curves, Notice, Scene, scene_of
 from .words import refused
 
 #: What is looked at, and looked at anew where it has changed.
@@ -78,7 +78,7 @@ class FolderView:
             chart = read_chart(folder, self._settings)
         except InputError as error:
             # Something is wrong, or being replaced: what there was is still there to be seen.
-            remark = Remark(str(error), "the page looks again when the file changes", BAD)
+            remark = Notice(str(error), "the page looks again when the file changes", BAD)
             return replace(before, title=self._title, waiting=str(error), remarks=(remark,))
         words = {k: v for k, v in chart.provenance.items() if k not in ("title", "export_time")}
         scene = scene_of(chart, curves, refused(chart.unmapped.refused))

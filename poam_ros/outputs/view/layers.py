@@ -11,7 +11,7 @@ import numpy as np
 from ...core.geometry import Grid
 from ...planning.tvu import LEVEL_NAMES
 from ..exports.chart import Chart
-from ..light import LEVEL, brightness
+from ..hillshade import LEVEL, brightness
 
 #: Largest number of rows or columns that a page shows; of more, every k-th.
 CELLS = 500
@@ -29,7 +29,7 @@ DARK, BRIGHT = 0.45, 0.3
 
 
 @dataclass(frozen=True)
-class Layer:
+class PageLayer:
     """A picture of a map.
 
     Attributes:
@@ -49,14 +49,16 @@ class Layer:
     labels: tuple[str, ...] = ()
 
 
-def layers(chart: Chart) -> list[Layer]:
+def layers(chart: Chart) -> list[PageLayer]:
     """The pictures of a map that have any value, in the order in which they are offered."""
     relief = RELIEF[::-1] if chart.settings.depth else RELIEF
     found = [
         _scaled("height", f"{chart.height_name.capitalize()} (m)", chart.height, relief),
         _scaled("uncertainty", "Uncertainty, 95 % (m)", chart.uncertainty, DOUBT, 0.0),
         _scaled("lengthscale", "Lengthscale (m)", chart.lengthscale, SCALE),
-        Layer("tvu", "TVU within", chart.tvu, GRADES, -0.5, len(LEVEL_NAMES) - 0.5, LEVEL_NAMES),
+        PageLayer(
+            "tvu", "TVU within", chart.tvu, GRADES, -0.5, len(LEVEL_NAMES) - 0.5, LEVEL_NAMES
+        ),
         _scaled("density", "Pings per cell", chart.density, COUNT, 0.5),
     ]
     return [layer for layer in found if np.isfinite(layer.values).any()]
@@ -64,13 +66,13 @@ def layers(chart: Chart) -> list[Layer]:
 
 def _scaled(
     key: str, title: str, values: np.ndarray, anchors: Sequence[str], low: float | None = None
-) -> Layer:
+) -> PageLayer:
     """A layer whose colours span its values, from ``low`` if that is given."""
     known = values[np.isfinite(values)]
     if not len(known):
-        return Layer(key, title, values, (), 0.0, 1.0)
+        return PageLayer(key, title, values, (), 0.0, 1.0)
     low, high = float(known.min()) if low is None else low, float(known.max())
-    return Layer(key, title, values, mixed(anchors), low, high if high > low else low + 1.0)
+    return PageLayer(key, title, values, mixed(anchors), low, high if high > low else low + 1.0)
 
 
 def mixed(anchors: Sequence[str], count: int = COLOURS) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..exports.chart import Chart
 from . import words
-from .layers import Layer, hillshade, layers, shade, stride, thin, thinned
+from .layers import PageLayer, hillshade, layers, shade, stride, thin, thinned
 from .scene import Scene
 
 #: Marks by name: how they are drawn, and what of a scene they show.
@@ -39,7 +39,7 @@ HIDDEN = ("support",)
 OFTEN_FAR = ("refused",)
 
 
-class Marks:
+class MapOverlays:
     """Drawn on a figure, after its images.
 
     Attributes:
@@ -152,7 +152,7 @@ class MapPicture:
             renderers=list(self._images.values()), formatters=_spelt(), tooltips=None
         )
         self.figure.add_tools(self._hover)
-        self._marks = Marks(self.figure)
+        self._marks = MapOverlays(self.figure)
         self.marks = self._marks.sources
         self.buttons = RadioButtonGroup(labels=[], active=None, name="layers")
         self.shading = CheckboxGroup(labels=["hillshade"], active=[0], width=100, align="center")
@@ -197,7 +197,7 @@ class MapPicture:
         self._offer(found, chart)
         self.cells.data = columns
 
-    def _offer(self, found: list[Layer], chart: Chart) -> None:
+    def _offer(self, found: list[PageLayer], chart: Chart) -> None:
         """A button for each layer; the one that was chosen stays, as far as it is there."""
         keys, labels = [layer.key for layer in found], [layer.title for layer in found]
         axes = ("east (m)", "north (m)") if chart.place is not None else ("x (m)", "y (m)")
@@ -215,7 +215,7 @@ class MapPicture:
         for key in KEYS:
             self._images[key].visible = self._bars[key].visible = key == chosen
 
-    def _colour(self, layer: Layer) -> None:
+    def _colour(self, layer: PageLayer) -> None:
         from bokeh.models import FixedTicker
 
         mapper, bar = self._images[layer.key].glyph.color_mapper, self._bars[layer.key]

@@ -19,7 +19,7 @@ def _nowhere() -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Remark:
+class Notice:
     """Something worth saying, in words: what is so, what to do about it, and how bad it is."""
 
     text: str
@@ -76,7 +76,7 @@ class Scene:
     plan: np.ndarray = field(default_factory=_nowhere)
     vehicle: tuple[float, float, float] | None = None
     curves: Curves = field(default_factory=Curves)
-    remarks: tuple[Remark, ...] = ()
+    remarks: tuple[Notice, ...] = ()
 
     @property
     def somewhere(self) -> bool:
@@ -84,7 +84,7 @@ class Scene:
         return self.chart is not None or len(self.track) + len(self.pings) > 0
 
 
-class Trail:
+class ThinnedTrack:
     """A track of any length in at most ``most`` places: the longer, the farther apart.
 
     Args:
@@ -114,7 +114,7 @@ class Trail:
         return np.array(self._places).reshape(-1, 2)
 
 
-def scene_of(chart: Chart, curves: Curves | None = None, remarks: tuple[Remark, ...] = ()) -> Scene:
+def scene_of(chart: Chart, curves: Curves | None = None, remarks: tuple[Notice, ...] = ()) -> Scene:
     """A map that is finished, as it is handed on."""
     title, track, others = chart.provenance["title"], chart.track, chart.unmapped
     return Scene(

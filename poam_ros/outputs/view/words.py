@@ -11,7 +11,7 @@ from ...frontend.refused import MOST, RefusedPings
 from ...planning.tvu import LEVEL_NAMES, ORDERS, shares
 from ..exports.chart import Chart, clock_time
 from .layers import stride
-from .scene import BAD, GOOD, NOTE, Remark, Scene
+from .scene import BAD, GOOD, NOTE, Notice, Scene
 
 #: The page around everything. Fonts are the machine's own: nothing is fetched.
 FONT = "font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif"
@@ -93,7 +93,7 @@ def waiting(scene: Scene) -> str:
     return f'<div class="wait">{escape(scene.waiting)}</div>'
 
 
-def remarks(found: Iterable[Remark]) -> str:
+def remarks(found: Iterable[Notice]) -> str:
     """How it goes, the worst first; empty where nothing is known."""
     worst_first = sorted(found, key=lambda remark: (BAD, NOTE, GOOD).index(remark.mark))
     items = "".join(
@@ -161,7 +161,7 @@ def times(pings: RefusedPings) -> list[str]:
     return [clock_time(stamp_ns) if stamp_ns else "" for stamp_ns in pings.stamp_ns.tolist()]
 
 
-def refused(pings: RefusedPings) -> tuple[Remark, ...]:
+def refused(pings: RefusedPings) -> tuple[Notice, ...]:
     """How many pings were refused, and which of them are drawn; nothing where none was."""
     counts = pings.counts
     if not counts:
@@ -171,7 +171,7 @@ def refused(pings: RefusedPings) -> tuple[Remark, ...]:
     said = f"{drawn:,} of them are drawn where they were"
     if any(count > MOST for count in counts.values()):
         said += f"; of each reason the newest {MOST:,} are known"
-    return (Remark(f"{total:,} pings refused: {reasons}", said, NOTE),)
+    return (Notice(f"{total:,} pings refused: {reasons}", said, NOTE),)
 
 
 #: Values that are no numbers to people, as JavaScript of ``value``.

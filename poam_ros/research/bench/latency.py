@@ -32,8 +32,8 @@ from ...core.errors import PoamError
 from ...core.samples import Samples
 from ...frontend.front_end import RawPing
 from ...frontend.odometry import VehicleState
+from ...journal.contents import UPDATE, JournalStep
 from ...journal.folder import MissionFolder, identity
-from ...journal.records import UPDATE, Step
 from ...planning.pilots import start_pose
 from ...ros.common import messages, qos
 from ...ros.common.parameters import MAPPER
@@ -173,7 +173,7 @@ def _filled(folder: Path, settings: Mapping[str, Any], samples: int) -> str:
     xy = WORKSPACE.sample(samples, rng)
     pings = Samples.of(xy, terrain.elevation_at(xy) + rng.normal(size=samples))
     firsts = range(0, samples, FILLING)
-    steps = [Step(UPDATE, i, min(i + FILLING, samples) - 1, FILLING_STEPS) for i in firsts]
+    steps = [JournalStep(UPDATE, i, min(i + FILLING, samples) - 1, FILLING_STEPS) for i in firsts]
     mission = MissionFolder(folder, identity(values))
     try:
         mission.log.append([pings], steps, 0)

@@ -12,9 +12,9 @@ from typing import Any
 
 from nav_msgs.msg import Odometry
 
-from ...frontend.events import Drawn
+from ...frontend.events import MapDrawn
 from ...ros.common import messages
-from ...ros.common.running import run_node
+from ...ros.common.executor import run_node
 from ...ros.mapper.node import SWITCH_INTERVAL_S, MapperNode
 
 #: In the environment: the file that the notes go to.
@@ -34,7 +34,7 @@ class TimedMapper(MapperNode):
         self.delays.append((time.time_ns() - messages.stamp_to_ns(message.header.stamp)) * 1e-9)
         super()._on_odometry(message)
 
-    def _publish_map(self, drawn: Drawn) -> None:
+    def _publish_map(self, drawn: MapDrawn) -> None:
         start = time.perf_counter()
         super()._publish_map(drawn)
         publish_s = time.perf_counter() - start

@@ -15,7 +15,7 @@ from rclpy.clock_type import ClockType
 from rclpy.node import Node
 from rclpy.utilities import remove_ros_args
 
-from .running import run_node
+from .executor import run_node
 
 PERIOD = 1.0  # s of wall time between two looks
 # s of wall time for an answer. A node that was killed is seen for some seconds more and answers
@@ -26,7 +26,7 @@ ACTIVE = State.PRIMARY_STATE_ACTIVE
 LOOKS = 2  # that must agree that a node was started anew: its last event may still be on its way
 
 
-class Managed:
+class ManagedNodeClient:
     """A node that is brought up once in each of its lives.
 
     What somebody does by hand stays done: a node that is deactivated or cleaned up says so on
@@ -110,7 +110,7 @@ class BringUp(Node):
     def __init__(self, names: Sequence[str], **options: Any) -> None:
         super().__init__("bring_up", **options)
         group, steady = ReentrantCallbackGroup(), Clock(clock_type=ClockType.STEADY_TIME)
-        self.managed = [Managed(self, name, group) for name in names]
+        self.managed = [ManagedNodeClient(self, name, group) for name in names]
         alone = MutuallyExclusiveCallbackGroup()
         self.create_timer(PERIOD, self._look, callback_group=alone, clock=steady)
         self.create_timer(PERIOD, self._give_up, callback_group=group, clock=steady)

@@ -19,7 +19,7 @@ from ...core.errors import InputError
 EVENTS = 10  # queue depth of the transitions, as rcl's own
 
 
-class _Step(NamedTuple):
+class _Transition(NamedTuple):
     """A transition: from a state by way of another to a third, or back where it fails."""
 
     id: int
@@ -44,7 +44,7 @@ STATES = {
 _UNCONFIGURED, _INACTIVE, _ACTIVE, _FINALIZED = list(STATES)[:4]
 _CONFIGURING, _CLEANING, _SHUTTING, _ACTIVATING, _DEACTIVATING = list(STATES)[4:]
 STEPS = tuple(
-    _Step(*row)
+    _Transition(*row)
     for row in (
         (Transition.TRANSITION_CONFIGURE, "configure",
          _UNCONFIGURED, _CONFIGURING, _INACTIVE, "configure"),
@@ -108,7 +108,7 @@ class Lifecycle:
         response.success = False
         return response
 
-    def _take(self, step: _Step) -> bool:
+    def _take(self, step: _Transition) -> bool:
         """Go from one state to the next; whether that was possible."""
         self._say(step.id, step.label, step.start, step.via)
         try:
@@ -161,7 +161,7 @@ def _state(number: int) -> State:
     return State(id=number, label=STATES[number])
 
 
-def _description(step: _Step) -> TransitionDescription:
+def _description(step: _Transition) -> TransitionDescription:
     return TransitionDescription(
         transition=Transition(id=step.id, label=step.label),
         start_state=_state(step.start),

@@ -11,7 +11,7 @@ PERIOD = 10.0  # s of wall time between two warnings for the same reason
 LINES, LINE = 60, 400  # of a warning at most, and characters of each: a traceback fits, a flood not
 
 
-class Refusals:
+class LogThrottle:
     """Counts, and a warning for each reason at most once per ``PERIOD``.
 
     A logger's own throttle goes by the place in the code: one reason would silence the others. What

@@ -17,17 +17,17 @@ from rclpy.subscription import Subscription
 from rosgraph_msgs.msg import Clock as ClockMessage
 
 from ...core.clock import SECOND, LastingTime, Moment
-from .declaring import declare
-from .log_throttle import Refusals
+from .log_throttle import LogThrottle
 from .messages import write_diagnostics
+from .parameter_declaration import declare
 from .parameters import inner_rows
 
 
 def _owned(kind: str) -> Callable[..., Any]:
     """As rclpy's ``create_...`` of a kind; what it makes is destroyed with the present state."""
 
-    def create(self: NodeShell, *given: Any, **options: Any) -> Any:
-        made = getattr(super(NodeShell, self), f"create_{kind}")(*given, **options)
+    def create(self: ManagedNode, *given: Any, **options: Any) -> Any:
+        made = getattr(super(ManagedNode, self), f"create_{kind}")(*given, **options)
         # What rclpy makes when simulated time is switched on stays as long as the node.
         of_rclpy = isinstance(made, Subscription) and made.msg_type is ClockMessage
         if self.configured and not of_rclpy:
@@ -37,7 +37,7 @@ def _owned(kind: str) -> Callable[..., Any]:
     return create
 
 
-class NodeShell(Node):
+class ManagedNode(Node):
     """A node that goes round configure, activate, deactivate, cleanup as often as one likes.
 
     Construction declares parameters, and nothing else; where the parameter ``managed`` is true, it
@@ -73,7 +73,7 @@ class NodeShell(Node):
         self._opened, self._started = ExitStack(), ExitStack()
         self.steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._lasting, self._reading = LastingTime(), threading.Lock()
-        self.refusals = Refusals(self.get_logger().warning)
+        self.refusals = LogThrottle(self.get_logger().warning)
         self.values = declare(self, table, self._parameters_changed, partial(inner_rows, name))
         if getattr(self.values, "managed", False):
             from .lifecycle import Lifecycle  # here: lifecycle_msgs, for those who ask for it
@@ -89,7 +89,7 @@ class NodeShell(Node):
     def configure(self) -> None:
         """Make what talks."""
         self.configured = True
-        self.refusals = Refusals(self.get_logger().warning)
+        self.refusals = LogThrottle(self.get_logger().warning)
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
 
     def activate(self) -> None:

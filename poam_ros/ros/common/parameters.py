@@ -9,13 +9,13 @@ from typing import Any
 from ...core.errors import InputError
 from ...core.geometry import Extent
 from ...core.settings import Setting, Value, rows
-from ...frontend.batching import Effort, TimedBatches
+from ...frontend.batching import TimedBatches, TrainingSettings
 from ...frontend.events import HOLD, ON_DONE
 from ...frontend.front_end import GateSettings
-from ...journal.folder import KeepingSettings
-from ...mission.memory import MemorySettings
+from ...journal.folder import JournalSettings
+from ...mission.store import MissionStoreSettings
 from ...mission.target import TargetSettings
-from ...mission.watchdog import WatchSettings
+from ...mission.watchdog import WatchdogSettings
 from ...models.registry import MODEL_FILE, MODELS, ModelSettings, option_rows, read_model
 from ...outputs.saving import SaveSettings
 from ...planning.areas import AreaSettings
@@ -72,7 +72,14 @@ MAPPER: tuple[Setting, ...] = (
         maximum=1_000_000,
         mutable=True,
     ),
-    *rows(KeepingSettings, GateSettings, TimedBatches, Effort, ScreeningSettings, SaveSettings),
+    *rows(
+        JournalSettings,
+        GateSettings,
+        TimedBatches,
+        TrainingSettings,
+        ScreeningSettings,
+        SaveSettings,
+    ),
     replace(
         _TARGET["target.tvu"],
         description="S-44 order (exclusive, special, 1a, 1b or 2) whose total vertical uncertainty "
@@ -152,7 +159,7 @@ PLANNER: tuple[Setting, ...] = (
         maximum=100.0,
         mutable=True,
     ),
-    *rows(MemorySettings, AreaSettings, TargetSettings, WatchSettings),
+    *rows(MissionStoreSettings, AreaSettings, TargetSettings, WatchdogSettings),
 )
 
 SIMULATOR: tuple[Setting, ...] = (

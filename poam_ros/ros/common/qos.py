@@ -9,8 +9,8 @@ from typing import Any
 from rclpy.event_handler import SubscriptionEventCallbacks, UnsupportedEventTypeError
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
-from .node import NodeShell
-from .running import subscribe
+from .executor import subscribe
+from .node import ManagedNode
 
 
 def _profile(depth: int, *, reliable: bool, latched: bool = False) -> QoSProfile:
@@ -35,7 +35,7 @@ GOAL = _profile(1, reliable=True)
 CLOCK = _profile(1, reliable=False)
 
 
-class Sensors:
+class SensorSubscriptions:
     """Topics of sensors, and what is lost of them.
 
     A middleware tells of messages that did not arrive, not of those that newer ones pushed out of a
@@ -50,7 +50,7 @@ class Sensors:
         lost: messages that were sent and not heard, by topic.
     """
 
-    def __init__(self, node: NodeShell, afterwards: Callable[[], None]) -> None:
+    def __init__(self, node: ManagedNode, afterwards: Callable[[], None]) -> None:
         self._node, self._afterwards = node, afterwards
         self._told: Counter[str] = Counter()  # by the middleware
         self._missed: Counter[str] = Counter()  # by the numbers, which it is among

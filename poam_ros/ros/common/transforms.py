@@ -15,14 +15,14 @@ from rclpy.time import Time
 from ...core.clock import SECOND
 from ...core.errors import shown
 from ...frontend.odometry import VehicleState, multiply, rotate
-from ...frontend.placing import Mount
+from ...frontend.placing import SonarMount
 from ...frontend.ranges import FRAMES
 
 MOUNT_PERIOD = 1.0  # s of wall time between two looks at how a sonar is mounted
 STEEPEST = 0.5  # z of a beam in the vehicle's frame is below minus this
 
 
-class FrameChanger:
+class FrameTransformer:
     """Brings states into one frame.
 
     tf2's buffer and listener are made when the first state in another frame comes, and only where
@@ -97,7 +97,7 @@ class FrameChanger:
         return not self._missing
 
 
-class Mounts:
+class MountLookup:
     """How sonars are mounted on the vehicle, by tf2: looked up now and then, and told when new.
 
     Args:
@@ -106,12 +106,14 @@ class Mounts:
         warn: takes a name and words for each ping whose sonar's mounting is unknown.
     """
 
-    def __init__(self, frames: FrameChanger, base: str, warn: Callable[[str, str], object]) -> None:
+    def __init__(
+        self, frames: FrameTransformer, base: str, warn: Callable[[str, str], object]
+    ) -> None:
         self._frames, self._base, self._warn = frames, base, warn
-        self._known: dict[str, Mount | None] = {}
+        self._known: dict[str, SonarMount | None] = {}
         self._asked: dict[str, float] = {}
 
-    def news(self, frame_id: str, now_s: float) -> Mount | None:
+    def news(self, frame_id: str, now_s: float) -> SonarMount | None:
         """The mounting of a ping's sonar, where it is another than last time."""
         if not self._base or now_s - self._asked.get(frame_id, -math.inf) < MOUNT_PERIOD:
             return None
@@ -142,7 +144,7 @@ def moves_with_vehicle(frame_id: str, child_frame_id: str) -> bool:
     return own or name.endswith("_link") or name == "base_footprint"
 
 
-def mounted(frame_id: str, transform: Any) -> Mount | None:
+def mounted(frame_id: str, transform: Any) -> SonarMount | None:
     """The mounting by the geometry_msgs/Transform from a sonar's frame to the vehicle's; None where
     that is not finite or without a rotation. The beam is the x axis of the sonar's frame."""
     r, t = transform.rotation, transform.translation
@@ -151,7 +153,7 @@ def mounted(frame_id: str, transform: Any) -> Mount | None:
         return None
     turn = (r.x / norm, r.y / norm, r.z / norm, r.w / norm)
     x, y, z = rotate(turn, np.array((1.0, 0.0, 0.0))).tolist()
-    return Mount(frame_id, (t.x, t.y, t.z), (x, y, z))
+    return SonarMount(frame_id, (t.x, t.y, t.z), (x, y, z))
 
 
 def transformed(state: VehicleState, transform: Any, frame_id: str) -> VehicleState:

@@ -9,10 +9,10 @@ import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
 
 from ...core.clock import SECOND, Moment
-from ...frontend.events import Drawn
+from ...frontend.events import MapDrawn
 from ...frontend.front_end import AFTER_MISSION, OVERLOAD
 from ...frontend.odometry import JUMP
-from ...learning.session import Session
+from ...learning.session import SurveySession
 from ...outputs.scoring import MapReport
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
@@ -25,7 +25,7 @@ SLOW_S = 1.0  # p99 of an update and its map above this is said
 
 
 @dataclass(frozen=True)
-class MapperView:
+class MapperDiagnosticsInput:
     """What is looked at.
 
     Attributes:
@@ -37,7 +37,7 @@ class MapperView:
         bounds: the values at 0 and 100 of each occupancy grid.
     """
 
-    session: Session
+    session: SurveySession
     now: Moment
     alive: bool
     lost: Mapping[str, int]
@@ -45,7 +45,7 @@ class MapperView:
     bounds: Mapping[str, tuple[float, float]]
 
 
-def mapper_status(view: MapperView) -> tuple[bytes, str, dict[str, object]]:
+def mapper_status(view: MapperDiagnosticsInput) -> tuple[bytes, str, dict[str, object]]:
     """The mapper's state as a diagnostic level, a text and values."""
     values: dict[str, object] = {}
     for part in PARTS:
@@ -55,7 +55,7 @@ def mapper_status(view: MapperView) -> tuple[bytes, str, dict[str, object]]:
     return *(found or (OK, _doing(view.session))), values
 
 
-def map_report(drawn: Drawn) -> MapReport:
+def map_report(drawn: MapDrawn) -> MapReport:
     """What belongs to a map and is not in it."""
     learned = drawn.learned
     unknown = float("nan")
@@ -69,7 +69,7 @@ def map_report(drawn: Drawn) -> MapReport:
     )
 
 
-def _doing(session: Session) -> str:
+def _doing(session: SurveySession) -> str:
     gate, status = session.front_end, session.status
     if not status.updates:
         return "waiting for the pilot survey"
@@ -78,12 +78,12 @@ def _doing(session: Session) -> str:
     return gate.closed or "mapping"
 
 
-def _disk(view: MapperView) -> tuple[bytes, str] | None:
+def _disk(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     failing = view.session.keeping.failing
     return (ERROR, f"nothing is kept at present: {failing}") if failing else None
 
 
-def _unfit_odometry(view: MapperView) -> tuple[bytes, str] | None:
+def _unfit_odometry(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     gate = view.session.front_end
     if len(gate.buffer):
         return None
@@ -93,44 +93,44 @@ def _unfit_odometry(view: MapperView) -> tuple[bytes, str] | None:
     return (WARN, "pings come, but no odometry") if gate.ledger.received else None
 
 
-def _no_level(view: MapperView) -> tuple[bytes, str] | None:
+def _no_level(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     gate = view.session.front_end
     if gate.closed or gate.level(view.now) is not None:
         return None
     return WARN, "pings are refused: no water level comes"
 
 
-def _overloaded(view: MapperView) -> tuple[bytes, str] | None:
+def _overloaded(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     if view.session.full:
         return ERROR, "the model cannot keep up: pings are refused until it has"
     refused = view.session.ledger.rejected[OVERLOAD]
     return (WARN, f"{refused} pings were refused while the model was behind") if refused else None
 
 
-def _dropped(view: MapperView) -> tuple[bytes, str] | None:
+def _dropped(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     dropped = sum(view.session.status.dropped.values())
     return (WARN, f"{dropped} accepted pings were dropped") if dropped else None
 
 
-def _lost(view: MapperView) -> tuple[bytes, str] | None:
+def _lost(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     lost = view.lost_lately
     return (WARN, f"{lost} messages were lost on the way just now") if lost else None
 
 
-def _jumps(view: MapperView) -> tuple[bytes, str] | None:
+def _jumps(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     """One is refused; what lasts is another place."""
     jumped = view.session.front_end.ledger.odometry_rejected[JUMP]
     return (WARN, f"positions jumped: {jumped} were refused") if jumped else None
 
 
-def _slow(view: MapperView) -> tuple[bytes, str] | None:
+def _slow(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     times = view.session.status.times
     # Of fewer, the slowest is one in less than a hundred: the first, which trains from nothing.
     late = times.quantile(0.99) if len(times) >= 100 else 0.0
     return (WARN, f"one update in a hundred takes {late:.1f} s or more") if late > SLOW_S else None
 
 
-Check = Callable[[MapperView], tuple[bytes, str] | None]
+Check = Callable[[MapperDiagnosticsInput], tuple[bytes, str] | None]
 #: What may be wrong, the worst first. A new one is a line here.
 CHECKS: tuple[Check, ...] = (
     lambda view: None if view.alive else (ERROR, "the model's thread has ended"),
@@ -146,7 +146,7 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def _pings(view: MapperView) -> dict[str, object]:
+def _pings(view: MapperDiagnosticsInput) -> dict[str, object]:
     ledger, status = view.session.ledger, view.session.status
     values: dict[str, object] = dict(ledger.counts())
     for name, counts in (
@@ -161,7 +161,7 @@ def _pings(view: MapperView) -> dict[str, object]:
     return values
 
 
-def _progress(view: MapperView) -> dict[str, object]:
+def _progress(view: MapperDiagnosticsInput) -> dict[str, object]:
     session, status = view.session, view.session.status
     return {
         "mission_state": session.mission_state or "unknown",
@@ -176,7 +176,7 @@ def _progress(view: MapperView) -> dict[str, object]:
     }
 
 
-def _model(view: MapperView) -> dict[str, object]:
+def _model(view: MapperDiagnosticsInput) -> dict[str, object]:
     status, report = view.session.status, view.session.status.report
     if report is None:
         return {}
@@ -196,7 +196,7 @@ def _model(view: MapperView) -> dict[str, object]:
     }
 
 
-def _map(view: MapperView) -> dict[str, object]:
+def _map(view: MapperDiagnosticsInput) -> dict[str, object]:
     status, latest = view.session.status, view.session.map
     values: dict[str, object] = {}
     if status.map_stamp_ns is not None:
@@ -211,4 +211,9 @@ def _map(view: MapperView) -> dict[str, object]:
 
 
 #: What is said besides, by name. Another room's numbers are another function here.
-PARTS: tuple[Callable[[MapperView], dict[str, object]], ...] = (_pings, _progress, _model, _map)
+PARTS: tuple[Callable[[MapperDiagnosticsInput], dict[str, object]], ...] = (
+    _pings,
+    _progress,
+    _model,
+    _map,
+)

@@ -22,18 +22,18 @@ from ...core.process import configure_process
 from ...frontend import events
 from ...frontend.water import level_fault
 from ...learning.opening import open_mission, settings_changed, taken_up
-from ...learning.session import Session
-from ...learning.thread import SurveyThread
+from ...learning.session import SurveySession
+from ...learning.thread import ModelThread
 from ...models.registry import MODELS
-from ...outputs.results import Results
-from ..common.log_throttle import Refusals
+from ...outputs.results import ResultFolder
+from ..common.executor import run_node
+from ..common.log_throttle import LogThrottle
 from ..common.messages import bare_frame, read_odometry, read_range, write_report
-from ..common.node import NodeShell
+from ..common.node import ManagedNode
 from ..common.parameters import MAPPER
-from ..common.qos import KEPT, LATCHED, SENSOR_READ, Sensors
-from ..common.running import run_node
-from ..common.transforms import FrameChanger, Mounts
-from .diagnostics import MapperView, map_report, mapper_status
+from ..common.qos import KEPT, LATCHED, SENSOR_READ, SensorSubscriptions
+from ..common.transforms import FrameTransformer, MountLookup
+from .diagnostics import MapperDiagnosticsInput, map_report, mapper_status
 from .saving import SaveService
 from .topics import MapTopics
 
@@ -42,15 +42,15 @@ from .topics import MapTopics
 SWITCH_INTERVAL_S, BACKWARDS = 5e-4, Duration(nanoseconds=-SECOND)
 
 
-class MapperNode(NodeShell):
-    """Callbacks feed a ``Session``; a thread of its own learns and publishes the maps.
+class MapperNode(ManagedNode):
+    """Callbacks feed a ``SurveySession``; a thread of its own learns and publishes the maps.
 
     Raises:
         InputError: a parameter is wrong.
     """
 
-    session: Session
-    thread: SurveyThread
+    session: SurveySession
+    thread: ModelThread
 
     def __init__(self, **options: Any) -> None:
         super().__init__("mapper", MAPPER, **options)
@@ -59,12 +59,14 @@ class MapperNode(NodeShell):
         """Make the model and what is said of it; torch is loaded here."""
         super().configure()
         values, self.frame_id = self.values, bare_frame(self.values.frame_id)
-        self._sensors = Sensors(self, self._on_heard)
-        self._faults = Refusals(self.get_logger().error)
-        self._frames = FrameChanger(self, self.frame_id)
-        self._mounts = Mounts(self._frames, getattr(values, "sonar.base_frame"), self.refusals.add)
+        self._sensors = SensorSubscriptions(self, self._on_heard)
+        self._faults = LogThrottle(self.get_logger().error)
+        self._frames = FrameTransformer(self, self.frame_id)
+        self._mounts = MountLookup(
+            self._frames, getattr(values, "sonar.base_frame"), self.refusals.add
+        )
         self.held.callback(self._frames.close)
-        Results(values.output)  # refuses a folder that cannot be written
+        ResultFolder(values.output)  # refuses a folder that cannot be written
         if not MODELS[values.method].bounded_time:
             self.get_logger().warning(
                 f"method {values.method}: an update's time has no bound; for comparisons only"
@@ -85,7 +87,7 @@ class MapperNode(NodeShell):
         super().activate()
         if "thread" in self.__dict__ and self.thread.alive:  # deactivated in a long update
             raise InputError("the model is still busy with its last update: activate it later")
-        self.thread = SurveyThread(self.session, self._now, self._take)
+        self.thread = ModelThread(self.session, self._now, self._take)
         self.held.callback(self.thread.stop)
         self._listen()
         self.create_timer(1.0, self._on_timer)
@@ -104,7 +106,7 @@ class MapperNode(NodeShell):
                 self.get_logger().error(f"output: what there is cannot be written ({error})")
         super().cleanup()
 
-    def _left(self, session: Session) -> ElevationMap | None:
+    def _left(self, session: SurveySession) -> ElevationMap | None:
         """The map that the log gives, or without a log the last one."""
         if "thread" in self.__dict__ and self.thread.alive:
             if session.keeping.folder is None:
@@ -114,7 +116,7 @@ class MapperNode(NodeShell):
             )
             return None
         for outcome in session.leave(self._now()):
-            if isinstance(outcome, events.Trouble):
+            if isinstance(outcome, events.Problem):
                 self.get_logger().error(outcome.note.text)
         return session.map
 
@@ -169,14 +171,14 @@ class MapperNode(NodeShell):
         self._hear(events.Tick())
 
     def _on_state(self, message: String) -> None:
-        self._hear(events.MissionState(message.data))
+        self._hear(events.MissionStateChanged(message.data))
         self.thread.wake()
 
     def _on_time_set_back(self, jump: TimeJump) -> None:
-        self._hear(events.TimeSetBack())
+        self._hear(events.ClockSetBack())
 
     def _on_reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        self._hear(events.Reset())
+        self._hear(events.ResetRequested())
         self._publish_samples()
         self.thread.wake()
         response.success = True
@@ -188,47 +190,47 @@ class MapperNode(NodeShell):
         # Otherwise nobody asks, and the graph is slow to tell.
         if self.session.front_end.closed or not self.session.mapper.initialised:
             awaited = self.count_publishers(self._states.topic_name) > 0
-            self._hear(events.StatesAwaited(awaited))
+            self._hear(events.MissionStateSourceChanged(awaited))
         self._hear(events.Tick())
         if failing := self.session.keeping.failing:
             self._faults.add("disk", f"nothing is kept at present: {failing}")
         self.topics.publish_refused(self.session.ledger.refused, self.now_ns)
         lost = self._sensors.take_lost()
         view = (self.session, self._now(), self.thread.alive, *lost, self.topics.bounds)
-        self.report(*mapper_status(MapperView(*view)))
+        self.report(*mapper_status(MapperDiagnosticsInput(*view)))
 
     def _publish_samples(self) -> None:
         self._samples.publish(UInt64(data=self.session.samples))
 
-    def _take(self, outcome: events.Outcome) -> None:
+    def _take(self, outcome: events.LoopEvent) -> None:
         """What the model's thread has to tell. Ctrl-C may take the middleware away meanwhile."""
         try:
             match outcome:
-                case events.Drawn():
+                case events.MapDrawn():
                     self._publish_map(outcome)
-                case events.Cleared():
+                case events.ModelReset():
                     self.topics.publish_unknown(self.now_ns)
-                case events.Finished():
+                case events.MissionFinished():
                     self._keep_results(outcome)
-                case events.Trouble(note, fault):
+                case events.Problem(note, fault):
                     (self._faults if fault else self.refusals).add(*note)
-                case events.Judged(accepted, held):
+                case events.PingsScreened(accepted, held):
                     if len(accepted):
                         self._publish_samples()
                     self.topics.publish_held(held, self.now_ns)
-                case events.Learned() | events.Trained():
+                case events.BatchLearned() | events.ModelTrained():
                     pass
         except Exception:
             if self.context.ok():
                 raise
 
-    def _publish_map(self, drawn: events.Drawn) -> None:
+    def _publish_map(self, drawn: events.MapDrawn) -> None:
         level, tvu = self.session.front_end.level(self._now()), getattr(self.values, "target.tvu")
         self.topics.publish(drawn.map, tvu, level)
         self._reports.publish(write_report(map_report(drawn)))
         self._last = drawn
 
-    def _keep_results(self, finished: events.Finished) -> None:
+    def _keep_results(self, finished: events.MissionFinished) -> None:
         if finished.map is None:
             if self.session.ledger.received:  # not the latched end of an earlier mission
                 self.get_logger().error("the mission is done, and there is no map: too few pings")
@@ -238,11 +240,11 @@ class MapperNode(NodeShell):
         self._wrote(results, results.keep(finished.map, finished.samples, refused))
         self._reports.publish(write_report(replace(map_report(self._last), finished=True)))
 
-    def _results(self, session: Session) -> Results:
+    def _results(self, session: SurveySession) -> ResultFolder:
         """The folder of the results: the one given or, without one, the mission's."""
-        return Results(self.values.output or str(session.keeping.folder or ""))
+        return ResultFolder(self.values.output or str(session.keeping.folder or ""))
 
-    def _wrote(self, results: Results, names: list[str]) -> None:
+    def _wrote(self, results: ResultFolder, names: list[str]) -> None:
         if names:
             self.get_logger().info(f"wrote {' and '.join(names)} in {results.folder}")
 

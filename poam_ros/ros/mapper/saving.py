@@ -15,9 +15,9 @@ from std_srvs.srv import Trigger
 
 from ...core.clock import Moment
 from ...core.settings import instance
-from ...learning.session import Session
+from ...learning.session import SurveySession
 from ...outputs.saving import SaveSettings, save
-from ..common.node import NodeShell
+from ..common.node import ManagedNode
 
 BUSY = "a map is being saved already"
 
@@ -36,7 +36,9 @@ class SaveService:
         InputError: a parameter is wrong.
     """
 
-    def __init__(self, node: NodeShell, session: Session, now: Callable[[], Moment]) -> None:
+    def __init__(
+        self, node: ManagedNode, session: SurveySession, now: Callable[[], Moment]
+    ) -> None:
         self._node, self._session, self._now = node, session, now
         self._settings = instance(SaveSettings, vars(node.values))
         self._writing: threading.Thread | None = None

@@ -12,7 +12,7 @@ from visualization_msgs.msg import MarkerArray
 from ...core.geometry import Grid
 from ...core.maps import ElevationMap
 from ...core.samples import Samples
-from ...frontend.refused import RefusedStore
+from ...frontend.refused import RefusedPingStore
 from ...planning.tvu import used
 from ..common.clouds import write_map_cloud, write_occupancy, write_points, write_refused, write_tvu
 from ..common.markers import write_support
@@ -54,7 +54,7 @@ class MapTopics:
         points = np.column_stack([held.xy, held.z])
         self._held.publish(write_points(points, stamp_ns, self._frame_id))
 
-    def publish_refused(self, refused: RefusedStore, stamp_ns: int) -> None:
+    def publish_refused(self, refused: RefusedPingStore, stamp_ns: int) -> None:
         """Publish the refused pings that are remembered, if they are others than at the last call:
         whoever calls bounds how often that is."""
         if refused.version != self._refused_version:

@@ -22,16 +22,16 @@ from ...core.errors import InputError
 from ...core.geometry import Extent
 from ...outputs.recorder import Progress, RunRecorder
 from ..common import clouds, messages, qos
-from ..common.node import NodeShell
+from ..common.executor import run_node
+from ..common.node import ManagedNode
 from ..common.parameters import MONITOR, NODES
-from ..common.running import run_node
 
 OBSERVED = ("simulator", "mapper", "planner")
 PERIOD = 0.2  # s of wall time between two looks
 REPEAT = 1.0  # s of wall time until a question that got no answer is asked again
 
 
-class MonitorNode(NodeShell):
+class MonitorNode(ManagedNode):
     """Feeds a ``RunRecorder``, which at ``done`` writes what the mapper does not.
 
     Where the node is ended before, what there is is written.

@@ -8,14 +8,14 @@ from diagnostic_msgs.msg import DiagnosticStatus
 
 from ...frontend.events import DONE
 from ...mission.mission import Mission
-from ...mission.target import Target
+from ...mission.target import MapTarget
 
 ODOMETRY_REFUSALS = "odometry_frame", "odometry_not_finite", "odometry_jump"
 MAP_REFUSALS = "map_frame", "map_unreadable", "map_unusable"
 
 
 def planner_status(
-    mission: Mission, target: Target, refused: Mapping[str, int], silent: bool, failing: str
+    mission: Mission, target: MapTarget, refused: Mapping[str, int], silent: bool, failing: str
 ) -> tuple[bytes, str, dict[str, object]]:
     """The planner's state as a diagnostic level, a text and values.
 

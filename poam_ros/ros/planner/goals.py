@@ -13,15 +13,15 @@ from rclpy.task import Future
 
 from ...core.errors import InputError
 from ..common import qos
-from ..common.log_throttle import Refusals
-from ..common.node import NodeShell
+from ..common.log_throttle import LogThrottle
+from ..common.node import ManagedNode
 
 RETRY_S = 5.0  # of wall time, until a goal that an action refused or gave up is sent again
 SETTLE_S = 2.0  # at most, until everyone who listens has the last goal
 CANCELED, ABORTED = 5, 6  # of action_msgs/GoalStatus
 
 
-class Goals(Protocol):
+class GoalSink(Protocol):
     """What moves the vehicle."""
 
     def go(self, pose: PoseStamped) -> None:
@@ -43,7 +43,7 @@ class Goals(Protocol):
 class TopicGoals:
     """``goal_pose``: the vehicle drives to the latest one."""
 
-    def __init__(self, node: NodeShell) -> None:
+    def __init__(self, node: ManagedNode) -> None:
         self._goals = node.create_publisher(PoseStamped, "goal_pose", qos.GOAL)
         self.go = self.repeat = self.hold = self._goals.publish
 
@@ -72,7 +72,7 @@ class ActionGoals:
         self,
         client: Any,
         make_goal: Callable[[PoseStamped], Any],
-        refusals: Refusals,
+        refusals: LogThrottle,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client, self._make_goal = client, make_goal
@@ -143,7 +143,7 @@ class ActionGoals:
             handle.cancel_goal_async()
 
 
-def open_goals(node: NodeShell, action: str) -> Goals:
+def open_goals(node: ManagedNode, action: str) -> GoalSink:
     """The topic or, by its name, the action; closed with the node's present state.
 
     Raises:

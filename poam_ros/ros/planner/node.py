@@ -26,18 +26,18 @@ from ...core.settings import instance
 from ...frontend.events import PAUSED
 from ...frontend.odometry import JUMP, MOVED, JumpWatch
 from ...mission.chooser import WaypointChooser
-from ...mission.memory import MemorySettings, MissionMemory
 from ...mission.mission import Mission
-from ...mission.target import Target, TargetSettings
-from ...mission.watchdog import MAP, SONAR, Autopilot, Watchdog, WatchSettings
+from ...mission.store import MissionStore, MissionStoreSettings
+from ...mission.target import MapTarget, TargetSettings
+from ...mission.watchdog import MAP, SONAR, Autopilot, Watchdog, WatchdogSettings
 from ...planning.areas import AreaSettings
 from ...planning.pilots import PILOTS
 from ...planning.planners import PLANNERS
 from ..common import clouds, messages, qos
-from ..common.node import NodeShell
+from ..common.executor import run_node, subscribe
+from ..common.node import ManagedNode
 from ..common.parameters import PLANNER
-from ..common.running import run_node, subscribe
-from ..common.transforms import FrameChanger
+from ..common.transforms import FrameTransformer
 from .diagnostics import planner_status
 from .goals import open_goals
 from .topics import MissionTopics
@@ -48,7 +48,7 @@ ODOMETRY_PATIENCE = 15.0  # s without odometry before this is said
 SERVICES = "start", "stop", "pause", "resume"
 
 
-class PlannerNode(NodeShell):
+class PlannerNode(ManagedNode):
     """Feeds a ``Mission`` with odometry, maps and counts, and publishes what it decides.
 
     A mission begins with ``configure``; an inactive planner hears nothing and sends nothing.
@@ -81,16 +81,16 @@ class PlannerNode(NodeShell):
             autostart=p.autostart,
             on_done=p.on_done,
         )
-        self._memory = MissionMemory(instance(MemorySettings, vars(p)), waypoints)
+        self._memory = MissionStore(instance(MissionStoreSettings, vars(p)), waypoints)
         self.held.callback(self._memory.close)
         if found := self._memory.take_up(self.mission):
             self.get_logger().warning(found)
-        self.watchdog = Watchdog(instance(WatchSettings, vars(p)), areas)
+        self.watchdog = Watchdog(instance(WatchdogSettings, vars(p)), areas)
         self.autopilot, self._jumps = Autopilot(), JumpWatch()
-        self.target = Target(instance(TargetSettings, vars(p)), self.mission.state)
+        self.target = MapTarget(instance(TargetSettings, vars(p)), self.mission.state)
         self._chooser = WaypointChooser(self.mission, self.target, p.planner, waypoints)
         self.latest_map: ElevationMap | None = None
-        self._frames = FrameChanger(self, p.frame_id)
+        self._frames = FrameTransformer(self, p.frame_id)
         self.held.callback(self._frames.close)
         self._topics = MissionTopics(self, self.mission, open_goals(self, p.goal_action))
 
@@ -123,7 +123,7 @@ class PlannerNode(NodeShell):
         """Limits of the mission and of arrival; options of the planner are read at every choice."""
         p = self.values
         self.mission.change(self._arrival, p.max_samples, p.max_duration)
-        self.watchdog.settings = instance(WatchSettings, vars(p))
+        self.watchdog.settings = instance(WatchdogSettings, vars(p))
         self.target.settings = instance(TargetSettings, vars(p))
         self._announce()
 

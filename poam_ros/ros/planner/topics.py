@@ -16,8 +16,8 @@ from ...frontend.events import DONE, OPERATOR, PAUSED, PILOT
 from ...mission.mission import Mission
 from ..common import messages, qos
 from ..common.markers import write_areas
-from ..common.node import NodeShell
-from .goals import Goals
+from ..common.node import ManagedNode
+from .goals import GoalSink
 
 
 class MissionTopics:
@@ -32,7 +32,7 @@ class MissionTopics:
         z, yaw: the vehicle's, in m and rad; goals keep its depth.
     """
 
-    def __init__(self, node: NodeShell, mission: Mission, goals: Goals) -> None:
+    def __init__(self, node: ManagedNode, mission: Mission, goals: GoalSink) -> None:
         self.goals = goals
         self.z, self.yaw = 0.0, math.nan
         self._node, self._mission = node, mission

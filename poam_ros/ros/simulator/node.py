@@ -23,10 +23,10 @@ from ...simulation.world.sonar import SonarSettings
 from ...simulation.world.terrain import load_terrain
 from ...simulation.world.vehicle import Pose
 from ..common import messages, qos
-from ..common.node import NodeShell
+from ..common.executor import run_node
+from ..common.node import ManagedNode
 from ..common.parameters import SIMULATOR
-from ..common.running import run_node
-from .topics import Outgoing
+from .topics import SimulatorTopics
 
 TICK = 0.01  # s of wall time between two looks at the clock
 MISSION_PATIENCE = 60.0  # s of wall time to wait for a mission that was announced
@@ -38,7 +38,7 @@ START_NS = SECOND  # simulated time begins here: zero means "no time yet" to ROS
 GOAL_REFUSALS = ("frame", "not_finite", "stale")
 
 
-class SimulatorNode(NodeShell):
+class SimulatorNode(ManagedNode):
     """Steps a ``Simulation`` by a steady wall clock and publishes what its vehicle would.
 
     With ``use_sim_time`` it is the source of ``/clock``, ``speed`` times as fast as the wall clock;
@@ -70,7 +70,7 @@ class SimulatorNode(NodeShell):
         self._follow_wall_clock()
         p = self.values
         beam = getattr(p, "sonar.field_of_view")
-        self._outgoing = Outgoing(self, self.simulation, p.frame_id, beam)
+        self._outgoing = SimulatorTopics(self, self.simulation, p.frame_id, beam)
         self._outgoing.send_terrain(self._terrain, self.now_ns)
         self.create_service(Trigger, "~/reset", self._on_reset)
 

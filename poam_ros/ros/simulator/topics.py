@@ -26,7 +26,7 @@ ODOMETRY_FRAME, BASE_FRAME, SONAR_FRAME = "odom", "base_link", "sonar_link"
 TERRAIN_CELLS = 400  # largest number of rows or columns of the terrain message
 
 
-class Outgoing:
+class SimulatorTopics:
     """The simulator's topics, and the messages of every control period.
 
     Each message is made once: making costs more than sending.

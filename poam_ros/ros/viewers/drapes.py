@@ -54,7 +54,7 @@ NAMES = ("none", *tvu.LEVELS)
 
 
 @dataclass(frozen=True)
-class Layer:
+class SurfaceLayer:
     """Values [rows, columns], their colours [K, 3] and which of them each value has; a legend."""
 
     values: np.ndarray
@@ -64,7 +64,7 @@ class Layer:
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
+class DrapedMap:
     """What is draped over: a map's mean, and how it is drawn."""
 
     map: ElevationMap
@@ -101,7 +101,7 @@ class Ground:
     def _lights(self) -> np.ndarray:
         return markers.lights(self.lifted, self.grid.x, self.grid.y)
 
-    def layers(self) -> dict[str, Layer]:
+    def layers(self) -> dict[str, SurfaceLayer]:
         """The layers of the map by the names of their topics."""
         drawn, deviation = self.map, np.sqrt(np.maximum(self.map.variance, 0))
         within = tvu.strictest(self.settings.water_level - drawn.mean, deviation)
@@ -114,16 +114,18 @@ class Ground:
             "mean": self.elevations("elevation"),
             "uncertainty": _ramped(tvu.CONFIDENCE_95 * deviation, "doubt", "uncertainty (95 %)"),
             "lengthscale": _ramped(drawn.lengthscale, "length", "lengthscale"),
-            "tvu": Layer(within, markers.levels(), np.nan_to_num(within).astype(int), legend),
+            "tvu": SurfaceLayer(
+                within, markers.levels(), np.nan_to_num(within).astype(int), legend
+            ),
         }
 
-    def elevations(self, name: str) -> Layer:
+    def elevations(self, name: str) -> SurfaceLayer:
         """The heights in the colours of depths where all of them are under water, else of land."""
         highest = np.max(self.map.mean, initial=-np.inf, where=np.isfinite(self.map.mean))
         wet = highest <= self.settings.water_level
         return _ramped(self.map.mean, "depth" if wet else "land", name)
 
-    def drape(self, layer: Layer) -> MarkerArray:
+    def drape(self, layer: SurfaceLayer) -> MarkerArray:
         """A layer at the ground's height, and its legend beside it."""
         # A viewer lights only what has one colour, so that light and shade are in ours.
         surface = self._marker(Marker.TRIANGLE_LIST, "surface")
@@ -219,11 +221,11 @@ def thinned(drawn: ElevationMap, most_cells: int) -> ElevationMap:
     )  # fmt: skip
 
 
-def _ramped(values: np.ndarray, ramp: str, name: str) -> Layer:
+def _ramped(values: np.ndarray, ramp: str, name: str) -> SurfaceLayer:
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
     said = f"{name} {low:.3g} to {high:.3g} m" if finite.size else f"{name}: none"
-    return Layer(values, markers.ramp(ramp), markers.steps(values, low, high), said)
+    return SurfaceLayer(values, markers.ramp(ramp), markers.steps(values, low, high), said)
 
 
 def _triangles(there: np.ndarray) -> np.ndarray:

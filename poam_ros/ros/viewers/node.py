@@ -19,13 +19,13 @@ from ...core.maps import ElevationMap
 from ...core.settings import instance
 from ...frontend.odometry import VehicleState
 from ..common import clouds
+from ..common.executor import run_node
 from ..common.markers import SUPPORT, read_support
 from ..common.messages import bare_frame, read_odometry, stamp_to_ns
-from ..common.node import NodeShell
+from ..common.node import ManagedNode
 from ..common.parameters import DRAPES
 from ..common.qos import LATCHED, SENSOR_READ
-from ..common.running import run_node
-from .drapes import DrapeSettings, Ground, lift, thinned, vehicle
+from .drapes import DrapedMap, DrapeSettings, lift, thinned, vehicle
 
 LAYERS = ("mean", "uncertainty", "lengthscale", "tvu")
 HELD, REFUSED = (0.95, 0.1, 0.3), (0.35, 0.05, 0.1)
@@ -33,7 +33,7 @@ TRAIL, TRAIL_STEP = 5000, 0.25  # places, and m between two of them
 VEHICLE_PERIOD = 0.5  # s of wall time
 
 
-class DrapesNode(NodeShell):
+class DrapesNode(ManagedNode):
     """Hears maps and what belongs to them, and publishes them as surfaces at their own height.
 
     The vehicle's nodes do not know of it: without it nothing is drawn, and nothing else differs.
@@ -122,12 +122,12 @@ class DrapesNode(NodeShell):
             self._trail.append(state.position)
         self._vehicle = state
 
-    def _ground(self, known: tuple[ElevationMap, str] | None) -> Ground | None:
+    def _ground(self, known: tuple[ElevationMap, str] | None) -> DrapedMap | None:
         """What is draped over, thinned where it is large; None where nothing is known."""
         if known is None:
             return None
         settings = instance(DrapeSettings, vars(self.values))
-        return Ground(thinned(known[0], settings.most_cells), settings, bare_frame(known[1]))
+        return DrapedMap(thinned(known[0], settings.most_cells), settings, bare_frame(known[1]))
 
     def _draw_map(self) -> None:
         ground = self._ground(self._map)

@@ -11,17 +11,17 @@ from poam_ros.models.native import neighbours as native
 from poam_ros.models.nngp import conditional
 from poam_ros.models.nngp.conditional import condition, gradient, joint_covariance, log_loss
 from poam_ros.models.nngp.fields import (
-    Layout,
+    ParameterLayout,
     evaluate,
     exponent,
     interpolate,
     noise_variance,
     pull_back,
 )
-from poam_ros.models.nngp.index import PlainIndex
-from poam_ros.models.nngp.kernel import EVERYTHING, Kernel, Share, Sites, covariance, local
+from poam_ros.models.nngp.index import NumpyIndex
+from poam_ros.models.nngp.kernel import EVERYTHING, Kernel, Subset, TrainingData, covariance, local
 
-LAYOUT = Layout(hidden=16, lattice=12)
+LAYOUT = ParameterLayout(hidden=16, lattice=12)
 LENGTHS = (0.02, 3.0)
 
 
@@ -38,7 +38,7 @@ def sites_at(X, seed=1):
     generator = torch.Generator().manual_seed(seed)
     noise = 0.3 + torch.rand(len(X), generator=generator).double()
     # Small beside the noise: none contradicts the others.
-    return Sites(X, 0.1 * torch.randn(len(X), generator=generator).double(), noise)
+    return TrainingData(X, 0.1 * torch.randn(len(X), generator=generator).double(), noise)
 
 
 def dense(kernel, sites, x, near):
@@ -67,7 +67,7 @@ def test_conditional_is_a_dense_gaussian_process_of_its_neighbours(queries):
 
 
 def indexed(X):
-    index = PlainIndex()
+    index = NumpyIndex()
     index.add(X)
     return index
 
@@ -91,7 +91,7 @@ def without(left_out):
 def test_gradient_is_that_through_the_solve():
     kernel, sites = rough_kernel(), sites_at(scattered(200, 2).X)
     left_out = torch.tensor([3, 50, 3, 120, 7, 8, 9, 10, 199, 0, 77])
-    near = indexed(sites.x).spread(sites.x[left_out], 24, 96, Share(0.1, 0.8), without(left_out))
+    near = indexed(sites.x).spread(sites.x[left_out], 24, 96, Subset(0.1, 0.8), without(left_out))
     near[2, 4:] = -1
     leaves = [t.clone().requires_grad_() for t in (kernel.F, kernel.exponent, kernel.noise)]
     learned = Kernel(*leaves, kernel.lengths, kernel.mean_precision)
@@ -153,7 +153,7 @@ def test_compiled_equals_torch(seed, tail, monkeypatch):
     x = torch.cat([2 * scattered(60, 9).X, torch.tensor([[50.0, 0.0], [0.0, -1e6]]).double()])
     near = indexed(sites.x).spread(x, 24, 96, EVERYTHING, None)
     left_out = torch.arange(0, 500, 7)
-    others = indexed(sites.x).spread(sites.x[left_out], 24, 96, Share(0.5, 0.3), without(left_out))
+    others = indexed(sites.x).spread(sites.x[left_out], 24, 96, Subset(0.5, 0.3), without(left_out))
     compiled = condition(kernel, sites, x, near), gradient(kernel, sites, left_out, others)
     monkeypatch.setattr(conditional.native, "usable", lambda neighbours: False)
     plain = condition(kernel, sites, x, near), gradient(kernel, sites, left_out, others)
@@ -178,7 +178,7 @@ def test_a_tail_is_of_long_range_and_none_is_the_exponential():
 @pytest.mark.usefixtures("backend")
 def test_repeated_sites_without_noise_are_repaired_and_said():
     X = torch.zeros(30, 2).double()
-    sites = Sites(X, torch.ones(30).double(), torch.zeros(30).double())
+    sites = TrainingData(X, torch.ones(30).double(), torch.zeros(30).double())
     kernel = rough_kernel()
     near = torch.arange(24).expand(3, 24).contiguous()
     found = condition(kernel, sites, scattered(3, 1).X, near)
@@ -189,7 +189,7 @@ def test_repeated_sites_without_noise_are_repaired_and_said():
 @pytest.mark.usefixtures("backend")
 def test_what_is_not_finite_is_an_error():
     X = scattered(30, 1).X
-    sites = Sites(X, torch.full((30,), float("nan")).double(), torch.ones(30).double())
+    sites = TrainingData(X, torch.full((30,), float("nan")).double(), torch.ones(30).double())
     near = torch.arange(24).expand(2, 24).contiguous()
     with pytest.raises(CholeskyError, match="2 conditionals of 24 neighbours"):
         condition(rough_kernel(), sites, X[:2], near)

@@ -11,12 +11,12 @@ from problems import scattered
 from poam_ros.models.data import Dataset
 from poam_ros.models.nngp import conditional
 from poam_ros.models.nngp.conditional import condition, log_loss
-from poam_ros.models.nngp.fields import Layout
-from poam_ros.models.nngp.index import PlainIndex
-from poam_ros.models.nngp.kernel import Kernel, Sites
+from poam_ros.models.nngp.fields import ParameterLayout
+from poam_ros.models.nngp.index import NumpyIndex
+from poam_ros.models.nngp.kernel import Kernel, TrainingData
 from poam_ros.models.registry import MODELS, NeighbourOptions
 
-LAYOUT = Layout(hidden=4, lattice=4)
+LAYOUT = ParameterLayout(hidden=4, lattice=4)
 NOISE = 0.02**2
 
 
@@ -43,11 +43,11 @@ def lines(false, seed=0):
     wrong = torch.randperm(len(x), generator=generator)[:false]
     angle = 6.283 * torch.rand(false, generator=generator).double()
     x[wrong] += 0.25 * torch.stack([angle.cos(), angle.sin()], 1)
-    return Sites(x, y, torch.ones(len(x)).double())
+    return TrainingData(x, y, torch.ones(len(x)).double())
 
 
 def predicted(sites, x, kernel=None):
-    index = PlainIndex()
+    index = NumpyIndex()
     index.add(sites.x)
     near = index.spread(x, 24, 96)
     return condition(kernel or smooth(), sites, x, near), sites.y[near]
@@ -113,7 +113,7 @@ def test_compiled_equals_torch(monkeypatch):
 def test_a_mean_outside_its_neighbours_is_held_and_its_variance_says_so():
     # Two slopes in a row of nearly no noise: the prediction beyond them goes on and on.
     along = torch.linspace(-0.3, 0.0, 24).double()
-    sites = Sites(
+    sites = TrainingData(
         torch.stack([along, torch.zeros(24).double()], 1),
         40 * along.square(),
         torch.ones(24).double(),

@@ -6,10 +6,10 @@ import torch
 from problems import scattered
 
 from poam_ros.models.native import neighbours as native
-from poam_ros.models.nngp.index import PlainIndex
-from poam_ros.models.nngp.kernel import EVERYTHING, Share, numbers
+from poam_ros.models.nngp.index import NumpyIndex
+from poam_ros.models.nngp.kernel import EVERYTHING, Subset, numbers
 
-KINDS = [PlainIndex] + ([native.Index] if native.available() else [])
+KINDS = [NumpyIndex] + ([native.NativeIndex] if native.available() else [])
 K, POOL = 24, 96
 
 
@@ -49,7 +49,7 @@ def by_hand(X, x, k, pool, share=EVERYTHING, beyond=-1.0, apart=0.0):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("count", [1, 5, 30, 400, 3000])
-@pytest.mark.parametrize("share", [EVERYTHING, Share(0.9, 0.3), Share(0.4, 0.5, 2, 11)])
+@pytest.mark.parametrize("share", [EVERYTHING, Subset(0.9, 0.3), Subset(0.4, 0.5, 2, 11)])
 def test_neighbours_are_those_of_the_rule(kind, count, share):
     X = 1.2 * scattered(count, 1).X
     index = filled(kind, X)
@@ -74,7 +74,7 @@ def test_neighbours_that_lie_apart_come_first(kind, count, pool, apart):
     along = torch.linspace(-1, 1, count // 4).double()
     X = torch.cat([torch.stack([along, 0.0 * along + y], 1) for y in (-0.6, -0.1, 0.3, 0.9)])
     X = X + 1e-3 * scattered(len(X), 6).X
-    queries, share = scattered(12, 7).X, Share(0.1, 0.9)
+    queries, share = scattered(12, 7).X, Subset(0.1, 0.9)
     found = filled(kind, X).spread(queries, K, pool, share, None, apart)
     assert found.tolist() == [by_hand(X, x, K, pool, share, apart=apart) for x in queries]
 
@@ -86,10 +86,10 @@ def test_a_share_ends_where_the_numbers_of_its_sites_are(kind):
     low, high = (numbers(0, 60)[order[i]] * 2.0**-32 for i in (10, 50))
     index = filled(kind, X)
     for share, there in (
-        (Share(low, high - low), order[10:50]),
-        (Share(high, 1 - (high - low)), order[50:] + order[:10]),
-        (Share(low, (high - low) / 2**20), order[10:11]),
-        (Share(low + 2.0**-34, 2.0**-34), []),
+        (Subset(low, high - low), order[10:50]),
+        (Subset(high, 1 - (high - low)), order[50:] + order[:10]),
+        (Subset(low, (high - low) / 2**20), order[10:11]),
+        (Subset(low + 2.0**-34, 2.0**-34), []),
     ):
         found = index.spread(X[:1], 60, 60, share)[0].tolist()
         assert sorted(found) == sorted(there + [-1] * (60 - len(there)))
@@ -97,7 +97,7 @@ def test_a_share_ends_where_the_numbers_of_its_sites_are(kind):
 
 @pytest.mark.skipif(not native.available(), reason="no compiled search")
 def test_what_lies_apart_is_found_without_the_whole_pool():
-    index, pool = filled(native.Index, scattered(20_000, 9).X), 1000
+    index, pool = filled(native.NativeIndex, scattered(20_000, 9).X), 1000
     index.spread(0.8 * scattered(50, 10).X, K, pool, EVERYTHING, None, 0.2)
     assert index.looked_at / 50 < pool / 2
 
@@ -128,9 +128,9 @@ def test_random_numbers_are_uniform_and_each_site_keeps_its_own():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("share", [EVERYTHING, Share(0.3, 0.3), Share(0.3, 0.9, 3, 50)])
+@pytest.mark.parametrize("share", [EVERYTHING, Subset(0.3, 0.3), Subset(0.3, 0.9, 3, 50)])
 def test_a_query_looks_at_as_many_sites_whatever_there_are(kind, share):
-    for count in (1000, 16_000) if kind is PlainIndex else (1000, 4000, 100_000):
+    for count in (1000, 16_000) if kind is NumpyIndex else (1000, 4000, 100_000):
         index = filled(kind, scattered(count, 4).X, batch=5000)
         index.spread(scattered(50, 5).X, K, POOL, share, None)
         assert index.looked_at / 50 < 12 * POOL / share.size

@@ -8,9 +8,15 @@ from poam_ros.models.data import Dataset
 from poam_ros.models.native import neighbours as native
 from poam_ros.models.nngp import conditional
 from poam_ros.models.nngp.conditional import gradient, log_loss
-from poam_ros.models.nngp.fields import Layout, evaluate, exponent, interpolate, noise_variance
-from poam_ros.models.nngp.index import PlainIndex, SiteStore
-from poam_ros.models.nngp.kernel import Kernel, Share, Sites, covariance, local
+from poam_ros.models.nngp.fields import (
+    ParameterLayout,
+    evaluate,
+    exponent,
+    interpolate,
+    noise_variance,
+)
+from poam_ros.models.nngp.index import NumpyIndex, SiteStore
+from poam_ros.models.nngp.kernel import Kernel, Subset, TrainingData, covariance, local
 from poam_ros.models.registry import MODELS, NeighbourOptions
 
 SHORT = NeighbourOptions(
@@ -117,7 +123,7 @@ def test_a_vehicle_that_stands_still_while_its_noise_drifts():
 
 
 def rough(seed=0):
-    layout, generator = Layout(16, 12), torch.Generator().manual_seed(seed)
+    layout, generator = ParameterLayout(16, 12), torch.Generator().manual_seed(seed)
     theta = layout.initial(0.4, 0.02, generator)
     theta = theta + 0.5 * torch.randn(len(theta), generator=generator).double()
     parts = layout.split(theta)
@@ -128,11 +134,11 @@ def rough(seed=0):
 def problem(count=200):
     X, y = scattered(count, 2).X, scattered(count, 2).y
     share = torch.linspace(0.2, 1, count).double()
-    index, left_out = PlainIndex(), torch.tensor([3, 50, 3, 120, 7, 8, 9, 10, 199, 0, 77])
+    index, left_out = NumpyIndex(), torch.tensor([3, 50, 3, 120, 7, 8, 9, 10, 199, 0, 77])
     index.add(X)
-    near = index.spread(X[left_out], 24, 96, Share(0.1, 0.8), torch.zeros(len(left_out)).double())
+    near = index.spread(X[left_out], 24, 96, Subset(0.1, 0.8), torch.zeros(len(left_out)).double())
     near[2, 4:] = -1
-    return Sites(X, y, share, noises(count)), left_out, near
+    return TrainingData(X, y, share, noises(count)), left_out, near
 
 
 @pytest.mark.usefixtures("backend")

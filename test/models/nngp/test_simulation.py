@@ -9,7 +9,7 @@ from poam_ros.core.geometry import Extent
 from poam_ros.models.data import Dataset
 from poam_ros.models.mapper import BathymetricMapper
 from poam_ros.models.nngp import simulation
-from poam_ros.models.nngp.calibration import Widening
+from poam_ros.models.nngp.calibration import VarianceCalibration
 from poam_ros.models.registry import MODELS, ModelSettings, NeighbourOptions
 
 OPTIONS = NeighbourOptions(first_steps=15, hidden=8, lattice=8, neighbours=32, pool=40)
@@ -38,7 +38,7 @@ def test_draws_have_the_joint_covariance():
 def test_draws_are_widened_as_predictions_are():
     model, x = learned(200), scattered(60, 3).X
     before = model.sample(x, 400, torch.Generator().manual_seed(0))
-    model._widening = Widening(0.0, 9.0, 4.0)
+    model._widening = VarianceCalibration(0.0, 9.0, 4.0)
     after = model.sample(x, 400, torch.Generator().manual_seed(0))
     assert torch.allclose(after - after.mean(0), 2 * (before - before.mean(0)), atol=1e-9)
 

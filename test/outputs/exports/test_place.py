@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from poam_ros.core.errors import InputError
-from poam_ros.outputs.exports.place import Place, vertical_datum
+from poam_ros.outputs.exports.georeference import GeoReference, vertical_datum
 
 XY = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0], [-3.0, 7.0]])
 
@@ -19,13 +19,13 @@ XY = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0], [-3.0, 7.0]])
     ],
 )
 def test_heading_is_that_of_y_clockwise_from_north(heading, east_north):
-    place = Place(60.0, 25.0, heading)
+    place = GeoReference(60.0, 25.0, heading)
     np.testing.assert_array_equal(place.outwards(XY), east_north)
     np.testing.assert_array_equal(place.inwards(place.outwards(XY)), XY)
 
 
 def test_any_heading_comes_back():
-    place = Place(60.0, 25.0, 33.3)
+    place = GeoReference(60.0, 25.0, 33.3)
     np.testing.assert_allclose(place.inwards(place.outwards(XY)), XY, atol=1e-12)
     east, north = place.outwards(np.array([[0.0, 1.0]]))[0]
     assert np.degrees(np.arctan2(east, north)) == pytest.approx(33.3)
@@ -37,7 +37,7 @@ def test_any_heading_comes_back():
 )
 def test_utm_is_that_of_epsg(latitude, longitude, code):
     warp = pytest.importorskip("rasterio.warp")
-    place = Place(latitude, longitude, 20.0, utm=True)
+    place = GeoReference(latitude, longitude, 20.0, utm=True)
     assert place.projection.epsg == code
     expected = warp.transform("EPSG:4326", f"EPSG:{code}", [longitude], [latitude])
     np.testing.assert_allclose(place.outwards(XY[:1]), np.transpose(expected), atol=1e-6)
@@ -51,7 +51,7 @@ def test_degrees_are_those_of_the_ellipsoid():
     sine = np.sin(np.radians(45.0))
     meridian = a * (1 - e2) / (1 - e2 * sine**2) ** 1.5
     prime = a / np.sqrt(1 - e2 * sine**2)
-    (lon, lat), _ = Place(45.0, 7.0).degrees(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    (lon, lat), _ = GeoReference(45.0, 7.0).degrees(np.array([[3.0, 4.0], [0.0, 0.0]]))
     assert np.radians(lat - 45.0) * meridian == pytest.approx(4.0, abs=1e-5)
     assert np.radians(lon - 7.0) * prime * np.cos(np.radians(45.0)) == pytest.approx(3.0, abs=1e-5)
 
@@ -59,9 +59,9 @@ def test_degrees_are_those_of_the_ellipsoid():
 def test_places_that_are_none_are_refused():
     for latitude, longitude in ((90, 0), (0, 181), (np.nan, 0), (0, np.inf)):
         with pytest.raises(InputError, match="origin: expected a latitude"):
-            Place(latitude, longitude)
+            GeoReference(latitude, longitude)
     with pytest.raises(InputError, match="utm"):
-        Place(85.0, 0.0, utm=True)
+        GeoReference(85.0, 0.0, utm=True)
 
 
 def test_a_vertical_datum_counts_the_way_that_the_map_does():

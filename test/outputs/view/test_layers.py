@@ -6,9 +6,9 @@ from view_folders import GRID, SIGMA, write_run
 
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart
-from poam_ros.outputs.light import LEVEL
+from poam_ros.outputs.hillshade import LEVEL
 from poam_ros.outputs.view import layers, words
-from poam_ros.outputs.view.scene import Trail
+from poam_ros.outputs.view.scene import ThinnedTrack
 from poam_ros.planning.tvu import CONFIDENCE_95
 
 
@@ -78,7 +78,7 @@ def test_colours_begin_and_end_where_they_are_said_to():
 
 
 def test_a_trail_is_bounded_and_keeps_its_shape():
-    trail, angles = Trail(500), np.linspace(0, 6 * np.pi, 20_000)
+    trail, angles = ThinnedTrack(500), np.linspace(0, 6 * np.pi, 20_000)
     for angle in angles:
         trail.add(np.cos(angle), np.sin(angle))
     assert 50 < len(trail.places) <= 500

@@ -13,7 +13,7 @@ pytest.importorskip("bokeh")
 
 from poam_ros.core.errors import InputError
 from poam_ros.frontend.refused import RefusedPings
-from poam_ros.journal.log import MissionLog
+from poam_ros.journal.log import JournalDatabase
 from poam_ros.outputs import folder as files
 from poam_ros.outputs import results
 from poam_ros.outputs.exports.chart import ExportSettings
@@ -22,7 +22,7 @@ from poam_ros.outputs.results import write_refused
 from poam_ros.outputs.view import folders, words
 from poam_ros.outputs.view.folders import FolderView
 from poam_ros.outputs.view.page import Page, document, standalone
-from poam_ros.outputs.view.scene import BAD, Remark, Scene
+from poam_ros.outputs.view.scene import BAD, Notice, Scene
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def echoes():
 
 
 def test_refused_pings_of_a_log_are_drawn_with_their_reasons(page, tmp_path):
-    log = MissionLog(tmp_path / "pings.sqlite", {}).begin()
+    log = JournalDatabase(tmp_path / "pings.sqlite", {}).begin()
     log.append([], [], 0, refused=echoes().rows)
     log.close()
     for folder in (tmp_path, write_run(tmp_path)):  # before the first map, and with one
@@ -161,7 +161,7 @@ def test_refused_pings_of_a_run_without_a_log_are_drawn_too(page, tmp_path):
 def test_a_log_that_is_being_written_is_followed(tmp_path, monkeypatch):
     """What is committed stands beside the log's file for long, and that is as it was."""
     monkeypatch.setattr(folders, "AHEAD_S", 0.0)
-    log, known = MissionLog(tmp_path / "pings.sqlite", {}).begin(), echoes()
+    log, known = JournalDatabase(tmp_path / "pings.sqlite", {}).begin(), echoes()
     view = FolderView(tmp_path, ExportSettings())
     for count in (1, 2, 3):
         log.append([], [], 0, refused=known.rows[count - 1 : count])
@@ -228,7 +228,7 @@ def test_a_broken_map_is_said_and_the_last_good_one_stays(page, tmp_path):
 def test_what_others_say_is_text(page):
     """Reasons and statuses come over the network."""
     evil = "<img src=x onerror=alert(1)>"
-    remark = Remark(evil, evil, BAD)
+    remark = Notice(evil, evil, BAD)
     scene = Scene(evil, waiting=evil, state='"><b>', reason=evil, remarks=(remark,))
     page.show(scene)
     for name in ("head", "waiting", "remarks"):

@@ -10,7 +10,7 @@ pytest.importorskip("matplotlib", reason="a built-in terrain comes with matplotl
 from poam_ros.app.cli import main
 from poam_ros.core.errors import InputError
 from poam_ros.core.settings import setting
-from poam_ros.models.registry import MODELS, Model, ModelSettings, SparseOptions
+from poam_ros.models.registry import MODELS, ModelEntry, ModelSettings, SparseOptions
 from poam_ros.research.sweeps.configuration import SHIPPED, find_sweep, read_sweep
 
 GOOD = {"environments": {"sea": "seamounts"}, "methods": ["poam"]}
@@ -164,7 +164,7 @@ class CellOptions:
 @pytest.fixture
 def cells(monkeypatch):
     """The table of models, with one of another family."""
-    monkeypatch.setitem(MODELS, "cells", Model(lambda *_: None, CellOptions))
+    monkeypatch.setitem(MODELS, "cells", ModelEntry(lambda *_: None, CellOptions))
 
 
 def test_each_method_of_a_sweep_takes_the_settings_that_it_has(cells, tmp_path):

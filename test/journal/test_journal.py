@@ -16,8 +16,8 @@ pytest.importorskip("torch")
 from kept import POAM, Kept, rebuilt, rows
 
 from poam_ros.core.errors import InputError
-from poam_ros.frontend.events import MissionState, Reset, Trouble
-from poam_ros.journal.log import MissionLog
+from poam_ros.frontend.events import MissionStateChanged, Problem, ResetRequested
+from poam_ros.journal.log import JournalDatabase
 
 
 @pytest.fixture
@@ -61,13 +61,13 @@ def test_every_accepted_ping_is_a_row_with_all_that_is_known(kept, tmp_path):
 
 def test_a_ping_counts_and_is_learned_once_it_is_on_the_disk(kept, monkeypatch):
     s, gate = kept(pilot_samples=5), threading.Event()
-    append = MissionLog.append
+    append = JournalDatabase.append
 
     def slow(*given):
         assert gate.wait(20)
         append(*given)
 
-    monkeypatch.setattr(MissionLog, "append", slow)
+    monkeypatch.setattr(JournalDatabase, "append", slow)
     for _ in range(20):
         s.ping()
     assert s.session.ledger.accepted == 20
@@ -91,7 +91,7 @@ def test_the_last_batch_waits_for_what_is_on_its_way_to_the_disk(kept):
     s.work()
     for _ in range(7):
         s.ping()
-    s.session.handle(MissionState("done"), s.now)
+    s.session.handle(MissionStateChanged("done"), s.now)
     s.settle()
     s.work()
     assert s.session.status.finished and s.session.mapper.samples == 27
@@ -122,7 +122,7 @@ def test_what_the_screen_believes_is_kept_before_it_counts_or_is_learned(kept, t
     assert again.session.samples == accepted
     np.testing.assert_allclose(again.map, s.map, rtol=0, atol=1e-6)
     s.drive(9)
-    s.session.handle(MissionState("done"), s.now)
+    s.session.handle(MissionStateChanged("done"), s.now)
     turn()
     counts = s.session.ledger.counts()
     assert s.session.status.finished and counts["held"] == counts["pending"] == 0
@@ -209,7 +209,7 @@ def test_without_a_usable_checkpoint_the_whole_log_is_repeated(kept, tmp_path, d
         arrays["facts.json"] = np.array(json.dumps(facts))
         np.savez(file, **arrays)
     again = kept("crashed").work()
-    told = [o for o in again.outcomes if isinstance(o, Trouble)]
+    told = [o for o in again.outcomes if isinstance(o, Problem)]
     assert [o.note.reason for o in told] == ["checkpoint"] and not told[0].fault
     np.testing.assert_allclose(again.map, s.map, rtol=0, atol=1e-6)
 
@@ -229,7 +229,7 @@ def test_a_step_that_cannot_be_repeated_costs_no_ping(kept, tmp_path, monkeypatc
 
     monkeypatch.setattr(again.session.mapper, "learn", fails_once)
     again.work()
-    assert [o.note.reason for o in again.outcomes if isinstance(o, Trouble)] == ["MemoryError"]
+    assert [o.note.reason for o in again.outcomes if isinstance(o, Problem)] == ["MemoryError"]
     assert again.session.samples == len(again.session.everything()) == s.session.samples
     again.drive(20)
     again.work()
@@ -251,7 +251,7 @@ def test_a_reset_while_a_log_is_repeated_in_vain_leaves_the_new_one_whole(
     def fails_after_a_reset(*given):
         calls.append(1)
         if len(calls) == 2:
-            again.session.handle(Reset(), again.now)
+            again.session.handle(ResetRequested(), again.now)
             raise MemoryError("another machine")
         return learn(*given)
 
@@ -268,7 +268,7 @@ def test_a_reset_while_a_log_is_repeated_in_vain_leaves_the_new_one_whole(
 def test_a_reset_opens_a_new_folder_and_leaves_the_old_one(kept, tmp_path):
     s = kept().mapped(steps=2)
     before = s.session.samples
-    s.session.handle(Reset(), s.now)
+    s.session.handle(ResetRequested(), s.now)
     assert s.session.samples == 0
     s.drive(15)
     s.work()
@@ -289,7 +289,7 @@ def test_an_update_that_ends_after_a_reset_is_in_neither_log(kept, tmp_path, mon
     learn = s.session.mapper.learn
 
     def reset_meanwhile(*given):
-        s.session.handle(Reset(), s.now)
+        s.session.handle(ResetRequested(), s.now)
         return learn(*given)
 
     monkeypatch.setattr(s.session.mapper, "learn", reset_meanwhile)
@@ -324,7 +324,7 @@ def test_a_disk_that_fails_for_a_while_loses_nothing(kept, tmp_path, monkeypatch
 
     monkeypatch.setattr("poam_ros.journal.writer.RETRY_S", 0.2)
     with monkeypatch.context() as broken:
-        broken.setattr(MissionLog, "append", full)
+        broken.setattr(JournalDatabase, "append", full)
         s.drive(20)  # pings count without it, and are learned
         s.work()
         assert "full" in s.session.keeping.failing
@@ -353,7 +353,7 @@ def test_a_disk_that_fails_for_too_long_ends_the_log_until_a_reset(kept, tmp_pat
         raise sqlite3.OperationalError("database or disk is full")
 
     with monkeypatch.context() as broken:
-        broken.setattr(MissionLog, "append", full)
+        broken.setattr(JournalDatabase, "append", full)
         s.drive(60)
     s.drive(5)
     end = time.monotonic() + 20
@@ -362,7 +362,7 @@ def test_a_disk_that_fails_for_too_long_ends_the_log_until_a_reset(kept, tmp_pat
         time.sleep(0.02)
     assert "ended" in s.session.keeping.failing
     assert len(rows(tmp_path / "m")) == before  # no hole in it
-    s.session.handle(Reset(), s.now)
+    s.session.handle(ResetRequested(), s.now)
     s.drive(5)
     s.close()
     assert len(rows(tmp_path / "m" / "reset-001")) == 5
@@ -387,14 +387,14 @@ def test_a_reset_that_the_disk_does_not_take_lets_no_more_wait_than_anything_els
             time.sleep(0.02)
 
     with monkeypatch.context() as broken:
-        broken.setattr(MissionLog, "end", full)
-        s.session.handle(Reset(), s.now)
+        broken.setattr(JournalDatabase, "end", full)
+        s.session.handle(ResetRequested(), s.now)
         s.drive(60)
         until(lambda: writer.lost >= 30)
         assert writer._unwritten <= 30 and s.session.samples == 60
     until(lambda: "ended" in writer.failing and not writer._unwritten)
     assert rows(tmp_path / "m" / "reset-001") == []  # no hole in it
-    s.session.handle(Reset(), s.now)
+    s.session.handle(ResetRequested(), s.now)
     s.drive(5)
     s.close()
     assert len(rows(tmp_path / "m" / "reset-002")) == 5 and writer.failing == ""
@@ -402,9 +402,9 @@ def test_a_reset_that_the_disk_does_not_take_lets_no_more_wait_than_anything_els
 
 def test_pings_that_the_disk_does_not_come_after_are_refused_by_name(kept, monkeypatch):
     s, gate = kept(), threading.Event()
-    append = MissionLog.append
+    append = JournalDatabase.append
     monkeypatch.setattr("poam_ros.journal.writer.LIMIT", 10)
-    monkeypatch.setattr(MissionLog, "append", lambda *given: gate.wait(20) and append(*given))
+    monkeypatch.setattr(JournalDatabase, "append", lambda *given: gate.wait(20) and append(*given))
     for _ in range(25):
         s.ping()
     assert s.session.ledger.rejected == {"log_full": 15}

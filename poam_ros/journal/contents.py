@@ -13,7 +13,7 @@ UPDATE, DROP, TRAIN = "update", "drop", "train"
 
 
 @dataclass(frozen=True)
-class Step:
+class JournalStep:
     """Something that the model did.
 
     Attributes:
@@ -32,7 +32,7 @@ class Step:
     stamp_ns: int = 0
 
     @classmethod
-    def of(cls, batch: Samples, report: UpdateReport | None, stamp_ns: int) -> Step:
+    def of(cls, batch: Samples, report: UpdateReport | None, stamp_ns: int) -> JournalStep:
         """What became of a batch; without a report it was given up."""
         first, last = (int(number) for number in batch.number[[0, -1]])
         if report is None:
@@ -41,7 +41,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Doubts:
+class ScreeningState:
     """What a judgement leaves to the next one; pings are numbered here as they were placed.
 
     Attributes:
@@ -56,13 +56,13 @@ class Doubts:
 
 
 @dataclass(frozen=True)
-class Logged:
+class JournalContents:
     """What a log holds. Steps are counted from 1: so many are done after the last of them.
     ``waiting``: pings that wait to be judged, numbered as in ``doubts``; ``refused``: the newest of
     each reason."""
 
     samples: Samples
-    steps: tuple[Step, ...]
-    doubts: Doubts = field(default_factory=Doubts)
+    steps: tuple[JournalStep, ...]
+    doubts: ScreeningState = field(default_factory=ScreeningState)
     waiting: Samples = field(default_factory=Samples.empty)
     refused: RefusedPings = field(default_factory=RefusedPings.none)

@@ -7,10 +7,10 @@ import math
 import pytest
 
 from poam_ros.core.errors import CholeskyError, InputError
-from poam_ros.frontend.batching import Effort, TimedBatches
-from poam_ros.frontend.events import Drawn, MissionState, SettingsChanged, Trained
+from poam_ros.frontend.batching import TimedBatches, TrainingSettings
+from poam_ros.frontend.events import MapDrawn, MissionStateChanged, ModelTrained, SettingsChanged
 from poam_ros.frontend.front_end import GateSettings
-from poam_ros.learning.learner import PATIENCE_S, REDRAW_S
+from poam_ros.learning.updater import PATIENCE_S, REDRAW_S
 
 
 def use(s):
@@ -19,7 +19,7 @@ def use(s):
 
 
 def after_a_batch(survey, **effort):
-    s = survey(pilot_samples=5, effort=Effort(**effort))
+    s = survey(pilot_samples=5, effort=TrainingSettings(**effort))
     s.drive(20)
     s.work()
     return s
@@ -41,14 +41,14 @@ def test_without_a_duty_nothing_is_trained_between_updates(survey):
 
 
 def test_nothing_is_trained_before_there_is_a_map_or_after_the_end(survey):
-    s = survey(effort=Effort(training_duty=1.0))
+    s = survey(effort=TrainingSettings(training_duty=1.0))
     s.drive(5)
     assert s.session.spare.rest(s.now) == math.inf
-    s.handle(MissionState("exploring"))
+    s.handle(MissionStateChanged("exploring"))
     s.drive(20)
     s.work()
     assert s.session.spare.rest(s.now) == 0.0
-    s.handle(MissionState("done"))
+    s.handle(MissionStateChanged("done"))
     s.work()
     assert s.session.spare.rest(s.now) == math.inf
 
@@ -63,7 +63,7 @@ def test_a_slice_is_followed_by_a_rest_as_the_duty_says(survey, monkeypatch):
         return train(steps)
 
     s.mapper.train = slow
-    monkeypatch.setattr("poam_ros.learning.learner.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("poam_ros.learning.updater.perf_counter", lambda: clock[0])
     begun = s.now.steady_s
     while s.now.steady_s - begun < 20.0:
         use(s)
@@ -78,7 +78,7 @@ def test_the_map_follows_training_every_few_seconds_and_keeps_its_stamp(survey):
     stamp, drawn = s.session.map.stamp_ns, []
     for _ in range(101):
         s.wait(0.1 * REDRAW_S)
-        drawn += [o for o in use(s) if isinstance(o, Drawn)]
+        drawn += [o for o in use(s) if isinstance(o, MapDrawn)]
     assert len(drawn) == 11
     assert {d.map.stamp_ns for d in drawn} == {stamp}  # no ping in it is newer
     assert list(s.session._learner.draw(s.now.ros_ns)) == []  # nothing has changed since
@@ -88,8 +88,8 @@ def test_a_batch_that_is_due_comes_before_more_training(survey):
     s = after_a_batch(survey, training_duty=1.0)
     s.drive(20)
     assert s.session.due(s.now)
-    assert s.kinds() == ["Learned", "Drawn"]
-    assert type(use(s)[0]) is Trained
+    assert s.kinds() == ["BatchLearned", "MapDrawn"]
+    assert type(use(s)[0]) is ModelTrained
 
 
 def test_training_that_fails_is_said_and_not_repeated_at_once(survey):
@@ -104,7 +104,7 @@ def test_training_that_fails_is_said_and_not_repeated_at_once(survey):
 
 def test_a_survey_that_runs_takes_another_effort(survey):
     s = after_a_batch(survey)
-    changed = Effort(update_budget=2.0, training_duty=0.5)
+    changed = TrainingSettings(update_budget=2.0, training_duty=0.5)
     s.handle(SettingsChanged(GateSettings(), TimedBatches(batch_size=5), 5, changed))
     assert s.session.spare.rest(s.now) == 0.0
     s.drive(5)
@@ -115,4 +115,4 @@ def test_a_survey_that_runs_takes_another_effort(survey):
 def test_settings_out_of_range():
     for wrong in ({"update_budget": -1.0}, {"training_duty": 1.5}, {"training_duty": math.nan}):
         with pytest.raises(InputError):
-            Effort(**wrong)
+            TrainingSettings(**wrong)

@@ -29,7 +29,7 @@ TRACK_S = 5.0  # between two writings of the track, which is the large part
 
 
 @dataclass(frozen=True)
-class MemorySettings:
+class MissionStoreSettings:
     """Where a mission's progress is kept.
 
     Raises:
@@ -45,7 +45,7 @@ class MemorySettings:
         check(self)
 
 
-class MissionMemory:
+class MissionStore:
     """A mission's progress in a folder, which may be the mapper's. Without one nothing is kept.
 
     Args:
@@ -59,7 +59,9 @@ class MissionMemory:
         InputError: the folder cannot be written, or another planner has it.
     """
 
-    def __init__(self, settings: MemorySettings, draws: np.random.Generator | None = None) -> None:
+    def __init__(
+        self, settings: MissionStoreSettings, draws: np.random.Generator | None = None
+    ) -> None:
         self.failing, self._draws = "", draws
         self._autoresume = settings.autoresume
         self._written: str | None = None
@@ -141,7 +143,7 @@ def mend(folder: Path, pings: int) -> list[str]:
     Raises:
         InputError: another planner has the folder, or it cannot be written.
     """
-    memory, done = MissionMemory(MemorySettings(str(folder))), []
+    memory, done = MissionStore(MissionStoreSettings(str(folder))), []
     try:
         for path in (folder / MISSION, folder / TRACK):
             try:

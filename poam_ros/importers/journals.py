@@ -11,8 +11,8 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.samples import Samples
 from ..frontend.refused import RefusedPings
-from ..journal.reader import Past
-from ..journal.records import DROP, UPDATE
+from ..journal.contents import DROP, UPDATE
+from ..journal.reader import RecordedMission
 from .soundings import Soundings
 
 #: Why pings of a recording are left out that its mission's map has not.
@@ -20,7 +20,7 @@ NOT_IN_MISSION = "not_in_the_mission"
 
 
 def of_log(
-    past: Past, sound_speed: float | None = None, water_level: float | None = None
+    past: RecordedMission, sound_speed: float | None = None, water_level: float | None = None
 ) -> Soundings:
     """The accepted pings of a mission; by another sound speed (m/s) or water level (m) if given.
 
@@ -46,7 +46,7 @@ def of_log(
 
 
 @dataclass(frozen=True)
-class Agreement:
+class RecordingMatch:
     """How a mission's log and a recording of it go together.
 
     Attributes:
@@ -62,7 +62,9 @@ class Agreement:
     farthest: float
 
 
-def as_recorded(past: Past, recorded: Soundings, later_ns: int = 0) -> tuple[Soundings, Agreement]:
+def as_recorded(
+    past: RecordedMission, recorded: Soundings, later_ns: int = 0
+) -> tuple[Soundings, RecordingMatch]:
     """The pings that the mission accepted, placed as in a recording of it.
 
     Args:
@@ -89,7 +91,7 @@ def as_recorded(past: Past, recorded: Soundings, later_ns: int = 0) -> tuple[Sou
     placed = both[index]
     apart = np.column_stack((placed.xy - pings.xy, placed.z - pings.z))[shared]
     numbers = len(shared), len(pings) - len(shared), len(taken) - len(shared)
-    agreement = Agreement(*numbers, float(np.abs(apart).max()))
+    agreement = RecordingMatch(*numbers, float(np.abs(apart).max()))
     refused = recorded.refused + Counter({NOT_IN_MISSION: agreement.beyond})
     source = {**recorded.source, **_source(past)}
     beyond = taken[np.setdiff1d(np.arange(len(taken)), found)]
@@ -98,7 +100,7 @@ def as_recorded(past: Past, recorded: Soundings, later_ns: int = 0) -> tuple[Sou
     return replace(_soundings(past, placed, aside), refused=+refused, source=source), agreement
 
 
-def _soundings(past: Past, pings: Samples, refused: RefusedPings) -> Soundings:
+def _soundings(past: RecordedMission, pings: Samples, refused: RefusedPings) -> Soundings:
     """With the mission's batches, and what its model did with them."""
     steps = past.logged.steps
     batch = np.full(len(pings), len(steps))  # those that were still waiting come last
@@ -109,7 +111,7 @@ def _soundings(past: Past, pings: Samples, refused: RefusedPings) -> Soundings:
     return Soundings.of(pings, source=source, batch=batch, steps=steps, refused_pings=refused)
 
 
-def _source(past: Past) -> dict[str, str]:
+def _source(past: RecordedMission) -> dict[str, str]:
     return {"mission": str(past.path.resolve())}
 
 

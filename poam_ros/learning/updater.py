@@ -18,10 +18,10 @@ from ..core.errors import CholeskyError, InputError
 from ..core.geometry import Grid
 from ..core.maps import ElevationMap, UpdateReport
 from ..core.samples import Samples
-from ..frontend.batching import NO_EFFORT, Effort
-from ..frontend.events import Drawn, Learned, Note, Outcome, Trained, Trouble
+from ..frontend.batching import NO_EFFORT, TrainingSettings
+from ..frontend.events import BatchLearned, LoopEvent, MapDrawn, Message, ModelTrained, Problem
 from ..journal.checkpoint import Checkpoint
-from ..journal.records import DROP, TRAIN, UPDATE, Step
+from ..journal.contents import DROP, TRAIN, UPDATE, JournalStep
 
 if TYPE_CHECKING:
     from ..models.mapper import BathymetricMapper
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 KEPT = 500
 
 
-class Times:
+class Durations:
     """Durations in s; a few numbers of them. Written on one thread, read on any."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ TRIES = 3
 
 
 @dataclass
-class Status:
+class UpdaterStatus:
     """What happened so far. Written by whoever runs the model, read by anybody."""
 
     updates: int = 0
@@ -72,13 +72,15 @@ class Status:
     map_stamp_ns: int | None = None
     report: UpdateReport | None = None
     failing: str = ""
-    times: Times = field(default_factory=Times)  # of an update and its map, publication included
+    times: Durations = field(
+        default_factory=Durations
+    )  # of an update and its map, publication included
     finished: bool = False  # the mission's last batch is dealt with, and what came of it is taken
     errors: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
 
 
-class Learner:
+class ModelUpdater:
     """Feeds a model and draws its maps.
 
     Args:
@@ -88,12 +90,12 @@ class Learner:
     """
 
     def __init__(
-        self, mapper: BathymetricMapper, grid: Grid | None, effort: Effort = NO_EFFORT
+        self, mapper: BathymetricMapper, grid: Grid | None, effort: TrainingSettings = NO_EFFORT
     ) -> None:
         self.mapper, self.grid, self.effort = mapper, grid, effort
-        self.status = Status()
+        self.status = UpdaterStatus()
         self.map: ElevationMap | None = None
-        self._learned: Learned | None = None
+        self._learned: BatchLearned | None = None
         self._tries = 0
         self._retrained = False  # since the last map
         self._began = float("nan")  # of the update that is not in a map yet
@@ -101,17 +103,17 @@ class Learner:
     def reset(self) -> None:
         """Forget model, data and map."""
         self.mapper.reset()
-        self.status, self.map, self._learned, self._tries = Status(), None, None, 0
+        self.status, self.map, self._learned, self._tries = UpdaterStatus(), None, None, 0
         self._retrained = False
 
-    def learn(self, batch: Samples) -> tuple[Outcome, bool]:
+    def learn(self, batch: Samples) -> tuple[LoopEvent, bool]:
         """Update the model with a batch: what came of it, and whether the batch is to be kept."""
         if not self.mapper.initialised and (len(batch) < LEAST_PILOT or not np.ptp(batch.z) > 0):
             text = (
                 f"first batch: {len(batch)} pings of elevations that do not differ enough to "
                 f"scale by (at least {LEAST_PILOT} are needed); waiting for more"
             )
-            return Trouble(Note("first_batch", text), fault=False), True
+            return Problem(Message("first_batch", text), fault=False), True
         self._began = perf_counter()
         try:
             report = self.mapper.learn(batch, self.effort.enough())
@@ -122,7 +124,7 @@ class Learner:
             return self._give_up_or_keep(error, batch)
         return self._took(report), False
 
-    def repeat(self, step: Step, batch: Samples) -> Outcome | None:
+    def repeat(self, step: JournalStep, batch: Samples) -> LoopEvent | None:
         """Do again what a log says, with as many training steps.
 
         Raises:
@@ -136,7 +138,9 @@ class Learner:
         self._account(step)
         return None
 
-    def go_on_from(self, checkpoint: Checkpoint, data: Samples, steps: Sequence[Step]) -> None:
+    def go_on_from(
+        self, checkpoint: Checkpoint, data: Samples, steps: Sequence[JournalStep]
+    ) -> None:
         """Take up a model's state after these steps of a log, with these pings in it.
 
         Raises:
@@ -149,25 +153,25 @@ class Learner:
             self._account(step)
         if len(data):
             targets = float(data.z.mean()), float(data.z.var())
-            self._learned = Learned(UpdateReport({}, samples=len(data)), targets)
+            self._learned = BatchLearned(UpdateReport({}, samples=len(data)), targets)
 
-    def _account(self, step: Step) -> None:
+    def _account(self, step: JournalStep) -> None:
         """Count a step of a log that was no update."""
         if step.kind == TRAIN:
             self.status.trained += step.steps * step.times
         elif step.kind == DROP:
             self.status.dropped["before the restart"] += step.last - step.first + 1
 
-    def _took(self, report: UpdateReport) -> Learned:
+    def _took(self, report: UpdateReport) -> BatchLearned:
         """A batch is in the model."""
         self._tries = 0
         z, status = self.mapper.z, self.status
         status.report, status.failing = report, ""
         status.updates, status.samples = status.updates + 1, report.samples
-        self._learned = Learned(report, (float(z.mean()), float(z.var())))
+        self._learned = BatchLearned(report, (float(z.mean()), float(z.var())))
         return self._learned
 
-    def train(self, steps: int) -> Outcome:
+    def train(self, steps: int) -> LoopEvent:
         """Train on the data there are."""
         self._began = float("nan")
         try:
@@ -176,9 +180,9 @@ class Learner:
             return self.failed(error, "the map stays as it is")
         self.status.trained += report.steps
         self._retrained = self._retrained or report.steps > 0
-        return Trained(report)
+        return ModelTrained(report)
 
-    def draw(self, stamp_ns: int) -> Iterator[Outcome]:
+    def draw(self, stamp_ns: int) -> Iterator[LoopEvent]:
         """Predict the map, where there is a model that has changed since the last one.
 
         Where training alone has changed it, its stamp stays: it holds no newer pings.
@@ -198,20 +202,20 @@ class Learner:
             yield self.failed(error, f"no map\n{traceback.format_exc()}")
             return
         self._retrained = False
-        yield Drawn(drawn, self._learned, self.status.predict_s)
+        yield MapDrawn(drawn, self._learned, self.status.predict_s)
         self.map, self.status.map_stamp_ns = drawn, stamp_ns
         if self._began == self._began:  # of an update, not of training alone or a restart
             self.status.times.add(perf_counter() - self._began)  # whoever took it has published it
         self._began = float("nan")
 
-    def failed(self, error: Exception, outcome: str) -> Trouble:
+    def failed(self, error: Exception, outcome: str) -> Problem:
         """Keep account of a failure, and say it."""
         kind = type(error).__name__
         self.status.failing = f"{kind}: {error}"
         self.status.errors[kind] += 1
-        return Trouble(Note(kind, f"{kind}: {error}; {outcome}"))
+        return Problem(Message(kind, f"{kind}: {error}; {outcome}"))
 
-    def _give_up_or_keep(self, error: Exception, batch: Samples) -> tuple[Outcome, bool]:
+    def _give_up_or_keep(self, error: Exception, batch: Samples) -> tuple[LoopEvent, bool]:
         """An update failed for no reason of numbers: keep its batch, but not for ever."""
         self._tries += 1
         keep = self._tries < TRIES and not isinstance(error, InputError)
@@ -232,15 +236,15 @@ REDRAW_S = 5.0
 PATIENCE_S = 10.0
 
 
-class SpareTime:
-    """Doles out training, so that it takes its share of the time (``Effort.training_duty``).
+class IdleTraining:
+    """Train between updates for a share of the time (``TrainingSettings.training_duty``).
 
     Args:
         learner: whose model is trained.
         record: called with what it did.
     """
 
-    def __init__(self, learner: Learner, record: Callable[[Step], object]) -> None:
+    def __init__(self, learner: ModelUpdater, record: Callable[[JournalStep], object]) -> None:
         self._learner, self._record = learner, record
         self._steps = 1
         self._rests_until = self._redraws_at = -math.inf
@@ -253,19 +257,19 @@ class SpareTime:
             return math.inf
         return max(0.0, self._rests_until - now.steady_s)
 
-    def train(self, steps: int) -> Outcome:
+    def train(self, steps: int) -> LoopEvent:
         """So many steps on the data that the model has."""
         outcome = self._learner.train(steps)
-        if isinstance(outcome, Trained):
-            self._record(Step(TRAIN, steps=outcome.report.steps))
+        if isinstance(outcome, ModelTrained):
+            self._record(JournalStep(TRAIN, steps=outcome.report.steps))
         return outcome
 
-    def use(self, now: Moment) -> Iterator[Outcome]:
+    def use(self, now: Moment) -> Iterator[LoopEvent]:
         """A slice of training, and every few seconds the map."""
         start = perf_counter()
         outcome = self.train(self._steps)
         yield outcome
-        if not isinstance(outcome, Trained):
+        if not isinstance(outcome, ModelTrained):
             self._rests_until = now.steady_s + PATIENCE_S
             return
         # A power of two: it seldom changes, and slices alike are one line of a log.

@@ -16,7 +16,7 @@ from ..frontend.settings import GateSettings
 from ..importers.bags import BagSettings
 from ..importers.soundings import LINE, ON_MAP, SoundingMapSettings
 from ..journal.folder import MAY_DIFFER, is_log
-from ..journal.reader import Past, read_mission
+from ..journal.reader import RecordedMission, read_mission
 from ..models.registry import ModelSettings
 from ..ros.common.parameters import ON_ROBOT
 from ..screening.screen import ScreeningSettings
@@ -34,7 +34,7 @@ AS_LIVE: Mapping[str, Any] = {"stretches": 0}
 
 
 @dataclass(frozen=True)
-class Survey:
+class MappingJob:
     """What is mapped, and how; ``resolution``: of the mission's maps, in m, or None."""
 
     soundings: Soundings
@@ -43,7 +43,7 @@ class Survey:
     resolution: float | None
 
 
-def read(args: argparse.Namespace) -> Survey:
+def read(args: argparse.Namespace) -> MappingJob:
     """The log's soundings, whatever it is, and how they become a map.
 
     Raises:
@@ -64,7 +64,7 @@ def read(args: argparse.Namespace) -> Survey:
         workspace = Extent.of(args.workspace) if args.workspace else soundings.workspace(args.room)
         if not bag:  # there the gate has done so, with a vehicle's margin
             soundings = _within(args, soundings, workspace)
-        return Survey(soundings, workspace, settings, None)
+        return MappingJob(soundings, workspace, settings, None)
     values = {**AS_LIVE, **past.mapper, **past.settings, **vars(args)}
     settings = _settings(values, args)
     if past.mapper.get("screening.enabled", True):  # they were screened when they were accepted
@@ -77,7 +77,7 @@ def read(args: argparse.Namespace) -> Survey:
         soundings = replace(soundings, batch=None)
     if args.by:
         soundings = soundings.by_lines()
-    return Survey(
+    return MappingJob(
         _within(args, soundings, workspace), workspace, settings, past.mapper.get("resolution")
     )
 
@@ -88,9 +88,7 @@ def _check(args: argparse.Namespace, mission: bool, bag: bool) -> None:
     recording = {row.name for row in (*GATE, *rows(BagSettings))} - set(CROP)
     allowed = recording if bag and not mission else OF_MISSIONS if mission else OF_TABLES
     for name in sorted(recording.difference(allowed).intersection(given)):
-        raise InputError(
-            f"{spelling(name)}: expected a recording with it, got {args.log}"
-        )
+        raise InputError(f"{spelling(name)}: expected a recording with it, got {args.log}")
     if args.mission and (mission or not bag):
         raise InputError(f"--mission: expected a recording with it, got {args.log}")
     for name, value in (
@@ -121,14 +119,14 @@ def _tabled(args: argparse.Namespace, settings: SoundingMapSettings) -> Sounding
     """Of a CSV file."""
     from ..importers.columns import read_mapping
     from ..importers.levels import WaterLevels
-    from ..importers.tables import Table, read_soundings
+    from ..importers.tables import TableFormat, read_soundings
 
     given = vars(args)
     scale = instance(GateSettings, {name: given[name] for name in OF_TABLES if name in given})
     crop = {name: given[name] for name in CROP if name in given}
     mapping = read_mapping(args.columns)
     levels = None if args.levels is None else WaterLevels.read(args.levels)
-    table = Table(
+    table = TableFormat(
         mapping, args.by, settings.water_level, levels, scale.sound_scale, **crop,
         units=args.units or "", crs=args.crs,
     )  # fmt: skip
@@ -161,9 +159,9 @@ def _recorded(args: argparse.Namespace, known: Mapping[str, Any], crop: bool = T
     return soundings.by_lines() if args.by and not known else soundings
 
 
-def _lived(args: argparse.Namespace, past: Past) -> Soundings:
+def _lived(args: argparse.Namespace, past: RecordedMission) -> Soundings:
     """Of a mission's own log."""
-    from ..importers.missions import of_log
+    from ..importers.journals import of_log
 
     given = vars(args)
     soundings = of_log(past, given.get("water.sound_speed"), given.get("water.level"))
@@ -171,9 +169,9 @@ def _lived(args: argparse.Namespace, past: Past) -> Soundings:
     return soundings.between(given.get("start", 0.0), given.get("stop", 0.0))
 
 
-def _both(args: argparse.Namespace, past: Past) -> Soundings:
+def _both(args: argparse.Namespace, past: RecordedMission) -> Soundings:
     """Of a recording of a mission, with its log."""
-    from ..importers.missions import as_recorded
+    from ..importers.journals import as_recorded
 
     given, offset = vars(args), "sonar.time_offset"
     if past.mapper.get("sonar.base_frame") and not ({"sonar.offset", "sonar.tilt"} & {*given}):
@@ -194,7 +192,7 @@ def _both(args: argparse.Namespace, past: Past) -> Soundings:
     return soundings.between(given.get("start", 0.0), given.get("stop", 0.0))
 
 
-def _tell(past: Past) -> None:
+def _tell(past: RecordedMission) -> None:
     pings, steps = past.logged.samples, past.logged.steps
     print(f"{past.path}: {len(pings)} accepted pings, {len(steps)} steps of its model")
 

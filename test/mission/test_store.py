@@ -10,8 +10,8 @@ import pytest
 from poam_ros.core.errors import InputError
 from poam_ros.core.files import read_json
 from poam_ros.core.geometry import Extent
-from poam_ros.mission.memory import TRACK_S, MemorySettings, MissionMemory
 from poam_ros.mission.mission import Mission
+from poam_ros.mission.store import TRACK_S, MissionStore, MissionStoreSettings
 
 WORKSPACE = Extent(0, 60, 0, 60)
 PILOT = np.array([[10.0, 10.0], [50.0, 10.0], [50.0, 50.0]])
@@ -28,7 +28,7 @@ def memory(tmp_path):
     opened = []
 
     def make(folder=tmp_path, **settings):
-        opened.append(MissionMemory(MemorySettings(str(folder), **settings)))
+        opened.append(MissionStore(MissionStoreSettings(str(folder), **settings)))
         return opened[-1]
 
     yield make
@@ -71,13 +71,13 @@ def test_a_mission_under_way_is_paused_by_a_restart_and_goes_on_when_it_is_asked
 
 def test_what_is_drawn_at_random_goes_on(memory, tmp_path):
     draws = np.random.default_rng(3)
-    kept = MissionMemory(MemorySettings(str(tmp_path)), draws)
+    kept = MissionStore(MissionStoreSettings(str(tmp_path)), draws)
     kept.keep(mission(), 0.0)
     draws.random(7)
     kept.keep(mission(), 1.0)
     kept.close()
     again = np.random.default_rng(3)
-    kept = MissionMemory(MemorySettings(str(tmp_path)), again)
+    kept = MissionStore(MissionStoreSettings(str(tmp_path)), again)
     kept.take_up(mission())
     kept.close()
     assert again.random() == draws.random()
@@ -86,7 +86,7 @@ def test_what_is_drawn_at_random_goes_on(memory, tmp_path):
     del content["checksum"]
     content["draws"]["state"]["state"] = -1
     file.write_text(json.dumps(content))
-    kept = MissionMemory(MemorySettings(str(tmp_path)), again)
+    kept = MissionStore(MissionStoreSettings(str(tmp_path)), again)
     with pytest.raises(InputError, match="expected a mission"):
         kept.take_up(mission())
     kept.close()
@@ -190,7 +190,7 @@ def test_one_planner_at_a_time(memory):
 
 def test_without_a_folder_nothing_is_kept(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    kept, m = MissionMemory(MemorySettings()), mission()
+    kept, m = MissionStore(MissionStoreSettings()), mission()
     assert kept.take_up(m) == ""
     m.locate(np.array([0.0, 10.0]), 0.0)
     kept.keep(m, 0.0)

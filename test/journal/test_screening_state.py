@@ -18,9 +18,9 @@ pytest.importorskip("torch")
 
 from kept import Echoing, rows
 
-from poam_ros.frontend.events import MissionState, Reset, Trouble
+from poam_ros.frontend.events import MissionStateChanged, Problem, ResetRequested
 from poam_ros.frontend.front_end import RawPing
-from poam_ros.journal.log import MissionLog
+from poam_ros.journal.log import JournalDatabase
 from poam_ros.journal.reader import read_mission
 
 END = 200  # pings
@@ -72,7 +72,7 @@ def written(survey):
 @pytest.fixture
 def image(monkeypatch, tmp_path):
     """Pictures of the disk, as the power might leave it: after some commits, drawn at random."""
-    seed, made, append = random.randrange(10**6), [], MissionLog.append
+    seed, made, append = random.randrange(10**6), [], JournalDatabase.append
     draw = random.Random(seed)
 
     def pictured(log, *given):
@@ -82,7 +82,7 @@ def image(monkeypatch, tmp_path):
             shutil.copytree(log.path.parent, made[-1], ignore=shutil.ignore_patterns(".*"))
 
     with monkeypatch.context() as patch:
-        patch.setattr(MissionLog, "append", pictured)
+        patch.setattr(JournalDatabase, "append", pictured)
         yield lambda: patch.undo() or draw.sample(made, min(4, len(made)))
 
 
@@ -135,7 +135,7 @@ def test_the_log_has_what_is_held_and_what_waits(doubtful, tmp_path):
         assert [row[6] for row in found] == pings.range.tolist()
     accepted = {row[1] for row in rows(tmp_path / "m")}
     assert accepted.isdisjoint(held.stamp_ns.tolist())
-    s.session.handle(MissionState("done"), s.now)
+    s.session.handle(MissionStateChanged("done"), s.now)
     s.turn()
     assert s.session.status.finished and s.balanced
     assert rows(tmp_path / "m", HELD) == rows(tmp_path / "m", WAITING) == []
@@ -144,7 +144,7 @@ def test_the_log_has_what_is_held_and_what_waits(doubtful, tmp_path):
 
 def test_a_reset_refuses_what_was_in_doubt(doubtful, tmp_path):
     s = doubtful().until(END)
-    s.session.handle(Reset(), s.now)
+    s.session.handle(ResetRequested(), s.now)
     s.drive(9)
     s.close()
     assert rows(tmp_path / "m", HELD) == rows(tmp_path / "m", WAITING) == []
@@ -161,7 +161,7 @@ def test_what_other_rules_remembered_is_judged_anew(doubtful, tmp_path):
         [(text,)] = db.execute("SELECT memory FROM screen").fetchall()
         memory = json.loads(text)
         memory["Memory"]["of earlier rules"] = 1
-    log = MissionLog(tmp_path / "m" / "pings.sqlite", {}).begin()
+    log = JournalDatabase(tmp_path / "m" / "pings.sqlite", {}).begin()
     doubts = log.logged.doubts
     log.append([], [], 0, doubts=replace(doubts, memory=json.dumps(memory)))
     log.close()
@@ -170,7 +170,7 @@ def test_what_other_rules_remembered_is_judged_anew(doubtful, tmp_path):
     assert held and counts["held"] == 0 and counts["pending"] >= len(held)
     again.stamp = s.stamp
     again.until(END + 30)
-    told = [o.note for o in again.outcomes if isinstance(o, Trouble)]
+    told = [o.note for o in again.outcomes if isinstance(o, Problem)]
     assert [note.reason for note in told] == ["screen"] and "other rules" in told[0].text
     assert again.balanced
 
@@ -210,13 +210,13 @@ def test_a_log_of_a_version_before_goes_on(doubtful, tmp_path, layout, lacks):
 
 def test_what_is_believed_is_learned_before_more_is_judged(doubtful, monkeypatch):
     """Else a sonar that is faster than the disk would keep the model from learning for ever."""
-    s, gate, append = doubtful(), threading.Event(), MissionLog.append
+    s, gate, append = doubtful(), threading.Event(), JournalDatabase.append
 
     def slow(*given):
         assert gate.wait(20)
         append(*given)
 
-    monkeypatch.setattr(MissionLog, "append", slow)
+    monkeypatch.setattr(JournalDatabase, "append", slow)
     for _ in range(45):
         s.ping()
     s.work()

@@ -15,10 +15,10 @@ pytest.importorskip("torch")
 from kept import DEPTH, Kept, rows
 
 from poam_ros.core.clock import SECOND
-from poam_ros.frontend.events import MissionState, Reset, Tick
+from poam_ros.frontend.events import MissionStateChanged, ResetRequested, Tick
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.journal import tables as log_file
-from poam_ros.journal.log import MissionLog
+from poam_ros.journal.log import JournalDatabase
 from poam_ros.journal.reader import read_mission
 from poam_ros.outputs.results import read_unmapped
 
@@ -60,7 +60,7 @@ def test_a_place_a_time_and_a_reason_are_on_the_disk(kept, tmp_path):
     s.drive(5)
     s.refuse(2)
     s.refuse(1, math.inf)
-    s.session.handle(MissionState("paused"), s.now)
+    s.session.handle(MissionStateChanged("paused"), s.now)
     s.ping()
     s.written()
     x, y, _ = s.place(5)
@@ -82,8 +82,8 @@ def test_a_place_a_time_and_a_reason_are_on_the_disk(kept, tmp_path):
 def test_where_nothing_else_happens_they_are_committed_now_and_then(kept, tmp_path, monkeypatch):
     """A vehicle that waits for days refuses every ping; each is not worth a commit."""
     monkeypatch.setattr("poam_ros.journal.writer.RETRY_S", 0.05)
-    s, commits, append = kept(), [], MissionLog.append
-    monkeypatch.setattr(MissionLog, "append", lambda *a: commits.append(1) or append(*a))
+    s, commits, append = kept(), [], JournalDatabase.append
+    monkeypatch.setattr(JournalDatabase, "append", lambda *a: commits.append(1) or append(*a))
     s.drive(1)
     before = len(commits)
     s.refuse(3)
@@ -130,7 +130,7 @@ def test_what_a_reset_refuses_is_in_the_mission_that_it_ends(kept, tmp_path):
     for _ in range(5):
         s.ping()
     s.refuse(2)
-    s.session.handle(Reset(), s.now)
+    s.session.handle(ResetRequested(), s.now)
     s.ping()
     s.refuse(1)
     s.close()
@@ -155,7 +155,7 @@ def test_while_the_disk_fails_they_are_counted_alone(kept, tmp_path, monkeypatch
 
     monkeypatch.setattr("poam_ros.journal.writer.RETRY_S", 0.05)
     with monkeypatch.context() as broken:
-        broken.setattr(MissionLog, "append", full)
+        broken.setattr(JournalDatabase, "append", full)
         s.refuse(7)
         s.drive(3)  # whose pings count meanwhile
         assert failed.is_set()
@@ -169,7 +169,7 @@ def test_while_the_disk_fails_they_are_counted_alone(kept, tmp_path, monkeypatch
 
 def test_a_flood_that_waits_for_a_slow_disk_is_bounded(kept, tmp_path, monkeypatch):
     monkeypatch.setattr("poam_ros.journal.writer.LIMIT", 10)
-    s, gate, append = kept(), threading.Event(), MissionLog.append
+    s, gate, append = kept(), threading.Event(), JournalDatabase.append
     begun = threading.Event()
 
     def slow(*given):
@@ -177,7 +177,7 @@ def test_a_flood_that_waits_for_a_slow_disk_is_bounded(kept, tmp_path, monkeypat
         assert gate.wait(20)
         append(*given)
 
-    monkeypatch.setattr(MissionLog, "append", slow)
+    monkeypatch.setattr(JournalDatabase, "append", slow)
     s.ping()
     assert begun.wait(20)
     for _ in range(6):

@@ -1,6 +1,6 @@
 """The tables of parameters as files: config/*.yaml and docs/parameters.md.
 
-``python -m poam_ros.ros.common.rendering`` writes them (``make generate``); a test compares.
+``python -m poam_ros.ros.common.parameter_files`` writes them (``make generate``); a test compares.
 """
 
 from __future__ import annotations

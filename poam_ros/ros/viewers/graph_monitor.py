@@ -21,10 +21,10 @@ from ...core.maps import ElevationMap
 from ...importers.messages import bare_frame, read_odometry
 from ...outputs.exports.chart import Chart, ExportSettings
 from ...outputs.scoring import MapReport
-from ...outputs.view.scene import BAD, NOTE, Curves, Remark, Scene, Trail
+from ...outputs.view.scene import BAD, NOTE, Curves, Notice, Scene, ThinnedTrack
 from ...planning.tvu import CONFIDENCE_95
 from ..common import clouds, markers, messages, qos
-from ..common.running import subscribe
+from ..common.executor import subscribe
 
 #: Maps whose times are kept for the curves.
 MOST = 5000
@@ -34,7 +34,7 @@ STEP = 0.01
 UNCERTAINTY, UPDATE, PREDICTION = "95 %, median (m)", "update", "prediction"
 
 
-class GraphWatch:
+class GraphMonitor:
     """Listens for a node. Callbacks come on the node's thread, ``scene`` is asked for on others.
 
     Args:
@@ -50,7 +50,7 @@ class GraphWatch:
         self._lock, self._settings = Lock(), settings
         place = node.get_namespace().strip("/")
         self._scene = Scene(f"Live survey {place}".strip())
-        self._trail, self._frames, self._fault = Trail(), {"odom": "", "map": ""}, ""
+        self._trail, self._frames, self._fault = ThinnedTrack(), {"odom": "", "map": ""}, ""
         self._map: ElevationMap | None = None
         self._support = np.empty((0, 2))
         self._reports: dict[int, MapReport] = {}
@@ -74,7 +74,7 @@ class GraphWatch:
         hear_odometry = self._safely("odom", self._on_odometry)
         subscribe(node, Odometry, "odom", hear_odometry, qos.SENSOR_READ)
 
-    def scene(self, remarks: Sequence[Remark]) -> Scene:
+    def scene(self, remarks: Sequence[Notice]) -> Scene:
         """What is known now, with these remarks and our own."""
         with self._lock:
             self._redraw()
@@ -83,9 +83,9 @@ class GraphWatch:
             said = [*remarks]
             if elsewhere:
                 text = f"odometry is in the frame {odometry}, the map in {ours}"
-                said.append(Remark(text, "the track is not shown: this page knows no tf", NOTE))
+                said.append(Notice(text, "the track is not shown: this page knows no tf", NOTE))
             if self._fault:
-                said.append(Remark(self._fault, "what sends it is no node of this version", BAD))
+                said.append(Notice(self._fault, "what sends it is no node of this version", BAD))
             track = np.empty((0, 2)) if elsewhere else self._trail.places
             vehicle = None if elsewhere else self._scene.vehicle
             return replace(
@@ -93,7 +93,7 @@ class GraphWatch:
                 waiting=self._waiting(remarks),
             )  # fmt: skip
 
-    def _waiting(self, remarks: Sequence[Remark]) -> str:
+    def _waiting(self, remarks: Sequence[Notice]) -> str:
         scene = self._scene
         if self._map is not None:
             return ""
@@ -169,7 +169,7 @@ class GraphWatch:
 
     def _on_samples(self, message: UInt64) -> None:
         if message.data < self._scene.samples:  # the mapper forgot, and begins anew
-            self._map, self._trail = None, Trail()
+            self._map, self._trail = None, ThinnedTrack()
             self._reports, self._medians = {}, {}
             self._chart_old = self._curves_old = True
         self._set(samples=message.data)

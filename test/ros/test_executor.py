@@ -22,7 +22,7 @@ from rclpy.qos import QoSProfile
 from std_msgs.msg import String
 from poam_ros.app.nodes import MODULES
 from poam_ros.core.errors import InputError
-from poam_ros.ros.common.running import run_node
+from poam_ros.ros.common.executor import run_node
 from poam_ros.ros.common.node import NodeShell
 
 class Talker(NodeShell):

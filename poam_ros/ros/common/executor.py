@@ -22,7 +22,7 @@ from rclpy.signals import SignalHandlerOptions
 from rclpy.subscription import Subscription
 
 from ...core.errors import InputError
-from .node import NodeShell
+from .node import ManagedNode
 
 DONE, FAILED, WRONG_ARGUMENTS = 0, 1, 2
 #: What a parameter makes rclpy or us raise that has a wrong value.
@@ -34,7 +34,7 @@ BREATH_S = 0.004  # a few callbacks wait at a time, so that none waits for 20 ms
 def run_node(factory: Callable[[], Node], args: Sequence[str] | None = None) -> int:
     """Run one node until it is stopped; return the exit status.
 
-    A ``NodeShell`` comes up first, unless it is managed.
+    A ``ManagedNode`` comes up first, unless it is managed.
 
     0: stopped by Ctrl-C, SIGTERM, its context's shutdown or because it ``ended``. 2: arguments, a
     file or a parameter are wrong (one line on stderr). 1: it failed otherwise (traceback on
@@ -53,7 +53,7 @@ def run_node(factory: Callable[[], Node], args: Sequence[str] | None = None) -> 
         node: Node | None = None
         try:
             node = factory()
-            if isinstance(node, NodeShell):
+            if isinstance(node, ManagedNode):
                 node.come_up()
             # What is loaded by now stays: a full collection that walks through it (torch above all)
             # holds every callback up for a quarter of a second.

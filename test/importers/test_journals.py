@@ -20,15 +20,15 @@ from read_only import read_only
 from poam_ros.app.cli import main
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
-from poam_ros.frontend.events import Reset
+from poam_ros.frontend.events import ResetRequested
 from poam_ros.frontend.refused import RefusedPings
+from poam_ros.importers.journals import as_recorded, of_log
 from poam_ros.importers.mapping import learn, predict
-from poam_ros.importers.missions import as_recorded, of_log
 from poam_ros.importers.soundings import SoundingMapSettings, Soundings
+from poam_ros.journal.contents import TRAIN, UPDATE
 from poam_ros.journal.folder import is_log
-from poam_ros.journal.log import MissionLog
+from poam_ros.journal.log import JournalDatabase
 from poam_ros.journal.reader import read_mission
-from poam_ros.journal.records import TRAIN, UPDATE
 from poam_ros.journal.tables import read_pings
 from poam_ros.learning.opening import taken_up
 from poam_ros.models.registry import ModelSettings
@@ -129,7 +129,7 @@ def test_a_part_is_learned_anew_in_the_mission_s_batches(mission, past):
 
 def test_after_a_reset_the_newest_is_meant(tmp_path):
     kept = Kept(tmp_path / "m").mapped(steps=0)
-    kept.session.handle(Reset(), kept.now)
+    kept.session.handle(ResetRequested(), kept.now)
     kept.work()
     kept.drive(45)
     kept.work().close()
@@ -144,10 +144,10 @@ def test_a_reset_without_pings_says_where_those_before_are(mission, tmp_path, ca
     folder = shutil.copytree(mission.folder, tmp_path / "m")
     if begun == "a log":
         kept = Kept(folder)
-        kept.session.handle(Reset(), kept.now)
+        kept.session.handle(ResetRequested(), kept.now)
         kept.work().close()
     else:
-        log = MissionLog(folder / "pings.sqlite", {}).begin()
+        log = JournalDatabase(folder / "pings.sqlite", {}).begin()
         log.end(0, "reset-001")
         log.close()
         new = folder / "reset-001"

@@ -25,7 +25,7 @@ LOCAL = 'LOCAL_CS["poam_ros map frame",UNIT["metre",1],AXIS["x",EAST],AXIS["y",N
 
 
 @dataclass(frozen=True)
-class Mercator:
+class TransverseMercator:
     """A transverse Mercator projection on WGS 84: angles in degrees, false origin in m."""
 
     name: str
@@ -54,7 +54,7 @@ class Mercator:
 
 
 @dataclass(frozen=True)
-class Place:
+class GeoReference:
     """The map's point (0, 0) on WGS 84, and how the map is turned there; all in degrees.
 
     Attributes:
@@ -88,19 +88,19 @@ class Place:
         return self.heading % 360 == 0 and not self.utm
 
     @property
-    def around(self) -> Mercator:
+    def around(self) -> TransverseMercator:
         """The projection around the origin."""
         name = f"poam_ros map at {self.latitude:.12g} {self.longitude:.12g}"
-        return Mercator(name, float(self.latitude), float(self.longitude))
+        return TransverseMercator(name, float(self.latitude), float(self.longitude))
 
     @property
-    def projection(self) -> Mercator:
+    def projection(self) -> TransverseMercator:
         """That of the north-up coordinates."""
         if not self.utm:
             return self.around
         zone = min(int((self.longitude + 180) // 6) + 1, 60)
         south = self.latitude < 0
-        return Mercator(
+        return TransverseMercator(
             f"WGS 84 / UTM zone {zone}{'S' if south else 'N'}", 0.0, zone * 6.0 - 183, 0.9996,
             500_000.0, 10_000_000.0 if south else 0.0, (32700 if south else 32600) + zone,
         )  # fmt: skip
@@ -132,7 +132,9 @@ def _sine_cosine(degrees: float) -> tuple[float, float]:
     return quarters.get(degrees % 360, (float(np.sin(angle)), float(np.cos(angle))))
 
 
-def _projected(source: Mercator, target: Mercator | None, xy: np.ndarray) -> np.ndarray:
+def _projected(
+    source: TransverseMercator, target: TransverseMercator | None, xy: np.ndarray
+) -> np.ndarray:
     """Points [N, 2] from one projection to another, or to degrees."""
     with requires_extra("export: coordinates on the Earth", "rasterio"):
         from rasterio.warp import transform
