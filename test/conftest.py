@@ -58,6 +58,12 @@ def ros_env():
 
 
 @pytest.fixture
+def other_domain():
+    """A ROS domain for nodes that no other test shall hear of, nor of those that are killed."""
+    return free_domain()
+
+
+@pytest.fixture
 def ros():
     """rclpy's default context; `ros(factory)` makes a node that spins on a thread of its own.
 

@@ -183,7 +183,7 @@ def explore(kills, samples, ros, python, ros_env, eventually, folder):
 
 
 def test_a_planner_that_is_killed_goes_on(ros, python, ros_env, eventually, tmp_path):
-    explore(2, 250, ros, python, ros_env, eventually, tmp_path)
+    explore(2, 160, ros, python, ros_env, eventually, tmp_path)
 
 
 class Waiting(Listener):
