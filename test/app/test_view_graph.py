@@ -18,7 +18,7 @@ from poam_ros.outputs.view.page import Page
 
 pytestmark = pytest.mark.ros
 
-PATIENCE = 60.0
+PATIENCE = 300.0
 
 
 @pytest.fixture

@@ -192,7 +192,7 @@ def limited(folder, limit, python, ros_env, request):
     test = str(request.config.rootpath / "test")
     script = FILLS.format(test=test, folder=str(folder), limit=limit)
     return subprocess.run(
-        [python, "-c", script], env=ros_env, capture_output=True, text=True, timeout=120
+        [python, "-c", script], env=ros_env, capture_output=True, text=True, timeout=400
     )
 
 

@@ -15,7 +15,7 @@ from poam_ros.frontend.events import BatchLearned, Message, ModelTrained, Proble
 from poam_ros.learning.thread import ModelThread
 
 LEARNED = BatchLearned(UpdateReport({}), (0.0, 1.0))
-PATIENCE = 30.0  # s, for a machine that is busy with something else
+PATIENCE = 300.0  # s, for a machine that is busy with something else
 
 
 class Session:
