@@ -55,8 +55,11 @@ STATEMENTS = {
     layout: tuple(text.split(";"))
     for layout, text in ((FIRST, _FIRST), (DOUBTS, _SECOND), (REFUSED, _THIRD), (CHAIN, _FOURTH))
 }
-#: What a log has none of: SQL of somebody's own, which would run when rows are read or written.
-OTHERS = "SELECT count(*) FROM sqlite_master WHERE type IN ('view', 'trigger')"
+#: What no log and no recording has: SQL of somebody's own, which would run when rows are read or
+#: written. How many there are of it: views, triggers, virtual tables and columns that are computed.
+OTHERS = """
+SELECT count(*) FROM sqlite_master AS made LEFT JOIN pragma_table_xinfo(made.name) AS part
+WHERE made.type IN ('view', 'trigger') OR made.sql LIKE 'CREATE VIRTUAL%' OR part.hidden"""
 #: Rows that are compared at a time.
 COMPARED = 10_000
 #: All tables but the chain, which says where they stand.
@@ -146,7 +149,7 @@ def layout_of(path: Path) -> int:
             raise ValueError("another program's database")
         (others,) = db.execute(OTHERS).fetchone()
         if others:
-            raise ValueError("views or triggers, which no log has")
+            raise ValueError("views, triggers or computed columns, which no log has")
         if schema not in STATEMENTS:
             raise ValueError(f"layout {schema} of another version, not {SCHEMA}")
         (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
