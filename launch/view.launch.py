@@ -18,7 +18,7 @@ from poam_ros.app import graph, robot
 from poam_ros.app.launching import LaunchArguments, viewers
 from poam_ros.core.settings import Setting
 
-VIEW = [graph.ROWS[row] for row in ("exaggeration", "water.level", "most_cells")]
+VIEW = [graph.ROWS[row] for row in ("exaggeration", "water.level", "max_cells")]
 RVIZ = Setting("rviz", True, "Start RViz; false: only drape, for another viewer")
 SIMULATED = Setting("simulated", False, "The clock and the frames are a simulator's of a namespace")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..research.sweeps.configuration import SHIPPED
 from . import report
-from .interrupts import INTERRUPTED, at_once
+from .interrupts import INTERRUPTED, exit_on_interrupt
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run what is not finished yet of the sweep, and report; returns the exit status."""
-    with at_once("poam benchmark"):
+    with exit_on_interrupt("poam benchmark"):
         from ..research.sweeps.configuration import find_sweep, read_sweep
         from ..research.sweeps.sweep import run_sweep
         from .progress import sweep_progress

@@ -13,7 +13,7 @@ from importlib import import_module
 
 from .. import __version__
 from ..core.errors import InputError, PoamError
-from .interrupts import INTERRUPTED, at_once, say_interrupted
+from .interrupts import INTERRUPTED, exit_on_interrupt, report_interrupted
 from .options import Parser
 
 #: Every command, a module of its name here, and its summary.
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _overview().parse_args(given)  # helps, or refuses
     name = given[0]
     try:
-        with at_once(f"poam {name}"):
+        with exit_on_interrupt(f"poam {name}"):
             command = import_module(f".{name}", __package__)
             parser = Parser(prog=f"poam {name}", description=COMMANDS[name])
             command.add_arguments(parser)
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"poam {name}: {error}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1
     except KeyboardInterrupt:
-        say_interrupted(f"poam {name}")
+        report_interrupted(f"poam {name}")
         return INTERRUPTED
 
 

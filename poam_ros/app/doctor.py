@@ -15,12 +15,12 @@ from .machine import Finding, machine_findings, middleware_findings, problem
 if TYPE_CHECKING:
     from diagnostic_msgs.msg import DiagnosticArray
 
-OURS = ("mapper", "planner", "simulator", "monitor")
+NODES = ("mapper", "planner", "simulator", "monitor")
 OK, WARN, ERROR, STALE = range(4)  # levels of diagnostic_msgs/DiagnosticStatus
 REFUSED_SHARE, LOST_SHARE = 0.2, 0.01  # of all pings, above which something is wrong
 #: s between the nodes' times that are not their messages' ways; as many times as many as simulated
 #: time is quicker, because each is looked at when its status comes, once a second.
-CLOCKS_APART = 5.0
+MAX_CLOCK_DIFFERENCE_S = 5.0
 
 #: What to do, by how a status begins.
 ADVICE = {
@@ -80,7 +80,7 @@ def statuses(message: DiagnosticArray) -> dict[str, NodeStatus]:
     age_s = time.time() - stamp_s if stamp_s else None
     found = {}
     for status in message.status:
-        if status.name.rpartition("/")[2] in OURS:
+        if status.name.rpartition("/")[2] in NODES:
             values = {item.key: item.value for item in status.values}
             level = status.level[0] if isinstance(status.level, bytes) else int(status.level)
             found[status.name] = NodeStatus(level, status.message, values, age_s)
@@ -121,16 +121,16 @@ def listen(seconds: float) -> dict[str, NodeStatus]:
 def graph_findings(heard: Mapping[str, NodeStatus]) -> Iterator[Finding]:
     """What the nodes say, in words."""
     if not heard:
-        todo = "start one (poam sim, robot.launch.py), or compare ROS_DOMAIN_ID here and there"
-        yield Finding("no node of ours is heard", todo)
+        advice = "start one (poam sim, robot.launch.py), or compare ROS_DOMAIN_ID here and there"
+        yield Finding("no node of ours is heard", advice)
         return
     yield from _times(heard)
     for name, status in sorted(heard.items()):
-        todo = next((t for begin, t in ADVICE.items() if status.text.startswith(begin)), "")
+        advice = next((t for begin, t in ADVICE.items() if status.text.startswith(begin)), "")
         if status.level == OK:
             yield Finding(f"{name}: {status.text}")
         else:
-            yield problem(f"{name}: {status.text}", todo or f"see the log of {name}")
+            yield problem(f"{name}: {status.text}", advice or f"see the log of {name}")
         if name.rpartition("/")[2] == "mapper":
             yield from _pings(name, status.values)
         yield from _counted(name, status.values)
@@ -140,8 +140,8 @@ def _times(heard: Mapping[str, NodeStatus]) -> Iterator[Finding]:
     """Whether the nodes share a clock, and whether it runs."""
     standing = [name for name, status in heard.items() if status.age_s is None]
     if standing:
-        todo = "use_sim_time is true and nobody publishes /clock: unset it on a vehicle"
-        yield problem(f"{', '.join(standing)}: time has not begun", todo)
+        advice = "use_sim_time is true and nobody publishes /clock: unset it on a vehicle"
+        yield problem(f"{', '.join(standing)}: time has not begun", advice)
     # The monitor is on wall time in every simulation.
     ages = {
         name: status.age_s
@@ -149,11 +149,11 @@ def _times(heard: Mapping[str, NodeStatus]) -> Iterator[Finding]:
         if status.age_s is not None and not name.endswith("monitor")
     }
     speed = max([1.0, *(_number(status.values, "achieved_speed") for status in heard.values())])
-    if ages and max(ages.values()) - min(ages.values()) > CLOCKS_APART * speed:
+    if ages and max(ages.values()) - min(ages.values()) > MAX_CLOCK_DIFFERENCE_S * speed:
         said = ", ".join(f"{name} {-age:+.0f} s" for name, age in ages.items())
-        todo = "give all the same use_sim_time, and synchronise the machines' clocks"
-        yield problem(f"the nodes' times differ ({said} from this machine's)", todo)
-    elif ages and abs(min(ages.values(), key=abs)) > CLOCKS_APART:
+        advice = "give all the same use_sim_time, and synchronise the machines' clocks"
+        yield problem(f"the nodes' times differ ({said} from this machine's)", advice)
+    elif ages and abs(min(ages.values(), key=abs)) > MAX_CLOCK_DIFFERENCE_S:
         yield Finding("the nodes' time is not this machine's: simulated or recorded")
 
 
@@ -170,8 +170,8 @@ def _pings(name: str, values: Mapping[str, str]) -> Iterator[Finding]:
     lost = {key[5:]: _number(values, key) for key in values if key.startswith("lost ")}
     for topic, count in lost.items():
         if count > LOST_SHARE * received:
-            todo = "a busy machine, or small buffers: sysctl -w net.core.rmem_max=2147483647"
-            yield problem(f"{name}: {count:.0f} messages of {topic} were lost on the way", todo)
+            advice = "a busy machine, or small buffers: sysctl -w net.core.rmem_max=2147483647"
+            yield problem(f"{name}: {count:.0f} messages of {topic} were lost on the way", advice)
     samples, cycle = _number(values, "samples"), _number(values, "cycle_p99_s")
     if samples and cycle:
         yield Finding(
@@ -181,12 +181,12 @@ def _pings(name: str, values: Mapping[str, str]) -> Iterator[Finding]:
 
 def _counted(name: str, values: Mapping[str, str]) -> Iterator[Finding]:
     """Goals that came to nothing, and whatever was refused."""
-    for key, todo in (
+    for key, advice in (
         ("goals_timed_out", "raise capture_radius to the turning diameter, or set max_speed"),
         ("goals_clipped", "they were moved into the workspace; expected of some planners only"),
     ):
         if count := _number(values, key):
-            yield Finding(f"{name}: {key} {count:.0f}", todo)
+            yield Finding(f"{name}: {key} {count:.0f}", advice)
     refusals = [k for k in values if k.startswith(("refused_", "goals_refused_", "errors "))]
     for key in refusals:
         if count := _number(values, key):

@@ -13,7 +13,7 @@ INTERRUPTED = 130
 
 
 @contextmanager
-def at_once(command: str) -> Iterator[None]:
+def exit_on_interrupt(command: str) -> Iterator[None]:
     """Ctrl-C ends the process with one line, in whatever import it comes.
 
     As an exception it would come out of the middle of other people's modules, which swallow it or
@@ -27,7 +27,7 @@ def at_once(command: str) -> Iterator[None]:
         return
 
     def end(*_: object) -> None:
-        say_interrupted(command)
+        report_interrupted(command)
         os._exit(INTERRUPTED)
 
     signal.signal(signal.SIGINT, end)
@@ -37,7 +37,7 @@ def at_once(command: str) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def say_interrupted(command: str) -> None:
+def report_interrupted(command: str) -> None:
     """The one line that an interrupted command ends with."""
     line = f"{command}: interrupted\n"
     sys.stderr.write(f"\n{line}" if sys.stderr.isatty() else line)  # a terminal shows ^C before

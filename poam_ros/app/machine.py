@@ -19,23 +19,23 @@ class Finding:
     """Something that was looked at.
 
     Attributes:
-        what: was found, in words.
-        todo: what to do about it; empty where all is well.
+        text: what was found.
+        advice: what to do about it; empty where all is well.
         problem: whether the survey suffers from it; else it is worth knowing.
     """
 
-    what: str
-    todo: str = ""
+    text: str
+    advice: str = ""
     problem: bool = False
 
     def __str__(self) -> str:
-        mark = "PROBLEM" if self.problem else "note" if self.todo else "ok"
-        return f"{mark:8}{self.what}" + (f": {self.todo}" if self.todo else "")
+        mark = "PROBLEM" if self.problem else "note" if self.advice else "ok"
+        return f"{mark:8}{self.text}" + (f": {self.advice}" if self.advice else "")
 
 
-def problem(what: str, todo: str) -> Finding:
+def problem(text: str, advice: str) -> Finding:
     """Something that the survey suffers from."""
-    return Finding(what, todo, problem=True)
+    return Finding(text, advice, problem=True)
 
 
 PACKAGE = Path(__file__).parents[1]
@@ -43,7 +43,7 @@ PACKAGE = Path(__file__).parents[1]
 COMPILED = tuple(f"models/native/_{name}" for name in ("attentive", "search", "conditional"))
 NEEDED = ("numpy", "scipy", "torch", "gpytorch")
 PING_BYTES = 400  # of a ping on disk, with its share of indices and checkpoints
-LEAST_DISK, LEAST_SHM = 500 * 2**20, 32 * 2**20
+MIN_DISK, MIN_SHM = 500 * 2**20, 32 * 2**20
 GROUP = "239.255.0.1"  # where DDS looks for others
 MIDDLEWARE_SETTINGS = ("RMW_IMPLEMENTATION", "ROS_DOMAIN_ID", "ROS_AUTOMATIC_DISCOVERY_RANGE")
 
@@ -74,7 +74,7 @@ def middleware_findings() -> Iterator[Finding]:
     shared = Path("/dev/shm")
     if shared.is_dir():
         free = shutil.disk_usage(shared).free
-        if free < LEAST_SHM:
+        if free < MIN_SHM:
             yield problem(
                 f"/dev/shm has {_size(free)} left; messages between processes go there",
                 "give it more (docker run --shm-size=256m), or remove what is left there "
@@ -153,8 +153,8 @@ def _clock() -> Finding:
     except (OSError, subprocess.TimeoutExpired):
         said = ""
     if said == "no":
-        todo = "start chrony or systemd-timesyncd; on one machine alone, leave it"
-        return problem("the clock follows no other, so other machines' stamps are off", todo)
+        advice = "start chrony or systemd-timesyncd; on one machine alone, leave it"
+        return problem("the clock follows no other, so other machines' stamps are off", advice)
     if said == "yes":
         return Finding("the clock is synchronised")
     return Finding("clock: nothing is known of its synchronisation")
@@ -169,7 +169,7 @@ def _disk(mission_dir: Path | None) -> Iterator[Finding]:
         return
     free = shutil.disk_usage(there).free
     pings = free // PING_BYTES
-    if free < LEAST_DISK:
+    if free < MIN_DISK:
         yield problem(f"{mission_dir} has {_size(free)} left, about {pings:,} pings", "make room")
     else:
         yield Finding(f"{mission_dir} has {_size(free)} left")

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..models.native.loader import announce
-from .interrupts import at_once
+from .interrupts import exit_on_interrupt
 from .map_options import add_arguments as add_arguments
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     """Map, validate and draw; returns the exit status."""
     _check(args)
     announce()
-    with at_once("poam map"):
+    with exit_on_interrupt("poam map"):
         from .map_input import read
     survey = read(args)
     folder = args.output or Path("runs") / f"map-{args.log.resolve().stem}"
@@ -107,7 +107,7 @@ def _outlined(args: argparse.Namespace, survey: MappingJob) -> tuple[MappingJob,
 def _map(
     args: argparse.Namespace, survey: MappingJob, outline: Outline | None, folder: Path, client: Any
 ) -> None:
-    with at_once("poam map"):
+    with exit_on_interrupt("poam map"):
         from ..core.geometry import map_grid
         from ..core.process import configure_process
         from ..importers.mapping import cell_size, draw, map_soundings

@@ -14,11 +14,11 @@ from ..core.geometry import Extent
 from ..core.settings import instance, rows
 from ..frontend.settings import GateSettings
 from ..importers.bags import BagSettings
-from ..importers.soundings import LINE, ON_MAP, SoundingMapSettings
+from ..importers.soundings import LINE, MAP_DEFAULTS, SoundingMapSettings
 from ..journal.folder import MAY_DIFFER, is_log
 from ..journal.reader import RecordedMission, read_mission
 from ..models.registry import ModelSettings
-from ..ros.common.parameters import ON_ROBOT
+from ..ros.common.parameters import ROBOT_DEFAULTS
 from ..screening.screen import ScreeningSettings
 from .map_options import GATE, MODEL
 from .options import spelling
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 OF_TABLES, OF_MISSIONS = ("water.sound_speed", "sonar.sound_speed"), ("water.sound_speed",)
 CROP = ("start", "stop")
 #: A recording's map, and a mission's, is the one that the vehicle had.
-AS_LIVE: Mapping[str, Any] = {"stretches": 0}
+LIVE_DEFAULTS: Mapping[str, Any] = {"stretches": 0}
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,16 @@ def read(args: argparse.Namespace) -> MappingJob:
     _check(args, mission, bag)
     past = read_mission(args.log if mission else args.mission) if mission or args.mission else None
     if past is None:
-        values: Mapping[str, Any] = {"method": ON_ROBOT["method"], **AS_LIVE} if bag else ON_MAP
+        values: Mapping[str, Any] = (
+            {"method": ROBOT_DEFAULTS["method"], **LIVE_DEFAULTS} if bag else MAP_DEFAULTS
+        )
         settings = _settings({**values, **vars(args)}, args)
         soundings = _recorded(args, {}) if bag else _tabled(args, settings)
         workspace = Extent.of(args.workspace) if args.workspace else soundings.workspace(args.room)
         if not bag:  # there the gate has done so, with a vehicle's margin
             soundings = _within(args, soundings, workspace)
         return MappingJob(soundings, workspace, settings, None)
-    values = {**AS_LIVE, **past.mapper, **past.settings, **vars(args)}
+    values = {**LIVE_DEFAULTS, **past.mapper, **past.settings, **vars(args)}
     settings = _settings(values, args)
     if past.mapper.get("screening.enabled", True):  # they were screened when they were accepted
         settings = replace(settings, screening=ScreeningSettings())

@@ -11,13 +11,14 @@ from typing import Any
 from ..core.settings import Setting, rows
 from ..frontend.settings import GateSettings
 from ..importers.bags import BagSettings
-from ..importers.soundings import ON_MAP, SoundingMapSettings
+from ..importers.soundings import MAP_DEFAULTS, SoundingMapSettings
 from ..models.registry import model_rows
 from ..screening.screen import ScreeningSettings
 from .options import Parser, add_settings, reader
 
 MODEL = tuple(
-    replace(row, default=ON_MAP[row.name]) if row.name in ON_MAP else row for row in model_rows()
+    replace(row, default=MAP_DEFAULTS[row.name]) if row.name in MAP_DEFAULTS else row
+    for row in model_rows()
 )
 SCREENING = tuple(
     replace(row, default=True) if row.name == "screening.enabled" else row
@@ -34,14 +35,14 @@ GATE = tuple(
     if row.name not in ("margin", "sonar.base_frame", "water.level")
 )
 #: What people use; ``--help-all`` shows the rest.
-COMMON = (
+COMMON_OPTIONS = (
     "output", "columns", "workspace", "resolution", "method", "model", "seed", "water.level",
     "screening.enabled", "hold_out", "folds", "by", "workers", "mission",
 )  # fmt: skip
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.common = COMMON
+    parser.common = COMMON_OPTIONS
     add = parser.add_argument
     add("log", type=Path, metavar="LOG",
         help="CSV file with columns x,y,z (m) or latitude,longitude,depth; a rosbag2 recording: "

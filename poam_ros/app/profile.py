@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError
-from .interrupts import at_once
+from .interrupts import exit_on_interrupt
 
 
 class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     """Measure and print; returns the exit status."""
     if args.nodes is not None:
         return _profile_nodes(args)
-    with at_once("poam profile"):
+    with exit_on_interrupt("poam profile"):
         from ..research.bench.profile import (
             ProfileSettings,
             draw_profile,

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.errors import InputError
 from ..core.settings import Setting, Value
-from ..ros.common.parameters import ON_ROBOT, robot_tables
+from ..ros.common.parameters import ROBOT_DEFAULTS, robot_tables
 
 NODES = ("mapper", "planner")
 #: Arguments that are parameters of the nodes, with a vehicle's defaults.
@@ -38,7 +38,11 @@ def remappings(value: Callable[[str], Value]) -> list[tuple[str, str]]:
 
 def defaults(node: str) -> dict[str, Any]:
     """What a node is given before a parameter file and arguments: a vehicle's defaults."""
-    return {row.name: ON_ROBOT[row.name] for row in robot_tables()[node] if row.name in ON_ROBOT}
+    return {
+        row.name: ROBOT_DEFAULTS[row.name]
+        for row in robot_tables()[node]
+        if row.name in ROBOT_DEFAULTS
+    }
 
 
 def require_workspace(given: bool, params_file: str) -> None:

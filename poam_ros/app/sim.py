@@ -195,7 +195,7 @@ def _follow(
     interrupted: list[int],
 ) -> int:
     """Spin the monitor until the mission is over, somebody interrupts, or a process ends early."""
-    while not monitor.ended:
+    while not monitor.finished:
         executor.spin_once(timeout_sec=0.1)
         display.show(monitor.progress)
         if interrupted:

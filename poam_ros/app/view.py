@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: ms between two looks at what there is; what is new goes to the browsers at once.
 PERIOD_MS = 250
 #: The address of all of a machine's networks.
-EVERYWHERE = "0.0.0.0"
+ANY_ADDRESS = "0.0.0.0"
 
 
 def serve(look: Callable[[], Scene], what: str, address: str, port: int) -> int:
@@ -103,7 +103,7 @@ def make_server(look: Callable[[], Scene], address: str, port: int) -> Any:
 
 def origins(address: str, port: int) -> list[str]:
     """Pages of these hosts may open our websocket: others' in the same browser may not."""
-    if address == EVERYWHERE:
+    if address == ANY_ADDRESS:
         return ["*"]  # by whatever name this machine is reached
     names = {"127.0.0.1", "localhost", address}
     return sorted(f"{name}:{port}" for name in names)
@@ -111,7 +111,7 @@ def origins(address: str, port: int) -> list[str]:
 
 def url(address: str, port: int) -> str:
     """Where a browser finds the page."""
-    return f"http://{socket.gethostname() if address == EVERYWHERE else address}:{port}/"
+    return f"http://{socket.gethostname() if address == ANY_ADDRESS else address}:{port}/"
 
 
 def is_loopback(address: str) -> bool:
@@ -120,7 +120,7 @@ def is_loopback(address: str) -> bool:
 
 
 #: s without a status of a node that had spoken; they speak once a second.
-SILENT_S = 10.0
+STATUS_TIMEOUT_S = 10.0
 
 
 class LiveView:
@@ -188,11 +188,11 @@ class LiveView:
             return self._scene
 
     def _spin(self) -> None:
-        from ..ros.common.executor import BREATH_S
+        from ..ros.common.executor import IDLE_S
 
         while not self._ended.is_set():
             self._executor.spin_once(timeout_sec=0.1)
-            time.sleep(BREATH_S)
+            time.sleep(IDLE_S)
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         now = time.monotonic()
@@ -205,12 +205,14 @@ class LiveView:
         yield from graph_findings({name: status for name, (status, _) in self._heard.items()})
         now = time.monotonic()
         for name, (_, when) in self._heard.items():
-            if now - when > SILENT_S:
+            if now - when > STATUS_TIMEOUT_S:
                 yield problem(f"{name}: silent for {now - when:.0f} s", "see whether it still runs")
 
 
 def _remark(found: Finding) -> Notice:
-    return Notice(found.what, found.todo, BAD if found.problem else NOTE if found.todo else GOOD)
+    return Notice(
+        found.text, found.advice, BAD if found.problem else NOTE if found.advice else GOOD
+    )
 
 
 NO_BOKEH = "poam view needs bokeh (pip install 'poam_ros[view]')"

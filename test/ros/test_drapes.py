@@ -103,7 +103,7 @@ def test_where_the_map_has_no_value_there_is_a_hole():
 
 def test_a_slope_that_faces_the_light_is_brighter():
     x = np.linspace(-5, 5, 11)
-    west, east = (colours.lights(np.tile(s * x, (11, 1)), x, x).mean() for s in (1, -1))
+    west, east = (colours.hillshade_levels(np.tile(s * x, (11, 1)), x, x).mean() for s in (1, -1))
     assert west > 1.5 * east
 
 
@@ -229,7 +229,7 @@ def test_the_node_survives_odd_messages(heard, eventually):
     empty = PointCloud2(width=5, height=1)  # says five points, has none
     other.create_publisher(PointCloud2, "map/points", LATCHED).publish(odd)
     other.create_publisher(PointCloud2, "pings/held", LATCHED).publish(empty)
-    eventually(lambda: node.refusals.counts["unreadable"] >= 2, 60.0)
+    eventually(lambda: node.warnings.counts["unreadable"] >= 2, 60.0)
     flat = bottom()
     flat.mean[:], flat.variance[:] = np.inf, -1.0
     far = markers.write_support(np.array([(nan, 0.0), (1e300, -1e300)]), 0.0, 1.0, 0, "map")

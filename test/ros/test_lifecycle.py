@@ -82,7 +82,7 @@ def operator(ros, eventually):
 
     def make(name, kind=None, **options):
         node = ros(kind or NODES[name], up=False, **options)
-        node.come_up()
+        node.start_up()
         return node, ros(lambda: Operator(name, eventually))
 
     return make

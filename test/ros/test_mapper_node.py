@@ -389,7 +389,7 @@ def test_odometry_in_a_frame_that_moves_with_the_vehicle(pair, eventually):
     p = pair()
     p.vehicle.drive(5, frame="dvl_link")
     eventually(lambda: p.gate.ledger.odometry_rejected["body_frame"] == 6)
-    assert p.mapper.refusals.counts["body_frame"] == 6
+    assert p.mapper.warnings.counts["body_frame"] == 6
     what = "odometry is in a frame that moves with the vehicle"
     eventually(lambda: what in p.vehicle.got["text"], what="no ERROR of the frame")
 
@@ -428,7 +428,7 @@ def test_mounting_and_noise_come_with_the_messages(pair, eventually):
     v, tree = p.vehicle, {}
     v.drive(4)
     eventually(lambda: settled(p, 4) and p.gate.ledger.rejected["no_mount"] == 4)
-    assert p.mapper.refusals.counts["no_mount"] == 1  # asked for once a second
+    assert p.mapper.warnings.counts["no_mount"] == 1  # asked for once a second
     # tf2 is not here: what it would find is put in its place.
     p.mapper._frames.look_up = lambda target, source: tree[target, source]
     tree["base_link", "sonar_link"] = mount = Transform()
@@ -452,7 +452,7 @@ def test_odd_stamps_fill_no_log(pair, eventually):
         p.vehicle.t = stamp * SECOND
         p.vehicle.locate()
     eventually(lambda: p.gate.buffer.restarts == 3)
-    assert p.mapper.refusals.counts["odometry_set_back"] == 3  # said once in ten seconds
+    assert p.mapper.warnings.counts["odometry_set_back"] == 3  # said once in ten seconds
 
 
 def test_in_a_namespace_with_a_remapping(ros, eventually):
@@ -540,7 +540,7 @@ def test_a_planner_that_dies_in_a_pause_leaves_no_pause(ros, eventually):
     eventually(lambda: mapper.session.ledger.rejected["paused"] == 5)
     planner.destroy_publisher(states)
     eventually(lambda: mapper.session.front_end.closed is None)
-    assert mapper.refusals.counts["states_gone"] == 1
+    assert mapper.warnings.counts["states_gone"] == 1
     vehicle.drive(5)
     eventually(lambda: mapper.session.samples == 5)
 

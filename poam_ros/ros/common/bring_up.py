@@ -17,13 +17,15 @@ from rclpy.utilities import remove_ros_args
 
 from .executor import run_node
 
-PERIOD = 1.0  # s of wall time between two looks
+POLL_PERIOD_S = 1.0  # s of wall time between two looks
 # s of wall time for an answer. A node that was killed is seen for some seconds more and answers
 # nothing; one that is configured loads torch, or a mission, before it answers.
-PATIENCE, STEP_PATIENCE = 3.0, 120.0
+ANSWER_TIMEOUT_S, TRANSITION_TIMEOUT_S = 3.0, 120.0
 UNCONFIGURED, INACTIVE = State.PRIMARY_STATE_UNCONFIGURED, State.PRIMARY_STATE_INACTIVE
 ACTIVE = State.PRIMARY_STATE_ACTIVE
-LOOKS = 2  # that must agree that a node was started anew: its last event may still be on its way
+MIN_AGREEING_POLLS = (
+    2  # that must agree that a node was started anew: its last event may still be on its way
+)
 
 
 class ManagedNodeClient:
@@ -49,16 +51,16 @@ class ManagedNodeClient:
         self.up = False  # has been, in any of its lives: others need not wait for it any more
         self._waiting: tuple[Any, float] | None = None  # for an answer, and until when
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         """Bring the node up if it is due."""
         if not self._get.service_is_ready():
             return
-        answer = await self._ask(self._get, GetState.Request(), PATIENCE)
+        answer = await self._ask(self._get, GetState.Request(), ANSWER_TIMEOUT_S)
         if answer is None:
             return
         state = answer.current_state.id
         self._odd = self._odd + 1 if state == UNCONFIGURED != self._heard else 0
-        if self._odd >= LOOKS:
+        if self._odd >= MIN_AGREEING_POLLS:
             self._due, self._heard, self._odd = True, UNCONFIGURED, 0
             self._node.get_logger().info(f"{self.name} was started anew")
         if self._due and state == UNCONFIGURED and await self._step("configure"):
@@ -71,7 +73,7 @@ class ManagedNodeClient:
     async def _step(self, label: str) -> bool:
         number = getattr(Transition, f"TRANSITION_{label.upper()}")
         request = ChangeState.Request(transition=Transition(id=number))
-        answer = await self._ask(self._change, request, STEP_PATIENCE)
+        answer = await self._ask(self._change, request, TRANSITION_TIMEOUT_S)
         if answer is not None and answer.success:
             self._node.get_logger().info(f"{self.name}: {label} done")
             return True
@@ -91,7 +93,7 @@ class ManagedNodeClient:
         self._waiting = None
         return answer
 
-    def give_up(self) -> None:
+    def check_timeout(self) -> None:
         """Wait no longer for an answer that may never come: a node can die in its midst."""
         if self._waiting is not None and time.monotonic() > self._waiting[1]:
             self._waiting[0].cancel()
@@ -112,19 +114,19 @@ class BringUp(Node):
         group, steady = ReentrantCallbackGroup(), Clock(clock_type=ClockType.STEADY_TIME)
         self.managed = [ManagedNodeClient(self, name, group) for name in names]
         alone = MutuallyExclusiveCallbackGroup()
-        self.create_timer(PERIOD, self._look, callback_group=alone, clock=steady)
-        self.create_timer(PERIOD, self._give_up, callback_group=group, clock=steady)
+        self.create_timer(POLL_PERIOD_S, self._poll, callback_group=alone, clock=steady)
+        self.create_timer(POLL_PERIOD_S, self._check_timeouts, callback_group=group, clock=steady)
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         for managed in self.managed:
-            await managed.look()
+            await managed.poll()
             if not managed.up:
                 self.get_logger().info(f"waiting for {managed.name}", throttle_duration_sec=10.0)
                 return
 
-    def _give_up(self) -> None:
+    def _check_timeouts(self) -> None:
         for managed in self.managed:
-            managed.give_up()
+            managed.check_timeout()
 
 
 def main(args: Sequence[str] | None = None) -> int:

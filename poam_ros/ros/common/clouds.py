@@ -18,7 +18,7 @@ from .messages import header, stamp_to_ns
 
 MAP_FIELDS = ("x", "y", "z", "variance", "lengthscale")
 REFUSED_FIELDS = ("x", "y", "z", "reason", "age")
-MOST_AGE = 1e9  # s; of a ping that is older nobody knows its time
+MAX_AGE_S = 1e9  # s; of a ping that is older nobody knows its time
 
 
 def write_cloud(
@@ -92,7 +92,7 @@ def read_refused(message: PointCloud2) -> RefusedPings:
     *xyz, code, age = (layers[name].ravel() for name in REFUSED_FIELDS)
     if not np.isin(code, np.arange(len(REASONS))).all():
         raise InputError(f"cloud: expected reasons from 0 to {len(REASONS) - 1}, got others")
-    known = np.isfinite(age) & (np.abs(age) < MOST_AGE)
+    known = np.isfinite(age) & (np.abs(age) < MAX_AGE_S)
     since_ns = np.round(np.where(known, age, 0.0) * SECOND).astype(np.int64)
     stamp_ns = np.where(known, stamp_to_ns(message.header.stamp) - since_ns, 0)
     reason = np.array(REASONS)[code.astype(int)]

@@ -27,18 +27,18 @@ from .node import ManagedNode
 DONE, FAILED, WRONG_ARGUMENTS = 0, 1, 2
 #: What a parameter makes rclpy or us raise that has a wrong value.
 WRONG = InputError, InvalidParameterTypeException, InvalidParameterValueException
-PATIENCE_S = 3.0  # with a node that is still being made when it is to stop
-BREATH_S = 0.004  # a few callbacks wait at a time, so that none waits for 20 ms
+START_TIMEOUT_S = 3.0  # with a node that is still being made when it is to stop
+IDLE_S = 0.004  # a few callbacks wait at a time, so that none waits for 20 ms
 
 
 def run_node(factory: Callable[[], Node], args: Sequence[str] | None = None) -> int:
     """Run one node until it is stopped; return the exit status.
 
-    A ``ManagedNode`` comes up first, unless it is managed.
+    A ``ManagedNode`` starts up first, unless it is managed.
 
-    0: stopped by Ctrl-C, SIGTERM, its context's shutdown or because it ``ended``. 2: arguments, a
-    file or a parameter are wrong (one line on stderr). 1: it failed otherwise (traceback on
-    stderr).
+    0: stopped by Ctrl-C, SIGTERM, shutdown of its context, or because it is ``finished``. 2: an
+    argument, a file or a parameter is wrong (one line on stderr). 1: any other failure (traceback
+    on stderr).
     """
     with _Stop() as stop:
         try:
@@ -54,7 +54,7 @@ def run_node(factory: Callable[[], Node], args: Sequence[str] | None = None) -> 
         try:
             node = factory()
             if isinstance(node, ManagedNode):
-                node.come_up()
+                node.start_up()
             # What is loaded by now stays: a full collection that walks through it (torch above all)
             # holds every callback up for a quarter of a second.
             gc.freeze()
@@ -92,9 +92,9 @@ def _spin(node: Node, stop: _Stop) -> None:
     # A task, because merely waking an executor does not make it return.
     stop.act = lambda: executor.create_task(lambda: None)
     try:
-        while executor.context.ok() and not (stop.asked or getattr(node, "ended", False)):
+        while executor.context.ok() and not (stop.asked or getattr(node, "finished", False)):
             executor.spin_once()
-            time.sleep(BREATH_S)
+            time.sleep(IDLE_S)
     finally:
         executor.remove_node(node)
 
@@ -174,7 +174,7 @@ class _Stop:
         A participant that says no farewell is believed to be there for 20 s. But whatever takes
         long now, such as a download, is not worth waiting for.
         """
-        time.sleep(PATIENCE_S)
+        time.sleep(START_TIMEOUT_S)
         if self.act == self._leave:
             os._exit(DONE)
 

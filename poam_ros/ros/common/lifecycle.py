@@ -27,7 +27,7 @@ class _Transition(NamedTuple):
     start: int
     via: int
     goal: int
-    do: str
+    method: str
 
 
 STATES = {
@@ -43,7 +43,7 @@ STATES = {
 }
 _UNCONFIGURED, _INACTIVE, _ACTIVE, _FINALIZED = list(STATES)[:4]
 _CONFIGURING, _CLEANING, _SHUTTING, _ACTIVATING, _DEACTIVATING = list(STATES)[4:]
-STEPS = tuple(
+TRANSITIONS = tuple(
     _Transition(*row)
     for row in (
         (Transition.TRANSITION_CONFIGURE, "configure",
@@ -53,11 +53,11 @@ STEPS = tuple(
         (Transition.TRANSITION_DEACTIVATE, "deactivate",
          _ACTIVE, _DEACTIVATING, _INACTIVE, "deactivate"),
         (Transition.TRANSITION_UNCONFIGURED_SHUTDOWN, "shutdown",
-         _UNCONFIGURED, _SHUTTING, _FINALIZED, "take_down"),
+         _UNCONFIGURED, _SHUTTING, _FINALIZED, "shut_down_node"),
         (Transition.TRANSITION_INACTIVE_SHUTDOWN, "shutdown",
-         _INACTIVE, _SHUTTING, _FINALIZED, "take_down"),
+         _INACTIVE, _SHUTTING, _FINALIZED, "shut_down_node"),
         (Transition.TRANSITION_ACTIVE_SHUTDOWN, "shutdown",
-         _ACTIVE, _SHUTTING, _FINALIZED, "take_down"),
+         _ACTIVE, _SHUTTING, _FINALIZED, "shut_down_node"),
     )
 )  # fmt: skip
 _UNDO = {"configure": "cleanup", "activate": "deactivate"}
@@ -70,7 +70,7 @@ class Lifecycle:
     with ``success`` false; so is one that the present state does not have.
 
     Args:
-        node: with ``configure``, ``activate``, ``deactivate``, ``cleanup`` and ``take_down``.
+        node: with ``configure``, ``activate``, ``deactivate``, ``cleanup`` and ``shut_down_node``.
     """
 
     def __init__(self, node: Any) -> None:
@@ -98,13 +98,13 @@ class Lifecycle:
 
     def _on_change(self, request: Any, response: Any) -> Any:
         wanted = request.transition
-        for step in STEPS:
+        for step in TRANSITIONS:
             named = step.label == wanted.label if wanted.label else step.id == wanted.id
             if named and step.start == self.state:
                 response.success = self._take(step)
                 return response
         text = f"transition {wanted.label or wanted.id!r} is none of state {STATES[self.state]}"
-        self._node.refusals.add("transition", f"{text[:200]}: nothing is done")
+        self._node.warnings.add("transition", f"{text[:200]}: nothing is done")
         response.success = False
         return response
 
@@ -112,11 +112,11 @@ class Lifecycle:
         """Go from one state to the next; whether that was possible."""
         self._say(step.id, step.label, step.start, step.via)
         try:
-            getattr(self._node, step.do)()
+            getattr(self._node, step.method)()
         except Exception as error:
             words = str(error) if isinstance(error, InputError) else traceback.format_exc()
             self._node.get_logger().error(f"{step.label} failed: {words}")
-            self._undo(step.do)
+            self._undo(step.method)
             self._say(0, "transition_failure", step.via, self.state)
             return False
         self._finalized = step.goal == _FINALIZED
@@ -148,12 +148,12 @@ class Lifecycle:
         return response
 
     def _on_transitions(self, _: Any, response: Any) -> Any:
-        steps = [step for step in STEPS if step.start == self.state]
+        steps = [step for step in TRANSITIONS if step.start == self.state]
         response.available_transitions = [_description(step) for step in steps]
         return response
 
     def _on_graph(self, _: Any, response: Any) -> Any:
-        response.available_transitions = [_description(step) for step in STEPS]
+        response.available_transitions = [_description(step) for step in TRANSITIONS]
         return response
 
 

@@ -7,8 +7,11 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-PERIOD = 10.0  # s of wall time between two warnings for the same reason
-LINES, LINE = 60, 400  # of a warning at most, and characters of each: a traceback fits, a flood not
+WARNING_PERIOD_S = 10.0  # s of wall time between two warnings for the same reason
+MAX_LINES, MAX_LINE = (
+    60,
+    400,
+)  # of a warning at most, and characters of each: a traceback fits, a flood not
 
 
 class LogThrottle:
@@ -34,8 +37,8 @@ class LogThrottle:
         self.counts[reason] += 1
         count, now = self.counts[reason], self._clock()
         when, said = self._said.get(reason, (-math.inf, 0))
-        if now - when >= PERIOD:
+        if now - when >= WARNING_PERIOD_S:
             self._said[reason] = now, count
             more = count - said - 1
-            lines = [line[:LINE] for line in text.split("\n", LINES)[:LINES]]
+            lines = [line[:MAX_LINE] for line in text.split("\n", MAX_LINES)[:MAX_LINES]]
             self._warn("\n".join(lines) + (f" (and {more} more like it)" if more else ""))

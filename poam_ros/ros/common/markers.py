@@ -26,14 +26,14 @@ RAMPS: dict[str, tuple[tuple[int, int, int], ...]] = {
 #: Of the levels of ``planning.tvu``: within none, 2, 1b, special, exclusive.
 LEVELS = ((166, 36, 44), (236, 142, 62), (248, 224, 116), (122, 192, 122), (40, 120, 178))
 #: Steps that a ramp is drawn in, and steps of light: few enough that each colour is made once.
-STEPS, LIGHTS = 100, 24
-SHADE = 0.45  # the least light, as a part of the most
+RAMP_STEPS, SHADE_LEVELS = 100, 24
+MIN_BRIGHTNESS = 0.45  # the least light, as a part of the most
 
 
 def ramp(name: str) -> np.ndarray:
     """The colours of a ramp [STEPS + 1, 3], 0..1."""
     stops = np.array(RAMPS[name]) / 255
-    at = np.linspace(0, len(stops) - 1, STEPS + 1)
+    at = np.linspace(0, len(stops) - 1, RAMP_STEPS + 1)
     return np.column_stack([np.interp(at, np.arange(len(stops)), band) for band in stops.T])
 
 
@@ -45,19 +45,19 @@ def levels() -> np.ndarray:
 def steps(values: np.ndarray, low: float, high: float) -> np.ndarray:
     """Which colour of a ramp each of the values has, as integers; 0 where there is no value."""
     share = (np.nan_to_num(values, nan=low) - low) / ((high - low) or 1.0)
-    return np.rint(STEPS * np.clip(share, 0, 1)).astype(int)
+    return np.rint(RAMP_STEPS * np.clip(share, 0, 1)).astype(int)
 
 
-def lights(heights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """How much light falls on heights [rows, columns] at x, y, as integers 0..LIGHTS."""
+def hillshade_levels(heights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """How much light falls on heights [rows, columns] at x, y, as integers 0..SHADE_LEVELS."""
     with np.errstate(invalid="ignore"):  # beside what is infinite
         rise_y, rise_x = np.gradient(heights, y, x)
-    return np.rint(LIGHTS * np.nan_to_num(brightness(rise_x, rise_y))).astype(int)
+    return np.rint(SHADE_LEVELS * np.nan_to_num(brightness(rise_x, rise_y))).astype(int)
 
 
-def lit(colour: np.ndarray, light: int) -> np.ndarray:
+def shaded(colour: np.ndarray, light: int) -> np.ndarray:
     """A colour [3] in this much light."""
-    return colour * (SHADE + (1 - SHADE) * light / LIGHTS)
+    return colour * (MIN_BRIGHTNESS + (1 - MIN_BRIGHTNESS) * light / SHADE_LEVELS)
 
 
 #: Of support points, wherever they are drawn.

@@ -19,7 +19,7 @@ from rosgraph_msgs.msg import Clock as ClockMessage
 from ...core.clock import SECOND, LastingTime, Moment
 from .log_throttle import LogThrottle
 from .messages import write_diagnostics
-from .parameter_declaration import declare
+from .parameter_declaration import declare_parameters
 from .parameters import inner_rows
 
 
@@ -31,22 +31,21 @@ def _owned(kind: str) -> Callable[..., Any]:
         # What rclpy makes when simulated time is switched on stays as long as the node.
         of_rclpy = isinstance(made, Subscription) and made.msg_type is ClockMessage
         if self.configured and not of_rclpy:
-            self.held.callback(getattr(self, f"destroy_{kind}"), made)
+            self.on_exit.callback(getattr(self, f"destroy_{kind}"), made)
         return made
 
     return create
 
 
 class ManagedNode(Node):
-    """A node that goes round configure, activate, deactivate, cleanup as often as one likes.
+    """A node with the lifecycle configure, activate, deactivate, cleanup, any number of times.
 
-    Construction declares parameters, and nothing else; where the parameter ``managed`` is true, it
-    offers the standard lifecycle services too, and others bring the node up. A subclass makes what
-    talks in ``configure`` and what acts (timers, threads) in ``activate``; both begin with
-    ``super()``'s. Publishers, subscriptions, services, clients and timers made through the node, by
-    whomever, are destroyed in reverse order: what is made while the node is active in
-    ``deactivate``, what is made while it is configured in ``cleanup``. ``held`` takes what else is
-    to be undone then.
+    The constructor only declares parameters. If the parameter ``managed`` is true, it also offers
+    the standard lifecycle services, and the node waits for them. A subclass creates publishers and
+    services in ``configure`` and timers and threads in ``activate``; both call ``super()`` first.
+    Publishers, subscriptions, services, clients and timers created through the node are destroyed
+    in reverse order: those created while it was active in ``deactivate``, the others in
+    ``cleanup``. ``on_exit`` takes anything else that must be undone then.
 
     Args:
         name: of the node.
@@ -54,33 +53,35 @@ class ManagedNode(Node):
         options: as ``rclpy.node.Node``.
 
     Attributes:
-        values: the parameters' current values, by name.
-        refusals: what it was sent and could not take, since it was configured.
-        steady: the clock of every timer: nothing sets it, and it goes on while a simulated one
-            stands.
-        configured, active: how far it is up.
-        ended: set by a node whose work is over; ``run_node`` returns then.
+        values: current values of the parameters, by name.
+        warnings: throttled warnings, such as messages it could not use, since ``configure``.
+        steady_clock: the clock of every timer. Nobody sets it, and it runs while a simulated clock
+            stands still.
+        configured, active: the present state.
+        finished: set by a node whose work is done; then ``run_node`` returns.
 
     Raises:
         InputError: a parameter is wrong.
     """
 
     # Of the class, because rclpy's constructor makes publishers already.
-    configured = active = ended = False
+    configured = active = finished = False
 
     def __init__(self, name: str, table: Iterable[Any], **options: Any) -> None:
         super().__init__(name, **options)
         self._opened, self._started = ExitStack(), ExitStack()
-        self.steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.steady_clock = Clock(clock_type=ClockType.STEADY_TIME)
         self._lasting, self._reading = LastingTime(), threading.Lock()
-        self.refusals = LogThrottle(self.get_logger().warning)
-        self.values = declare(self, table, self._parameters_changed, partial(inner_rows, name))
+        self.warnings = LogThrottle(self.get_logger().warning)
+        self.values = declare_parameters(
+            self, table, self._parameters_changed, partial(inner_rows, name)
+        )
         if getattr(self.values, "managed", False):
             from .lifecycle import Lifecycle  # here: lifecycle_msgs, for those who ask for it
 
             self._lifecycle = Lifecycle(self)
 
-    def come_up(self) -> None:
+    def start_up(self) -> None:
         """Configure and activate, unless that is for others to ask for."""
         if not getattr(self.values, "managed", False):
             self.configure()
@@ -89,7 +90,7 @@ class ManagedNode(Node):
     def configure(self) -> None:
         """Make what talks."""
         self.configured = True
-        self.refusals = LogThrottle(self.get_logger().warning)
+        self.warnings = LogThrottle(self.get_logger().warning)
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
 
     def activate(self) -> None:
@@ -113,7 +114,7 @@ class ManagedNode(Node):
     def changed(self, names: frozenset[str]) -> None:
         """Parameters with these names have new values; called while the node is configured."""
 
-    def take_down(self) -> None:
+    def shut_down_node(self) -> None:
         """Deactivate and clean up, however far it came up."""
         if self.active:
             self.deactivate()
@@ -122,12 +123,12 @@ class ManagedNode(Node):
 
     def destroy_node(self) -> None:
         """Take everything down first."""
-        self.take_down()
+        self.shut_down_node()
         super().destroy_node()
 
     @property
-    def held(self) -> ExitStack:
-        """Takes whatever is to be undone when the present state ends (``held.callback(undo)``)."""
+    def on_exit(self) -> ExitStack:
+        """What to undo when the present state ends: ``on_exit.callback(undo)``."""
         return self._started if self.active else self._opened
 
     @property
@@ -159,7 +160,7 @@ class ManagedNode(Node):
         self, period_s: float, callback: Callable[[], Any], **options: Any
     ) -> Any:
         """As rclpy's, by the steady clock: a system clock that is set back would stop another."""
-        return self._timer(period_s, callback, clock=self.steady, **options)
+        return self._timer(period_s, callback, clock=self.steady_clock, **options)
 
     _timer = _owned("timer")
 

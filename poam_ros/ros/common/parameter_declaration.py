@@ -39,7 +39,7 @@ def describe(row: Setting) -> ParameterDescriptor:
     return described
 
 
-def declare(
+def declare_parameters(
     node: Node,
     table: Iterable[Setting],
     changed: Callable[[frozenset[str]], None] | None = None,
@@ -62,7 +62,7 @@ def declare(
     _declare(node, rows.values(), values)
     further = {row.name: row for row in inner(vars(values))}
     _declare(node, further.values(), values)
-    _follow(node, rows | further, values, changed)
+    _watch_changes(node, rows | further, values, changed)
     return values
 
 
@@ -77,7 +77,7 @@ def _declare(node: Node, rows: Iterable[Setting], values: SimpleNamespace) -> No
         node.set_descriptor(row.name, described)
 
 
-def _follow(
+def _watch_changes(
     node: Node,
     rows: dict[str, Setting],
     values: SimpleNamespace,

@@ -272,7 +272,7 @@ def inner_rows(node: str, values: Mapping[str, Any]) -> tuple[Setting, ...]:
 
 #: What a vehicle's launch file and parameter file give, where it is not what the nodes have: the
 #: more accurate model and planner, and no false echoes. The nodes' own defaults are the paper's.
-ON_ROBOT: dict[str, Value] = {
+ROBOT_DEFAULTS: dict[str, Value] = {
     "method": "nngp",
     "planner": "path-entropy",
     "training.duty": 0.05,
@@ -284,7 +284,7 @@ def robot_tables() -> dict[str, tuple[Setting, ...]]:
     """The tables of a vehicle's nodes with its defaults."""
     return {
         node: tuple(
-            replace(row, default=ON_ROBOT[row.name]) if row.name in ON_ROBOT else row
+            replace(row, default=ROBOT_DEFAULTS[row.name]) if row.name in ROBOT_DEFAULTS else row
             for row in NODES[node]
         )
         for node in ("mapper", "planner")

@@ -18,8 +18,8 @@ from ...frontend.odometry import VehicleState, multiply, rotate
 from ...frontend.placing import SonarMount
 from ...frontend.ranges import FRAMES
 
-MOUNT_PERIOD = 1.0  # s of wall time between two looks at how a sonar is mounted
-STEEPEST = 0.5  # z of a beam in the vehicle's frame is below minus this
+MOUNT_PERIOD_S = 1.0  # s of wall time between two looks at how a sonar is mounted
+MIN_DOWNWARD = 0.5  # z of a beam in the vehicle's frame is below minus this
 
 
 class FrameTransformer:
@@ -115,7 +115,7 @@ class MountLookup:
 
     def news(self, frame_id: str, now_s: float) -> SonarMount | None:
         """The mounting of a ping's sonar, where it is another than last time."""
-        if not self._base or now_s - self._asked.get(frame_id, -math.inf) < MOUNT_PERIOD:
+        if not self._base or now_s - self._asked.get(frame_id, -math.inf) < MOUNT_PERIOD_S:
             return None
         if len(self._asked) >= FRAMES and frame_id not in self._asked:
             self._warn("no_mount", f"more than {FRAMES} sonars: not '{shown(frame_id)}'")
@@ -126,7 +126,7 @@ class MountLookup:
             self._warn("no_mount", self._frames.reason)
             return None
         mount = mounted(frame_id, transform)
-        if mount is None or mount.beam[2] > -STEEPEST:
+        if mount is None or mount.beam[2] > -MIN_DOWNWARD:
             text = f"the x axis of '{shown(frame_id)}', its beam, does not point down"
             self._warn("no_mount", f"{text} in '{self._base}'")
             return None
