@@ -1,4 +1,4 @@
-"""`poam run`: one mission in lock-step."""
+"""`poam run`: simulate a mission in lock-step."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from ..ros.common.parameters import TERRAIN
 from ..screening.screen import ScreeningSettings
 from ..simulation.settings import MissionSettings
 from ..simulation.world.sonar import SonarSettings
-from .interrupts import exit_on_interrupt
-from .options import Parser, add_settings
+from .command import Parser, add_settings, exit_on_interrupt
 
-#: What people use; ``--help-all`` shows the rest.
+#: The options in ``--help``; ``--help-all`` shows all.
 COMMON_OPTIONS = (
     "terrain", "planner", "pilot", "policy", "seed", "max_samples", "sonar_rate", "resolution",
     "screening.enabled", "elevation_range", "output", "method", "model", "threads", "device",
 )  # fmt: skip
 PREPARATION = Setting(
-    "preparation", "", "Preparation of the terrain. paper: 360 x 360 whole grey values 0..255"
+    "preparation", "", "How the terrain is prepared. paper: 360 x 360 integer grey values 0..255"
 )
 
 

@@ -81,6 +81,7 @@ RENAMED: dict[str, tuple[str, ...]] = {
         "odometry_patience sonar_patience map_patience progress_patience geofence_margin",
     ),
     "watchdog_resumes": ("watchdog.resumes",),
+    "most_cells": ("max_cells",),
 }  # fmt: skip
 
 #: Old lengthscales in units of half the workspace's longer side, the share of each by default, and

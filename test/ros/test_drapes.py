@@ -20,8 +20,9 @@ from poam_ros.frontend.refused import RefusedPings
 from poam_ros.planning.areas import NavigableArea
 from poam_ros.ros.common import clouds, markers
 from poam_ros.ros.common import markers as colours
+from poam_ros.ros.common.parameters import DrapeSettings
 from poam_ros.ros.common.qos import LATCHED, SENSOR_PUBLISH
-from poam_ros.ros.viewers.drapes import DrapedMap, DrapeSettings, thinned
+from poam_ros.ros.viewers.drapes import DrapedMap, thinned
 from poam_ros.ros.viewers.node import DrapesNode
 
 PLACES = np.array([(-4.0, 3.0), (5.5, -2.0)])

@@ -16,35 +16,12 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from ...core.geometry import Grid
 from ...core.maps import ElevationMap
-from ...core.settings import check, setting
 from ...frontend.odometry import VehicleState
-from ...frontend.settings import water_level_setting
 from ...planning import tvu
 from ..common import markers
 from ..common.markers import blank, spheres
 from ..common.messages import yaw_to_quaternion
-
-
-@dataclass(frozen=True)
-class DrapeSettings:
-    """How maps are draped.
-
-    Raises:
-        InputError: a value is outside its range.
-    """
-
-    exaggeration: float = setting(
-        1.0, "Draw elevations this many times as large", minimum=0.01, maximum=1000.0, mutable=True
-    )
-    water_level: float = water_level_setting()
-    max_cells: int = setting(
-        40_000, "Leave out rows and columns of larger maps, until about this many cells are left",
-        minimum=100, maximum=4_000_000, mutable=True,
-    )  # fmt: skip
-
-    def __post_init__(self) -> None:
-        check(self)
-
+from ..common.parameters import DrapeSettings
 
 MAX_LINE_POINTS = 20_000  # of a line, however long somebody makes it
 #: The vehicle's colour.

@@ -23,9 +23,9 @@ from ..common.executor import run_node
 from ..common.markers import SUPPORT, read_support
 from ..common.messages import bare_frame, read_odometry, stamp_to_ns
 from ..common.node import ManagedNode
-from ..common.parameters import DRAPES
+from ..common.parameters import DRAPES, DrapeSettings
 from ..common.qos import LATCHED, SENSOR_READ
-from .drapes import DrapedMap, DrapeSettings, lift, thinned, vehicle
+from .drapes import DrapedMap, lift, thinned, vehicle
 
 LAYERS = ("mean", "uncertainty", "lengthscale", "tvu")
 HELD, REFUSED = (0.95, 0.1, 0.3), (0.35, 0.05, 0.1)
