@@ -62,7 +62,7 @@ def check(seed: int, first_steps: int = 250, stretches: int = 16) -> Checked:
     sounded = z[cells:] + NOISE * rng.standard_normal(len(xy))
     cell = float(np.prod(EXTENT.size)) / cells
     truth = float(np.maximum(-z[:cells], 0).sum() * cell)
-    model = ModelSettings.of({**MAP_DEFAULTS, "first_steps": first_steps})
+    model = ModelSettings.of({**MAP_DEFAULTS, "nngp.first_steps": first_steps})
     settings = SoundingMapSettings(
         seed=seed, stretches=stretches, model=model, screening=ScreeningSettings()
     )

@@ -121,6 +121,11 @@ def test_a_mapper_s_parameters_make_its_model_s_settings():
     assert ModelSettings.of(settings.values) == settings
 
 
+def test_old_names_of_a_model_s_options_are_refused():
+    with pytest.raises(InputError, match=r"^neighbours is now nngp\.neighbours$"):
+        ModelSettings.of({"method": "nngp", "neighbours": 8})
+
+
 def test_the_documents_name_every_method():
     text = generated_files()["docs/parameters.md"]
     (line,) = (line for line in text.splitlines() if line.startswith("| `method` |"))

@@ -1,4 +1,4 @@
-"""What every node of ours is made of: parameters, what it opens, and how that is taken down."""
+"""The base class of all nodes: parameters, lifecycle, diagnostics."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from .parameters import inner_rows
 
 
 def _owned(kind: str) -> Callable[..., Any]:
-    """As rclpy's ``create_...`` of a kind; what it makes is destroyed with the present state."""
+    """rclpy's ``create_...`` of a kind; what it creates is destroyed with the present state."""
 
     def create(self: ManagedNode, *given: Any, **options: Any) -> Any:
         made = getattr(super(ManagedNode, self), f"create_{kind}")(*given, **options)
-        # What rclpy makes when simulated time is switched on stays as long as the node.
+        # rclpy's own subscription to /clock stays as long as the node.
         of_rclpy = isinstance(made, Subscription) and made.msg_type is ClockMessage
         if self.configured and not of_rclpy:
             self.on_exit.callback(getattr(self, f"destroy_{kind}"), made)
@@ -64,7 +64,7 @@ class ManagedNode(Node):
         InputError: a parameter is wrong.
     """
 
-    # Of the class, because rclpy's constructor makes publishers already.
+    # Class attributes, because rclpy's constructor already creates publishers.
     configured = active = finished = False
 
     def __init__(self, name: str, table: Iterable[Any], **options: Any) -> None:
@@ -77,52 +77,52 @@ class ManagedNode(Node):
             self, table, self._parameters_changed, partial(inner_rows, name)
         )
         if getattr(self.values, "managed", False):
-            from .lifecycle import Lifecycle  # here: lifecycle_msgs, for those who ask for it
+            from .lifecycle import Lifecycle  # needs lifecycle_msgs
 
             self._lifecycle = Lifecycle(self)
 
     def start_up(self) -> None:
-        """Configure and activate, unless that is for others to ask for."""
+        """Configure and activate, unless the node is managed."""
         if not getattr(self.values, "managed", False):
             self.configure()
             self.activate()
 
     def configure(self) -> None:
-        """Make what talks."""
+        """Create publishers and services."""
         self.configured = True
         self.warnings = LogThrottle(self.get_logger().warning)
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
 
     def activate(self) -> None:
-        """Begin to act."""
+        """Start timers and threads."""
         self.active = True
 
     def deactivate(self) -> None:
-        """Stop acting; what talks stays."""
+        """Stop timers and threads; publishers and services stay."""
         try:
             self._started.close()
         finally:
             self.active = False
 
     def cleanup(self) -> None:
-        """Take down what talks, also after a ``configure`` that failed; then as constructed."""
+        """Destroy publishers and services, also after a ``configure`` that failed."""
         try:
             self._opened.close()
         finally:
             self.configured = False
 
     def changed(self, names: frozenset[str]) -> None:
-        """Parameters with these names have new values; called while the node is configured."""
+        """Called with the names of parameters that have new values, while configured."""
 
     def shut_down_node(self) -> None:
-        """Deactivate and clean up, however far it came up."""
+        """Deactivate and clean up, from any state."""
         if self.active:
             self.deactivate()
         if self.configured:
             self.cleanup()
 
     def destroy_node(self) -> None:
-        """Take everything down first."""
+        """Destroy the node after ``shut_down_node``."""
         self.shut_down_node()
         super().destroy_node()
 
@@ -133,13 +133,13 @@ class ManagedNode(Node):
 
     @property
     def now_ns(self) -> int:
-        """ROS time; 0 while a simulated clock has not begun."""
+        """ROS time; 0 before a simulated clock starts."""
         return self.get_clock().now().nanoseconds
 
     @property
     def moment(self) -> Moment:
-        """Now, by all clocks."""
-        with self._reading:  # of one thread after the other
+        """The present time on all clocks."""
+        with self._reading:  # threads read one after the other
             ros_ns, steady_s = self.now_ns, time.monotonic()
             clock: Any = self.get_clock()  # a ROSClock
             simulated = clock.ros_time_is_active
@@ -148,7 +148,7 @@ class ManagedNode(Node):
 
     @property
     def full_name(self) -> str:
-        """The node's name with its namespace, as diagnostics have it."""
+        """The name with the namespace, as in diagnostics."""
         return self.get_fully_qualified_name().lstrip("/")
 
     create_publisher = _owned("publisher")
@@ -156,10 +156,10 @@ class ManagedNode(Node):
     create_service = _owned("service")
     create_client = _owned("client")
 
-    def create_timer(  # type: ignore[override]  # there is no choice of a clock
+    def create_timer(  # type: ignore[override]  # the clock is fixed
         self, period_s: float, callback: Callable[[], Any], **options: Any
     ) -> Any:
-        """As rclpy's, by the steady clock: a system clock that is set back would stop another."""
+        """rclpy's, with the steady clock: the system clock may be set back."""
         return self._timer(period_s, callback, clock=self.steady_clock, **options)
 
     _timer = _owned("timer")
