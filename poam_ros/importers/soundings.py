@@ -75,7 +75,7 @@ log = logging.getLogger(__name__)
 
 #: What a map of soundings gives its model, where it is not what a vehicle's has: lines that lie far
 #: apart are predicted from few soundings of many places, and there is time for them.
-ON_MAP: dict[str, Value] = {
+MAP_DEFAULTS: dict[str, Value] = {
     "method": "nngp",
     "nngp.tail": 10.0,
     "nngp.neighbours": 32,
@@ -114,7 +114,7 @@ class SoundingMapSettings:
         16, "Stretches of the record to predict from the others at the end, which say how far the "
         "map's intervals must be widened. 0: do not widen them", minimum=0, maximum=1000,
     )  # fmt: skip
-    model: ModelSettings = field(default_factory=lambda: ModelSettings.of(ON_MAP))
+    model: ModelSettings = field(default_factory=lambda: ModelSettings.of(MAP_DEFAULTS))
     screening: ScreeningSettings = field(default_factory=lambda: ScreeningSettings(enabled=True))
 
     def __post_init__(self) -> None:

@@ -76,7 +76,7 @@ def ring(ros, eventually):
         # Of the same clock underneath, which timers and /clock hang on.
         planner = ros(PlannerNode, parameter_overrides=overrides, up=False)
         planner.get_clock().__class__ = SetClock
-        planner.come_up()
+        planner.start_up()
         boat = ros(Boat)
         eventually(lambda: planner.mission.position is not None)
         mission = planner.mission

@@ -184,7 +184,7 @@ def test_pause_and_resume(ring, eventually):
 
 def test_refuses_what_is_in_another_frame_or_no_map(ring, eventually):
     planner, vehicle = ring()
-    refused = planner.refusals.counts
+    refused = planner.warnings.counts
     vehicle.be_at(3, 0, frame="odom")
     eventually(lambda: refused["odometry_frame"] == 1)
     vehicle.be_at(float("nan"), 0)
@@ -203,7 +203,7 @@ def test_a_map_of_nans_moves_nothing(ring, eventually):
     eventually(lambda: vehicle.last_goal() is not None)
     follow_pilot(vehicle, eventually)
     vehicle.send_map((float("nan"), 0))
-    eventually(lambda: planner.refusals.counts["map_unusable"] >= 1)
+    eventually(lambda: planner.warnings.counts["map_unusable"] >= 1)
     assert planner.mission.goal is None
     vehicle.send_map((1, 1))
     eventually(lambda: planner.mission.goal is not None)
@@ -280,7 +280,7 @@ def test_a_path_is_driven_and_goals_outside_the_workspace_are_counted(
     eventually(lambda: vehicle.last_goal() == [10, 0])
     eventually(lambda: vehicle.last_plan() == 3)
     eventually(lambda: vehicle.reports and vehicle.reports[-1]["goals_clipped"] == "1")
-    assert planner.refusals.counts["goal_clipped"] == 1
+    assert planner.warnings.counts["goal_clipped"] == 1
     [situation] = heard
     assert (situation.yaw, situation.speed, situation.samples_left) == (0.0, 2.5, 93)
     assert situation.recent_track[0].tolist() == [3, 0]
@@ -600,7 +600,7 @@ def test_ends_by_the_map_once_the_gaps_are_closed(ring, eventually):
     level = vehicle.create_publisher(Float64, "water_level", qos.SENSOR_PUBLISH)
     eventually(lambda: level.get_subscription_count())
     level.publish(Float64(data=float("nan")))
-    eventually(lambda: planner.refusals.counts["water_level"] == 1)
+    eventually(lambda: planner.warnings.counts["water_level"] == 1)
     level.publish(Float64(data=0.0))
     eventually(lambda: planner.target.level == 0.0)
 
@@ -622,7 +622,7 @@ def test_ends_by_the_map_once_the_gaps_are_closed(ring, eventually):
 @pytest.mark.parametrize("simulated", [True, False])
 def test_silence_names_what_is_waited_for(simulated, ros, eventually, monkeypatch, capfd):
     """Without odometry; and where time is simulated, without a clock as well."""
-    monkeypatch.setattr("poam_ros.ros.planner.node.ODOMETRY_PATIENCE", -1.0)
+    monkeypatch.setattr("poam_ros.ros.planner.node.ODOMETRY_TIMEOUT_S", -1.0)
     ros(PlannerNode, parameter_overrides=overrides(use_sim_time=simulated), namespace="auv")
     heard = []
 
@@ -646,7 +646,7 @@ def test_one_jump_is_refused_and_a_step_of_the_origin_pauses(guided, eventually)
     planner.mission.locate = lambda at, *given: located.append(at) or locate(at, *given)
     now = planner.now_ns
     vehicle._odometry.publish(messages.write_odometry(VehicleState(now, (60.0, 50.0, 0.0))))
-    eventually(lambda: planner.refusals.counts["odometry_jump"] == 1)
+    eventually(lambda: planner.warnings.counts["odometry_jump"] == 1)
     before = len(located)
     eventually(lambda: len(located) > before + 20)
     assert planner.mission.state == "pilot" and all(np.abs(at).max() < 15 for at in located)
