@@ -12,6 +12,7 @@ from .options import add_settings
 
 _ORIGIN = "Latitude and longitude of the map's (0, 0), WGS 84 (deg; default: as recorded)."
 _UTM = "Use the origin's UTM zone, not a transverse Mercator around the origin."
+_CRS = "Use this projected coordinate system: EPSG:25833, ..."
 _DATUM = "Datum of the map's zero: 5703 (NAVD88 height), 3855 (EGM2008 height), ..."
 _DEPTH = "Write depths below the water's surface, not elevations."
 
@@ -25,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for row in rows(ExportSettings):
         add_settings(parser, [row], *(["--water-level"] if row.name == "water.level" else []))
     add("--utm", action=argparse.BooleanOptionalAction, default=False, help=_UTM)
+    add("--crs", metavar="EPSG:N", default=absent, help=_CRS)
     add("--vertical-datum", type=int, metavar="EPSG", default=absent, help=_DATUM)
     add("--depth", action=argparse.BooleanOptionalAction, default=False, help=_DEPTH)
 
