@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.geodesy import LocalProjection
 from ..core.geometry import Extent
 from ..core.samples import Samples
 from ..core.settings import Value, check, setting
@@ -22,7 +23,6 @@ from ..journal.contents import JournalStep
 from ..models.registry import ModelSettings
 from ..screening.screen import ScreeningSettings
 from ..screening.track import REACH
-from .projection import LocalProjection
 
 #: What people call such a group; a column of this name goes before.
 LINE = "line"
