@@ -14,7 +14,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.geometry import FARTHEST
 from ..frontend.placing import MAX_ELEVATION
-from ..frontend.refused import RefusedPings
+from ..frontend.refused_pings import RefusedPings
 from .columns import UNITS, Columns, guess, question
 from .dialect import Dialect, Times, angle, number, said, sniff
 from .levels import WaterLevels

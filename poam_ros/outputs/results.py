@@ -12,7 +12,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.maps import ElevationMap
 from ..core.samples import Samples
-from ..frontend.refused import RefusedPing, RefusedPings
+from ..frontend.refused_pings import RefusedPing, RefusedPings
 from ..journal.folder import LOG
 from ..journal.tables import read_only, read_refused
 from .exports.georeference import GeoReference
