@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.clock import SECOND
 from ..outputs.folder import write_table
-from ..screening.crossings import Crossings, judge
+from ..screening.crossings import Crossings, find_crossings
 from .soundings import SoundingMapSettings, Soundings, find_lines
 
 #: The file of a run's crossings, and its columns.
@@ -94,5 +94,5 @@ def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
     else:
         line = find_lines(soundings.xy)
         names = tuple(f"{i + 1}" for i in range(int(line[-1]) + 1))
-    found = judge(soundings.xy, soundings.z, line, samples.range)
+    found = find_crossings(soundings.xy, soundings.z, line, samples.range)
     return Crossed(soundings, found.multiple > 1, line, names, found)

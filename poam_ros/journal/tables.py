@@ -19,10 +19,10 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.samples import APPLIED, Samples
-from ..frontend.refused import MOST, RefusedPing, RefusedPings
+from ..frontend.refused_pings import MAX_PER_REASON, RefusedPing, RefusedPings
 from .contents import JournalContents, JournalStep, ScreeningState
 
-#: Layouts of the tables below: those of doubts came with the second, refused pings with the third,
+#: Layouts of the tables below: those of screening_state came with the second, refused pings with the third,
 #: and with the fourth the transactions beside them (``transactions``), of which ``chain`` has the
 #: last. A file of an earlier one can be given what it lacks; one of any other is not touched.
 FIRST, DOUBTS, REFUSED, CHAIN = 1, 2, 3, 4
@@ -129,7 +129,7 @@ def read_only(path: Path) -> sqlite3.Connection:
     return copy
 
 
-def layout_of(path: Path) -> int:
+def schema_version(path: Path) -> int:
     """The layout of a file's tables; 0 where it holds nothing yet, or is not there.
 
     Read only: what is not ours is left exactly as it is.
@@ -158,7 +158,7 @@ def layout_of(path: Path) -> int:
     return int(schema)
 
 
-def lay_out(db: sqlite3.Connection, layout: int) -> None:
+def create_tables(db: sqlite3.Connection, layout: int) -> None:
     """Make the tables that a file of this layout lacks (0: all); inside a transaction."""
     for later in range(layout + 1, SCHEMA + 1):
         for statement in STATEMENTS[later]:
@@ -228,7 +228,7 @@ def _refuse(db: sqlite3.Connection, rows: Sequence[Sequence[Any]]) -> None:
     """Add refused pings; of each reason the newest stay."""
     insert(db, "refused", rows)
     for reason, number in {row[0]: row[1] for row in rows}.items():
-        beyond = reason, number - MOST
+        beyond = reason, number - MAX_PER_REASON
         db.execute("DELETE FROM refused WHERE reason = ? AND number <= ?", beyond)
 
 
@@ -267,7 +267,7 @@ def in_memory() -> sqlite3.Connection:
     """An empty log that is on no disk."""
     db = sqlite3.connect(":memory:", isolation_level=None)
     with Transaction(db):
-        lay_out(db, 0)
+        create_tables(db, 0)
     return db
 
 

@@ -13,7 +13,7 @@ from browser import CHOOSE, HOVERED, PIXEL, READY, Browser, found_browser, serve
 from view_folders import GRID, drawn, write_run
 
 from poam_ros.app.cli import main
-from poam_ros.frontend.refused import RefusedPings
+from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.outputs import folder as files
 from poam_ros.outputs.results import write_refused
 

@@ -16,7 +16,7 @@ from visualization_msgs.msg import Marker, MarkerArray
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
-from poam_ros.frontend.refused import RefusedPings
+from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.planning.areas import NavigableArea
 from poam_ros.ros.common import clouds, markers
 from poam_ros.ros.common import markers as colours

@@ -229,7 +229,7 @@ def test_parameters_place_the_pings_and_may_change(pair, eventually):
     changed = p.mapper.set_parameters([Parameter(n, value=value) for n, value in new.items()])
     assert all(result.successful for result in changed)
     assert p.gate.settings.range_time_offset == 0.0
-    assert (p.session.backlog.policy.batch_size, p.session.pilot.samples) == (7, 9)
+    assert (p.session.sample_queue.policy.batch_size, p.session.pilot.samples) == (7, 9)
 
 
 def test_mission_from_pilot_to_done(pair, eventually, tmp_path, ros):

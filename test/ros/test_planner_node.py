@@ -305,7 +305,7 @@ def test_up_down_and_up_again_in_one_process(ros, eventually):
         assert mission.state == "waiting" and mission.position is None
         planner.activate()
         eventually(lambda turn=turn: len(vehicle.states) == turn)
-        mission.locate(np.zeros(2), 0.0)
+        mission.update_position(np.zeros(2), 0.0)
         planner.deactivate()
         assert entities() == configured
         planner.cleanup()
@@ -445,10 +445,10 @@ def test_no_goal_before_the_start_and_one_to_hold_at_each_end(guided, eventually
     planner.set_parameters([Parameter("max_duration", value=0.5)])
     eventually(lambda: vehicle.states[-1] == "done")
     eventually(lambda: vehicle.reasons[-1] == "max_duration of 0.5 s has passed")
-    eventually(lambda: planner.mission.hold is not None)
-    eventually(lambda: vehicle.goals[-1] == planner.mission.hold.tolist())
+    eventually(lambda: planner.mission.station is not None)
+    eventually(lambda: vehicle.goals[-1] == planner.mission.station.tolist())
     some_reports(vehicle, eventually)
-    assert vehicle.goals[-1] == planner.mission.hold.tolist() != vehicle.goals[-2]
+    assert vehicle.goals[-1] == planner.mission.station.tolist() != vehicle.goals[-2]
 
 
 def test_a_planner_that_is_ended_says_to_hold_first(ros, eventually, python, ros_env):
@@ -505,7 +505,7 @@ def test_silence_pauses_and_what_comes_back_resumes(guided, eventually):
     vehicle.odometry = False
     eventually(lambda: vehicle.states[-1] == "paused")
     eventually(lambda: vehicle.reasons[-1] == "no odometry for 1 s")
-    eventually(lambda: vehicle.goals[-1] == planner.mission.hold.tolist())
+    eventually(lambda: vehicle.goals[-1] == planner.mission.station.tolist())
     vehicle.odometry = True
     eventually(lambda: vehicle.states[-1] == "pilot")
     vehicle.sonar = False
@@ -551,7 +551,7 @@ def test_the_fence_pauses_and_says_why(guided, eventually):
 def test_the_pilot_goes_round_keep_outs(guided, eventually):
     block = "-2 -6, 2 -6, 2 -3, -2 -3"  # across the first lane
     planner, vehicle = guided(**{"areas.keep_outs": block, "areas.margin": 0.5})
-    areas = planner.mission.legs.routes.areas
+    areas = planner.mission.goals.routes.areas
     assert call(vehicle, eventually, "start").success
     eventually(lambda: vehicle.place[0] < -9)
     assert len(areas.keep_outs) == 1
@@ -642,8 +642,8 @@ def test_one_jump_is_refused_and_a_step_of_the_origin_pauses(guided, eventually)
     assert call(vehicle, eventually, "start").success
     eventually(lambda: planner.mission.goal is not None)
     located = []
-    locate = planner.mission.locate
-    planner.mission.locate = lambda at, *given: located.append(at) or locate(at, *given)
+    locate = planner.mission.update_position
+    planner.mission.update_position = lambda at, *given: located.append(at) or locate(at, *given)
     now = planner.now_ns
     vehicle._odometry.publish(messages.write_odometry(VehicleState(now, (60.0, 50.0, 0.0))))
     eventually(lambda: planner.warnings.counts["odometry_jump"] == 1)
@@ -654,7 +654,7 @@ def test_one_jump_is_refused_and_a_step_of_the_origin_pauses(guided, eventually)
     vehicle.jump(vehicle.place + [40.0, 0.0], None)  # for good
     eventually(lambda: vehicle.states[-1] == "paused")
     assert re.match(r"the position jumped by [34]\d\.\d m, and stays there", planner.mission.reason)
-    assert planner.mission.hold[0] > 20  # where it is now
+    assert planner.mission.station[0] > 20  # where it is now
     some_reports(vehicle, eventually)
     assert planner.mission.state == "paused"  # a person lets it go on
     assert call(vehicle, eventually, "resume").success
