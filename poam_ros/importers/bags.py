@@ -128,7 +128,7 @@ def read_bag(
             handled = front_end.handle(each, now, queue.full)
             queue.add(handled.samples, now.ros_ns)
             begun = bool(batches) or front_end.pilot.over(len(queue))
-            if (handled.done and len(queue)) or (begun and queue.closes(now.ros_ns)):
+            if (handled.done and len(queue)) or (begun and queue.batch_due(now.ros_ns)):
                 batches.append(queue.take())
     if now is not None:  # those that waited for odometry that never came
         later = Moment(now.ros_ns, now.steady_s + 2 * gate.odometry_wait)
@@ -167,8 +167,7 @@ def read_recording(path: Path, options: ReadOptions) -> Soundings:
     crop = {"start": options.start, "stop": options.stop}
     found, reach = read_bag(path, instance(BagSettings, {**given, **crop}), gate)
     said = [
-        f"{name} ends before its end ({reason}): what stands before was read"
-        for name, reason in reach.torn.items()
+        f"{name} is cut short ({reason}): read up to there" for name, reason in reach.torn.items()
     ]
     said.append(f"{100 * reach.share:.0f} % of {reach.size / 1e6:.1f} MB could be read")
     return replace(found, source={**found.source, "said": "; ".join(said)})

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.geodesy import WGS84, LocalProjection, coordinate_system, transformed
 from ..core.geometry import FARTHEST
 from ..frontend.placing import MAX_ELEVATION
-from ..frontend.refused import RefusedPings
+from ..frontend.refused_pings import RefusedPings
 from .levels import WaterLevels
-from .projection import LocalProjection
 from .soundings import LINE, Soundings
 
 #: Units of depths and elevations, in m.
@@ -343,19 +343,7 @@ def _degrees(place: np.ndarray, crs: str) -> np.ndarray:
     """Latitude and longitude [N, 2] of places in a coordinate system; of none: as they are."""
     if not crs:
         return place
-    from ..core.errors import requires_extra
-
-    with requires_extra("--crs", "pyproj"):
-        from pyproj import CRS, Transformer
-        from pyproj.exceptions import CRSError
-    try:
-        source = CRS.from_user_input(crs)
-    except CRSError:
-        raise InputError(f"--crs: expected a code such as EPSG:25833, got '{crs}'") from None
-    transform = Transformer.from_crs(source, "EPSG:4326", always_xy=True).transform
-    longitude, latitude = transform(*place.T)
-    found = np.column_stack((latitude, longitude))
-    return np.where(np.isfinite(found), found, np.nan)
+    return transformed(coordinate_system("--crs", crs), WGS84, place)[:, ::-1]
 
 
 def _elevation(

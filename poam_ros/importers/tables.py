@@ -18,7 +18,7 @@ import numpy as np
 from ..core.errors import InputError, requires_extra
 from ..core.geometry import FARTHEST
 from ..frontend.placing import MAX_ELEVATION
-from ..frontend.refused import RefusedPings
+from ..frontend.refused_pings import RefusedPings
 from .columns import MEANINGS, Columns, guess, question
 from .dialect import Dialect, Times, angle, number, said, sniff
 from .raw import UNITS, RawSoundings, ReadOptions
