@@ -142,11 +142,11 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
                     depths[kind].append((line, depth))
         except (AttributeError, TypeError, ValueError):  # fields that are missing, or no numbers
             found.refused["bad_sentence"] += 1
-    kind = next((kind for kind in FIXES if fixes[kind]), None)
-    if kind is not None:
-        lines, clock, latitude, longitude = np.array(fixes[kind]).T
+    best = next((kind for kind in FIXES if fixes[kind]), None)
+    if best is not None:
+        lines, clock, latitude, longitude = np.array(fixes[best]).T
         seconds = _dated(lines, clock, days)
-        found.positions[kind] = list(
+        found.positions[best] = list(
             zip(seconds.tolist(), latitude.tolist(), longitude.tolist(), strict=True)
         )
         for sounder, every in depths.items():

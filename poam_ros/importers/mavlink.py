@@ -40,7 +40,7 @@ def _metres(value: float, valid: bool = True) -> float | None:
 
 def _number(value: Any) -> Any:
     """Of an enumeration, which JSON has as {"type": NAME}, its number where we need it."""
-    name = value.get("type") if isinstance(value, dict) else value
+    name: Any = value.get("type") if isinstance(value, dict) else value
     return {"MAV_SENSOR_ROTATION_PITCH_270": DOWN, "GPS_FIX_TYPE_NO_GPS": 0,
             "GPS_FIX_TYPE_NO_FIX": 1, "GPS_FIX_TYPE_2D_FIX": 2}.get(name, name)  # fmt: skip
 
