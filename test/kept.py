@@ -14,7 +14,7 @@ from poam_ros.core.clock import SECOND, Moment
 from poam_ros.frontend.events import MissionStateChanged, Tick
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
-from poam_ros.learning.opening import open_mission
+from poam_ros.learning.create import open_mission
 from poam_ros.learning.thread import ModelThread
 from poam_ros.ros.common.parameters import MAPPER
 
@@ -88,8 +88,8 @@ class Kept:
         self.work()
         for step in range(steps):
             self.drive(pings + step)
-            self.session.spare.train(2)
-            self.session.spare.train(2)
+            self.session.idle_training.train(2)
+            self.session.idle_training.train(2)
             self.work()
         return self
 

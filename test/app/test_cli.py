@@ -10,8 +10,8 @@ import pytest
 
 from poam_ros.app import graph, run, sim
 from poam_ros.app.cli import COMMANDS, main
-from poam_ros.app.options import Parser, add_settings
-from poam_ros.app.run import COMMON
+from poam_ros.app.command import Parser, add_settings
+from poam_ros.app.run import COMMON_OPTIONS
 from poam_ros.core.settings import Setting, declared
 from poam_ros.mission.target import TargetSettings
 from poam_ros.models.registry import MODELS, ModelSettings, SparseOptions
@@ -70,7 +70,9 @@ def options_of(command) -> dict[str, argparse.Action]:
 def test_run_has_the_promised_options():
     promised = "--terrain --method --planner --pilot --seed --max-samples --sonar-rate --output"
     assert set(promised.split()) <= options_of(run).keys()
-    assert len(COMMON) == 15 and set(COMMON) <= {a.dest for a in options_of(run).values()}
+    assert len(COMMON_OPTIONS) == 15 and set(COMMON_OPTIONS) <= {
+        a.dest for a in options_of(run).values()
+    }
 
 
 def test_sim_has_the_arguments_of_its_launch_file():

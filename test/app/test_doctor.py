@@ -44,7 +44,7 @@ def test_a_healthy_graph_is_said_to_be_one():
 )
 def test_what_is_wrong_comes_with_what_to_do(heard, said):
     found = [f for f in graph_findings({"mapper": heard}) if f.problem]
-    assert any(said in f.todo for f in found)
+    assert any(said in f.advice for f in found)
 
 
 def test_clocks_that_differ_between_nodes_are_a_problem():
@@ -90,18 +90,18 @@ def test_somebody_else_s_odd_values_do_no_harm():
 
 def test_a_disk_that_cannot_be_written_or_is_full(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
-    assert any(f.problem and "written" in f.what for f in machine_findings(tmp_path / "file" / "x"))
-    assert not any("written" in f.what for f in machine_findings(tmp_path / "new" / "folder"))
+    assert any(f.problem and "written" in f.text for f in machine_findings(tmp_path / "file" / "x"))
+    assert not any("written" in f.text for f in machine_findings(tmp_path / "new" / "folder"))
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 2**20}))
-    assert any("1 MiB left" in f.what for f in machine_findings(tmp_path) if f.problem)
-    assert any("/dev/shm" in f.what for f in middleware_findings() if f.problem)
+    assert any("1 MiB left" in f.text for f in machine_findings(tmp_path) if f.problem)
+    assert any("/dev/shm" in f.text for f in middleware_findings() if f.problem)
 
 
 def test_settings_of_the_environment_that_hurt(monkeypatch):
     monkeypatch.setenv("POAM_NATIVE", "0")
     monkeypatch.setenv("OMP_NUM_THREADS", "4096")
     monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "OFF")
-    found = [f.what for f in [*machine_findings(None), *middleware_findings()] if f.problem]
+    found = [f.text for f in [*machine_findings(None), *middleware_findings()] if f.problem]
     for name in ("POAM_NATIVE", "OMP_NUM_THREADS", "ROS_AUTOMATIC_DISCOVERY_RANGE"):
         assert any(name in what for what in found)
 

@@ -36,7 +36,7 @@ def run(node, env, missing="", words=()):
 def test_without_ros_a_line_says_so(node, ros_env):
     done = run(node, ros_env, "rclpy")
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
-    assert done.stderr.startswith(f"{node} needs ROS 2's rclpy, which this Python does not have")
+    assert done.stderr.startswith(f"{node} needs rclpy of ROS 2, which is not installed")
     assert "pip install 'poam_ros[ros]'" in done.stderr
 
 

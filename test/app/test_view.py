@@ -13,7 +13,7 @@ from browser import CHOOSE, HOVERED, PIXEL, READY, Browser, found_browser, serve
 from view_folders import GRID, drawn, write_run
 
 from poam_ros.app.cli import main
-from poam_ros.frontend.refused import RefusedPings
+from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.outputs import folder as files
 from poam_ros.outputs.results import write_refused
 
@@ -44,7 +44,7 @@ def ours(address):
         ([".", "--port", "70000"], "--port: expected a number from 0 to 65535"),
         ([".", "--port", "{taken}"], "cannot serve at 127.0.0.1"),
         ([".", "--address", "::1"], "--address: expected an IPv4 address"),
-        ([".", "--namespace", "auv"], "--namespace: expected no RUN"),
+        ([".", "--namespace", "auv"], "--namespace: expected without RUN"),
         (["--namespace", "a b"], "--namespace: expected names"),
     ],
 )

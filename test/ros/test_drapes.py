@@ -16,12 +16,13 @@ from visualization_msgs.msg import Marker, MarkerArray
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
-from poam_ros.frontend.refused import RefusedPings
+from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.planning.areas import NavigableArea
 from poam_ros.ros.common import clouds, markers
 from poam_ros.ros.common import markers as colours
+from poam_ros.ros.common.parameters import DrapeSettings
 from poam_ros.ros.common.qos import LATCHED, SENSOR_PUBLISH
-from poam_ros.ros.viewers.drapes import DrapedMap, DrapeSettings, thinned
+from poam_ros.ros.viewers.drapes import DrapedMap, thinned
 from poam_ros.ros.viewers.node import DrapesNode
 
 PLACES = np.array([(-4.0, 3.0), (5.5, -2.0)])
@@ -103,7 +104,7 @@ def test_where_the_map_has_no_value_there_is_a_hole():
 
 def test_a_slope_that_faces_the_light_is_brighter():
     x = np.linspace(-5, 5, 11)
-    west, east = (colours.lights(np.tile(s * x, (11, 1)), x, x).mean() for s in (1, -1))
+    west, east = (colours.hillshade_levels(np.tile(s * x, (11, 1)), x, x).mean() for s in (1, -1))
     assert west > 1.5 * east
 
 
@@ -231,7 +232,7 @@ def test_the_node_survives_odd_messages(heard, eventually):
     empty = PointCloud2(width=5, height=1)  # says five points, has none
     other.create_publisher(PointCloud2, "map/points", LATCHED).publish(odd)
     other.create_publisher(PointCloud2, "pings/held", LATCHED).publish(empty)
-    eventually(lambda: node.refusals.counts["unreadable"] >= 2)
+    eventually(lambda: node.warnings.counts["unreadable"] >= 2)
     flat = bottom()
     flat.mean[:], flat.variance[:] = np.inf, -1.0
     far = markers.write_support(np.array([(nan, 0.0), (1e300, -1e300)]), 0.0, 1.0, 0, "map")

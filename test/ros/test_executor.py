@@ -39,7 +39,7 @@ class Talker(NodeShell):
         self.get_logger().info("up", once=True)
         if "fail" in sys.argv:
             raise ValueError("broken")
-        self.ended = "end" in sys.argv
+        self.finished = "end" in sys.argv
         self.get_logger().info("still here")
 
     def cleanup(self):

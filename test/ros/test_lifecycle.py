@@ -83,7 +83,7 @@ def operator(ros, eventually):
 
     def make(name, kind=None, **options):
         node = ros(kind or NODES[name], up=False, **options)
-        node.come_up()
+        node.start_up()
         operator = ros(lambda: Operator(name, eventually))
         # Transitions are not kept for who comes late.
         eventually(lambda: node.count_subscribers(f"{name}/transition_event"))

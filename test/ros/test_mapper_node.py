@@ -229,7 +229,7 @@ def test_parameters_place_the_pings_and_may_change(pair, eventually):
     changed = p.mapper.set_parameters([Parameter(n, value=value) for n, value in new.items()])
     assert all(result.successful for result in changed)
     assert p.gate.settings.range_time_offset == 0.0
-    assert (p.session.backlog.policy.batch_size, p.session.pilot.samples) == (7, 9)
+    assert (p.session.sample_queue.policy.batch_size, p.session.pilot.samples) == (7, 9)
 
 
 def test_mission_from_pilot_to_done(pair, eventually, tmp_path, ros):
@@ -391,7 +391,7 @@ def test_odometry_in_a_frame_that_moves_with_the_vehicle(pair, eventually):
     p = pair()
     p.vehicle.drive(5, frame="dvl_link")
     eventually(lambda: p.gate.ledger.odometry_rejected["body_frame"] == 6)
-    eventually(lambda: p.mapper.refusals.counts["body_frame"] == 6)
+    eventually(lambda: p.mapper.warnings.counts["body_frame"] == 6)
     what = "odometry is in a frame that moves with the vehicle"
     eventually(lambda: p.vehicle.says(text=what), what="no ERROR of the frame")
 
@@ -454,7 +454,7 @@ def test_odd_stamps_fill_no_log(pair, eventually):
         p.vehicle.t = stamp * SECOND
         p.vehicle.locate()
     eventually(lambda: p.gate.buffer.restarts == 3)
-    eventually(lambda: p.mapper.refusals.counts["odometry_set_back"] == 3)
+    eventually(lambda: p.mapper.warnings.counts["odometry_set_back"] == 3)
 
 
 def test_in_a_namespace_with_a_remapping(ros, eventually):
@@ -541,7 +541,7 @@ def test_a_planner_that_dies_in_a_pause_leaves_no_pause(ros, eventually):
     eventually(lambda: mapper.session.ledger.rejected["paused"] == 5)
     planner.destroy_publisher(states)
     eventually(lambda: mapper.session.front_end.closed is None)
-    assert mapper.refusals.counts["states_gone"] == 1
+    assert mapper.warnings.counts["states_gone"] == 1
     vehicle.drive(5)
     eventually(lambda: mapper.session.samples == 5)
 

@@ -184,7 +184,7 @@ def test_pause_and_resume(ring, eventually):
 
 def test_refuses_what_is_in_another_frame_or_no_map(ring, eventually):
     planner, vehicle = ring()
-    refused = planner.refusals.counts
+    refused = planner.warnings.counts
     vehicle.be_at(3, 0, frame="odom")
     eventually(lambda: refused["odometry_frame"] == 1)
     vehicle.be_at(float("nan"), 0)
@@ -203,7 +203,7 @@ def test_a_map_of_nans_moves_nothing(ring, eventually):
     eventually(lambda: vehicle.last_goal() is not None)
     follow_pilot(vehicle, eventually)
     vehicle.send_map((float("nan"), 0))
-    eventually(lambda: planner.refusals.counts["map_unusable"] >= 1)
+    eventually(lambda: planner.warnings.counts["map_unusable"] >= 1)
     assert planner.mission.goal is None
     vehicle.send_map((1, 1))
     eventually(lambda: planner.mission.goal is not None)
@@ -280,7 +280,7 @@ def test_a_path_is_driven_and_goals_outside_the_workspace_are_counted(
     eventually(lambda: vehicle.last_goal() == [10, 0])
     eventually(lambda: vehicle.last_plan() == 3)
     eventually(lambda: vehicle.reports and vehicle.reports[-1]["goals_clipped"] == "1")
-    assert planner.refusals.counts["goal_clipped"] == 1
+    assert planner.warnings.counts["goal_clipped"] == 1
     [situation] = heard
     assert (situation.yaw, situation.speed, situation.samples_left) == (0.0, 2.5, 93)
     assert situation.recent_track[0].tolist() == [3, 0]
@@ -305,7 +305,7 @@ def test_up_down_and_up_again_in_one_process(ros, eventually):
         assert mission.state == "waiting" and mission.position is None
         planner.activate()
         eventually(lambda turn=turn: len(vehicle.states) == turn)
-        mission.locate(np.zeros(2), 0.0)
+        mission.update_position(np.zeros(2), 0.0)
         planner.deactivate()
         assert entities() == configured
         planner.cleanup()
@@ -445,10 +445,10 @@ def test_no_goal_before_the_start_and_one_to_hold_at_each_end(guided, eventually
     planner.set_parameters([Parameter("max_duration", value=0.5)])
     eventually(lambda: vehicle.states[-1] == "done")
     eventually(lambda: vehicle.reasons[-1] == "max_duration of 0.5 s has passed")
-    eventually(lambda: planner.mission.hold is not None)
-    eventually(lambda: vehicle.goals[-1] == planner.mission.hold.tolist())
+    eventually(lambda: planner.mission.station is not None)
+    eventually(lambda: vehicle.goals[-1] == planner.mission.station.tolist())
     some_reports(vehicle, eventually)
-    assert vehicle.goals[-1] == planner.mission.hold.tolist() != vehicle.goals[-2]
+    assert vehicle.goals[-1] == planner.mission.station.tolist() != vehicle.goals[-2]
 
 
 def test_a_planner_that_is_ended_says_to_hold_first(ros, eventually, python, ros_env):
@@ -505,7 +505,7 @@ def test_silence_pauses_and_what_comes_back_resumes(guided, eventually):
     vehicle.odometry = False
     eventually(lambda: vehicle.states[-1] == "paused")
     eventually(lambda: vehicle.reasons[-1] == "no odometry for 1 s")
-    eventually(lambda: vehicle.goals[-1] == planner.mission.hold.tolist())
+    eventually(lambda: vehicle.goals[-1] == planner.mission.station.tolist())
     vehicle.odometry = True
     eventually(lambda: vehicle.states[-1] == "pilot")
     vehicle.sonar = False
@@ -551,7 +551,7 @@ def test_the_fence_pauses_and_says_why(guided, eventually):
 def test_the_pilot_goes_round_keep_outs(guided, eventually):
     block = "-2 -6, 2 -6, 2 -3, -2 -3"  # across the first lane
     planner, vehicle = guided(**{"areas.keep_outs": block, "areas.margin": 0.5})
-    areas = planner.mission.legs.routes.areas
+    areas = planner.mission.goals.routes.areas
     assert call(vehicle, eventually, "start").success
     eventually(lambda: vehicle.place[0] < -9)
     assert len(areas.keep_outs) == 1
@@ -600,7 +600,7 @@ def test_ends_by_the_map_once_the_gaps_are_closed(ring, eventually):
     level = vehicle.create_publisher(Float64, "water_level", qos.SENSOR_PUBLISH)
     eventually(lambda: level.get_subscription_count())
     level.publish(Float64(data=float("nan")))
-    eventually(lambda: planner.refusals.counts["water_level"] == 1)
+    eventually(lambda: planner.warnings.counts["water_level"] == 1)
     level.publish(Float64(data=0.0))
     eventually(lambda: planner.target.level == 0.0)
 
@@ -622,7 +622,7 @@ def test_ends_by_the_map_once_the_gaps_are_closed(ring, eventually):
 @pytest.mark.parametrize("simulated", [True, False])
 def test_silence_names_what_is_waited_for(simulated, ros, eventually, monkeypatch, capfd):
     """Without odometry; and where time is simulated, without a clock as well."""
-    monkeypatch.setattr("poam_ros.ros.planner.node.ODOMETRY_PATIENCE", -1.0)
+    monkeypatch.setattr("poam_ros.ros.planner.node.ODOMETRY_TIMEOUT_S", -1.0)
     ros(PlannerNode, parameter_overrides=overrides(use_sim_time=simulated), namespace="auv")
     heard = []
 
@@ -642,11 +642,11 @@ def test_one_jump_is_refused_and_a_step_of_the_origin_pauses(guided, eventually)
     assert call(vehicle, eventually, "start").success
     eventually(lambda: planner.mission.goal is not None)
     located = []
-    locate = planner.mission.locate
-    planner.mission.locate = lambda at, *given: located.append(at) or locate(at, *given)
+    locate = planner.mission.update_position
+    planner.mission.update_position = lambda at, *given: located.append(at) or locate(at, *given)
     now = planner.now_ns
     vehicle._odometry.publish(messages.write_odometry(VehicleState(now, (60.0, 50.0, 0.0))))
-    eventually(lambda: planner.refusals.counts["odometry_jump"] == 1)
+    eventually(lambda: planner.warnings.counts["odometry_jump"] == 1)
     before = len(located)
     eventually(lambda: len(located) > before + 20)
     assert planner.mission.state == "pilot" and all(np.abs(at).max() < 15 for at in located)
@@ -654,7 +654,7 @@ def test_one_jump_is_refused_and_a_step_of_the_origin_pauses(guided, eventually)
     vehicle.jump(vehicle.place + [40.0, 0.0], None)  # for good
     eventually(lambda: vehicle.states[-1] == "paused")
     assert re.match(r"the position jumped by [34]\d\.\d m, and stays there", planner.mission.reason)
-    assert planner.mission.hold[0] > 20  # where it is now
+    assert planner.mission.station[0] > 20  # where it is now
     some_reports(vehicle, eventually)
     assert planner.mission.state == "paused"  # a person lets it go on
     assert call(vehicle, eventually, "resume").success

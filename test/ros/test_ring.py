@@ -193,7 +193,7 @@ def test_ctrl_c_after_the_first_map_keeps_what_there_is(ros, sim, eventually):
     assert len(epochs) > 1 and epochs[-1] <= snapshot.samples
     names = ["config.yaml", "epochs.csv", "map.npz", "maps.png", "metrics.png", "refused.csv"]
     listed = ", ".join([*names, "samples.csv", "truth.npz"])
-    assert f"interrupted; {listed} so far are in {folder}" in output
+    assert f"interrupted; partial results in {folder}: {listed}" in output
     assert all((folder / name).stat().st_size > 0 for name in names)
     for log in (folder / "log").glob("*.log"):
         assert "Traceback" not in log.read_text()

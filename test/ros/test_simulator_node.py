@@ -123,7 +123,7 @@ def test_drives_to_a_goal_that_is_repeated_and_stops_there(ship, eventually):
 
     eventually(arrived)
     eventually(lambda: crew.heard["odom"][-1].twist.twist.linear.x == 0)
-    counts = simulator.refusals.counts
+    counts = simulator.warnings.counts
     assert set(counts) == {"outside"} and counts["outside"] >= 1
     for corner in ((30, -30), (-30, -30)):  # a corner is inside
         before = counts["outside"]  # the first time some may still be on their way
@@ -135,9 +135,9 @@ def test_drives_to_a_goal_that_is_repeated_and_stops_there(ship, eventually):
 def test_refuses_goals_in_another_frame_or_not_finite(ship, eventually):
     simulator, crew = ship()
     crew.send_goal(0, 0, frame="odom")
-    eventually(lambda: simulator.refusals.counts["frame"] == 1)
+    eventually(lambda: simulator.warnings.counts["frame"] == 1)
     crew.send_goal(math.nan, 0)
-    eventually(lambda: simulator.refusals.counts["not_finite"] == 1)
+    eventually(lambda: simulator.warnings.counts["not_finite"] == 1)
     assert simulator.simulation.goal is None
 
 
@@ -145,12 +145,12 @@ def test_a_goal_with_an_old_stamp_is_refused_and_counted(ship, eventually):
     simulator, crew = ship(speed=20.0)
     eventually(lambda: simulator.now_ns > 30e9)
     crew.send_goal(5, 5, stamp_ns=1_000_000_000)
-    eventually(lambda: simulator.refusals.counts["stale"] == 1)
+    eventually(lambda: simulator.warnings.counts["stale"] == 1)
     assert simulator.simulation.goal is None
     for place, stamp_ns in (((5, 6), 0), ((5, 7), simulator.now_ns), ((5, 8), 10**15)):
         crew.send_goal(*place, stamp_ns=stamp_ns)  # no stamp, a fresh one, one of the future
         eventually(lambda place=place: simulator.simulation.goal == place)
-    assert set(simulator.refusals.counts) == {"stale"}
+    assert set(simulator.warnings.counts) == {"stale"}
 
     def reported():
         statuses = [s for m in crew.heard["/diagnostics"] for s in m.status]
