@@ -29,7 +29,7 @@ SMALL = {
 def test_python_of_the_pages_runs(block: Block, tmp_path, monkeypatch):
     """What needs ROS or a driver's messages is compiled only."""
     monkeypatch.chdir(tmp_path)
-    code = compile(block.text, str(block), "exec")
+    code = compile(block.text, str(block), "exec", dont_inherit=True)
     wanted = re.findall(r"^(?:from|import) (\w+)", block.text, re.MULTILINE)
     if "rclpy" not in wanted and all(find_spec(name) for name in wanted):
         exec(code, {"__name__": "example"})

@@ -264,8 +264,8 @@ def test_a_mission_s_folder_on_the_command_line(mission, tmp_path, capsys):
     assert "flatters" not in said and "lines found in the track" in said
     for options, words in (
         (["--sonar.tilt", "0.1 0"], "--sonar.tilt: expected with a recording only"),
-        (["--by", "leg", "--folds", "2"], "--by: expected line (found in the track; "),
-        (["--margin", "5"], "--margin: expected no mission with it"),
+        (["--by", "leg", "--folds", "2"], "--by: expected line (lines found in the track), as "),
+        (["--margin", "5"], "--margin: expected without a mission"),
     ):
         assert main(["map", log, *options]) == 2
         assert words in capsys.readouterr().err
