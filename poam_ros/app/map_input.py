@@ -72,6 +72,8 @@ def read(args: argparse.Namespace) -> MappingJob:
         args.levels = args.__dict__.pop("water.level")
     names = [find_reader(path, args.reader) for path in args.logs]
     mission, bag = names[0] == MISSION, names[0] == RECORDING
+    if (mission or bag) and len(names) > 1:
+        raise InputError(f"{args.logs[1]}: expected no other files with a {READERS[names[0]].kind}")
     _check(args, mission, bag, columns=READERS[names[0]].columns)
     past = read_mission(args.log if mission else args.mission) if mission or args.mission else None
     if past is None:

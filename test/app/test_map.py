@@ -71,6 +71,9 @@ def test_several_days_are_mapped_at_once(log, tmp_path, capsys):
         assert float(row.split(",")[0]) == pytest.approx(float(held["x"]))
     assert len(read_table(out / "held_out.csv", ("row",))["row"]) >= 80
     assert (out / "validation.json").exists()
+    (tmp_path / "bag").mkdir()
+    line = refused(["map", str(tmp_path / "bag"), str(days[0])], capsys)
+    assert "monday.csv: expected no other files with a rosbag2 recording" in line
 
 
 def test_refused_soundings_are_in_the_folder_with_their_places(tmp_path, capsys):
