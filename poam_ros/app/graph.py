@@ -16,7 +16,7 @@ ROWS = {row.name: row for table in (NODES | VIEWERS).values() for row in table}
 FORWARDED = (
     "terrain", "speed", "max_samples", "method", "planner", "pilot", "sonar_rate", "seed",
     "output", "keep", "exaggeration", "target.tvu", "target.share", "target.distance",
-    "target.depths",
+    "target.depth_factor",
 )  # fmt: skip
 #: Options of both for the graph as a whole.
 NAMESPACE = Setting("namespace", "", "Namespace of all nodes, without slashes at its ends")

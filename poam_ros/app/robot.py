@@ -17,7 +17,7 @@ FORWARDED = (
     "planner", "pilot", "seed", "output", "areas.file", "areas.coordinates", "areas.margin",
     "origin", "heading", "goal_period", "goal_action", "mission_dir", "autoresume", "managed",
     "screening.enabled", "water.level", "target.tvu", "target.share", "target.distance",
-    "target.depths",
+    "target.depth_factor",
 )  # fmt: skip
 #: The nodes' own names of the topics that a vehicle may call otherwise.
 TOPICS = (

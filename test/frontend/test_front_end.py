@@ -14,9 +14,8 @@ from poam_ros.core.samples import Samples
 from poam_ros.frontend.events import ClockSetBack, MissionStateChanged
 from poam_ros.frontend.front_end import FrontEnd, GateSettings, RawPing
 from poam_ros.frontend.odometry import JumpDetector, OdometryBuffer, VehicleState, multiply, rotate
-from poam_ros.frontend.placing import SonarMount
+from poam_ros.frontend.placing import SonarMount, WaterLevel
 from poam_ros.frontend.ranges import refusal_reason
-from poam_ros.frontend.water import WaterLevel
 
 
 def seconds(value):

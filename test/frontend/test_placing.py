@@ -11,10 +11,9 @@ from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.samples import APPLIED, Samples
 from poam_ros.frontend.front_end import FrontEnd
 from poam_ros.frontend.odometry import VehicleState, multiply
-from poam_ros.frontend.placing import SonarMount, mount_of
+from poam_ros.frontend.placing import SonarMount, WaterLevel, mount_of
 from poam_ros.frontend.ranges import RawPing
 from poam_ros.frontend.settings import GateSettings
-from poam_ros.frontend.water import WaterLevel
 
 NOW = Moment(0, 0.0)
 PLACE = (10.0, 20.0, 30.0)

@@ -21,6 +21,7 @@ from poam_ros.frontend.events import (
     Tick,
 )
 from poam_ros.frontend.odometry import VehicleState
+from poam_ros.frontend.placing import WaterLevel
 from poam_ros.frontend.ranges import RawPing
 from poam_ros.frontend.refused_pings import (
     MAX_PER_REASON,
@@ -30,7 +31,6 @@ from poam_ros.frontend.refused_pings import (
     RefusedPingStore,
 )
 from poam_ros.frontend.settings import GateSettings
-from poam_ros.frontend.water import WaterLevel
 from poam_ros.screening.screen import ScreeningSettings
 
 SMALL = Extent(-5, 5, -5, 5)

@@ -273,7 +273,7 @@ def test_a_log_leads_nowhere_but_to_the_folder_after_it(tmp_path, name):
     survey.session.journal._disk.folder.log.end(0, name)
     survey.close()
     for opening in (read_mission, lambda at: open_mission(settings(at, screening=True))):
-        with pytest.raises(InputError, match="expected it to go on in its reset-001"):
+        with pytest.raises(InputError, match="expected it to continue in reset-001"):
             opening(folder)
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
     assert [p.name for p in (tmp_path / "a").iterdir()] == ["m"]
@@ -287,6 +287,6 @@ def test_a_link_in_place_of_the_folder_after_a_reset_is_not_followed(tmp_path):
     survey.close()
     (tmp_path / "elsewhere").mkdir()
     (folder / "reset-001").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(InputError, match="go on in its reset-001"):
+    with pytest.raises(InputError, match="continue in reset-001"):
         open_mission(settings(folder, screening=True))
     assert not list((tmp_path / "elsewhere").iterdir())

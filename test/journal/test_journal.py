@@ -17,7 +17,7 @@ from kept import POAM, Kept, rebuilt, rows
 
 from poam_ros.core.errors import InputError
 from poam_ros.frontend.events import MissionStateChanged, Problem, ResetRequested
-from poam_ros.journal.log import JournalDatabase
+from poam_ros.journal.database import JournalDatabase
 
 
 @pytest.fixture

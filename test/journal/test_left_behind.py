@@ -81,7 +81,7 @@ def test_after_a_reset_the_map_before_it_is_not_left(tmp_path):
 
 
 def test_where_the_disk_fails_the_map_has_what_counted(tmp_path, monkeypatch):
-    from poam_ros.journal.log import JournalDatabase
+    from poam_ros.journal.database import JournalDatabase
 
     survey = Kept(tmp_path / "m").mapped(steps=1)
 

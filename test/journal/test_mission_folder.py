@@ -16,8 +16,8 @@ from read_only import read_only
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.renames import renamed
+from poam_ros.journal.database import JournalDatabase
 from poam_ros.journal.folder import MissionFolder, identity
-from poam_ros.journal.log import JournalDatabase
 from poam_ros.journal.reader import read_mission
 from poam_ros.learning.create import open_mission
 
@@ -175,7 +175,7 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
 from kept import Kept
 from poam_ros.core.errors import InputError
-from poam_ros.journal.log import JournalDatabase
+from poam_ros.journal.database import JournalDatabase
 try:
     s = Kept({folder!r})
 except InputError as error:

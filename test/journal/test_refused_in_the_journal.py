@@ -18,7 +18,7 @@ from poam_ros.core.clock import SECOND
 from poam_ros.frontend.events import MissionStateChanged, ResetRequested, Tick
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.journal import tables as log_file
-from poam_ros.journal.log import JournalDatabase
+from poam_ros.journal.database import JournalDatabase
 from poam_ros.journal.reader import read_mission
 from poam_ros.outputs.results import read_unmapped
 

@@ -20,7 +20,7 @@ from kept import Echoing, rows
 
 from poam_ros.frontend.events import MissionStateChanged, Problem, ResetRequested
 from poam_ros.frontend.front_end import RawPing
-from poam_ros.journal.log import JournalDatabase
+from poam_ros.journal.database import JournalDatabase
 from poam_ros.journal.reader import read_mission
 
 END = 200  # pings

@@ -94,7 +94,7 @@ def test_pings_after_a_reset_that_the_model_has_not_seen_yet_wait_for_it(survey)
     s.drive(30)
     s.work()
     s.drive(20)
-    s.session._trouble = "of other rules"  # said before anything is judged
+    s.session._problem = "of other rules"  # said before anything is judged
     work = s.session.work(s.now)
     next(work)
     s.handle(ResetRequested())

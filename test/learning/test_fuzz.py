@@ -21,11 +21,10 @@ from poam_ros.frontend import events
 from poam_ros.frontend.batching import TimedBatches
 from poam_ros.frontend.events import STATES
 from poam_ros.frontend.odometry import VehicleState
-from poam_ros.frontend.placing import SonarMount
+from poam_ros.frontend.placing import SonarMount, WaterLevel
 from poam_ros.frontend.ranges import RawPing
 from poam_ros.frontend.refused_pings import MAX_PENDING, MAX_PER_REASON, REASONS
 from poam_ros.frontend.settings import GateSettings
-from poam_ros.frontend.water import WaterLevel
 from poam_ros.ros.common.log_throttle import PERIOD, LogThrottle
 from poam_ros.screening.screen import ScreeningSettings
 

@@ -101,7 +101,7 @@ def test_the_share_is_of_the_wet_places_that_may_be_entered():
     assert target.status.share == 0.0
     target.set_water_level(-21.0)
     target.assess(mission, chart(std=std), 4.0)
-    assert math.isnan(target.status.share) and "under the water's level of -21 m" in target.fault
+    assert math.isnan(target.status.share) and "below the water level of -21 m" in target.fault
     assert mission.state == "pilot"
 
 
@@ -135,7 +135,7 @@ def test_a_mission_that_was_done_before_a_restart_keeps_its_reason():
 
 @pytest.mark.parametrize(("distance", "depths", "most"), [(12.0, 0.0, 12.0), (5.0, 0.4, 8.0)])
 def test_gaps_are_closed_before_the_budget_is_spent(distance, depths, most):
-    settings = TargetSettings(distance=distance, depths=depths)
+    settings = TargetSettings(distance=distance, depth_factor=depths)
     found = survey(settings, max_samples=700)
     assert farthest(found.pings) <= most
     assert len(found.pings) == 700  # the rest of it is for the map
@@ -188,7 +188,7 @@ def test_keep_outs_are_covered_from_outside_and_what_cannot_be_is_left_out_and_s
     share = found.target.status.excluded
     beyond = GRID.points[squared_distance_to(GRID.points, found.pings) > 81, 0]
     assert beyond.min() > 50 and share == pytest.approx(len(beyond) / 2400, abs=0.04)
-    assert "left out: no way leads near, or no ping is accepted there" in found.mission.reason
+    assert "excluded: no route leads close, or no ping is accepted there" in found.mission.reason
 
 
 def test_where_no_ping_is_accepted_it_gives_up_and_says_so():
@@ -196,7 +196,7 @@ def test_where_no_ping_is_accepted_it_gives_up_and_says_so():
     covered = PLACES[PLACES[:, 0] < 44]
     assert farthest(found.pings, covered) <= 8
     assert 0.05 < found.target.status.excluded < 0.25 and found.target.status.gaps == 0
-    assert "left out" in found.mission.reason
+    assert "excluded" in found.mission.reason
     far = np.array([goal for goal in found.closed if goal[0] > 50])
     assert 0 < len(far) <= 15 * MAX_VISITS
 
@@ -263,7 +263,7 @@ def coast(level):
     ("distance", "depths", "left_out"), [(0.0, 0.5, 0.33), (8.0, 0.5, 0.2), (8.0, 0.0, 0.0)]
 )
 def test_nobody_is_sent_to_dry_ground_where_depths_count(distance, depths, left_out):
-    settings = TargetSettings(distance=distance, depths=depths)
+    settings = TargetSettings(distance=distance, depth_factor=depths)
     mission, target = Mission(PILOT[:0], WORKSPACE), MapTarget(settings)
     target.set_water_level(1.5)
     mission.update_position(np.array([5.0, 5.0]), 0.0)
@@ -285,10 +285,10 @@ def test_nobody_is_sent_to_dry_ground_where_depths_count(distance, depths, left_
 
 
 def test_depths_of_a_map_without_water_are_a_fault():
-    mission, target = Mission(PILOT[:0], WORKSPACE), MapTarget(TargetSettings(depths=3.0))
+    mission, target = Mission(PILOT[:0], WORKSPACE), MapTarget(TargetSettings(depth_factor=3.0))
     mission.update_position(np.array([5.0, 5.0]), 0.0)
     target.assess(mission, chart(bed=3.0), 1.0)
-    assert target.fault == "no place that may be entered is under the water's level of 0 m"
+    assert target.fault == "no place that may be entered is below the water level of 0 m"
     assert mission.state == "exploring" and target.next_goal(mission, chart(bed=3.0), 1.0) is None
 
 
