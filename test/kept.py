@@ -69,7 +69,7 @@ class Kept:
             self.ping()
         self.settle()
 
-    def settle(self, timeout=20.0):
+    def settle(self, timeout=200.0):
         """Until every accepted ping is kept, and counts."""
         end = time.monotonic() + timeout
         while self.session.samples < self.session.ledger.samples:
@@ -154,7 +154,7 @@ def main(folder, begin, end):
     kept.settle()
     while session.due(kept.now):
         time.sleep(0.05)
-    assert thread.stop(60)
+    assert thread.stop(300)
     kept.settle()  # what was judged last
     kept.close()
     sys.stdout.write(f"{session.samples} {kept.stamp}\n")

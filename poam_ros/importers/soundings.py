@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.geodesy import LocalProjection
 from ..core.geometry import Extent
 from ..core.samples import Samples
 from ..core.settings import Value, check, setting
@@ -22,7 +23,6 @@ from ..journal.interface import JournalStep
 from ..models.registry import ModelSettings
 from ..screening.screen import ScreeningSettings
 from ..screening.track import MIN_NEIGHBOURHOOD
-from .projection import LocalProjection
 
 #: What people call such a group; a column of this name goes before.
 LINE = "line"
@@ -75,7 +75,7 @@ log = logging.getLogger(__name__)
 
 #: What a map of soundings gives its model, where it is not what a vehicle's has: lines that lie far
 #: apart are predicted from few soundings of many places, and there is time for them.
-ON_MAP: dict[str, Value] = {
+MAP_DEFAULTS: dict[str, Value] = {
     "method": "nngp",
     "nngp.tail": 10.0,
     "nngp.neighbours": 32,
@@ -114,7 +114,7 @@ class SoundingMapSettings:
         16, "Stretches of the record to predict from the others at the end, which say how far the "
         "map's intervals must be widened. 0: do not widen them", minimum=0, maximum=1000,
     )  # fmt: skip
-    model: ModelSettings = field(default_factory=lambda: ModelSettings.of(ON_MAP))
+    model: ModelSettings = field(default_factory=lambda: ModelSettings.of(MAP_DEFAULTS))
     screening: ScreeningSettings = field(default_factory=lambda: ScreeningSettings(enabled=True))
 
     def __post_init__(self) -> None:

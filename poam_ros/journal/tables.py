@@ -55,8 +55,11 @@ STATEMENTS = {
     layout: tuple(text.split(";"))
     for layout, text in ((FIRST, _FIRST), (SCREENED, _SECOND), (REFUSED, _THIRD), (CHAIN, _FOURTH))
 }
-#: Foreign SQL, which would run when rows are read or written; a journal has none.
-OTHERS = "SELECT count(*) FROM sqlite_master WHERE type IN ('view', 'trigger')"
+#: Counts foreign SQL, which would run when rows are read or written and which neither a journal
+#: nor a recording has: views, triggers, virtual tables and computed columns.
+OTHERS = """
+SELECT count(*) FROM sqlite_master AS made LEFT JOIN pragma_table_xinfo(made.name) AS part
+WHERE made.type IN ('view', 'trigger') OR made.sql LIKE 'CREATE VIRTUAL%' OR part.hidden"""
 #: Rows compared at a time.
 COMPARED = 10_000
 #: All tables except ``chain``.
@@ -143,7 +146,7 @@ def schema_version(path: Path) -> int:
             raise ValueError("another program's database")
         (others,) = db.execute(OTHERS).fetchone()
         if others:
-            raise ValueError("views or triggers, which no journal has")
+            raise ValueError("views, triggers or computed columns, which no journal has")
         if schema not in STATEMENTS:
             raise ValueError(f"layout {schema} of another version, not {SCHEMA}")
         (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()

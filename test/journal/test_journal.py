@@ -78,11 +78,10 @@ def test_a_ping_counts_and_is_learned_once_it_is_on_the_disk(kept, monkeypatch):
     assert s.session.samples == 20 and s.session.due(s.now)
 
 
-def test_pings_are_committed_within_half_a_second(kept, tmp_path):
+def test_a_ping_is_committed_without_waiting_for_another(kept, tmp_path, eventually):
     s = kept()
     s.ping()
-    time.sleep(0.5)
-    assert len(rows(tmp_path / "m")) == 1
+    eventually(lambda: len(rows(tmp_path / "m")) == 1)
 
 
 def test_the_last_batch_waits_for_what_is_on_its_way_to_the_disk(kept):
@@ -331,7 +330,7 @@ def test_a_disk_that_fails_for_a_while_loses_nothing(kept, tmp_path, monkeypatch
         assert s.session.samples == s.session.mapper.samples == before + 20
         assert len(rows(tmp_path / "m")) == before
     s.drive(1)
-    end = time.monotonic() + 20
+    end = time.monotonic() + 200
     while s.session.journal.failing:
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -356,7 +355,7 @@ def test_a_disk_that_fails_for_too_long_ends_the_log_until_a_reset(kept, tmp_pat
         broken.setattr(JournalDatabase, "append", full)
         s.drive(60)
     s.drive(5)
-    end = time.monotonic() + 20
+    end = time.monotonic() + 200
     while s.session.journal.lost < 60:
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -381,7 +380,7 @@ def test_a_reset_that_the_disk_does_not_take_lets_no_more_wait_than_anything_els
         raise sqlite3.OperationalError("database or disk is full")
 
     def until(done):
-        end = time.monotonic() + 30
+        end = time.monotonic() + 200
         while not done():
             assert time.monotonic() < end
             time.sleep(0.02)

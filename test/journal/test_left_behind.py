@@ -38,8 +38,9 @@ def compare(found, expected):
     assert found.samples == expected.samples
 
 
-@pytest.mark.parametrize("waiting", [0, 7])
-@pytest.mark.parametrize("end", ["interrupted", "done", "restarted"])
+@pytest.mark.parametrize(
+    ("end", "waiting"), [("interrupted", 7), ("interrupted", 0), ("done", 7), ("restarted", 7)]
+)
 def test_the_map_left_behind_is_the_log_s(tmp_path, end, waiting):
     survey = Kept(tmp_path / "m", training_duty=0.5).mapped(steps=3)
     for _ in range(5):

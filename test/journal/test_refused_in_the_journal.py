@@ -87,7 +87,7 @@ def test_where_nothing_else_happens_they_are_committed_now_and_then(kept, tmp_pa
     s.drive(1)
     before = len(commits)
     s.refuse(3)
-    end = time.monotonic() + 60
+    end = time.monotonic() + 200
     while len(rows(tmp_path / "m", REFUSED)) < 3:
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -25,7 +25,7 @@ from poam_ros.frontend.placing import SonarMount, WaterLevel
 from poam_ros.frontend.ranges import RawPing
 from poam_ros.frontend.refused_pings import MAX_PENDING, MAX_PER_REASON, REASONS
 from poam_ros.frontend.settings import GateSettings
-from poam_ros.ros.common.log_throttle import PERIOD, LogThrottle
+from poam_ros.ros.common.log_throttle import WARNING_PERIOD_S, LogThrottle
 from poam_ros.screening.screen import ScreeningSettings
 
 LENGTH = 100  # events of a sequence
@@ -113,7 +113,7 @@ class Fuzzed:
             pilot_samples=20, grid=None, screening=ScreeningSettings(screened, held_pings=50)
         )
         self.at, self.last, self.lines = (0.0, 0.0, 100.0), events.Tick(), []
-        self.refusals = LogThrottle(self.lines.append, clock=lambda: self.s.now.steady_s)
+        self.warnings = LogThrottle(self.lines.append, clock=lambda: self.s.now.steady_s)
         self.handled = Counter()
 
     def hear(self, event) -> None:
@@ -122,7 +122,7 @@ class Fuzzed:
         self.handled[type(event).__name__] += 1
         note = self.s.session.handle(event, self.s.now).message
         if note is not None:
-            self.refusals.add(*note)
+            self.warnings.add(*note)
         check(self.s.session)
 
     def stamp(self, when) -> int:
@@ -240,8 +240,8 @@ def run(survey, screened, drawn, handled) -> None:
     gate = fuzzed.s.session.front_end
     handled["accepted"] += gate.ledger.accepted
     handled["false echoes"] += gate.ledger.rejected["false_echo"]
-    reasons, seconds = len(fuzzed.refusals.counts), fuzzed.s.now.steady_s
-    assert len(fuzzed.lines) <= reasons * (1 + seconds / PERIOD)
+    reasons, seconds = len(fuzzed.warnings.counts), fuzzed.s.now.steady_s
+    assert len(fuzzed.lines) <= reasons * (1 + seconds / WARNING_PERIOD_S)
     assert all(len(line) < 1000 for line in fuzzed.lines), max(map(len, fuzzed.lines))
     handled += fuzzed.handled
 

@@ -15,7 +15,7 @@ from poam_ros.frontend.events import BatchLearned, Message, ModelTrained, Proble
 from poam_ros.learning.thread import ModelThread
 
 LEARNED = BatchLearned(UpdateReport({}), (0.0, 1.0))
-PATIENCE = 30.0  # s, for a machine that is busy with something else
+PATIENCE = 300.0  # s, for a machine that is busy with something else
 
 
 class Session:
@@ -23,7 +23,7 @@ class Session:
 
     def __init__(self) -> None:
         self.given: queue.SimpleQueue = queue.SimpleQueue()
-        self.idle_training = SimpleNamespace(rest=lambda now: math.inf)
+        self.idle_training = SimpleNamespace(seconds_until_due=lambda now: math.inf)
 
     def due(self, now):
         return not self.given.empty()
@@ -94,12 +94,12 @@ def test_spare_time_is_used_until_something_is_due(driven):
     session, _, taken = driven
     trained = ModelTrained(UpdateReport({}, steps=1))
     session.idle_training.train_slice = lambda now: iter([trained])
-    session.idle_training.rest = lambda now: 0.0
+    session.idle_training.seconds_until_due = lambda now: 0.0
     assert taken.get(timeout=PATIENCE) is taken.get(timeout=PATIENCE) is trained
     session.given.put([LEARNED])
     while taken.get(timeout=PATIENCE) is not LEARNED:
         pass
-    session.idle_training.rest = lambda now: math.inf
+    session.idle_training.seconds_until_due = lambda now: math.inf
 
 
 def test_stops_in_the_middle_of_the_work():

@@ -42,9 +42,9 @@ from .diagnostics import planner_status
 from .goals import open_goals
 from .topics import MissionTopics
 
-LOOK_PERIOD = 1.0  # s between two looks at limits and watchdogs
-REPORT_PERIOD = 1.0  # s
-ODOMETRY_PATIENCE = 15.0  # s without odometry before this is said
+POLL_PERIOD_S = 1.0  # s between two looks at limits and watchdogs
+REPORT_PERIOD_S = 1.0  # s
+ODOMETRY_TIMEOUT_S = 15.0  # s without odometry before this is said
 SERVICES = "start", "stop", "pause", "resume"
 
 
@@ -82,7 +82,7 @@ class PlannerNode(ManagedNode):
             on_done=p.on_done,
         )
         self._store = MissionStore(instance(MissionStoreSettings, vars(p)), waypoints)
-        self.held.callback(self._store.close)
+        self.on_exit.callback(self._store.close)
         if found := self._store.restore(self.mission):
             self.get_logger().warning(found)
         self.watchdog = Watchdog(instance(WatchdogSettings, vars(p)), areas)
@@ -91,7 +91,7 @@ class PlannerNode(ManagedNode):
         self._chooser = WaypointChooser(self.mission, self.target, p.planner, waypoints)
         self.latest_map: ElevationMap | None = None
         self._frames = FrameTransformer(self, p.frame_id)
-        self.held.callback(self._frames.close)
+        self.on_exit.callback(self._frames.close)
         self._topics = MissionTopics(self, self.mission, open_goals(self, p.goal_action))
 
     def activate(self) -> None:
@@ -109,8 +109,8 @@ class PlannerNode(ManagedNode):
             self.create_subscription(kind, "mavros/state", self._on_autopilot, qos.SENSOR_READ)
         for name in SERVICES:
             self.create_service(Trigger, f"~/{name}", partial(self._answer, name))
-        self.create_timer(LOOK_PERIOD, self._on_timer)
-        self.create_timer(REPORT_PERIOD, self._report)
+        self.create_timer(POLL_PERIOD_S, self._on_timer)
+        self.create_timer(REPORT_PERIOD_S, self._report)
         self._announce()
 
     def deactivate(self) -> None:
@@ -136,11 +136,11 @@ class PlannerNode(ManagedNode):
     def _on_odometry(self, message: Odometry) -> None:
         state = self._frames.into_map(messages.read_odometry(message))
         if state is None:
-            self.refusals.add("odometry_frame", self._frames.reason)
+            self.warnings.add("odometry_frame", self._frames.reason)
             return
         position = np.array(state.position[:2])
         if not (is_place(position) and math.isfinite(state.position[2])):
-            self.refusals.add(
+            self.warnings.add(
                 "odometry_not_finite", f"odometry: expected numbers, got {state.position}"
             )
             return
@@ -151,7 +151,7 @@ class PlannerNode(ManagedNode):
             text = (
                 f"odometry: a position {self._jumps.distance:.1f} m from the last one is not used"
             )
-            self.refusals.add("odometry_jump", text)
+            self.warnings.add("odometry_jump", text)
             return
         self._heard = time.monotonic()
         if self._sonar is None:  # not before: a simulator waits for the mapper to hear its sonar
@@ -181,12 +181,12 @@ class PlannerNode(ManagedNode):
     def _on_map(self, message: PointCloud2) -> None:
         frame, expected = messages.bare_frame(message.header.frame_id), self.values.frame_id
         if frame != expected:
-            self.refusals.add("map_frame", f"map/points: expected {expected}, got '{shown(frame)}'")
+            self.warnings.add("map_frame", f"map/points: expected {expected}, got '{shown(frame)}'")
             return
         try:
             self.latest_map = clouds.read_map_cloud(message)
         except InputError as error:
-            self.refusals.add("map_unreadable", str(error))
+            self.warnings.add("map_unreadable", str(error))
             return
         self.watchdog.received(MAP)
         self.target.assess(self.mission, self.latest_map, self.moment.limit_s)
@@ -205,7 +205,7 @@ class PlannerNode(ManagedNode):
 
     def _on_level(self, message: Float64) -> None:
         if fault := self.target.set_water_level(message.data):
-            self.refusals.add("water_level", fault)
+            self.warnings.add("water_level", fault)
 
     def _choose(self, position: np.ndarray) -> np.ndarray | None:
         """The next waypoints by the latest map; None, and a warning, where the map allows none."""
@@ -215,7 +215,7 @@ class PlannerNode(ManagedNode):
             options: Any = instance(PLANNERS[values.planner].options, vars(values))
             return self._chooser.path(latest, now_s, yaw, values.max_speed, options)
         except InputError as error:
-            self.refusals.add("map_unusable", f"no waypoint from this map: {error}")
+            self.warnings.add("map_unusable", f"no waypoint from this map: {error}")
             return None
 
     def _on_timer(self) -> None:
@@ -226,7 +226,7 @@ class PlannerNode(ManagedNode):
         self.watchdog.check(self.mission, now.steady_s, now.limit_s)
         self._announce()
         self._repeat(now.limit_s)
-        self._topics.goals.look()
+        self._topics.goals.poll()
 
     def _repeat(self, now_s: float) -> None:
         """Say again where the vehicle shall go, every ``goal_period`` of ROS time.
@@ -246,7 +246,7 @@ class PlannerNode(ManagedNode):
             if self._topics.announce():
                 self._report()
             if self._store.failing:
-                self.refusals.add("disk", self._store.failing)
+                self.warnings.add("disk", self._store.failing)
 
     def _answer(
         self, service: str, _: Trigger.Request, response: Trigger.Response
@@ -264,13 +264,13 @@ class PlannerNode(ManagedNode):
 
     def _report(self) -> None:
         """Diagnostics, once a second and with every new state, whose reason is in it as well."""
-        silent = time.monotonic() - self._heard > ODOMETRY_PATIENCE
+        silent = time.monotonic() - self._heard > ODOMETRY_TIMEOUT_S
         if silent:
             text = f"no odometry: waiting for it on {self.resolve_topic_name('odom')}"
             if self.now_ns == 0:
                 text += " and for /clock"
             self.get_logger().warning(text, throttle_duration_sec=10.0)
-        failing, counts = self._store.failing, self.refusals.counts
+        failing, counts = self._store.failing, self.warnings.counts
         self.report(*planner_status(self.mission, self.target, counts, silent, failing))
 
 

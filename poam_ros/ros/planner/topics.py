@@ -98,7 +98,7 @@ class MissionTopics:
         count = getattr(self._mission.goals, what)
         if count > self._counted[what]:
             self._counted[what] = count
-            self._node.refusals.add(f"goal_{what}", f"{text}: {count} so far")
+            self._node.warnings.add(f"goal_{what}", f"{text}: {count} so far")
 
     def _send(
         self, place: np.ndarray, how: Callable[[PoseStamped], None], yaw: float = math.nan
