@@ -48,20 +48,20 @@ def driven():
     assert thread.stop(PATIENCE)
 
 
-def test_hands_on_what_comes_of_the_work(driven):
+def test_passes_events_on(driven):
     session, thread, taken = driven
     session.given.put([LEARNED, LEARNED])
     thread.wake()
     assert taken.get(timeout=PATIENCE) is taken.get(timeout=PATIENCE) is LEARNED
 
 
-def test_finds_work_that_comes_with_time_alone(driven):
+def test_finds_work_that_is_due_by_time_alone(driven):
     session, _, taken = driven
     session.given.put([LEARNED])  # nobody wakes it
     assert taken.get(timeout=PATIENCE) is LEARNED
 
 
-def test_outlives_a_failure_of_the_work(driven):
+def test_survives_a_failure_of_the_work(driven):
     session, thread, taken = driven
     session.given.put([RuntimeError("no memory")])
     trouble = taken.get(timeout=PATIENCE)
@@ -70,7 +70,7 @@ def test_outlives_a_failure_of_the_work(driven):
     assert taken.get(timeout=PATIENCE) is LEARNED and thread.alive
 
 
-def test_outlives_whoever_takes_it_and_goes_on_with_the_rest():
+def test_survives_a_failing_receiver_and_passes_on_the_rest():
     session, taken, seen, troubles = Session(), queue.Queue(), [], []
 
     def take(outcome):
@@ -90,7 +90,7 @@ def test_outlives_whoever_takes_it_and_goes_on_with_the_rest():
     assert thread.stop(PATIENCE)
 
 
-def test_spare_time_is_used_until_something_is_due(driven):
+def test_trains_while_nothing_is_due(driven):
     session, _, taken = driven
     trained = ModelTrained(UpdateReport({}, steps=1))
     session.idle_training.train_slice = lambda now: iter([trained])
