@@ -1,10 +1,11 @@
-"""The queue of goals, and the vehicle's track. No ROS."""
+"""The queue of goals, the vehicle's track, and the budget of a mission. No ROS."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter, deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -200,3 +201,88 @@ class VehicleTrack:
         """One place in every square of the workspace visited up to a time in s [K, 2]."""
         places = [place[1:] for place in self._visited.values() if place[0] <= until_s]
         return np.array(places, dtype=float).reshape(-1, 2)
+
+
+@dataclass
+class Budget:
+    """Limits of a mission, and how much of them is used.
+
+    Attributes:
+        max_samples: 0: no limit.
+        max_duration: s; 0: no limit.
+        start_time_s: when the mission began, in s; None before.
+        samples: number of samples that the mapper has accepted.
+        samples_at_start: number of them when the mission began.
+    """
+
+    max_samples: int = 0
+    max_duration: float = 0.0
+    start_time_s: float | None = None
+    samples: int = 0
+    samples_at_start: int = 0
+
+    @property
+    def unlimited(self) -> bool:
+        """Whether neither limit is set."""
+        return not (self.max_samples or self.max_duration)
+
+    @property
+    def samples_left(self) -> int | None:
+        """Samples left; None: no limit."""
+        return max(0, self.max_samples - self.taken) if self.max_samples else None
+
+    @property
+    def taken(self) -> int:
+        """Samples since the mission began."""
+        return self.samples - self.samples_at_start
+
+    def distance_left(
+        self, driven: float, now: float | None = None, speed: float = math.inf
+    ) -> float:
+        """Distance in m that can still be travelled, after ``driven`` m; infinite if unknown.
+
+        By ``max_samples``, at the rate of samples per metre so far; with ``now`` (s) also by
+        ``max_duration``, at the mean speed so far, at most ``speed`` (m/s).
+        """
+        distance = math.inf
+        if self.samples_left is not None and self.samples:
+            distance = self.samples_left * driven / self.samples
+        if (
+            now is not None
+            and self.max_duration
+            and self.start_time_s is not None
+            and now > self.start_time_s
+        ):
+            pace = min(speed, driven / (now - self.start_time_s))
+            distance = min(distance, max(0.0, self.start_time_s + self.max_duration - now) * pace)
+        return distance
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for ``restore``."""
+        start, first = self.start_time_s, self.samples_at_start
+        return {"began": start, "samples": self.samples, "first": first}
+
+    def restore(self, values: Mapping[str, Any]) -> None:
+        """Restore the values of ``to_dict``."""
+        self.start_time_s, self.samples = values["began"], values["samples"]
+        self.samples_at_start = values["first"]
+
+    def begin(self, now: float) -> None:
+        """A mission begins at ``now`` (s); the samples so far do not count."""
+        self.start_time_s, self.samples_at_start = now, self.samples
+
+    def count(self, samples: int) -> None:
+        """Set the number of samples of the mapper; fewer than before if it was reset."""
+        self.samples, self.samples_at_start = samples, min(self.samples_at_start, samples)
+
+    def exhausted(self, now: float | None = None) -> str | None:
+        """Why the budget is exhausted, by samples and, if given, ``now`` (s); None: it is not."""
+        if now and self.start_time_s is not None:  # 0: simulated time has not begun
+            self.start_time_s = min(
+                self.start_time_s, now
+            )  # setting the clock back does not lengthen it
+            if self.max_duration and now - self.start_time_s >= self.max_duration:
+                return f"max_duration of {self.max_duration:g} s has passed"
+        if self.max_samples and self.taken >= self.max_samples:
+            return f"max_samples of {self.max_samples} were taken"
+        return None

@@ -1,7 +1,4 @@
-"""The map target: ends a mission by its map, and closes coverage gaps while the budget lasts.
-
-No ROS. Like the watchdog it acts on a mission through the mission's methods.
-"""
+"""The map target: ends a mission by its map, and closes coverage gaps while the budget lasts."""
 
 from __future__ import annotations
 
@@ -215,7 +212,6 @@ MAX_VISITS = 3
 DISTANCE_MARGIN = 1.3
 #: s of the mission between two checks whether the gaps are due.
 CHECK_PERIOD_S = 5.0
-NOWHERE = np.empty((0, 2))
 
 
 class MapTarget:
@@ -288,7 +284,7 @@ class MapTarget:
             return
         if mission.state in (WAITING, PILOT):
             self.forget()
-        self.status, _ = self._measure(mission, drawn, NOWHERE)
+        self.status, _ = self._measure(mission, drawn, np.empty((0, 2)))
         self._drawn, self._checked_at = drawn, -math.inf
         paused = mission.state == PAUSED and mission.state_before_pause == EXPLORING
         if (mission.state == EXPLORING or paused) and self._ends(mission):
