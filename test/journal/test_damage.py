@@ -203,7 +203,7 @@ def test_lost_pings_are_refused_and_cost_only_their_transaction(image, tmp_path,
             opening(folder)
     assert held(folder) == before
     assert main(["repair", str(folder)]) == 0
-    assert f"{pings - lost} pings, whole now" in capsys.readouterr().out
+    assert f"{pings - lost} pings, repaired" in capsys.readouterr().out
     survey = Echoing(folder)
     assert survey.session.samples == pings - lost > 0
     survey.work()

@@ -6,6 +6,7 @@ import hashlib
 import os
 import sqlite3
 import subprocess
+from contextlib import closing
 
 import pytest
 
@@ -55,22 +56,22 @@ def text(folder):
 
 def foreign(folder):
     (folder / "pings.sqlite").unlink()
-    with sqlite3.connect(folder / "pings.sqlite") as db:
+    with closing(sqlite3.connect(folder / "pings.sqlite")) as db, db:
         db.execute("CREATE TABLE pings (id INTEGER)")
 
 
 def newer(folder):
-    with sqlite3.connect(folder / "pings.sqlite") as db:
+    with closing(sqlite3.connect(folder / "pings.sqlite")) as db, db:
         db.execute("PRAGMA user_version = 99")
 
 
 def with_a_hole(folder):
-    with sqlite3.connect(folder / "pings.sqlite") as db:
+    with closing(sqlite3.connect(folder / "pings.sqlite")) as db, db:
         db.execute("DELETE FROM pings WHERE number = 17")
 
 
 def shortened(folder):
-    with sqlite3.connect(folder / "pings.sqlite") as db:
+    with closing(sqlite3.connect(folder / "pings.sqlite")) as db, db:
         db.execute("DELETE FROM pings WHERE number > 50")
 
 
@@ -93,7 +94,7 @@ def test_a_foreign_file_is_restored_from_the_journal_or_refused(mission, tmp_pat
         return
     (folder / "pings.journal").unlink()
     if damage is shortened:  # whole rows, and nothing beside them but the checkpoint
-        with sqlite3.connect(folder / "pings.sqlite") as db:
+        with closing(sqlite3.connect(folder / "pings.sqlite")) as db, db:
             db.execute("DELETE FROM updates WHERE last > 50")
     before = digest(folder)
     with pytest.raises(InputError, match=r"pings\.sqlite: expected|pings are lost"):
