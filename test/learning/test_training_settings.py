@@ -85,7 +85,7 @@ def test_the_map_follows_training_every_few_seconds_and_keeps_its_stamp(survey):
         drawn += [o for o in use(s) if isinstance(o, MapDrawn)]
     assert len(drawn) == 11
     assert {d.map.stamp_ns for d in drawn} == {stamp}  # no ping in it is newer
-    assert list(s.session._learner.draw(s.now.ros_ns)) == []  # nothing has changed since
+    assert list(s.session._updater.draw(s.now.ros_ns)) == []  # nothing has changed since
 
 
 def test_a_batch_that_is_due_comes_before_more_training(survey):
