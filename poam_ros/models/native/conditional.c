@@ -4,8 +4,8 @@
  *   k_ij = exp(log s_i + log s_j) l_i l_j |D|^(-1/2) exp(-Q^(g/2)),  D = (S_i + S_j)/2,
  *   Q = d' D^-1 d + NEAR,  k_ii = s_i^2;  with a tail t (1 + t Q^(g/2))^(-1/t) for the exponential
  *
- * All arrays are float64, and contiguous but for the sites'. Nothing here allocates or keeps state; every function may
- * run on any thread. The file includes itself once for each kind of processor: the upper half
+ * All arrays are float64, and contiguous but for the sites'. Nothing here allocates or keeps state;
+ * every function may run on any thread. The file includes itself once for each kind of processor: the upper half
  * belongs to all, the lower half is compiled for vectors of LANES.
  */
 
@@ -519,8 +519,8 @@ INLINE I FOR_LANES(snoop)(const Problem *q, G *g, const V *L, const V *inverse,
     return changed;
 }
 
-/* A mean that is further than REACH deviations outside the range of its neighbours' targets is moved
- * there, which is one more deviation. Returns the lanes in which it was. */
+/* A mean more than REACH deviations outside the range of its neighbours' targets is moved there,
+ * which is one more deviation. Returns the lanes in which it was. */
 INLINE I FOR_LANES(limit)(const Problem *q, const G *g, V *mean, V *variance)
 {
     V low = (V){0} + INFINITY, high = (V){0} - INFINITY;

@@ -56,7 +56,8 @@ def joint_covariance(
 #: A variance that cancels to nothing, or below, is this.
 LEAST_VARIANCE = 1e-9
 #: A neighbour contradicts the others where it is more than MAX_T standard deviations from their
-#: prediction, and more than MAX_RESIDUAL of its noise from the mean given all; so many are left out.
+#: prediction, and more than MAX_RESIDUAL of its noise from the mean given all of them. At most
+#: MAX_LEFT_OUT are left out.
 MAX_T, MAX_RESIDUAL, MAX_LEFT_OUT = 6.0, 1.0, 8
 #: In training, where the kernel may be far from what it will be.
 MAX_TRAINING_T = 8.0
@@ -156,7 +157,7 @@ def log_loss(y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
 
 def robust_loss(y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
     """As ``log_loss`` up to MAX_TRAINING_T standard deviations t. Beyond, t^2 becomes
-    L (3 - L^2 / t^4) / 2 with L = MAX_TRAINING_T^2: the further off a target is, the less it counts."""
+    L (3 - L^2 / t^4) / 2 with L = MAX_TRAINING_T^2: a target counts less the further off it is."""
     squared, limit = (y - mean).square() / variance, MAX_TRAINING_T**2
     bounded = limit * (1.5 - 0.5 * (limit / squared.clamp_min(limit)).square())
     return 0.5 * (variance.log() + torch.where(squared > limit, bounded, squared))

@@ -164,8 +164,8 @@ class NeighbourGP:
         if (found.snooped or found.limited) and not self._warned:
             self._warned = True
             log.warning(
-                "soundings contradict each other: %d of %d predictions leave out a sounding, %d are "
-                "limited to the range of the soundings near them",
+                "soundings contradict each other: %d of %d predictions leave out a sounding, %d "
+                "are limited to the range of the soundings near them",
                 found.snooped, len(x), found.limited,
             )  # fmt: skip
         mean, variance = torch.empty(2, len(x), dtype=torch.float64)

@@ -3,7 +3,6 @@
 import logging
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from problems import scattered
