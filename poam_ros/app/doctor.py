@@ -26,7 +26,7 @@ MAX_CLOCK_DIFFERENCE_S = 5.0
 ADVICE = {
     "odometry is in another frame": "set the parameter frame_id to the odometry's frame, or "
     "install tf2_ros and publish the transform between them",
-    "pings come, but no odometry": "check the odometry's topic (odom_topic) and its stamps",
+    "pings arrive, but no odometry": "check the odometry's topic (odom_topic) and its stamps",
     "no odometry": "check the odometry's topic (odom_topic), and /clock where use_sim_time is true",
     "the model's thread has ended": "restart the mapper; its log has the error",
     "the model cannot keep up": "give it a core, raise batch.size, or choose a faster method",

@@ -34,7 +34,7 @@ def test_a_healthy_graph_is_said_to_be_one():
 @pytest.mark.parametrize(
     ("heard", "said"),
     [
-        (mapper(WARN, "pings come, but no odometry"), "odom_topic"),
+        (mapper(WARN, "pings arrive, but no odometry"), "odom_topic"),
         (mapper(ERROR, "CholeskyError: not positive"), "log of mapper"),
         (mapper(**{"rejected no_odometry": "400"}), "sonar.time_offset"),
         (mapper(**{"lost sonar/range": "200"}), "rmem_max"),

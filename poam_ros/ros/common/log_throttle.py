@@ -8,10 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 
 WARNING_PERIOD_S = 10.0  # wall time between two warnings for the same reason
-MAX_LINES, MAX_LINE = (
-    60,
-    400,
-)  # lines of a warning, characters of a line; a traceback fits
+MAX_LINES, MAX_LINE = 60, 400  # lines, and characters of a line: enough for a traceback
 
 
 class LogThrottle:
