@@ -1,4 +1,4 @@
-"""A live graph as a scene to look at: the newest of what its topics say. Sends nothing."""
+"""The live graph as a scene for `poam view`, from its topics. Publishes nothing."""
 
 from __future__ import annotations
 
@@ -26,23 +26,21 @@ from ...planning.tvu import CONFIDENCE_95
 from ..common import clouds, markers, messages, qos
 from ..common.executor import subscribe
 
-#: Maps whose times are kept for the curves.
-MAX_REPORTS = 5000
-#: m; a water level that moved by less does not draw the map anew.
-MIN_LEVEL_CHANGE = 0.01
+MAX_REPORTS = 5000  # for the curves
+MIN_LEVEL_CHANGE = 0.01  # m, to draw the map again
 #: Titles of the curves.
 UNCERTAINTY, UPDATE, PREDICTION = "95 %, median (m)", "update", "prediction"
 
 
 class GraphMonitor:
-    """Listens for a node. Callbacks come on the node's thread, ``scene`` is asked for on others.
+    """Subscribes with a node. Callbacks run on the node's thread, ``scene`` on any.
 
     Args:
-        node: whose namespace is watched.
-        settings: how maps are shown; their water level holds until the topic says another.
+        node: in the namespace to watch.
+        settings: how maps are shown; the topic water_level overrides their water level.
 
     Attributes:
-        version: grows with whatever is heard.
+        version: increases with every message.
     """
 
     def __init__(self, node: Node, settings: ExportSettings) -> None:
@@ -50,12 +48,12 @@ class GraphMonitor:
         self._lock, self._settings = Lock(), settings
         place = node.get_namespace().strip("/")
         self._scene = Scene(f"Live survey {place}".strip())
-        self._trail, self._frames, self._fault = ThinnedTrack(), {"odom": "", "map": ""}, ""
+        self._track, self._frames, self._fault = ThinnedTrack(), {"odom": "", "map": ""}, ""
         self._map: ElevationMap | None = None
         self._support = np.empty((0, 2))
         self._reports: dict[int, MapReport] = {}
         self._medians: dict[int, float] = {}
-        # Whether what they are made of has changed since they were made.
+        # Whether chart and curves are out of date.
         self._chart_old = self._curves_old = False
         for kind, topic, hear, how in (
             (PointCloud2, "map/points", self._on_map, qos.KEPT),
@@ -75,7 +73,7 @@ class GraphMonitor:
         subscribe(node, Odometry, "odom", hear_odometry, qos.SENSOR_READ)
 
     def scene(self, remarks: Sequence[Notice]) -> Scene:
-        """What is known now, with these remarks and our own."""
+        """The present scene, with these remarks and its own."""
         with self._lock:
             self._redraw()
             odometry, ours = self._frames["odom"], self._frames["map"]
@@ -83,10 +81,12 @@ class GraphMonitor:
             said = [*remarks]
             if elsewhere:
                 text = f"odometry is in the frame {odometry}, the map in {ours}"
-                said.append(Notice(text, "the track is not shown: this page knows no tf", NOTE))
+                said.append(
+                    Notice(text, "the track is not shown, as this page does not use tf", NOTE)
+                )
             if self._fault:
-                said.append(Notice(self._fault, "what sends it is no node of this version", BAD))
-            track = np.empty((0, 2)) if elsewhere else self._trail.places
+                said.append(Notice(self._fault, "its publisher has another version", BAD))
+            track = np.empty((0, 2)) if elsewhere else self._track.places
             vehicle = None if elsewhere else self._scene.vehicle
             return replace(
                 self._scene, track=track, vehicle=vehicle, remarks=tuple(said),
@@ -100,12 +100,12 @@ class GraphMonitor:
         known = [f"mission {scene.state}" if scene.state else "", scene.reason]
         known.append(f"{scene.samples} pings so far" if scene.samples else "")
         found = ", ".join(filter(None, known))
-        if not found and not self._trail.places.size and remarks:
+        if not found and not self._track.places.size and remarks:
             found = "; ".join(filter(None, (remarks[0].text, remarks[0].todo)))
-        return f"waiting for the first map: {found or 'nothing is heard of the mission yet'}"
+        return f"waiting for the first map: {found or 'nothing received from the mission yet'}"
 
     def _redraw(self) -> None:
-        """The chart and the curves, where what they are made of has changed."""
+        """Make chart and curves again if they are out of date."""
         if self._chart_old:
             self._set(chart=self._chart())
         if self._curves_old:
@@ -138,7 +138,7 @@ class GraphMonitor:
         )  # fmt: skip
 
     def _safely(self, topic: str, hear: Any) -> Any:
-        """A callback that may refuse a message, in words; one after the other."""
+        """A callback with a lock that shows an InputError as a remark."""
 
         def heard(message: Any) -> None:
             with self._lock:
@@ -168,8 +168,8 @@ class GraphMonitor:
         self._support, self._chart_old = markers.read_support(message), True
 
     def _on_samples(self, message: UInt64) -> None:
-        if message.data < self._scene.samples:  # the mapper forgot, and begins anew
-            self._map, self._trail = None, ThinnedTrack()
+        if message.data < self._scene.samples:  # the mapper was reset
+            self._map, self._track = None, ThinnedTrack()
             self._reports, self._medians = {}, {}
             self._chart_old = self._curves_old = True
         self._set(samples=message.data)
@@ -211,7 +211,7 @@ class GraphMonitor:
         x, y, _ = state.position
         if np.isfinite((x, y, state.yaw)).all():
             self._frames["odom"] = state.frame_id
-            self._trail.add(x, y)
+            self._track.add(x, y)
             self._set(vehicle=(x, y, state.yaw))
 
 
