@@ -52,7 +52,7 @@ LAUNCH_TOOLS = {"launch", "launch_ros"}
 #: What an extra brings: loaded by the function that needs it, so that the rest runs without.
 EXTRAS = {
     "matplotlib", "PIL", "rich", "dask", "distributed", "rasterio", "pooch", "rosbags", "mcap",
-    "bokeh", "pyogrio", "contourpy",
+    "bokeh", "pyogrio", "pyproj", "contourpy",
 }  # fmt: skip
 
 #: What runs where there is neither torch nor ROS 2 nor an extra.

@@ -12,6 +12,7 @@ from .command import add_settings, reader
 
 _ORIGIN = "Latitude and longitude of the map's (0, 0), WGS 84 (deg; default: as recorded)."
 _UTM = "Project to the UTM zone of the origin instead of a transverse Mercator at the origin."
+_CRS = "Project to this coordinate system: EPSG:25833, ..."
 _DATUM = "EPSG code of the vertical datum: 5703 (NAVD88 height), 3855 (EGM2008 height), ..."
 _DEPTH = "Write depths below the water level instead of elevations."
 _ROWS = {row.name: row for row in rows(ExportSettings)}
@@ -28,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_water_level(parser, "as recorded")
     add_settings(parser, [_ROWS["clearance"], _ROWS["contour_interval"]])
     add("--utm", action=argparse.BooleanOptionalAction, default=False, help=_UTM)
+    add("--crs", metavar="EPSG:N", default=absent, help=_CRS)
     add("--vertical-datum", type=int, metavar="EPSG", default=absent, help=_DATUM)
     add("--depth", action=argparse.BooleanOptionalAction, default=False, help=_DEPTH)
 

@@ -108,13 +108,12 @@ def in_file(params_file: str, node: str, name: str) -> Any:
     """
     if not params_file:
         return None
-    import yaml
+    from ..core.safe_yaml import read_yaml
 
     try:
-        content = yaml.safe_load(Path(params_file).read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        text = " ".join(str(error).split())
-        raise InputError(f"launch argument params_file: {params_file}: {text}") from None
+        content = read_yaml(Path(params_file))
+    except (OSError, InputError) as error:
+        raise InputError(f"launch argument params_file: {params_file}: {error}") from None
     found = None
     for key, body in content.items() if isinstance(content, dict) else ():
         own = str(key).rpartition("/")[2] in (node, "**")

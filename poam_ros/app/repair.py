@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Check and repair; returns the exit status."""
     from ..journal.folder import MissionFolder, is_log
-    from ..mission.store import MISSION, mend
+    from ..mission.store import MISSION, repair
 
     path: Path = args.mission.expanduser()
     if not is_log(path) and not (path / MISSION).is_file():
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
         notes, pings = folder.notes, folder.most
         folder.close()
     if (path / MISSION).is_file():
-        notes += mend(path, pings if is_log(path) else 2**63)
+        notes += repair(path, pings if is_log(path) else 2**63)
     for note in notes:
         print(note)
     print(f"{path}: {pings} pings, {'repaired' if notes else 'nothing is damaged'}")

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.geodesy import LocalProjection
 from ..core.geometry import Extent
 from ..core.samples import Samples
 from ..core.settings import Value, check, setting
-from ..frontend.refused import RefusedPings
+from ..frontend.refused_pings import RefusedPings
 from ..frontend.settings import water_level_setting
 from ..journal.contents import JournalStep
 from ..models.registry import ModelSettings
 from ..screening.screen import ScreeningSettings
-from ..screening.track import REACH
-from .projection import LocalProjection
+from ..screening.track import MIN_NEIGHBOURHOOD
 
 #: What people call such a group; a column of this name goes before.
 LINE = "line"
@@ -147,7 +147,9 @@ def _against_screening(samples: Samples, water_level: float) -> str:
         )
     steps = np.hypot(*np.diff(samples.xy, axis=0).T)
     depths = np.minimum(samples.range[1:], samples.range[:-1])
-    beside = float((steps <= np.maximum(REACH, depths / 2)).mean()) if len(steps) else 1.0
+    beside = (
+        float((steps <= np.maximum(MIN_NEIGHBOURHOOD, depths / 2)).mean()) if len(steps) else 1.0
+    )
     if beside < TRACK:
         return f"only {100 * beside:.0f} % of the soundings lie beside the one before"
     return ""

@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.geodesy import WGS84, LocalProjection, coordinate_system, transformed
 from ..core.geometry import FARTHEST
 from ..frontend.placing import MAX_ELEVATION
-from ..frontend.refused import RefusedPings
+from ..frontend.refused_pings import RefusedPings
 from .columns import UNITS, Columns, guess, question
 from .dialect import Dialect, Times, angle, number, said, sniff
 from .levels import WaterLevels
-from .projection import LocalProjection
 from .soundings import LINE, Soundings
 
 #: Rows that are text at the same time.
@@ -273,18 +273,7 @@ def _degrees(place: np.ndarray, table: TableFormat) -> np.ndarray:
     """Latitude and longitude [N, 2] of places as the table has them."""
     if not table.crs:
         return place
-    from ..core.errors import requires_extra
-
-    with requires_extra("--crs", "pyproj"):
-        from pyproj import CRS, Transformer
-        from pyproj.exceptions import CRSError
-    try:
-        source = CRS.from_user_input(table.crs)
-    except CRSError:
-        raise InputError(f"--crs: expected a code such as EPSG:25833, got '{table.crs}'") from None
-    transform = Transformer.from_crs(source, "EPSG:4326", always_xy=True).transform
-    longitude, latitude = transform(*place.T)
-    found = np.column_stack((latitude, longitude))
+    found = transformed(coordinate_system("--crs", table.crs), WGS84, place)[:, ::-1]
     known = np.isfinite(place).all(1)
     if not (np.isfinite(found[known]).all() and (np.abs(found[known]) <= (90, 360)).all()):
         raise InputError(

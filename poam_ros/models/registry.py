@@ -157,12 +157,12 @@ def read_model(path: str, options: type) -> dict[str, Any]:
     """
     if not path:
         return {}
-    import yaml
+    from ..core.safe_yaml import read_yaml
 
     try:
-        content = yaml.safe_load(Path(path).expanduser().read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise InputError(f"model: cannot read {path} ({' '.join(str(error).split())})") from None
+        content = read_yaml(Path(path).expanduser())
+    except (OSError, InputError) as error:
+        raise InputError(f"model: cannot read {path} ({error})") from None
     if not isinstance(content, Mapping):
         raise InputError(f"model: expected a mapping in {path}, as in config/model.yaml")
     known = {row.name for row in (*option_rows(), *rows(options))}

@@ -209,7 +209,7 @@ def test_ctrl_c_while_a_command_loads_is_one_line_and_status_130(module, ros_env
     )  # fmt: skip
     seen = next((line for line in process.stderr if line.split()[-1] == module), None)
     process.send_signal(signal.SIGINT)
-    out, rest = process.communicate(timeout=60)
+    out, rest = process.communicate(timeout=300)
     assert seen is not None and not out
     said = [line for line in rest.splitlines() if not line.startswith("import time:")]
     assert (process.returncode, said) == (130, ["poam run: interrupted"])

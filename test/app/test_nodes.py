@@ -29,7 +29,7 @@ sys.exit({node}())
 def run(node, env, missing="", words=()):
     script = SCRIPT.format(node=node, missing=missing, words=list(words))
     command = [sys.executable, "-c", script]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
 
 
 @pytest.mark.parametrize("node", SCRIPTS)

@@ -11,7 +11,6 @@ from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
 from poam_ros.importers import tables as reader
 from poam_ros.importers.columns import Columns, read_mapping
-from poam_ros.importers.projection import LocalProjection
 from poam_ros.importers.tables import TableFormat, read_soundings
 
 
@@ -52,25 +51,6 @@ def test_degrees_become_metres_about_the_middle(csv_file):
     # A minute of latitude is a nautical mile or so; of longitude, half of it at 60 degrees.
     assert np.ptp(found.xy[:, 1]) == pytest.approx(0.6 * 1857, rel=1e-2)
     assert np.ptp(found.xy[:, 0]) == pytest.approx(1.2 * 1855 / 2, rel=1e-2)
-
-
-@pytest.mark.parametrize(
-    ("latitude", "longitude", "span"),
-    [(17.1, -91.6, 0.02), (-45.0, 10.0, 8.0), (80.0, 179.9, 5.0), (0.0, 0.0, 1.0)],
-)
-def test_the_projection_is_what_its_crs_says(latitude, longitude, span):
-    warp = pytest.importorskip("rasterio.warp")
-    rng = np.random.default_rng(0)
-    lat = latitude + rng.uniform(-span, span, 100)
-    lon = (longitude + rng.uniform(-span, span, 100) + 180) % 360 - 180
-    projection = LocalProjection.about(lat, lon)
-    expected = np.column_stack(warp.transform("EPSG:4326", projection.crs, lon, lat))
-    np.testing.assert_allclose(projection.metres(lat, lon), expected, atol=1e-5)
-
-
-def test_soundings_of_half_the_world_have_no_plane():
-    with pytest.raises(InputError, match="within 60 degrees of each other"):
-        LocalProjection.about(np.zeros(2), np.array([-40.0, 40.0]))
 
 
 def test_rows_that_are_no_soundings_are_counted_and_keep_their_numbers(csv_file):

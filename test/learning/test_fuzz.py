@@ -23,7 +23,7 @@ from poam_ros.frontend.events import STATES
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.frontend.placing import SonarMount
 from poam_ros.frontend.ranges import RawPing
-from poam_ros.frontend.refused import MOST, REASONS, WAITING
+from poam_ros.frontend.refused_pings import MAX_PENDING, MAX_PER_REASON, REASONS
 from poam_ros.frontend.settings import GateSettings
 from poam_ros.frontend.water import WaterLevel
 from poam_ros.ros.common.log_throttle import WARNING_PERIOD_S, LogThrottle
@@ -121,7 +121,7 @@ class Fuzzed:
         """As the mapper node does: count and say what is to be said, then place what can be."""
         self.last = event
         self.handled[type(event).__name__] += 1
-        note = self.s.session.handle(event, self.s.now).note
+        note = self.s.session.handle(event, self.s.now).message
         if note is not None:
             self.warnings.add(*note)
         check(self.s.session)
@@ -197,10 +197,14 @@ def check(session) -> None:
     assert gate.ledger.received == heaps + gate.ledger.held
     assert gate.ledger.held == len(session.held) <= session.screening.held_pings
     unjudged = len(session.queue) if session.screening.enabled else 0
-    assert unjudged == gate.ledger.unscreened <= session.backlog.capacity + gate.settings.capacity
+    assert (
+        unjudged == gate.ledger.unscreened <= session.sample_queue.capacity + gate.settings.capacity
+    )
     assert gate.ledger.pending - unjudged <= gate.settings.capacity
     assert len(gate.buffer) <= 2 * 4096
-    assert len(session.backlog) <= session.backlog.capacity + 5000 + gate.settings.capacity
+    assert (
+        len(session.sample_queue) <= session.sample_queue.capacity + 5000 + gate.settings.capacity
+    )
     assert len(gate.ledger.rejected) < 20 and len(gate.ledger.odometry_rejected) < 20
 
 
@@ -214,12 +218,12 @@ def check_samples(session) -> None:
 def check_refused(gate, anew) -> None:
     """Every refused ping is counted, the newest are known, and are somewhere or nowhere."""
     store, found = gate.ledger.refused, gate.ledger.refused.newest()
-    assert set(gate.ledger.rejected) <= set(REASONS) and store.waiting <= WAITING
+    assert set(gate.ledger.rejected) <= set(REASONS) and store.waiting <= MAX_PENDING
     known = sum(found.counts.values()) + store.waiting
     assert known <= gate.ledger.rejected.total() if anew else known == gate.ledger.rejected.total()
     for reason, count in found.counts.items():
         number = found.number[found.reason == reason]
-        assert number.tolist() == list(range(max(0, count - MOST), count))
+        assert number.tolist() == list(range(max(0, count - MAX_PER_REASON), count))
     placed = found.placed
     assert (np.abs(placed.xyz[:, :2]) <= FARTHEST).all()
     z = placed.xyz[:, 2]

@@ -13,7 +13,7 @@ from ...core.clock import SECOND
 from ...core.errors import InputError, shown
 from ...core.geometry import Grid
 from ...core.maps import ElevationMap
-from ...frontend.refused import REASONS, RefusedPings
+from ...frontend.refused_pings import REASONS, RefusedPings
 from .messages import header, stamp_to_ns
 
 MAP_FIELDS = ("x", "y", "z", "variance", "lengthscale")

@@ -16,7 +16,7 @@ from ...core.clock import SECOND
 from ...core.errors import shown
 from ...frontend.odometry import VehicleState, multiply, rotate
 from ...frontend.placing import SonarMount
-from ...frontend.ranges import FRAMES
+from ...frontend.ranges import MAX_FRAMES
 
 MOUNT_PERIOD_S = 1.0  # wall time between two look-ups of a sonar mount
 MIN_DOWNWARD = 0.5  # minimum downward component of a beam in the vehicle's frame
@@ -117,8 +117,8 @@ class MountLookup:
         """The mounting of a ping's sonar, where it is another than last time."""
         if not self._base or now_s - self._asked.get(frame_id, -math.inf) < MOUNT_PERIOD_S:
             return None
-        if len(self._asked) >= FRAMES and frame_id not in self._asked:
-            self._warn("no_mount", f"more than {FRAMES} sonars: not '{shown(frame_id)}'")
+        if len(self._asked) >= MAX_FRAMES and frame_id not in self._asked:
+            self._warn("no_mount", f"more than {MAX_FRAMES} sonars: not '{shown(frame_id)}'")
             return None
         self._asked[frame_id] = now_s
         transform = self._frames.look_up(self._base, frame_id)

@@ -79,7 +79,7 @@ def _doing(session: SurveySession) -> str:
 
 
 def _disk(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
-    failing = view.session.keeping.failing
+    failing = view.session.journal.failing
     return (ERROR, f"pings are not being stored: {failing}") if failing else None
 
 
@@ -169,14 +169,14 @@ def _progress(view: MapperDiagnosticsInput) -> dict[str, object]:
     session, status = view.session, view.session.status
     return {
         "mission_state": session.mission_state or "unknown",
-        "backlog": len(session.backlog),
+        "backlog": len(session.sample_queue),
         "samples": status.samples,
         "epoch": status.updates,
         "errors": sum(status.errors.values()),
         "trained": status.trained,
         "finished": str(status.finished).lower(),
-        "disk": session.keeping.failing or "ok",
-        "not kept": session.keeping.lost,
+        "disk": session.journal.failing or "ok",
+        "not kept": session.journal.lost,
     }
 
 

@@ -21,7 +21,7 @@ from ...core.maps import ElevationMap
 from ...core.process import configure_process
 from ...frontend import events
 from ...frontend.water import level_fault
-from ...learning.opening import open_mission, settings_changed, taken_up
+from ...learning.create import open_mission, recovery_message, settings_changed
 from ...learning.session import SurveySession
 from ...learning.thread import ModelThread
 from ...models.registry import MODELS
@@ -73,7 +73,7 @@ class MapperNode(ManagedNode):
             )
         self.session, leave = open_mission(vars(values))
         self.on_exit.callback(leave)
-        if found := taken_up(self.session):
+        if found := recovery_message(self.session):
             self.get_logger().info(found)
         assert self.session.grid is not None  # a mission's maps are drawn
         self.topics = MapTopics(self, self.frame_id, self.session.grid)
@@ -111,7 +111,7 @@ class MapperNode(ManagedNode):
     def _final_map(self, session: SurveySession) -> ElevationMap | None:
         """The map of all stored pings; without a journal the last map."""
         if "thread" in self.__dict__ and self.thread.alive:
-            if session.keeping.folder is None:
+            if session.journal.folder is None:
                 return session.map
             self.get_logger().warning(
                 "the model is still busy: its map is not written, but poam map makes it from the "
@@ -120,7 +120,7 @@ class MapperNode(ManagedNode):
             return None
         for outcome in session.leave(self._now()):
             if isinstance(outcome, events.Problem):
-                self.get_logger().error(outcome.note.text)
+                self.get_logger().error(outcome.message.text)
         return session.map
 
     def changed(self, names: frozenset[str]) -> None:
@@ -146,8 +146,8 @@ class MapperNode(ManagedNode):
     def _handle_event(self, event: events.Event) -> None:
         """Pass an event to the session and publish its immediate result."""
         handled = self.session.handle(event, self._now())
-        if handled.note is not None:
-            self.warnings.add(*handled.note)
+        if handled.message is not None:
+            self.warnings.add(*handled.message)
         if len(handled.samples):
             self._publish_samples()
             self.thread.wake()
@@ -195,7 +195,7 @@ class MapperNode(ManagedNode):
             awaited = self.count_publishers(self._states.topic_name) > 0
             self._handle_event(events.MissionStateSourceChanged(awaited))
         self._handle_event(events.Tick())
-        if failing := self.session.keeping.failing:
+        if failing := self.session.journal.failing:
             self._errors.add("disk", f"pings are not being stored: {failing}")
         self.topics.publish_refused(self.session.ledger.refused, self.now_ns)
         lost = self._sensors.take_lost()
@@ -247,7 +247,7 @@ class MapperNode(ManagedNode):
 
     def _results(self, session: SurveySession) -> ResultFolder:
         """The folder of results: ``output``, or else the mission folder."""
-        return ResultFolder(self.values.output or str(session.keeping.folder or ""))
+        return ResultFolder(self.values.output or str(session.journal.folder or ""))
 
     def _log_written(self, results: ResultFolder, names: list[str]) -> None:
         if names:

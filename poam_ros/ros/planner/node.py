@@ -24,7 +24,7 @@ from ...core.geometry import Extent, is_place
 from ...core.maps import ElevationMap
 from ...core.settings import instance
 from ...frontend.events import PAUSED
-from ...frontend.odometry import JUMP, MOVED, JumpWatch
+from ...frontend.odometry import JUMP, MOVED, JumpDetector
 from ...mission.chooser import WaypointChooser
 from ...mission.mission import Mission
 from ...mission.store import MissionStore, MissionStoreSettings
@@ -83,10 +83,10 @@ class PlannerNode(ManagedNode):
         )
         self._store = MissionStore(instance(MissionStoreSettings, vars(p)), waypoints)
         self.on_exit.callback(self._store.close)
-        if found := self._store.take_up(self.mission):
+        if found := self._store.restore(self.mission):
             self.get_logger().warning(found)
         self.watchdog = Watchdog(instance(WatchdogSettings, vars(p)), areas)
-        self.autopilot, self._jumps = Autopilot(), JumpWatch()
+        self.autopilot, self._jumps = Autopilot(), JumpDetector()
         self.target = MapTarget(instance(TargetSettings, vars(p)), self.mission.state)
         self._chooser = WaypointChooser(self.mission, self.target, p.planner, waypoints)
         self.latest_map: ElevationMap | None = None
@@ -146,39 +146,37 @@ class PlannerNode(ManagedNode):
             return
         if self.now_ns == 0:
             return  # simulated time has not begun
-        fault = self._jumps.judge(state, self.values.max_speed, self.watchdog.settings.max_jump)
+        fault = self._jumps.check(state, self.values.max_speed, self.watchdog.settings.max_jump)
         if fault == JUMP:
             text = f"odometry: a position {self._jumps.distance:.1f} m from the last one is ignored"
             self.warnings.add("odometry_jump", text)
             return
         self._odometry_time = time.monotonic()
-        if (
-            self._sonar is None
-        ):  # not before: a simulator waits until the mapper subscribes to its sonar
+        if self._sonar is None:  # not before: a simulator waits until the mapper is subscribed
             self._sonar = subscribe(self, Range, "sonar/range", self._on_ping, qos.SENSOR_READ)
         self._topics.z, self._topics.yaw = state.position[2], state.yaw
         if fault == MOVED:
             text = f"odometry jumped by {self._jumps.distance:.1f} m and stays there"
             self.get_logger().warning(text)
-            self.watchdog.moved(self.mission, position, self._jumps.distance)
+            self.watchdog.position_jumped(self.mission, position, self._jumps.distance)
         now_s = self.moment.limit_s
-        arrival = self.mission.locate(position, now_s, state.stamp_ns / SECOND)
+        arrival = self.mission.update_position(position, now_s, state.stamp_ns / SECOND)
         if arrival == "timeout":
-            count = self.mission.legs.arrivals["timeout"]
+            count = self.mission.goals.results["timeout"]
             self.get_logger().warning(
                 f"a goal was given up, as it was not reached in time ({count} so far)"
             )
-        self.watchdog.located(self.mission, messages.position_std(message))
+        self.watchdog.position_received(self.mission, messages.position_std(message))
         self._announce()
         self._repeat(now_s)
 
     def _on_autopilot(self, message: Any) -> None:
         """A mavros_msgs/State."""
-        self.autopilot.hear(self.mission, message.mode, message.armed, message.connected)
+        self.autopilot.update(self.mission, message.mode, message.armed, message.connected)
         self._announce()
 
     def _on_ping(self, _: Range) -> None:
-        self.watchdog.heard(SONAR)
+        self.watchdog.received(SONAR)
 
     def _on_map(self, message: PointCloud2) -> None:
         frame, expected = messages.bare_frame(message.header.frame_id), self.values.frame_id
@@ -190,23 +188,23 @@ class PlannerNode(ManagedNode):
         except InputError as error:
             self.warnings.add("map_unreadable", str(error))
             return
-        self.watchdog.heard(MAP)
-        self.target.judge(self.mission, self.latest_map, self.moment.limit_s)
-        self.mission.explore_with(self._choose)
+        self.watchdog.received(MAP)
+        self.target.assess(self.mission, self.latest_map, self.moment.limit_s)
+        self.mission.set_planner(self._choose)
         self._announce()
 
     def _on_samples(self, message: UInt64) -> None:
         if message.data < self.mission.budget.samples:  # the mapper was reset: the map is gone
             self.latest_map = None
             self.target.forget()
-            self.mission.explore_with(None)
+            self.mission.set_planner(None)
         if self.mission.state == PAUSED:  # otherwise only a map shows that the mapper works
-            self.watchdog.heard(MAP)
+            self.watchdog.received(MAP)
         self.mission.count_samples(message.data)
         self._announce()
 
     def _on_level(self, message: Float64) -> None:
-        if fault := self.target.hear(message.data):
+        if fault := self.target.set_water_level(message.data):
             self.warnings.add("water_level", fault)
 
     def _choose(self, position: np.ndarray) -> np.ndarray | None:
@@ -225,7 +223,7 @@ class PlannerNode(ManagedNode):
         now = self.moment
         self.mission.tick(now.limit_s)
         self.target.tick(self.mission, now.limit_s)
-        self.watchdog.look(self.mission, now.steady_s, now.limit_s)
+        self.watchdog.check(self.mission, now.steady_s, now.limit_s)
         self._announce()
         self._repeat(now.limit_s)
         self._topics.goals.poll()
@@ -242,9 +240,9 @@ class PlannerNode(ManagedNode):
             self._topics.repeat()
 
     def _announce(self) -> None:
-        self.target.look(self.mission)
+        self.target.update_reason(self.mission)
         if self.active:
-            self._store.keep(self.mission, time.monotonic())
+            self._store.save(self.mission, time.monotonic())
             if self._topics.announce():
                 self._report()
             if self._store.failing:

@@ -46,7 +46,7 @@ class MissionTopics:
         self._plans = node.create_publisher(Path, "plan", qos.KEPT)
         self._states = node.create_publisher(String, "mission/state", qos.LATCHED)
         self._reasons = node.create_publisher(String, "mission/reason", qos.LATCHED)
-        borders = write_areas(mission.legs.routes.areas, node.now_ns, node.values.frame_id)
+        borders = write_areas(mission.goals.routes.areas, node.now_ns, node.values.frame_id)
         node.create_publisher(MarkerArray, "mission/areas", qos.LATCHED).publish(borders)
 
     def announce(self) -> bool:
@@ -55,7 +55,7 @@ class MissionTopics:
         Returns whether state or reason are new.
         """
         mission, (state, reason, goal, hold) = self._mission, self._said
-        self._said = mission.state, mission.reason, mission.goal, mission.hold
+        self._said = mission.state, mission.reason, mission.goal, mission.station
         new = (mission.state, mission.reason) != (state, reason)
         if new:
             self._announce_state(state)
@@ -66,8 +66,8 @@ class MissionTopics:
             self._plans.publish(messages.write_path(*path))
             if mission.goal is not None:
                 self._send(mission.goal, self.goals.go)
-        if mission.hold is not hold and mission.hold is not None:
-            self._send(mission.hold, self.goals.hold, self.yaw)
+        if mission.station is not hold and mission.station is not None:
+            self._send(mission.station, self.goals.hold, self.yaw)
         return new
 
     def repeat(self) -> None:
@@ -100,7 +100,7 @@ class MissionTopics:
             )
 
     def _warn(self, what: str, text: str) -> None:
-        count = getattr(self._mission.legs, what)
+        count = getattr(self._mission.goals, what)
         if count > self._counted[what]:
             self._counted[what] = count
             self._node.warnings.add(f"goal_{what}", f"{text}: {count} so far")
@@ -135,7 +135,7 @@ def planner_status(
         text = f"the target cannot be met: {fault}"
     if silent:
         text = "no odometry"
-    values = {**mission.facts(), **target.facts()}
+    values = {**mission.diagnostics(), **target.diagnostics()}
     for reason in ODOMETRY_REFUSALS + MAP_REFUSALS:
         values[f"refused_{reason}"] = refused.get(reason, 0)
     values["disk"] = failing or "ok"
