@@ -41,8 +41,8 @@ class MissionTopics:
         self.goals = goals
         self.z, self.yaw = 0.0, math.nan
         self._node, self._mission = node, mission
-        self._said: tuple[Any, ...] = (None, None, None, None)
-        self._counted = {"clipped": 0, "unreachable": 0}  # number of goals with a warning
+        self._published: tuple[Any, ...] = (None, None, None, None)
+        self._warned = {"clipped": 0, "unreachable": 0}  # number of goals with a warning
         self._plans = node.create_publisher(Path, "plan", qos.KEPT)
         self._states = node.create_publisher(String, "mission/state", qos.LATCHED)
         self._reasons = node.create_publisher(String, "mission/reason", qos.LATCHED)
@@ -54,8 +54,8 @@ class MissionTopics:
 
         Returns whether state or reason are new.
         """
-        mission, (state, reason, goal, hold) = self._mission, self._said
-        self._said = mission.state, mission.reason, mission.goal, mission.station
+        mission, (state, reason, goal, hold) = self._mission, self._published
+        self._published = mission.state, mission.reason, mission.goal, mission.station
         new = (mission.state, mission.reason) != (state, reason)
         if new:
             self._announce_state(state)
@@ -101,8 +101,8 @@ class MissionTopics:
 
     def _warn(self, what: str, text: str) -> None:
         count = getattr(self._mission.goals, what)
-        if count > self._counted[what]:
-            self._counted[what] = count
+        if count > self._warned[what]:
+            self._warned[what] = count
             self._node.warnings.add(f"goal_{what}", f"{text}: {count} so far")
 
     def _send(

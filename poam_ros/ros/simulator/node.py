@@ -125,7 +125,7 @@ class SimulatorNode(ManagedNode):
 
     def _on_tick(self) -> None:
         """Take the control steps that are due."""
-        if self._waiting_since is not None and not self._mission_is_there():
+        if self._waiting_since is not None and not self._mission_connected():
             return
         steps, _ = self._pacer.due(time.monotonic())
         for _ in range(steps):
@@ -134,11 +134,11 @@ class SimulatorNode(ManagedNode):
             # After the machine was suspended, or the clock was set.
             self._follow_wall_clock()
 
-    def _mission_is_there(self) -> bool:
+    def _mission_connected(self) -> bool:
         """Whether sonar and goals are connected, or the wait is over."""
         assert self._waiting_since is not None
         late = time.monotonic() - self._waiting_since > MISSION_TIMEOUT_S
-        ready = self._outgoing.heard and self.count_publishers(self._goals.topic_name) > 0
+        ready = self._outgoing.connected and self.count_publishers(self._goals.topic_name) > 0
         if late and not ready:
             self.get_logger().warning("no mission appeared; simulated time starts without one")
         if late or ready:

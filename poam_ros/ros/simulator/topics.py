@@ -67,7 +67,7 @@ class SimulatorTopics:
         self._terrain_publisher = publisher(PointCloud2, "terrain", qos.LATCHED, **silent)
 
     @property
-    def heard(self) -> bool:
+    def connected(self) -> bool:
         """Whether both sensors have subscribers."""
         sensors = (self._range_publisher, self._odometry_publisher)
         return all(sensor.get_subscription_count() > 0 for sensor in sensors)

@@ -201,8 +201,8 @@ def thinned(drawn: ElevationMap, max_cells: int) -> ElevationMap:
 def _ramped(values: np.ndarray, ramp: str, name: str) -> SurfaceLayer:
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-    said = f"{name} {low:.3g} to {high:.3g} m" if finite.size else f"{name}: none"
-    return SurfaceLayer(values, markers.ramp(ramp), markers.steps(values, low, high), said)
+    legend = f"{name} {low:.3g} to {high:.3g} m" if finite.size else f"{name}: none"
+    return SurfaceLayer(values, markers.ramp(ramp), markers.steps(values, low, high), legend)
 
 
 def _triangles(exists: np.ndarray) -> np.ndarray:

@@ -55,7 +55,7 @@ class GraphMonitor:
         self._medians: dict[int, float] = {}
         # Whether chart and curves are out of date.
         self._chart_old = self._curves_old = False
-        for kind, topic, hear, how in (
+        for kind, topic, callback, how in (
             (PointCloud2, "map/points", self._on_map, qos.KEPT),
             (MarkerArray, "map/inducing_points", self._on_support, qos.LATCHED),
             (UInt64, "map/samples", self._on_samples, qos.LATCHED),
@@ -68,7 +68,7 @@ class GraphMonitor:
             (PointCloud2, "pings/refused", self._on_refused, qos.LATCHED),
             (Float64, "water_level", self._on_level, qos.SENSOR_READ),
         ):
-            node.create_subscription(kind, topic, self._safely(topic, hear), how)
+            node.create_subscription(kind, topic, self._safely(topic, callback), how)
         hear_odometry = self._safely("odom", self._on_odometry)
         subscribe(node, Odometry, "odom", hear_odometry, qos.SENSOR_READ)
 
@@ -78,18 +78,18 @@ class GraphMonitor:
             self._redraw()
             odometry, ours = self._frames["odom"], self._frames["map"]
             elsewhere = bool(odometry and ours and odometry != ours)
-            said = [*remarks]
+            notices = [*remarks]
             if elsewhere:
                 text = f"odometry is in the frame {odometry}, the map in {ours}"
-                said.append(
+                notices.append(
                     Notice(text, "the track is not shown, as this page does not use tf", NOTE)
                 )
             if self._fault:
-                said.append(Notice(self._fault, "its publisher has another version", BAD))
+                notices.append(Notice(self._fault, "its publisher has another version", BAD))
             track = np.empty((0, 2)) if elsewhere else self._track.places
             vehicle = None if elsewhere else self._scene.vehicle
             return replace(
-                self._scene, track=track, vehicle=vehicle, remarks=tuple(said),
+                self._scene, track=track, vehicle=vehicle, remarks=tuple(notices),
                 waiting=self._waiting(remarks),
             )  # fmt: skip
 
@@ -137,19 +137,19 @@ class GraphMonitor:
              PREDICTION: np.array([report.predict_s for report in reports])},
         )  # fmt: skip
 
-    def _safely(self, topic: str, hear: Any) -> Any:
+    def _safely(self, topic: str, callback: Any) -> Any:
         """A callback with a lock that shows an InputError as a remark."""
 
-        def heard(message: Any) -> None:
+        def receive(message: Any) -> None:
             with self._lock:
                 try:
-                    hear(message)
+                    callback(message)
                 except InputError as error:
                     text = str(error)
                     self._fault = text if text.startswith(topic) else f"{topic}: {text}"
                 self.version += 1
 
-        return heard
+        return receive
 
     def _set(self, **values: Any) -> None:
         self._scene = replace(self._scene, **values)

@@ -67,7 +67,7 @@ class DrapesNode(ManagedNode):
             (PointCloud2, "pings/refused", self._take_refused),
             (MarkerArray, "mission/areas", self._take_areas),
         ):
-            self.create_subscription(kind, topic, partial(self._heard, topic, take), LATCHED)
+            self.create_subscription(kind, topic, partial(self._receive, topic, take), LATCHED)
 
     def activate(self) -> None:
         """Draw the vehicle."""
@@ -80,7 +80,7 @@ class DrapesNode(ManagedNode):
         self._draw_map()
         self._draw_truth()
 
-    def _heard(self, topic: str, take: Callable[[Any], None], message: Any) -> None:
+    def _receive(self, topic: str, take: Callable[[Any], None], message: Any) -> None:
         try:
             take(message)
         except InputError as error:
