@@ -51,7 +51,7 @@ LIVE_DEFAULTS: Mapping[str, Any] = {"stretches": 0}
 
 @dataclass(frozen=True)
 class MappingJob:
-    """What is mapped, and how. ``resolution``: cell size of the mission's maps, in m, or None."""
+    """The input of a map. ``resolution``: cell size of the mission's maps, in m, or None."""
 
     soundings: Soundings
     workspace: Extent

@@ -163,7 +163,7 @@ def mission_progress(max_samples: int) -> Iterator[Callable[[EpochRecord], None]
 
 @contextmanager
 def work_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A function to call with what is done of a total; without a terminal it prints quarters."""
+    """A function to call with the work done; without a terminal it prints every quarter."""
     due = quarter = max(1, total // 4)
     with _bar("{task.description}", what, total) as update:
 

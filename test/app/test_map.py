@@ -89,16 +89,16 @@ def test_holding_out_single_soundings_gives_a_warning(log, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--by", "line"], "--by: expected --hold-out or --folds with it"),
+        (["--by", "line"], "--by: expected with --hold-out or --folds"),
         (["--folds", "1"], "--folds: expected at least 2, got 1"),
         (["--folds", "7", "--by", "line"], "folds: expected 2 to 6 (as many as groups), got 7"),
         (["--hold-out", "1.5"], "--hold-out: expected a number from 1e-06 to 0.999999, got 1.5"),
         (["--hold-out", "0.1", "--folds", "3"], "not allowed with argument"),
         (["--by", "leg", "--folds", "2"], "expected a column 'leg' (--by), got x,y,z,line"),
-        (["--sonar.max-range", "20"], "--sonar.max-range: expected a recording with it, got"),
-        (["--mission", "x"], "--mission: expected a recording with it, got"),
+        (["--sonar.max-range", "20"], "--sonar.max-range: expected with a recording only, got"),
+        (["--mission", "x"], "--mission: expected with a recording only, got"),
         (["--stop", "5"], "expected a column of times (--columns time=NAME), got none"),
-        (["--workspace", "0", "1", "500", "600"], "expected one with soundings of"),
+        (["--workspace", "0", "1", "500", "600"], "expected soundings of"),
         (["--columns", "z=height"], "expected a column 'height', got x,y,z,line"),
         (["--method", "kriging"], "--method: expected one of poam"),
     ],
@@ -127,7 +127,7 @@ def test_a_truncated_recording_is_mapped_up_to_its_end(tmp_path, capsys):
     options += ["--workspace", "0", "200", "0", "10"]
     assert main(["map", str(file), *options, *QUICK[2:]]) == 0
     said = capsys.readouterr().out
-    assert "dive.mcap ends before its end" in said and "MB could be read" in said
+    assert "dive.mcap is cut short" in said and "MB could be read" in said
     x = read_table(tmp_path / "out" / "samples.csv", ("x", "y", "z"))["x"]
     assert len(x) == 411 and x.max() == 205  # a vehicle's margin is 5 m
 

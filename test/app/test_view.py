@@ -45,7 +45,7 @@ def ours(address):
         ([".", "--port", "{taken}"], "cannot serve at 127.0.0.1"),
         ([".", "--address", "::1"], "--address: expected an IPv4 address"),
         ([".", "--namespace", "auv"], "--namespace: expected without RUN"),
-        (["--namespace", "a b"], "--namespace: expected names"),
+        (["--namespace", "a b"], "--namespace: expected a ROS namespace"),
     ],
 )
 def test_wrong_input_gives_one_line_and_status_2(arguments, words, tmp_path, capsys, monkeypatch):

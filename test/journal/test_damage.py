@@ -203,7 +203,7 @@ def test_what_is_lost_for_good_is_refused_and_costs_its_own_transaction(image, t
             opening(folder)
     assert held(folder) == before
     assert main(["repair", str(folder)]) == 0
-    assert f"{pings - lost} pings, whole now" in capsys.readouterr().out
+    assert f"{pings - lost} pings, repaired" in capsys.readouterr().out
     survey = Echoing(folder)
     assert survey.session.samples == pings - lost > 0
     survey.work()

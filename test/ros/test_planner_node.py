@@ -605,7 +605,7 @@ def test_ends_by_the_map_once_the_gaps_are_closed(ring, eventually):
     eventually(lambda: planner.target.level == 0.0)
 
     vehicle.send_chart(0.1, west)  # 20 m of water: 1.96 x 0.1 m is within 1b
-    eventually(lambda: planner.target.closing)
+    eventually(lambda: planner.target.closing_gaps)
     eventually(lambda: planner.mission.goal is not None and planner.mission.goal[0] > 0)
     assert planner.mission.state == "exploring"
     report = eventually(
@@ -630,7 +630,7 @@ def test_silence_names_what_is_waited_for(simulated, ros, eventually, monkeypatc
         heard.append(capfd.readouterr().err)
         return re.search(r"no odometry: waiting for (.*)", "".join(heard))
 
-    expected = "/auv/odom and for /clock" if simulated else "/auv/odom"
+    expected = "/auv/odom and /clock" if simulated else "/auv/odom"
     assert eventually(said)[1] == expected
 
 

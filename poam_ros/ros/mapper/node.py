@@ -98,7 +98,7 @@ class MapperNode(ManagedNode):
 
     def cleanup(self) -> None:
         """Write partial results of an interrupted mission."""
-        session = self.__dict__.pop("session", None)  # none where it could not be made
+        session = self.__dict__.pop("session", None)  # missing if ``configure`` failed
         if session is not None and not session.status.finished:
             try:
                 results, drawn = self._results(session), self._final_map(session)
@@ -160,7 +160,7 @@ class MapperNode(ManagedNode):
 
     def _on_range(self, message: Range) -> None:
         ping = read_range(message)
-        mount = self._mounts.news(ping.frame_id, time.monotonic())
+        mount = self._mounts.changed_mount(ping.frame_id, time.monotonic())
         if mount is not None:
             self._handle_event(mount)
         self._handle_event(ping)

@@ -62,7 +62,7 @@ class MonitorNode(ManagedNode):
         )
         super().configure()
         self._remote = {node: AsyncParameterClient(self, node) for node in OBSERVED}
-        self._asked: dict[str, float] = {}
+        self._request_times: dict[str, float] = {}
         for kind, topic, callback, how in (
             (PointCloud2, "terrain", self._on_terrain, qos.LATCHED),
             (PointCloud2, "map/points", self._on_map, qos.KEPT),
@@ -149,10 +149,10 @@ class MonitorNode(ManagedNode):
         The answer is lost while the node has not discovered this one yet.
         """
         client, now = self._remote[node], time.monotonic()
-        early = now - self._asked.get(node, -math.inf) < RETRY_PERIOD_S
+        early = now - self._request_times.get(node, -math.inf) < RETRY_PERIOD_S
         if node in self.recorder.config or early or not client.services_are_ready():
             return
-        self._asked[node] = now
+        self._request_times[node] = now
         own = {row.name for row in NODES[node]}
         names: list[str] = []
 

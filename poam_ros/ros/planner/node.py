@@ -190,7 +190,7 @@ class PlannerNode(ManagedNode):
             return
         self.watchdog.received(MAP)
         self.target.assess(self.mission, self.latest_map, self.moment.limit_s)
-        self.mission.set_planner(self._choose)
+        self.mission.set_planner(self._next_waypoints)
         self._announce()
 
     def _on_samples(self, message: UInt64) -> None:
@@ -207,8 +207,8 @@ class PlannerNode(ManagedNode):
         if fault := self.target.set_water_level(message.data):
             self.warnings.add("water_level", fault)
 
-    def _choose(self, position: np.ndarray) -> np.ndarray | None:
-        """The next waypoints by the latest map; None, and a warning, where the map allows none."""
+    def _next_waypoints(self, position: np.ndarray) -> np.ndarray | None:
+        """The next waypoints from the latest map; None, with a warning, if it allows none."""
         values, now_s = self.values, self.moment.limit_s
         latest, yaw = self.latest_map, self._topics.yaw
         try:
