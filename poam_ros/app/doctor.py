@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -199,11 +199,6 @@ def _number(values: Mapping[str, str], key: str) -> float:
         return 0.0
 
 
-def any_problem(findings: Iterable[Finding]) -> bool:
-    """Whether anything is wrong."""
-    return any(finding.problem for finding in findings)
-
-
 HEALTHY, PROBLEMS = 0, 1
 
 
@@ -218,13 +213,12 @@ def run(args: argparse.Namespace) -> int:
     """Print the findings, one a line; returns 0 if healthy and 1 if there is a problem."""
     if not 0 <= args.seconds <= 3600:
         raise InputError(f"--seconds: expected a number from 0 to 3600, got {args.seconds:g}")
-    findings = []
+    problems = 0
     for finding in _findings(args):
-        findings.append(finding)
+        problems += finding.problem
         print(finding, flush=True)
-    wrong = sum(finding.problem for finding in findings)
-    print(f"{wrong} problem{'s' * (wrong != 1)}" if wrong else "healthy")
-    return PROBLEMS if any_problem(findings) else HEALTHY
+    print(f"{problems} problem{'s' * (problems != 1)}" if problems else "healthy")
+    return PROBLEMS if problems else HEALTHY
 
 
 def _findings(args: argparse.Namespace) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ import pytest
 from launched import PARAMS
 
 from poam_ros.app.cli import main
-from poam_ros.app.doctor import ERROR, OK, WARN, NodeStatus, any_problem, graph_findings
+from poam_ros.app.doctor import ERROR, OK, WARN, NodeStatus, graph_findings
 from poam_ros.app.machine import machine_findings, middleware_findings
 
 GOOD = {"received": "1000", "accepted": "990", "rejected": "10", "rejected nan": "10",
@@ -17,6 +17,10 @@ GOOD = {"received": "1000", "accepted": "990", "rejected": "10", "rejected nan":
 
 def mapper(level=OK, text="mapping", age=0.1, **values):
     return NodeStatus(level, text, {**GOOD, **values}, age)
+
+
+def any_problem(findings):
+    return any(finding.problem for finding in findings)
 
 
 def words(**heard):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from operator import attrgetter
 from threading import Lock
 from typing import Any
 
@@ -60,17 +62,22 @@ class GraphMonitor:
             (MarkerArray, "map/inducing_points", self._on_support, qos.LATCHED),
             (UInt64, "map/samples", self._on_samples, qos.LATCHED),
             (Float64MultiArray, "map/report", self._on_report, qos.KEPT),
-            (String, "mission/state", self._on_state, qos.LATCHED),
-            (String, "mission/reason", self._on_reason, qos.LATCHED),
-            (PoseStamped, "goal_pose", self._on_goal, qos.GOAL),
-            (Plan, "plan", self._on_plan, qos.KEPT),
-            (PointCloud2, "pings/held", self._on_held, qos.LATCHED),
-            (PointCloud2, "pings/refused", self._on_refused, qos.LATCHED),
             (Float64, "water_level", self._on_level, qos.SENSOR_READ),
         ):
             node.create_subscription(kind, topic, self._safely(topic, callback), how)
-        hear_odometry = self._safely("odom", self._on_odometry)
-        subscribe(node, Odometry, "odom", hear_odometry, qos.SENSOR_READ)
+        data = attrgetter("data")
+        for field, kind, topic, read, how in (
+            ("state", String, "mission/state", data, qos.LATCHED),
+            ("reason", String, "mission/reason", data, qos.LATCHED),
+            ("goal", PoseStamped, "goal_pose", lambda m: messages.read_pose(m)[None], qos.GOAL),
+            ("plan", Plan, "plan", messages.read_path, qos.KEPT),
+            ("held", PointCloud2, "pings/held", _read_xy, qos.LATCHED),
+            ("refused", PointCloud2, "pings/refused", clouds.read_refused, qos.LATCHED),
+        ):
+            callback = self._safely(topic, partial(self._on_field, field, read))
+            node.create_subscription(kind, topic, callback, how)
+        on_odometry = self._safely("odom", self._on_odometry)
+        subscribe(node, Odometry, "odom", on_odometry, qos.SENSOR_READ)
 
     def scene(self, remarks: Sequence[Notice]) -> Scene:
         """The present scene, with these remarks and its own."""
@@ -180,23 +187,8 @@ class GraphMonitor:
         _bound(self._reports)
         self._chart_old = self._curves_old = True
 
-    def _on_state(self, message: String) -> None:
-        self._set(state=message.data)
-
-    def _on_reason(self, message: String) -> None:
-        self._set(reason=message.data)
-
-    def _on_goal(self, message: PoseStamped) -> None:
-        self._set(goal=messages.read_pose(message)[None])
-
-    def _on_plan(self, message: Plan) -> None:
-        self._set(plan=messages.read_path(message))
-
-    def _on_held(self, message: PointCloud2) -> None:
-        self._set(held=clouds.read_points(message)[:, :2])
-
-    def _on_refused(self, message: PointCloud2) -> None:
-        self._set(refused=clouds.read_refused(message))
+    def _on_field(self, field: str, read: Callable[[Any], Any], message: Any) -> None:
+        self._set(**{field: read(message)})
 
     def _on_level(self, message: Float64) -> None:
         if (
@@ -213,6 +205,10 @@ class GraphMonitor:
             self._frames["odom"] = state.frame_id
             self._track.add(x, y)
             self._set(vehicle=(x, y, state.yaw))
+
+
+def _read_xy(message: PointCloud2) -> np.ndarray:
+    return clouds.read_points(message)[:, :2]
 
 
 def _bound(kept: dict[int, Any]) -> None:
