@@ -57,7 +57,7 @@ def add_arguments(parser: Parser) -> None:
     add("--workspace", nargs=4, type=float, metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
         help="Rectangle of the map (m). Leave out soundings outside it (default: the box around "
         "all soundings, with --margin).")  # fmt: skip
-    add("--margin", dest="box_margin", type=reader(MARGIN), metavar="M",
+    add("--margin", dest="room", type=reader(MARGIN), metavar="M",
         help="Margin around that box (m; default: a hundredth of its longer side).")  # fmt: skip
     add("--resolution", type=reader(RESOLUTION), metavar="M",
         help="Cell size (m; default: about 256 cells along the longer side).")  # fmt: skip
@@ -120,14 +120,14 @@ def run(args: argparse.Namespace) -> int:
     """Map, validate and draw; returns the exit status."""
     _check(args)
     announce()
-    job = read(args)
+    survey = read(args)
     folder = args.output or Path("runs") / f"map-{args.log.resolve().stem}"
-    _print_soundings(job.soundings)
-    job, outline = _apply_outline(args, job)
-    with _client(args, job) as client:
-        _make_map(args, job, outline, folder, client)
+    _say(survey.soundings)
+    survey, outline = _outlined(args, survey)
+    with _client(args, survey) as client:
+        _map(args, survey, outline, folder, client)
     _draw(folder, validated=bool(args.hold_out or args.folds))
-    _print_summary(folder)
+    _sum_up(folder)
     return 0
 
 
@@ -139,7 +139,7 @@ def _check(args: argparse.Namespace) -> None:
     """
     if args.by and not (args.hold_out or args.folds):
         raise InputError("--by: expected with --hold-out or --folds")
-    if args.workspace and args.box_margin is not None:
+    if args.workspace and args.room is not None:
         raise InputError("--margin: expected without --workspace")
     if args.folds is not None and args.folds < 2:
         raise InputError(f"--folds: expected at least 2, got {args.folds}")
@@ -148,19 +148,19 @@ def _check(args: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _client(args: argparse.Namespace, job: MappingJob) -> Iterator[Any]:
+def _client(args: argparse.Namespace, survey: MappingJob) -> Iterator[Any]:
     """A dask client if more than one process is to be used, else None."""
     if args.workers == 1 and args.scheduler is None:
         yield None
         return
     from ..importers.parallel import cluster
 
-    threads = job.settings.model.threads
+    threads = survey.settings.model.threads
     with cluster(args.workers, threads, args.workers, args.scheduler) as client:
         yield client
 
 
-def _print_soundings(soundings: Soundings) -> None:
+def _say(soundings: Soundings) -> None:
     width, height = np.ptp(soundings.xy, axis=0)
     refused = ", ".join(f"{n} {reason}" for reason, n in soundings.refused.items())
     kind = "lines found in the track" if "lines_found" in soundings.source else "groups"
@@ -171,26 +171,26 @@ def _print_soundings(soundings: Soundings) -> None:
     )
 
 
-def _apply_outline(args: argparse.Namespace, job: MappingJob) -> tuple[MappingJob, Outline | None]:
+def _outlined(args: argparse.Namespace, survey: MappingJob) -> tuple[MappingJob, Outline | None]:
     """The outline, if any, and the job with a workspace around it unless one was given."""
     if args.outline is None:
-        return job, None
+        return survey, None
     from ..importers.outline import read_outline
 
-    soundings = job.soundings
+    soundings = survey.soundings
     outline = read_outline(args.outline, soundings.projection, soundings.xy)
     beyond = int((~outline.holds(soundings.xy)).sum())
     print(
         f"outline of {outline.area:.6g} m^2"
         + (f"; {beyond} soundings outside it are also in the map" if beyond else "")
     )
-    if args.workspace is None and job.resolution is None:  # a mission keeps its own
-        job = replace(job, workspace=job.workspace.around(outline.box))
-    return job, outline
+    if args.workspace is None and survey.resolution is None:  # a mission keeps its own
+        survey = replace(survey, workspace=survey.workspace.around(outline.box))
+    return survey, outline
 
 
-def _make_map(
-    args: argparse.Namespace, job: MappingJob, outline: Outline | None, folder: Path, client: Any
+def _map(
+    args: argparse.Namespace, survey: MappingJob, outline: Outline | None, folder: Path, client: Any
 ) -> None:
     with exit_on_interrupt("poam map"):
         from ..core.geometry import map_grid
@@ -199,25 +199,25 @@ def _make_map(
         from ..outputs.held_out import split_folds, split_off, write_validation
         from .progress import work_progress
 
-        configure_process(job.settings.model.threads)
+        configure_process(survey.settings.model.threads)
     if client is not None:
         from ..importers.parallel import draw_in_bands
 
         draw = partial(draw_in_bands, client)
-    soundings, workspace, settings = job.soundings, job.workspace, job.settings
-    grid = map_grid(workspace, args.resolution or job.resolution or cell_size(workspace))
-    held_out, extrapolate = None, args.extrapolate
+    soundings, workspace, settings = survey.soundings, survey.workspace, survey.settings
+    grid = map_grid(workspace, args.resolution or survey.resolution or cell_size(workspace))
+    held, extrapolate = None, args.extrapolate
     if extrapolate is None:  # the same as on the vehicle
         extrapolate = outline is not None or soundings.taken is not None
     if args.folds:  # raises an error before the map is made
         split_folds(soundings.group, args.folds, settings.seed)
     if args.hold_out:
-        held_out = split_off(soundings.group, args.hold_out, settings.seed)
+        held = split_off(soundings.group, args.hold_out, settings.seed)
     cells, count = grid.shape[0] * grid.shape[1], len(soundings)
-    learned = count if held_out is None else int((~held_out).sum())
+    learned = count if held is None else int((~held).sum())
     with work_progress("map", learned + cells) as report:
         mapped = map_soundings(
-            args.log, soundings, grid, workspace, settings, folder, held_out, report, draw, outline,
+            args.log, soundings, grid, workspace, settings, folder, held, report, draw, outline,
             extrapolate,
         )  # fmt: skip
     checked = mapped.held_out
@@ -258,7 +258,7 @@ def _draw(folder: Path, validated: bool) -> None:
         print("no figures: matplotlib is not installed (pip install 'poam_ros[sim]')")
 
 
-def _print_summary(folder: Path) -> None:
+def _sum_up(folder: Path) -> None:
     """Print the summary and what to do next."""
     from ..outputs.exports.chart import ExportSettings, read_chart, recorded
     from ..outputs.report import summary

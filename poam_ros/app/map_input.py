@@ -51,7 +51,7 @@ LIVE_DEFAULTS: Mapping[str, Any] = {"stretches": 0}
 
 @dataclass(frozen=True)
 class MappingJob:
-    """The input of a map. ``resolution``: cell size of the mission's maps, in m, or None."""
+    """What is mapped, and how. ``resolution``: cell size of the mission's maps, in m, or None."""
 
     soundings: Soundings
     workspace: Extent
@@ -78,30 +78,25 @@ def read(args: argparse.Namespace) -> MappingJob:
             {"method": ROBOT_DEFAULTS["method"], **LIVE_DEFAULTS} if bag else MAP_DEFAULTS
         )
         settings = _settings({**values, **vars(args)}, args)
-        soundings = _read_recording(args, {}) if bag else _read_table(args, settings)
-        workspace = (
-            Extent.of(args.workspace) if args.workspace else soundings.workspace(args.box_margin)
-        )
+        soundings = _recorded(args, {}) if bag else _tabled(args, settings)
+        workspace = Extent.of(args.workspace) if args.workspace else soundings.workspace(args.room)
         if not bag:  # in a recording the front end did so, with its margin
-            soundings = _within_workspace(args, soundings, workspace)
+            soundings = _within(args, soundings, workspace)
         return MappingJob(soundings, workspace, settings, None)
     values = {**LIVE_DEFAULTS, **past.mapper, **past.settings, **vars(args)}
     settings = _settings(values, args)
     if past.mapper.get("screening.enabled", True):  # screened when accepted
         settings = replace(settings, screening=ScreeningSettings())
-    soundings = _read_mission_folder(args, past) if mission else _read_recorded_mission(args, past)
+    soundings = _lived(args, past) if mission else _both(args, past)
     workspace = Extent.of(values["workspace"] or past.settings["workspace"])
-    if _changes_model(args):
+    if _anew(args):
         soundings = replace(soundings, steps=None)
-    if _has_batch_sizes(args):
+    if _sized(args):
         soundings = replace(soundings, batch=None)
     if args.by:
         soundings = soundings.by_lines()
     return MappingJob(
-        _within_workspace(args, soundings, workspace),
-        workspace,
-        settings,
-        past.mapper.get("resolution"),
+        _within(args, soundings, workspace), workspace, settings, past.mapper.get("resolution")
     )
 
 
@@ -129,7 +124,7 @@ def _check(args: argparse.Namespace, mission: bool, bag: bool) -> None:
             f"--by: expected {LINE} (lines found in the track), as {args.log} has no columns; got "
             f"{args.by}"
         )
-    if args.box_margin is not None and (mission or args.mission):
+    if args.room is not None and (mission or args.mission):
         raise InputError("--margin: expected without a mission, which has a workspace")
 
 
@@ -143,7 +138,7 @@ def _settings(values: Mapping[str, Any], args: argparse.Namespace) -> SoundingMa
     )
 
 
-def _read_table(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundings:
+def _tabled(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundings:
     """The soundings of a CSV file."""
     from ..importers.columns import read_mapping
     from ..importers.levels import WaterLevels
@@ -165,9 +160,7 @@ def _read_table(args: argparse.Namespace, settings: SoundingMapSettings) -> Soun
     return found
 
 
-def _read_recording(
-    args: argparse.Namespace, known: Mapping[str, Any], crop: bool = True
-) -> Soundings:
+def _recorded(args: argparse.Namespace, known: Mapping[str, Any], crop: bool = True) -> Soundings:
     """The soundings of a recording; ``known``: the parameters of the mission's mapper."""
     from ..importers.bags import read_bag
 
@@ -179,27 +172,27 @@ def _read_recording(
         workspace=Extent.of(bounds) if bounds else None,
     )
     names = [row.name for row in rows(BagSettings) if crop or row.name not in CROP]
-    bag_settings = BagSettings(**{name: given[name] for name in names if name in given})
-    soundings, reach = read_bag(args.log, bag_settings, gate)
+    heard = BagSettings(**{name: given[name] for name in names if name in given})
+    soundings, reach = read_bag(args.log, heard, gate)
     for name, reason in reach.torn.items():
         print(f"{name} is cut short ({reason}): read up to there")
     print(f"{100 * reach.share:.0f} % of {reach.size / 1e6:.1f} MB could be read")
-    if _has_batch_sizes(args):
+    if _sized(args):
         soundings = replace(soundings, batch=None)
     return soundings.by_lines() if args.by and not known else soundings
 
 
-def _read_mission_folder(args: argparse.Namespace, past: RecordedMission) -> Soundings:
+def _lived(args: argparse.Namespace, past: RecordedMission) -> Soundings:
     """The soundings of a mission's journal."""
     from ..importers.journals import of_log
 
     given = vars(args)
     soundings = of_log(past, given.get("water.sound_speed"), given.get("water.level"))
-    _print_mission(past)
+    _tell(past)
     return soundings.between(given.get("start", 0.0), given.get("stop", 0.0))
 
 
-def _read_recorded_mission(args: argparse.Namespace, past: RecordedMission) -> Soundings:
+def _both(args: argparse.Namespace, past: RecordedMission) -> Soundings:
     """The soundings of a recording, with the journal of its mission."""
     from ..importers.journals import as_recorded
 
@@ -210,10 +203,10 @@ def _read_recorded_mission(args: argparse.Namespace, past: RecordedMission) -> S
             "mapper took from tf2"
         )
     known = {**past.mapper, "workspace": past.settings["workspace"]}
-    recorded = _read_recording(args, known, crop=False)
+    recorded = _recorded(args, known, crop=False)
     then, now = (float(values.get(offset, 0.0)) for values in (past.mapper, {**known, **given}))
     soundings, agreed = as_recorded(past, recorded, round((now - then) * SECOND))
-    _print_mission(past)
+    _tell(past)
     print(
         f"{agreed.shared} of these pings are also in the recording, at most "
         f"{agreed.farthest:.3g} m apart; {agreed.missing} are only in the journal, "
@@ -222,27 +215,25 @@ def _read_recorded_mission(args: argparse.Namespace, past: RecordedMission) -> S
     return soundings.between(given.get("start", 0.0), given.get("stop", 0.0))
 
 
-def _print_mission(past: RecordedMission) -> None:
+def _tell(past: RecordedMission) -> None:
     pings, steps = past.logged.samples, past.logged.steps
     print(f"{past.path}: {len(pings)} accepted pings, {len(steps)} steps of the model")
 
 
-def _changes_model(args: argparse.Namespace) -> bool:
+def _anew(args: argparse.Namespace) -> bool:
     """Whether an option changes what the mission's model learned."""
     model = {row.name for row in MODEL} - set(MAY_DIFFER)
-    changed = model.union(("seed", "batch.first", "batch.size")).intersection(vars(args))
-    return bool(changed or args.workspace)
+    said = model.union(("seed", "batch.first", "batch.size")).intersection(vars(args))
+    return bool(said or args.workspace)
 
 
-def _has_batch_sizes(args: argparse.Namespace) -> bool:
+def _sized(args: argparse.Namespace) -> bool:
     """Whether sizes of batches are given; otherwise they are those of the live mapper."""
     given = vars(args)
     return bool(given.get("batch.first") or given.get("batch.size"))
 
 
-def _within_workspace(
-    args: argparse.Namespace, soundings: Soundings, workspace: Extent
-) -> Soundings:
+def _within(args: argparse.Namespace, soundings: Soundings, workspace: Extent) -> Soundings:
     """The soundings within ``--workspace``, if it is given."""
     if not args.workspace:
         return soundings
