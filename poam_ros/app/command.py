@@ -1,4 +1,4 @@
-"""What the commands share: parser, options made from settings, and Ctrl-C while they load."""
+"""Shared by the commands: parser, options made from settings, Ctrl-C during imports."""
 
 from __future__ import annotations
 

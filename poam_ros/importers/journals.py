@@ -12,7 +12,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.samples import Samples
 from ..frontend.refused_pings import RefusedPings
-from ..journal.contents import DROP, UPDATE
+from ..journal.interface import DROP, UPDATE
 from ..journal.reader import RecordedMission, read_mission
 from .raw import ReadOptions
 from .soundings import Soundings

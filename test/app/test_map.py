@@ -98,7 +98,7 @@ def test_refused_soundings_are_in_the_folder_with_their_places(tmp_path, capsys)
     assert not read_records(out / "refused.csv", ("reason",))
 
 
-def test_one_by_one_is_said_to_flatter(log, tmp_path, capsys):
+def test_holding_out_single_soundings_gives_a_warning(log, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     out = tmp_path / "out"
     assert main(["map", str(log), "--output", str(out), "--hold-out", "0.1", *QUICK]) == 0
@@ -125,18 +125,18 @@ def test_one_by_one_is_said_to_flatter(log, tmp_path, capsys):
         (["--method", "kriging"], "--method: expected one of poam"),
     ],
 )
-def test_what_is_wrong_is_one_line(log, tmp_path, options, words, capsys):
+def test_wrong_options_give_one_line(log, tmp_path, options, words, capsys):
     line = refused(["map", str(log), "--output", str(tmp_path / "out"), *options], capsys)
     assert line.startswith("poam map: ") and words in line
     assert not (tmp_path / "out").exists()
 
 
-def test_a_log_that_is_not_there_is_said(tmp_path, capsys):
+def test_a_missing_log_is_reported(tmp_path, capsys):
     line = refused(["map", str(tmp_path / "none.csv")], capsys)
     assert "none.csv: cannot be read (No such file or directory)" in line
 
 
-def test_a_torn_recording_is_mapped_as_far_as_it_goes(tmp_path, capsys):
+def test_a_truncated_recording_is_mapped_up_to_its_end(tmp_path, capsys):
     pytest.importorskip("rosbags", reason="recordings need the extra `bags`")
     pytest.importorskip("mcap", reason="recordings need the extra `bags`")
     from ros_bag import write_bag
@@ -154,7 +154,7 @@ def test_a_torn_recording_is_mapped_as_far_as_it_goes(tmp_path, capsys):
     assert len(x) == 411 and x.max() == 205  # a vehicle's margin is 5 m
 
 
-def test_recordings_without_their_libraries_are_said(tmp_path, capsys, monkeypatch):
+def test_missing_libraries_for_recordings_are_reported(tmp_path, capsys, monkeypatch):
     for name in ("rosbags", "rosbags.typesys", "mcap", "mcap.reader", "mcap.exceptions"):
         monkeypatch.setitem(sys.modules, name, None)
     (tmp_path / "dive.mcap").write_bytes(b"anything")
@@ -198,7 +198,7 @@ def test_a_map_ends_at_its_outline(log, tmp_path, capsys):
     assert scene.chart is not None and np.isfinite(scene.chart.height).sum() == expected.sum()
 
 
-def test_cells_far_from_soundings_are_blank_unless_they_are_asked_for(log, tmp_path):
+def test_cells_far_from_soundings_are_blank_without_extrapolate(log, tmp_path):
     out = tmp_path / "out"
     given = ["--workspace", "-200", "260", "0", "60", "--resolution", "4", *QUICK]
     near = {"--no-extrapolate": None, "--extrapolate": None}
