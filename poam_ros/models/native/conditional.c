@@ -20,9 +20,8 @@
 #define ROWS 4            /* of a factor at a time: enough independent work to hide latencies */
 #define ISOTROPIC 1e-8    /* as in kernel.py, and NEAR */
 #define NEAR 1e-10
-#define LEAST_VARIANCE 1e-9 /* these six as in conditional.py */
+#define LEAST_VARIANCE 1e-9 /* these five as in conditional.py */
 #define MAX_T 6.0
-#define MAX_TRAINING_T 8.0
 #define MAX_RESIDUAL 1.0
 #define MAX_LEFT_OUT 8
 #define REACH 4.0
@@ -488,7 +487,7 @@ INLINE void FOR_LANES(leave_out)(int64_t k, int64_t i, int lane, G *g, V *K, V *
  * Because y'a is the sum of t_i^2 and a term that is not negative, a small y'a shows that no t_i is
  * large, without an inverse. Returns the lanes that changed. */
 INLINE I FOR_LANES(snoop)(const Problem *q, G *g, const V *L, const V *inverse,
-                          const V solved[][3], double max_t, V *K, V *c)
+                          const V solved[][3], V *K, V *c)
 {
     const int64_t k = q->neighbours;
     V fit = (V){0}, precision = (V){0} + q->mean_precision, diagonal[MAX_NEIGHBOURS];
@@ -496,12 +495,12 @@ INLINE I FOR_LANES(snoop)(const Problem *q, G *g, const V *L, const V *inverse,
         fit += g->target[i] * solved[i][0];
         precision += g->present[i] * solved[i][2];
     }
-    const I suspect = fit > max_t * max_t;
+    const I suspect = fit > MAX_T * MAX_T;
     I changed = (I){0};
     if (!FOR_LANES(any)(suspect))
         return changed;
     FOR_LANES(inverse_diagonal)(k, L, inverse, diagonal);
-    V largest = (V){0} + max_t * max_t, worst = (V){0};
+    V largest = (V){0} + MAX_T * MAX_T, worst = (V){0};
     for (int64_t i = 0; i < k; i++) {
         const V squared = solved[i][0] * solved[i][0];
         const V noise = q->noise * g->noise[i] + g->own[i];
@@ -633,18 +632,10 @@ INLINE void FOR_LANES(learn)(const Problem *q, int64_t first, V mean, V variance
         const double noise = out->noise[first + lane], own = out->own ? out->own[first + lane] : 0.0;
         const double v = variance[lane] + q->noise * noise + own;
         const double error = out->y[first + lane] - mean[lane];
-        const double limit = MAX_TRAINING_T * MAX_TRAINING_T;
-        const double squared = error * error / v;
-        double weight = 1.0, term = squared;
-        if (squared > limit) { /* bounded: see robust_loss in conditional.py */
-            const double ratio = limit / squared;
-            weight = ratio * ratio * ratio;
-            term = limit * (1.5 - 0.5 * ratio * ratio);
-        }
-        const double by_v = 0.5 * share * (1.0 - weight * squared) / v;
-        out->loss += 0.5 * share * (log(v) + term);
+        const double by_v = 0.5 * share * (1.0 - error * error / v) / v;
+        out->loss += 0.5 * share * (log(v) + error * error / v);
         out->variance += by_v * noise;
-        (*by_mean)[lane] = -share * weight * error / v;
+        (*by_mean)[lane] = -share * error / v;
         (*by_variance)[lane] = variance[lane] > LEAST_VARIANCE ? by_v : 0.0;
     }
 }
@@ -659,7 +650,6 @@ static int64_t FOR_LANES(all)(const Problem *q, double *mean, double *variance, 
     V c0, m, v, by_mean, by_variance;
     FOR_LANES(Power) powers[POINTS * (POINTS + 1) / 2];
     G g;
-    const double max_t = gradient ? MAX_TRAINING_T : MAX_T;
     int64_t beyond_repair = 0;
     *largest = 0.0;
     counts[0] = counts[1] = 0;
@@ -678,10 +668,10 @@ static int64_t FOR_LANES(all)(const Problem *q, double *mean, double *variance, 
             }
             FOR_LANES(solve)(k, L, inverse, solved);
             FOR_LANES(krige)(q, &g, c, c0, solved, &m, &v);
-            if (round == MAX_LEFT_OUT)
+            if (gradient || round == MAX_LEFT_OUT)
                 break;
             const I changed =
-                FOR_LANES(snoop)(q, &g, L, inverse, (const V(*)[3])solved, max_t, K, c);
+                FOR_LANES(snoop)(q, &g, L, inverse, (const V(*)[3])solved, K, c);
             if (!FOR_LANES(any)(changed))
                 break;
             snooped |= changed;

@@ -59,8 +59,6 @@ LEAST_VARIANCE = 1e-9
 #: prediction, and more than MAX_RESIDUAL of its noise from the mean given all of them. At most
 #: MAX_LEFT_OUT are left out.
 MAX_T, MAX_RESIDUAL, MAX_LEFT_OUT = 6.0, 1.0, 8
-#: In training, where the kernel may be far from what it will be.
-MAX_TRAINING_T = 8.0
 #: A mean is at most so many standard deviations outside the range of its neighbours' targets.
 REACH = 4.0
 #: Queries at a time in torch.
@@ -101,7 +99,7 @@ def condition(kernel: Kernel, sites: TrainingData, x: Tensor, neighbours: Tensor
     with torch.no_grad():
         for points, near in zip(x.split(CHUNK), neighbours.split(CHUNK), strict=True):
             before = _system(kernel, sites, points, near)
-            system, solved = _snooped(before, kernel.mean_precision, MAX_T)
+            system, solved = _snooped(before, kernel.mean_precision)
             snooped = int((system.present != before.present).any(-1).sum())
             parts.append((*_limited(system, solved), solved.jitter, snooped))
     if not parts:
@@ -127,8 +125,7 @@ def weights(
 
 
 def gradient(kernel: Kernel, sites: TrainingData, left_out: Tensor, neighbours: Tensor) -> Gradient:
-    """Of the mean log loss of the left-out sites [N] from their neighbours [N, k], bounded for each
-    (``robust_loss``).
+    """Of the mean log loss of the left-out sites [N] from their neighbours [N, k].
 
     Raises:
         CholeskyError: a matrix is beyond repair.
@@ -145,7 +142,7 @@ def gradient(kernel: Kernel, sites: TrainingData, left_out: Tensor, neighbours: 
         variance = variance + noise * sites.noise[left_out]
         if sites.own is not None:
             variance = variance + sites.own[left_out]
-        loss = robust_loss(sites.y[left_out], mean, variance).mean()
+        loss = log_loss(sites.y[left_out], mean, variance).mean()
         dF, dexponent, dnoise = torch.autograd.grad(loss, leaves)
     return Gradient(loss.item(), dF, dexponent.item(), dnoise.item(), jitter)
 
@@ -153,14 +150,6 @@ def gradient(kernel: Kernel, sites: TrainingData, left_out: Tensor, neighbours: 
 def log_loss(y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
     """-log N(y; mean, variance) [N], without the constant."""
     return 0.5 * (variance.log() + (y - mean).square() / variance)
-
-
-def robust_loss(y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-    """As ``log_loss`` up to MAX_TRAINING_T standard deviations t. Beyond, t^2 becomes
-    L (3 - L^2 / t^4) / 2 with L = MAX_TRAINING_T^2: a target counts less the further off it is."""
-    squared, limit = (y - mean).square() / variance, MAX_TRAINING_T**2
-    bounded = limit * (1.5 - 0.5 * (limit / squared.clamp_min(limit)).square())
-    return 0.5 * (variance.log() + torch.where(squared > limit, bounded, squared))
 
 
 class _System(NamedTuple):
@@ -200,28 +189,29 @@ def _system(kernel: Kernel, sites: TrainingData, x: Tensor, neighbours: Tensor) 
     return _System(K, whole[:, :k, k] * present, whole[:, k, k], y, present, noise)
 
 
-def _snooped(system: _System, mean_precision: float, max_t: float) -> tuple[_System, _Solved]:
+@torch.no_grad()
+def _snooped(system: _System, mean_precision: float) -> tuple[_System, _Solved]:
     """The system without neighbours that contradict the others, and its solution.
 
     Data snooping (Baarda 1968) with the residuals of leaving one out: given all others, a target is
     off its mean by a_i / (K~^-1)_ii, with variance 1 / (K~^-1)_ii. The neighbour with the largest
-    ratio t_i is left out, and again, until none exceeds max_t.
+    ratio t_i is left out, and again, until none exceeds MAX_T. Training does not do this: on real
+    surveys it shrank the noise.
     """
     whole = _solve(system, mean_precision)
     rows, present = torch.arange(len(system.y)), system.present.clone()
     part, solved = system, whole
-    with torch.no_grad():
-        for _ in range(MAX_LEFT_OUT):
-            found, worst = _contradictory(part, solved.a, mean_precision, max_t)
-            if not len(found):
-                break
-            rows = rows[found]
-            present[rows, worst] = 0
-            part = _only(_System(*(values[rows] for values in system)), present[rows])
-            solved = _solve(part, mean_precision)
-            for values, new in zip(whole[:4], solved[:4], strict=True):
-                values[rows] = new
-            whole = whole._replace(jitter=max(whole.jitter, solved.jitter))
+    for _ in range(MAX_LEFT_OUT):
+        found, worst = _contradictory(part, solved.a, mean_precision)
+        if not len(found):
+            break
+        rows = rows[found]
+        present[rows, worst] = 0
+        part = _only(_System(*(values[rows] for values in system)), present[rows])
+        solved = _solve(part, mean_precision)
+        for values, new in zip(whole[:4], solved[:4], strict=True):
+            values[rows] = new
+        whole = whole._replace(jitter=max(whole.jitter, solved.jitter))
     changed = not torch.equal(present, system.present)
     return (_only(system, present) if changed else system), whole
 
@@ -233,12 +223,10 @@ def _only(system: _System, present: Tensor) -> _System:
     return system._replace(K=K, c=system.c * present, y=system.y * present, present=present)
 
 
-def _contradictory(
-    system: _System, a: Tensor, mean_precision: float, max_t: float
-) -> tuple[Tensor, Tensor]:
+def _contradictory(system: _System, a: Tensor, mean_precision: float) -> tuple[Tensor, Tensor]:
     """Rows with a neighbour that contradicts the others, and its column, both [n]."""
     # y'a is the sum of t_i^2 and a term that is not negative.
-    rows = ((system.y * a).sum(-1) > max_t**2).nonzero().squeeze(-1)
+    rows = ((system.y * a).sum(-1) > MAX_T**2).nonzero().squeeze(-1)
     K, _, _, _, present, noise = (values[rows] for values in system)
     inverse = torch.cholesky_inverse(_factorise(K)[0])
     o = (inverse * present.unsqueeze(1)).sum(-1)
@@ -247,7 +235,7 @@ def _contradictory(
     squared = a[rows].square()
     counts = (present > 0) & (diagonal > 0) & (squared * noise > MAX_RESIDUAL**2)
     largest, worst = torch.where(counts, squared / diagonal, 0.0).max(-1)
-    found = largest > max_t**2
+    found = largest > MAX_T**2
     return rows[found], worst[found]
 
 
@@ -287,7 +275,7 @@ def _with_gradient(system: _System, mean_precision: float) -> tuple[Tensor, Tens
 
     b'y has the gradient of c'a - b'K a, and c~0 - c~'b that of c0 - 2 b'c + b'K b, a and b held.
     """
-    system, (mean, variance, a, b, jitter) = _snooped(system, mean_precision, MAX_TRAINING_T)
+    mean, variance, a, b, jitter = _solve(system, mean_precision)
     Kb = torch.einsum("nij,nj->ni", system.K, b)
     steer_mean = (system.c * a).sum(-1) - (a * Kb).sum(-1)
     steer_variance = system.c0 - 2 * (b * system.c).sum(-1) + (b * Kb).sum(-1)
