@@ -52,7 +52,7 @@ LAUNCH_TOOLS = {"launch", "launch_ros"}
 #: What an extra brings: loaded by the function that needs it, so that the rest runs without.
 EXTRAS = {
     "matplotlib", "PIL", "rich", "dask", "distributed", "rasterio", "pooch", "rosbags", "mcap",
-    "bokeh", "pyogrio", "pyproj", "contourpy",
+    "bokeh", "pyogrio", "pyproj", "contourpy", "pynmeagps", "pymavlink",
 }  # fmt: skip
 
 #: What runs where there is neither torch nor ROS 2 nor an extra.
@@ -60,7 +60,7 @@ LIGHT = (
     "core.errors", "core.geometry", "core.clock", "core.settings", "core.samples", "core.maps",
     "planning", "simulation.world", "frontend", "screening", "journal", "learning", "mission",
     "outputs", "importers.soundings", "importers.tables", "importers.bags", "importers.bag_files",
-    "research.sweeps.report", "research.sweeps.metadata",
+    "importers.readers", "research.sweeps.report", "research.sweeps.metadata",
     "app.cli", "app.sim", "app.run", "app.map", "app.nodes", "app.repair",
     "app.benchmark", "app.report", "app.profile", "app.doctor", "app.export", "app.view",
     "app.graph", "ros.common.parameters", "importers.messages", *TABLES_WITHOUT_TORCH,

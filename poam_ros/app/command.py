@@ -1,4 +1,4 @@
-"""What the commands share: parser, options made from settings, and Ctrl-C while they load."""
+"""Shared by the commands: parser, options made from settings, Ctrl-C during imports."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import zip_longest
 from typing import Any, NoReturn
 
 from ..core.errors import InputError
+from ..core.extensions import Table
 from ..core.renames import RENAMED
-from ..core.settings import Setting, Value
+from ..core.settings import Setting, Value, rows
 
 #: Exit status of an interrupted command, as shells have it for SIGINT.
 INTERRUPTED = 130
@@ -33,7 +35,9 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse does; underscores in option names become dashes."""
-        found, rest = super().parse_known_args([_spelt(word) for word in args or ()], namespace)
+        words = [_spelt(word) for word in args or ()]
+        self._add_options_of_others(words)
+        found, rest = super().parse_known_args(words, namespace)
         for word in rest:
             old = word.partition("=")[0].removeprefix("--").removeprefix("no-").replace("-", "_")
             if word.startswith("--") and old in RENAMED:
@@ -43,6 +47,22 @@ class Parser(argparse.ArgumentParser):
                 now = " or ".join(spelling(new) for new in known or RENAMED[old])
                 self.error(f"{word.partition('=')[0]} is now {now}")
         return found, rest
+
+    def _add_options_of_others(self, words: Sequence[str]) -> None:
+        """Add the options of the planner and the model of other packages that the words name."""
+        for action in list(self._actions):
+            table = getattr(getattr(action.type, "row", None), "choices", None)
+            if not isinstance(table, Table):
+                continue
+            for word, after in zip_longest(words, words[1:], fillvalue=""):
+                name, equals, value = word.partition("=")
+                if name not in action.option_strings:
+                    continue
+                with suppress(InputError):  # said when the word is read
+                    if (value if equals else after) in table:
+                        known = self._option_string_actions
+                        own = rows(table[value if equals else after].options)
+                        add_settings(self, [row for row in own if spelling(row.name) not in known])
 
     def format_help(self, everything: bool = False) -> str:
         """The help text: by default only the common options, if there are any."""
@@ -128,17 +148,18 @@ def _shown(value: Value) -> str:
     return " ".join(f"{item:g}" for item in value) if isinstance(value, tuple) else str(value)
 
 
-def reader(row: Setting) -> Callable[[str], Value]:
+class reader:
     """A function that reads the text of an option as its setting does."""
 
-    def read(text: str) -> Value:
-        try:
-            return row.read(text)
-        except InputError as error:
-            reason = str(error).removeprefix(f"{row.name}: ")
-            raise argparse.ArgumentTypeError(reason) from None
+    def __init__(self, row: Setting) -> None:
+        self.row = row
 
-    return read
+    def __call__(self, text: str) -> Value:
+        try:
+            return self.row.read(text)
+        except InputError as error:
+            reason = str(error).removeprefix(f"{self.row.name}: ")
+            raise argparse.ArgumentTypeError(reason) from None
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,7 +26,7 @@ MAX_CLOCK_DIFFERENCE_S = 5.0
 ADVICE = {
     "odometry is in another frame": "set the parameter frame_id to the odometry's frame, or "
     "install tf2_ros and publish the transform between them",
-    "pings come, but no odometry": "check the odometry's topic (odom_topic) and its stamps",
+    "pings arrive, but no odometry": "check the odometry's topic (odom_topic) and its stamps",
     "no odometry": "check the odometry's topic (odom_topic), and /clock where use_sim_time is true",
     "the model's thread has ended": "restart the mapper; its log has the error",
     "the model cannot keep up": "give it a core, raise batch.size, or choose a faster method",
@@ -96,7 +96,7 @@ def listen(seconds: float) -> dict[str, NodeStatus]:
     from diagnostic_msgs.msg import DiagnosticArray
     from rclpy.executors import SingleThreadedExecutor
 
-    heard: dict[str, NodeStatus] = {}
+    found: dict[str, NodeStatus] = {}
 
     context = rclpy.Context()
     rclpy.init(args=[], context=context)
@@ -104,7 +104,7 @@ def listen(seconds: float) -> dict[str, NodeStatus]:
     executor = SingleThreadedExecutor(context=context)
     try:
         node.create_subscription(
-            DiagnosticArray, "/diagnostics", lambda message: heard.update(statuses(message)), 100
+            DiagnosticArray, "/diagnostics", lambda message: found.update(statuses(message)), 100
         )
         executor.add_node(node)
         end = time.monotonic() + seconds
@@ -114,49 +114,49 @@ def listen(seconds: float) -> dict[str, NodeStatus]:
         executor.shutdown()
         node.destroy_node()
         rclpy.shutdown(context=context)
-    return heard
+    return found
 
 
-def graph_findings(heard: Mapping[str, NodeStatus]) -> Iterator[Finding]:
+def graph_findings(found: Mapping[str, NodeStatus]) -> Iterator[Finding]:
     """Findings from the nodes' statuses."""
-    if not heard:
+    if not found:
         advice = "start one (poam sim, robot.launch.py), or compare ROS_DOMAIN_ID with theirs"
-        yield Finding("no mapper, planner, simulator or monitor is heard", advice)
+        yield Finding("no mapper, planner, simulator or monitor is found", advice)
         return
-    yield from _times(heard)
-    for name, status in sorted(heard.items()):
+    yield from _clock_findings(found)
+    for name, status in sorted(found.items()):
         advice = next((t for begin, t in ADVICE.items() if status.text.startswith(begin)), "")
         if status.level == OK:
             yield Finding(f"{name}: {status.text}")
         else:
             yield problem(f"{name}: {status.text}", advice or f"see the log of {name}")
         if name.rpartition("/")[2] == "mapper":
-            yield from _pings(name, status.values)
-        yield from _counted(name, status.values)
+            yield from _ping_findings(name, status.values)
+        yield from _count_findings(name, status.values)
 
 
-def _times(heard: Mapping[str, NodeStatus]) -> Iterator[Finding]:
+def _clock_findings(found: Mapping[str, NodeStatus]) -> Iterator[Finding]:
     """Whether the nodes' clocks agree and run."""
-    standing = [name for name, status in heard.items() if status.age_s is None]
+    standing = [name for name, status in found.items() if status.age_s is None]
     if standing:
         advice = "use_sim_time is true, but nobody publishes /clock: set it to false on a vehicle"
         yield problem(f"{', '.join(standing)}: no time yet", advice)
     # The monitor uses wall time, in simulations as well.
     ages = {
         name: status.age_s
-        for name, status in heard.items()
+        for name, status in found.items()
         if status.age_s is not None and not name.endswith("monitor")
     }
-    speed = max([1.0, *(_number(status.values, "achieved_speed") for status in heard.values())])
+    speed = max([1.0, *(_number(status.values, "achieved_speed") for status in found.values())])
     if ages and max(ages.values()) - min(ages.values()) > MAX_CLOCK_DIFFERENCE_S * speed:
-        said = ", ".join(f"{name} {-age:+.0f} s" for name, age in ages.items())
+        text = ", ".join(f"{name} {-age:+.0f} s" for name, age in ages.items())
         advice = "give all nodes the same use_sim_time, and synchronise the machines' clocks"
-        yield problem(f"the nodes' times differ ({said} from this machine's)", advice)
+        yield problem(f"the nodes' times differ ({text} from this machine's)", advice)
     elif ages and abs(min(ages.values(), key=abs)) > MAX_CLOCK_DIFFERENCE_S:
         yield Finding("the nodes use another time than this machine: simulated or recorded")
 
 
-def _pings(name: str, values: Mapping[str, str]) -> Iterator[Finding]:
+def _ping_findings(name: str, values: Mapping[str, str]) -> Iterator[Finding]:
     received = _number(values, "received")
     if not received:
         yield Finding(f"{name}: no ping was received", "check the sonar's topic (range_topic)")
@@ -164,8 +164,8 @@ def _pings(name: str, values: Mapping[str, str]) -> Iterator[Finding]:
     refused = {key[9:]: _number(values, key) for key in values if key.startswith("rejected ")}
     for reason, count in sorted(refused.items(), key=lambda item: -item[1]):
         if count > REFUSED_SHARE * received and reason in REASONS:
-            said = f"{name}: {count:.0f} of {received:.0f} pings refused as {reason}"
-            yield problem(said, REASONS[reason])
+            text = f"{name}: {count:.0f} of {received:.0f} pings refused as {reason}"
+            yield problem(text, REASONS[reason])
     lost = {key[5:]: _number(values, key) for key in values if key.startswith("lost ")}
     for topic, count in lost.items():
         if count > LOST_SHARE * received:
@@ -178,7 +178,7 @@ def _pings(name: str, values: Mapping[str, str]) -> Iterator[Finding]:
         )
 
 
-def _counted(name: str, values: Mapping[str, str]) -> Iterator[Finding]:
+def _count_findings(name: str, values: Mapping[str, str]) -> Iterator[Finding]:
     """Findings from counts of goals, refusals and errors."""
     for key, advice in (
         ("goals_timed_out", "raise capture_radius to the turning diameter, or set max_speed"),
@@ -199,11 +199,6 @@ def _number(values: Mapping[str, str], key: str) -> float:
         return 0.0
 
 
-def any_problem(findings: Iterable[Finding]) -> bool:
-    """Whether anything is wrong."""
-    return any(finding.problem for finding in findings)
-
-
 HEALTHY, PROBLEMS = 0, 1
 
 
@@ -218,13 +213,12 @@ def run(args: argparse.Namespace) -> int:
     """Print the findings, one a line; returns 0 if healthy and 1 if there is a problem."""
     if not 0 <= args.seconds <= 3600:
         raise InputError(f"--seconds: expected a number from 0 to 3600, got {args.seconds:g}")
-    findings = []
+    problems = 0
     for finding in _findings(args):
-        findings.append(finding)
+        problems += finding.problem
         print(finding, flush=True)
-    wrong = sum(finding.problem for finding in findings)
-    print(f"{wrong} problem{'s' * (wrong != 1)}" if wrong else "healthy")
-    return PROBLEMS if any_problem(findings) else HEALTHY
+    print(f"{problems} problem{'s' * (problems != 1)}" if problems else "healthy")
+    return PROBLEMS if problems else HEALTHY
 
 
 def _findings(args: argparse.Namespace) -> Iterator[Finding]:
@@ -236,9 +230,9 @@ def _findings(args: argparse.Namespace) -> Iterator[Finding]:
     if not args.seconds:
         return
     try:
-        heard = listen(args.seconds)
+        found = listen(args.seconds)
     except Exception as error:  # of the middleware's libraries, in many types
         words = " ".join(str(error).split())[:200]
         yield problem(f"ROS 2 does not start ({words})", "check its installation and setup file")
         return
-    yield from graph_findings(heard)
+    yield from graph_findings(found)

@@ -1,4 +1,4 @@
-"""The graphs that `poam sim` and the launch files start: arguments, and what each node is given.
+"""The graphs that `poam sim` and the launch files start: arguments, parameters, remappings.
 
 Needs neither rclpy nor the launch tools.
 """

@@ -90,8 +90,8 @@ def _versions() -> Iterator[Finding]:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             yield problem(f"{name} is not installed", f"pip install {name}")
-    said = ", ".join(f"{name} {version}" for name, version in found.items())
-    yield Finding(f"Python {platform.python_version()}, {said}")
+    text = ", ".join(f"{name} {version}" for name, version in found.items())
+    yield Finding(f"Python {platform.python_version()}, {text}")
 
 
 def _compiled() -> Finding:
@@ -136,13 +136,13 @@ def _clock() -> Finding:
     """Whether the system clock is synchronised, so that other machines' stamps fit."""
     command = ["timedatectl", "show", "--property=NTPSynchronized", "--value"]
     try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=5).stdout.strip()
+        text = subprocess.run(command, capture_output=True, text=True, timeout=5).stdout.strip()
     except (OSError, subprocess.TimeoutExpired):
-        said = ""
-    if said == "no":
+        text = ""
+    if text == "no":
         advice = "start chrony or systemd-timesyncd; not needed for a single machine"
         return problem("the clock is not synchronised: other machines' stamps do not fit", advice)
-    if said == "yes":
+    if text == "yes":
         return Finding("the clock is synchronised")
     return Finding("the clock: synchronisation unknown")
 

@@ -45,12 +45,17 @@ COMMON_OPTIONS = (
 def add_arguments(parser: Parser) -> None:
     parser.common = COMMON_OPTIONS
     add = parser.add_argument
-    add("log", type=Path, metavar="LOG",
-        help="CSV file with columns x,y,z (m) or latitude,longitude,depth; rosbag2 recording "
-        "(folder, .mcap or .db3; extra `bags`); or mission folder")  # fmt: skip
+    add("logs", type=Path, nargs="+", metavar="LOG",
+        help="Files of soundings, several for several days: CSV with columns x,y,z (m) or "
+        "latitude,longitude,depth; NMEA 0183 (extra `nmea`); GPX, GeoJSON, GeoPackage, Shapefile "
+        "(extra `geo`); ArduPilot .bin, .tlog (extra `mavlink`). Or one BlueOS or rosbag2 "
+        "recording (folder, .mcap or .db3; extra `bags`), or a mission folder.")  # fmt: skip
     group = parser.add_argument_group("map")
     add = group.add_argument
     add("--output", type=Path, metavar="DIR", help="Folder of results (default: runs/map-LOG).")
+    add("--reader", default="", metavar="NAME",
+        help="Reader of the files: a name of this package or of an installed one, or module:name "
+        "(default: the first that recognises the file).")  # fmt: skip
     add("--columns", nargs="+", default=[], metavar="MEANING=NAME",
         help="Names of columns, as in latitude=LAT longitude=LON depth=D. "
         "Meanings: x, y or latitude, longitude; z (up) or depth (down); time.")  # fmt: skip
@@ -120,6 +125,7 @@ def run(args: argparse.Namespace) -> int:
     """Map, validate and draw; returns the exit status."""
     _check(args)
     announce()
+    args.log = args.logs[0]
     survey = read(args)
     folder = args.output or Path("runs") / f"map-{args.log.resolve().stem}"
     _say(survey.soundings)
@@ -169,6 +175,12 @@ def _say(soundings: Soundings) -> None:
         + (f" in {len(soundings.names)} {kind}" if soundings.names else "")
         + (f"; refused: {refused}" if refused else "")
     )
+    # A mirrored place, or feet that nobody named, can be seen here alone.
+    where = f"bottom at {soundings.z.min():.4g} to {soundings.z.max():.4g} m"
+    if (origin := soundings.projection) is not None:
+        north, east = ("S" if origin.latitude < 0 else "N"), ("W" if origin.longitude < 0 else "E")
+        where += f", around {abs(origin.latitude):.4f} {north} {abs(origin.longitude):.4f} {east}"
+    print(where)
 
 
 def _outlined(args: argparse.Namespace, survey: MappingJob) -> tuple[MappingJob, Outline | None]:
@@ -230,7 +242,7 @@ def _map(
         with work_progress("validation", count * (args.folds - 1)) as report:
             checked = cross_validate(soundings, workspace, settings, args.folds, client, report)
     if checked is not None:
-        scores = write_validation(folder, checked)
+        scores = write_validation(folder, checked, soundings.files)
         print(
             f"{scores.count} soundings held out: RMSE {scores.rmse:.3g} m, MAE {scores.mae:.3g} m, "
             f"MSLL {scores.msll:.3f}, NLPD {scores.nlpd:.3f}, "

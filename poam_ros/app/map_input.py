@@ -15,7 +15,7 @@ from ..core.settings import instance, rows
 from ..frontend.settings import GateSettings
 from ..importers.bags import BagSettings
 from ..importers.soundings import LINE, MAP_DEFAULTS, SoundingMapSettings
-from ..journal.folder import MAY_DIFFER, is_log
+from ..journal.folder import MAY_DIFFER
 from ..journal.reader import RecordedMission, read_mission
 from ..models.registry import ModelSettings, model_rows
 from ..ros.common.parameters import ROBOT_DEFAULTS
@@ -65,20 +65,21 @@ def read(args: argparse.Namespace) -> MappingJob:
     Raises:
         InputError: options do not fit each other or the log, or the log cannot be read.
     """
-    from ..importers.bag_files import is_bag
+    from ..importers.readers import MISSION, READERS, RECORDING, find_reader
 
     args.levels = None
     if isinstance(vars(args).get("water.level"), Path):
         args.levels = args.__dict__.pop("water.level")
-    mission, bag = is_log(args.log), is_bag(args.log)
-    _check(args, mission, bag)
+    names = [find_reader(path, args.reader) for path in args.logs]
+    mission, bag = names[0] == MISSION, names[0] == RECORDING
+    _check(args, mission, bag, columns=READERS[names[0]].columns)
     past = read_mission(args.log if mission else args.mission) if mission or args.mission else None
     if past is None:
         values: Mapping[str, Any] = (
             {"method": ROBOT_DEFAULTS["method"], **LIVE_DEFAULTS} if bag else MAP_DEFAULTS
         )
         settings = _settings({**values, **vars(args)}, args)
-        soundings = _recorded(args, {}) if bag else _tabled(args, settings)
+        soundings = _recorded(args, {}) if bag else _sounded(args, settings)
         workspace = Extent.of(args.workspace) if args.workspace else soundings.workspace(args.room)
         if not bag:  # in a recording the front end did so, with its margin
             soundings = _within(args, soundings, workspace)
@@ -100,7 +101,7 @@ def read(args: argparse.Namespace) -> MappingJob:
     )
 
 
-def _check(args: argparse.Namespace, mission: bool, bag: bool) -> None:
+def _check(args: argparse.Namespace, mission: bool, bag: bool, columns: bool) -> None:
     """Refuse options that do not fit this kind of log.
 
     Raises:
@@ -113,11 +114,10 @@ def _check(args: argparse.Namespace, mission: bool, bag: bool) -> None:
         raise InputError(f"{spelling(name)}: expected with a recording only, got {args.log}")
     if args.mission and (mission or not bag):
         raise InputError(f"--mission: expected with a recording only, got {args.log}")
-    for name, value in (
-        ("columns", args.columns), ("units", args.units), ("crs", args.crs),
-        ("water-level", args.levels),
-    ):  # fmt: skip
-        if value and (mission or bag):
+    if args.levels and (mission or bag):
+        raise InputError(f"--water-level: expected with a table of soundings only, got {args.log}")
+    for name, value in (("columns", args.columns), ("units", args.units), ("crs", args.crs)):
+        if value and not (columns or args.reader):
             raise InputError(f"--{name}: expected with a table of soundings only, got {args.log}")
     if args.by not in (None, LINE) and (mission or bag):
         raise InputError(
@@ -138,23 +138,25 @@ def _settings(values: Mapping[str, Any], args: argparse.Namespace) -> SoundingMa
     )
 
 
-def _tabled(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundings:
-    """The soundings of a CSV file."""
+def _sounded(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundings:
+    """The soundings of files that are no recordings."""
     from ..importers.columns import read_mapping
     from ..importers.levels import WaterLevels
-    from ..importers.tables import TableFormat, read_soundings
+    from ..importers.raw import ReadOptions
+    from ..importers.readers import read_soundings
 
     given = vars(args)
     scale = instance(GateSettings, {name: given[name] for name in OF_TABLES if name in given})
     crop = {name: given[name] for name in CROP if name in given}
     mapping = read_mapping(args.columns)
     levels = None if args.levels is None else WaterLevels.read(args.levels)
-    table = TableFormat(
+    options = ReadOptions(
         mapping, args.by, settings.water_level, levels, scale.sound_scale, **crop,
-        units=args.units or "", crs=args.crs,
+        units=args.units or "", crs=args.crs, settings=given,
     )  # fmt: skip
-    found = read_soundings(args.log, table)
-    print(f"{args.log.name}: {found.source['said']}; {found.source['layout']}")
+    found = read_soundings(args.logs, options, args.reader)
+    for line in found.source.get("files", [found.source]):
+        print(f"{line.get('file', args.log.name)}: {line.get('said')}; {line.get('layout')}")
     if levels is not None:
         print(f"water level: {levels.said}")
     return found
@@ -162,21 +164,14 @@ def _tabled(args: argparse.Namespace, settings: SoundingMapSettings) -> Sounding
 
 def _recorded(args: argparse.Namespace, known: Mapping[str, Any], crop: bool = True) -> Soundings:
     """The soundings of a recording; ``known``: the parameters of the mission's mapper."""
-    from ..importers.bags import read_bag
+    from ..importers.bags import read_recording
+    from ..importers.raw import ReadOptions
 
     given = {**known, **vars(args)}
-    bounds = args.workspace or known.get("workspace")
-    gate = instance(
-        GateSettings,
-        {name: value for name, value in given.items() if name != "sonar.base_frame"},
-        workspace=Extent.of(bounds) if bounds else None,
-    )
-    names = [row.name for row in rows(BagSettings) if crop or row.name not in CROP]
-    heard = BagSettings(**{name: given[name] for name in names if name in given})
-    soundings, reach = read_bag(args.log, heard, gate)
-    for name, reason in reach.torn.items():
-        print(f"{name} is cut short ({reason}): read up to there")
-    print(f"{100 * reach.share:.0f} % of {reach.size / 1e6:.1f} MB could be read")
+    given["workspace"] = args.workspace or known.get("workspace")
+    times = {name: given[name] for name in CROP if crop and name in given}
+    soundings = read_recording(args.log, ReadOptions(settings=given, **times))
+    print(soundings.source["said"])
     if _sized(args):
         soundings = replace(soundings, batch=None)
     return soundings.by_lines() if args.by and not known else soundings

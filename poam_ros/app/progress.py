@@ -163,7 +163,7 @@ def mission_progress(max_samples: int) -> Iterator[Callable[[EpochRecord], None]
 
 @contextmanager
 def work_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A function to call with what is done of a total; without a terminal it prints quarters."""
+    """A function to call with the work done; without a terminal it prints every quarter."""
     due = quarter = max(1, total // 4)
     with _bar("{task.description}", what, total) as update:
 
@@ -205,7 +205,7 @@ def sweep_progress() -> Iterator[OnRun]:
         """The time left; counts down between the runs as well."""
 
         def render(self, task: Any) -> Text:
-            return Text(_left(latest[0]) if latest else "")
+            return Text(_time_left(latest[0]) if latest else "")
 
     columns = rich.BarColumn(), rich.TextColumn("{task.description}"), Left()
     with rich.Progress(*columns, refresh_per_second=2) as progress:
@@ -213,8 +213,8 @@ def sweep_progress() -> Iterator[OnRun]:
 
         def on_run(status: SweepStatus, run: Run | None) -> None:
             latest[:] = [status]
-            said = _counts(status)
-            progress.update(task, total=status.total, completed=status.finished, description=said)
+            text = _counts(status)
+            progress.update(task, total=status.total, completed=status.finished, description=text)
             if run is None or run not in status.failed:
                 return
             line = _failure(status, run)
@@ -231,7 +231,7 @@ def _report(status: SweepStatus, run: Run | None) -> None:
     if run is not None and failed:
         print(_failure(status, run), file=sys.stderr, flush=True)
     what = "" if run is None or failed else f"{run}: done, "
-    _print(f"{what}{_counts(status)}  {_left(status)}".rstrip())
+    _print(f"{what}{_counts(status)}  {_time_left(status)}".rstrip())
 
 
 def _counts(status: SweepStatus) -> str:
@@ -241,7 +241,7 @@ def _counts(status: SweepStatus) -> str:
     )
 
 
-def _left(status: SweepStatus) -> str:
+def _time_left(status: SweepStatus) -> str:
     seconds = status.seconds_left()
     if seconds is None:
         return ""

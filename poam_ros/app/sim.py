@@ -124,44 +124,44 @@ def run(args: argparse.Namespace) -> int:
 
     options = resolve(args)
     folder = options["output"]
-    before = _versions(folder)
+    before = _file_versions(folder)
     with _interrupts() as interrupted, ProgressDisplay() as display:
-        children = ProcessGroup(folder / "log", display.say)
+        processes = ProcessGroup(folder / "log", display.say)
         try:
             for node in CHILDREN:
                 command = [sys.executable, "-m", MODULES[node]]
-                children.start(node, [*command, *ros_arguments(node, options)])
+                processes.start(node, [*command, *ros_arguments(node, options)])
             if options["rviz"]:
                 command = [sys.executable, "-m", "poam_ros.ros.viewers.node"]
                 command += ros_arguments("drapes", options)
-                children.start("drapes", command, vital=False)
-                children.start("rviz2", rviz_command(options), vital=False)
+                processes.start("drapes", command, vital=False)
+                processes.start("rviz2", rviz_command(options), vital=False)
             with _monitor(options) as (monitor, executor):
-                status = _follow(monitor, executor, children, display, interrupted)
+                status = _follow(monitor, executor, processes, display, interrupted)
                 if status != FINISHED:
                     # The mapper writes partial results when it ends, the monitor after it.
-                    children.stop()
+                    processes.stop()
                     monitor.recorder.conclude()
         finally:
-            children.stop()
+            processes.stop()
         display.stop()
         if status == FINISHED:
             for line in _summary(monitor.progress, options):
                 display.say(line)
         elif status == INTERRUPTED:
-            display.say(_remains(folder, before))
+            display.say(_partial_results(folder, before))
         return status
 
 
-def _versions(folder: Path) -> dict[str, tuple[int, int]]:
+def _file_versions(folder: Path) -> dict[str, tuple[int, int]]:
     """The files in a folder, each with values that change when it is written again."""
     states = {path.name: path.stat() for path in folder.iterdir() if path.is_file()}
     return {name: (state.st_mtime_ns, state.st_ino) for name, state in states.items()}
 
 
-def _remains(folder: Path, before: dict[str, tuple[int, int]]) -> str:
+def _partial_results(folder: Path, before: dict[str, tuple[int, int]]) -> str:
     """A line on what an interrupted mission left in its folder."""
-    written = dict(_versions(folder).items() - before.items())
+    written = dict(_file_versions(folder).items() - before.items())
     if not written:
         return f"interrupted before there were results; the logs are in {folder / 'log'}"
     return f"interrupted; partial results in {folder}: {', '.join(sorted(written))}"
@@ -187,7 +187,7 @@ def _summary(progress: Progress, options: dict[str, Any]) -> Iterator[str]:
 def _follow(
     monitor: MonitorNode,
     executor: Any,
-    children: ProcessGroup,
+    processes: ProcessGroup,
     display: Any,
     interrupted: list[int],
 ) -> int:
@@ -197,7 +197,7 @@ def _follow(
         display.show(monitor.progress)
         if interrupted:
             return FINISHED if monitor.recorder.succeeded else INTERRUPTED
-        ended = children.ended()
+        ended = processes.ended()
         if ended is not None:
             name, status, last_line = ended
             last = " ".join(last_line.split())

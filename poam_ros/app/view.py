@@ -75,11 +75,11 @@ def make_server(scene: Callable[[], Scene], address: str, port: int) -> Any:
 
     from ..outputs.view.page import Page, document
 
-    def make(found: Any) -> None:
+    def make(bokeh_document: Any) -> None:
         page, first = Page(), scene()
         page.show(first)
-        document(page, first.title, found)
-        found.add_periodic_callback(lambda: page.show(scene()), PERIOD_MS)
+        document(page, first.title, bokeh_document)
+        bokeh_document.add_periodic_callback(lambda: page.show(scene()), PERIOD_MS)
 
     if ":" in address:  # IPv6, which Bokeh's list of origins cannot hold
         raise InputError(f"--address: expected an IPv4 address or a host name, got {address}")
@@ -181,7 +181,7 @@ class LiveView:
             known = self._watch.version, int(time.monotonic())
             if known != self._known:
                 self._known = known
-                self._scene = self._watch.scene([_remark(found) for found in self._findings()])
+                self._scene = self._watch.scene([_notice(finding) for finding in self._findings()])
             return self._scene
 
     def _spin(self) -> None:
@@ -208,9 +208,9 @@ class LiveView:
                 )
 
 
-def _remark(found: Finding) -> Notice:
+def _notice(finding: Finding) -> Notice:
     return Notice(
-        found.text, found.advice, BAD if found.problem else NOTE if found.advice else GOOD
+        finding.text, finding.advice, BAD if finding.problem else NOTE if finding.advice else GOOD
     )
 
 

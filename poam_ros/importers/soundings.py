@@ -181,6 +181,8 @@ class Soundings:
         steps: what a mission's model did with exactly these; None of others, and of a part.
         depth: of each under the water's surface at its time [N], in m; None where one level is
             that of all.
+        files: path and first row number of each file, where there are several; ``row`` counts on
+            from file to file.
     """
 
     row: np.ndarray
@@ -197,6 +199,7 @@ class Soundings:
     batch: np.ndarray | None = None
     steps: tuple[JournalStep, ...] | None = None
     depth: np.ndarray | None = None
+    files: tuple[tuple[str, int], ...] = ()
 
     @classmethod
     def of(cls, taken: Samples, **others: Any) -> Soundings:
@@ -247,13 +250,22 @@ class Soundings:
             )
         return kept
 
+    def lines(self) -> np.ndarray:
+        """The line of each sounding [N], from 0, found in the track of each file."""
+        begins = np.searchsorted(self.row, [first for _, first in self.files[1:]])
+        lines, last = [], 0
+        for part in filter(len, np.split(self.xy, begins)):
+            lines.append(last + find_lines(part))
+            last = int(lines[-1][-1]) + 1
+        return np.concatenate(lines)
+
     def by_lines(self) -> Soundings:
-        """In groups of one line each, found in the track. See ``lines.find_lines``.
+        """In groups of one line each, found in the track. See ``find_lines``.
 
         Raises:
             InputError: this is no track.
         """
-        group = find_lines(self.xy)
+        group = self.lines()
         count = int(group[-1]) + 1
         if len(self) < LEAST_LINE * count:
             raise InputError(

@@ -8,7 +8,7 @@ import pytest
 from launched import PARAMS
 
 from poam_ros.app.cli import main
-from poam_ros.app.doctor import ERROR, OK, WARN, NodeStatus, any_problem, graph_findings
+from poam_ros.app.doctor import ERROR, OK, WARN, NodeStatus, graph_findings
 from poam_ros.app.machine import machine_findings, middleware_findings
 
 GOOD = {"received": "1000", "accepted": "990", "rejected": "10", "rejected nan": "10",
@@ -19,11 +19,15 @@ def mapper(level=OK, text="mapping", age=0.1, **values):
     return NodeStatus(level, text, {**GOOD, **values}, age)
 
 
+def any_problem(findings):
+    return any(finding.problem for finding in findings)
+
+
 def words(**heard):
     return [str(finding) for finding in graph_findings(heard)]
 
 
-def test_a_healthy_graph_is_said_to_be_one():
+def test_a_healthy_graph_has_no_problem():
     heard = {
         "mapper": mapper(),
         "planner": NodeStatus(OK, "exploring", {"goals_timed_out": "0"}, 0.2),
@@ -35,14 +39,14 @@ def test_a_healthy_graph_is_said_to_be_one():
 @pytest.mark.parametrize(
     ("heard", "said"),
     [
-        (mapper(WARN, "pings come, but no odometry"), "odom_topic"),
+        (mapper(WARN, "pings arrive, but no odometry"), "odom_topic"),
         (mapper(ERROR, "CholeskyError: not positive"), "log of mapper"),
         (mapper(**{"rejected no_odometry": "400"}), "sonar.time_offset"),
         (mapper(**{"lost sonar/range": "200"}), "rmem_max"),
         (mapper(age=None), "/clock"),
     ],
 )
-def test_what_is_wrong_comes_with_what_to_do(heard, said):
+def test_problems_come_with_advice(heard, said):
     found = [f for f in graph_findings({"mapper": heard}) if f.problem]
     assert any(said in f.advice for f in found)
 
@@ -58,7 +62,7 @@ def test_clocks_that_differ_between_nodes_are_a_problem():
 
 
 @pytest.mark.ros
-def test_a_quick_simulation_is_healthy(python, ros_env, eventually, capsys, monkeypatch, tmp_path):
+def test_a_fast_simulation_is_healthy(python, ros_env, eventually, capsys, monkeypatch, tmp_path):
     pytest.importorskip("rclpy")
     monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
     (tmp_path / "small.yaml").write_text(PARAMS)
@@ -84,7 +88,7 @@ def test_a_quick_simulation_is_healthy(python, ros_env, eventually, capsys, monk
         sim.wait(300)
 
 
-def test_somebody_else_s_odd_values_do_no_harm():
+def test_unreadable_values_are_ignored():
     assert words(mapper=mapper(received="many", samples="\u00e4"))
 
 
@@ -97,7 +101,7 @@ def test_a_disk_that_cannot_be_written_or_is_full(tmp_path, monkeypatch):
     assert any("/dev/shm" in f.text for f in middleware_findings() if f.problem)
 
 
-def test_settings_of_the_environment_that_hurt(monkeypatch):
+def test_harmful_environment_variables_are_problems(monkeypatch):
     monkeypatch.setenv("POAM_NATIVE", "0")
     monkeypatch.setenv("OMP_NUM_THREADS", "4096")
     monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "OFF")
@@ -106,7 +110,7 @@ def test_settings_of_the_environment_that_hurt(monkeypatch):
         assert any(name in what for what in found)
 
 
-def test_without_ros_it_says_so(monkeypatch, capsys, tmp_path):
+def test_missing_ros_is_reported(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
     status = main(["doctor", "--mission-dir", str(tmp_path)])
@@ -115,7 +119,7 @@ def test_without_ros_it_says_so(monkeypatch, capsys, tmp_path):
     assert out.splitlines()[-1] == "healthy" or status == 1
 
 
-def test_a_wrong_number_is_one_line_and_status_2(capsys):
+def test_a_wrong_number_gives_one_line_and_status_2(capsys):
     assert main(["doctor", "--seconds", "nan"]) == 2
     assert "--seconds" in capsys.readouterr().err
 

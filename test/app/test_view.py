@@ -45,10 +45,10 @@ def ours(address):
         ([".", "--port", "{taken}"], "cannot serve at 127.0.0.1"),
         ([".", "--address", "::1"], "--address: expected an IPv4 address"),
         ([".", "--namespace", "auv"], "--namespace: expected without RUN"),
-        (["--namespace", "a b"], "--namespace: expected names"),
+        (["--namespace", "a b"], "--namespace: expected a ROS namespace"),
     ],
 )
-def test_wrong_input_is_one_line_and_status_2(arguments, words, tmp_path, capsys, monkeypatch):
+def test_wrong_input_gives_one_line_and_status_2(arguments, words, tmp_path, capsys, monkeypatch):
     pytest.importorskip("bokeh")
     if arguments[0].startswith("--"):
         pytest.importorskip("rclpy")
@@ -63,7 +63,7 @@ def test_wrong_input_is_one_line_and_status_2(arguments, words, tmp_path, capsys
 
 
 @pytest.mark.parametrize("missing", ["bokeh", "rclpy"])
-def test_what_is_not_installed_is_named(missing, tmp_path, capsys, monkeypatch):
+def test_missing_packages_are_named(missing, tmp_path, capsys, monkeypatch):
     if missing == "rclpy":
         pytest.importorskip("bokeh")
     monkeypatch.setattr(
@@ -75,7 +75,7 @@ def test_what_is_not_installed_is_named(missing, tmp_path, capsys, monkeypatch):
     assert f"pip install 'poam_ros[{'view' if missing == 'bokeh' else 'ros'}]'" in error
 
 
-def test_the_page_is_served_and_names_no_other_host(tmp_path, ros_env):
+def test_the_page_is_served_and_refers_to_no_other_host(tmp_path, ros_env):
     pytest.importorskip("bokeh")
     with served(ros_env, write_run(tmp_path / "lake"), "--port", "0") as address:
         assert address.startswith("http://127.0.0.1:")
@@ -88,7 +88,7 @@ def test_the_page_is_served_and_names_no_other_host(tmp_path, ros_env):
             assert answer.status == 200 and len(answer.read()) > 10_000
 
 
-def test_other_pages_of_the_browser_are_not_let_in():
+def test_pages_of_other_hosts_are_refused():
     from poam_ros.app.view import is_loopback, origins, url
 
     assert origins("127.0.0.1", 5006) == ["127.0.0.1:5006", "localhost:5006"]
@@ -128,7 +128,7 @@ def test_a_browser_shows_the_cell_under_the_pointer_and_then_a_new_map(browser, 
 
 
 @pytest.mark.slow
-def test_the_page_to_mail_works_from_its_file_alone(browser, tmp_path):
+def test_the_exported_page_works_as_a_single_file(browser, tmp_path):
     pytest.importorskip("bokeh")
     page, folder = tmp_path / "lake.html", write_run(tmp_path / "lake")
     # One is far outside of what the page shows at first.

@@ -152,7 +152,7 @@ def test_maps_of_a_live_graph_arrive_in_the_page(sender, followed):
     assert first(page) is None and not page.picture.buttons.labels
 
 
-def test_a_node_that_falls_silent_is_a_problem(followed, monkeypatch):
+def test_a_node_without_status_is_a_problem(followed, monkeypatch):
     from poam_ros.app import view
     from poam_ros.app.doctor import OK, NodeStatus
 
@@ -161,7 +161,7 @@ def test_a_node_that_falls_silent_is_a_problem(followed, monkeypatch):
     followed(lambda page: "auv/mapper: silent for" in text(page, "remarks"))
 
 
-def test_a_middleware_that_does_not_come_up_is_one_line(monkeypatch):
+def test_a_middleware_that_does_not_start_gives_one_line(monkeypatch):
     def fail(**_):
         raise RuntimeError("no\nmiddleware")
 

@@ -263,7 +263,7 @@ def test_a_mission_s_folder_on_the_command_line(mission, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "flatters" not in said and "lines found in the track" in said
     for options, words in (
-        (["--sonar.tilt", "0.1 0"], "--sonar.tilt: expected a recording with it"),
+        (["--sonar.tilt", "0.1 0"], "--sonar.tilt: expected with a recording only"),
         (["--by", "leg", "--folds", "2"], "--by: expected line (found in the track; "),
         (["--margin", "5"], "--margin: expected no mission with it"),
     ):

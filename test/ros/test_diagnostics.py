@@ -58,7 +58,7 @@ def test_numbers_of_a_running_survey(mapped):
 
 
 def test_the_worst_is_said(mapped):
-    assert look(mapped, lost=3)[:2] == (WARN, "3 messages were lost on the way just now")
+    assert look(mapped, lost=3)[:2] == (WARN, "3 messages were lost in the last second")
     mapped.session.status.dropped["ValueError"] = 5
     assert look(mapped, lost=3)[1].startswith("5 accepted pings")
     mapped.session.status.failing = "CholeskyError: no"

@@ -420,7 +420,7 @@ def test_water_levels_move_the_ground_and_pause_it_when_they_stop(pair, eventual
     np.testing.assert_allclose(found.z, [51.0] * 3 + [52.25] * 3, atol=1e-12)
     assert found.range.tolist() == [50.0] * 6
     later[0] = 700.0
-    what = "pings are refused: no water level comes"
+    what = "pings are refused: no water level arrives"
     eventually(lambda: v.says(text=what), what="no warning")
     pings(4)
     assert p.gate.ledger.rejected == {"water_level_stale": 4} and p.gate.ledger.accepted == 6

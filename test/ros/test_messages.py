@@ -295,5 +295,5 @@ def test_reports_that_are_none_are_refused(report):
         for wrong in (math.nan, -1.0, 0.5):
             message = messages.write_report(report)
             message.data[index] = wrong
-            with pytest.raises(InputError, match=f"whole {name}, got {wrong}"):
+            with pytest.raises(InputError, match=f"integer {name}, got {wrong}"):
                 messages.read_report(message)

@@ -12,7 +12,6 @@ from poam_ros.core.errors import InputError
 from poam_ros.core.renames import RENAMED
 from poam_ros.core.settings import Setting, flat, rows
 from poam_ros.models.registry import MODELS, ModelSettings, SparseOptions
-from poam_ros.ros.common.parameter_declaration import declare_parameters
 from poam_ros.ros.common.parameter_files import generated_files, render_markdown
 from poam_ros.ros.common.parameters import (
     INNER,
@@ -183,6 +182,8 @@ def test_declared_described_and_changed_at_run_time(ros):
     from rclpy.node import Node
     from rclpy.parameter import Parameter as Given
 
+    from poam_ros.ros.common.node import declare_parameters
+
     changes = []
     overrides = [Given("gain", value=2), Given("corners", value=[3, 4])]
     node = ros(Node, node_name="declared", parameter_overrides=overrides)
@@ -220,6 +221,8 @@ def test_declared_described_and_changed_at_run_time(ros):
 def test_wrong_override_is_refused_at_start(ros):
     from rclpy.node import Node
     from rclpy.parameter import Parameter as Given
+
+    from poam_ros.ros.common.node import declare_parameters
 
     node = ros(Node, node_name="refused", parameter_overrides=[Given("gain", value=11)])
     with pytest.raises(InputError, match="parameter gain: expected a number from 0 to 10, got 11"):

@@ -131,7 +131,7 @@ def test_why_nothing_is_saved_is_said_and_survived(ring, eventually, tmp_path):
 
 def test_without_a_folder_it_says_which_parameter_is_missing(ring):
     answer = ring().ask()
-    assert not answer.success and "expected the parameter output or mission_dir" in answer.message
+    assert not answer.success and "set the parameter output or mission_dir" in answer.message
 
 
 def test_what_an_extra_is_missing_for_is_said_and_the_rest_is_there(ring, tmp_path, monkeypatch):

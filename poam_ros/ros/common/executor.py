@@ -49,7 +49,7 @@ def run_node(factory: Callable[[], Node], args: Sequence[str] | None = None) -> 
                 signal_handler_options=SignalHandlerOptions.NO,
             )
         except Exception as error:  # rclpy raises types of its C library
-            return _refused(error)
+            return _report_wrong(error)
         node: Node | None = None
         try:
             node = factory()
@@ -63,7 +63,7 @@ def run_node(factory: Callable[[], Node], args: Sequence[str] | None = None) -> 
         except ExternalShutdownException:
             return DONE
         except WRONG as error:
-            return _refused(error)
+            return _report_wrong(error)
         except Exception:
             # A callback that the shutdown interrupts may fail in many ways.
             if not rclpy.ok():
@@ -92,7 +92,7 @@ def _spin(node: Node, stop: _Stop) -> None:
     # A task, because waking an executor does not make it return.
     stop.act = lambda: executor.create_task(lambda: None)
     try:
-        while executor.context.ok() and not (stop.asked or getattr(node, "finished", False)):
+        while executor.context.ok() and not (stop.requested or getattr(node, "finished", False)):
             executor.spin_once()
             time.sleep(IDLE_S)
     finally:
@@ -142,21 +142,21 @@ class _Stop:
     A KeyboardInterrupt could leave half-created objects whose finalisers print tracebacks.
 
     Attributes:
-        asked: whether a signal arrived.
+        requested: whether a signal arrived.
         act: called then.
     """
 
     def __init__(self) -> None:
-        self.asked = False
+        self.requested = False
         self.act: Callable[[], object] = self._leave
 
     def __enter__(self) -> _Stop:
         self._before: dict[int, Any] = {}
         if threading.current_thread() is threading.main_thread():
-            self._hears, self._told = socket.socketpair()
-            self._told.setblocking(False)
+            self._receiver, self._sender = socket.socketpair()
+            self._sender.setblocking(False)
             threading.Thread(target=self._listen, name="signals", daemon=True).start()
-            self._fd = signal.set_wakeup_fd(self._told.fileno())
+            self._fd = signal.set_wakeup_fd(self._sender.fileno())
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, lambda *_: None)
         return self
@@ -166,7 +166,7 @@ class _Stop:
             for number, handler in self._before.items():
                 signal.signal(number, handler)
             signal.set_wakeup_fd(self._fd)
-            self._told.close()
+            self._sender.close()
 
     def _leave(self) -> None:
         """The node is still being created: let it shut down properly, but not wait for long.
@@ -179,12 +179,12 @@ class _Stop:
             os._exit(DONE)
 
     def _listen(self) -> None:
-        with self._hears:
-            while self._hears.recv(1):  # empty when the other end is closed
-                self.asked = True
+        with self._receiver:
+            while self._receiver.recv(1):  # empty when the other end is closed
+                self.requested = True
                 self.act()
 
 
-def _refused(error: Exception) -> int:
+def _report_wrong(error: Exception) -> int:
     sys.stderr.write(" ".join(str(error).split()) + "\n")
     return WRONG_ARGUMENTS

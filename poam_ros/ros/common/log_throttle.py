@@ -8,10 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 
 WARNING_PERIOD_S = 10.0  # wall time between two warnings for the same reason
-MAX_LINES, MAX_LINE = (
-    60,
-    400,
-)  # lines of a warning, characters of a line; a traceback fits
+MAX_LINES, MAX_LINE = 60, 400  # lines, and characters of a line: enough for a traceback
 
 
 class LogThrottle:
@@ -30,15 +27,15 @@ class LogThrottle:
     ) -> None:
         self.counts: Counter[str] = Counter()
         self._warn, self._clock = warn, clock
-        self._said: dict[str, tuple[float, int]] = {}  # time and count of the last warning
+        self._logged: dict[str, tuple[float, int]] = {}  # time and count of the last warning
 
     def add(self, reason: str, text: str) -> None:
         """Count one for a reason, and log the text if its period is over."""
         self.counts[reason] += 1
         count, now = self.counts[reason], self._clock()
-        when, said = self._said.get(reason, (-math.inf, 0))
+        when, logged = self._logged.get(reason, (-math.inf, 0))
         if now - when >= WARNING_PERIOD_S:
-            self._said[reason] = now, count
-            more = count - said - 1
+            self._logged[reason] = now, count
+            more = count - logged - 1
             lines = [line[:MAX_LINE] for line in text.split("\n", MAX_LINES)[:MAX_LINES]]
             self._warn("\n".join(lines) + (f" (and {more} more like it)" if more else ""))

@@ -1,4 +1,4 @@
-"""The parameters of every node, one table each: what lower packages declare, and the node's own."""
+"""The tables of parameters of every node: settings of lower packages and the node's own."""
 
 from __future__ import annotations
 
@@ -43,10 +43,8 @@ WORKSPACE = Setting(
     "m",
     check=Extent.of,
 )
-OUTPUT = Setting("output", "", "Folder of the results when the mission is done. Empty: none")
-MANAGED = Setting(
-    "managed", False, "Wait to be configured and activated by the standard lifecycle services"
-)
+OUTPUT = Setting("output", "", "Folder for the results of a finished mission. Empty: none")
+MANAGED = Setting("managed", False, "Wait until lifecycle services configure and activate the node")
 TERRAIN = Setting(
     "terrain",
     "jacksboro",
@@ -66,7 +64,7 @@ MAPPER: tuple[Setting, ...] = (
     Setting(
         "pilot_samples",
         500,
-        "Start the model at this many accepted pings where nobody publishes mission/state",
+        "Start the model at this many accepted pings if nobody publishes mission/state",
         minimum=5,
         maximum=1_000_000,
         mutable=True,
@@ -81,8 +79,8 @@ MAPPER: tuple[Setting, ...] = (
     ),
     replace(
         _TARGET["target.tvu"],
-        description="S-44 order (exclusive, special, 1a, 1b or 2) whose total vertical uncertainty "
-        "map/tvu compares the map's with. Empty: map/tvu is not published",
+        description="Compare the map's uncertainty with the TVU of this S-44 order (exclusive, "
+        "special, 1a, 1b or 2) in map/tvu. Empty: do not publish map/tvu",
     ),
 )
 
@@ -97,7 +95,7 @@ PLANNER: tuple[Setting, ...] = (
     Setting(
         "max_samples",
         5000,
-        "End the mission at this many accepted pings since its start. 0: no such end",
+        "End the mission at this many accepted pings since its start. 0: no limit",
         minimum=0,
         maximum=10_000_000,
         mutable=True,
@@ -105,7 +103,7 @@ PLANNER: tuple[Setting, ...] = (
     Setting(
         "max_duration",
         0.0,
-        "End the mission this long after its start, in ROS time. 0: no such end",
+        "End the mission this long after its start, in ROS time. 0: no limit",
         "s",
         minimum=0.0,
         maximum=1e7,
@@ -114,13 +112,13 @@ PLANNER: tuple[Setting, ...] = (
     Setting(
         "on_done",
         HOLD,
-        "What the vehicle does when the mission is done: stay, or go to where it began and stay",
+        "When the mission is done, hold station where the vehicle is, or return to the start first",
         choices=ON_DONE,
     ),
     Setting(
         "goal_period",
         1.0,
-        "Repeat a travel goal this often, in ROS time. 0: send each once",
+        "Period of repeating a goal, in ROS time. 0: send each goal once",
         "s",
         minimum=0.0,
         maximum=3600.0,
@@ -128,7 +126,7 @@ PLANNER: tuple[Setting, ...] = (
     Setting(
         "goal_action",
         "",
-        "Name of a nav2_msgs/NavigateToPose action that goals go to. Empty: the topic goal_pose",
+        "Send goals to this action of type nav2_msgs/NavigateToPose. Empty: to the topic goal_pose",
     ),
     Setting(
         "goal_radius",
@@ -142,8 +140,8 @@ PLANNER: tuple[Setting, ...] = (
     Setting(
         "capture_radius",
         CAPTURE_RADIUS,
-        "Count a goal as reached when the vehicle passes it within this distance: about its "
-        "turning diameter",
+        "Count a goal as reached when the vehicle passes it within this distance. Set it to about "
+        "the turning diameter",
         "m",
         minimum=1e-3,
         maximum=1e4,
@@ -152,7 +150,7 @@ PLANNER: tuple[Setting, ...] = (
     Setting(
         "max_speed",
         1.0,
-        "Speed of the vehicle, by which a goal's time limit is set",
+        "Speed of the vehicle, for the time limit of a goal",
         "m/s",
         minimum=1e-3,
         maximum=100.0,
@@ -166,7 +164,7 @@ SIMULATOR: tuple[Setting, ...] = (
     Setting(
         "elevation_range",
         (0.0, 0.0),
-        "Lowest and highest elevation to scale the terrain to. Two equal numbers: do not scale it",
+        "Scale the terrain to this lowest and highest elevation. Two equal numbers: do not scale",
         "m",
         minimum=-1e5,
         maximum=1e5,
@@ -174,7 +172,7 @@ SIMULATOR: tuple[Setting, ...] = (
     Setting(
         "environment",
         (-31.0, 31.0, -31.0, 31.0),
-        "Rectangle of the terrain, which the vehicle never leaves: xmin, xmax, ymin, ymax",
+        "Rectangle of the terrain, which the vehicle cannot leave: xmin, xmax, ymin, ymax",
         "m",
         check=Extent.of,
     ),
@@ -185,7 +183,7 @@ SIMULATOR: tuple[Setting, ...] = (
     Setting(
         "speed",
         1.0,
-        "Simulated seconds per second of wall time",
+        "Speed of simulated time, relative to wall time",
         minimum=0.01,
         maximum=1000.0,
         mutable=True,
@@ -198,7 +196,7 @@ SIMULATOR: tuple[Setting, ...] = (
     Setting(
         "goal_timeout",
         3.0,
-        "Stop the vehicle when its goal was not repeated for this long, in ROS time",
+        "Stop the vehicle when its goal is not repeated for this long, in ROS time",
         "s",
         minimum=0.1,
         maximum=3600.0,
@@ -207,7 +205,7 @@ SIMULATOR: tuple[Setting, ...] = (
     Setting(
         "wait_for_mission",
         False,
-        "Stop the clock until somebody hears the sonar and gives goals, at most 60 s of wall time",
+        "Stop the clock until mapper and planner are connected, for at most 60 s of wall time",
     ),
     *rows(SonarSettings),
     Setting(
@@ -219,11 +217,11 @@ MONITOR: tuple[Setting, ...] = (
     WORKSPACE,
     OUTPUT,
     MANAGED,
-    Setting("keep", False, "Stay up when the mission is done"),
+    Setting("keep", False, "Keep running when the mission is done"),
     Setting(
         "linger",
         10.0,
-        "Wall time between the mission's end and the monitor's own",
+        "End the monitor this long after the mission, in wall time",
         "s",
         minimum=0.0,
         maximum=3600.0,
@@ -247,11 +245,11 @@ class DrapeSettings:
     """
 
     exaggeration: float = setting(
-        1.0, "Draw elevations this many times as large", minimum=0.01, maximum=1000.0, mutable=True
+        1.0, "Vertical exaggeration of elevations", minimum=0.01, maximum=1000.0, mutable=True
     )
     water_level: float = water_level_setting()
     max_cells: int = setting(
-        40_000, "Leave out rows and columns of larger maps, until about this many cells are left",
+        40_000, "Thin larger maps to about this many cells",
         minimum=100, maximum=4_000_000, mutable=True,
     )  # fmt: skip
 
@@ -264,17 +262,17 @@ DRAPES: tuple[Setting, ...] = rows(DrapeSettings)
 VIEWERS: dict[str, tuple[Setting, ...]] = {"drapes": DRAPES}
 
 
-#: The options of the built-in models and planners, which stand behind a prefix of their own. Of
-#: these a node has those of the row in use alone.
+#: The options of the built-in models and planners, each with a prefix. A node has only those of the
+#: model or planner in use.
 INNER: dict[str, tuple[Setting, ...]] = {"mapper": option_rows(), "planner": planner_rows()}
 
 
 def inner_rows(node: str, values: Mapping[str, Any]) -> tuple[Setting, ...]:
-    """The options of the model or the planner that a node uses, with the model file's defaults.
+    """The options of the model or planner that a node uses, with defaults from the model file.
 
     Args:
-        node: its name; most have no such options.
-        values: of its parameters.
+        node: name of the node.
+        values: of its parameters, by name.
 
     Raises:
         InputError: the model file is wrong.
@@ -291,8 +289,8 @@ def inner_rows(node: str, values: Mapping[str, Any]) -> tuple[Setting, ...]:
     )
 
 
-#: What a vehicle's launch file and parameter file give, where it is not what the nodes have: the
-#: more accurate model and planner, and no false echoes. The nodes' own defaults are the paper's.
+#: Defaults of a vehicle's launch file and parameter file that differ from the nodes', which are the
+#: paper's: a more accurate model and planner, and screening.
 ROBOT_DEFAULTS: dict[str, Value] = {
     "method": "nngp",
     "planner": "path-entropy",
@@ -302,7 +300,7 @@ ROBOT_DEFAULTS: dict[str, Value] = {
 
 
 def robot_tables() -> dict[str, tuple[Setting, ...]]:
-    """The tables of a vehicle's nodes with its defaults."""
+    """The tables of mapper and planner with a vehicle's defaults."""
     return {
         node: tuple(
             replace(row, default=ROBOT_DEFAULTS[row.name]) if row.name in ROBOT_DEFAULTS else row

@@ -52,7 +52,7 @@ class SensorSubscriptions:
 
     def __init__(self, node: ManagedNode, afterwards: Callable[[], None]) -> None:
         self._node, self._afterwards = node, afterwards
-        self._told: Counter[str] = Counter()  # as the middleware reports
+        self._reported: Counter[str] = Counter()  # as the middleware reports
         self._missed: Counter[str] = Counter()  # gaps in the numbers, which include those
         self._last: dict[str, int] = {}
         self._lost_before = 0
@@ -60,7 +60,7 @@ class SensorSubscriptions:
     @property
     def lost(self) -> Counter[str]:
         """See the class."""
-        return self._told | self._missed  # the larger of each
+        return self._reported | self._missed  # the larger of each
 
     def take_lost(self) -> tuple[Counter[str], int]:
         """``lost``, and the number of messages lost since the last call."""
@@ -72,7 +72,7 @@ class SensorSubscriptions:
         """Subscribe to a topic; ``callback`` is called with each message."""
 
         def count_lost(status: Any) -> None:
-            self._told[topic] += status.total_count_change
+            self._reported[topic] += status.total_count_change
 
         def count_missed(number: int | None) -> None:
             if number is not None:

@@ -111,16 +111,16 @@ class MountLookup:
     ) -> None:
         self._frames, self._base, self._warn = frames, base, warn
         self._known: dict[str, SonarMount | None] = {}
-        self._asked: dict[str, float] = {}
+        self._polled: dict[str, float] = {}
 
-    def news(self, frame_id: str, now_s: float) -> SonarMount | None:
-        """The mounting of a ping's sonar, where it is another than last time."""
-        if not self._base or now_s - self._asked.get(frame_id, -math.inf) < MOUNT_PERIOD_S:
+    def changed_mount(self, frame_id: str, now_s: float) -> SonarMount | None:
+        """The mount of the sonar with this frame if it is new or changed, else None."""
+        if not self._base or now_s - self._polled.get(frame_id, -math.inf) < MOUNT_PERIOD_S:
             return None
-        if len(self._asked) >= MAX_FRAMES and frame_id not in self._asked:
+        if len(self._polled) >= MAX_FRAMES and frame_id not in self._polled:
             self._warn("no_mount", f"more than {MAX_FRAMES} sonars: not '{shown(frame_id)}'")
             return None
-        self._asked[frame_id] = now_s
+        self._polled[frame_id] = now_s
         transform = self._frames.look_up(self._base, frame_id)
         if transform is None:
             self._warn("no_mount", self._frames.reason)

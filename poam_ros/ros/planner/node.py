@@ -1,4 +1,4 @@
-"""The planner node: pilot survey, waypoints from the map, and the mission's state."""
+"""The planner node: pilot survey, waypoints from the map, and the mission state."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ from ..common.executor import run_node, subscribe
 from ..common.node import ManagedNode
 from ..common.parameters import PLANNER
 from ..common.transforms import FrameTransformer
-from .diagnostics import planner_status
 from .goals import open_goals
-from .topics import MissionTopics
+from .topics import MissionTopics, planner_status
 
-POLL_PERIOD_S = 1.0  # s between two looks at limits and watchdogs
-REPORT_PERIOD_S = 1.0  # s
-ODOMETRY_TIMEOUT_S = 15.0  # s without odometry before this is said
+POLL_PERIOD_S = 1.0  # between two checks of limits and watchdog
+REPORT_PERIOD_S = 1.0
+ODOMETRY_TIMEOUT_S = 15.0  # without odometry, until it is reported
 SERVICES = "start", "stop", "pause", "resume"
 
 
 class PlannerNode(ManagedNode):
-    """Feeds a ``Mission`` with odometry, maps and counts, and publishes what it decides.
+    """Feeds a ``Mission`` with odometry, maps and counts of samples, and publishes its decisions.
 
-    A mission begins with ``configure``; an inactive planner hears nothing and sends nothing.
+    ``configure`` creates the mission. An inactive planner receives and sends nothing.
 
     Attributes:
-        mission: what the node feeds; target: what ends it by its map.
-        latest_map: by which waypoints are chosen; None before there is one.
+        mission: the present mission.
+        target: its map target.
+        latest_map: for the choice of waypoints; None before the first map.
 
     Raises:
         InputError: a parameter is wrong.
@@ -65,11 +65,11 @@ class PlannerNode(ManagedNode):
         super().__init__("planner", PLANNER, **node_arguments)
 
     def configure(self) -> None:
-        """A mission that has not begun, and the publishers of what it decides."""
+        """Create the mission, or restore a stored one, and the publishers."""
         super().configure()
         p, workspace = self.values, Extent.of(self.values.workspace)
         areas = instance(AreaSettings, vars(p)).open(workspace)
-        # The pilot's draws and the waypoints' do not disturb each other.
+        # Separate random generators for pilot survey and waypoints.
         pilot, waypoints = map(np.random.default_rng, np.random.SeedSequence(p.seed).spawn(2))
         self.mission = Mission(
             PILOTS[p.pilot](workspace, pilot),
@@ -95,16 +95,16 @@ class PlannerNode(ManagedNode):
         self._topics = MissionTopics(self, self.mission, open_goals(self, p.goal_action))
 
     def activate(self) -> None:
-        """Listen, answer, and say the state."""
+        """Subscribe, offer the services, and publish the state."""
         super().activate()
-        self._heard = time.monotonic()  # the last odometry that was usable
-        self._repeated = -math.inf  # when a goal was last said again
+        self._odometry_time = time.monotonic()  # time of the last usable odometry
+        self._repeat_time = -math.inf  # time of the last repetition of a goal
         self._sonar: Subscription | None = None
         subscribe(self, Odometry, "odom", self._on_odometry, qos.SENSOR_READ)
         self.create_subscription(PointCloud2, "map/points", self._on_map, qos.LATCHED)
         self.create_subscription(UInt64, "map/samples", self._on_samples, qos.LATCHED)
         self.create_subscription(Float64, "water_level", self._on_level, qos.SENSOR_READ)
-        with suppress(ImportError):  # where MAVROS is, it is heard
+        with suppress(ImportError):  # only if MAVROS is installed
             kind = importlib.import_module("mavros_msgs.msg").State
             self.create_subscription(kind, "mavros/state", self._on_autopilot, qos.SENSOR_READ)
         for name in SERVICES:
@@ -114,13 +114,13 @@ class PlannerNode(ManagedNode):
         self._announce()
 
     def deactivate(self) -> None:
-        """Let nothing go on that nobody looks at any more."""
+        """Let the vehicle hold station, and stop."""
         if self.active and self.mission.goal is not None:
             self._topics.hold()
         super().deactivate()
 
     def changed(self, names: frozenset[str]) -> None:
-        """Limits of the mission and of arrival; options of the planner are read at every choice."""
+        """Apply new limits; options of the planner are read at every choice."""
         p = self.values
         self.mission.change(self._arrival, p.max_samples, p.max_duration)
         self.watchdog.settings = instance(WatchdogSettings, vars(p))
@@ -129,7 +129,7 @@ class PlannerNode(ManagedNode):
 
     @property
     def _arrival(self) -> dict[str, float]:
-        """What a ``ArrivalDetector`` judges arrival by."""
+        """The settings of an ``ArrivalDetector``."""
         names = ("goal_radius", "capture_radius", "max_speed")
         return {name: getattr(self.values, name) for name in names}
 
@@ -148,24 +148,24 @@ class PlannerNode(ManagedNode):
             return  # simulated time has not begun
         fault = self._jumps.check(state, self.values.max_speed, self.watchdog.settings.max_jump)
         if fault == JUMP:
-            text = (
-                f"odometry: a position {self._jumps.distance:.1f} m from the last one is not used"
-            )
+            text = f"odometry: a position {self._jumps.distance:.1f} m from the last one is ignored"
             self.warnings.add("odometry_jump", text)
             return
-        self._heard = time.monotonic()
-        if self._sonar is None:  # not before: a simulator waits for the mapper to hear its sonar
+        self._odometry_time = time.monotonic()
+        if self._sonar is None:  # not before: a simulator waits until the mapper is subscribed
             self._sonar = subscribe(self, Range, "sonar/range", self._on_ping, qos.SENSOR_READ)
         self._topics.z, self._topics.yaw = state.position[2], state.yaw
         if fault == MOVED:
-            text = f"odometry jumped by {self._jumps.distance:.1f} m, and stays there"
+            text = f"odometry jumped by {self._jumps.distance:.1f} m and stays there"
             self.get_logger().warning(text)
             self.watchdog.position_jumped(self.mission, position, self._jumps.distance)
         now_s = self.moment.limit_s
         arrival = self.mission.update_position(position, now_s, state.stamp_ns / SECOND)
         if arrival == "timeout":
             count = self.mission.goals.results["timeout"]
-            self.get_logger().warning(f"a goal was not reached in time: given up ({count} so far)")
+            self.get_logger().warning(
+                f"a goal was given up, as it was not reached in time ({count} so far)"
+            )
         self.watchdog.position_received(self.mission, messages.position_std(message))
         self._announce()
         self._repeat(now_s)
@@ -190,15 +190,15 @@ class PlannerNode(ManagedNode):
             return
         self.watchdog.received(MAP)
         self.target.assess(self.mission, self.latest_map, self.moment.limit_s)
-        self.mission.set_planner(self._choose)
+        self.mission.set_planner(self._next_waypoints)
         self._announce()
 
     def _on_samples(self, message: UInt64) -> None:
-        if message.data < self.mission.budget.samples:  # the mapper was reset: its map is no more
+        if message.data < self.mission.budget.samples:  # the mapper was reset: the map is gone
             self.latest_map = None
             self.target.forget()
             self.mission.set_planner(None)
-        if self.mission.state == PAUSED:  # else the map is what counts
+        if self.mission.state == PAUSED:  # otherwise only a map shows that the mapper works
             self.watchdog.received(MAP)
         self.mission.count_samples(message.data)
         self._announce()
@@ -207,8 +207,8 @@ class PlannerNode(ManagedNode):
         if fault := self.target.set_water_level(message.data):
             self.warnings.add("water_level", fault)
 
-    def _choose(self, position: np.ndarray) -> np.ndarray | None:
-        """The next waypoints by the latest map; None, and a warning, where the map allows none."""
+    def _next_waypoints(self, position: np.ndarray) -> np.ndarray | None:
+        """The next waypoints from the latest map; None, with a warning, if it allows none."""
         values, now_s = self.values, self.moment.limit_s
         latest, yaw = self.latest_map, self._topics.yaw
         try:
@@ -229,14 +229,14 @@ class PlannerNode(ManagedNode):
         self._topics.goals.poll()
 
     def _repeat(self, now_s: float) -> None:
-        """Say again where the vehicle shall go, every ``goal_period`` of ROS time.
+        """Send the goal again every ``goal_period`` of ROS time.
 
-        Odometry is looked at as well as the timer: in a quick simulation it comes more often.
+        Called by odometry as well as by the timer, which is too slow in a fast simulation.
         """
         period = self.values.goal_period
-        if period and now_s - self._repeated >= period:
-            # On the beat, but none that was missed is made up for.
-            self._repeated = max(self._repeated + period, now_s - period / 2)
+        if period and now_s - self._repeat_time >= period:
+            # At regular times, without catching up on missed ones.
+            self._repeat_time = max(self._repeat_time + period, now_s - period / 2)
             self._topics.repeat()
 
     def _announce(self) -> None:
@@ -253,7 +253,7 @@ class PlannerNode(ManagedNode):
     ) -> Trigger.Response:
         """Start, stop, pause or resume."""
         if service == "start" and self.now_ns == 0:
-            response.message = "there is no time yet: nothing on /clock"
+            response.message = "no time yet: nothing is published on /clock"
             return response
         given = (self.moment.limit_s,) if service == "start" else ()
         response.success, response.message = getattr(self.mission, service)(*given)
@@ -263,12 +263,12 @@ class PlannerNode(ManagedNode):
         return response
 
     def _report(self) -> None:
-        """Diagnostics, once a second and with every new state, whose reason is in it as well."""
-        silent = time.monotonic() - self._heard > ODOMETRY_TIMEOUT_S
+        """Publish diagnostics, once a second and with every new state or reason."""
+        silent = time.monotonic() - self._odometry_time > ODOMETRY_TIMEOUT_S
         if silent:
-            text = f"no odometry: waiting for it on {self.resolve_topic_name('odom')}"
+            text = f"no odometry: waiting for {self.resolve_topic_name('odom')}"
             if self.now_ns == 0:
-                text += " and for /clock"
+                text += " and /clock"
             self.get_logger().warning(text, throttle_duration_sec=10.0)
         failing, counts = self._store.failing, self.warnings.counts
         self.report(*planner_status(self.mission, self.target, counts, silent, failing))
