@@ -1,4 +1,4 @@
-"""A survey that is kept in a folder, and one that a process of its own runs until it is killed."""
+"""A survey with a journal in a folder, and one run by a process of its own until it is killed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Kept:
         return 25 * np.sin(0.7 * s), 25 * np.sin(0.43 * s + 0.4), DEPTH
 
     def heard(self, distance):
-        """What the sonar says of it."""
+        """The range that the sonar reports."""
         return distance
 
     def ping(self):
@@ -70,7 +70,7 @@ class Kept:
         self.settle()
 
     def settle(self, timeout=200.0):
-        """Until every accepted ping is kept, and counts."""
+        """Wait until every accepted ping is stored, and counts."""
         end = time.monotonic() + timeout
         while self.session.samples < self.session.ledger.samples:
             assert time.monotonic() < end, "nothing comes back from the disk"
@@ -101,7 +101,7 @@ class Kept:
 
 
 class Echoing(Kept):
-    """Over ground with a pit, with false echoes, and screened: some pings are always in doubt."""
+    """Over ground with a pit, with false echoes, and screened: some pings are always held."""
 
     def __init__(self, folder, begin=0, **changed):
         super().__init__(folder, begin, **{"screening.enabled": True}, **changed)
@@ -118,7 +118,7 @@ class Echoing(Kept):
 
 
 def rows(folder, query="SELECT * FROM pings ORDER BY number"):
-    """What a log says, read by another connection."""
+    """The contents of a journal, read by another connection."""
     with closing(sqlite3.connect(Path(folder) / "pings.sqlite")) as db:
         return db.execute(query).fetchall()
 
@@ -135,7 +135,7 @@ def rebuilt(folder, **changed):
 
 
 def main(folder, begin, end):
-    """Survey in real time until the end or SIGKILL; says every count that others may rely on."""
+    """Survey in real time until the end or SIGKILL; print every published count."""
     kept = Echoing(folder, begin=int(begin), **{"training.duty": 0.3})
     session = kept.session
     thread = ModelThread(session, lambda: kept.now, lambda outcome: None)
@@ -155,7 +155,7 @@ def main(folder, begin, end):
     while session.due(kept.now):
         time.sleep(0.05)
     assert thread.stop(300)
-    kept.settle()  # what was judged last
+    kept.settle()  # the pings screened last
     kept.close()
     sys.stdout.write(f"{session.samples} {kept.stamp}\n")
 

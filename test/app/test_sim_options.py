@@ -51,7 +51,7 @@ def test_each_node_gets_only_parameters_that_it_declares(options, tmp_path):
 
 
 def test_planner_and_mapper_get_the_map_target(options):
-    words = "--target.tvu 1b --target.share 0.9 --target.distance 25 --target.depth_factor 3"
+    words = "--target.tvu 1b --target.share 0.9 --target.distance 25 --target.depth-factor 3"
     given = options(*words.split())
     start = {"use_sim_time": True, "autostart": True}
     assert parameters("planner", given) == {

@@ -1,4 +1,4 @@
-"""The backlog and its policies, without a model."""
+"""The sample queue and the batch policies, without a model."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def test_time_set_back_starts_the_buffer_again():
     gate.add_odometry(state(100.0))
     gate.add_odometry(state(0.0))
     gate.add_odometry(state(0.5, x=0.5))
-    gate.add_ping(ping(0.25), at(0.0))  # a bag that begins anew brings no duplicates
+    gate.add_ping(ping(0.25), at(0.0))  # a restarted bag has no duplicates
     assert len(take(gate, 0.0)) == 1
 
 

@@ -1,4 +1,4 @@
-"""Every ping is in one state, and is counted there."""
+"""Every ping is in one state, and counted there."""
 
 import numpy as np
 import pytest

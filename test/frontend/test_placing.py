@@ -1,4 +1,4 @@
-"""Where beams end, by attitude, mounting and water, and how well that is known."""
+"""Where beams end, by attitude, mount and water level, and how accurately that is known."""
 
 from __future__ import annotations
 

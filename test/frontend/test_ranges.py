@@ -1,4 +1,4 @@
-"""Which ranges are measurements, and new ones."""
+"""Which ranges are valid and new."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def ping(t, distance, low=1.0, high=100.0, **more):
 
 
 def judged(settings, *pings):
-    """The pings refused by reason; what is not refused waits for odometry."""
+    """Refused pings by reason; the others wait for odometry."""
     gate = FrontEnd(settings)
     for each in pings:
         gate.add_ping(each, Moment(0, 0.0))

@@ -1,4 +1,4 @@
-"""Refused pings: which of them have a place, how many are remembered, and that all are counted."""
+"""Refused pings: which have a place, how many are stored, and that all are counted."""
 
 from __future__ import annotations
 

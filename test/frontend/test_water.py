@@ -1,4 +1,4 @@
-"""The water's level: what holds, and for how long."""
+"""The water level: which one is used, and for how long."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_level_set_as_a_parameter_is_used_at_once(survey):
 
 
 def test_a_record_holds_all_settings_of_the_front_end(survey):
-    """Mountings, levels and settings are events: what is replayed is refused and placed alike."""
+    """Mounts, levels and settings are events, so a replay refuses and places the same pings."""
     gate = GateSettings(
         water_level_timeout=5.0, base_frame="base_link", ping_noise=True, range_noise_std=0.2,
         repeat_window=0.3,

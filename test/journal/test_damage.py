@@ -1,4 +1,4 @@
-"""A mission's folder with a bit flipped, or a file cut short: nothing is lost, or silent."""
+"""A mission folder with a flipped bit or a truncated file: nothing is lost, all is reported."""
 
 from __future__ import annotations
 
@@ -94,14 +94,14 @@ def content(logged):
 
 
 def opened(folder):
-    """What a mapper finds there, and what it says of it."""
+    """What a mapper finds there, and what it reports."""
     mission = MissionFolder(folder, {})
     mission.close()
     return content(mission.log.logged), mission.notes
 
 
 def held(folder):
-    """The files of a folder, but for SQLite's shared memory and what is empty."""
+    """The non-empty files of a folder, without SQLite's shared memory."""
     files = [p for p in folder.iterdir() if not p.name.endswith("-shm")]
     return {p.name: p.read_bytes() for p in files if p.stat().st_size}
 

@@ -1,4 +1,4 @@
-"""A survey that is kept: what is on the disk when, and what a restart makes of it."""
+"""A survey with a journal: what is on the disk when, and what a restart recovers."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_screened_pings_are_stored_before_they_count_or_are_learned(kept, tmp_pa
     s = kept(**{"screening.enabled": True})
 
     def turn():
-        s.work()  # judged
+        s.work()  # screened
         assert s.session.mapper.samples <= len(rows(tmp_path / "m"))
         s.settle()  # kept
         s.work()  # learned
@@ -277,7 +277,7 @@ def test_a_reset_opens_a_new_folder_and_leaves_the_old_one(kept, tmp_path):
     again = kept().work()
     assert again.session.samples == 15 and len(again.session.sample_queue) == 15
     assert again.session.journal.folder == tmp_path / "m" / "reset-001"
-    # In mid-mission nobody announces a pilot survey again: enough pings end it.
+    # During a mission no pilot survey is announced again: enough pings end it.
     again.stamp = s.stamp
     again.drive(25)
     assert again.session.due(again.now)

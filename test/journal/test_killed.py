@@ -1,5 +1,5 @@
-"""A survey that is killed at random moments, and started again each time: nothing is lost. Some
-pings are false echoes, so that there are always some in doubt.
+"""A survey that is killed at random moments and restarted each time: nothing is lost. Some pings
+are false echoes, so that some are always held.
 
 The same over real topics, fifty times: test/ros/test_killed_nodes.py.
 """
@@ -19,7 +19,7 @@ pytest.importorskip("torch")
 from kept import rebuilt, rows
 
 KILLS = 2
-#: Stamps that go by while it is dead: more than it may have heard after it said the last.
+#: Stamps skipped while it is dead: more than it may have received after its last output.
 GAP = 1000
 
 

@@ -1,4 +1,4 @@
-"""The map that a mission leaves is the one that its log gives, however it ends."""
+"""The last map of a mission is that of its journal, however the mission ends."""
 
 from __future__ import annotations
 

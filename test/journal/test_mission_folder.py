@@ -1,4 +1,4 @@
-"""The folder of a mission: what it refuses to start with, and that it leaves that as it is."""
+"""The mission folder: what it refuses, without changing it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from poam_ros.learning.create import open_mission
 
 
 def digest(folder):
-    """Everything in a folder, by name, but for the lock and SQLite's shared memory."""
+    """Everything in a folder, by name, without the lock and SQLite's shared memory."""
     files = [p for p in folder.rglob("*") if p.is_file() and p.stat().st_size]
     files = [p for p in files if p.name != "lock" and not p.name.endswith("-shm")]
     return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in files}

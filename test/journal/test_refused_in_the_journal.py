@@ -1,4 +1,4 @@
-"""Refused pings in a mission's log: where they were, a bounded number, and on from there."""
+"""Refused pings in the journal: their places, their bounded number, their recovery."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Pings that are not accepted yet (in doubt, or not judged) are kept, and judged as if there had
-been no restart."""
+"""Held and unscreened pings are stored, and screened as without a restart."""
 
 from __future__ import annotations
 
@@ -101,7 +100,7 @@ def test_after_a_crash_at_any_moment_screening_gives_the_same_result(doubtful, i
         known += [row[2] for row in refused]
         assert len(set(known)) == len(known), (at, "all or nothing of a judgement is there")
         again = doubtful(at.name)
-        # So many were placed before; they are accepted, refused, held or wait.
+        # All pings placed before are accepted, refused, held or unscreened.
         again.stamp = judged + len(waiting)
         assert again.balanced
         first = again.session.ledger.counts()

@@ -1,4 +1,4 @@
-"""Between placed and accepted: who is counted where, whatever happens."""
+"""From placed to accepted: every ping is counted in its state, whatever happens."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_pings_after_a_pending_reset_wait_for_it(survey):
     s.drive(30)
     s.work()
     s.drive(20)
-    s.session._problem = "of other rules"  # said before anything is judged
+    s.session._problem = "of other rules"  # reported before the first screening
     work = s.session.work(s.now)
     next(work)
     s.handle(ResetRequested())

@@ -1,4 +1,4 @@
-"""Anything that can happen to a session, in any order, at any time: it is counted and survived."""
+"""Random events in any order at any time: a session counts and survives them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ rare = [
 ]  # fmt: skip
 sequences = st.lists(st.one_of(*small, *small, *rare), min_size=LENGTH, max_size=LENGTH)
 
-# Many a survey is under way when the odd things begin: there is a map, and pings are in doubt.
+# Most surveys are under way when the random events begin: there is a map, and pings are held.
 begins = st.sampled_from([[], [("drive", 40, 1.0, True), ("drive", 5, 1.7, True)]])
 
 
@@ -117,7 +117,7 @@ class Fuzzed:
         self.handled = Counter()
 
     def hear(self, event) -> None:
-        """As the mapper node does: count and say what is to be said, then place what can be."""
+        """Like the mapper node: count and log the message, then place what can be placed."""
         self.last = event
         self.handled[type(event).__name__] += 1
         note = self.s.session.handle(event, self.s.now).message

@@ -1,4 +1,4 @@
-"""What happened in a mission, replayed: the same refusals, the same samples, the same maps."""
+"""A replayed mission gives the same refused pings, samples and maps."""
 
 from __future__ import annotations
 

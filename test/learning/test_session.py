@@ -289,7 +289,7 @@ def test_a_reset_keeps_only_what_came_after_it(survey):
     assert s.kinds() == ["ModelReset"]
     assert not s.mapper.initialised and s.session.map is None
     assert [n for part in s.samples[-7:] for n in part.number] == list(range(7))
-    # In mid-mission nobody announces a pilot survey again.
+    # During a mission no pilot survey is announced again.
     s.drive(12)
     assert not s.session.due(s.now)
     s.drive(1)

@@ -1,4 +1,4 @@
-"""The model's thread: works when something is due, outlives every failure, and can be stopped."""
+"""The model's thread works when something is due, survives failures, and can be stopped."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_passes_events_on(driven):
 
 def test_finds_work_that_is_due_by_time_alone(driven):
     session, _, taken = driven
-    session.given.put([LEARNED])  # nobody wakes it
+    session.given.put([LEARNED])  # without a wake-up
     assert taken.get(timeout=PATIENCE) is LEARNED
 
 

@@ -1,4 +1,4 @@
-"""How much is trained: the budget of an update, and the share of the time between two."""
+"""How long is trained: the time budget of an update, and the duty between updates."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_pause_after_a_slice_follows_from_the_duty(survey, monkeypatch):
         use(s)
         s.wait(max(s.session.idle_training.seconds_until_due(s.now), 1e-6))
     assert sum(s.mapper.steps) * 0.01 == pytest.approx(0.25 * 20.0, abs=0.05)
-    assert max(s.mapper.steps) == 2  # as many as fit into 30 ms: nobody waits longer for a batch
+    assert max(s.mapper.steps) == 2  # as many as fit into 30 ms, the longest wait of a batch
     assert s.session.status.trained == sum(s.mapper.steps)
 
 

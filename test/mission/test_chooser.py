@@ -1,4 +1,4 @@
-"""Where to go next, asked by the planner node and by lock-step."""
+"""The chooser of waypoints, for the planner node and lock-step missions."""
 
 import numpy as np
 import pytest

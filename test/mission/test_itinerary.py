@@ -1,4 +1,4 @@
-"""Legs between goals: where they lead along, and when they are planned anew."""
+"""Legs between goals: their routes, and when they are planned again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a planner keeps of its mission, and what a restart makes of it."""
+"""The mission store: what a planner saves, and what a restart recovers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def mission(**options):
 
 @pytest.fixture
 def memory(tmp_path):
-    """`memory(autoresume=False)`: of the folder, left at the end."""
+    """`memory(autoresume=False)`: a store of the folder, closed at the end."""
     opened = []
 
     def make(folder=tmp_path, **settings):

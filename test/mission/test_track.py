@@ -1,4 +1,4 @@
-"""What is remembered of where the vehicle was."""
+"""The vehicle's track."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pauses a mission by itself, and when it goes on."""
+"""What makes the watchdog pause a mission, and when it resumes."""
 
 from __future__ import annotations
 

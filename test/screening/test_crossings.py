@@ -1,4 +1,4 @@
-"""Lines that cross: what they show to be multiples is refused, and true ground never."""
+"""Crossing lines: multiples are refused, the true bottom never."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""False echoes are refused, ground that jumps is not."""
+"""False echoes are refused, cliffs are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Doubted pings that pings of another pass confirm: against all pairs, in memory that is linear."""
+"""Held pings confirmed by other passes: compared with all pairs, in linear memory."""
 
 import tracemalloc
 

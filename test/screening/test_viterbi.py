@@ -1,4 +1,4 @@
-"""Which pings measured the is_bottom, by those before and after them."""
+"""Which pings are from the bottom, by those before and after them."""
 
 from __future__ import annotations
 
