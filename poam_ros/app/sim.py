@@ -144,7 +144,7 @@ def run(args: argparse.Namespace) -> int:
                 if status != FINISHED:
                     # The mapper writes what it has when it is ended, the monitor after it.
                     children.stop()
-                    monitor.recorder.conclude()
+                    monitor.recorder.finish_early()
         finally:
             children.stop()
         display.stop()

@@ -20,7 +20,7 @@ from .errors import InputError, shown
 #: Characters of a checksum, in hexadecimal.
 CHECKSUM = 32
 #: Bytes of a JSON file that is still read.
-LARGEST_JSON = 1 << 26
+MAX_JSON_BYTES = 1 << 26
 #: What reading a file of numpy's may raise that is damaged or somebody else's.
 UNREADABLE = (
     OSError, ValueError, KeyError, TypeError, EOFError, AttributeError, RecursionError, MemoryError,
@@ -57,7 +57,7 @@ def within(folder: Path, name: str) -> Path:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def atomic_write(path: Path) -> Iterator[BinaryIO]:
     """A file to write; it takes its name only when it is complete and on the disk.
 
     Raises:
@@ -108,7 +108,7 @@ def lock(path: Path, wait: bool = False) -> IO[bytes]:
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """Write values with their checksum. Raises OSError."""
     whole = {**values, "checksum": _checksum(values)}
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(json.dumps(whole).encode())
 
 
@@ -121,8 +121,8 @@ def read_json(path: Path, expected: str) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        if path.stat().st_size > LARGEST_JSON:
-            raise ValueError(f"larger than {LARGEST_JSON} bytes")
+        if path.stat().st_size > MAX_JSON_BYTES:
+            raise ValueError(f"larger than {MAX_JSON_BYTES} bytes")
         found = json.loads(path.read_bytes())
         if not isinstance(found, dict):
             raise ValueError("something else")

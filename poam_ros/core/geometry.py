@@ -11,14 +11,14 @@ import numpy as np
 from .errors import InputError
 
 #: m; a coordinate beyond it has lost its millimetres, and its square may overflow.
-FARTHEST = 1e12
+MAX_COORDINATE = 1e12
 #: At a time, where all pairs of many points are looked at: they stay in the processor's cache.
 DISTANCES = 100_000
 
 
 def is_place(xy: np.ndarray) -> bool:
-    """Whether xy is a place: two finite numbers, within ``FARTHEST`` of the origin."""
-    return np.shape(xy) == (2,) and bool(np.all(np.abs(xy) <= FARTHEST))
+    """Whether xy is a place: two finite numbers, within ``MAX_COORDINATE`` of the origin."""
+    return np.shape(xy) == (2,) and bool(np.all(np.abs(xy) <= MAX_COORDINATE))
 
 
 @dataclass(frozen=True)

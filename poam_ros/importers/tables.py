@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.geodesy import WGS84, LocalProjection, coordinate_system, transformed
-from ..core.geometry import FARTHEST
+from ..core.geometry import MAX_COORDINATE
 from ..frontend.placing import MAX_ELEVATION
 from ..frontend.refused import RefusedPings
 from .columns import UNITS, Columns, guess, question
@@ -113,7 +113,7 @@ class _Rows:
         """Which rows [N, 3] are soundings, with a time [N]."""
         place, height = values[:, :2], values[:, 2]
         numbers = np.isfinite(values).all(1)
-        limits = (90.0, 360.0) if self.columns.degrees else (FARTHEST, FARTHEST)
+        limits = (90.0, 360.0) if self.columns.degrees else (MAX_COORDINATE, MAX_COORDINATE)
         somewhere = (np.abs(place) <= limits).all(1)
         sane = np.abs(height) * UNITS[self.columns.unit] <= MAX_ELEVATION
         found = np.where(somewhere[:, None], values, np.nan)

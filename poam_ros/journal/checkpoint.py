@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.files import UNREADABLE, checksum, replacing
+from ..core.files import UNREADABLE, atomic_write, checksum
 from ..core.samples import Samples
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def write_checkpoint(folder: Path, mapper: BathymetricMapper, steps: int) -> Non
     }  # fmt: skip
     facts["checksum"] = _checksum(facts, packed.arrays)
     arrays: dict[str, Any] = {_FACTS: np.array(json.dumps(facts)), **packed.arrays}
-    with replacing(folder / NAME) as file:
+    with atomic_write(folder / NAME) as file:
         np.savez(file, **arrays)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import yaml
 
 from ..core.errors import InputError
-from ..core.files import UNREADABLE, replacing
+from ..core.files import UNREADABLE, atomic_write
 from ..core.geometry import Extent, Grid
 from ..core.maps import ElevationMap
 from ..simulation.world.terrain import Terrain
@@ -65,7 +65,7 @@ def make_folder(path: Path) -> Path:
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write a CSV file with a header, row by row."""
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write((",".join(columns) + "\n").encode())
         file.writelines((",".join(_cell(value) for value in row) + "\n").encode() for row in rows)
 
@@ -163,7 +163,7 @@ def write_map(path: Path, drawn: ElevationMap) -> None:
         "variance": drawn.variance, "lengthscale": drawn.lengthscale,
         "inducing_points": drawn.support, "samples": drawn.samples, "stamp_ns": drawn.stamp_ns,
     }  # fmt: skip
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         np.savez_compressed(file, **arrays)
 
 
@@ -201,7 +201,7 @@ def read_map(path: Path) -> ElevationMap:
 
 def write_truth(path: Path, elevation: np.ndarray, extent: Extent) -> None:
     """Write the ground truth for the figures: elevation [rows, columns], row 0 south."""
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         np.savez_compressed(file, elevation=elevation, extent=np.array(extent.bounds))
 
 
@@ -217,5 +217,5 @@ def read_truth(path: Path) -> tuple[np.ndarray, Extent]:
 
 def write_config(path: Path, config: Mapping[str, Any]) -> None:
     """Write everything resolved, as YAML."""
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).encode())

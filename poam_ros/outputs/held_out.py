@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.files import replacing
+from ..core.files import atomic_write
 from ..planning.tvu import CONFIDENCE_95
 from .folder import write_table
 
@@ -87,7 +87,7 @@ def write_validation(folder: Path, held: HeldOut) -> ValidationScores:
         held.std.tolist(), held.fold.tolist(), strict=True,
     )  # fmt: skip
     write_table(folder / "held_out.csv", COLUMNS, table)
-    with replacing(folder / "validation.json") as file:
+    with atomic_write(folder / "validation.json") as file:
         file.write((json.dumps(asdict(scores), indent=2) + "\n").encode())
     return scores
 

@@ -17,7 +17,7 @@ EAST, NORTH, UP = (
 LEVEL = UP
 
 
-def brightness(east: np.ndarray, north: np.ndarray) -> np.ndarray:
+def hillshade(east: np.ndarray, north: np.ndarray) -> np.ndarray:
     """Of ground that rises so, in m a metre toward east and north, of any shape; 0..1, NaN stays.
 
     Lambert's law, n . l for the unit normal n and the direction of the light l.

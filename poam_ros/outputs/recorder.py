@@ -17,10 +17,10 @@ from ..frontend.events import DONE
 from . import folder as files
 from .scoring import EpochScores, MapReport
 
-FILES_PATIENCE = 30.0  # s that the mapper has for its files, after the mission's end
-SHUTDOWN_PATIENCE = 4.0  # s, where the mission was interrupted
-SETTLING = 3.0  # s for the last messages and answers on their way
-GLANCE = 0.05  # s between two looks for the mapper's files
+FILES_TIMEOUT_S = 30.0  # s that the mapper has for its files, after the mission's end
+SHUTDOWN_TIMEOUT_S = 4.0  # s, where the mission was interrupted
+SETTLING_S = 3.0  # s for the last messages and answers on their way
+POLL_PERIOD_S = 0.05  # s between two looks for the mapper's files
 
 
 @dataclass
@@ -99,7 +99,7 @@ class RunRecorder:
         if state == DONE and self._done_at is None:
             self._done_at = self._clock()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Keep the progress current, and see the mission to its end; to be called now and then."""
         epochs = self.scores.epochs
         self.progress.epochs = len(epochs)
@@ -113,7 +113,7 @@ class RunRecorder:
         lingered = self._linger is not None and now - self._done_at >= self._linger
         self.over = self._written and lingered
 
-    def conclude(self) -> None:
+    def finish_early(self) -> None:
         """Write what there is of a mission that ends before its time; once it has epochs.
 
         The mapper writes its files when it is ended, and cannot say so any more: they are looked
@@ -124,11 +124,11 @@ class RunRecorder:
         self._written = True
         if not self._write_tables(self._path):
             return
-        deadline = self._clock() + SHUTDOWN_PATIENCE
+        deadline = self._clock() + SHUTDOWN_TIMEOUT_S
         while self._map_file_version() == self._before:
             if self._clock() > deadline:
                 return
-            self._sleep(GLANCE)
+            self._sleep(POLL_PERIOD_S)
         self._draw(self._path)
 
     def _may_write(self, now: float, done_at: float) -> bool:
@@ -136,12 +136,12 @@ class RunRecorder:
         if self._path is None:
             return True
         if self._finished is None:
-            return now - done_at >= FILES_PATIENCE
+            return now - done_at >= FILES_TIMEOUT_S
         epochs = self.scores.epochs
         # Two topics keep no order between them: the last map may come after its report.
         scored = bool(epochs) and epochs[-1].samples >= self._finished.samples
         described = self.config.keys() >= set(self._nodes)
-        return (scored and described) or now - self._finished_at >= SETTLING
+        return (scored and described) or now - self._finished_at >= SETTLING_S
 
     def _map_file_version(self) -> tuple[int, int] | None:
         """Something that changes when map.npz, the mapper's last file, is written."""

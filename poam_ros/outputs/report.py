@@ -14,9 +14,9 @@ import yaml
 
 from ..core.errors import InputError
 from .exports.chart import Chart, ExportSettings, read_chart, read_config, recorded
-from .folder import replacing
+from .folder import atomic_write
 from .plates import chart_plate, contour_levels, uncertainty_plate
-from .view.words import numbers, table
+from .view.texts import numbers, table
 from .volume import FILE as VOLUME
 from .volume import QUANTITIES, WaterBelow, read_water
 
@@ -72,7 +72,7 @@ def write_report(folder: Path) -> Path:
         "<meta name=viewport content='width=device-width,initial-scale=1'>"
         f"<title>{title}</title><style>{STYLE}</style></head><body>"
     )
-    with replacing(folder / FILE) as file:
+    with atomic_write(folder / FILE) as file:
         file.write((head + "\n".join(parts) + "</body></html>\n").encode())
     return folder / FILE
 

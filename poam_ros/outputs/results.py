@@ -21,7 +21,7 @@ from .folder import make_folder, read_records, write_map, write_samples, write_t
 #: Refused pings of a run without a log, and its columns; cells are empty where nobody knows.
 FILE, COLUMNS = "refused.csv", RefusedPing._fields
 #: Of a place on the Earth from the origin, east or north, in m; UTM is none at far less.
-MOST_AWAY = 5e6
+MAX_DISTANCE = 5e6
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class UnmappedPings:
             return self
         xyz = self.refused.xyz.copy()
         if place.crs:  # odometry may have been anywhere, which no projection of the Earth is
-            xyz[~(np.abs(xyz[:, :2]) <= MOST_AWAY).all(axis=1), :2] = np.nan
+            xyz[~(np.abs(xyz[:, :2]) <= MAX_DISTANCE).all(axis=1), :2] = np.nan
         xyz[:, :2] = place.to_projected(xyz[:, :2])
         return UnmappedPings(place.to_projected(self.held), replace(self.refused, xyz=xyz))
 
@@ -93,7 +93,7 @@ class ResultFolder:
     def __init__(self, path: str) -> None:
         self.folder = make_folder(Path(path).expanduser()) if path else None
 
-    def keep(
+    def write(
         self, latest: ElevationMap | None, samples: Samples, refused: RefusedPings
     ) -> list[str]:
         """Write what there is; returns the names of the files of samples and map.
@@ -110,7 +110,7 @@ class ResultFolder:
         write_map(self.folder / "map.npz", latest)
         return ["samples.csv", "map.npz"]
 
-    def keep_remains(
+    def write_partial(
         self, latest: ElevationMap | None, samples: Samples, refused: RefusedPings
     ) -> list[str]:
         """As ``keep``, of a mission that was cut short: a pilot survey alone does not replace an
@@ -118,4 +118,4 @@ class ResultFolder:
         if self.folder is None or not len(samples):
             return []
         earlier = (self.folder / "map.npz").exists()
-        return [] if latest is None and earlier else self.keep(latest, samples, refused)
+        return [] if latest is None and earlier else self.write(latest, samples, refused)

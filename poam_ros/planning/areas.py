@@ -194,7 +194,7 @@ class NavigableArea:
         return points[self.allowed(points)]
 
 
-FARTHEST_M = 200e3  # m from the origin: beyond it the origin, or a coordinate, is a mistake
+MAX_DISTANCE_M = 200e3  # m from the origin: beyond it the origin, or a coordinate, is a mistake
 KINDS = "workspace", "keep_out"
 
 
@@ -312,9 +312,9 @@ class AreaSettings:
             raise InputError(f"areas.file: expected longitude latitude in deg, got {corners[0]}")
         place = GeoReference(self.origin[0], self.origin[1], self.heading)
         xy = place.to_map(place.local.metres(latitude, longitude))
-        if not (np.abs(xy) <= FARTHEST_M).all():
+        if not (np.abs(xy) <= MAX_DISTANCE_M).all():
             raise InputError(
-                f"areas.file: expected polygons within {FARTHEST_M / 1e3:g} km of the origin "
+                f"areas.file: expected polygons within {MAX_DISTANCE_M / 1e3:g} km of the origin "
                 f"{list(self.origin)}, got one at {corners[0][::-1].tolist()} (latitude longitude)"
             )
         return xy

@@ -55,7 +55,7 @@ MAX_SPEED = 1.0
 #: m, of the maps that a vehicle's planner gets: the mapper's default.
 MAP_RESOLUTION = 1.0
 #: s of mission time that a vehicle holds station for its first map.
-PATIENCE_S = 300.0
+MAP_TIMEOUT_S = 300.0
 
 
 class LockstepMission:
@@ -204,7 +204,7 @@ class LockstepMission:
         latest = self.session.map
         if latest is None:
             now_s = self._now.steady_s
-            self._hold_until_s = self._hold_until_s or now_s + PATIENCE_S
+            self._hold_until_s = self._hold_until_s or now_s + MAP_TIMEOUT_S
             if now_s > self._hold_until_s:
                 raise self._no_map()
             return None

@@ -22,7 +22,7 @@ from ..volume import round_step
 from .chart import Chart
 
 #: Contours of a map that says no interval, about; and of any map, at most.
-ABOUT, MOST = 12, 1000
+WANTED, MAX_LEVELS = 12, 1000
 LINE, AREA, BAND = "contour", "area", "band"
 #: Of well-known binary (OGC 06-103r4, 8.2).
 LINESTRING, POLYGON = 2, 3
@@ -86,12 +86,12 @@ def contours(chart: Chart) -> list[Feature]:
 def levels_of(known: np.ndarray, interval: float) -> list[float]:
     """Multiples of the interval between the least and the largest value; 0: a round one."""
     low, high = float(known.min()), float(known.max())
-    step = interval or round_step(max(high - low, 1e-6) / ABOUT)
+    step = interval or round_step(max(high - low, 1e-6) / WANTED)
     first, last = int(np.floor(low / step)) + 1, int(np.ceil(high / step)) - 1
-    if last - first >= MOST:
+    if last - first >= MAX_LEVELS:
         raise InputError(
-            f"contour_interval: expected at most {MOST} levels, got {last - first + 1} between "
-            f"{low:g} and {high:g} m"
+            f"contour_interval: expected at most {MAX_LEVELS} levels, got {last - first + 1} "
+            f"between {low:g} and {high:g} m"
         )
     return [round(k * step, 9) for k in range(first, last + 1)]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import InputError
-from ...core.files import replacing
+from ...core.files import atomic_write
 from ..folder import make_folder
 from .chart import Chart, ExportSettings, read_chart, recorded
 from .contours import geojson, geopackage, kml
@@ -51,7 +51,7 @@ FORMATS = {
 }
 
 
-def settings_for(run: Path, to: Path, given: Mapping[str, Any]) -> ExportSettings:
+def export_settings(run: Path, to: Path, given: Mapping[str, Any]) -> ExportSettings:
     """How the map of a run is handed on: as given, and the rest as the run recorded it.
 
     Args:
@@ -86,7 +86,7 @@ def export(run: Path, to: Path, settings: ExportSettings) -> list[Path]:
     make_folder(to.parent)
     for name, content in files.items():
         try:
-            with replacing(to.parent / name) as file:
+            with atomic_write(to.parent / name) as file:
                 file.write(content)
         except OSError as error:
             raise InputError(f"{to.parent / name}: cannot write ({error.strerror})") from None

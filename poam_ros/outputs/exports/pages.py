@@ -12,7 +12,7 @@ from ...planning.tvu import LEVEL_NAMES
 from ..figures import blank_figure
 from ..view.page import standalone
 from ..view.scene import scene_of
-from ..view.words import refused
+from ..view.texts import refused
 from .chart import Chart
 
 

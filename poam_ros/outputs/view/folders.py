@@ -19,7 +19,7 @@ from ..figures import CURVES
 from ..folder import read_table
 from ..results import FILE, read_unmapped
 from .scene import BAD, Curves, Notice, Scene, scene_of
-from .words import refused
+from .texts import refused
 
 #: What is looked at, and looked at anew where it has changed.
 FILES = ("map.npz", "samples.csv", "epochs.csv", "config.yaml", FILE, LOG)

@@ -11,7 +11,7 @@ import numpy as np
 from ...core.geometry import Grid
 from ...planning.tvu import LEVEL_NAMES
 from ..exports.chart import Chart
-from ..hillshade import LEVEL, brightness
+from ..hillshade import LEVEL, hillshade
 
 #: Largest number of rows or columns that a page shows; of more, every k-th.
 CELLS = 500
@@ -99,7 +99,7 @@ def thin(values: np.ndarray, step: int) -> np.ndarray:
     return values[step // 2 :: step, step // 2 :: step]
 
 
-def hillshade(elevation: np.ndarray, cell: tuple[float, float]) -> np.ndarray:
+def scaled_hillshade(elevation: np.ndarray, cell: tuple[float, float]) -> np.ndarray:
     """How bright the ground is under a light from the north-west [rows, columns], 0..1.
 
     Slopes are scaled so that their root mean square is ``SHOWN_SLOPE``.
@@ -111,7 +111,7 @@ def hillshade(elevation: np.ndarray, cell: tuple[float, float]) -> np.ndarray:
     north, east = np.gradient(elevation, cell[1], cell[0])
     typical = math.sqrt(float(np.nanmean(north**2 + east**2)))
     scale = SHOWN_SLOPE / typical if typical > 0 else 0.0
-    return brightness(scale * east, scale * north)
+    return hillshade(scale * east, scale * north)
 
 
 def shade(lit: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from . import words
+from . import texts
 from .picture import MapPicture
 from .scene import Curves, Scene
 
@@ -64,7 +64,7 @@ SIDE = 400  # px, what stands beside the map
 #: Around the page, as a block of Bokeh's own template.
 TEMPLATE = (
     "{% block postamble %}<style>"
-    f"html,body{{background:#f2f5f7;{words.FONT}}}"
+    f"html,body{{background:#f2f5f7;{texts.FONT}}}"
     "body{padding:14px;box-sizing:border-box}"
     "</style>{% endblock %}"
 )
@@ -87,7 +87,7 @@ class Page:
         from bokeh.models import InlineStyleSheet
 
         self.picture, self.curves = MapPicture(), CurvePicture()
-        sheet = InlineStyleSheet(css=words.STYLE)
+        sheet = InlineStyleSheet(css=texts.STYLE)
         self._head = _words(sheet, name="head")
         self._waiting = _words(sheet, name="waiting")
         self._waiting.update(sizing_mode="stretch_both", styles={"height": "100%"})
@@ -119,14 +119,14 @@ class Page:
         if before is None or scene.curves is not before.curves:
             self.curves.show(scene.curves)
             self._curves.visible = len(scene.curves.samples) > 0
-        _say(self._head, words.head(scene))
-        _say(self._remarks, words.remarks(scene.remarks))
+        _say(self._head, texts.head(scene))
+        _say(self._remarks, texts.remarks(scene.remarks))
         chart = scene.chart
         if before is None or chart is not before.chart:
-            _say(self._numbers, "" if chart is None else words.map_numbers(chart))
-            _say(self._provenance, "" if chart is None else words.provenance(chart))
+            _say(self._numbers, "" if chart is None else texts.map_numbers(chart))
+            _say(self._provenance, "" if chart is None else texts.provenance(chart))
             self._choice.visible = chart is not None
-        _say(self._waiting, "" if chart is not None else words.waiting(scene))
+        _say(self._waiting, "" if chart is not None else texts.waiting(scene))
         anything = scene.somewhere or len(scene.held) + len(scene.refused.placed) > 0
         if self.picture.figure.visible != anything:
             self.picture.figure.visible = anything
@@ -170,8 +170,8 @@ def standalone(scene: Scene) -> str:
     page = Page()
     page.show(scene)
     chart = scene.chart
-    said = "" if chart is None else words.table(words.numbers(chart) | dict(chart.provenance))
-    plain = f"<noscript><h1>{words.escape(scene.title)}</h1>{said}</noscript>"
+    said = "" if chart is None else texts.table(texts.numbers(chart) | dict(chart.provenance))
+    plain = f"<noscript><h1>{texts.escape(scene.title)}</h1>{said}</noscript>"
     # As a variable: what is in a template is run.
     block = "{% block contents %}{{ super() }}{{ plain }}{% endblock %}"
     return file_html(

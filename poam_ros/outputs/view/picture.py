@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..exports.chart import Chart
-from . import words
-from .layers import PageLayer, hillshade, layers, shade, stride, thin, thinned
+from . import texts
+from .layers import PageLayer, layers, scaled_hillshade, shade, stride, thin, thinned
 from .scene import Scene
 
 #: Marks by name: how they are drawn, and what of a scene they show.
@@ -64,7 +64,7 @@ class MapOverlays:
         self._sides, self._all = (figure.x_range, figure.y_range), list(figure.renderers)
         self._near = [mark for mark in self._all if mark not in far]
         # Below or above the pointer: what is said of the cell is beside it.
-        tip = HoverTool(renderers=[drawn["refused"]], tooltips=words.REFUSED_HOVER,
+        tip = HoverTool(renderers=[drawn["refused"]], tooltips=texts.REFUSED_HOVER,
             attachment="vertical", description="refused pings")  # fmt: skip
         figure.add_tools(tip)
         legend = Legend(items=list(self.items.values()), orientation="horizontal",
@@ -89,7 +89,7 @@ class MapOverlays:
             self._show("vehicle", {"x": [x], "y": [y], "heading": [heading - np.pi / 2]})
         refused = scene.refused.placed
         x, y, _ = refused.xyz.T
-        height, time = words.heights(refused, scene.chart), words.times(refused)
+        height, time = texts.heights(refused, scene.chart), texts.times(refused)
         said = {"reason": refused.reason, "height": height, "time": time}
         self._show("refused", {"x": x, "y": y, **said})
 
@@ -188,7 +188,7 @@ class MapPicture:
             key: [np.ascontiguousarray(thin(layer, step), dtype=np.float32)]
             for key, layer in values.items()
         }
-        lit = hillshade(chart.elevation, (width, height))
+        lit = scaled_hillshade(chart.elevation, (width, height))
         columns["shade"] = [np.ascontiguousarray(thin(shade(lit), step))]
         columns |= {"x": [low.xmin], "y": [low.ymin]}
         columns |= {"width": [float(low.size[0])], "height_m": [float(low.size[1])]}
@@ -203,7 +203,7 @@ class MapPicture:
         axes = ("east (m)", "north (m)") if chart.place is not None else ("x (m)", "y (m)")
         self.figure.xaxis.axis_label, self.figure.yaxis.axis_label = axes
         if (keys, labels) != (self.buttons.tags, self.buttons.labels):
-            self._hover.tooltips = words.hover(keys, chart.height_name)
+            self._hover.tooltips = texts.hover(keys, chart.height_name)
             self._choose(keys, labels)
 
     def _choose(self, keys: list[str], labels: list[str]) -> None:
@@ -249,4 +249,4 @@ class MapPicture:
 def _spelt() -> dict[str, Any]:
     from bokeh.models import CustomJSHover
 
-    return {name: CustomJSHover(code=code) for name, code in words.SPELT.items()}
+    return {name: CustomJSHover(code=code) for name, code in texts.SPELT.items()}

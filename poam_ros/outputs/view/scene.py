@@ -23,7 +23,7 @@ class Notice:
     """Something worth saying, in words: what is so, what to do about it, and how bad it is."""
 
     text: str
-    todo: str = ""
+    advice: str = ""
     mark: str = GOOD
 
 

@@ -43,10 +43,10 @@ from .timed_mapper import NOTES
 ODOMETRY_HZ, PINGS_EVERY = 100, 10  # a ping with every tenth odometry
 SPEED = 10.0  # m/s: the pilot survey takes nine seconds
 GOAL_RADIUS = 0.1  # m, the planner's default
-PATIENCE = 120.0  # s for the first map
+MAP_TIMEOUT_S = 120.0  # s for the first map
 FILLING = 1000  # pings in a batch of those that a mapper has from the beginning
 FILLING_STEPS = 10  # training steps with each of these batches
-FIRST_PATIENCE = 0.02  # s for each of these pings
+TIMEOUT_PER_PING_S = 0.02  # s for each of these pings
 
 
 class Vehicle(Node):
@@ -136,7 +136,7 @@ def measure(
             settings["mission_dir"] = _filled(Path(folder) / "mission", settings, samples)
         children = _start(noted, settings)
         try:
-            _drive(vehicle, children, seconds, PATIENCE + FIRST_PATIENCE * samples)
+            _drive(vehicle, children, seconds, MAP_TIMEOUT_S + TIMEOUT_PER_PING_S * samples)
         finally:
             for child in children:
                 child.send_signal(signal.SIGINT)

@@ -16,7 +16,7 @@ import torch
 from threadpoolctl import threadpool_info
 
 from ...core.errors import InputError
-from ...core.files import replacing
+from ...core.files import atomic_write
 from ...core.geometry import Grid
 from ...core.process import configure_process
 from ...models.data import Dataset
@@ -201,7 +201,7 @@ def draw_profile(results: Sequence[dict[str, Any]], path: Path) -> None:
     figure.legend(
         handles.values(), handles.keys(), loc="outside lower center", ncols=3, fontsize="small"
     )
-    with replacing(path) as unfinished:
+    with atomic_write(path) as unfinished:
         figure.savefig(unfinished, dpi=110, format=path.suffix[1:] or "png")
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import InputError, PoamError
-from ...core.files import lock, rename_folder, replacing
+from ...core.files import atomic_write, lock, rename_folder
 from ...outputs.folder import (
     RUN_COLUMNS,
     make_folder,
@@ -102,7 +102,7 @@ class SweepFolder:
         path = self._failure(run)
         with _writing(path):
             path.parent.mkdir(exist_ok=True)
-            with replacing(path) as file:
+            with atomic_write(path) as file:
                 file.write(traceback.encode())
         return path
 

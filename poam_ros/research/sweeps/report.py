@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ...core.files import replacing
+from ...core.files import atomic_write
 from ...outputs.folder import make_folder, write_table
 from . import tables
 from .comparison import Comparison, read_comparisons
@@ -56,7 +56,7 @@ def write_report(folder: Path) -> list[Path]:
 def _write_tables(report: Path, comparison: Comparison, suffix: str) -> list[Path]:
     paths = [report / f"table{suffix}{ending}" for ending in _ENDINGS["table"]]
     for path, text in zip(paths, (tables.markdown_table, tables.latex_table), strict=False):
-        with replacing(path) as file:
+        with atomic_write(path) as file:
             file.write(text(comparison).encode())
     write_table(paths[-1], tables.TABLE_COLUMNS, list(tables.table_rows(comparison)))
     return paths
@@ -86,5 +86,5 @@ def _write_figures(
 def _save(figure: Any, path: Path) -> None:
     # Without the date, so that the same results make the same file.
     metadata = {"CreationDate": None} if path.suffix == ".pdf" else {"Software": None}
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         figure.savefig(file, format=path.suffix[1:], dpi=_DPI, metadata=metadata)

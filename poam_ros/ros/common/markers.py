@@ -6,7 +6,7 @@ import numpy as np
 from geometry_msgs.msg import Point
 from visualization_msgs.msg import Marker, MarkerArray
 
-from ...outputs.hillshade import brightness
+from ...outputs.hillshade import hillshade
 from ...planning.areas import NavigableArea
 from .messages import header
 
@@ -52,7 +52,7 @@ def lights(heights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """How much light falls on heights [rows, columns] at x, y, as integers 0..LIGHTS."""
     with np.errstate(invalid="ignore"):  # beside what is infinite
         rise_y, rise_x = np.gradient(heights, y, x)
-    return np.rint(LIGHTS * np.nan_to_num(brightness(rise_x, rise_y))).astype(int)
+    return np.rint(LIGHTS * np.nan_to_num(hillshade(rise_x, rise_y))).astype(int)
 
 
 def lit(colour: np.ndarray, light: int) -> np.ndarray:

@@ -82,7 +82,7 @@ class MonitorNode(ManagedNode):
 
     def cleanup(self) -> None:
         """Keep what there is first."""
-        self.recorder.conclude()
+        self.recorder.finish_early()
         super().cleanup()
 
     @property
@@ -93,7 +93,7 @@ class MonitorNode(ManagedNode):
     def _look(self) -> None:
         for node in OBSERVED:
             self._ask_parameters(node)
-        self.recorder.look()
+        self.recorder.poll()
         self.ended = self.recorder.over
 
     def _on_terrain(self, message: PointCloud2) -> None:

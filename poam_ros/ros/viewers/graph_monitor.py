@@ -101,7 +101,7 @@ class GraphMonitor:
         known.append(f"{scene.samples} pings so far" if scene.samples else "")
         found = ", ".join(filter(None, known))
         if not found and not self._trail.places.size and remarks:
-            found = "; ".join(filter(None, (remarks[0].text, remarks[0].todo)))
+            found = "; ".join(filter(None, (remarks[0].text, remarks[0].advice)))
         return f"waiting for the first map: {found or 'nothing is heard of the mission yet'}"
 
     def _redraw(self) -> None:

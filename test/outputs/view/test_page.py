@@ -19,7 +19,7 @@ from poam_ros.outputs import results
 from poam_ros.outputs.exports.chart import ExportSettings
 from poam_ros.outputs.exports.formats import export
 from poam_ros.outputs.results import write_refused
-from poam_ros.outputs.view import folders, words
+from poam_ros.outputs.view import folders, texts
 from poam_ros.outputs.view.folders import FolderView
 from poam_ros.outputs.view.page import Page, document, standalone
 from poam_ros.outputs.view.scene import BAD, Notice, Scene
@@ -204,13 +204,13 @@ def test_the_page_to_mail_has_them(tmp_path):
 
 def test_how_many_are_not_known_any_more_is_said():
     many = RefusedPings.none().more("paused", np.arange(5000), np.zeros((5000, 3)))
-    (remark,) = words.refused(many)
+    (remark,) = texts.refused(many)
     assert remark.text == "5,000 pings refused: 5,000 paused"
     assert (
-        remark.todo == "1,000 of them are drawn where they were; of each reason the newest "
+        remark.advice == "1,000 of them are drawn where they were; of each reason the newest "
         "1,000 are known"
     )
-    assert words.refused(RefusedPings.none()) == ()
+    assert texts.refused(RefusedPings.none()) == ()
 
 
 def test_a_broken_map_is_said_and_the_last_good_one_stays(page, tmp_path):

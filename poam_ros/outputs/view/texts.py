@@ -98,7 +98,7 @@ def remarks(found: Iterable[Notice]) -> str:
     worst_first = sorted(found, key=lambda remark: (BAD, NOTE, GOOD).index(remark.mark))
     items = "".join(
         f'<li class="{remark.mark}">{escape(remark.text)}'
-        + (f"<br><small>{escape(remark.todo)}</small>" if remark.todo else "")
+        + (f"<br><small>{escape(remark.advice)}</small>" if remark.advice else "")
         + "</li>"
         for remark in worst_first
     )
