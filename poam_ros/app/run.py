@@ -15,7 +15,7 @@ from ..planning.planners import PLANNERS, planner_rows
 from ..ros.common.parameters import TERRAIN
 from ..screening.screen import ScreeningSettings
 from ..simulation.settings import MissionSettings
-from ..simulation.world.sonar import SonarSettings
+from ..simulation.world.simulator import SonarSettings
 from .interrupts import at_once
 from .options import Parser, add_settings
 
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     announce()
     with at_once("poam run"):
         from ..core.process import configure_process
-        from ..simulation.run import run_mission
+        from ..simulation.lockstep import run_mission
         from ..simulation.world.terrain import load_terrain
         from .progress import mission_progress
 

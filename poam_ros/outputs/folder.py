@@ -18,7 +18,6 @@ from ..core.files import UNREADABLE, atomic_write
 from ..core.geometry import Extent, Grid
 from ..core.maps import ElevationMap
 from ..simulation.world.terrain import Terrain
-from .metrics import Metrics
 
 #: Columns of epochs.csv, one row per decision epoch.
 EPOCH_COLUMNS = (
@@ -30,6 +29,18 @@ RUN_COLUMNS = (
 )  # fmt: skip
 #: Rows of a table that are text, or objects, at the same time.
 ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """smse: mean squared error over the variance of the truth. msll: mean log loss minus that of
+    N(mean, variance of the training targets). rmse and mae in m. nlpd: mean log loss."""
+
+    smse: float
+    msll: float
+    rmse: float
+    mae: float
+    nlpd: float
 
 
 @dataclass(frozen=True)

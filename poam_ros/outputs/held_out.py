@@ -13,6 +13,7 @@ from ..core.errors import InputError
 from ..core.files import atomic_write
 from ..planning.tvu import CONFIDENCE_95
 from .folder import write_table
+from .scoring import log_loss
 
 COLUMNS = ("row", "x", "y", "z", "mean", "std", "fold")
 
@@ -58,11 +59,6 @@ class ValidationScores:
     msll: float
     nlpd: float
     coverage95: float
-
-
-def log_loss(z: np.ndarray, mean: np.ndarray | float, variance: np.ndarray | float) -> np.ndarray:
-    """- log N(z; mean, variance), [N]."""
-    return 0.5 * np.log(2 * np.pi * variance) + 0.5 * (z - mean) ** 2 / variance
 
 
 def score(held: HeldOut) -> ValidationScores:

@@ -8,15 +8,19 @@ do: batches close by number and time, and the planner has the latest map and its
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
+from .. import __version__
 from ..core.clock import SECOND, Moment
 from ..core.errors import InputError, PoamError
-from ..core.geometry import Grid, map_grid
+from ..core.geometry import map_grid
 from ..core.maps import ElevationMap
+from ..core.settings import nested, values_of
 from ..frontend.batching import WaypointBatches
 from ..frontend.events import (
     DONE,
@@ -38,9 +42,18 @@ from ..mission.chooser import WaypointChooser
 from ..mission.mission import Mission
 from ..mission.target import MapTarget
 from ..models.mapper import BathymetricMapper
-from ..outputs.folder import EpochRecord
-from ..outputs.metrics import evaluate
-from ..outputs.scoring import POINTS
+from ..outputs.folder import (
+    EPOCH_COLUMNS,
+    EpochRecord,
+    make_folder,
+    write_config,
+    write_map,
+    write_samples,
+    write_table,
+    write_truth,
+)
+from ..outputs.results import write_refused
+from ..outputs.scoring import GridScorer
 from ..planning.pilots import PILOTS, bezier_pilot, path_length, start_pose
 from ..planning.situation import MapView, ModelView
 from .settings import RANDOM_SAMPLES, MissionSettings
@@ -91,8 +104,7 @@ class LockstepMission:
         self._choose = self._learn_and_choose if as_in_the_paper else self._choose_on_the_map
         self._goal: np.ndarray | None = None
         self._hold_until_s: float | None = None  # the first map is waited for so long
-        self._points = Grid.nodes(workspace, POINTS, POINTS).points  # that the model is scored at
-        self._truth = terrain.elevation_at(self._points)
+        self._scorer = GridScorer(workspace, terrain.elevation_at)
         self._records: list[EpochRecord] = []  # that were not handed out yet
         self.target = MapTarget(settings.target)
         self._trained_s = 0.0  # until when the model has used the time between batches
@@ -239,9 +251,9 @@ class LockstepMission:
     def _score(self, learned: BatchLearned) -> None:
         """Score the model that has learned a batch."""
         start = perf_counter()
-        found = self.mapper.predict(self._points)
+        found = self.mapper.predict(self._scorer.points)
         predict_s, report = perf_counter() - start, learned.report
-        metrics = evaluate(found.mean, found.variance, self._truth, *learned.targets)
+        metrics = self._scorer.score(found, *learned.targets)
         times = self._now.steady_s, metrics, report.update_s, predict_s
         self._records.append(EpochRecord(report.samples, *times))
 
@@ -277,3 +289,66 @@ class LockstepMission:
             f"sonar: expected pings of a ground that a map can be made of, got {ledger.accepted} "
             f"accepted in {self._now.steady_s:.0f} s ({refused or 'none'} refused)"
         )
+
+
+def run_mission(
+    terrain: Terrain,
+    settings: MissionSettings,
+    folder: Path,
+    on_epoch: Callable[[EpochRecord], None] = lambda record: None,
+    on_end: Callable[[str], None] = lambda reason: None,
+) -> list[EpochRecord]:
+    """Run a mission and write its folder: config.yaml, truth.npz, epochs.csv (kept up to date),
+    and at the end samples.csv, refused.csv and map.npz. ``on_end`` is told why it was the end.
+
+    Raises:
+        InputError: if a setting is wrong or the folder cannot be written.
+        CholeskyError: if the model is beyond repair; what was measured so far is in the folder.
+    """
+    make_folder(folder)
+    mission = LockstepMission(terrain, settings)
+    write_config(folder / "config.yaml", describe(mission))
+    write_truth(folder / "truth.npz", terrain.elevation, terrain.extent)
+    records: list[EpochRecord] = []
+    try:
+        for record in mission.epochs():
+            records.append(record)
+            rows = [r.row() for r in records]
+            write_table(folder / "epochs.csv", EPOCH_COLUMNS, rows)
+            on_epoch(record)
+    finally:
+        # Also after Ctrl-C or a failure: what was measured is never lost.
+        samples = mission.session.everything()
+        write_refused(folder, mission.session.ledger.refused.newest())
+        write_samples(folder / "samples.csv", samples.xy, samples.z)
+    grid = map_grid(settings.workspace, settings.resolution)
+    write_map(folder / "map.npz", mission.mapper.map(grid))
+    on_end(mission.mission.reason)
+    return records
+
+
+def describe(mission: LockstepMission) -> dict[str, Any]:
+    """Everything resolved, as plain values for config.yaml."""
+    terrain, settings = mission.terrain, mission.settings
+    return {
+        "version": __version__,
+        "terrain": {
+            "name": terrain.name,
+            "source": terrain.source,
+            "environment": list(terrain.extent.bounds),
+            "elevation": [terrain.lowest, terrain.highest],
+        },
+        "workspace": list(settings.workspace.bounds),
+        **nested(
+            values_of(
+                settings,
+                settings.model,
+                settings.model.options,
+                settings.planner_options,
+                mission.simulation.settings,
+                settings.batches,
+                settings.screening,
+                settings.target,
+            )
+        ),
+    }

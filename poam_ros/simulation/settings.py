@@ -14,7 +14,7 @@ from ..models.registry import ModelSettings
 from ..planning.pilots import PILOTS
 from ..planning.planners import PLANNERS
 from ..screening.screen import ScreeningSettings
-from .world.sonar import SonarSettings
+from .world.simulator import SonarSettings
 from .world.terrain import WORKSPACE
 
 #: The paper's random initialisation: samples from anywhere at once, and a random starting pose.

@@ -19,10 +19,9 @@ from poam_ros.models.registry import MODELS, ModelEntry, SparseOptions
 from poam_ros.outputs.figures import draw_run
 from poam_ros.outputs.folder import EPOCH_COLUMNS, read_map, read_table
 from poam_ros.planning.pilots import PILOTS
-from poam_ros.simulation.lockstep import LockstepMission
-from poam_ros.simulation.run import run_mission
+from poam_ros.simulation.lockstep import LockstepMission, run_mission
 from poam_ros.simulation.settings import MISSION_PILOTS, RANDOM_SAMPLES, MissionSettings
-from poam_ros.simulation.world.sonar import SonarSettings
+from poam_ros.simulation.world.simulator import SonarSettings
 from poam_ros.simulation.world.terrain import WORKSPACE, load_terrain
 
 SMALL = ModelSettings(options=SparseOptions(num_inducing=120, steps=5, minibatch=64))

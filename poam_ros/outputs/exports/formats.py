@@ -12,9 +12,7 @@ from ...core.files import atomic_write
 from ..folder import make_folder
 from .chart import Chart, ExportSettings, read_chart, recorded
 from .contours import geojson, geopackage, kml
-from .pages import page, picture
-from .points import nav2, surface, table
-from .rasters import bag, geotiff, netcdf
+from .writers import bag, geotiff, nav2, netcdf, page, picture, surface, table
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""How long messages wait: a vehicle made of publishers before a real mapper and planner.
+"""Latencies of messages: a simulated vehicle publishes to a real mapper and planner.
 
-Run by ``poam profile --nodes``. Three processes, real time, the nodes as on a vehicle; only that
-the mapper notes when its odometry callback is called. A mapper that is to have many pings from the
-beginning is given a mission's folder with them, and goes on from there.
+``poam profile --nodes`` runs it: three processes in real time, with the nodes as on a vehicle,
+except that the mapper records when its odometry callback is called. To start with many pings, the
+mapper recovers a mission folder that holds them. Run as a module, this file is that mapper.
 """
 
 from __future__ import annotations
@@ -30,15 +30,17 @@ from sensor_msgs.msg import PointCloud2, Range
 
 from ...core.errors import PoamError
 from ...core.samples import Samples
+from ...frontend.events import MapDrawn
 from ...frontend.front_end import RawPing
 from ...frontend.odometry import VehicleState
 from ...journal.contents import UPDATE, JournalStep
 from ...journal.folder import MissionFolder, identity
 from ...planning.pilots import start_pose
 from ...ros.common import messages, qos
+from ...ros.common.executor import run_node
 from ...ros.common.parameters import MAPPER
+from ...ros.mapper.node import SWITCH_INTERVAL_S, MapperNode
 from ...simulation.world.terrain import WORKSPACE, load_terrain
-from .timed_mapper import NOTES
 
 ODOMETRY_HZ, PINGS_EVERY = 100, 10  # a ping with every tenth odometry
 SPEED = 10.0  # m/s: the pilot survey takes nine seconds
@@ -196,7 +198,7 @@ def _start(noted: Path, settings: Mapping[str, Any]) -> list[subprocess.Popen[by
             start_new_session=True,
         )
         for module, arguments in (
-            ("research.bench.timed_mapper", mapper),
+            ("research.bench.latency", mapper),
             ("ros.planner.node", planner),
         )
     ]
@@ -226,3 +228,53 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
         return {"count": 0}
     median, p99, worst = np.quantile(values, (0.5, 0.99, 1.0)).tolist()
     return {"count": len(values), "median_s": median, "p99_s": p99, "worst_s": worst}
+
+
+#: In the environment: the file that the notes go to.
+NOTES = "POAM_LATENCY_FILE"
+
+
+class TimedMapper(MapperNode):
+    """Notes how old every odometry message is when its callback begins (s)."""
+
+    def __init__(self, **options: Any) -> None:
+        self.delays: list[float] = []
+        self.drawn: list[dict[str, float]] = []
+        self._cpu_s = 0.0
+        super().__init__(**options)
+
+    def _on_odometry(self, message: Odometry) -> None:
+        self.delays.append((time.time_ns() - messages.stamp_to_ns(message.header.stamp)) * 1e-9)
+        super()._on_odometry(message)
+
+    def _publish_map(self, drawn: MapDrawn) -> None:
+        start = time.perf_counter()
+        super()._publish_map(drawn)
+        publish_s = time.perf_counter() - start
+        assert drawn.learned is not None
+        walls = {"predict_s": drawn.predict_s, "update_s": drawn.learned.report.update_s}
+        # All that this thread did since the last map; it has nothing else to do.
+        before, self._cpu_s = self._cpu_s, time.thread_time()
+        times = {"publish_s": publish_s, **walls, "all_s": publish_s + sum(walls.values())}
+        times["all_cpu_s"] = self._cpu_s - before
+        self.drawn.append({**times, "odometry": len(self.delays)})
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the mapper that takes notes; return its exit status."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    made: list[TimedMapper] = []
+
+    def make() -> TimedMapper:
+        made.append(TimedMapper())
+        return made[0]
+
+    status = run_node(make, args)
+    if made:
+        notes = {"delays": made[0].delays, "drawn": made[0].drawn}
+        Path(os.environ[NOTES]).write_text(json.dumps(notes))
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

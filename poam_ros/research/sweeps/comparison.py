@@ -12,8 +12,8 @@ import numpy as np
 from ...core.errors import InputError
 from ...core.files import within
 from ...outputs.folder import RUN_COLUMNS, read_records, read_table
-from ...outputs.metrics import average_over_samples
-from .metadata import read_metadata
+from ...outputs.scoring import average_over_samples
+from .folder import read_metadata
 
 #: Columns of epochs.csv that are averaged.
 METRICS = ("smse", "msll", "rmse", "mae", "nlpd", "update_s", "predict_s")

@@ -23,7 +23,7 @@ from ...models.registry import MODELS, ModelSettings, option_rows
 from ...planning.planners import PLANNERS, planner_rows
 from ...simulation.settings import MissionSettings
 from ...simulation.world.rasters import FORMATS, IMAGES
-from ...simulation.world.sonar import SonarSettings
+from ...simulation.world.simulator import SonarSettings
 from ...simulation.world.terrain import BUILT_IN, TILE_NAME, Terrain, load_terrain
 
 #: Names that are also folders.

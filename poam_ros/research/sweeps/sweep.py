@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import Any
 
 from ...core.errors import InputError, PoamError
+from ...core.process import configure_process
 from ...importers.parallel import cluster
-from ...simulation.lockstep import LockstepMission
+from ...outputs.folder import read_map, write_map_tables
+from ...simulation.lockstep import LockstepMission, run_mission
 from ...simulation.world.terrain import Terrain
 from .configuration import Run, SweepSettings, load_environments
-from .folder import SweepFolder, locked
-from .tasks import TaskResult, run_task
+from .folder import SweepFolder, TaskResult, locked
 
 
 @dataclass
@@ -167,3 +169,23 @@ def _result_of(future: Any) -> TaskResult:
         return future.result()
     # Not the run itself: a worker that died under it, or that lacks this package.
     return TaskResult(failure="".join(traceback.format_exception(error)))
+
+
+def run_task(terrain: Terrain, run: Run) -> TaskResult:
+    """Run the mission in a temporary folder. Whatever it raises is in the result.
+
+    The files travel instead of being written in place: workers need no file system in common, and
+    only one process writes the results.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="poam-") as name:
+            folder = Path(name)
+            configure_process(run.mission.model.threads)
+            start = perf_counter()
+            records = run_mission(terrain, run.mission, folder)
+            wall_s = perf_counter() - start
+            write_map_tables(folder, read_map(folder / "map.npz"), terrain)
+            files = {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+        return TaskResult(files, records[-1].samples, wall_s)
+    except Exception:  # one run must not end the others
+        return TaskResult(failure=traceback.format_exc())

@@ -6,7 +6,7 @@ import numpy as np
 from geometry_msgs.msg import Point
 from visualization_msgs.msg import Marker, MarkerArray
 
-from ...outputs.hillshade import hillshade
+from ...outputs.view.layers import hillshade
 from ...planning.areas import NavigableArea
 from .messages import header
 

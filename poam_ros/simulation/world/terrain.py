@@ -12,8 +12,16 @@ import numpy as np
 
 from ...core.errors import InputError, TerrainError
 from ...core.geometry import Extent, Grid
-from .preparation import PREPARATIONS, filled, scaled, without_sea_depths
-from .rasters import FORMATS, north_up, read_raster, requires_package
+from .rasters import (
+    FORMATS,
+    PREPARATIONS,
+    filled,
+    north_up,
+    read_raster,
+    requires_package,
+    scaled,
+    without_sea_depths,
+)
 
 #: Cells per side.
 SIDE = 360

@@ -6,8 +6,8 @@ from view_folders import GRID, SIGMA, write_run
 
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart
-from poam_ros.outputs.hillshade import LEVEL
 from poam_ros.outputs.view import layers, texts
+from poam_ros.outputs.view.layers import LEVEL
 from poam_ros.outputs.view.scene import ThinnedTrack
 from poam_ros.planning.tvu import CONFIDENCE_95
 

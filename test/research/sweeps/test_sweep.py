@@ -21,9 +21,8 @@ from poam_ros.core.errors import InputError, PoamError
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.folder import RUN_COLUMNS, read_map, read_table
 from poam_ros.research.sweeps.configuration import read_sweep
-from poam_ros.research.sweeps.folder import SweepFolder, locked
+from poam_ros.research.sweeps.folder import SweepFolder, TaskResult, locked
 from poam_ros.research.sweeps.sweep import run_sweep
-from poam_ros.research.sweeps.tasks import TaskResult
 from poam_ros.simulation.world.terrain import load_terrain
 
 ROOT = Path(__file__).parents[3]

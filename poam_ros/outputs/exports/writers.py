@@ -1,15 +1,22 @@
-"""GeoTIFF and BAG, by rasterio's GDAL. Row 0 of a file is the north edge; both are in float32."""
+"""Writers of rasters, points, meshes, pictures and pages: a chart to the contents of files."""
 
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
 import numpy as np
+import yaml
 
-from ...core.errors import requires_extra
+from ...core.errors import InputError, requires_extra, shown
 from ...core.geodesy import GeoReference
+from ...planning.tvu import LEVEL_NAMES
+from ..figures import blank_figure
+from ..view.page import standalone
+from ..view.scene import scene_of
+from ..view.texts import refused
 from .chart import Chart
 
 #: Of a cell that is dry or has no value, in the layer of whole numbers.
@@ -187,3 +194,132 @@ def _raster(chart: Chart) -> dict[str, Any]:
 
 def _north_first(layer: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(layer[::-1], dtype=np.float32)
+
+
+#: Grey values of a trinary map, as the map saver of Nav2 writes them.
+FREE, OCCUPIED = 254, 0
+
+
+def nav2(chart: Chart, name: str) -> dict[str, bytes]:
+    """YAML and a PGM: occupied where the ground may, at 95 %, be nearer to the water's level than
+    the clearance; in the map's own frame. Far from the pings that is so of itself.
+
+    Raises:
+        InputError: if the cells are not square.
+    """
+    width, height = chart.cell
+    if not np.isclose(width, height, rtol=1e-6):
+        raise InputError(f"{name}: expected square cells, got {width:g} x {height:g} m")
+    surely = chart.depth - chart.uncertainty  # the shallowest that it may be
+    grey = np.where(surely > chart.settings.clearance, FREE, OCCUPIED)
+    rows, columns = chart.grid.shape
+    words = [f"# {key}: {shown(text, 10_000)}" for key, text in chart.provenance.items()]
+    image = Path(name).with_suffix(".pgm").name
+    head = "\n".join(["P5", *words, f"{columns} {rows}", "255\n"]).encode()
+    borders = chart.grid.borders
+    settings = {
+        "image": image, "mode": "trinary", "resolution": width,
+        "origin": [float(borders.xmin), float(borders.ymin), 0.0],
+        "negate": 0, "occupied_thresh": 0.65, "free_thresh": 0.25,
+    }  # fmt: skip
+    text = "\n".join(words) + "\n" + yaml.safe_dump(settings, sort_keys=False)
+    return {image: head + grey[::-1].astype(np.uint8).tobytes(), name: text.encode()}
+
+
+def table(chart: Chart, name: str) -> dict[str, bytes]:
+    """A CSV table, row by row from the lower left, and beside it its provenance as YAML.
+
+    Columns: x, y, elevation or depth, uncertainty (95 %), sigma, all in m, density (pings per
+    cell), and longitude, latitude where the map has a place.
+    """
+    layers = (chart.height, chart.uncertainty, chart.deviation, chart.density)
+    columns = ["x", "y", chart.height_name, "uncertainty", "sigma", "density"]
+    rows = np.column_stack((chart.grid.points, *(layer.ravel() for layer in layers)))
+    rows = rows[np.isfinite(rows[:, 2])]
+    formats = ["%.4f"] * 2 + ["%.4f"] * 3 + ["%d"]
+    if chart.place is not None:
+        columns += ["longitude", "latitude"]
+        rows = np.column_stack((rows, chart.place.degrees(rows[:, :2])))
+        formats += ["%.9f"] * 2
+    line = ",".join(formats) + "\n"
+    text = ",".join(columns) + "\n" + "".join(line % tuple(row) for row in rows)
+    beside = yaml.safe_dump(dict(chart.provenance), sort_keys=False, allow_unicode=True)
+    return {f"{name}.yaml": beside.encode(), name: text.encode()}
+
+
+def surface(chart: Chart, name: str) -> dict[str, bytes]:
+    """A binary PLY mesh: a vertex for every cell's centre, two triangles between every four."""
+    known = np.isfinite(chart.elevation).ravel()
+    kinds = [("x", "<f8"), ("y", "<f8"), ("z", "<f8")]
+    kinds += [(key, "<f4") for key in ("uncertainty", "sigma", "density")]
+    vertices = np.empty(known.sum(), dtype=kinds)
+    layers = (chart.elevation, chart.uncertainty, chart.deviation, chart.density)
+    values = (*chart.grid.points.T, *(layer.ravel() for layer in layers))
+    for (key, _), column in zip(kinds, values, strict=True):
+        vertices[key] = column[known]
+    corners = _triangles(known.reshape(chart.grid.shape))
+    faces = np.empty(len(corners), dtype=[("count", "u1"), ("corners", "<i4", (3,))])
+    faces["count"], faces["corners"] = 3, corners
+    spelt = {"<f8": "double", "<f4": "float"}
+    header = [
+        "ply", "format binary_little_endian 1.0",
+        *(f"comment {key}: {shown(text, 10_000)}" for key, text in chart.provenance.items()),
+        f"element vertex {len(vertices)}",
+        *(f"property {spelt[kind]} {key}" for key, kind in kinds),
+        f"element face {len(faces)}", "property list uchar int vertex_indices", "end_header\n",
+    ]  # fmt: skip
+    return {name: "\n".join(header).encode() + vertices.tobytes() + faces.tobytes()}
+
+
+def _triangles(known: np.ndarray) -> np.ndarray:
+    """Triangles [F, 3] between cells that are known, counter-clockwise from above.
+
+    Args:
+        known: which cells [rows, columns] have a vertex; vertices count them row by row.
+    """
+    number = np.cumsum(known, dtype=np.int32).reshape(known.shape) - 1
+    whole = known[:-1, :-1] & known[:-1, 1:] & known[1:, :-1] & known[1:, 1:]
+    low_left, low_right = number[:-1, :-1][whole], number[:-1, 1:][whole]
+    up_left, up_right = number[1:, :-1][whole], number[1:, 1:][whole]
+    lower = np.column_stack((low_left, low_right, up_right))
+    upper = np.column_stack((low_left, up_right, up_left))
+    return np.concatenate((lower, upper))
+
+
+def picture(chart: Chart, name: str) -> dict[str, bytes]:
+    """A PNG of the map, its uncertainty, its pings and where it is good enough."""
+    with requires_extra(name, "matplotlib"):
+        import matplotlib  # noqa: F401
+    figure = blank_figure((12, 10))
+    figure.suptitle(chart.provenance["title"].replace("$", r"\$"))
+    relief = {"cmap": "viridis_r" if chart.settings.depth else "viridis"}
+    counts = np.where(chart.density > 0, chart.density, np.nan)
+    panels: tuple[tuple[np.ndarray, str, dict[str, Any]], ...] = (
+        (chart.height, f"{chart.height_name} (m)", relief),
+        (chart.uncertainty, "uncertainty, 95 % (m)", {"cmap": "magma"}),
+        (counts, "density (pings per cell); white: interpolated", {"cmap": "cividis"}),
+        (chart.tvu, "TVU within (S-44 ed. 6)", {"cmap": "RdYlGn", "vmin": -0.5, "vmax": 4.5}),
+    )
+    axes = figure.subplots(2, 2, sharex=True, sharey=True)
+    for axis, (values, title, style) in zip(axes.flat, panels, strict=True):
+        image = axis.imshow(values, origin="lower", extent=chart.grid.borders.bounds, **style)
+        axis.set_title(title)
+        bar = figure.colorbar(image, ax=axis, shrink=0.85)
+    bar.set_ticks(range(len(LEVEL_NAMES)), labels=LEVEL_NAMES)
+    axes[0, 0].plot(*chart.track.T, ".", color="black", markersize=1, alpha=0.3)
+    north = chart.place is not None
+    for axis in axes[1]:
+        axis.set_xlabel("east (m)" if north else "x (m)")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("north (m)" if north else "y (m)")
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=110, metadata=dict(chart.provenance))
+    return {name: content.getvalue()}
+
+
+def page(chart: Chart, name: str) -> dict[str, bytes]:
+    """An HTML file to look into: layers, values under the pointer, numbers; nothing is fetched."""
+    with requires_extra(name, "bokeh", "view"):
+        import bokeh  # noqa: F401
+    scene = scene_of(chart, remarks=refused(chart.unmapped.refused))
+    return {name: standalone(scene).encode()}
