@@ -1,4 +1,4 @@
-"""What `poam map` is given to map: a table, a recording, a mission's own log, or the last two."""
+"""The input of `poam map`: a table, a recording, a mission folder, or the last two together."""
 
 from __future__ import annotations
 
@@ -14,28 +14,44 @@ from ..core.geometry import Extent
 from ..core.settings import instance, rows
 from ..frontend.settings import GateSettings
 from ..importers.bags import BagSettings
-from ..importers.soundings import LINE, ON_MAP, SoundingMapSettings
+from ..importers.soundings import LINE, MAP_DEFAULTS, SoundingMapSettings
 from ..journal.folder import MAY_DIFFER, is_log
 from ..journal.reader import RecordedMission, read_mission
-from ..models.registry import ModelSettings
-from ..ros.common.parameters import ON_ROBOT
+from ..models.registry import ModelSettings, model_rows
+from ..ros.common.parameters import ROBOT_DEFAULTS
 from ..screening.screen import ScreeningSettings
-from .map_options import GATE, MODEL
-from .options import spelling
+from .command import spelling
 
 if TYPE_CHECKING:
     from ..importers.soundings import Soundings
 
-#: What may be said anew of a table's soundings, and of a mission's pings; of a recording's all.
+#: The settings of models, with the defaults of `poam map`.
+MODEL = tuple(
+    replace(row, default=MAP_DEFAULTS[row.name]) if row.name in MAP_DEFAULTS else row
+    for row in model_rows()
+)
+#: Screening is on by default.
+SCREENING = tuple(
+    replace(row, default=True) if row.name == "screening.enabled" else row
+    for row in rows(ScreeningSettings)
+)
+#: The front end's settings for recordings. `poam map` has a margin and a water level of its own for
+#: every log; frames are looked up in tf2, which needs a live graph.
+GATE = tuple(
+    row
+    for row in rows(GateSettings)
+    if row.name not in ("margin", "sonar.base_frame", "water.level")
+)
+#: Settings of the front end that can be given for a table, and for a mission folder.
 OF_TABLES, OF_MISSIONS = ("water.sound_speed", "sonar.sound_speed"), ("water.sound_speed",)
 CROP = ("start", "stop")
-#: A recording's map, and a mission's, is the one that the vehicle had.
-AS_LIVE: Mapping[str, Any] = {"stretches": 0}
+#: For recordings and missions, so that the map is the same as on the vehicle.
+LIVE_DEFAULTS: Mapping[str, Any] = {"stretches": 0}
 
 
 @dataclass(frozen=True)
 class MappingJob:
-    """What is mapped, and how; ``resolution``: of the mission's maps, in m, or None."""
+    """What is mapped, and how. ``resolution``: cell size of the mission's maps, in m, or None."""
 
     soundings: Soundings
     workspace: Extent
@@ -44,10 +60,10 @@ class MappingJob:
 
 
 def read(args: argparse.Namespace) -> MappingJob:
-    """The log's soundings, whatever it is, and how they become a map.
+    """The soundings of the log and the settings of the map.
 
     Raises:
-        InputError: options do not go together or with the log, or it cannot be read.
+        InputError: options do not fit each other or the log, or the log cannot be read.
     """
     from ..importers.bag_files import is_bag
 
@@ -58,16 +74,18 @@ def read(args: argparse.Namespace) -> MappingJob:
     _check(args, mission, bag)
     past = read_mission(args.log if mission else args.mission) if mission or args.mission else None
     if past is None:
-        values: Mapping[str, Any] = {"method": ON_ROBOT["method"], **AS_LIVE} if bag else ON_MAP
+        values: Mapping[str, Any] = (
+            {"method": ROBOT_DEFAULTS["method"], **LIVE_DEFAULTS} if bag else MAP_DEFAULTS
+        )
         settings = _settings({**values, **vars(args)}, args)
         soundings = _recorded(args, {}) if bag else _tabled(args, settings)
         workspace = Extent.of(args.workspace) if args.workspace else soundings.workspace(args.room)
-        if not bag:  # there the gate has done so, with a vehicle's margin
+        if not bag:  # in a recording the front end did so, with its margin
             soundings = _within(args, soundings, workspace)
         return MappingJob(soundings, workspace, settings, None)
-    values = {**AS_LIVE, **past.mapper, **past.settings, **vars(args)}
+    values = {**LIVE_DEFAULTS, **past.mapper, **past.settings, **vars(args)}
     settings = _settings(values, args)
-    if past.mapper.get("screening.enabled", True):  # they were screened when they were accepted
+    if past.mapper.get("screening.enabled", True):  # screened when accepted
         settings = replace(settings, screening=ScreeningSettings())
     soundings = _lived(args, past) if mission else _both(args, past)
     workspace = Extent.of(values["workspace"] or past.settings["workspace"])
@@ -83,26 +101,31 @@ def read(args: argparse.Namespace) -> MappingJob:
 
 
 def _check(args: argparse.Namespace, mission: bool, bag: bool) -> None:
-    """Which options go with this kind of log."""
+    """Refuse options that do not fit this kind of log.
+
+    Raises:
+        InputError: one does not.
+    """
     given = vars(args)
     recording = {row.name for row in (*GATE, *rows(BagSettings))} - set(CROP)
     allowed = recording if bag and not mission else OF_MISSIONS if mission else OF_TABLES
     for name in sorted(recording.difference(allowed).intersection(given)):
-        raise InputError(f"{spelling(name)}: expected a recording with it, got {args.log}")
+        raise InputError(f"{spelling(name)}: expected with a recording only, got {args.log}")
     if args.mission and (mission or not bag):
-        raise InputError(f"--mission: expected a recording with it, got {args.log}")
+        raise InputError(f"--mission: expected with a recording only, got {args.log}")
     for name, value in (
         ("columns", args.columns), ("units", args.units), ("crs", args.crs),
         ("water-level", args.levels),
     ):  # fmt: skip
         if value and (mission or bag):
-            raise InputError(f"--{name}: expected a table of soundings with it, got {args.log}")
+            raise InputError(f"--{name}: expected with a table of soundings only, got {args.log}")
     if args.by not in (None, LINE) and (mission or bag):
         raise InputError(
-            f"--by: expected {LINE} (found in the track; {args.log} has no columns), got {args.by}"
+            f"--by: expected {LINE} (lines found in the track), as {args.log} has no columns; got "
+            f"{args.by}"
         )
     if args.room is not None and (mission or args.mission):
-        raise InputError("--margin: expected no mission with it, which has a workspace")
+        raise InputError("--margin: expected without a mission, which has a workspace")
 
 
 def _settings(values: Mapping[str, Any], args: argparse.Namespace) -> SoundingMapSettings:
@@ -116,7 +139,7 @@ def _settings(values: Mapping[str, Any], args: argparse.Namespace) -> SoundingMa
 
 
 def _tabled(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundings:
-    """Of a CSV file."""
+    """The soundings of a CSV file."""
     from ..importers.columns import read_mapping
     from ..importers.levels import WaterLevels
     from ..importers.tables import TableFormat, read_soundings
@@ -138,7 +161,7 @@ def _tabled(args: argparse.Namespace, settings: SoundingMapSettings) -> Sounding
 
 
 def _recorded(args: argparse.Namespace, known: Mapping[str, Any], crop: bool = True) -> Soundings:
-    """Of a recording; ``known``: how the mission's mapper placed pings."""
+    """The soundings of a recording; ``known``: the parameters of the mission's mapper."""
     from ..importers.bags import read_bag
 
     given = {**known, **vars(args)}
@@ -152,7 +175,7 @@ def _recorded(args: argparse.Namespace, known: Mapping[str, Any], crop: bool = T
     heard = BagSettings(**{name: given[name] for name in names if name in given})
     soundings, reach = read_bag(args.log, heard, gate)
     for name, reason in reach.torn.items():
-        print(f"{name} ends before its end ({reason}): what stands before was read")
+        print(f"{name} is cut short ({reason}): read up to there")
     print(f"{100 * reach.share:.0f} % of {reach.size / 1e6:.1f} MB could be read")
     if _sized(args):
         soundings = replace(soundings, batch=None)
@@ -160,7 +183,7 @@ def _recorded(args: argparse.Namespace, known: Mapping[str, Any], crop: bool = T
 
 
 def _lived(args: argparse.Namespace, past: RecordedMission) -> Soundings:
-    """Of a mission's own log."""
+    """The soundings of a mission's journal."""
     from ..importers.journals import of_log
 
     given = vars(args)
@@ -170,14 +193,14 @@ def _lived(args: argparse.Namespace, past: RecordedMission) -> Soundings:
 
 
 def _both(args: argparse.Namespace, past: RecordedMission) -> Soundings:
-    """Of a recording of a mission, with its log."""
+    """The soundings of a recording, with the journal of its mission."""
     from ..importers.journals import as_recorded
 
     given, offset = vars(args), "sonar.time_offset"
     if past.mapper.get("sonar.base_frame") and not ({"sonar.offset", "sonar.tilt"} & {*given}):
         raise InputError(
-            "--sonar.offset, --sonar.tilt: expected how the sonar was mounted; the mission's "
-            "mapper had it from tf2"
+            "--sonar.offset, --sonar.tilt: expected the sonar's mounting, which the mission's "
+            "mapper took from tf2"
         )
     known = {**past.mapper, "workspace": past.settings["workspace"]}
     recorded = _recorded(args, known, crop=False)
@@ -185,36 +208,36 @@ def _both(args: argparse.Namespace, past: RecordedMission) -> Soundings:
     soundings, agreed = as_recorded(past, recorded, round((now - then) * SECOND))
     _tell(past)
     print(
-        f"{agreed.shared} of these pings are in the recording, at most {agreed.farthest:.3g} m "
-        f"from where the log has them; {agreed.missing} are in the log alone, {agreed.beyond} in "
-        "the recording alone"
+        f"{agreed.shared} of these pings are also in the recording, at most "
+        f"{agreed.farthest:.3g} m apart; {agreed.missing} are only in the journal, "
+        f"{agreed.beyond} only in the recording"
     )
     return soundings.between(given.get("start", 0.0), given.get("stop", 0.0))
 
 
 def _tell(past: RecordedMission) -> None:
     pings, steps = past.logged.samples, past.logged.steps
-    print(f"{past.path}: {len(pings)} accepted pings, {len(steps)} steps of its model")
+    print(f"{past.path}: {len(pings)} accepted pings, {len(steps)} steps of the model")
 
 
 def _anew(args: argparse.Namespace) -> bool:
-    """Whether something was said by which the mission's model would have gone another way."""
+    """Whether an option changes what the mission's model learned."""
     model = {row.name for row in MODEL} - set(MAY_DIFFER)
     said = model.union(("seed", "batch.first", "batch.size")).intersection(vars(args))
     return bool(said or args.workspace)
 
 
 def _sized(args: argparse.Namespace) -> bool:
-    """Whether batches are of given sizes, not those of a live mapper."""
+    """Whether sizes of batches are given; otherwise they are those of the live mapper."""
     given = vars(args)
     return bool(given.get("batch.first") or given.get("batch.size"))
 
 
 def _within(args: argparse.Namespace, soundings: Soundings, workspace: Extent) -> Soundings:
-    """Those that ``--workspace`` asks for."""
+    """The soundings within ``--workspace``, if it is given."""
     if not args.workspace:
         return soundings
     soundings = soundings.within(workspace)
     if not len(soundings):
-        raise InputError(f"--workspace: expected one with soundings of {args.log}, got none")
+        raise InputError(f"--workspace: expected soundings of {args.log} in it, got none")
     return soundings

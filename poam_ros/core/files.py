@@ -16,11 +16,10 @@ from typing import IO, Any, BinaryIO
 from zipfile import BadZipFile
 
 from .errors import InputError, shown
+from .reading import parse_json
 
 #: Characters of a checksum, in hexadecimal.
 CHECKSUM = 32
-#: Bytes of a JSON file that is still read.
-MAX_JSON_BYTES = 1 << 26
 #: What reading a file of numpy's may raise that is damaged or somebody else's.
 UNREADABLE = (
     OSError, ValueError, KeyError, TypeError, EOFError, AttributeError, RecursionError, MemoryError,
@@ -121,9 +120,7 @@ def read_json(path: Path, expected: str) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        if path.stat().st_size > MAX_JSON_BYTES:
-            raise ValueError(f"larger than {MAX_JSON_BYTES} bytes")
-        found = json.loads(path.read_bytes())
+        found = parse_json(path)
         if not isinstance(found, dict):
             raise ValueError("something else")
         given = found.pop("checksum", None)

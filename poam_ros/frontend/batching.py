@@ -41,7 +41,7 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         check(self)
 
-    def enough(self) -> StopCondition | None:
+    def stop_condition(self) -> StopCondition | None:
         """For an update that begins now; None where it has no end but its own."""
         if not self.update_budget:
             return None
@@ -50,13 +50,13 @@ class TrainingSettings:
 
 
 #: An update's training ends by its own number of steps, and there is none between two.
-NO_EFFORT = TrainingSettings()
+DEFAULT_TRAINING = TrainingSettings()
 
 
 class BatchPolicy(Protocol):
     """When a batch closes. All that waits goes into it."""
 
-    def closes(self, fresh: int, age_s: float, arrived: bool) -> bool:
+    def batch_due(self, fresh: int, age_s: float, arrived: bool) -> bool:
         """Whether it closes now, by the new samples, the age of the oldest, and whether the vehicle
         has arrived at a waypoint since the batch before; asked only where there is something new.
         """
@@ -92,7 +92,7 @@ class TimedBatches:
     def __post_init__(self) -> None:
         check(self)
 
-    def closes(self, fresh: int, age_s: float, arrived: bool) -> bool:
+    def batch_due(self, fresh: int, age_s: float, arrived: bool) -> bool:
         """As the class says."""
         return fresh >= self.batch_size or age_s >= self.batch_period
 
@@ -101,7 +101,7 @@ class TimedBatches:
 class WaypointBatches:
     """A batch is what was measured on the way to a waypoint (Algorithm 1 of the paper)."""
 
-    def closes(self, fresh: int, age_s: float, arrived: bool) -> bool:
+    def batch_due(self, fresh: int, age_s: float, arrived: bool) -> bool:
         """As the class says."""
         return arrived
 
@@ -120,7 +120,7 @@ class SampleQueue:
     def __init__(self, policy: BatchPolicy, capacity: int = 1_000_000) -> None:
         self.policy, self.capacity = policy, capacity
         self._parts: list[Samples] = []
-        self._held = 0
+        self._retry_count = 0
         self._oldest_ns: int | None = None
         self._arrived = False
 
@@ -147,19 +147,19 @@ class SampleQueue:
             if self._oldest_ns is None:
                 self._oldest_ns = now_ns
 
-    def arrive(self) -> None:
+    def waypoint_reached(self) -> None:
         """The vehicle is at a waypoint; nothing closes where nothing was measured on the way."""
-        self._arrived = len(self) > self._held
+        self._arrived = len(self) > self._retry_count
 
-    def closes(self, now_ns: int) -> bool:
+    def batch_due(self, now_ns: int) -> bool:
         """Whether a batch closes now."""
-        fresh = len(self) - self._held
+        fresh = len(self) - self._retry_count
         if fresh <= 0:
             return False
         if self._oldest_ns is None or self._oldest_ns > now_ns:  # the clock was set back
             self._oldest_ns = now_ns
         age_s = (now_ns - self._oldest_ns) / SECOND
-        return self.policy.closes(fresh, age_s, self._arrived)
+        return self.policy.batch_due(fresh, age_s, self._arrived)
 
     def take(self) -> Samples:
         """Everything, as a batch."""
@@ -167,15 +167,15 @@ class SampleQueue:
         self.clear()
         return batch
 
-    def put_back(self, batch: Samples, now_ns: int, hold: bool) -> None:
+    def put_back(self, batch: Samples, now_ns: int, retry: bool) -> None:
         """Keep a batch for the next try, which waits for new samples if ``hold``."""
         if not len(batch):
             return
         self._parts.insert(0, batch)
-        self._held = len(batch) if hold else 0
-        if not hold and self._oldest_ns is None:
+        self._retry_count = len(batch) if retry else 0
+        if not retry and self._oldest_ns is None:
             self._oldest_ns = now_ns
 
     def clear(self) -> None:
         """Forget all that waits."""
-        self._parts, self._held, self._oldest_ns, self._arrived = [], 0, None, False
+        self._parts, self._retry_count, self._oldest_ns, self._arrived = [], 0, None, False

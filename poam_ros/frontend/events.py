@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ..core.maps import ElevationMap, UpdateReport
 from ..core.samples import Samples
-from .batching import NO_EFFORT, BatchPolicy, TrainingSettings
+from .batching import DEFAULT_TRAINING, BatchPolicy, TrainingSettings
 from .odometry import VehicleState
 from .placing import SonarMount
 from .ranges import RawPing
@@ -45,7 +45,7 @@ class MissionStateChanged:
 class MissionStateSourceChanged:
     """Whether there is anybody who announces the mission's states."""
 
-    awaited: bool
+    present: bool
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class SettingsChanged:
     gate: GateSettings
     policy: BatchPolicy
     pilot_samples: int
-    effort: TrainingSettings = NO_EFFORT
+    training: TrainingSettings = DEFAULT_TRAINING
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class EventResult:
     is done by it, so that what waits is its last batch."""
 
     samples: Samples = field(default_factory=Samples.empty)
-    note: Message | None = None
+    message: Message | None = None
     done: bool = False
 
 
@@ -163,10 +163,10 @@ class MissionFinished:
 
 @dataclass(frozen=True)
 class Problem:
-    """Something went wrong, and the survey goes on. ``fault``: whether it is one, or a wait."""
+    """Something went wrong, and the survey goes on. ``error``: whether it is one, or a wait."""
 
-    note: Message
-    fault: bool = True
+    message: Message
+    error: bool = True
 
 
 LoopEvent = (

@@ -21,7 +21,7 @@ from .ledger import Ledger
 from .odometry import OdometryBuffer, VehicleState
 from .placing import PingPlacer, Standing
 from .ranges import RangeFilter, RawPing
-from .refused import Spot
+from .refused_pings import Spot
 from .settings import GateSettings
 
 #: The reasons by which pings are refused once the mission is done, and while the model, which all
@@ -40,34 +40,34 @@ class PilotSurvey:
     Attributes:
         samples: how many are enough; may be replaced at any time.
         state: of the mission, as it was announced last; None before.
-        awaited: whether there is somebody who announces it.
-        anew: after a reset in mid-mission the end of its pilot survey will not be announced.
+        source_present: whether there is somebody who announces it.
+        after_reset: after a reset in mid-mission the end of its pilot survey will not be announced.
     """
 
     def __init__(self, samples: int) -> None:
         self.samples = samples
         self.state: str | None = None
-        self.awaited = self.anew = False
+        self.source_present = self.after_reset = False
 
     def follow(self, state: str) -> None:
         """The mission is in another state."""
-        self.state, self.awaited = state, True
-        self.anew = self.anew and state not in (PILOT, DONE)
+        self.state, self.source_present = state, True
+        self.after_reset = self.after_reset and state not in (PILOT, DONE)
 
     def reset(self) -> None:
         """Model and data are forgotten."""
-        self.anew = self.state != PILOT
+        self.after_reset = self.state != PILOT
 
-    def resume(self, anew: bool) -> None:
-        """Go on after a restart; ``anew``: of a mission that was reset."""
-        self.anew = anew
+    def recover(self, after_reset: bool) -> None:
+        """Go on after a restart; ``after_reset``: of a mission that was reset."""
+        self.after_reset = after_reset
 
     def over(self, samples: int) -> bool:
         """Whether it is, after so many pings."""
         enough = samples >= self.samples
-        if self.anew:
+        if self.after_reset:
             return enough
-        return self.state in (EXPLORING, DONE) or (enough and not self.awaited)
+        return self.state in (EXPLORING, DONE) or (enough and not self.source_present)
 
 
 class FrontEnd:
@@ -92,7 +92,7 @@ class FrontEnd:
         self.pilot = PilotSurvey(pilot_samples)
         self.closed: str | None = None
         self._placer, self._standing = PingPlacer(), Standing()
-        self._judge = RangeFilter()
+        self._range_filter = RangeFilter()
         self._waiting: deque[tuple[RawPing, float]] = deque()
         self._earliest = 0  # no stamp of those that wait is before this one
 
@@ -116,7 +116,7 @@ class FrontEnd:
                 self.add_odometry(event)
                 if self.buffer.restarts > restarts:
                     text = "odometry was set back: starting anew"
-                    return EventResult(note=Message("odometry_set_back", text))
+                    return EventResult(message=Message("odometry_set_back", text))
             case RawPing():
                 self.add_ping(event, now, full)
             case events.SonarMount():
@@ -128,18 +128,18 @@ class FrontEnd:
                 return EventResult(samples) if len(samples) else NOTHING
             case events.MissionStateChanged(name):
                 return self._follow(name, now)
-            case events.MissionStateSourceChanged(awaited):
-                self.pilot.awaited = awaited
-                if not awaited and (lifted := self.reopen(PAUSED, WAITING)):
+            case events.MissionStateSourceChanged(present):
+                self.pilot.source_present = present
+                if not present and (lifted := self.reopen(PAUSED, WAITING)):
                     text = f"mission/state has no publisher any more: no longer {lifted}"
-                    return EventResult(note=Message("states_gone", text))
+                    return EventResult(message=Message("states_gone", text))
             case events.OdometryRefused(reason):
                 self.ledger.odometry_rejected[reason] += 1
             case events.ClockSetBack():
                 self.buffer.clear()
                 self._set_back()
                 return EventResult(
-                    note=Message("clock", "the clock was set back: waiting for odometry")
+                    message=Message("clock", "the clock was set back: waiting for odometry")
                 )
             case events.SettingsChanged(settings, _, pilot_samples):
                 self.settings, self.pilot.samples = settings, pilot_samples
@@ -157,14 +157,14 @@ class FrontEnd:
             ledger.odometry_rejected[reason] += 1
         else:
             ledger.suspect["teleport"] += self.buffer.jumped
-            ledger.suspect["covariance"] += state.odd_variance
+            ledger.suspect["covariance"] += state.invalid_variance
         if self.buffer.restarts > restarts:
             self._set_back()
         return reason
 
     def add_ping(self, ping: RawPing, now: Moment, full: bool = False) -> None:
         """Take one ping: it is refused at once, or waits for `take`; ``full`` as of ``handle``."""
-        reason = self.closed or self._judge.fault_of(ping, self.settings)
+        reason = self.closed or self._range_filter.refusal_reason(ping, self.settings)
         if reason is None and full:
             reason = OVERLOAD
         if reason is not None:
@@ -184,7 +184,7 @@ class FrontEnd:
         settings, newest = self.settings, self.buffer.newest_ns
         offset_ns = round(settings.range_time_offset * SECOND)
         if self.ledger.refused.waiting:
-            self.ledger.refused.settle(partial(self._find, newest, offset_ns, now))
+            self.ledger.refused.locate_pending(partial(self._find, newest, offset_ns, now))
         if self._all_wait(None if newest is None else newest - offset_ns, now):
             return Samples.empty()
         area = None if settings.workspace is None else settings.workspace.grown(settings.margin)
@@ -223,7 +223,7 @@ class FrontEnd:
         """Do as the mission's state asks."""
         if state not in STATES:
             text = f"mission/state: expected one of {', '.join(STATES)}, got '{shown(state)}'"
-            return EventResult(note=Message("unknown_state", text))
+            return EventResult(message=Message("unknown_state", text))
         previous = self.pilot.state
         self.pilot.follow(state)
         if state != DONE:
@@ -255,11 +255,11 @@ class FrontEnd:
 
     def _set_back(self) -> None:
         """What waits is of another time than odometry will be."""
-        self._judge.clear()
+        self._range_filter.clear()
         for ping, _ in self._waiting:
             self.ledger.refuse_waiting(NO_ODOMETRY, ping.stamp_ns)
         self._waiting.clear()
-        self.ledger.refused.give_up()
+        self.ledger.refused.abandon_pending()
 
 
 def _unnumbered(rows: list[Row]) -> Samples:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.samples import Samples
 from .ranges import RawPing
-from .refused import NOWHERE, RefusedPings, RefusedPingStore, Spot
+from .refused_pings import NOWHERE, RefusedPings, RefusedPingStore, Spot
 
 
 class Ledger:
@@ -83,7 +83,7 @@ class Ledger:
         """A ping came and is refused; where it was is found out later."""
         with self._lock:
             self.received += 1
-            self.refused.postpone(reason, ping, since_s)
+            self.refused.refuse_unlocated(reason, ping, since_s)
 
     def refuse_waiting(self, reason: str, stamp_ns: int, spot: Spot = NOWHERE) -> None:
         """A ping that waited for odometry is refused; this is all that is known of its place."""
@@ -95,7 +95,7 @@ class Ledger:
         """A ping that waits for odometry is refused; where it was is found out later."""
         with self._lock:
             self.waiting -= 1
-            self.refused.postpone(reason, ping, since_s)
+            self.refused.refuse_unlocated(reason, ping, since_s)
 
     def place(self, count: int) -> None:
         """So many pings that waited for odometry are placed, and wait for screening."""
@@ -122,12 +122,12 @@ class Ledger:
             self.refused.refuse_placed(reason, refused)
             return self._accept(accepted)
 
-    def resume(self, accepted: int, refused: RefusedPings, unscreened: int, held: int) -> None:
+    def recover(self, accepted: int, refused: RefusedPings, unscreened: int, held: int) -> None:
         """Go on after a restart: number after so many accepted pings; ``refused`` are remembered,
         and the others, which were received before it, are screened now."""
         with self._lock:
             self._first = self.accepted - accepted
-            self.refused.go_on(refused)
+            self.refused.recover(refused)
             self.received += unscreened + held
             self.unscreened, self.held = self.unscreened + unscreened, self.held + held
 

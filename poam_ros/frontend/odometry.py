@@ -49,7 +49,7 @@ class VehicleState:
         return x, y, z
 
     @property
-    def odd_variance(self) -> bool:
+    def invalid_variance(self) -> bool:
         """Whether a variance is none: negative, infinite or NaN."""
         return not all(0 <= v < math.inf for v in self.variance)
 
@@ -94,28 +94,28 @@ def largest_std(xx: float, xy: float, yy: float) -> float:
     return math.sqrt(largest) if largest >= 0 else math.nan
 
 
-class JumpWatch:
+class JumpDetector:
     """Tells positions that jump from a vehicle that moves.
 
     A position is one that the vehicle can have gone to while it is within ``max_jump`` m of what
-    ``FASTER`` times its speed covers: the greatest of the speed that is given, that of odometry's
-    twist, and the median of the newest steps. Others are jumps, and refused; where ``LASTING``
-    states in a row over at least ``LASTING_S`` are, the vehicle or the origin of its odometry is
+    ``SPEED_FACTOR`` times its speed covers: the greatest of the speed that is given, that of odometry's
+    twist, and the median of the newest steps. Others are jumps, and refused; where ``MIN_JUMPS``
+    states in a row over at least ``MIN_JUMP_S`` are, the vehicle or the origin of its odometry is
     elsewhere indeed, and the position is taken.
     """
 
-    FASTER = 3.0
-    LASTING, LASTING_S = 3, 1.0
-    STEPS, FEW = 21, 11  # that the median is of, at most and at least
+    SPEED_FACTOR = 3.0
+    MIN_JUMPS, MIN_JUMP_S = 3, 1.0
+    MAX_SPEEDS, MIN_SPEEDS = 21, 11  # that the median is of, at most and at least
 
     def __init__(self) -> None:
         self.distance = 0.0  # of the last jump, in m
         self._last: VehicleState | None = None  # that was taken
         self._before: VehicleState | None = None
         self._jumps = 0  # since then
-        self._speeds: deque[float] = deque(maxlen=self.STEPS)
+        self._speeds: deque[float] = deque(maxlen=self.MAX_SPEEDS)
 
-    def judge(self, state: VehicleState, max_speed: float, max_jump: float) -> str | None:
+    def check(self, state: VehicleState, max_speed: float, max_jump: float) -> str | None:
         """``JUMP``, ``MOVED``, or None where it can be reached; ``max_jump`` 0: everything can."""
         before, self._before = self._before, state
         if before is None or self._last is None or state.stamp_ns <= before.stamp_ns:
@@ -130,17 +130,17 @@ class JumpWatch:
             self._last, self._jumps = state, 0
             return None
         self._jumps, self.distance = self._jumps + 1, distance
-        if self._jumps < self.LASTING or since_s < self.LASTING_S:
+        if self._jumps < self.MIN_JUMPS or since_s < self.MIN_JUMP_S:
             return JUMP
         self._last, self._jumps = state, 0
         return MOVED
 
     def _reaches(self, distance: float, seconds: float, speed: float) -> bool:
-        if len(self._speeds) >= self.FEW:
+        if len(self._speeds) >= self.MIN_SPEEDS:
             speed = max(speed, sorted(self._speeds)[len(self._speeds) // 2])
         elif not speed > 0:
             return True
-        return distance <= self.FASTER * speed * seconds
+        return distance <= self.SPEED_FACTOR * speed * seconds
 
 
 class OdometryBuffer:
@@ -157,7 +157,7 @@ class OdometryBuffer:
         self._restart_ns = restart_ns
         self._stamps: list[int] = []
         self._states: list[VehicleState] = []
-        self._watch = JumpWatch()
+        self._watch = JumpDetector()
         self._jumps: set[int] = set()  # stamps of states that were not reached from those before
         self.restarts = 0
 
@@ -174,7 +174,7 @@ class OdometryBuffer:
         self._stamps.clear()
         self._states.clear()
         self._jumps.clear()
-        self._watch = JumpWatch()
+        self._watch = JumpDetector()
 
     @property
     def jumped(self) -> bool:
@@ -184,7 +184,7 @@ class OdometryBuffer:
     def add(self, state: VehicleState, max_speed: float = 0.0, max_jump: float = 0.0) -> str | None:
         """Append a state; return the reason where it is refused, None where it is kept.
 
-        ``max_speed`` (m/s) and ``max_jump`` (m) are ``JumpWatch``'s; what it takes for MOVED is
+        ``max_speed`` (m/s) and ``max_jump`` (m) are ``JumpDetector``'s; what it takes for MOVED is
         kept, but nothing is interpolated between it and the state before.
         """
         numbers = (*state.position, *state.quaternion)
@@ -199,7 +199,7 @@ class OdometryBuffer:
                 return "duplicate" if state.stamp_ns == self._stamps[-1] else "out_of_order"
             self.clear()
             self.restarts += 1
-        fault = self._watch.judge(state, max_speed, max_jump)
+        fault = self._watch.check(state, max_speed, max_jump)
         if fault == JUMP:
             return fault
         if fault == MOVED:

@@ -13,8 +13,8 @@ import numpy as np
 from ..core.clock import SECOND, Moment
 from ..core.geometry import MAX_COORDINATE, Extent
 from .odometry import OdometryBuffer, VehicleState, rotate
-from .ranges import FRAMES, RawPing, fault_of
-from .refused import NOWHERE, Spot
+from .ranges import MAX_FRAMES, RawPing, refusal_reason
+from .refused_pings import NOWHERE, Spot
 from .settings import GateSettings
 from .water import WaterLevelTracker
 
@@ -125,7 +125,7 @@ class PingPlacer:
 
     def add(self, mount: SonarMount) -> None:
         """How a sonar is mounted became known."""
-        if len(self._mounts) < FRAMES or mount.frame_id in self._mounts:
+        if len(self._mounts) < MAX_FRAMES or mount.frame_id in self._mounts:
             self._mounts[mount.frame_id] = mount
 
     def row(
@@ -166,7 +166,7 @@ class PingPlacer:
         if state is None:
             return NOWHERE
         level, mount = self.water.level(settings, now), self._mount(ping, settings)
-        measured = fault_of(ping, settings.min_range, settings.max_range) is None
+        measured = refusal_reason(ping, settings.min_range, settings.max_range) is None
         if mount is None:
             x, y, z = *state.position[:2], math.nan
         else:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from ..core.clock import SECOND
 from .settings import GateSettings
 
-FRAMES = 16  # sonars that are told apart
-PAST = 64  # pings among which one that comes twice is known again
+MAX_FRAMES = 16  # sonars that are told apart
+MAX_REMEMBERED = 64  # pings among which one that comes twice is known again
 MAX_RANGE = 1e5  # m; no sonar hears farther, whatever a message says
 
 
@@ -38,7 +38,7 @@ class RawPing:
     confidence: float = math.nan
 
 
-def fault_of(ping: RawPing, low: float = 0.0, high: float = 0.0) -> str | None:
+def refusal_reason(ping: RawPing, low: float = 0.0, high: float = 0.0) -> str | None:
     """Why a range is no measurement (REP-117), or None where it is one.
 
     A range of 0 is none, whatever the limits: drivers send 0 for "nothing" with a minimum of 0.
@@ -67,12 +67,12 @@ class RangeFilter:
 
     def clear(self) -> None:
         """Forget what came."""
-        self._past: deque[tuple[int, float, str]] = deque(maxlen=PAST)
+        self._past: deque[tuple[int, float, str]] = deque(maxlen=MAX_REMEMBERED)
         self._first: dict[str, RawPing] = {}  # by frame: where the present value began
 
-    def fault_of(self, ping: RawPing, settings: GateSettings) -> str | None:
+    def refusal_reason(self, ping: RawPing, settings: GateSettings) -> str | None:
         """The reason by which a ping is refused; None where it is taken."""
-        reason = fault_of(ping, settings.min_range, settings.max_range)
+        reason = refusal_reason(ping, settings.min_range, settings.max_range)
         if reason is not None:
             return reason
         if ping.confidence < settings.min_confidence:  # not so where it is unknown
@@ -91,7 +91,7 @@ class RangeFilter:
         same = first is not None and first.range == ping.range
         if same and 0 <= ping.stamp_ns - first.stamp_ns < window * SECOND:  # type: ignore[union-attr]
             return True
-        if first is None and len(self._first) >= FRAMES:
+        if first is None and len(self._first) >= MAX_FRAMES:
             self._first.clear()
         self._first[ping.frame_id] = ping
         return False

@@ -9,14 +9,20 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from ..core.errors import InputError
-from ..journal.tables import read_only
+from ..core.reading import RECORD_FACTOR, refuse_larger
+from ..journal.tables import OTHERS, read_only
+
+if TYPE_CHECKING:
+    from mcap.records import Chunk
 
 SUFFIXES = (".mcap", ".db3")
+#: Times its size that a recording may hold, where that is more than a file may take of memory.
+MOST_PACKED = 100
 
 
 class RawMessage(NamedTuple):
@@ -86,17 +92,28 @@ def _mcap(
 ) -> Iterator[tuple[int, RawMessage]]:
     try:
         from mcap.exceptions import InvalidMagic
-        from mcap.reader import NonSeekingReader
+        from mcap.records import Channel, Message, Schema
     except ImportError:
         raise _missing(file) from None
+    schemas: dict[int, Schema] = {}
+    channels: dict[int, Channel] = {}
     with file.open("rb") as stream:
-        reader = NonSeekingReader(stream, record_size_limit=max(1, file.stat().st_size))
-        messages = reader.iter_messages(topics, log_time_order=False)
+        records = _mcap_records(stream, file.stat().st_size)
         while True:
             try:
-                schema, channel, message = next(messages)
+                record = next(records)
+                if isinstance(record, Schema):
+                    schemas[record.id] = record
+                elif isinstance(record, Channel):
+                    channels[record.id] = record
+                if not isinstance(record, Message):
+                    continue
+                channel = channels[record.channel_id]
+                schema = schemas[channel.schema_id] if channel.schema_id else None
             except StopIteration:
                 return
+            except InputError as error:
+                raise InputError(f"{file}: {error}") from None
             except InvalidMagic as error:
                 if not reach.read and stream.tell() < 16:
                     raise InputError(f"{file}: expected an MCAP file ({error})") from None
@@ -105,11 +122,51 @@ def _mcap(
             except Exception as error:  # of decompression, of decoding: each library has its own
                 reach.torn[file.name] = f"{type(error).__name__} {error}".strip()
                 return
-            if schema is None or channel.message_encoding != "cdr":
+            if channel.topic not in topics or schema is None or channel.message_encoding != "cdr":
                 continue
             text = schema.data.decode("utf-8", "replace") if schema.encoding == "ros2msg" else ""
-            raw = RawMessage(channel.topic, schema.name, text, message.log_time, message.data)
+            raw = RawMessage(channel.topic, schema.name, text, record.log_time, record.data)
             yield stream.tell(), raw
+
+
+def _mcap_records(stream: BinaryIO, size: int) -> Iterator[Any]:
+    """The records of a file of ``size`` bytes, those of its chunks too.
+
+    Raises:
+        InputError: a chunk, or all of them, hold far more than a recording has.
+    """
+    from mcap.records import Chunk
+    from mcap.stream_reader import StreamReader, breakup_chunk
+
+    reader = StreamReader(stream, emit_chunks=True, record_size_limit=max(1, size))
+    unpacked = 0
+    for record in reader.records:
+        if not isinstance(record, Chunk):
+            yield record
+            continue
+        refuse_larger("a chunk", record.uncompressed_size, RECORD_FACTOR)
+        unpacked += record.uncompressed_size
+        if unpacked > MOST_PACKED * size:
+            refuse_larger("what its chunks hold", unpacked)
+        yield from breakup_chunk(replace(record, compression="", data=_unpacked(record)))
+
+
+def _unpacked(chunk: Chunk) -> bytes:
+    """A chunk's records; no more is unpacked than the chunk says, whatever its data would give."""
+    size = chunk.uncompressed_size
+    if chunk.compression == "zstd":
+        from zstandard import ZstdDecompressor
+
+        data = ZstdDecompressor().stream_reader(chunk.data).read(size + 1)
+    elif chunk.compression == "lz4":
+        from lz4.frame import LZ4FrameDecompressor
+
+        data = LZ4FrameDecompressor().decompress(chunk.data, max_length=size + 1)
+    else:
+        data = chunk.data
+    if len(data) != size:
+        raise ValueError(f"a chunk has more or less than the {size} bytes that it says")
+    return data
 
 
 def _sqlite(
@@ -121,18 +178,27 @@ def _sqlite(
     except (sqlite3.Error, OSError) as error:
         raise InputError(f"{file}: expected a rosbag2 database ({error})") from None
     try:
+        if connection.execute(OTHERS).fetchone()[0]:
+            raise InputError(f"{file}: expected a rosbag2 database, got one with computed rows")
         kinds = {
             number: (name, kind)
             for number, name, kind in connection.execute("SELECT id, name, type FROM topics")
             if name in topics
         }
         marks = ",".join("?" * len(kinds))
-        done = 0
+        done, wal = 0, file.with_name(f"{file.name}-wal")
+        there = size + (wal.stat().st_size if wal.is_file() else 0)
         # By number, which is the order of recording and of the file: no index is needed for it.
-        query = f"SELECT topic_id, timestamp, data FROM messages WHERE topic_id IN ({marks})"
-        for topic, time_ns, data in connection.execute(f"{query} ORDER BY id", tuple(kinds)):
-            done = min(done + len(data), size)
-            yield done, RawMessage(*kinds[topic], "", time_ns, bytes(data))
+        query = (
+            f"SELECT topic_id, timestamp, length(data), CASE WHEN length(data) <= {there} THEN "
+            f"data END FROM messages WHERE topic_id IN ({marks}) ORDER BY id"
+        )
+        for topic, time_ns, length, data in connection.execute(query, tuple(kinds)):
+            done += length or 0
+            if data is None or done > there:  # damaged, or made: pages that count twice
+                raise sqlite3.DatabaseError("messages that are longer than the file")
+            refuse_larger(f"{file}: a message", length, RECORD_FACTOR)
+            yield min(done, size), RawMessage(*kinds[topic], "", time_ns, bytes(data))
     except sqlite3.DatabaseError as error:
         if not reach.read:
             raise InputError(f"{file}: expected a rosbag2 database ({error})") from None

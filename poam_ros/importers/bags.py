@@ -126,7 +126,7 @@ def read_bag(
             handled = front_end.handle(each, now, queue.full)
             queue.add(handled.samples, now.ros_ns)
             begun = bool(batches) or front_end.pilot.over(len(queue))
-            if (handled.done and len(queue)) or (begun and queue.closes(now.ros_ns)):
+            if (handled.done and len(queue)) or (begun and queue.batch_due(now.ros_ns)):
                 batches.append(queue.take())
     if now is not None:  # those that waited for odometry that never came
         later = Moment(now.ros_ns, now.steady_s + 2 * gate.odometry_wait)

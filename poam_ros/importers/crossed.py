@@ -3,7 +3,6 @@ of crossings, and a sentence for each line that something is left out of."""
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -11,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from ..core.clock import SECOND
-from ..screening.crossings import Crossings, judge
+from ..outputs.folder import write_table
+from ..screening.crossings import Crossings, find_crossings
 from .soundings import SoundingMapSettings, Soundings, find_lines
 
 #: The file of a run's crossings, and its columns.
@@ -46,15 +46,12 @@ class Crossed:
         if self.found is None:
             return
         found = self.found
-        with (folder / CROSSINGS).open("w", newline="", encoding="utf-8") as file:
-            table = csv.writer(file)
-            table.writerow(COLUMNS)
-            for row, other, xy, difference in zip(
-                found.row, found.other, found.xy, found.difference, strict=True
-            ):
-                lines = (self.names[self.line[i]] for i in (row, other))
-                place = (f"{value:.3f}" for value in (*xy, difference))
-                table.writerow([*lines, self._day(row), *place])
+        ends = zip(found.row, found.other, strict=True)
+        lines = ([self.names[self.line[i]] for i in pair] for pair in ends)
+        places = ([f"{v:.3f}" for v in p] for p in np.column_stack((found.xy, found.difference)))
+        days = map(self._day, found.row)
+        rows = ([*pair, day, *place] for pair, day, place in zip(lines, days, places, strict=True))
+        write_table(folder / CROSSINGS, COLUMNS, rows)
 
     def _day(self, row: int) -> str:
         stamp = self.soundings.stamp_ns
@@ -97,5 +94,5 @@ def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
     else:
         line = find_lines(soundings.xy)
         names = tuple(f"{i + 1}" for i in range(int(line[-1]) + 1))
-    found = judge(soundings.xy, soundings.z, line, samples.range)
+    found = find_crossings(soundings.xy, soundings.z, line, samples.range)
     return Crossed(soundings, found.multiple > 1, line, names, found)

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import TextIO
 
 from ..core.errors import InputError, shown
+from ..core.reading import LONGEST_LINE, lines
 
 #: Separators, the likelier first where two fit alike; None: any run of blanks.
 SEPARATORS = (";", "\t", ",", "|", None)
 COMMENTS = ("#", "%", "//", "!")
 #: Lines that the layout is taken from, and the longest line that a table may have.
-HEAD, LONGEST_LINE = 200, 65_536
+HEAD = 200
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 _ANGLE = re.compile(
     r"([NSEWO]?)\s*([+-]?\d+(?:\.\d*)?)\s*[°d:\s]?\s*(?:(\d+(?:\.\d*)?)\s*['′m:\s]?\s*)?"
@@ -217,14 +218,7 @@ def _encoding(path: Path) -> str:
 
 def _useful(file: TextIO, path: Path, comments: list[str] | None = None) -> Iterator[str]:
     """Lines that are neither blank nor comments."""
-    count = 0
-    while line := file.readline(LONGEST_LINE):
-        count += 1
-        if len(line) >= LONGEST_LINE:
-            raise InputError(
-                f"{path}: line {count}: expected a row of a table, got more than "
-                f"{LONGEST_LINE} characters without an end"
-            )
+    for count, line in enumerate(lines(file, f"{path}: "), 1):
         if "\0" in line:
             raise InputError(f"{path}: line {count}: expected text, got binary data")
         if line.lstrip().startswith(COMMENTS):

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.samples import Samples
-from ..frontend.refused import RefusedPings
+from ..frontend.refused_pings import RefusedPings
 from ..journal.contents import DROP, UPDATE
 from ..journal.reader import RecordedMission
 from .soundings import Soundings
@@ -29,7 +29,7 @@ def of_log(
     """
     pings = past.logged.samples
     if not len(pings):
-        since = f" since the reset; those before: poam map {past.before}" if past.before else ""
+        since = f" since the reset; those before: poam map {past.previous}" if past.previous else ""
         raise InputError(f"{past.path}: expected pings, got none{since}")
     if sound_speed is not None or water_level is not None:
         unknown = int((~(np.isfinite(pings.range) & np.isfinite(pings.applied).all(1))).sum())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import numpy as np
 from ..core.errors import InputError, requires_extra
 from ..core.geodesy import WGS84, LocalProjection, transformed
 from ..core.geometry import Extent, Grid
+from ..core.reading import parse_json
 from ..planning import polygons as plane
 
 #: A polygon: its border, then its holes, each corners [K, 2].
@@ -137,10 +137,10 @@ def _in_metres(
 
 def _of_geojson(path: Path) -> Iterator[Rings]:
     try:
-        yield from _geometries(json.loads(path.read_text(encoding="utf-8-sig")))
+        yield from _geometries(parse_json(path))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError) as error:
         raise InputError(f"{path}: expected GeoJSON ({shown_error(error)})") from None
 
 
@@ -174,6 +174,9 @@ def _of_pyogrio(path: Path) -> tuple[list[Rings], str | None]:
         from pyogrio.errors import DataLayerError, DataSourceError, GeometryError
     if not path.exists():
         raise InputError(f"{path}: cannot be read (No such file or directory)")
+    with path.open("rb") as file:  # GDAL takes such a file by any name, and opens what it names
+        if b"VRTDataSource" in file.read(4096):
+            raise InputError(f"{path}: expected polygons, got a file that names other files")
     try:
         meta, _, geometries, _ = raw.read(path, columns=[], force_2d=True)
     except (DataSourceError, DataLayerError, GeometryError, ValueError) as error:

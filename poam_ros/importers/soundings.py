@@ -17,12 +17,12 @@ from ..core.geodesy import LocalProjection
 from ..core.geometry import Extent
 from ..core.samples import Samples
 from ..core.settings import Value, check, setting
-from ..frontend.refused import RefusedPings
+from ..frontend.refused_pings import RefusedPings
 from ..frontend.settings import water_level_setting
 from ..journal.contents import JournalStep
 from ..models.registry import ModelSettings
 from ..screening.screen import ScreeningSettings
-from ..screening.track import REACH
+from ..screening.track import MIN_NEIGHBOURHOOD
 
 #: What people call such a group; a column of this name goes before.
 LINE = "line"
@@ -75,7 +75,7 @@ log = logging.getLogger(__name__)
 
 #: What a map of soundings gives its model, where it is not what a vehicle's has: lines that lie far
 #: apart are predicted from few soundings of many places, and there is time for them.
-ON_MAP: dict[str, Value] = {
+MAP_DEFAULTS: dict[str, Value] = {
     "method": "nngp",
     "nngp.tail": 10.0,
     "nngp.neighbours": 32,
@@ -114,7 +114,7 @@ class SoundingMapSettings:
         16, "Stretches of the record to predict from the others at the end, which say how far the "
         "map's intervals must be widened. 0: do not widen them", minimum=0, maximum=1000,
     )  # fmt: skip
-    model: ModelSettings = field(default_factory=lambda: ModelSettings.of(ON_MAP))
+    model: ModelSettings = field(default_factory=lambda: ModelSettings.of(MAP_DEFAULTS))
     screening: ScreeningSettings = field(default_factory=lambda: ScreeningSettings(enabled=True))
 
     def __post_init__(self) -> None:
@@ -147,7 +147,9 @@ def _against_screening(samples: Samples, water_level: float) -> str:
         )
     steps = np.hypot(*np.diff(samples.xy, axis=0).T)
     depths = np.minimum(samples.range[1:], samples.range[:-1])
-    beside = float((steps <= np.maximum(REACH, depths / 2)).mean()) if len(steps) else 1.0
+    beside = (
+        float((steps <= np.maximum(MIN_NEIGHBOURHOOD, depths / 2)).mean()) if len(steps) else 1.0
+    )
     if beside < TRACK:
         return f"only {100 * beside:.0f} % of the soundings lie beside the one before"
     return ""

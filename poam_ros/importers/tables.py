@@ -15,7 +15,7 @@ from ..core.errors import InputError
 from ..core.geodesy import WGS84, LocalProjection, coordinate_system, transformed
 from ..core.geometry import MAX_COORDINATE
 from ..frontend.placing import MAX_ELEVATION
-from ..frontend.refused import RefusedPings
+from ..frontend.refused_pings import RefusedPings
 from .columns import UNITS, Columns, guess, question
 from .dialect import Dialect, Times, angle, number, said, sniff
 from .levels import WaterLevels

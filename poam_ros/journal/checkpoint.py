@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.files import UNREADABLE, atomic_write, checksum
+from ..core.reading import read_arrays
 from ..core.samples import Samples
 
 if TYPE_CHECKING:
@@ -87,8 +88,7 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
     if not path.exists():
         return None
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}  # each checked by its own sum
+        arrays = read_arrays(path)
         facts = json.loads(str(arrays.pop(_FACTS)))
         given = facts.pop("checksum", None)  # those of versions before have none
         if given not in (None, _checksum(facts, arrays)):

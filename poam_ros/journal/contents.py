@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from ..core.maps import UpdateReport
 from ..core.samples import Samples
-from ..frontend.refused import RefusedPings
+from ..frontend.refused_pings import RefusedPings
 
 #: What may become of pings: learned, or given up; or the model trained without new ones.
 UPDATE, DROP, TRAIN = "update", "drop", "train"
@@ -45,24 +45,24 @@ class ScreeningState:
     """What a judgement leaves to the next one; pings are numbered here as they were placed.
 
     Attributes:
-        judged: the first so many placed pings were judged.
+        screened: the first so many placed pings were judged.
         held: those of them that are in doubt.
-        memory: what else the screen remembers, as text (``remembering``); empty where nothing.
+        screener: what else the screen remembers, as text (``remembering``); empty where nothing.
     """
 
-    judged: int = 0
+    screened: int = 0
     held: Samples = field(default_factory=Samples.empty)
-    memory: str = ""
+    screener: str = ""
 
 
 @dataclass(frozen=True)
 class JournalContents:
     """What a log holds. Steps are counted from 1: so many are done after the last of them.
-    ``waiting``: pings that wait to be judged, numbered as in ``doubts``; ``refused``: the newest of
+    ``unscreened``: pings that wait to be judged, numbered as in ``screening_state``; ``refused``: the newest of
     each reason."""
 
     samples: Samples
     steps: tuple[JournalStep, ...]
-    doubts: ScreeningState = field(default_factory=ScreeningState)
-    waiting: Samples = field(default_factory=Samples.empty)
+    screening_state: ScreeningState = field(default_factory=ScreeningState)
+    unscreened: Samples = field(default_factory=Samples.empty)
     refused: RefusedPings = field(default_factory=RefusedPings.none)

@@ -166,10 +166,10 @@ class MissionFolder:
         self.resets += 1
         before.close()
 
-    def forget(self, steps: int) -> None:
+    def truncate_steps(self, steps: int) -> None:
         """Only so many steps of the log are what happened to its model, and the checkpoint's."""
         (self.current / NAME).unlink(missing_ok=True)
-        self.log.forget(steps)
+        self.log.truncate_steps(steps)
 
     def close(self) -> None:
         """Leave it to another."""

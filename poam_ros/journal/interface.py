@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..core.clock import Moment
 from ..core.samples import Samples
-from ..frontend.refused import RefusedPing
+from ..frontend.refused_pings import RefusedPing
 from .contents import JournalStep, ScreeningState
 
 if TYPE_CHECKING:
@@ -35,36 +35,36 @@ class Journal(Protocol):
     def folder(self) -> Path | None: ...
 
     @property
-    def waiting(self) -> int: ...
+    def unstored_count(self) -> int: ...
 
     @property
     def full(self) -> bool: ...
 
-    def wait(self, placed: Samples) -> None:
+    def append_unscreened(self, placed: Samples) -> None:
         """These wait to be judged, numbered as they were placed."""
 
-    def keep(
+    def append(
         self,
         samples: Samples,
-        doubts: ScreeningState | None = None,
+        screening_state: ScreeningState | None = None,
         refused: Sequence[RefusedPing] = (),
     ) -> Samples:
         """Take accepted samples; returns those that are kept by now, in order.
 
-        ``doubts``: what is left by the judgement that they were accepted by. It is kept with them,
+        ``screening_state``: what is left by the judgement that they were accepted by. It is kept with them,
         all or nothing; so are those who were refused.
         """
 
-    def rest(self) -> Samples:
+    def unstored(self) -> Samples:
         """Those that wait."""
 
-    def record(self, step: JournalStep) -> None:
+    def append_step(self, step: JournalStep) -> None:
         """The model did something."""
 
     def reset(self, stamp_ns: int) -> None:
         """What comes from now on is another mission's; what waits will not be returned."""
 
-    def mark(self, now: Moment) -> Any:
+    def checkpoint_due(self, now: Moment) -> Any:
         """A place in the record where the model's state should be kept; None: not now."""
 
     def checkpoint(self, mark: Any, mapper: BathymetricMapper) -> str:
@@ -74,31 +74,31 @@ class Journal(Protocol):
 class NoJournal:
     """Keeps nothing, so that everything counts at once."""
 
-    failing, lost, waiting, full, folder = "", 0, 0, False, None
+    failing, lost, unstored_count, full, folder = "", 0, 0, False, None
 
-    def wait(self, placed: Samples) -> None:
+    def append_unscreened(self, placed: Samples) -> None:
         """Nothing to do."""
 
-    def keep(
+    def append(
         self,
         samples: Samples,
-        doubts: ScreeningState | None = None,
+        screening_state: ScreeningState | None = None,
         refused: Sequence[RefusedPing] = (),
     ) -> Samples:
         """Take them, and give them back."""
         return samples
 
-    def rest(self) -> Samples:
+    def unstored(self) -> Samples:
         """Nothing waits."""
         return Samples.empty()
 
-    def record(self, step: JournalStep) -> None:
+    def append_step(self, step: JournalStep) -> None:
         """Nothing to do."""
 
     def reset(self, stamp_ns: int) -> None:
         """Nothing to do."""
 
-    def mark(self, now: Moment) -> None:
+    def checkpoint_due(self, now: Moment) -> None:
         """Never."""
 
     def checkpoint(self, mark: Any, mapper: BathymetricMapper) -> str:

@@ -23,15 +23,15 @@ from typing import Any
 from ..core.errors import InputError
 from ..core.files import atomic_write, checksum, rename_folder, sync
 from ..core.samples import Samples
-from ..frontend.refused import RefusedPing
+from ..frontend.refused_pings import RefusedPing
 from .contents import JournalStep, ScreeningState
 from .tables import (
     SCHEMA,
     Transaction,
     apply,
+    create_tables,
     facts_of,
     in_memory,
-    lay_out,
     load,
     ping_rows,
     refused_rows,
@@ -146,7 +146,7 @@ class JournalDatabase:
         steps: Sequence[JournalStep],
         done: int,
         waiting: Sequence[Samples] = (),
-        doubts: ScreeningState | None = None,
+        screening_state: ScreeningState | None = None,
         refused: Sequence[RefusedPing] = (),
     ) -> None:
         """Commit all of this or nothing. What is there already, by its number, stays: a commit
@@ -157,7 +157,7 @@ class JournalDatabase:
             steps: what the model did.
             done: so many steps came before.
             waiting: pings that wait to be judged.
-            doubts: what is left by the last judgement; None: as before.
+            screening_state: what is left by the last judgement; None: as before.
             refused: pings; the newest of each reason stay.
 
         Raises:
@@ -170,11 +170,14 @@ class JournalDatabase:
             "refused": refused_rows(refused),
         }
         parts = {name: rows for name, rows in parts.items() if rows}
-        if doubts is not None:
-            parts |= {"screen": [doubts.judged, doubts.memory], "held": ping_rows(doubts.held)}
+        if screening_state is not None:
+            parts |= {
+                "screen": [screening_state.screened, screening_state.screener],
+                "held": ping_rows(screening_state.held),
+            }
         self._commit(parts)
 
-    def forget(self, done: int) -> None:
+    def truncate_steps(self, done: int) -> None:
         """Only the first ``done`` steps are what happened: the others could not be repeated."""
         self._commit({"forget": done})
 
@@ -205,7 +208,7 @@ class JournalDatabase:
     def _create(self) -> None:
         assert self._db is not None
         with Transaction(self._db):
-            lay_out(self._db, 0)
+            create_tables(self._db, 0)
         self._commit({"layout": SCHEMA, "mission": self._new})
 
     def _commit(self, parts: Mapping[str, Any]) -> None:

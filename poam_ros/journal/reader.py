@@ -30,7 +30,7 @@ class RecordedMission:
         mapper: all settings that the mapper was given when the log began; empty in older logs.
         logged: pings and steps.
         successor: the folder that the mission went on in after a reset, if there was one.
-        before: the newest log with pings before this one's reset; None where there is none.
+        previous: the newest log with pings before this one's reset; None where there is none.
     """
 
     path: Path
@@ -38,7 +38,7 @@ class RecordedMission:
     mapper: Mapping[str, Any]
     logged: JournalContents
     successor: str | None
-    before: Path | None = None
+    previous: Path | None = None
 
 
 def read_mission(path: Path) -> RecordedMission:
@@ -54,12 +54,12 @@ def read_mission(path: Path) -> RecordedMission:
     while path.is_dir() and past.successor is not None:
         resets += 1
         after = folder_after(path, resets, past.successor) / LOG
-        before = past.path if len(past.logged.samples) else past.before
+        before = past.path if len(past.logged.samples) else past.previous
         if find(after) is None:
             nothing = JournalContents(Samples.empty(), ())
-            past = replace(past, path=after, logged=nothing, successor=None, before=before)
+            past = replace(past, path=after, logged=nothing, successor=None, previous=before)
         else:
-            past = replace(_read(after), before=before)
+            past = replace(_read(after), previous=before)
     return past
 
 

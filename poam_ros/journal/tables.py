@@ -19,10 +19,10 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.samples import APPLIED, Samples
-from ..frontend.refused import MOST, RefusedPing, RefusedPings
+from ..frontend.refused_pings import MAX_PER_REASON, RefusedPing, RefusedPings
 from .contents import JournalContents, JournalStep, ScreeningState
 
-#: Layouts of the tables below: those of doubts came with the second, refused pings with the third,
+#: Layouts of the tables below: those of screening_state came with the second, refused pings with the third,
 #: and with the fourth the transactions beside them (``transactions``), of which ``chain`` has the
 #: last. A file of an earlier one can be given what it lacks; one of any other is not touched.
 FIRST, DOUBTS, REFUSED, CHAIN = 1, 2, 3, 4
@@ -55,8 +55,11 @@ STATEMENTS = {
     layout: tuple(text.split(";"))
     for layout, text in ((FIRST, _FIRST), (DOUBTS, _SECOND), (REFUSED, _THIRD), (CHAIN, _FOURTH))
 }
-#: What a log has none of: SQL of somebody's own, which would run when rows are read or written.
-OTHERS = "SELECT count(*) FROM sqlite_master WHERE type IN ('view', 'trigger')"
+#: What no log and no recording has: SQL of somebody's own, which would run when rows are read or
+#: written. How many there are of it: views, triggers, virtual tables and columns that are computed.
+OTHERS = """
+SELECT count(*) FROM sqlite_master AS made LEFT JOIN pragma_table_xinfo(made.name) AS part
+WHERE made.type IN ('view', 'trigger') OR made.sql LIKE 'CREATE VIRTUAL%' OR part.hidden"""
 #: Rows that are compared at a time.
 COMPARED = 10_000
 #: All tables but the chain, which says where they stand.
@@ -126,7 +129,7 @@ def read_only(path: Path) -> sqlite3.Connection:
     return copy
 
 
-def layout_of(path: Path) -> int:
+def schema_version(path: Path) -> int:
     """The layout of a file's tables; 0 where it holds nothing yet, or is not there.
 
     Read only: what is not ours is left exactly as it is.
@@ -146,7 +149,7 @@ def layout_of(path: Path) -> int:
             raise ValueError("another program's database")
         (others,) = db.execute(OTHERS).fetchone()
         if others:
-            raise ValueError("views or triggers, which no log has")
+            raise ValueError("views, triggers or computed columns, which no log has")
         if schema not in STATEMENTS:
             raise ValueError(f"layout {schema} of another version, not {SCHEMA}")
         (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
@@ -155,7 +158,7 @@ def layout_of(path: Path) -> int:
     return int(schema)
 
 
-def lay_out(db: sqlite3.Connection, layout: int) -> None:
+def create_tables(db: sqlite3.Connection, layout: int) -> None:
     """Make the tables that a file of this layout lacks (0: all); inside a transaction."""
     for later in range(layout + 1, SCHEMA + 1):
         for statement in STATEMENTS[later]:
@@ -225,7 +228,7 @@ def _refuse(db: sqlite3.Connection, rows: Sequence[Sequence[Any]]) -> None:
     """Add refused pings; of each reason the newest stay."""
     insert(db, "refused", rows)
     for reason, number in {row[0]: row[1] for row in rows}.items():
-        beyond = reason, number - MOST
+        beyond = reason, number - MAX_PER_REASON
         db.execute("DELETE FROM refused WHERE reason = ? AND number <= ?", beyond)
 
 
@@ -264,7 +267,7 @@ def in_memory() -> sqlite3.Connection:
     """An empty log that is on no disk."""
     db = sqlite3.connect(":memory:", isolation_level=None)
     with Transaction(db):
-        lay_out(db, 0)
+        create_tables(db, 0)
     return db
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.files import CHECKSUM, checksum
+from ..core.reading import JSON_FACTOR, allowance
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def read(path: Path) -> Iterator[Line | None]:
         return
     end = 0
     with path.open("rb") as file:
-        for text in file:
+        while text := file.readline(allowance() // JSON_FACTOR):
             end += len(text)
             yield _decode(text, end)
 

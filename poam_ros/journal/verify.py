@@ -9,7 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..core.errors import InputError
-from .tables import CHAIN, Transaction, apply, copy, holds, in_memory, layout_of, read_only, same
+from .tables import (
+    CHAIN,
+    Transaction,
+    apply,
+    copy,
+    holds,
+    in_memory,
+    read_only,
+    same,
+    schema_version,
+)
 from .transactions import NONE, Line, read
 
 #: Ending of the file of transactions, beside the tables'.
@@ -167,7 +177,7 @@ def _database(path: Path) -> Iterator[_Database]:
     db = None
     try:
         try:
-            layout = layout_of(path)
+            layout = schema_version(path)
             if layout:
                 db = read_only(path)
                 db.execute("BEGIN")  # a mapper may go on writing meanwhile

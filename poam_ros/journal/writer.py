@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..core.clock import Moment
 from ..core.samples import Samples
-from ..frontend.refused import RefusedPing
+from ..frontend.refused_pings import RefusedPing
 from .checkpoint import write_checkpoint
 from .contents import TRAIN, JournalStep, ScreeningState
 from .folder import MissionFolder
@@ -34,10 +34,10 @@ class CheckpointMark:
 
 
 class ResetEntry(NamedTuple):
-    """What comes after it belongs into a new folder; ``torn``: but some of that was given up."""
+    """What comes after it belongs into a new folder; ``ended_early``: but some of that was given up."""
 
     stamp_ns: int
-    torn: bool = False
+    ended_early: bool = False
 
 
 class TruncateEntry(NamedTuple):
@@ -60,10 +60,10 @@ class PlacedEntry(NamedTuple):
 
 @dataclass
 class AcceptedEntry:
-    """Pings that were accepted; ``counts``: whether they may be returned."""
+    """Pings that were accepted; ``stored``: whether they may be returned."""
 
     samples: Samples
-    counts: bool = False
+    stored: bool = False
 
 
 Entry = (
@@ -86,78 +86,80 @@ class EntryWriter:
 
     Attributes:
         folder: as given.
-        gap: whether some of what the log should hold was given up: it ends then.
+        ended_early: whether some of what the log should hold was given up: it ends then.
         lost: pings and steps that are not kept, and never will be.
     """
 
     def __init__(self, folder: MissionFolder, steps: int) -> None:
         self.folder, self._steps = folder, steps
-        self.gap, self.lost = False, 0
+        self.ended_early, self.lost = False, 0
 
     def write(
-        self, entries: deque[Entry], doubts: ScreeningState | None
+        self, entries: deque[Entry], screening_state: ScreeningState | None
     ) -> tuple[ScreeningState | None, int]:
-        """Write the first entries, those that go into one transaction, and remove them; the doubts
+        """Write the first entries, those that go into one transaction, and remove them; the screening_state
         with the last.
 
         Returns:
-            What is left of the doubts, and how many pings were written.
+            What is left of the screening_state, and how many pings were written.
         """
         first = entries[0] if entries else None
         if isinstance(first, ResetEntry):
             self.folder.reset(first.stamp_ns)
-            self._steps, self.gap = 0, first.torn
+            self._steps, self.ended_early = 0, first.ended_early
         elif isinstance(first, TruncateEntry):
-            self.folder.forget(first.steps)
+            self.folder.truncate_steps(first.steps)
             self._steps = first.steps
         else:
             rows = list(
                 takewhile(lambda entry: not isinstance(entry, (ResetEntry, TruncateEntry)), entries)
             )
             last = len(rows) == len(entries)
-            written = self.write_rows(rows, doubts if last else None)
+            written = self.write_rows(rows, screening_state if last else None)
             for _ in rows:
                 entries.popleft()
-            return None if last else doubts, written
+            return None if last else screening_state, written
         entries.popleft()
-        return doubts, 0
+        return screening_state, 0
 
-    def write_rows(self, rows: Sequence[Entry], doubts: ScreeningState | None) -> int:
+    def write_rows(self, rows: Sequence[Entry], screening_state: ScreeningState | None) -> int:
         """Write pings and steps in one transaction; returns how many pings, refused ones apart."""
         taken = [row for row in rows if isinstance(row, AcceptedEntry)]
         placed = [row.samples for row in rows if isinstance(row, PlacedEntry)]
         steps = [row for row in rows if isinstance(row, JournalStep)]
         refused = [each for row in rows if isinstance(row, RefusedEntry) for each in row.rows]
         pings = sum(len(t.samples) for t in taken)
-        if self.gap:  # a log with a hole in it would be worth nothing
+        if self.ended_early:  # a log with a hole in it would be worth nothing
             self.lost += pings + len(steps)
-        elif taken or placed or steps or doubts or refused:
+        elif taken or placed or steps or screening_state or refused:
             accepted = [t.samples for t in taken]
-            self.folder.log.append(accepted, steps, self._steps, placed, doubts, refused)
+            self.folder.log.append(accepted, steps, self._steps, placed, screening_state, refused)
         for row in rows:
             if isinstance(row, AcceptedEntry):
-                row.counts = True
+                row.stored = True
             elif isinstance(row, JournalStep):
-                self._steps += not self.gap
+                self._steps += not self.ended_early
             elif isinstance(row, CheckpointMark):
-                if not self.gap:
+                if not self.ended_early:
                     row.folder, row.steps = self.folder.current, self._steps
                 row.reached.set()
                 self.folder.log.bring_home()
         return pings + sum(map(len, placed))
 
 
-GATHER_S = 0.1  # what comes within it is one transaction
+COMMIT_INTERVAL_S = 0.1  # what comes within it is one transaction
 RETRY_S = 5.0  # after a failure of the disk
-WAIT_S = 5.0  # of the model for the disk, once a checkpoint
-SHARE = 0.05  # of the time, at most, goes into checkpoints
-LIMIT = 10_000  # pings that wait for the disk before more are refused
-PATIENCE = 100_000  # pings and steps that wait while the disk fails, before they are given up
+CHECKPOINT_WAIT_S = 5.0  # of the model for the disk, once a checkpoint
+MAX_CHECKPOINT_SHARE = 0.05  # of the time, at most, goes into checkpoints
+MAX_QUEUED_PINGS = 10_000  # pings that wait for the disk before more are refused
+MAX_QUEUED_ON_FAILURE = (
+    100_000  # pings and steps that wait while the disk fails, before they are given up
+)
 GAVE_UP = "the disk failed for too long: the log ended then, and begins again with a reset"
 
 
 class JournalWriter:
-    """Keeps a survey in a mission's folder: see ``survey.keeping.Keeping``.
+    """Keeps a survey in a mission's folder: see ``survey.journal.Keeping``.
 
     While the disk fails, pings count without it; what should be there is tried again.
 
@@ -173,19 +175,19 @@ class JournalWriter:
         self._changed = threading.Condition()
         self._queue: list[Entry] = []
         self._doubts: ScreeningState | None = None  # newer than what the thread knows of
-        self._refused: deque[RefusedPing] = deque(maxlen=LIMIT)  # likewise
-        self._unreturned: deque[AcceptedEntry] = deque()
-        self._waiting = 0  # pings of these
+        self._refused: deque[RefusedPing] = deque(maxlen=MAX_QUEUED_PINGS)  # likewise
+        self._unstored: deque[AcceptedEntry] = deque()
+        self._unstored_count = 0  # pings of these
         self._unwritten = 0  # pings in the queue, or on the way to the disk
-        self._closing = self._hurried = self._anew = False
+        self._closing = self._hurried = self._was_reset = False
         self._next_checkpoint = -float("inf")
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
 
     @property
-    def waiting(self) -> int:
+    def unstored_count(self) -> int:
         """Pings that were taken and not returned yet."""
-        return self._waiting
+        return self._unstored_count
 
     @property
     def folder(self) -> Path:
@@ -200,19 +202,19 @@ class JournalWriter:
     @property
     def full(self) -> bool:
         """Whether the disk does not come after the pings."""
-        return self._unwritten >= LIMIT and not self.failing
+        return self._unwritten >= MAX_QUEUED_PINGS and not self.failing
 
-    def wait(self, placed: Samples) -> None:
+    def append_unscreened(self, placed: Samples) -> None:
         """Write down that these wait to be judged."""
         with self._changed:
             self._queue.append(PlacedEntry(placed))
             self._unwritten += len(placed)
             self._changed.notify_all()
 
-    def keep(
+    def append(
         self,
         samples: Samples,
-        doubts: ScreeningState | None = None,
+        screening_state: ScreeningState | None = None,
         refused: Sequence[RefusedPing] = (),
     ) -> Samples:
         """Take accepted samples; returns those that are on the disk by now, in order."""
@@ -221,24 +223,24 @@ class JournalWriter:
             if len(samples):
                 taken = AcceptedEntry(samples)
                 self._queue.append(taken)
-                self._unreturned.append(taken)
-                self._waiting += len(samples)
+                self._unstored.append(taken)
+                self._unstored_count += len(samples)
                 self._unwritten += len(samples)
-            self._doubts = doubts or self._doubts
+            self._doubts = screening_state or self._doubts
             if self._news:
                 self._changed.notify_all()
             kept = []
-            while self._unreturned and self._unreturned[0].counts:
-                kept.append(self._unreturned.popleft().samples)
-            self._waiting -= sum(map(len, kept))
+            while self._unstored and self._unstored[0].stored:
+                kept.append(self._unstored.popleft().samples)
+            self._unstored_count -= sum(map(len, kept))
         return Samples.joined(kept)
 
-    def rest(self) -> Samples:
+    def unstored(self) -> Samples:
         """Those that are not."""
         with self._changed:
-            return Samples.joined([taken.samples for taken in self._unreturned])
+            return Samples.joined([taken.samples for taken in self._unstored])
 
-    def record(self, step: JournalStep) -> None:
+    def append_step(self, step: JournalStep) -> None:
         """Write what the model did; slices of training that are alike are one row."""
         with self._changed:
             last = self._queue[-1] if self._queue else None
@@ -255,21 +257,21 @@ class JournalWriter:
     def reset(self, stamp_ns: int) -> None:
         """Go on in a new folder; what waits is written into the old one, and not returned."""
         with self._changed:
-            self._queue += [*self._take_refused(), ResetEntry(stamp_ns)]
+            self._queue += [*self._pop_refused(), ResetEntry(stamp_ns)]
             self._doubts = ScreeningState()
-            self._unreturned.clear()
-            self._waiting, self._anew = 0, True
+            self._unstored.clear()
+            self._unstored_count, self._was_reset = 0, True
             self._changed.notify_all()
 
-    def forget(self, steps: int) -> None:
+    def truncate(self, steps: int) -> None:
         """Only so many steps of the log could be repeated: the others are taken out of it."""
         with self._changed:
             self._queue += (
-                [] if self._anew else [TruncateEntry(steps)]
+                [] if self._was_reset else [TruncateEntry(steps)]
             )  # a new log has none of them
             self._changed.notify_all()
 
-    def mark(self, now: Moment) -> CheckpointMark | None:
+    def checkpoint_due(self, now: Moment) -> CheckpointMark | None:
         """The place that the record has come to; None while no checkpoint is due."""
         if self.failing or now.steady_s < self._next_checkpoint:
             return None
@@ -282,7 +284,7 @@ class JournalWriter:
 
     def checkpoint(self, mark: CheckpointMark, mapper: BathymetricMapper) -> str:
         """Keep the model's state once all before the mark is in the log; else in words why not."""
-        if not mark.reached.wait(WAIT_S) or mark.folder is None:
+        if not mark.reached.wait(CHECKPOINT_WAIT_S) or mark.folder is None:
             return self.failing or "the disk is slow: no checkpoint"
         start = perf_counter()
         try:
@@ -290,7 +292,7 @@ class JournalWriter:
         except OSError as error:
             return f"no checkpoint in {mark.folder} ({error.strerror})"
         finally:
-            rest = max(self._period, (perf_counter() - start) / SHARE)
+            rest = max(self._period, (perf_counter() - start) / MAX_CHECKPOINT_SHARE)
             self._next_checkpoint = mark.steady_s + rest
         return ""
 
@@ -307,29 +309,31 @@ class JournalWriter:
 
     def _run(self) -> None:
         entries: deque[Entry] = deque()
-        doubts: ScreeningState | None = None  # left by all of these
+        screening_state: ScreeningState | None = None  # left by all of these
         retry_at = 0.0
-        while not (self._closing and (self.failing or not (entries or doubts or self._left))):
+        while not (
+            self._closing and (self.failing or not (entries or screening_state or self._left))
+        ):
             with self._changed:
                 # Refused pings alone are worth no commit of their own, but now and then.
                 self._changed.wait_for(lambda: self._news or self._closing, RETRY_S)
-                self._changed.wait_for(lambda: self._hurried or self._closing, GATHER_S)
-                entries.extend([*self._queue, *self._take_refused()])
+                self._changed.wait_for(lambda: self._hurried or self._closing, COMMIT_INTERVAL_S)
+                entries.extend([*self._queue, *self._pop_refused()])
                 self._queue.clear()
-                doubts, self._doubts = self._doubts or doubts, None
+                screening_state, self._doubts = self._doubts or screening_state, None
                 self._hurried = False
             if self.failing and not self._closing and time.monotonic() < retry_at:
-                self._go_without(entries)
+                self._handle_disk_failure(entries)
                 continue
             try:
-                while entries or doubts:
-                    doubts, written = self._disk.write(entries, doubts)
+                while entries or screening_state:
+                    screening_state, written = self._disk.write(entries, screening_state)
                     self._account(written)
-                self.failing = GAVE_UP if self._disk.gap else ""
+                self.failing = GAVE_UP if self._disk.ended_early else ""
             except Exception as error:  # whatever it is, pings go on to count
                 self.failing = f"{self.folder}: {error}"
                 retry_at = time.monotonic() + RETRY_S
-                self._go_without(entries)
+                self._handle_disk_failure(entries)
 
     @property
     def _news(self) -> bool:
@@ -339,7 +343,7 @@ class JournalWriter:
     def _left(self) -> bool:
         return self._news or bool(self._refused)
 
-    def _take_refused(self) -> list[Entry]:
+    def _pop_refused(self) -> list[Entry]:
         """Refused pings so far, to go before what comes."""
         rows = list(self._refused)
         self._refused.clear()
@@ -349,7 +353,7 @@ class JournalWriter:
         with self._changed:
             self._unwritten -= written
 
-    def _go_without(self, entries: deque[Entry]) -> None:
+    def _handle_disk_failure(self, entries: deque[Entry]) -> None:
         """The disk fails: pings count all the same, and what waits for it is bounded."""
         for left in [
             entry for entry in entries if isinstance(entry, (CheckpointMark, RefusedEntry))
@@ -359,14 +363,14 @@ class JournalWriter:
                 left.reached.set()
         for entry in entries:
             if isinstance(entry, AcceptedEntry):
-                entry.counts = True
-        if self._unwritten + len(entries) > PATIENCE:
-            self._disk.gap = True
+                entry.stored = True
+        if self._unwritten + len(entries) > MAX_QUEUED_ON_FAILURE:
+            self._disk.ended_early = True
             if resets := [entry for entry in entries if isinstance(entry, ResetEntry)]:
-                torn = resets[-1].torn or entries[-1] is not resets[-1]
+                ended_early = resets[-1].ended_early or entries[-1] is not resets[-1]
                 rows = [
                     entry for entry in entries if not isinstance(entry, (ResetEntry, TruncateEntry))
                 ]
                 self._account(self._disk.write_rows(rows, None))
                 entries.clear()
-                entries += [*resets[:-1], resets[-1]._replace(torn=torn)]
+                entries += [*resets[:-1], resets[-1]._replace(ended_early=ended_early)]

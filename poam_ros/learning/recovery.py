@@ -26,13 +26,13 @@ class Recovery:
         logged: what the log holds.
         forget: called with a number of steps where the one after them could not be repeated: what
             the log says from there on did not happen to this model.
-        anew: whether the mission goes on after a reset.
+        after_reset: whether the mission goes on after a reset.
         notes: what was damaged of the log, to be said.
 
     Attributes:
         data: all pings of the log.
-        rest: those that are in no step, and wait for the next batch.
-        doubts, waiting, refused: see ``JournalContents``.
+        unlearned: those that are in no step, and wait for the next batch.
+        screening_state, waiting, refused: see ``JournalContents``.
     """
 
     def __init__(
@@ -40,59 +40,59 @@ class Recovery:
         folder: Path | None,
         logged: JournalContents,
         forget: Callable[[int], object],
-        anew: bool = False,
+        after_reset: bool = False,
         notes: Sequence[str] = (),
     ) -> None:
         self._notes = notes
-        self.data, self.steps, self.anew = logged.samples, logged.steps, anew
-        self.doubts, self.waiting = logged.doubts, logged.waiting
+        self.data, self.steps, self.after_reset = logged.samples, logged.steps, after_reset
+        self.screening_state, self.waiting = logged.screening_state, logged.unscreened
         self.refused = logged.refused
         self._folder, self._forget = folder, forget
-        self.rest = self._after(len(self.steps))
+        self.unlearned = self._after(len(self.steps))
 
     def __len__(self) -> int:
         """How many pings there are, and steps."""
         return len(self.data) + len(self.steps)
 
-    def run(self, learner: ModelUpdater, now_ns: int) -> Iterator[LoopEvent]:
-        """Repeat the steps, on a learner that has done nothing so far, and draw the map."""
+    def run(self, updater: ModelUpdater, now_ns: int) -> Iterator[LoopEvent]:
+        """Repeat the steps, on a updater that has done nothing so far, and draw the map."""
         for text in self._notes:
-            yield Problem(Message("log", text), fault=False)
-        yield from self._repeat(learner)
+            yield Problem(Message("log", text), error=False)
+        yield from self._repeat(updater)
         stamps = [step.stamp_ns for step in self.steps if step.kind == UPDATE]
-        yield from learner.draw(stamps[-1] if stamps else now_ns)
+        yield from updater.draw(stamps[-1] if stamps else now_ns)
 
-    def _repeat(self, learner: ModelUpdater) -> Iterator[LoopEvent]:
-        done, trouble = self._begin(learner)
+    def _repeat(self, updater: ModelUpdater) -> Iterator[LoopEvent]:
+        done, trouble = self._begin(updater)
         if trouble is not None:
             yield Problem(
-                Message("checkpoint", f"{trouble}; the whole log is repeated"), fault=False
+                Message("checkpoint", f"{trouble}; the whole log is repeated"), error=False
             )
         for number, step in enumerate(self.steps[done:], start=done):
             try:
-                outcome = learner.repeat(step, self._batch(step))
+                outcome = updater.repeat(step, self._batch(step))
             except Exception as error:  # whatever it is, no ping is lost
-                self.rest = self._after(number)
+                self.unlearned = self._after(number)
                 told = f"the log's step {number + 1} of {len(self.steps)} cannot be repeated"
-                failure = learner.failed(error, f"{told}: {len(self.rest)} pings are learned anew")
+                failure = updater.failed(
+                    error, f"{told}: {len(self.unlearned)} pings are learned anew"
+                )
                 self._forget(number)
                 yield failure
                 return
             if outcome is not None:
                 yield outcome
 
-    def _begin(self, learner: ModelUpdater) -> tuple[int, str | None]:
+    def _begin(self, updater: ModelUpdater) -> tuple[int, str | None]:
         """Start from the checkpoint: the steps that are done then, and why it cannot be used."""
         try:
             checkpoint = None if self._folder is None else read_checkpoint(self._folder)
             if checkpoint is None:
                 return 0, None
-            learner.go_on_from(
-                checkpoint, self._in_model(checkpoint), self.steps[: checkpoint.steps]
-            )
+            updater.recover(checkpoint, self._in_model(checkpoint), self.steps[: checkpoint.steps])
             return checkpoint.steps, None
         except InputError as error:
-            learner.reset()
+            updater.reset()
             if self._folder is not None:
                 with suppress(OSError):  # before the next one takes its name
                     set_aside(self._folder, [self._folder / NAME])

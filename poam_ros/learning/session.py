@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..core.clock import Moment
 from ..core.geometry import Grid
 from ..frontend import events
-from ..frontend.batching import NO_EFFORT, BatchPolicy, TrainingSettings
+from ..frontend.batching import DEFAULT_TRAINING, BatchPolicy, TrainingSettings
 from ..frontend.events import EXPLORING, PILOT, Event, EventResult, Tick
 from ..frontend.front_end import NOTHING, FrontEnd
 from ..frontend.ranges import RawPing
@@ -35,7 +35,7 @@ class SurveySession(ModelLoop):
     Args:
         gate: how pings are placed.
         pilot_samples: as above.
-        mapper, policy, grid, effort, screening: as of ``ModelLoop``.
+        mapper, policy, grid, training, screening: as of ``ModelLoop``.
 
     Attributes:
         front_end: takes the events. ``pilot``: its pilot survey.
@@ -48,37 +48,37 @@ class SurveySession(ModelLoop):
         policy: BatchPolicy,
         grid: Grid | None = None,
         pilot_samples: int = 500,
-        effort: TrainingSettings = NO_EFFORT,
+        training: TrainingSettings = DEFAULT_TRAINING,
         screening: ScreeningSettings = NO_SCREENING,
     ) -> None:
         self.front_end = FrontEnd(gate, pilot_samples, screening.enabled)
         self.pilot = self.front_end.pilot
         ledger, begins = self.front_end.ledger, self.pilot.over
-        super().__init__(mapper, ledger, policy, grid, effort, screening, begins)
+        super().__init__(mapper, ledger, policy, grid, training, screening, begins)
 
     @property
     def mission_state(self) -> str | None:
         """As it was announced last; None before."""
         return self.pilot.state
 
-    def go_on(self, keeping: Journal, resumption: Recovery) -> None:
+    def recover(self, journal: Journal, recovery: Recovery) -> None:
         """Keep what happens, and take up first what was kept; before the first event."""
-        super().go_on(keeping, resumption)
-        self.pilot.resume(resumption.anew)
+        super().recover(journal, recovery)
+        self.pilot.recover(recovery.after_reset)
 
     def handle(self, event: Event, now: Moment) -> EventResult:
         """Take what happened; returns the samples that it made, and what is to be said of it."""
         full = False
         match event:
-            case RawPing() if self.keeping.full:
+            case RawPing() if self.journal.full:
                 self.ledger.refuse_arrival("log_full", event, now.steady_s)  # the disk is behind
                 return NOTHING
             case RawPing():
                 full = self.full
             case events.WaypointReached():
-                self.arrive()
-            case events.SettingsChanged(_, policy, _, effort):
-                self.change(policy, effort)
+                self.waypoint_reached()
+            case events.SettingsChanged(_, policy, _, training):
+                self.change(policy, training)
             case events.ResetRequested():
                 self.reset(now.ros_ns)
             case events.MissionStateChanged(state) if state in (PILOT, EXPLORING):

@@ -13,7 +13,7 @@ from .session import SurveySession
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 0.05  # between two looks whether a batch is due: one also closes as time passes
+POLL_PERIOD_S = 0.05  # between two looks whether a batch is due: one also closes as time passes
 PAUSE_S = 0.5  # after an unforeseen failure, so that it is not repeated without end
 
 
@@ -73,11 +73,11 @@ class ModelThread:
         with self._changed:
             work = self._session.work
             while not (self._stopping or self._session.due(self._now())):
-                rest = self._session.spare.rest(self._now())
+                rest = self._session.idle_training.seconds_until_due(self._now())
                 if rest <= 0:
-                    work = self._session.spare.use
+                    work = self._session.idle_training.train_slice
                     break
-                self._changed.wait(min(rest, LOOK_S))
+                self._changed.wait(min(rest, POLL_PERIOD_S))
         if self._stopping:
             return
         for outcome in work(self._now()):

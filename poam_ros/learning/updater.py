@@ -18,7 +18,7 @@ from ..core.errors import CholeskyError, InputError
 from ..core.geometry import Grid
 from ..core.maps import ElevationMap, UpdateReport
 from ..core.samples import Samples
-from ..frontend.batching import NO_EFFORT, TrainingSettings
+from ..frontend.batching import DEFAULT_TRAINING, TrainingSettings
 from ..frontend.events import BatchLearned, LoopEvent, MapDrawn, Message, ModelTrained, Problem
 from ..journal.checkpoint import Checkpoint
 from ..journal.contents import DROP, TRAIN, UPDATE, JournalStep
@@ -26,14 +26,14 @@ from ..journal.contents import DROP, TRAIN, UPDATE, JournalStep
 if TYPE_CHECKING:
     from ..models.mapper import BathymetricMapper
 
-KEPT = 500
+MAX_DURATIONS = 500
 
 
 class Durations:
     """Durations in s; a few numbers of them. Written on one thread, read on any."""
 
     def __init__(self) -> None:
-        self._taken: deque[float] = deque(maxlen=KEPT)
+        self._taken: deque[float] = deque(maxlen=MAX_DURATIONS)
 
     def add(self, seconds: float) -> None:
         """It took so long once more."""
@@ -56,7 +56,7 @@ class Durations:
 
 
 #: Fewer pings than this give no deviation worth scaling by.
-LEAST_PILOT = 5
+MIN_FIRST_BATCH = 5
 #: How often a batch is tried that fails for a reason that is no matter of numbers.
 TRIES = 3
 
@@ -86,13 +86,16 @@ class ModelUpdater:
     Args:
         mapper: the model, in metres.
         grid: of the maps; None: none are drawn.
-        effort: how much an update trains; may be replaced at any time.
+        training: how much an update trains; may be replaced at any time.
     """
 
     def __init__(
-        self, mapper: BathymetricMapper, grid: Grid | None, effort: TrainingSettings = NO_EFFORT
+        self,
+        mapper: BathymetricMapper,
+        grid: Grid | None,
+        training: TrainingSettings = DEFAULT_TRAINING,
     ) -> None:
-        self.mapper, self.grid, self.effort = mapper, grid, effort
+        self.mapper, self.grid, self.training = mapper, grid, training
         self.status = UpdaterStatus()
         self.map: ElevationMap | None = None
         self._learned: BatchLearned | None = None
@@ -108,15 +111,17 @@ class ModelUpdater:
 
     def learn(self, batch: Samples) -> tuple[LoopEvent, bool]:
         """Update the model with a batch: what came of it, and whether the batch is to be kept."""
-        if not self.mapper.initialised and (len(batch) < LEAST_PILOT or not np.ptp(batch.z) > 0):
+        if not self.mapper.initialised and (
+            len(batch) < MIN_FIRST_BATCH or not np.ptp(batch.z) > 0
+        ):
             text = (
                 f"first batch: {len(batch)} pings of elevations that do not differ enough to "
-                f"scale by (at least {LEAST_PILOT} are needed); waiting for more"
+                f"scale by (at least {MIN_FIRST_BATCH} are needed); waiting for more"
             )
-            return Problem(Message("first_batch", text), fault=False), True
+            return Problem(Message("first_batch", text), error=False), True
         self._began = perf_counter()
         try:
-            report = self.mapper.learn(batch, self.effort.enough())
+            report = self.mapper.learn(batch, self.training.stop_condition())
         except CholeskyError as error:
             outcome = f"its {len(batch)} pings are kept for the next batch"
             return self.failed(error, outcome), True
@@ -128,7 +133,7 @@ class ModelUpdater:
         """Do again what a log says, with as many training steps.
 
         Raises:
-            Exception: whatever the model raises; the learner stands as before then.
+            Exception: whatever the model raises; the updater stands as before then.
         """
         if step.kind == UPDATE:
             return self._took(self.mapper.learn(batch, lambda taken: taken >= step.steps))
@@ -138,13 +143,11 @@ class ModelUpdater:
         self._account(step)
         return None
 
-    def go_on_from(
-        self, checkpoint: Checkpoint, data: Samples, steps: Sequence[JournalStep]
-    ) -> None:
+    def recover(self, checkpoint: Checkpoint, data: Samples, steps: Sequence[JournalStep]) -> None:
         """Take up a model's state after these steps of a log, with these pings in it.
 
         Raises:
-            InputError: it is another model's. The learner is to be reset then.
+            InputError: it is another model's. The updater is to be reset then.
         """
         checkpoint.restore(self.mapper, data)
         self.status.samples = len(data)
@@ -233,50 +236,50 @@ SLICE_S = 0.03
 #: s between two maps that differ by training alone.
 REDRAW_S = 5.0
 #: s until the next try, after a failure.
-PATIENCE_S = 10.0
+RETRY_S = 10.0
 
 
 class IdleTraining:
     """Train between updates for a share of the time (``TrainingSettings.training_duty``).
 
     Args:
-        learner: whose model is trained.
+        updater: whose model is trained.
         record: called with what it did.
     """
 
-    def __init__(self, learner: ModelUpdater, record: Callable[[JournalStep], object]) -> None:
-        self._learner, self._record = learner, record
+    def __init__(self, updater: ModelUpdater, record: Callable[[JournalStep], object]) -> None:
+        self._updater, self._record = updater, record
         self._steps = 1
-        self._rests_until = self._redraws_at = -math.inf
+        self._due_at = self._redraw_at = -math.inf
 
-    def rest(self, now: Moment) -> float:
+    def seconds_until_due(self, now: Moment) -> float:
         """How long until there is something to do, in s; infinite where nothing ever is."""
-        learner = self._learner
-        idle = not learner.mapper.initialised or learner.status.finished
-        if idle or not learner.effort.training_duty:
+        updater = self._updater
+        idle = not updater.mapper.initialised or updater.status.finished
+        if idle or not updater.training.training_duty:
             return math.inf
-        return max(0.0, self._rests_until - now.steady_s)
+        return max(0.0, self._due_at - now.steady_s)
 
     def train(self, steps: int) -> LoopEvent:
         """So many steps on the data that the model has."""
-        outcome = self._learner.train(steps)
+        outcome = self._updater.train(steps)
         if isinstance(outcome, ModelTrained):
             self._record(JournalStep(TRAIN, steps=outcome.report.steps))
         return outcome
 
-    def use(self, now: Moment) -> Iterator[LoopEvent]:
+    def train_slice(self, now: Moment) -> Iterator[LoopEvent]:
         """A slice of training, and every few seconds the map."""
         start = perf_counter()
         outcome = self.train(self._steps)
         yield outcome
         if not isinstance(outcome, ModelTrained):
-            self._rests_until = now.steady_s + PATIENCE_S
+            self._due_at = now.steady_s + RETRY_S
             return
         # A power of two: it seldom changes, and slices alike are one line of a log.
         fit = SLICE_S * self._steps / max(perf_counter() - start, 1e-9)
         self._steps = 2 ** min(6, int(math.log2(max(fit, 1.0))))
-        if now.steady_s >= self._redraws_at:
-            self._redraws_at = now.steady_s + REDRAW_S
-            yield from self._learner.draw(now.ros_ns)
+        if now.steady_s >= self._redraw_at:
+            self._redraw_at = now.steady_s + REDRAW_S
+            yield from self._updater.draw(now.ros_ns)
         busy = perf_counter() - start
-        self._rests_until = now.steady_s + busy / max(self._learner.effort.training_duty, 1e-9)
+        self._due_at = now.steady_s + busy / max(self._updater.training.training_duty, 1e-9)

@@ -53,11 +53,11 @@ class WaypointChooser:
         """
         mission = self._mission
         if drawn is not None:
-            gap = self._target.path(mission, drawn, now_s)
+            gap = self._target.next_goal(mission, drawn, now_s)
             if gap is not None:
                 return gap
         if view is None:
             assert drawn is not None
-            view = GridView(drawn, *mission.track.around(drawn.stamp_ns / SECOND))
+            view = GridView(drawn, *mission.track.split_at(drawn.stamp_ns / SECOND))
         situation = mission.situation(yaw, speed)
         return self._planner.path(view, situation, options, self._draws)

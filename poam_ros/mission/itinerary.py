@@ -26,9 +26,9 @@ class GoalQueue:
         arrival: goal_radius, capture_radius and max_speed of ``ArrivalDetector``.
 
     Attributes:
-        target: where the vehicle shall go now, [2]; None: nowhere.
+        current: where the vehicle shall go now, [2]; None: nowhere.
         queue: where it shall go after that.
-        arrivals: how goals ended: ``reached``, ``passed``, ``timeout``.
+        results: how goals ended: ``reached``, ``passed``, ``timeout``.
         clipped: waypoints that lay where none may be, and were moved.
         unreachable: waypoints given up because no way led to them.
     """
@@ -36,9 +36,9 @@ class GoalQueue:
     def __init__(self, routes: Routes, arrival: Mapping[str, float] | None = None) -> None:
         self.routes = routes
         self.arrival = dict(arrival or {})
-        self.target: np.ndarray | None = None
+        self.current: np.ndarray | None = None
         self.queue: deque[np.ndarray] = deque()
-        self.arrivals: Counter[str] = Counter()
+        self.results: Counter[str] = Counter()
         self.clipped = self.unreachable = 0
         self._watch: ArrivalDetector | None = None
         self._escaping = False  # on the way out of what may not be entered
@@ -64,19 +64,19 @@ class GoalQueue:
     def counts(self) -> dict[str, int]:
         """What became of the goals, by the names that diagnostics have."""
         return {
-            "goals_reached": self.arrivals["reached"],
-            "goals_passed": self.arrivals["passed"],
-            "goals_timed_out": self.arrivals["timeout"],
+            "goals_reached": self.results["reached"],
+            "goals_passed": self.results["passed"],
+            "goals_timed_out": self.results["timeout"],
             "goals_clipped": self.clipped,
             "goals_unreachable": self.unreachable,
         }
 
-    def memento(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """What ``restore`` takes, as plain values."""
-        goals = [*([] if self.target is None else [self.target]), *self.queue]
+        goals = [*([] if self.current is None else [self.current]), *self.queue]
         return {
             "goals": [[float(x), float(y)] for x, y in goals],
-            "arrivals": dict(self.arrivals),
+            "arrivals": dict(self.results),
             "clipped": self.clipped,
             "unreachable": self.unreachable,
         }
@@ -85,50 +85,50 @@ class GoalQueue:
         """Go on from there."""
         self.clear()
         self.queue.extend(np.array(goal, dtype=float) for goal in kept["goals"])
-        self.arrivals = Counter(kept["arrivals"])
+        self.results = Counter(kept["arrivals"])
         self.clipped, self.unreachable = kept["clipped"], kept["unreachable"]
 
     def clear(self) -> None:
         """Go nowhere."""
         self.queue.clear()
-        self.target = self._watch = None
+        self.current = self._watch = None
 
-    def follow(self, position: np.ndarray, measured: float) -> str | None:
+    def update(self, position: np.ndarray, measured: float) -> str | None:
         """The vehicle is at position [2] at a time in s; how it arrived at the target, or None."""
-        if self.target is None or self._watch is None:
+        if self.current is None or self._watch is None:
             return None
         arrival = self._watch.update(position, measured)
         if arrival is not None:
-            self.arrivals[arrival] += 1
-            self.target = self._watch = None
-        elif not self._escaping and self.routes.areas.too_close(position, self.target):
-            self.set_out(position)
+            self.results[arrival] += 1
+            self.current = self._watch = None
+        elif not self._escaping and self.routes.areas.too_close(position, self.current):
+            self.replan(position)
         return arrival
 
-    def head_on(self, position: np.ndarray) -> None:
+    def next(self, position: np.ndarray) -> None:
         """From position [2] to the next waypoint that a way leads to; nowhere without one."""
-        self.target = self._watch = None
-        while self.queue and self.target is None:
+        self.current = self._watch = None
+        while self.queue and self.current is None:
             self._aim(position, self.queue.popleft())
 
-    def set_out(self, position: np.ndarray | None) -> None:
+    def replan(self, position: np.ndarray | None) -> None:
         """To the target again, with a new time limit; the vehicle may be elsewhere by now."""
-        if self.target is None or position is None:
+        if self.current is None or position is None:
             return
-        self._aim(position, self.target)
-        if self.target is None:
-            self.head_on(position)
+        self._aim(position, self.current)
+        if self.current is None:
+            self.next(position)
 
     def _aim(self, position: np.ndarray, waypoint: np.ndarray) -> None:
         way = self.routes.route(position, waypoint)
         if way is None:
             self.unreachable += 1
-            self.target = self._watch = None
+            self.current = self._watch = None
             return
         # A way without turns leaves the waypoint what it is: whoever follows goals sees no new one.
         first, *rest = (waypoint,) if len(way) == 1 else (*way[:-1], waypoint)
         self.queue.extendleft(reversed(rest))
-        self.target = first
+        self.current = first
         self._watch = ArrivalDetector(first, **self.arrival)
         self._escaping = self.routes.areas.too_close(position, first)
 
@@ -175,7 +175,7 @@ class VehicleTrack:
             square = np.floor((position - self._lower) / self._square).astype(int)
             self._visited.setdefault(tuple(square.tolist()), places[-1])
 
-    def memento(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         """What ``restore`` takes, as plain values."""
         visited = [[*square, *place] for square, place in self._visited.items()]
         return {"newest": list(self._newest), "visited": visited, "length": self.length}
@@ -194,7 +194,7 @@ class VehicleTrack:
         later = [place[1:] for place in self._newest if place[0] > time_s]
         return np.array(later, dtype=float).reshape(-1, 2)
 
-    def around(self, time_s: float) -> tuple[np.ndarray, np.ndarray]:
+    def split_at(self, time_s: float) -> tuple[np.ndarray, np.ndarray]:
         """The newest places after a time in s, and all up to it, thinned out: [K, 2] each."""
         return self.since(time_s), self.visited(time_s)
 

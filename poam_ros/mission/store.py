@@ -84,7 +84,7 @@ class MissionStore:
         if self._folder is not None:
             self._lock.close()
 
-    def take_up(self, mission: Mission) -> str:
+    def restore(self, mission: Mission) -> str:
         """Bring a mission that has not begun to where it stood; in words what was found, or "".
 
         Raises:
@@ -111,15 +111,15 @@ class MissionStore:
         self._holds = mission.state == PAUSED
         return f"going on with a mission: {mission.state} ({mission.reason})"
 
-    def keep(self, mission: Mission, steady_s: float) -> None:
+    def save(self, mission: Mission, steady_s: float) -> None:
         """Write what has changed: state and goals at once, the track every few seconds."""
         if self._holds and mission.position is not None:
             self._holds = False
             if mission.state == PAUSED:  # whatever it was told before it was restarted
-                mission.stay()
+                mission.hold_station()
         if self._folder is None:
             return
-        kept = {"schema": SCHEMA, **mission.memento()}
+        kept = {"schema": SCHEMA, **mission.to_dict()}
         if self._draws is not None:
             kept["draws"] = self._draws.bit_generator.state
         text = json.dumps(kept)
@@ -130,13 +130,13 @@ class MissionStore:
             moved = mission.track.length != self._track_length
             if moved and steady_s - self._track_at >= TRACK_S:
                 self._track_at, self._track_length = steady_s, mission.track.length
-                write_json(self._folder / TRACK, mission.track.memento())
+                write_json(self._folder / TRACK, mission.track.to_dict())
             self.failing = ""
         except OSError as error:
             self.failing = f"mission_dir: cannot write to {self._folder} ({error.strerror})"
 
 
-def mend(folder: Path, pings: int) -> list[str]:
+def repair(folder: Path, pings: int) -> list[str]:
     """Set aside what is damaged of a planner's files, and have it count so many pings at most; in
     words what was done.
 

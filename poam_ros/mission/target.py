@@ -78,7 +78,7 @@ class TargetSettings:
         check(self)
 
     @property
-    def guarantees(self) -> bool:
+    def limits_distance(self) -> bool:
         """Whether places may only be so far from a ping."""
         return self.distance > 0 or self.depths > 0
 
@@ -90,10 +90,10 @@ class TargetSettings:
     @property
     def on(self) -> bool:
         """Whether anything is asked for."""
-        return bool(self.tvu) or self.guarantees
+        return bool(self.tvu) or self.limits_distance
 
     @property
-    def rule(self) -> str:
+    def max_distance_text(self) -> str:
         """How far from a ping a place may be, in words."""
         near, depths = f"{self.distance:g} m", f"{self.depths:g} x the depth"
         if not self.depths:
@@ -109,7 +109,7 @@ class TargetStatus:
         share: of the places under water that may be entered, within the TVU; NaN where none is.
         gaps: places that are farther from a ping than they may be, as a share of all.
         farthest: of them, in m; 0 without any.
-        left_out: those besides that no way leads near to (over water, where depths count), or
+        excluded: those besides that no way leads near to (over water, where depths count), or
             where no ping was accepted, as well.
         fault: why the target cannot be met, in words; empty where nothing is known.
     """
@@ -117,30 +117,32 @@ class TargetStatus:
     share: float = math.nan
     gaps: float = 0.0
     farthest: float = 0.0
-    left_out: float = 0.0
+    excluded: float = 0.0
     fault: str = ""
 
-    def words(self, settings: TargetSettings) -> str:
+    def text(self, settings: TargetSettings) -> str:
         """In words; shares are never rounded to look better than they are."""
-        said = []
+        parts = []
         if settings.tvu and not math.isnan(self.share):
             within = f"TVU within {settings.tvu}"
-            said.append(f"{within} in {_percent(self.share, math.floor)} of the workspace")
+            parts.append(f"{within} in {_percent(self.share, math.floor)} of the workspace")
         if self.gaps:
             gaps = _percent(self.gaps, math.ceil)
-            far = f"{gaps} of the workspace farther than {settings.rule} from every ping"
-            said.append(f"{far}, {self.farthest:.1f} m at most")
-        elif settings.guarantees and not self.fault:
-            said.append(f"every place within {settings.rule} of a ping")
-        if self.left_out:
-            left_out = _percent(self.left_out, math.ceil)
+            far = (
+                f"{gaps} of the workspace farther than {settings.max_distance_text} from every ping"
+            )
+            parts.append(f"{far}, {self.farthest:.1f} m at most")
+        elif settings.limits_distance and not self.fault:
+            parts.append(f"every place within {settings.max_distance_text} of a ping")
+        if self.excluded:
+            left_out = _percent(self.excluded, math.ceil)
             dry = "it is dry, " if settings.depths else ""
             why = f"{dry}no way leads near, or no ping is accepted there"
-            said.append(f"{left_out} left out: {why}")
-        return "; ".join([*said, *([self.fault] if self.fault else [])])
+            parts.append(f"{left_out} left out: {why}")
+        return "; ".join([*parts, *([self.fault] if self.fault else [])])
 
 
-def measure(
+def assess(
     settings: TargetSettings,
     level: float,
     drawn: ElevationMap,
@@ -168,9 +170,9 @@ def measure(
             share = shares(depth[reach.enterable], std, [settings.tvu])[settings.tvu]
     if settings.by_depth and not (reach.enterable & (depth > 0)).any():
         fault = f"no place that may be entered is under the water's level of {level:g} m"
-    if not settings.guarantees:
+    if not settings.limits_distance:
         return TargetStatus(share, fault=fault), CoverageGaps.none()
-    # Without depths in the target nobody may have said where the water's level is.
+    # Without depths in the target nobody may have parts where the water's level is.
     dry = (depth <= 0) & (settings.depths > 0)
     away, entry = reach.away, reach.entry
     if (dry & reach.enterable).any():  # as a keep-out: from outside, as far as that goes
@@ -179,7 +181,9 @@ def measure(
     if drawn.density is None:
         fault = "the map does not say where its pings are (field density)"
     elif not (limit > 0)[~dry].all():
-        fault = fault or f"{settings.rule} is not more than a cell of the map everywhere"
+        fault = (
+            fault or f"{settings.max_distance_text} is not more than a cell of the map everywhere"
+        )
     pinged = np.zeros(drawn.grid.shape) if drawn.density is None else drawn.density
     distance, _ = to_nearest(drawn.grid, (pinged > 0) | (drawn.grid.counted(more) > 0))
     far = reach.counted & (distance > limit)
@@ -206,11 +210,11 @@ def _percent(share: float, whole: Callable[[float], int]) -> str:
 
 
 #: Times that the vehicle goes to a place without a ping of it, before it is left out.
-TRIES = 3
+MAX_VISITS = 3
 #: The way to the gaps is reckoned so much longer: vehicles turn, and pings come late into the map.
-RESERVE = 1.3
+DISTANCE_MARGIN = 1.3
 #: s of the mission between two looks whether the gaps are due.
-LOOK_S = 5.0
+CHECK_PERIOD_S = 5.0
 NOWHERE = np.empty((0, 2))
 
 
@@ -224,8 +228,8 @@ class MapTarget:
     Attributes:
         settings: may be replaced at any time.
         level: of the water over the map's zero, in m, as it was heard last; None before.
-        judged: the newest map; None before there is one.
-        closing: whether the gaps are gone to now.
+        status: the newest map; None before there is one.
+        closing_gaps: whether the gaps are gone to now.
     """
 
     def __init__(self, settings: TargetSettings, state: str = WAITING) -> None:
@@ -236,7 +240,7 @@ class MapTarget:
         self._starts = 0  # of the mission that it knows of
         self.forget()
 
-    def hear(self, level: float) -> str:
+    def set_water_level(self, level: float) -> str:
         """The water's level over the map's zero, in m; in words what is wrong with it, or ""."""
         fault = level_fault(level)
         self.level = self.level if fault else level
@@ -244,8 +248,8 @@ class MapTarget:
 
     def forget(self) -> None:
         """There is no map any more, or another mission."""
-        self.judged: TargetStatus | None = None
-        self.closing = self._met = False
+        self.status: TargetStatus | None = None
+        self.closing_gaps = self._met = False
         self._drawn: ElevationMap | None = None  # what was judged
         self._turned_at = -math.inf  # s, when it was looked at last whether gaps are due
         self._reach: ReachableCells | None = None
@@ -253,83 +257,83 @@ class MapTarget:
         self._tries = np.zeros(0, dtype=int)  # to close a gap from each cell [rows, columns]
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """How the newest map stands; empty where nothing is asked for, or nothing is known."""
-        if self.judged is None or not self.settings.on:
+        if self.status is None or not self.settings.on:
             return ""
-        return self.judged.words(self.settings)
+        return self.status.text(self.settings)
 
     @property
     def fault(self) -> str:
         """Why the target cannot be met, in words; empty where nothing is known."""
-        return self.judged.fault if self.judged is not None and self.settings.on else ""
+        return self.status.fault if self.status is not None and self.settings.on else ""
 
-    def facts(self) -> dict[str, object]:
+    def diagnostics(self) -> dict[str, object]:
         """How it stands, by the names that diagnostics have."""
-        judged, settings = self.judged, self.settings
+        judged, settings = self.status, self.settings
         if judged is None or not settings.on:
             return {}
-        values: dict[str, object] = {"target": self.words}
+        values: dict[str, object] = {"target": self.text}
         if settings.tvu:
             values["target_share"] = judged.share
-        if settings.guarantees:
-            values |= {"target_gaps": judged.gaps, "target_left_out": judged.left_out}
-            values["target_closing"] = str(self.closing).lower()
+        if settings.limits_distance:
+            values |= {"target_gaps": judged.gaps, "target_left_out": judged.excluded}
+            values["target_closing"] = str(self.closing_gaps).lower()
         return values
 
-    def judge(self, mission: Mission, drawn: ElevationMap, now: float) -> None:
+    def assess(self, mission: Mission, drawn: ElevationMap, now: float) -> None:
         """A map is there at ``now`` (s): the mission ends by it, or turns to the gaps at once."""
         self._follow(mission)
         if not self.settings.on or mission.position is None:
             return
         if mission.state in (WAITING, PILOT):
             self.forget()
-        self.judged, _ = self._measure(mission, drawn, NOWHERE)
+        self.status, _ = self._measure(mission, drawn, NOWHERE)
         self._drawn, self._turned_at = drawn, -math.inf
-        paused = mission.state == PAUSED and mission.under_way == EXPLORING
+        paused = mission.state == PAUSED and mission.state_before_pause == EXPLORING
         if (mission.state == EXPLORING or paused) and self._ends(mission):
             self._met = True
-            mission.end(self.words)
+            mission.end(self.text)
         self.tick(mission, now)
-        self.look(mission)
+        self.update_reason(mission)
 
     def tick(self, mission: Mission, now: float) -> None:
         """Let ``now`` (s) come: where gaps are due, the goals of the planner are left for them."""
         self._follow(mission)
         drawn = self._drawn
-        if drawn is None or mission.state != EXPLORING or self.closing:
+        if drawn is None or mission.state != EXPLORING or self.closing_gaps:
             return
-        if 0 <= now - self._turned_at < LOOK_S:
+        if 0 <= now - self._turned_at < CHECK_PERIOD_S:
             return
         self._turned_at = now
-        self.closing = self._due(mission, self._gaps(mission, drawn), now)
-        if self.closing:
-            mission.choose_anew()
+        self.closing_gaps = self._due(mission, self._gaps(mission, drawn), now)
+        if self.closing_gaps:
+            mission.discard_goals()
 
-    def path(self, mission: Mission, drawn: ElevationMap, now: float) -> np.ndarray | None:
+    def next_goal(self, mission: Mission, drawn: ElevationMap, now: float) -> np.ndarray | None:
         """The next goal [1, 2] where a gap is to be closed now; None: as the planner likes."""
         self._follow(mission)
-        if not self.settings.guarantees or mission.position is None or self.judged is None:
+        if not self.settings.limits_distance or mission.position is None or self.status is None:
             return None
         gaps = self._gaps(mission, drawn)
-        self.closing = len(gaps) > 0 and (self.closing or self._due(mission, gaps, now))
-        while self.closing and len(gaps):
+        self.closing_gaps = len(gaps) > 0 and (self.closing_gaps or self._due(mission, gaps, now))
+        while self.closing_gaps and len(gaps):
             goal = coverage.gap_closing_goals(mission.position, gaps)[0]
             near = np.linalg.norm(gaps.places - goal, axis=1) <= gaps.limit
             near |= (gaps.entries == goal).all(1)
             same = max(float(gaps.limit[near].min()) / 2, diagonal(drawn.grid))
-            if self._tries_about(drawn.grid, goal, same) < TRIES:
+            if self._tries_about(drawn.grid, goal, same) < MAX_VISITS:
                 self._tries += drawn.grid.counted(goal[None]).astype(int)
                 return goal[None]
             self._given_up |= drawn.grid.counted(gaps.places[near]) > 0
             gaps = gaps[~near]
-        self.closing = False
+        self.closing_gaps = False
         return None
 
-    def look(self, mission: Mission) -> None:
+    def update_reason(self, mission: Mission) -> None:
         """After whatever may have ended the mission: the reason says how the target stands.
 
-        Where a budget ended it, that is said anew for the maps that come after.
+        Where a budget ended it, that is parts anew for the maps that come after.
         """
         self._follow(mission)
         before, self._state = self._state, mission.state
@@ -337,8 +341,8 @@ class MapTarget:
             self._spent, self._met = None, False
         elif before != DONE and not self._met:
             self._spent = mission.reason
-        if self._spent is not None and self.words:
-            mission.explain(f"{self._spent}; {self.words}")
+        if self._spent is not None and self.text:
+            mission.explain(f"{self._spent}; {self.text}")
 
     def _follow(self, mission: Mission) -> None:
         """Forget a mission before this one: the gaps that it gave up may be closed now."""
@@ -354,33 +358,36 @@ class MapTarget:
 
     def _ends(self, mission: Mission) -> bool:
         """Whether all is met, and that is the end."""
-        assert self.judged is not None
-        if self.judged.fault or self.judged.gaps:
+        assert self.status is not None
+        if self.status.fault or self.status.gaps:
             return False
         # The guarantee alone: the rest of a budget is for the map.
-        return self._within() if self.settings.tvu else mission.budget.endless
+        return self._within() if self.settings.tvu else mission.budget.unlimited
 
     def _due(self, mission: Mission, gaps: CoverageGaps, now: float) -> bool:
         """Whether the gaps are to be closed now: nothing is left to do but that, or no budget."""
         budget = mission.budget
         if not len(gaps) or mission.position is None:
             return False
-        if self._within() if self.settings.tvu else budget.endless:
+        if self._within() if self.settings.tvu else budget.unlimited:
             return True
-        speed = mission.legs.arrival.get("max_speed", 1.0)
+        speed = mission.goals.arrival.get("max_speed", 1.0)
         left = budget.distance_left(mission.track.length, now, speed)
         if math.isinf(left):
             return False
         goals = coverage.gap_closing_goals(mission.position, gaps)
-        turns = math.pi * mission.legs.turning_radius * len(goals)
-        return RESERVE * (tour_length(mission.position, goals, mission.legs.routes) + turns) >= left
+        turns = math.pi * mission.goals.turning_radius * len(goals)
+        return (
+            DISTANCE_MARGIN * (tour_length(mission.position, goals, mission.goals.routes) + turns)
+            >= left
+        )
 
     def _gaps(self, mission: Mission, drawn: ElevationMap) -> CoverageGaps:
         """Where the vehicle has been since, there are pings that the map does not hold yet."""
         return self._measure(mission, drawn, mission.track.since(drawn.stamp_ns / SECOND))[1]
 
     def _within(self) -> bool:
-        return self.judged is not None and self.judged.share >= self.settings.share
+        return self.status is not None and self.status.share >= self.settings.share
 
     def _measure(
         self, mission: Mission, drawn: ElevationMap, more: np.ndarray
@@ -388,8 +395,8 @@ class MapTarget:
         reach = self._reach
         if reach is None or not reach.grid.same(drawn.grid):
             assert mission.position is not None
-            reach = self._reach = ReachableCells(drawn.grid, mission.legs.routes, mission.position)
+            reach = self._reach = ReachableCells(drawn.grid, mission.goals.routes, mission.position)
             self._given_up = np.zeros(drawn.grid.shape, dtype=bool)
             self._tries = np.zeros(drawn.grid.shape, dtype=int)
         level = self.settings.water_level if self.level is None else self.level
-        return measure(self.settings, level, drawn, reach, self._given_up, more)
+        return assess(self.settings, level, drawn, reach, self._given_up, more)

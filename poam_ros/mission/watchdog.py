@@ -16,9 +16,12 @@ from ..planning.areas import NavigableArea
 from .mission import Mission
 
 ODOMETRY, SONAR, MAP = "odometry", "sonar", "map"
-LONGEST_S = 2.0  # that one look may add: what came while this process stood still was not heard
-CALM_S = 3.0  # without a fault until the mission goes on
-NEARER_M, SLOW_S = 1.0, 10.0  # to the goal is progress; less where this takes longer, in s
+MAX_ELAPSED_S = 2.0  # that one look may add: what came while this process stood still was not heard
+RECOVERY_S = 3.0  # without a fault until the mission goes on
+MIN_PROGRESS_M, PROGRESS_S = (
+    1.0,
+    10.0,
+)  # to the goal is progress; less where this takes longer, in s
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ class Watchdog:
     """Pauses a mission, and lets it go on.
 
     Silence is counted in looks: each adds the time since the one before, by the clock that ran
-    slower, and never more than ``LONGEST_S``. So neither a simulation that stands, nor one that is
+    slower, and never more than ``MAX_ELAPSED_S``. So neither a simulation that stands, nor one that is
     quick, nor a clock that is set, nor a process that was held up looks like silence; on a vehicle
     it is plain time.
 
@@ -100,22 +103,22 @@ class Watchdog:
     def __init__(self, settings: WatchdogSettings, areas: NavigableArea) -> None:
         self.settings = settings
         self._areas = areas
-        self._heard: set[str] = set()  # sources, since the look before
+        self._received: set[str] = set()  # sources, since the look before
         self._silent: dict[str, float] = defaultdict(float)  # s, by source
         self._std = 0.0  # m, of the position
-        self._calm = 0.0  # s without a fault
+        self._fault_free_s = 0.0  # s without a fault
         self._armed = False  # the vehicle has been inside the fence
         self._progress = Progress()
-        self._looked: tuple[float, float] | None = None
-        self._watched = False  # the mission was active at the look before
+        self._checked_at: tuple[float, float] | None = None
+        self._was_active = False  # the mission was active at the look before
 
-    def heard(self, source: str) -> None:
+    def received(self, source: str) -> None:
         """Something came from ``odometry``, the ``sonar`` or about the ``map``."""
-        self._heard.add(source)
+        self._received.add(source)
 
-    def located(self, mission: Mission, std: float) -> None:
+    def position_received(self, mission: Mission, std: float) -> None:
         """Odometry came, and the mission has its position; ``std``: of it in m, 0 for unknown."""
-        self.heard(ODOMETRY)
+        self.received(ODOMETRY)
         self._std = std
         assert mission.position is not None
         outside = self._areas.outside(mission.position)
@@ -126,24 +129,24 @@ class Watchdog:
             text = f"the vehicle is {outside:.1f} m outside the workspace"
             mission.pause(text, GUARD)
 
-    def moved(self, mission: Mission, position: np.ndarray, distance: float) -> None:
+    def position_jumped(self, mission: Mission, position: np.ndarray, distance: float) -> None:
         """Odometry has the vehicle at a position [2] that it cannot have driven to, ``distance`` m
         from where it was, and keeps to it: the map is not where it was either."""
         mission.position = position
         mission.pause(f"the position jumped by {distance:.1f} m, and stays there", GUARD)
 
-    def look(self, mission: Mission, wall_s: float, ros_s: float) -> None:
+    def check(self, mission: Mission, wall_s: float, ros_s: float) -> None:
         """Pause a mission for what is wrong by now, or let it go on; called about every second."""
-        elapsed, heard = self._elapsed(wall_s, ros_s), self._heard
-        self._heard = set()
+        elapsed, heard = self._elapsed(wall_s, ros_s), self._received
+        self._received = set()
         ours = mission.state == PAUSED and mission.paused_by == WATCHDOG
-        if mission.active and not self._watched:
+        if mission.active and not self._was_active:
             self._silent.clear()  # a new patience
-        self._watched = mission.active
-        self._progress.look(mission, elapsed)
+        self._was_active = mission.active
+        self._progress.check(mission, elapsed)
         patience = self.settings.progress_patience
         if patience and self._progress.stuck_s > patience:
-            mission.pause(self._progress.words(patience), GUARD)
+            mission.pause(self._progress.text(patience), GUARD)
             return
         if not (mission.active or ours):
             return
@@ -155,9 +158,9 @@ class Watchdog:
         fault = self.fault()
         if mission.active and fault is not None:
             mission.pause(fault, WATCHDOG)
-            self._watched = False
-        self._calm = 0.0 if fault is not None else self._calm + elapsed
-        if ours and self.settings.resumes and self._calm >= CALM_S:
+            self._was_active = False
+        self._fault_free_s = 0.0 if fault is not None else self._fault_free_s + elapsed
+        if ours and self.settings.resumes and self._fault_free_s >= RECOVERY_S:
             mission.resume(f"it is over: {mission.reason}")
 
     def fault(self) -> str | None:
@@ -175,9 +178,9 @@ class Watchdog:
         return None
 
     def _elapsed(self, wall_s: float, ros_s: float) -> float:
-        before, self._looked = self._looked or (wall_s, ros_s), (wall_s, ros_s)
+        before, self._checked_at = self._checked_at or (wall_s, ros_s), (wall_s, ros_s)
         slower = min(wall_s - before[0], ros_s - before[1])
-        return min(max(slower, 0.0), LONGEST_S)
+        return min(max(slower, 0.0), MAX_ELAPSED_S)
 
 
 class Progress:
@@ -196,18 +199,18 @@ class Progress:
         self._nearest = math.inf
         self._arrivals = 0
 
-    def look(self, mission: Mission, elapsed: float) -> None:
+    def check(self, mission: Mission, elapsed: float) -> None:
         """``elapsed`` s have passed since the last look."""
         goal, position = mission.goal, mission.position
         if not mission.active or goal is None or position is None:
             self.stuck_s, self._goal = 0.0, None
             return
-        arrivals, distance = mission.legs.arrivals, math.dist(goal, position)
+        arrivals, distance = mission.goals.results, math.dist(goal, position)
         arrived = arrivals["reached"] + arrivals["passed"]
         began = self._goal is None
         if goal is not self._goal:
             self._goal, self._nearest = goal, distance
-        enough = min(NEARER_M, SLOW_S * mission.legs.arrival.get("max_speed", 1.0))
+        enough = min(MIN_PROGRESS_M, PROGRESS_S * mission.goals.arrival.get("max_speed", 1.0))
         self._position = position
         if began or arrived != self._arrivals or self._nearest - distance >= enough:
             self.stuck_s, self._nearest, self._arrivals = 0.0, distance, arrived
@@ -215,10 +218,10 @@ class Progress:
         else:
             self.stuck_s += elapsed
 
-    def words(self, patience: float) -> str:
+    def text(self, patience: float) -> str:
         """What is wrong."""
         way = math.dist(self._from, self._position)
-        if way < NEARER_M:
+        if way < MIN_PROGRESS_M:
             return f"the vehicle stands still: no nearer to its goal for {patience:g} s"
         return f"the vehicle went {way:.0f} m, but no nearer to its goal for {patience:g} s"
 
@@ -228,19 +231,19 @@ class Autopilot:
     stays armed. Otherwise the mission is paused until a person lets it go on."""
 
     def __init__(self) -> None:
-        self._said: tuple[str, bool] | None = None  # mode, and whether it is armed
+        self._status: tuple[str, bool] | None = None  # mode, and whether it is armed
         self._agreed: tuple[str, bool] | None = None  # what the mission began with
 
     def agree(self) -> None:
         """A person has started or resumed the mission, in whatever mode it is."""
-        self._agreed = self._said
+        self._agreed = self._status
 
-    def hear(self, mission: Mission, mode: str, armed: bool, connected: bool) -> None:
+    def update(self, mission: Mission, mode: str, armed: bool, connected: bool) -> None:
         """The autopilot says how it stands; ``connected``: whether it does so itself."""
-        self._said = mode, armed
+        self._status = mode, armed
         if not (mission.active or (mission.state == PAUSED and mission.paused_by == WATCHDOG)):
             return
-        agreed_mode, was_armed = self._agreed = self._agreed or self._said
+        agreed_mode, was_armed = self._agreed = self._agreed or self._status
         if not connected:
             mission.pause("the autopilot is not heard any more", GUARD)
         elif mode != agreed_mode:

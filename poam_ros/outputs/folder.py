@@ -17,6 +17,7 @@ from ..core.errors import InputError
 from ..core.files import UNREADABLE, atomic_write
 from ..core.geometry import Extent, Grid
 from ..core.maps import ElevationMap
+from ..core.reading import lines, read_arrays, refuse_larger
 from ..simulation.world.terrain import Terrain
 
 #: Columns of epochs.csv, one row per decision epoch.
@@ -29,6 +30,10 @@ RUN_COLUMNS = (
 )  # fmt: skip
 #: Rows of a table that are text, or objects, at the same time.
 ROWS = 10_000
+#: What a spreadsheet takes a cell that begins so for: something to compute.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+#: Bytes of memory for each byte of a table whose rows are texts.
+TEXT_FACTOR = 32
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ def make_folder(path: Path) -> Path:
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write a CSV file with a header, row by row."""
+    """Write a CSV file with a header, row by row; no text in it is a formula to a spreadsheet."""
     with atomic_write(path) as file:
         file.write((",".join(columns) + "\n").encode())
         file.writelines((",".join(_cell(value) for value in row) + "\n").encode() for row in rows)
@@ -85,9 +90,19 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.9g}"
     text = str(value)
+    if isinstance(value, str) and text.startswith(FORMULA) and not _is_number(text):
+        text = f"'{text}"
     if any(character in text for character in ',"\n\r'):
         return '"' + text.replace('"', '""') + '"'
     return text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def read_table(path: Path, columns: Sequence[str] = ()) -> dict[str, np.ndarray]:
@@ -98,10 +113,11 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> dict[str, np.ndarray]
     """
     expected = "a table of numbers with a header"
     with _refusing(path, expected), path.open(newline="") as file:
-        header, *_ = islice(rows := csv.reader(file), 1)
+        header, *_ = islice(rows := csv.reader(lines(file)), 1)
         chunks = [np.empty((0, len(header)))]
         while chunk := list(islice(rows, ROWS)):
             chunks.append(np.array(chunk, dtype=float).reshape(len(chunk), len(header)))
+            refuse_larger("its content", sum(part.nbytes for part in chunks), 2)
     values = np.concatenate(chunks)
     _require(path, columns, header)
     return {name: values[:, i] for i, name in enumerate(header)}
@@ -115,7 +131,8 @@ def read_records(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     """
     expected = f"a table with columns {','.join(columns)}"
     with _refusing(path, expected), path.open(newline="") as file:
-        header, *rows = csv.reader(file)
+        refuse_larger("its content", path.stat().st_size, TEXT_FACTOR)
+        header, *rows = csv.reader(lines(file))
     _require(path, columns, header)
     for number, row in enumerate(rows, start=2):
         if len(row) != len(header):
@@ -200,8 +217,7 @@ def read_map(path: Path) -> ElevationMap:
         InputError: if the file is missing or holds something else.
     """
     with _refusing(path, "a map.npz of this package"):
-        with np.load(path) as data:
-            arrays = dict(data)
+        arrays = read_arrays(path)
         names = ("x", "y", "mean", "variance", "inducing_points", "samples")
         x, y, mean, variance, support, samples = (arrays.pop(name) for name in names)
         stamp_ns = int(arrays.pop("stamp_ns", 0))
@@ -222,8 +238,9 @@ def read_truth(path: Path) -> tuple[np.ndarray, Extent]:
     Raises:
         InputError: if the file is missing or holds something else.
     """
-    with _refusing(path, "a truth.npz of this package"), np.load(path) as data:
-        return data["elevation"], Extent.of(data["extent"])
+    with _refusing(path, "a truth.npz of this package"):
+        data = read_arrays(path)
+        return data["elevation"], Extent.of(data["extent"].tolist())
 
 
 def write_config(path: Path, config: Mapping[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -13,6 +12,7 @@ import numpy as np
 import yaml
 
 from ..core.errors import InputError
+from ..core.reading import parse_json
 from .exports.chart import Chart, ExportSettings, read_chart, read_config, recorded
 from .folder import atomic_write
 from .plates import chart_plate, contour_levels, uncertainty_plate
@@ -132,7 +132,7 @@ def _scores(folder: Path) -> dict[str, Any]:
     """Of validation.json; empty where nothing was held out."""
     path = folder / "validation.json"
     try:
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        return parse_json(path) if path.exists() else {}
     except ValueError as error:
         raise InputError(f"{path}: expected scores ({error})") from None
 

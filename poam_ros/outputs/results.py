@@ -13,7 +13,7 @@ from ..core.errors import InputError
 from ..core.geodesy import GeoReference
 from ..core.maps import ElevationMap
 from ..core.samples import Samples
-from ..frontend.refused import RefusedPing, RefusedPings
+from ..frontend.refused_pings import RefusedPing, RefusedPings
 from ..journal.folder import LOG
 from ..journal.tables import read_only, read_refused
 from .folder import make_folder, read_records, write_map, write_samples, write_table

@@ -6,7 +6,6 @@ with rounding errors.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.geodesy import GeoReference, map_heading, map_origin
 from ..core.geometry import Extent
+from ..core.reading import parse_json
 from ..core.settings import check, setting
 from . import polygons
 
@@ -288,13 +288,15 @@ class AreaSettings:
     def _of_file(self) -> Iterator[tuple[str, np.ndarray]]:
         path = Path(self.file).expanduser()
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = parse_json(path)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is no JSON"
+            if isinstance(error, InputError):
+                reason = str(error)
             raise InputError(f"areas.file: cannot read {path}: {reason}") from None
         try:
             found = list(_geojson(content))
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
             raise InputError(f"areas.file: expected GeoJSON with polygons in {path}") from None
         if not found:
             raise InputError(f"areas.file: expected polygons in {path}, got none")

@@ -23,13 +23,15 @@ from .evidence import LEAST as SMALL
 from .evidence import PASS, USED, OtherLines
 from .stretches import GROUND, LONG, MULTIPLES, NONSENSE, Stretches
 
-FEWEST = 2 * LONG  # soundings of a record that can be judged
-DOUBT = 2.3  # log odds from which a long stretch is doubted
-CERTAIN = 4.6  # log odds, by other lines alone, from which a stretch is refused as a multiple
-WITHIN = 0.2  # of the range: how near its depth, divided, is to that of a line that crosses it
-ROUNDS = 60
-FLIPS = 3  # times that a stretch may change
-BESIDE = 32  # legs about each among which crossings are looked for
+MIN_SOUNDINGS = 2 * LONG  # soundings of a record that can be judged
+DOUBT_ODDS = 2.3  # log odds from which a long stretch is doubted
+REFUSAL_ODDS = 4.6  # log odds, by other lines alone, from which a stretch is refused as a multiple
+DEPTH_TOLERANCE = (
+    0.2  # of the range: how near its depth, divided, is to that of a line that crosses it
+)
+MAX_ITERATIONS = 60
+MAX_CHANGES = 3  # times that a stretch may change
+NEAR_LEGS = 32  # legs about each among which crossings are looked for
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,9 @@ class Crossings:
     difference: np.ndarray
 
 
-def judge(xy: np.ndarray, z: np.ndarray, line: np.ndarray, ranges: np.ndarray) -> Crossings:
+def find_crossings(
+    xy: np.ndarray, z: np.ndarray, line: np.ndarray, ranges: np.ndarray
+) -> Crossings:
     """Judge a record by the crossings of its lines; the same record gives the same judgement.
 
     Args:
@@ -60,17 +64,17 @@ def judge(xy: np.ndarray, z: np.ndarray, line: np.ndarray, ranges: np.ndarray) -
         line: index of each one's line [N].
         ranges: from the surface, or the sounder, to the ground [N], in m.
     """
-    if len(z) < FEWEST:
+    if len(z) < MIN_SOUNDINGS:
         none = np.empty(0, dtype=np.int64)
         return Crossings(np.ones(len(z), dtype=np.int64), none, none, np.empty((0, 2)), np.empty(0))
     stretches = Stretches(xy, z, line, ranges)
     others = OtherLines(stretches)
     a, b, where, difference = _crossings(others)
-    multiple = _Judge(stretches, others).multiples(a, b)[stretches.of]
+    multiple = _MultipleSearch(stretches, others).multiples(a, b)[stretches.of]
     return Crossings(multiple, others.row[a], others.row[b], where, difference)
 
 
-class _Judge:
+class _MultipleSearch:
     """Which stretches of a record are ground."""
 
     def __init__(self, stretches: Stretches, others: OtherLines) -> None:
@@ -93,11 +97,13 @@ class _Judge:
             m = int(self.kind[s])
             here = self.others.stretch[nodes] == s
             expected = self.others.range[across[here]]
-            near = np.abs(self.others.range[nodes[here]] / m - expected) <= WITHIN * expected
+            near = (
+                np.abs(self.others.range[nodes[here]] / m - expected) <= DEPTH_TOLERANCE * expected
+            )
             if 2 * near.sum() <= len(near):
                 continue
             found, differ = self.others.likelihoods(s, self.believed, free=False)
-            if differ >= SMALL and found[2 + MULTIPLES.index(m)] - found[0] >= CERTAIN:
+            if differ >= SMALL and found[2 + MULTIPLES.index(m)] - found[0] >= REFUSAL_ODDS:
                 factor[s] = m
         return factor
 
@@ -106,10 +112,10 @@ class _Judge:
         flips = np.zeros(self.stretches.count, dtype=np.int64)
         due, settled = set(range(self.stretches.count)), False
         self.others.fit(self.believed)
-        for _ in range(ROUNDS):
+        for _ in range(MAX_ITERATIONS):
             for s in due:
-                self.odds[s], self.kind[s] = self._judge(s)
-            change = np.flatnonzero(((self.odds > 0) == self.believed) & (flips < FLIPS))
+                self.odds[s], self.kind[s] = self._test(s)
+            change = np.flatnonzero(((self.odds > 0) == self.believed) & (flips < MAX_CHANGES))
             if not len(change):
                 if settled:
                     break
@@ -131,7 +137,7 @@ class _Judge:
                 due |= self.others.users[s] | self.stretches.beside(s) | {s}
         return due
 
-    def _judge(self, s: int) -> tuple[float, int]:
+    def _test(self, s: int) -> tuple[float, int]:
         """Log odds of a stretch against ground, and its likeliest hypothesis."""
         if self.stretches.dry[s]:
             return np.inf, NONSENSE
@@ -141,7 +147,7 @@ class _Judge:
         long = self.stretches.places[s] >= LONG
         if (long or free) and differ < SMALL:
             return -np.inf, GROUND
-        margin = DOUBT if long else DOUBT / 2 if self.stretches.places[s] >= USED else 0.0
+        margin = DOUBT_ODDS if long else DOUBT_ODDS / 2 if self.stretches.places[s] >= USED else 0.0
         total = along + across
         best = int(np.argmax(total[1:]))
         odds = float(total[1 + best] - total[0]) - margin
@@ -165,7 +171,7 @@ def _crossings(
         none = np.empty(0, dtype=np.int64)
         return none, none, np.empty((0, 2)), np.empty(0)
     middle = (xy[legs] + xy[legs + 1]) / 2
-    k = min(BESIDE, len(legs))
+    k = min(NEAR_LEGS, len(legs))
     far = float(length[legs].max())
     _, near = cKDTree(middle).query(middle, k=k, distance_upper_bound=far)
     i = np.repeat(np.arange(len(legs)), k)

@@ -1,8 +1,8 @@
-"""The likeliest course of the ground under a track (Viterbi 1967). Ranges and places in metres.
+"""The likeliest path of the is_bottom under a track (Viterbi 1967). Ranges and places in metres.
 
-Every ping measured the ground or is an echo. The ground goes on from the last ping that measured
+Every ping measured the is_bottom or is an echo. The is_bottom goes on from the last ping that measured
 it as a random walk, whose steps are as large as those about here, or jumps; an echo comes late,
-seldom early, and more often after another. The course is what makes all pings together likeliest,
+seldom early, and more often after another. The path is what makes all pings together likeliest,
 so that the pings after one tell as much of it as those before.
 """
 
@@ -12,24 +12,30 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .track import reach
+from .track import neighbourhood_radius
 
-LOOK = 20  # pings at most from one that measured the ground to the next that did
-ABOUT = 20  # steps that make the scatter at a ping
-ROUNDS = 3  # at most, of a course and the scatter along it
-ALLOWED = 3.5  # deviations that are granted to a range of ``ratio`` times the expected one
-SLOPE = 0.35  # of the ground, in its deviation across a gap
-NORMAL = 0.6745  # median of |x| of a standard normal x
-BEGIN, UNSURE = 11, 0.25  # pings whose median the first is expected to have, and how surely
+MAX_SKIPPED = 20  # pings at most from one that measured the is_bottom to the next that did
+SCATTER_WINDOW = 20  # steps that make the scatter at a ping
+MAX_ITERATIONS = 3  # at most, of a path and the scatter along it
+RATIO_SIGMAS = 3.5  # deviations that are granted to a range of ``ratio`` times the expected one
+BOTTOM_SLOPE = 0.35  # of the is_bottom, in its deviation across a gap
+MAD_SCALE = 0.6745  # median of |x| of a standard normal x
+FIRST_WINDOW, FIRST_SIGMA_RATIO = (
+    11,
+    0.25,
+)  # pings whose median the first is expected to have, and how surely
 
-SHARE = 0.05  # of echoes that are late, between ...
-NEAR, FAR = 1.2, 4.0  # ... so many times the expected range
-ODD, ALIKE = 0.005, 1e-4  # of echoes that are elsewhere, and of those about where the ground is
-RUN = 0.5  # of echoes after an echo
-JUMP = 1e-3  # of the pings that follow a jump of the ground
-KNOWN_JUMP = 0.1  # the same, to where the map has the ground
-SAME = 2.0  # deviations within which track and map agree
-LEAST = 0.01  # m: no range is taken for shorter
+LATE_ECHO_RATE = 0.05  # of echoes that are late, between ...
+LATE_MIN_RATIO, LATE_MAX_RATIO = 1.2, 4.0  # ... so many times the expected range
+OTHER_ECHO_RATE, BOTTOM_ECHO_RATE = (
+    0.005,
+    1e-4,
+)  # of echoes that are elsewhere, and of those about where the is_bottom is
+REPEATED_ECHO_RATE = 0.5  # of echoes after an echo
+JUMP_RATE = 1e-3  # of the pings that follow a jump of the is_bottom
+MAPPED_JUMP_RATE = 0.1  # the same, to where the map has the is_bottom
+MAP_AGREEMENT_SIGMAS = 2.0  # deviations within which track and map agree
+MIN_RANGE_M = 0.01  # m: no range is taken for shorter
 
 
 class PredictedRanges(NamedTuple):
@@ -40,10 +46,10 @@ class PredictedRanges(NamedTuple):
 
 
 class BottomPath(NamedTuple):
-    """Which pings measured the ground [N]; from which row each of these is expected, -1 for one
+    """Which pings measured the is_bottom [N]; from which row each of these is expected, -1 for one
     that was known before [N]; and which of them jumped from there, or are not beside it [N]."""
 
-    ground: np.ndarray
+    is_bottom: np.ndarray
     origin: np.ndarray
     jumped: np.ndarray
 
@@ -55,32 +61,34 @@ def follow(
     mapped: PredictedRanges | None,
     ratio: float,
 ) -> BottomPath:
-    """The course through pings at xy [N, 2] of these ranges [N].
+    """The path through pings at xy [N, 2] of these ranges [N].
 
     Args:
-        known: x, y and range of the ground just before, in order [K, 3].
+        known: x, y and range of the is_bottom just before, in order [K, 3].
         xy: in the order of the track, at least one.
         ranges: measured there.
         mapped: None where there is no map.
         ratio: to an expected range, that is just no jump.
     """
-    doubt = 0.0
+    first_variance = 0.0
     if not len(known):
-        begin = float(np.median(ranges[:BEGIN]))
-        known, doubt = np.array([[*xy[0], begin]]), (UNSURE * begin) ** 2
+        begin = float(np.median(ranges[:FIRST_WINDOW]))
+        known, first_variance = np.array([[*xy[0], begin]]), (FIRST_SIGMA_RATIO * begin) ** 2
     count = len(known)
     points = np.concatenate([known[:, :2], xy])
-    r = np.maximum(np.concatenate([known[:, 2], ranges]), LEAST)
-    # At first the steps that no echo explains: a scatter that grows with what is believed.
+    r = np.maximum(np.concatenate([known[:, 2], ranges]), MIN_RANGE_M)
+    # At first the steps that no echo explains: a scatter that grows with what is accepted.
     steps = np.abs(np.diff(r))
     scatter = _about(steps, np.maximum(r[1:], r[:-1]) <= ratio * np.minimum(r[1:], r[:-1]))
-    for _ in range(ROUNDS):
-        walk = _Viterbi(points, r, count, scatter, mapped, (ratio - 1) / ALLOWED, doubt)
-        found = walk.course()
-        ground = np.flatnonzero(np.concatenate([np.ones(count, dtype=bool), found.ground]))
+    for _ in range(MAX_ITERATIONS):
+        walk = _Viterbi(
+            points, r, count, scatter, mapped, (ratio - 1) / RATIO_SIGMAS, first_variance
+        )
+        found = walk.path()
+        is_bottom = np.flatnonzero(np.concatenate([np.ones(count, dtype=bool), found.is_bottom]))
         used = np.zeros(len(steps), dtype=bool)
-        used[ground[1:] - 1] = True
-        steps[ground[1:] - 1] = np.abs(np.diff(r[ground]))
+        used[is_bottom[1:] - 1] = True
+        steps[is_bottom[1:] - 1] = np.abs(np.diff(r[is_bottom]))
         before, scatter = scatter, _about(steps, used)
         if np.allclose(before, scatter):
             break
@@ -98,53 +106,55 @@ class _Viterbi:
         scatter: np.ndarray,
         mapped: PredictedRanges | None,
         grain: float,
-        doubt: float,
+        first_variance: float,
     ) -> None:
         self.points, self.r, self.count, self.scatter = points, r, count, scatter
-        self.mapped, self.grain, self.doubt = mapped, grain, doubt
+        self.mapped, self.grain, self.first_variance = mapped, grain, first_variance
 
-    def course(self) -> BottomPath:
+    def path(self) -> BottomPath:
         r, count, size = self.r, self.count, len(self.r)
         cost, origin = np.zeros(size), np.zeros(size, dtype=int)
         jumped = np.zeros(size, dtype=bool)
         skipped = np.zeros(size)  # what it costs that all after a row are echoes
         for row in range(count, size):
-            rows = np.arange(max(count - 1, row - LOOK), row)
+            rows = np.arange(max(count - 1, row - MAX_SKIPPED), row)
             goes_on, jumps = self._densities(rows, row)
             costs = cost[rows] + skipped[rows] - np.log(goes_on + jumps)
             best = int(np.argmin(costs))
             cost[row], origin[row] = costs[best], rows[best]
             jumped[row] = jumps[best] > goes_on[best] or not self._beside(rows[best], row)
-            after = np.where(rows == row - 1, 1.0, RUN / SHARE)
+            after = np.where(rows == row - 1, 1.0, REPEATED_ECHO_RATE / LATE_ECHO_RATE)
             skipped[rows] -= np.log(after * _echo(r[row], r[rows]))
-        last = np.arange(max(count - 1, size - LOOK), size)
+        last = np.arange(max(count - 1, size - MAX_SKIPPED), size)
         row = int(last[np.argmin(cost[last] + skipped[last])])
-        ground = np.zeros(size, dtype=bool)
+        is_bottom = np.zeros(size, dtype=bool)
         while row >= count:
-            ground[row], row = True, int(origin[row])
+            is_bottom[row], row = True, int(origin[row])
         origin = np.maximum(origin - count, -1)
-        return BottomPath(ground[count:], origin[count:], jumped[count:])
+        return BottomPath(is_bottom[count:], origin[count:], jumped[count:])
 
     def _densities(self, rows: np.ndarray, row: int) -> tuple[np.ndarray, np.ndarray]:
-        """Of the range at a row, if the ground goes on from rows [n], and if it jumps."""
+        """Of the range at a row, if the is_bottom goes on from rows [n], and if it jumps."""
         r, before = self.r[row], self.r[rows]
         low = np.minimum(r, before)
         away = np.hypot(*(self.points[rows] - self.points[row]).T)
         variance = (self.grain * low) ** 2 + self.scatter[row - 1] ** 2 * (row - rows)
-        variance += (SLOPE * away) ** 2 + np.where(rows < self.count, self.doubt, 0.0)
-        goes_on, jumps = _normal(r - before, variance), JUMP / (FAR * low)
+        variance += (BOTTOM_SLOPE * away) ** 2 + np.where(
+            rows < self.count, self.first_variance, 0.0
+        )
+        goes_on, jumps = _normal(r - before, variance), JUMP_RATE / (LATE_MAX_RATIO * low)
         if self.mapped is None:
             return goes_on, jumps
         mean, its = (values[row - self.count] for values in self.mapped)
         both = 1 / (1 / variance + 1 / its)
         joint = _normal(r - both * (before / variance + mean / its), both)
-        agree = (mean - before) ** 2 <= SAME**2 * (variance + its)
+        agree = (mean - before) ** 2 <= MAP_AGREEMENT_SIGMAS**2 * (variance + its)
         goes_on = np.where(agree, (goes_on + joint) / 2, goes_on)
-        return goes_on, jumps + KNOWN_JUMP * _normal(r - mean, its)
+        return goes_on, jumps + MAPPED_JUMP_RATE * _normal(r - mean, its)
 
     def _beside(self, one: int, other: int) -> bool:
         away = np.hypot(*(self.points[one] - self.points[other]))
-        return bool(away <= reach(min(self.r[one], self.r[other])))
+        return bool(away <= neighbourhood_radius(min(self.r[one], self.r[other])))
 
 
 def _normal(error: np.ndarray, variance: np.ndarray) -> np.ndarray:
@@ -152,10 +162,21 @@ def _normal(error: np.ndarray, variance: np.ndarray) -> np.ndarray:
 
 
 def _echo(measured: float, expected: np.ndarray) -> np.ndarray:
-    """The density of an echo where the ground is expected at [n], with the share of echoes."""
+    """The density of an echo where the is_bottom is expected at [n], with the share of echoes."""
     ratio = measured / expected
-    late = np.where((ratio > NEAR) & (ratio < FAR), SHARE / (FAR - NEAR), 0.0)
-    odd = np.where((ratio < 1 / NEAR) | (ratio > NEAR), ODD, ALIKE) / FAR
+    late = np.where(
+        (ratio > LATE_MIN_RATIO) & (ratio < LATE_MAX_RATIO),
+        LATE_ECHO_RATE / (LATE_MAX_RATIO - LATE_MIN_RATIO),
+        0.0,
+    )
+    odd = (
+        np.where(
+            (ratio < 1 / LATE_MIN_RATIO) | (ratio > LATE_MIN_RATIO),
+            OTHER_ECHO_RATE,
+            BOTTOM_ECHO_RATE,
+        )
+        / LATE_MAX_RATIO
+    )
     return (late + odd) / expected
 
 
@@ -164,8 +185,8 @@ def _about(steps: np.ndarray, used: np.ndarray) -> np.ndarray:
     rows = np.flatnonzero(used)
     if not len(rows):
         return np.zeros(len(steps))
-    width = min(ABOUT, len(rows))
+    width = min(SCATTER_WINDOW, len(rows))
     middle = np.searchsorted(rows, np.arange(len(steps)))
     first = np.clip(middle - width // 2, 0, len(rows) - width)
     near = np.lib.stride_tricks.sliding_window_view(steps[rows], width)
-    return np.median(near, axis=1)[first] / NORMAL
+    return np.median(near, axis=1)[first] / MAD_SCALE

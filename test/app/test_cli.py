@@ -10,8 +10,8 @@ import pytest
 
 from poam_ros.app import graph, run, sim
 from poam_ros.app.cli import COMMANDS, main
-from poam_ros.app.options import Parser, add_settings
-from poam_ros.app.run import COMMON
+from poam_ros.app.command import Parser, add_settings
+from poam_ros.app.run import COMMON_OPTIONS
 from poam_ros.core.settings import Setting, declared
 from poam_ros.mission.target import TargetSettings
 from poam_ros.models.registry import MODELS, ModelSettings, SparseOptions
@@ -70,7 +70,9 @@ def options_of(command) -> dict[str, argparse.Action]:
 def test_run_has_the_promised_options():
     promised = "--terrain --method --planner --pilot --seed --max-samples --sonar-rate --output"
     assert set(promised.split()) <= options_of(run).keys()
-    assert len(COMMON) == 15 and set(COMMON) <= {a.dest for a in options_of(run).values()}
+    assert len(COMMON_OPTIONS) == 15 and set(COMMON_OPTIONS) <= {
+        a.dest for a in options_of(run).values()
+    }
 
 
 def test_sim_has_the_arguments_of_its_launch_file():
@@ -207,7 +209,7 @@ def test_ctrl_c_while_a_command_loads_is_one_line_and_status_130(module, ros_env
     )  # fmt: skip
     seen = next((line for line in process.stderr if line.split()[-1] == module), None)
     process.send_signal(signal.SIGINT)
-    out, rest = process.communicate(timeout=60)
+    out, rest = process.communicate(timeout=300)
     assert seen is not None and not out
     said = [line for line in rest.splitlines() if not line.startswith("import time:")]
     assert (process.returncode, said) == (130, ["poam run: interrupted"])

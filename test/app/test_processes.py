@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from poam_ros.app.processes import ProcessGroup
+from poam_ros.app.sim import ProcessGroup
 
 
 class Time:
@@ -121,5 +121,5 @@ def test_a_real_child_has_a_session_of_its_own(tmp_path, alerts, eventually):
     children = ProcessGroup(tmp_path, alerts.append)
     code = "import os, sys; print(os.getsid(0) == os.getpid()); sys.exit(3)"
     children.start("real", [sys.executable, "-c", code])
-    assert eventually(children.ended, timeout=60) == ("real", 3, "True")
+    assert eventually(children.ended) == ("real", 3, "True")
     assert (tmp_path / "real.log").read_text() == "True\n"

@@ -13,7 +13,7 @@ from browser import CHOOSE, HOVERED, PIXEL, READY, Browser, found_browser, serve
 from view_folders import GRID, drawn, write_run
 
 from poam_ros.app.cli import main
-from poam_ros.frontend.refused import RefusedPings
+from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.outputs import folder as files
 from poam_ros.outputs.results import write_refused
 
@@ -44,7 +44,7 @@ def ours(address):
         ([".", "--port", "70000"], "--port: expected a number from 0 to 65535"),
         ([".", "--port", "{taken}"], "cannot serve at 127.0.0.1"),
         ([".", "--address", "::1"], "--address: expected an IPv4 address"),
-        ([".", "--namespace", "auv"], "--namespace: expected no RUN"),
+        ([".", "--namespace", "auv"], "--namespace: expected without RUN"),
         (["--namespace", "a b"], "--namespace: expected names"),
     ],
 )
@@ -79,12 +79,12 @@ def test_the_page_is_served_and_names_no_other_host(tmp_path, ros_env):
     pytest.importorskip("bokeh")
     with served(ros_env, write_run(tmp_path / "lake"), "--port", "0") as address:
         assert address.startswith("http://127.0.0.1:")
-        with urllib.request.urlopen(address, timeout=60) as answer:
+        with urllib.request.urlopen(address, timeout=300) as answer:
             page = answer.read().decode()
         links = re.findall(r'(?:src|href)="([^"]*)"', page)
         assert links and all(link.startswith("/static/") for link in links)
         assert "<title>Bathymetry of lake</title>" in page and "http" not in page
-        with urllib.request.urlopen(address.rstrip("/") + links[0], timeout=60) as answer:
+        with urllib.request.urlopen(address.rstrip("/") + links[0], timeout=300) as answer:
             assert answer.status == 200 and len(answer.read()) > 10_000
 
 

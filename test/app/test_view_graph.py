@@ -11,14 +11,14 @@ pytest.importorskip("bokeh")
 
 from poam_ros.app.view import LiveView
 from poam_ros.core.errors import PoamError
-from poam_ros.frontend.refused import RefusedPings
+from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.outputs.exports.chart import ExportSettings
 from poam_ros.outputs.scoring import MapReport
 from poam_ros.outputs.view.page import Page
 
 pytestmark = pytest.mark.ros
 
-PATIENCE = 60.0
+PATIENCE = 300.0
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_a_middleware_that_does_not_come_up_is_one_line(monkeypatch):
 
     monkeypatch.setattr("rclpy.init", fail)
     with (
-        pytest.raises(PoamError, match=r"ROS 2 does not come up .no middleware."),
+        pytest.raises(PoamError, match=r"ROS 2 does not start .no middleware."),
         LiveView("", ExportSettings()),
     ):
         pass

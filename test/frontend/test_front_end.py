@@ -13,9 +13,9 @@ from poam_ros.core.geometry import Extent
 from poam_ros.core.samples import Samples
 from poam_ros.frontend.events import ClockSetBack, MissionStateChanged
 from poam_ros.frontend.front_end import FrontEnd, GateSettings, RawPing
-from poam_ros.frontend.odometry import JumpWatch, OdometryBuffer, VehicleState, multiply, rotate
+from poam_ros.frontend.odometry import JumpDetector, OdometryBuffer, VehicleState, multiply, rotate
 from poam_ros.frontend.placing import SonarMount
-from poam_ros.frontend.ranges import fault_of
+from poam_ros.frontend.ranges import refusal_reason
 from poam_ros.frontend.water import WaterLevel
 
 
@@ -60,12 +60,12 @@ def roll(angle):
     ],
 )
 def test_range_is_judged_by_a_positive_test(distance, fault):
-    assert fault_of(ping(0, distance)) == fault
+    assert refusal_reason(ping(0, distance)) == fault
 
 
 def test_limits_that_are_no_numbers_validate_nothing():
-    assert fault_of(RawPing(0, 5.0, math.nan, math.nan)) == "out_of_range"
-    assert fault_of(RawPing(0, math.inf, 0.0, math.inf)) == "no_return"
+    assert refusal_reason(RawPing(0, 5.0, math.nan, math.nan)) == "out_of_range"
+    assert refusal_reason(RawPing(0, math.inf, 0.0, math.inf)) == "no_return"
 
 
 def test_sample_lies_below_the_interpolated_sonar():
@@ -284,11 +284,11 @@ def test_jumps_are_forgotten_with_their_states():
 @pytest.mark.parametrize("rate", [1.0, 10.0, 100.0])
 def test_jumps_are_told_by_the_speed_of_the_odometry(rate, twist):
     """One of 50 m is refused; an origin that moves is followed after a second."""
-    watch, faults = JumpWatch(), []
+    watch, faults = JumpDetector(), []
     for i in range(round(60 * rate)):
         t = i / rate
         x = 1.5 * t + (50.0 if i == round(30 * rate) or t >= 50 else 0.0)
-        faults.append((t, watch.judge(replace(state(t, x), speed=twist), 0.0, 2.0)))
+        faults.append((t, watch.check(replace(state(t, x), speed=twist), 0.0, 2.0)))
     found = [(t, fault) for t, fault in faults if fault]
     assert found[0] == (30.0, "jump") and all(t >= 50 for t, _ in found[1:])
     assert [fault for _, fault in found].count("moved") == 1
@@ -298,11 +298,11 @@ def test_jumps_are_told_by_the_speed_of_the_odometry(rate, twist):
 @pytest.mark.parametrize("speed", [0.0, 0.3, 3.0, 15.0])
 def test_what_drives_does_not_jump(speed):
     """Also fixes once a second that scatter by a metre, and a boat that sets out."""
-    rng, watch, x = np.random.default_rng(0), JumpWatch(), 0.0
+    rng, watch, x = np.random.default_rng(0), JumpDetector(), 0.0
     for t in range(300):
         x += min(speed, 0.5 * t)
         fix = state(float(t), x + rng.normal(scale=0.5))
-        assert watch.judge(fix, 0.0, 2.0) is None, t
+        assert watch.check(fix, 0.0, 2.0) is None, t
 
 
 def test_a_vehicle_that_stands_gives_no_hundreds_of_pings():

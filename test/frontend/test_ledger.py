@@ -6,7 +6,7 @@ import pytest
 from poam_ros.core.samples import Samples
 from poam_ros.frontend.ledger import Ledger
 from poam_ros.frontend.ranges import RawPing
-from poam_ros.frontend.refused import RefusedPings
+from poam_ros.frontend.refused_pings import RefusedPings
 
 
 def pings(count, first=0):
@@ -43,7 +43,7 @@ def test_a_ping_moves_from_state_to_state():
 
 def test_after_a_restart_numbers_go_on_and_what_waited_is_counted():
     ledger = Ledger()
-    ledger.resume(40, RefusedPings.none(), unscreened=3, held=2)
+    ledger.recover(40, RefusedPings.none(), unscreened=3, held=2)
     assert states(ledger) == {"received": 5, "held": 2, "pending": 3} and ledger.samples == 40
     assert ledger.screen(3, pings(5), pings(0), "x", pings(0)).number.tolist() == [*range(40, 45)]
 

@@ -9,7 +9,7 @@ import pytest
 
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.frontend.front_end import FrontEnd
-from poam_ros.frontend.ranges import PAST, RawPing, fault_of
+from poam_ros.frontend.ranges import MAX_REMEMBERED, RawPing, refusal_reason
 from poam_ros.frontend.settings import GateSettings
 
 
@@ -40,7 +40,7 @@ def judged(settings, *pings):
     ],
 )
 def test_limits_of_the_message(distance, low, high, fault):
-    assert fault_of(ping(0, distance, low, high)) == fault
+    assert refusal_reason(ping(0, distance, low, high)) == fault
 
 
 @pytest.mark.parametrize(
@@ -94,5 +94,5 @@ def test_memory_is_bounded_whatever_the_frames_are_called():
     gate = FrontEnd(GateSettings(repeat_window=1.0, capacity=10))
     for i in range(2000):
         gate.add_ping(ping(0.001 * i, 10.0, frame_id=f"{i}" * 50), Moment(0, 0.0))
-    assert len(gate._judge._first) <= 16 and len(gate._judge._past) == PAST
+    assert len(gate._range_filter._first) <= 16 and len(gate._range_filter._past) == MAX_REMEMBERED
     assert gate.ledger.rejected == Counter(no_odometry=1990) and gate.ledger.pending == 10

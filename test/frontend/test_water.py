@@ -79,7 +79,7 @@ def test_after_time_was_set_back_a_level_is_awaited(survey):
 def test_a_level_set_by_hand_holds_from_then_on(survey):
     s = survey()
     s.drive(2, RANGE)
-    policy, pilot = s.session.backlog.policy, s.session.pilot.samples
+    policy, pilot = s.session.sample_queue.policy, s.session.pilot.samples
     s.handle(SettingsChanged(GateSettings(water_level=-1.0, sound_speed=1470.0), policy, pilot))
     s.handle(Tick())
     s.drive(2, RANGE)

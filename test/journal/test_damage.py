@@ -23,7 +23,7 @@ from poam_ros.frontend.events import Problem
 from poam_ros.journal.checkpoint import read_checkpoint
 from poam_ros.journal.folder import MissionFolder
 from poam_ros.journal.reader import read_mission
-from poam_ros.learning.opening import open_mission
+from poam_ros.learning.create import open_mission
 from poam_ros.mission.mission import Mission
 from poam_ros.mission.store import MissionStore, MissionStoreSettings
 
@@ -32,7 +32,7 @@ SIDE = ("checkpoint.npz", "mission.json", "track.json")
 
 
 def until(done):
-    end = time.monotonic() + 20
+    end = time.monotonic() + 200
     while not done():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -55,12 +55,12 @@ def image(tmp_path_factory):
         survey.work()
     memory = MissionStore(MissionStoreSettings(str(folder)))
     for t in range(9):
-        mission.locate(np.array([float(t), 10.0]), float(t))
+        mission.update_position(np.array([float(t), 10.0]), float(t))
     mission.count_samples(survey.session.samples)
-    memory.keep(mission, 100.0)
+    memory.save(mission, 100.0)
     survey.drive(13)  # ahead of SQLite's own checkpoint
-    survey.session.keeping._next_checkpoint = -1.0
-    assert survey.session.keeping.mark(survey.now).reached.wait(20)
+    survey.session.journal._next_checkpoint = -1.0
+    assert survey.session.journal.checkpoint_due(survey.now).reached.wait(20)
     until(lambda: not (folder / f"{LOG}-wal").stat().st_size)
     survey.drive(9)
     until(lambda: (folder / f"{LOG}-wal").stat().st_size)
@@ -81,10 +81,16 @@ def copied(image, tmp_path):
 
 def content(logged):
     """All that a log holds, to be compared."""
-    doubts, refused = logged.doubts, logged.refused
-    samples = [a.tobytes() for each in (logged.samples, doubts.held, logged.waiting)
+    screening_state, refused = logged.screening_state, logged.refused
+    samples = [a.tobytes() for each in (logged.samples, screening_state.held, logged.unscreened)
                for a in each.arrays]  # fmt: skip
-    return samples, logged.steps, doubts.judged, doubts.memory, refused.rows.__repr__()
+    return (
+        samples,
+        logged.steps,
+        screening_state.screened,
+        screening_state.screener,
+        refused.rows.__repr__(),
+    )
 
 
 def opened(folder):
@@ -141,7 +147,7 @@ def trials(image, tmp_path, count, seed):
                 np.testing.assert_array_equal(kept.arrays[array], there, err_msg=str(told))
             memory, mission = MissionStore(MissionStoreSettings(str(folder))), planned()
             try:
-                memory.take_up(mission)
+                memory.restore(mission)
             finally:
                 memory.close()
             assert mission.budget.samples > 0, told
@@ -170,7 +176,7 @@ def test_a_mapper_says_what_was_damaged_and_goes_on(image, tmp_path):
     (folder / JOURNAL).write_bytes(b"".join(lines))
     survey = Echoing(folder)
     survey.work()
-    told = [o.note.text for o in survey.outcomes if isinstance(o, Problem)]
+    told = [o.message.text for o in survey.outcomes if isinstance(o, Problem)]
     assert len(told) == 1 and "pings.journal was damaged" in told[0] and "damaged-" in told[0]
     survey.close()
 
@@ -231,11 +237,11 @@ def test_a_damaged_file_of_the_planner_is_set_aside_by_repair(image, tmp_path):
     (folder / "mission.json").write_text(text.replace('"clipped": 0', '"clipped": 1'))
     memory = MissionStore(MissionStoreSettings(str(folder)))
     with pytest.raises(InputError, match=f"checksum.*poam repair {folder}"):
-        memory.take_up(planned())
+        memory.restore(planned())
     memory.close()
     assert main(["repair", str(folder)]) == 0
     memory = MissionStore(MissionStoreSettings(str(folder)))
-    assert memory.take_up(planned()) == ""
+    assert memory.restore(planned()) == ""
     memory.close()
 
 
@@ -264,7 +270,7 @@ def test_a_log_leads_nowhere_but_to_the_folder_after_it(tmp_path, name):
     folder = tmp_path / "a" / "m"
     survey = Echoing(folder)
     survey.drive(3)
-    survey.session.keeping._disk.folder.log.end(0, name)
+    survey.session.journal._disk.folder.log.end(0, name)
     survey.close()
     for opening in (read_mission, lambda at: open_mission(settings(at, screening=True))):
         with pytest.raises(InputError, match="expected it to go on in its reset-001"):
@@ -277,7 +283,7 @@ def test_a_log_leads_nowhere_but_to_the_folder_after_it(tmp_path, name):
 def test_a_link_in_place_of_the_folder_after_a_reset_is_not_followed(tmp_path):
     folder = tmp_path / "m"
     survey = Echoing(folder)
-    survey.session.keeping._disk.folder.log.end(0, "reset-001")
+    survey.session.journal._disk.folder.log.end(0, "reset-001")
     survey.close()
     (tmp_path / "elsewhere").mkdir()
     (folder / "reset-001").symlink_to(tmp_path / "elsewhere")

@@ -38,12 +38,13 @@ def compare(found, expected):
     assert found.samples == expected.samples
 
 
-@pytest.mark.parametrize("waiting", [0, 7])
-@pytest.mark.parametrize("end", ["interrupted", "done", "restarted"])
+@pytest.mark.parametrize(
+    ("end", "waiting"), [("interrupted", 7), ("interrupted", 0), ("done", 7), ("restarted", 7)]
+)
 def test_the_map_left_behind_is_the_log_s(tmp_path, end, waiting):
     survey = Kept(tmp_path / "m", training_duty=0.5).mapped(steps=3)
     for _ in range(5):
-        survey.session.spare.train(4)  # after the last map
+        survey.session.idle_training.train(4)  # after the last map
     for _ in range(waiting):
         survey.ping()  # in no batch yet, and maybe on its way to the disk
     if end == "restarted":
@@ -66,9 +67,9 @@ def test_a_pilot_survey_that_is_interrupted_stays_one(tmp_path):
     assert not list(survey.session.leave(survey.now)) and survey.session.map is None
     survey.close()
     survey = Kept(tmp_path / "m")
-    assert len(survey.session.backlog) == 0 and survey.session.samples == 9
+    assert len(survey.session.sample_queue) == 0 and survey.session.samples == 9
     survey.work()
-    assert len(survey.session.backlog) == 9
+    assert len(survey.session.sample_queue) == 9
     survey.close()
 
 

@@ -19,7 +19,7 @@ from poam_ros.core.renames import renamed
 from poam_ros.journal.folder import MissionFolder, identity
 from poam_ros.journal.log import JournalDatabase
 from poam_ros.journal.reader import read_mission
-from poam_ros.learning.opening import open_mission
+from poam_ros.learning.create import open_mission
 
 
 def digest(folder):
@@ -183,7 +183,7 @@ except InputError as error:
 for _ in range(40):
     s.drive(10)
     s.work()
-print(s.session.samples, s.session.mapper.samples, bool(s.session.keeping.failing))
+print(s.session.samples, s.session.mapper.samples, bool(s.session.journal.failing))
 s.close()
 """
 
@@ -192,7 +192,7 @@ def limited(folder, limit, python, ros_env, request):
     test = str(request.config.rootpath / "test")
     script = FILLS.format(test=test, folder=str(folder), limit=limit)
     return subprocess.run(
-        [python, "-c", script], env=ros_env, capture_output=True, text=True, timeout=120
+        [python, "-c", script], env=ros_env, capture_output=True, text=True, timeout=400
     )
 
 
@@ -231,3 +231,9 @@ def test_former_lengthscales_of_half_the_workspace_are_in_metres():
     found = renamed(old)
     assert found["sparse.shortest_lengthscale"] == 3.0 and not found["sparse.longest_lengthscale"]
     assert renamed(found) == found
+
+
+def test_a_record_with_old_and_new_name_of_a_setting_is_refused():
+    for values in ({"batch_size": 9, "batch.size": 8}, {"batch.size": 8, "batch_size": 9}):
+        with pytest.raises(InputError, match=r"batch_size and batch\.size"):
+            renamed(values)

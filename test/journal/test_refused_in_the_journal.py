@@ -37,9 +37,9 @@ class Refusing(Kept):
 
     def written(self):
         """Wait until all that was told is on the disk."""
-        keeping = self.session.keeping
-        keeping._next_checkpoint = -1.0
-        assert keeping.mark(self.now).reached.wait(20)
+        journal = self.session.journal
+        journal._next_checkpoint = -1.0
+        assert journal.checkpoint_due(self.now).reached.wait(20)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_where_nothing_else_happens_they_are_committed_now_and_then(kept, tmp_pa
     s.drive(1)
     before = len(commits)
     s.refuse(3)
-    end = time.monotonic() + 60
+    end = time.monotonic() + 200
     while len(rows(tmp_path / "m", REFUSED)) < 3:
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -95,7 +95,7 @@ def test_where_nothing_else_happens_they_are_committed_now_and_then(kept, tmp_pa
 
 
 def test_the_newest_of_each_reason_stay(kept, tmp_path, monkeypatch):
-    monkeypatch.setattr(log_file, "MOST", 5)
+    monkeypatch.setattr(log_file, "MAX_PER_REASON", 5)
     s = kept()
     s.drive(5)
     s.refuse(1, math.inf)
@@ -168,7 +168,7 @@ def test_while_the_disk_fails_they_are_counted_alone(kept, tmp_path, monkeypatch
 
 
 def test_a_flood_that_waits_for_a_slow_disk_is_bounded(kept, tmp_path, monkeypatch):
-    monkeypatch.setattr("poam_ros.journal.writer.LIMIT", 10)
+    monkeypatch.setattr("poam_ros.journal.writer.MAX_QUEUED_PINGS", 10)
     s, gate, append = kept(), threading.Event(), JournalDatabase.append
     begun = threading.Event()
 
@@ -182,7 +182,7 @@ def test_a_flood_that_waits_for_a_slow_disk_is_bounded(kept, tmp_path, monkeypat
     assert begun.wait(20)
     for _ in range(6):
         s.refuse(30)
-    assert len(s.session.keeping._refused) == 10
+    assert len(s.session.journal._refused) == 10
     gate.set()
     s.close()
     assert [row[1] for row in rows(tmp_path / "m", REFUSED)] == list(range(170, 180))

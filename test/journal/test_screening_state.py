@@ -46,7 +46,7 @@ class Doubtful(Echoing):
 
     @property
     def memory(self):
-        return self.session._screen.remembered()
+        return self.session._screen.dump_state()
 
 
 @pytest.fixture
@@ -64,9 +64,9 @@ def doubtful(tmp_path):
 
 def written(survey):
     """Wait until all that was told is on the disk."""
-    keeping = survey.session.keeping
-    keeping._next_checkpoint = -1.0
-    assert keeping.mark(survey.now).reached.wait(20)
+    journal = survey.session.journal
+    journal._next_checkpoint = -1.0
+    assert journal.checkpoint_due(survey.now).reached.wait(20)
 
 
 @pytest.fixture
@@ -96,10 +96,10 @@ def test_after_a_crash_at_any_moment_pings_are_judged_as_if_there_had_been_none(
     images = image()
     assert len(images) > 1
     for at in images:
-        doubts, waiting = rows(at, HELD), rows(at, WAITING)
+        screening_state, waiting = rows(at, HELD), rows(at, WAITING)
         [(judged,)] = rows(at, "SELECT judged FROM screen") or [(0,)]
         refused = rows(at, REFUSED)
-        known = [row[1] for row in (*rows(at), *doubts, *waiting)]
+        known = [row[1] for row in (*rows(at), *screening_state, *waiting)]
         known += [row[2] for row in refused]
         assert len(set(known)) == len(known), (at, "all or nothing of a judgement is there")
         again = doubtful(at.name)
@@ -107,8 +107,8 @@ def test_after_a_crash_at_any_moment_pings_are_judged_as_if_there_had_been_none(
         again.stamp = judged + len(waiting)
         assert again.balanced
         first = again.session.ledger.counts()
-        assert (first["held"], first["pending"]) == (len(doubts), len(waiting)), at
-        assert again.session.undecided == len(doubts) + len(waiting), at
+        assert (first["held"], first["pending"]) == (len(screening_state), len(waiting)), at
+        assert again.session.undecided == len(screening_state) + len(waiting), at
         again.turn()
         again.until(END)
         for ours, theirs in zip(again.session.everything().arrays, everything.arrays, strict=True):
@@ -162,15 +162,15 @@ def test_what_other_rules_remembered_is_judged_anew(doubtful, tmp_path):
         memory = json.loads(text)
         memory["Memory"]["of earlier rules"] = 1
     log = JournalDatabase(tmp_path / "m" / "pings.sqlite", {}).begin()
-    doubts = log.logged.doubts
-    log.append([], [], 0, doubts=replace(doubts, memory=json.dumps(memory)))
+    screening_state = log.logged.screening_state
+    log.append([], [], 0, screening_state=replace(screening_state, screener=json.dumps(memory)))
     log.close()
     again = doubtful()
     counts = again.session.ledger.counts()
     assert held and counts["held"] == 0 and counts["pending"] >= len(held)
     again.stamp = s.stamp
     again.until(END + 30)
-    told = [o.note for o in again.outcomes if isinstance(o, Problem)]
+    told = [o.message for o in again.outcomes if isinstance(o, Problem)]
     assert [note.reason for note in told] == ["screen"] and "other rules" in told[0].text
     assert again.balanced
 
@@ -191,10 +191,10 @@ def test_a_log_of_a_version_before_goes_on(doubtful, tmp_path, layout, lacks):
     (tmp_path / "m" / "pings.journal").unlink()
     past = read_mission(tmp_path / "m").logged
     assert len(past.samples) == accepted and (layout == 3) == (len(past.refused) > 0)
-    assert len(past.doubts.held) == (0 if layout == 1 else len(held)) and held
+    assert len(past.screening_state.held) == (0 if layout == 1 else len(held)) and held
     again = doubtful()
     assert again.session.samples == accepted
-    assert again.session.ledger.counts()["held"] == len(past.doubts.held)
+    assert again.session.ledger.counts()["held"] == len(past.screening_state.held)
     again.stamp = s.stamp
     again.until(150)
     again.session.handle(RawPing(again.now.ros_ns, float("nan"), 1.0, 1000.0), again.now)

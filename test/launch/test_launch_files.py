@@ -260,13 +260,13 @@ def test_a_simulations_view_has_its_clock():
 
 def test_a_view_alone_starts_nothing_of_the_vehicle(tmp_path):
     file = tmp_path / "view.yaml"
-    file.write_text("/**/drapes:\n  ros__parameters: {most_cells: 500, water_level: 1.5}\n")
+    file.write_text("/**/drapes:\n  ros__parameters: {max_cells: 500, water_level: 1.5}\n")
     commands = nodes(
         "view", params_file=str(file), **{"water.level": "2"}, range_topic="/auv/sonar"
     )
     assert set(commands) == {"drapes", "rviz2"}
     found = parameters(commands["drapes"])
-    assert found == {"most_cells": 500, "water.level": 2.0, "use_sim_time": False}
+    assert found == {"max_cells": 500, "water.level": 2.0, "use_sim_time": False}
     assert "sonar/range:=/auv/sonar" in commands["rviz2"]
     assert set(nodes("view", rviz="false")) == {"drapes"}
     simulated = nodes("view", simulated="true", namespace="auv")["rviz2"]

@@ -111,7 +111,7 @@ def test_flat_ground_waits_for_more(survey):
     s.handle(MissionStateChanged("exploring"))
     s.drive(25, distance=80.0)
     assert s.kinds() == ["Problem"]
-    assert s.mapper.batches == [] and len(s.session.backlog) == 25
+    assert s.mapper.batches == [] and len(s.session.sample_queue) == 25
     assert not s.session.due(s.now)  # not again without new pings
     s.drive(20)
     assert s.kinds() == LEARNED
@@ -123,9 +123,9 @@ def test_a_numerical_failure_keeps_its_batch_for_the_next(survey):
     s.mapper.failures = [CholeskyError("Kuu is not positive definite")]
     s.drive(20)
     (trouble,) = s.work()
-    assert trouble.fault and "kept for the next batch" in trouble.note.text
+    assert trouble.error and "kept for the next batch" in trouble.message.text
     assert s.session.status.failing.startswith("CholeskyError")
-    assert len(s.session.backlog) == 20 and not s.session.due(s.now)
+    assert len(s.session.sample_queue) == 20 and not s.session.due(s.now)
     s.drive(19)
     assert not s.session.due(s.now)
     s.drive(1)
@@ -143,7 +143,7 @@ def test_any_other_failure_is_tried_three_times_and_then_its_batch_is_dropped(su
         s.drive(6)
         assert s.kinds() == ["Problem"]
     assert s.mapper.batches == [20, 6, 12, 18]
-    assert s.session.status.dropped == {"RuntimeError": 18} and len(s.session.backlog) == 0
+    assert s.session.status.dropped == {"RuntimeError": 18} and len(s.session.sample_queue) == 0
     s.drive(6)
     assert s.kinds() == LEARNED
     assert s.session.status.samples + 18 == s.session.ledger.accepted == 44
@@ -316,7 +316,7 @@ def test_a_reset_during_an_update_forgets_its_batch_whether_it_fails_or_not(surv
         s.mapper.failures = failures
         s.mapper.during = lambda s=s: s.handle(ResetRequested())
         assert s.kinds()[-1] == "ModelReset"
-        assert s.mapper.samples == 0 and len(s.session.backlog) == 0
+        assert s.mapper.samples == 0 and len(s.session.sample_queue) == 0
 
 
 def test_a_mission_that_is_done_before_its_reset_was_dealt_with_finishes(survey):
@@ -371,7 +371,7 @@ def test_new_settings_place_the_pings_that_wait(survey):
     policy = TimedBatches(batch_size=3)
     s.handle(SettingsChanged(GateSettings(range_time_offset=-0.5), policy, 7))
     s.handle(Tick())
-    assert s.session.backlog.policy is policy and s.session.pilot.samples == 7
+    assert s.session.sample_queue.policy is policy and s.session.pilot.samples == 7
     assert s.samples[-1].stamp_ns.tolist() == [s.now.ros_ns - SECOND // 2]
 
 

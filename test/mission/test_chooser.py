@@ -32,9 +32,9 @@ def chooser():
 
     def make(**target):
         mission = Mission(np.empty((0, 2)), WORKSPACE)
-        mission.locate(np.array([1.0, 1.0]), 0.0)
+        mission.update_position(np.array([1.0, 1.0]), 0.0)
         aim = MapTarget(TargetSettings(**target))
-        aim.judge(mission, drawn(), 1.0)
+        aim.assess(mission, drawn(), 1.0)
         return WaypointChooser(mission, aim, "max-entropy", np.random.default_rng(0))
 
     return make

@@ -69,6 +69,6 @@ def test_a_clock_set_back_takes_back_the_places_it_saw():
 def test_places_around_a_time_are_parted_by_it():
     track = VehicleTrack(SQUARE)
     drive(track, [(k, 0) for k in range(10)])
-    since, before = track.around(3.5)
+    since, before = track.split_at(3.5)
     np.testing.assert_array_equal(since[:, 0], range(4, 10))
     np.testing.assert_array_equal(before[:, 0], range(4))

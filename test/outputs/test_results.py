@@ -9,7 +9,7 @@ from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.core.samples import Samples
-from poam_ros.frontend.refused import RefusedPings
+from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.outputs.results import ResultFolder, read_unmapped
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from ... import __version__
 from ...core.errors import InputError
 from ...core.geodesy import LOCAL, GeoReference, VerticalDatum, map_heading, vertical_datum
 from ...core.geometry import Extent, Grid
 from ...core.maps import ElevationMap
+from ...core.safe_yaml import read_yaml
 from ...core.settings import check, flat, setting
 from ...frontend.settings import water_level_setting
 from ...planning.tvu import CONFIDENCE_95, strictest
@@ -31,11 +31,11 @@ def read_config(path: Path) -> Any:
         InputError: if the file is there but is no YAML.
     """
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return read_yaml(path)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise InputError(f"{path}: expected YAML ({' '.join(str(error).split())})") from None
+    except (OSError, InputError) as error:
+        raise InputError(f"{path}: expected YAML ({error})") from None
 
 
 def recorded(folder: Path) -> dict[str, Any]:

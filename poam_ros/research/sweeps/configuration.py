@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import yaml
 
 from ...core.errors import InputError, TerrainError
 from ...core.renames import refuse_old
+from ...core.safe_yaml import read_yaml
 from ...core.settings import Setting, Value, at, declared, flat, instance, rows
 from ...models.registry import MODELS, ModelSettings, option_rows
 from ...planning.planners import PLANNERS, planner_rows
@@ -242,7 +242,6 @@ def _source(terrain: str, folder: Path, terrains: Path | None) -> str:
 
 #: Sweeps that come with the package, in config/.
 SHIPPED = ("paper", "ablation", "robustness", "results", "planners", "smoke")
-MERGE = "tag:yaml.org,2002:merge"
 _TEXT = Setting("text", "", "Any text")
 _NUMBER = Setting("number", 0.0, "Any number")
 
@@ -284,27 +283,11 @@ def _is_sweep(path: Path) -> bool:
     return isinstance(content, dict) and "environments" in content
 
 
-class _Loader(yaml.SafeLoader):
-    """Refuses a key that is there twice, of which YAML would quietly keep the last."""
-
-    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        # As written: merging (``<<: *a``) later puts keys beside those that they give way to.
-        node = super().compose_mapping_node(anchor)
-        scalars = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        keys = [key.value if key.tag == MERGE else self.construct_object(key) for key in scalars]
-        twice = [key for i, key in enumerate(keys) if key in keys[:i]]
-        if twice:
-            line = node.start_mark.line + 1
-            raise yaml.YAMLError(f"{twice[0]!r} is there twice in the mapping of line {line}")
-        return node
-
-
 def _read(path: Path) -> Any:
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), _Loader)
-    except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"{path}: cannot be read as YAML ({reason})") from None
+        return read_yaml(path, unique=True)
+    except (OSError, InputError) as error:
+        raise InputError(f"{path}: cannot be read as YAML ({error})") from None
 
 
 def _parse(content: Any, path: Path) -> SweepSettings:

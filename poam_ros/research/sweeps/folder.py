@@ -15,12 +15,11 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ... import __version__
 from ...core.errors import InputError, PoamError
 from ...core.files import atomic_write, lock, rename_folder
 from ...core.renames import renamed
+from ...core.safe_yaml import read_yaml
 from ...core.settings import values_of
 from ...outputs.folder import (
     RUN_COLUMNS,
@@ -266,9 +265,9 @@ def read_metadata(path: Path) -> dict[str, Any]:
         InputError: if it cannot be read, or the folder is laid out as another version does.
     """
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise InputError(f"{path}: cannot be read ({' '.join(str(error).split())})") from None
+        found = read_yaml(path)
+    except (OSError, InputError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
     layout = found.get("format") if isinstance(found, dict) else None
     if layout != FORMAT:
         raise InputError(

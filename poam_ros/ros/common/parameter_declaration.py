@@ -1,4 +1,4 @@
-"""Settings as parameters of a node. Nothing here imports rclpy until a node declares."""
+"""Declares settings as parameters of a node. Imports rclpy only then."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def describe(row: Setting) -> ParameterDescriptor:
-    """The setting as ROS describes it (`ros2 param describe`)."""
+    """The setting as a ROS descriptor (`ros2 param describe`)."""
     from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 
     described = ParameterDescriptor(
         description=row.help,
         additional_constraints=row.expected,
         read_only=not row.mutable,
-        # Lets an integer stand for a float; `convert` checks what rclpy then does not.
+        # Allows an integer for a float; `convert` checks the type instead of rclpy.
         dynamic_typing=True,
     )
     low, high = row.minimum, row.maximum
@@ -39,30 +39,29 @@ def describe(row: Setting) -> ParameterDescriptor:
     return described
 
 
-def declare(
+def declare_parameters(
     node: Node,
     table: Iterable[Setting],
     changed: Callable[[frozenset[str]], None] | None = None,
     inner: Callable[[dict[str, Any]], Iterable[Setting]] = lambda values: (),
 ) -> SimpleNamespace:
-    """Declare a table on a node; return its values, by name, in the declared types.
+    """Declare a table on a node; return the values by name, in the declared types.
 
-    ``inner`` gives further rows by the values of the table: the options of what they choose.
-
-    The values stay current: after an accepted change at run time the namespace holds the new value,
-    and ``changed`` is called with the names that changed. What is refused changes nothing.
+    ``inner`` returns further rows for the values of the table: options of the chosen model or
+    planner. After an accepted change at run time the returned namespace has the new value, and
+    ``changed`` is called with the names.
 
     Raises:
-        InputError: an override (command line, parameter file) is wrong, or has an old name.
+        InputError: an override (command line, parameter file) is wrong or has an old name.
     """
     rows = {row.name: row for row in table}
     values = SimpleNamespace()
-    # rclpy ignores overrides that no parameter is declared for, and has no other way to see them.
+    # rclpy ignores overrides of undeclared parameters and offers no public access to them.
     refuse_old(node._parameter_overrides, rows, "parameter ")
     _declare(node, rows.values(), values)
     further = {row.name: row for row in inner(vars(values))}
     _declare(node, further.values(), values)
-    _follow(node, rows | further, values, changed)
+    _watch_changes(node, rows | further, values, changed)
     return values
 
 
@@ -70,20 +69,20 @@ def _declare(node: Node, rows: Iterable[Setting], values: SimpleNamespace) -> No
     for row in rows:
         default = list(row.default) if isinstance(row.default, tuple) else row.default
         described = describe(row)
-        # The bounds are attached only after our own check, whose words name what was expected.
+        # The bounds are attached after our own check, whose message says what was expected.
         bare = type(described)(dynamic_typing=True)
         given = node.declare_parameter(row.name, default, bare).value
         setattr(values, row.name, _converted(row, given))
         node.set_descriptor(row.name, described)
 
 
-def _follow(
+def _watch_changes(
     node: Node,
     rows: dict[str, Setting],
     values: SimpleNamespace,
     changed: Callable[[frozenset[str]], None] | None,
 ) -> None:
-    """Validate every later change before it is made, and apply it after."""
+    """Validate later changes before they are made, and apply them after."""
     from rcl_interfaces.msg import SetParametersResult
 
     def validate(parameters: list[Any]) -> SetParametersResult:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...core.errors import InputError
 from ...core.geometry import Extent
-from ...core.settings import Setting, Value, rows
+from ...core.settings import Setting, Value, check, rows, setting
 from ...frontend.batching import TimedBatches, TrainingSettings
 from ...frontend.events import HOLD, ON_DONE
-from ...frontend.front_end import GateSettings
+from ...frontend.settings import GateSettings, water_level_setting
 from ...journal.folder import JournalSettings
 from ...mission.store import MissionStoreSettings
 from ...mission.target import TargetSettings
@@ -25,7 +25,6 @@ from ...planning.planners import PLANNERS, planner_rows
 from ...screening.screen import ScreeningSettings
 from ...simulation.settings import MissionSettings
 from ...simulation.world.simulator import SonarSettings
-from ..viewers.drapes import DrapeSettings
 
 
 def _frame_name(name: str) -> None:
@@ -238,7 +237,29 @@ NODES: dict[str, tuple[Setting, ...]] = {
     "monitor": MONITOR,
 }
 
-#: Of the node that draws for viewers. It is no part of the ring, and nothing waits for it.
+
+@dataclass(frozen=True)
+class DrapeSettings:
+    """How maps are draped.
+
+    Raises:
+        InputError: a value is outside its range.
+    """
+
+    exaggeration: float = setting(
+        1.0, "Draw elevations this many times as large", minimum=0.01, maximum=1000.0, mutable=True
+    )
+    water_level: float = water_level_setting()
+    max_cells: int = setting(
+        40_000, "Leave out rows and columns of larger maps, until about this many cells are left",
+        minimum=100, maximum=4_000_000, mutable=True,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+#: The node that draws for viewers. It is not part of the closed loop: no node waits for it.
 DRAPES: tuple[Setting, ...] = rows(DrapeSettings)
 VIEWERS: dict[str, tuple[Setting, ...]] = {"drapes": DRAPES}
 
@@ -272,7 +293,7 @@ def inner_rows(node: str, values: Mapping[str, Any]) -> tuple[Setting, ...]:
 
 #: What a vehicle's launch file and parameter file give, where it is not what the nodes have: the
 #: more accurate model and planner, and no false echoes. The nodes' own defaults are the paper's.
-ON_ROBOT: dict[str, Value] = {
+ROBOT_DEFAULTS: dict[str, Value] = {
     "method": "nngp",
     "planner": "path-entropy",
     "training.duty": 0.05,
@@ -284,7 +305,7 @@ def robot_tables() -> dict[str, tuple[Setting, ...]]:
     """The tables of a vehicle's nodes with its defaults."""
     return {
         node: tuple(
-            replace(row, default=ON_ROBOT[row.name]) if row.name in ON_ROBOT else row
+            replace(row, default=ROBOT_DEFAULTS[row.name]) if row.name in ROBOT_DEFAULTS else row
             for row in NODES[node]
         )
         for node in ("mapper", "planner")

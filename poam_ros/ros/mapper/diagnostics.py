@@ -21,7 +21,7 @@ FRAME_FAULTS = {
     "wrong_frame": "odometry is in another frame than the map",
     "body_frame": "odometry is in a frame that moves with the vehicle",
 }
-SLOW_S = 1.0  # p99 of an update and its map above this is said
+SLOW_UPDATE_S = 1.0  # p99 of an update and its map above this is said
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _doing(session: SurveySession) -> str:
 
 
 def _disk(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
-    failing = view.session.keeping.failing
+    failing = view.session.journal.failing
     return (ERROR, f"nothing is kept at present: {failing}") if failing else None
 
 
@@ -127,7 +127,11 @@ def _slow(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     times = view.session.status.times
     # Of fewer, the slowest is one in less than a hundred: the first, which trains from nothing.
     late = times.quantile(0.99) if len(times) >= 100 else 0.0
-    return (WARN, f"one update in a hundred takes {late:.1f} s or more") if late > SLOW_S else None
+    return (
+        (WARN, f"one update in a hundred takes {late:.1f} s or more")
+        if late > SLOW_UPDATE_S
+        else None
+    )
 
 
 Check = Callable[[MapperDiagnosticsInput], tuple[bytes, str] | None]
@@ -165,14 +169,14 @@ def _progress(view: MapperDiagnosticsInput) -> dict[str, object]:
     session, status = view.session, view.session.status
     return {
         "mission_state": session.mission_state or "unknown",
-        "backlog": len(session.backlog),
+        "backlog": len(session.sample_queue),
         "samples": status.samples,
         "epoch": status.updates,
         "errors": sum(status.errors.values()),
         "trained": status.trained,
         "finished": str(status.finished).lower(),
-        "disk": session.keeping.failing or "ok",
-        "not kept": session.keeping.lost,
+        "disk": session.journal.failing or "ok",
+        "not kept": session.journal.lost,
     }
 
 

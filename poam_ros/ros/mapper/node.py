@@ -21,7 +21,7 @@ from ...core.maps import ElevationMap
 from ...core.process import configure_process
 from ...frontend import events
 from ...frontend.water import level_fault
-from ...learning.opening import open_mission, settings_changed, taken_up
+from ...learning.create import open_mission, recovery_message, settings_changed
 from ...learning.session import SurveySession
 from ...learning.thread import ModelThread
 from ...models.registry import MODELS
@@ -60,20 +60,20 @@ class MapperNode(ManagedNode):
         super().configure()
         values, self.frame_id = self.values, bare_frame(self.values.frame_id)
         self._sensors = SensorSubscriptions(self, self._on_heard)
-        self._faults = LogThrottle(self.get_logger().error)
+        self._errors = LogThrottle(self.get_logger().error)
         self._frames = FrameTransformer(self, self.frame_id)
         self._mounts = MountLookup(
-            self._frames, getattr(values, "sonar.base_frame"), self.refusals.add
+            self._frames, getattr(values, "sonar.base_frame"), self.warnings.add
         )
-        self.held.callback(self._frames.close)
+        self.on_exit.callback(self._frames.close)
         ResultFolder(values.output)  # refuses a folder that cannot be written
         if not MODELS[values.method].bounded_time:
             self.get_logger().warning(
                 f"method {values.method}: an update's time has no bound; for comparisons only"
             )
         self.session, leave = open_mission(vars(values))
-        self.held.callback(leave)
-        if found := taken_up(self.session):
+        self.on_exit.callback(leave)
+        if found := recovery_message(self.session):
             self.get_logger().info(found)
         assert self.session.grid is not None  # a mission's maps are drawn
         self.topics = MapTopics(self, self.frame_id, self.session.grid)
@@ -87,8 +87,8 @@ class MapperNode(ManagedNode):
         super().activate()
         if "thread" in self.__dict__ and self.thread.alive:  # deactivated in a long update
             raise InputError("the model is still busy with its last update: activate it later")
-        self.thread = ModelThread(self.session, self._now, self._take)
-        self.held.callback(self.thread.stop)
+        self.thread = ModelThread(self.session, self._now, self._handle_loop_event)
+        self.on_exit.callback(self.thread.stop)
         self._listen()
         self.create_timer(1.0, self._on_timer)
         self.thread.start()
@@ -109,7 +109,7 @@ class MapperNode(ManagedNode):
     def _left(self, session: SurveySession) -> ElevationMap | None:
         """The map that the log gives, or without a log the last one."""
         if "thread" in self.__dict__ and self.thread.alive:
-            if session.keeping.folder is None:
+            if session.journal.folder is None:
                 return session.map
             self.get_logger().warning(
                 "the model is still busy: its map is not written, poam map makes it of the log"
@@ -117,12 +117,12 @@ class MapperNode(ManagedNode):
             return None
         for outcome in session.leave(self._now()):
             if isinstance(outcome, events.Problem):
-                self.get_logger().error(outcome.note.text)
+                self.get_logger().error(outcome.message.text)
         return session.map
 
     def changed(self, names: frozenset[str]) -> None:
         """Batches close, pings are placed and the model is trained by the new values."""
-        self._hear(settings_changed(vars(self.values)))
+        self._handle_event(settings_changed(vars(self.values)))
 
     def _listen(self) -> None:
         self._sensors.listen("odom", Odometry, self._on_odometry)
@@ -133,18 +133,18 @@ class MapperNode(ManagedNode):
             JumpThreshold(min_forward=None, min_backward=BACKWARDS, on_clock_change=False),
             post_callback=self._on_time_set_back,
         )
-        self.held.callback(jump.unregister)
+        self.on_exit.callback(jump.unregister)
         self.create_service(Trigger, "~/reset", self._on_reset)
         SaveService(self, self.session, self._now)
 
     def _now(self) -> Moment:
         return self.moment
 
-    def _hear(self, event: events.Event) -> None:
+    def _handle_event(self, event: events.Event) -> None:
         """Hand the session what happened, and tell what came of it at once."""
         handled = self.session.handle(event, self._now())
-        if handled.note is not None:
-            self.refusals.add(*handled.note)
+        if handled.message is not None:
+            self.warnings.add(*handled.message)
         if len(handled.samples):
             self._publish_samples()
             self.thread.wake()
@@ -152,33 +152,33 @@ class MapperNode(ManagedNode):
     def _on_odometry(self, message: Odometry) -> None:
         state = self._frames.into_map(read_odometry(message))
         if state is None:
-            self.refusals.add(self._frames.fault, self._frames.reason)
-        self._hear(events.OdometryRefused(self._frames.fault) if state is None else state)
+            self.warnings.add(self._frames.fault, self._frames.reason)
+        self._handle_event(events.OdometryRefused(self._frames.fault) if state is None else state)
 
     def _on_range(self, message: Range) -> None:
         ping = read_range(message)
         mount = self._mounts.news(ping.frame_id, time.monotonic())
         if mount is not None:
-            self._hear(mount)
-        self._hear(ping)
+            self._handle_event(mount)
+        self._handle_event(ping)
 
     def _on_level(self, message: Float64) -> None:
         if fault := level_fault(message.data):
-            self.refusals.add("water_level", fault)
-        self._hear(events.WaterLevel(message.data))
+            self.warnings.add("water_level", fault)
+        self._handle_event(events.WaterLevel(message.data))
 
     def _on_heard(self) -> None:
-        self._hear(events.Tick())
+        self._handle_event(events.Tick())
 
     def _on_state(self, message: String) -> None:
-        self._hear(events.MissionStateChanged(message.data))
+        self._handle_event(events.MissionStateChanged(message.data))
         self.thread.wake()
 
     def _on_time_set_back(self, jump: TimeJump) -> None:
-        self._hear(events.ClockSetBack())
+        self._handle_event(events.ClockSetBack())
 
     def _on_reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        self._hear(events.ResetRequested())
+        self._handle_event(events.ResetRequested())
         self._publish_samples()
         self.thread.wake()
         response.success = True
@@ -190,10 +190,10 @@ class MapperNode(ManagedNode):
         # Otherwise nobody asks, and the graph is slow to tell.
         if self.session.front_end.closed or not self.session.mapper.initialised:
             awaited = self.count_publishers(self._states.topic_name) > 0
-            self._hear(events.MissionStateSourceChanged(awaited))
-        self._hear(events.Tick())
-        if failing := self.session.keeping.failing:
-            self._faults.add("disk", f"nothing is kept at present: {failing}")
+            self._handle_event(events.MissionStateSourceChanged(awaited))
+        self._handle_event(events.Tick())
+        if failing := self.session.journal.failing:
+            self._errors.add("disk", f"nothing is kept at present: {failing}")
         self.topics.publish_refused(self.session.ledger.refused, self.now_ns)
         lost = self._sensors.take_lost()
         view = (self.session, self._now(), self.thread.alive, *lost, self.topics.bounds)
@@ -202,7 +202,7 @@ class MapperNode(ManagedNode):
     def _publish_samples(self) -> None:
         self._samples.publish(UInt64(data=self.session.samples))
 
-    def _take(self, outcome: events.LoopEvent) -> None:
+    def _handle_loop_event(self, outcome: events.LoopEvent) -> None:
         """What the model's thread has to tell. Ctrl-C may take the middleware away meanwhile."""
         try:
             match outcome:
@@ -213,7 +213,7 @@ class MapperNode(ManagedNode):
                 case events.MissionFinished():
                     self._keep_results(outcome)
                 case events.Problem(note, fault):
-                    (self._faults if fault else self.refusals).add(*note)
+                    (self._errors if fault else self.warnings).add(*note)
                 case events.PingsScreened(accepted, held):
                     if len(accepted):
                         self._publish_samples()
@@ -242,7 +242,7 @@ class MapperNode(ManagedNode):
 
     def _results(self, session: SurveySession) -> ResultFolder:
         """The folder of the results: the one given or, without one, the mission's."""
-        return ResultFolder(self.values.output or str(session.keeping.folder or ""))
+        return ResultFolder(self.values.output or str(session.journal.folder or ""))
 
     def _wrote(self, results: ResultFolder, names: list[str]) -> None:
         if names:

@@ -82,7 +82,7 @@ class SaveService:
     def _save(self) -> tuple[bool, str]:
         """Whether all was written, and in words what and where, or why not."""
         values, session = vars(self._node.values), self._session
-        folder = values["output"] or str(session.keeping.folder or "")
+        folder = values["output"] or str(session.journal.folder or "")
         if not folder:
             return False, "nothing is saved: expected the parameter output or mission_dir"
         drawn, samples = session.map, session.mapper.data

@@ -12,7 +12,7 @@ from visualization_msgs.msg import MarkerArray
 from ...core.geometry import Grid
 from ...core.maps import ElevationMap
 from ...core.samples import Samples
-from ...frontend.refused import RefusedPingStore
+from ...frontend.refused_pings import RefusedPingStore
 from ...planning.tvu import used
 from ..common.clouds import write_map_cloud, write_occupancy, write_points, write_refused, write_tvu
 from ..common.markers import write_support

@@ -27,8 +27,8 @@ from ..common.node import ManagedNode
 from ..common.parameters import MONITOR, NODES
 
 OBSERVED = ("simulator", "mapper", "planner")
-PERIOD = 0.2  # s of wall time between two looks
-REPEAT = 1.0  # s of wall time until a question that got no answer is asked again
+POLL_PERIOD_S = 0.2  # s of wall time between two looks
+RETRY_PERIOD_S = 1.0  # s of wall time until a question that got no answer is asked again
 
 
 class MonitorNode(ManagedNode):
@@ -78,7 +78,7 @@ class MonitorNode(ManagedNode):
     def activate(self) -> None:
         """See the mission to its end."""
         super().activate()
-        self.create_timer(PERIOD, self._look)
+        self.create_timer(POLL_PERIOD_S, self._poll)
 
     def cleanup(self) -> None:
         """Keep what there is first."""
@@ -90,11 +90,11 @@ class MonitorNode(ManagedNode):
         """What is known of the mission so far."""
         return self.recorder.progress
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         for node in OBSERVED:
             self._ask_parameters(node)
         self.recorder.poll()
-        self.ended = self.recorder.over
+        self.finished = self.recorder.over
 
     def _on_terrain(self, message: PointCloud2) -> None:
         try:
@@ -107,13 +107,13 @@ class MonitorNode(ManagedNode):
         try:
             self.recorder.scores.add_map(clouds.read_map_cloud(message))
         except InputError as error:
-            self.refusals.add("map_unreadable", str(error))
+            self.warnings.add("map_unreadable", str(error))
 
     def _on_report(self, message: Float64MultiArray) -> None:
         try:
             self.recorder.add_report(messages.read_report(message))
         except InputError as error:
-            self.refusals.add("report_unreadable", str(error))
+            self.warnings.add("report_unreadable", str(error))
 
     def _on_samples(self, message: UInt64) -> None:
         self.progress.samples = message.data
@@ -150,7 +150,7 @@ class MonitorNode(ManagedNode):
         An answer is lost where the node has not discovered us as we have discovered it.
         """
         client, now = self._remote[node], time.monotonic()
-        early = now - self._asked.get(node, -math.inf) < REPEAT
+        early = now - self._asked.get(node, -math.inf) < RETRY_PERIOD_S
         if node in self.recorder.config or early or not client.services_are_ready():
             return
         self._asked[node] = now

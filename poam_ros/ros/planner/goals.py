@@ -33,7 +33,7 @@ class GoalSink(Protocol):
     def hold(self, pose: PoseStamped) -> None:
         """Stay there; said once."""
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """A second has passed."""
 
     def settle(self) -> None:
@@ -47,7 +47,7 @@ class TopicGoals:
         self._goals = node.create_publisher(PoseStamped, "goal_pose", qos.GOAL)
         self.go = self.repeat = self.hold = self._goals.publish
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Nothing is waited for."""
 
     def settle(self) -> None:
@@ -64,7 +64,7 @@ class ActionGoals:
     Args:
         client: as ``rclpy.action.ActionClient``.
         make_goal: the action's goal from a pose.
-        refusals: counts goals that were ``action_missing``, ``goal_rejected``, ``goal_aborted``.
+        warnings: counts goals that were ``action_missing``, ``goal_rejected``, ``goal_aborted``.
         clock: seconds that only grow.
     """
 
@@ -72,11 +72,11 @@ class ActionGoals:
         self,
         client: Any,
         make_goal: Callable[[PoseStamped], Any],
-        refusals: LogThrottle,
+        warnings: LogThrottle,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client, self._make_goal = client, make_goal
-        self._refusals, self._clock = refusals, clock
+        self._warnings, self._clock = warnings, clock
         self._wanted: PoseStamped | None = None
         self._number = 0  # of the goal that counts; others are to end
         self._handles: dict[int, Any] = {}  # of goals that were accepted and have not ended
@@ -96,7 +96,7 @@ class ActionGoals:
         self._number += 1
         self._cancel()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Send again what did not get through."""
         if self._wanted is None:
             self._cancel()
@@ -136,7 +136,7 @@ class ActionGoals:
     def _failed(self, number: int, reason: str, text: str) -> None:
         if number == self._number and self._wanted is not None:
             self._again = self._clock() + RETRY_S
-            self._refusals.add(reason, text)
+            self._warnings.add(reason, text)
 
     def _cancel(self) -> None:
         for handle in self._handles.values():
@@ -158,5 +158,5 @@ def open_goals(node: ManagedNode, action: str) -> GoalSink:
             f"parameter goal_action: expected nav2_msgs to be installed for '{action}'; it is not"
         ) from None
     client = importlib.import_module("rclpy.action").ActionClient(node, kind, action)
-    node.held.callback(client.destroy)
-    return ActionGoals(client, lambda pose: kind.Goal(pose=pose), node.refusals)
+    node.on_exit.callback(client.destroy)
+    return ActionGoals(client, lambda pose: kind.Goal(pose=pose), node.warnings)

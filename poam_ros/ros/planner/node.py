@@ -24,7 +24,7 @@ from ...core.geometry import Extent, is_place
 from ...core.maps import ElevationMap
 from ...core.settings import instance
 from ...frontend.events import PAUSED
-from ...frontend.odometry import JUMP, MOVED, JumpWatch
+from ...frontend.odometry import JUMP, MOVED, JumpDetector
 from ...mission.chooser import WaypointChooser
 from ...mission.mission import Mission
 from ...mission.store import MissionStore, MissionStoreSettings
@@ -42,9 +42,9 @@ from .diagnostics import planner_status
 from .goals import open_goals
 from .topics import MissionTopics
 
-LOOK_PERIOD = 1.0  # s between two looks at limits and watchdogs
-REPORT_PERIOD = 1.0  # s
-ODOMETRY_PATIENCE = 15.0  # s without odometry before this is said
+POLL_PERIOD_S = 1.0  # s between two looks at limits and watchdogs
+REPORT_PERIOD_S = 1.0  # s
+ODOMETRY_TIMEOUT_S = 15.0  # s without odometry before this is said
 SERVICES = "start", "stop", "pause", "resume"
 
 
@@ -81,17 +81,17 @@ class PlannerNode(ManagedNode):
             autostart=p.autostart,
             on_done=p.on_done,
         )
-        self._memory = MissionStore(instance(MissionStoreSettings, vars(p)), waypoints)
-        self.held.callback(self._memory.close)
-        if found := self._memory.take_up(self.mission):
+        self._store = MissionStore(instance(MissionStoreSettings, vars(p)), waypoints)
+        self.on_exit.callback(self._store.close)
+        if found := self._store.restore(self.mission):
             self.get_logger().warning(found)
         self.watchdog = Watchdog(instance(WatchdogSettings, vars(p)), areas)
-        self.autopilot, self._jumps = Autopilot(), JumpWatch()
+        self.autopilot, self._jumps = Autopilot(), JumpDetector()
         self.target = MapTarget(instance(TargetSettings, vars(p)), self.mission.state)
         self._chooser = WaypointChooser(self.mission, self.target, p.planner, waypoints)
         self.latest_map: ElevationMap | None = None
         self._frames = FrameTransformer(self, p.frame_id)
-        self.held.callback(self._frames.close)
+        self.on_exit.callback(self._frames.close)
         self._topics = MissionTopics(self, self.mission, open_goals(self, p.goal_action))
 
     def activate(self) -> None:
@@ -109,8 +109,8 @@ class PlannerNode(ManagedNode):
             self.create_subscription(kind, "mavros/state", self._on_autopilot, qos.SENSOR_READ)
         for name in SERVICES:
             self.create_service(Trigger, f"~/{name}", partial(self._answer, name))
-        self.create_timer(LOOK_PERIOD, self._on_timer)
-        self.create_timer(REPORT_PERIOD, self._report)
+        self.create_timer(POLL_PERIOD_S, self._on_timer)
+        self.create_timer(REPORT_PERIOD_S, self._report)
         self._announce()
 
     def deactivate(self) -> None:
@@ -136,22 +136,22 @@ class PlannerNode(ManagedNode):
     def _on_odometry(self, message: Odometry) -> None:
         state = self._frames.into_map(messages.read_odometry(message))
         if state is None:
-            self.refusals.add("odometry_frame", self._frames.reason)
+            self.warnings.add("odometry_frame", self._frames.reason)
             return
         position = np.array(state.position[:2])
         if not (is_place(position) and math.isfinite(state.position[2])):
-            self.refusals.add(
+            self.warnings.add(
                 "odometry_not_finite", f"odometry: expected numbers, got {state.position}"
             )
             return
         if self.now_ns == 0:
             return  # simulated time has not begun
-        fault = self._jumps.judge(state, self.values.max_speed, self.watchdog.settings.max_jump)
+        fault = self._jumps.check(state, self.values.max_speed, self.watchdog.settings.max_jump)
         if fault == JUMP:
             text = (
                 f"odometry: a position {self._jumps.distance:.1f} m from the last one is not used"
             )
-            self.refusals.add("odometry_jump", text)
+            self.warnings.add("odometry_jump", text)
             return
         self._heard = time.monotonic()
         if self._sonar is None:  # not before: a simulator waits for the mapper to hear its sonar
@@ -160,52 +160,52 @@ class PlannerNode(ManagedNode):
         if fault == MOVED:
             text = f"odometry jumped by {self._jumps.distance:.1f} m, and stays there"
             self.get_logger().warning(text)
-            self.watchdog.moved(self.mission, position, self._jumps.distance)
+            self.watchdog.position_jumped(self.mission, position, self._jumps.distance)
         now_s = self.moment.limit_s
-        arrival = self.mission.locate(position, now_s, state.stamp_ns / SECOND)
+        arrival = self.mission.update_position(position, now_s, state.stamp_ns / SECOND)
         if arrival == "timeout":
-            count = self.mission.legs.arrivals["timeout"]
+            count = self.mission.goals.results["timeout"]
             self.get_logger().warning(f"a goal was not reached in time: given up ({count} so far)")
-        self.watchdog.located(self.mission, messages.position_std(message))
+        self.watchdog.position_received(self.mission, messages.position_std(message))
         self._announce()
         self._repeat(now_s)
 
     def _on_autopilot(self, message: Any) -> None:
         """A mavros_msgs/State."""
-        self.autopilot.hear(self.mission, message.mode, message.armed, message.connected)
+        self.autopilot.update(self.mission, message.mode, message.armed, message.connected)
         self._announce()
 
     def _on_ping(self, _: Range) -> None:
-        self.watchdog.heard(SONAR)
+        self.watchdog.received(SONAR)
 
     def _on_map(self, message: PointCloud2) -> None:
         frame, expected = messages.bare_frame(message.header.frame_id), self.values.frame_id
         if frame != expected:
-            self.refusals.add("map_frame", f"map/points: expected {expected}, got '{shown(frame)}'")
+            self.warnings.add("map_frame", f"map/points: expected {expected}, got '{shown(frame)}'")
             return
         try:
             self.latest_map = clouds.read_map_cloud(message)
         except InputError as error:
-            self.refusals.add("map_unreadable", str(error))
+            self.warnings.add("map_unreadable", str(error))
             return
-        self.watchdog.heard(MAP)
-        self.target.judge(self.mission, self.latest_map, self.moment.limit_s)
-        self.mission.explore_with(self._choose)
+        self.watchdog.received(MAP)
+        self.target.assess(self.mission, self.latest_map, self.moment.limit_s)
+        self.mission.set_planner(self._choose)
         self._announce()
 
     def _on_samples(self, message: UInt64) -> None:
         if message.data < self.mission.budget.samples:  # the mapper was reset: its map is no more
             self.latest_map = None
             self.target.forget()
-            self.mission.explore_with(None)
+            self.mission.set_planner(None)
         if self.mission.state == PAUSED:  # else the map is what counts
-            self.watchdog.heard(MAP)
+            self.watchdog.received(MAP)
         self.mission.count_samples(message.data)
         self._announce()
 
     def _on_level(self, message: Float64) -> None:
-        if fault := self.target.hear(message.data):
-            self.refusals.add("water_level", fault)
+        if fault := self.target.set_water_level(message.data):
+            self.warnings.add("water_level", fault)
 
     def _choose(self, position: np.ndarray) -> np.ndarray | None:
         """The next waypoints by the latest map; None, and a warning, where the map allows none."""
@@ -215,7 +215,7 @@ class PlannerNode(ManagedNode):
             options: Any = instance(PLANNERS[values.planner].options, vars(values))
             return self._chooser.path(latest, now_s, yaw, values.max_speed, options)
         except InputError as error:
-            self.refusals.add("map_unusable", f"no waypoint from this map: {error}")
+            self.warnings.add("map_unusable", f"no waypoint from this map: {error}")
             return None
 
     def _on_timer(self) -> None:
@@ -223,10 +223,10 @@ class PlannerNode(ManagedNode):
         now = self.moment
         self.mission.tick(now.limit_s)
         self.target.tick(self.mission, now.limit_s)
-        self.watchdog.look(self.mission, now.steady_s, now.limit_s)
+        self.watchdog.check(self.mission, now.steady_s, now.limit_s)
         self._announce()
         self._repeat(now.limit_s)
-        self._topics.goals.look()
+        self._topics.goals.poll()
 
     def _repeat(self, now_s: float) -> None:
         """Say again where the vehicle shall go, every ``goal_period`` of ROS time.
@@ -240,13 +240,13 @@ class PlannerNode(ManagedNode):
             self._topics.repeat()
 
     def _announce(self) -> None:
-        self.target.look(self.mission)
+        self.target.update_reason(self.mission)
         if self.active:
-            self._memory.keep(self.mission, time.monotonic())
+            self._store.save(self.mission, time.monotonic())
             if self._topics.announce():
                 self._report()
-            if self._memory.failing:
-                self.refusals.add("disk", self._memory.failing)
+            if self._store.failing:
+                self.warnings.add("disk", self._store.failing)
 
     def _answer(
         self, service: str, _: Trigger.Request, response: Trigger.Response
@@ -264,13 +264,13 @@ class PlannerNode(ManagedNode):
 
     def _report(self) -> None:
         """Diagnostics, once a second and with every new state, whose reason is in it as well."""
-        silent = time.monotonic() - self._heard > ODOMETRY_PATIENCE
+        silent = time.monotonic() - self._heard > ODOMETRY_TIMEOUT_S
         if silent:
             text = f"no odometry: waiting for it on {self.resolve_topic_name('odom')}"
             if self.now_ns == 0:
                 text += " and for /clock"
             self.get_logger().warning(text, throttle_duration_sec=10.0)
-        failing, counts = self._memory.failing, self.refusals.counts
+        failing, counts = self._store.failing, self.warnings.counts
         self.report(*planner_status(self.mission, self.target, counts, silent, failing))
 
 

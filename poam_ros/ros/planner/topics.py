@@ -41,7 +41,7 @@ class MissionTopics:
         self._plans = node.create_publisher(Path, "plan", qos.KEPT)
         self._states = node.create_publisher(String, "mission/state", qos.LATCHED)
         self._reasons = node.create_publisher(String, "mission/reason", qos.LATCHED)
-        borders = write_areas(mission.legs.routes.areas, node.now_ns, node.values.frame_id)
+        borders = write_areas(mission.goals.routes.areas, node.now_ns, node.values.frame_id)
         node.create_publisher(MarkerArray, "mission/areas", qos.LATCHED).publish(borders)
 
     def announce(self) -> bool:
@@ -50,7 +50,7 @@ class MissionTopics:
         Whether state or reason are new.
         """
         mission, (state, reason, goal, hold) = self._mission, self._said
-        self._said = mission.state, mission.reason, mission.goal, mission.hold
+        self._said = mission.state, mission.reason, mission.goal, mission.station
         new = (mission.state, mission.reason) != (state, reason)
         if new:
             self._announce_state(state)
@@ -61,8 +61,8 @@ class MissionTopics:
             self._plans.publish(messages.write_path(*path))
             if mission.goal is not None:
                 self._send(mission.goal, self.goals.go)
-        if mission.hold is not hold and mission.hold is not None:
-            self._send(mission.hold, self.goals.hold, self.yaw)
+        if mission.station is not hold and mission.station is not None:
+            self._send(mission.station, self.goals.hold, self.yaw)
         return new
 
     def repeat(self) -> None:
@@ -95,10 +95,10 @@ class MissionTopics:
             )
 
     def _warn(self, what: str, text: str) -> None:
-        count = getattr(self._mission.legs, what)
+        count = getattr(self._mission.goals, what)
         if count > self._counted[what]:
             self._counted[what] = count
-            self._node.refusals.add(f"goal_{what}", f"{text}: {count} so far")
+            self._node.warnings.add(f"goal_{what}", f"{text}: {count} so far")
 
     def _send(
         self, place: np.ndarray, how: Callable[[PoseStamped], None], yaw: float = math.nan

@@ -27,12 +27,14 @@ from ..common.node import ManagedNode
 from ..common.parameters import SIMULATOR
 from .topics import SimulatorTopics
 
-TICK = 0.01  # s of wall time between two looks at the clock
-MISSION_PATIENCE = 60.0  # s of wall time to wait for a mission that was announced
-REPORT_PERIOD = 1.0  # s of wall time
-GOAL_TRAVEL = 0.25  # s of wall time that a goal may be on its way, however fast time runs
-CLOCK_OFF = 0.25  # s and a control period that stamps may be off the wall clock they follow
-GOAL_SLACK = 1e-6  # m outside the workspace that are rounding
+TICK_S = 0.01  # s of wall time between two looks at the clock
+MISSION_TIMEOUT_S = 60.0  # s of wall time to wait for a mission that was announced
+REPORT_PERIOD_S = 1.0  # s of wall time
+MAX_GOAL_DELAY_S = 0.25  # s of wall time that a goal may be on its way, however fast time runs
+MAX_CLOCK_OFFSET_S = (
+    0.25  # s and a control period that stamps may be off the wall clock they follow
+)
+GOAL_TOLERANCE = 1e-6  # m outside the workspace that are rounding
 START_NS = SECOND  # simulated time begins here: zero means "no time yet" to ROS
 GOAL_REFUSALS = ("frame", "not_finite", "stale")
 
@@ -77,13 +79,13 @@ class SimulatorNode(ManagedNode):
         """Let time run, and obey goals."""
         super().activate()
         self._follow_wall_clock()
-        self._pacer = Pacer(1.0 / self.values.control_rate, self.values.speed, tick=TICK)
+        self._pacer = Pacer(1.0 / self.values.control_rate, self.values.speed, tick=TICK_S)
         self._goal_ns: int | None = None  # simulation time of the last goal
         self._waiting_since = time.monotonic() if self.values.wait_for_mission else None
         self._reported = (time.monotonic(), self.simulation.time_ns)
         self._goals = self.create_subscription(PoseStamped, "goal_pose", self._on_goal, qos.GOAL)
-        self.create_timer(TICK, self._on_tick)
-        self.create_timer(REPORT_PERIOD, self._report_speed)
+        self.create_timer(TICK_S, self._on_tick)
+        self.create_timer(REPORT_PERIOD_S, self._report_speed)
 
     def deactivate(self) -> None:
         """Stop time, and forget the goal."""
@@ -129,14 +131,14 @@ class SimulatorNode(ManagedNode):
         steps, _ = self._pacer.due(time.monotonic())
         for _ in range(steps):
             self._step()
-        if abs(time.time_ns() - self.now_ns) / SECOND > CLOCK_OFF + self._pacer.period:
+        if abs(time.time_ns() - self.now_ns) / SECOND > MAX_CLOCK_OFFSET_S + self._pacer.period:
             # Over a time in which this machine stood still, and wherever somebody sets the clock.
             self._follow_wall_clock()
 
     def _mission_is_there(self) -> bool:
         """Whether somebody hears the sonar and gives goals, or was waited for long enough."""
         assert self._waiting_since is not None
-        late = time.monotonic() - self._waiting_since > MISSION_PATIENCE
+        late = time.monotonic() - self._waiting_since > MISSION_TIMEOUT_S
         ready = self._outgoing.heard and self.count_publishers(self._goals.topic_name) > 0
         if late and not ready:
             self.get_logger().warning("no mission appeared; simulated time begins without one")
@@ -164,17 +166,17 @@ class SimulatorNode(ManagedNode):
         age = (self.now_ns - stamp_ns) / SECOND if stamp_ns else 0.0  # no stamp: now
         if frame != p.frame_id:
             text = f"goal refused: expected frame {p.frame_id!r}, got '{shown(frame)}'"
-            self.refusals.add("frame", text)
+            self.warnings.add("frame", text)
         elif not np.all(np.isfinite(goal)):
             text = f"goal refused: expected finite x and y, got {goal.tolist()}"
-            self.refusals.add("not_finite", text)
-        elif age > (limit := max(p.goal_timeout, GOAL_TRAVEL * p.speed)):
+            self.warnings.add("not_finite", text)
+        elif age > (limit := max(p.goal_timeout, MAX_GOAL_DELAY_S * p.speed)):
             text = f"goal refused: expected one of the last {limit:g} s, got one of {age:.1f} s ago"
-            self.refusals.add("stale", text)
+            self.warnings.add("stale", text)
         else:
             nearest = self._workspace.clip(goal)
-            if not self._workspace.contains(goal, slack=GOAL_SLACK):
-                self.refusals.add(
+            if not self._workspace.contains(goal, slack=GOAL_TOLERANCE):
+                self.warnings.add(
                     "outside",
                     f"goal {goal.tolist()} is outside the workspace: heading for the nearest point "
                     f"in it, {nearest.tolist()}",
@@ -217,7 +219,7 @@ class SimulatorNode(ManagedNode):
                 throttle_duration_sec=30.0,
                 skip_first=True,
             )
-        counts = self.refusals.counts
+        counts = self.warnings.counts
         values = {
             "speed": speed,
             "achieved_speed": achieved,

@@ -23,7 +23,7 @@ from ..common.clouds import write_cloud
 from ..common.messages import yaw_to_quaternion
 
 ODOMETRY_FRAME, BASE_FRAME, SONAR_FRAME = "odom", "base_link", "sonar_link"
-TERRAIN_CELLS = 400  # largest number of rows or columns of the terrain message
+MAX_TERRAIN_CELLS = 400  # largest number of rows or columns of the terrain message
 
 
 class SimulatorTopics:
@@ -74,7 +74,7 @@ class SimulatorTopics:
 
     def send_terrain(self, terrain: Terrain, stamp_ns: int) -> None:
         """Publish the ground truth."""
-        grid, elevation = thinned(terrain, TERRAIN_CELLS)
+        grid, elevation = thinned(terrain, MAX_TERRAIN_CELLS)
         self._terrain_publisher.publish(
             write_cloud(grid, {"z": elevation}, stamp_ns, self._frame_id)
         )

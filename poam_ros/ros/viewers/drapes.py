@@ -16,37 +16,14 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from ...core.geometry import Grid
 from ...core.maps import ElevationMap
-from ...core.settings import check, setting
 from ...frontend.odometry import VehicleState
-from ...frontend.settings import water_level_setting
 from ...planning import tvu
 from ..common import markers
 from ..common.markers import blank, spheres
 from ..common.messages import yaw_to_quaternion
+from ..common.parameters import DrapeSettings
 
-
-@dataclass(frozen=True)
-class DrapeSettings:
-    """How maps are draped.
-
-    Raises:
-        InputError: a value is outside its range.
-    """
-
-    exaggeration: float = setting(
-        1.0, "Draw elevations this many times as large", minimum=0.01, maximum=1000.0, mutable=True
-    )
-    water_level: float = water_level_setting()
-    most_cells: int = setting(
-        40_000, "Leave out rows and columns of larger maps, until about this many cells are left",
-        minimum=100, maximum=4_000_000, mutable=True,
-    )  # fmt: skip
-
-    def __post_init__(self) -> None:
-        check(self)
-
-
-MOST_PLACES = 20_000  # of a line, however long somebody makes it
+MAX_LINE_POINTS = 20_000  # of a line, however long somebody makes it
 #: The vehicle's colour.
 VEHICLE = (0.1, 0.65, 1.0)
 #: What the levels of ``tvu.strictest`` are called, in the order of ``markers.LEVELS``.
@@ -99,7 +76,7 @@ class DrapedMap:
 
     @cached_property
     def _lights(self) -> np.ndarray:
-        return markers.lights(self.lifted, self.grid.x, self.grid.y)
+        return markers.hillshade_levels(self.lifted, self.grid.x, self.grid.y)
 
     def layers(self) -> dict[str, SurfaceLayer]:
         """The layers of the map by the names of their topics."""
@@ -130,11 +107,11 @@ class DrapedMap:
         # A viewer lights only what has one colour, so that light and shade are in ours.
         surface = self._marker(Marker.TRIANGLE_LIST, "surface")
         corners = _triangles(np.isfinite(layer.values) & np.isfinite(self.map.mean))
-        key = layer.shade * (markers.LIGHTS + 1) + self._lights
+        key = layer.shade * (markers.SHADE_LEVELS + 1) + self._lights
         made: dict[int, ColorRGBA] = {}
         for one in np.unique(key).tolist():
-            shade, light = divmod(one, markers.LIGHTS + 1)
-            made[one] = _colour(markers.lit(layer.palette[shade], light))
+            shade, light = divmod(one, markers.SHADE_LEVELS + 1)
+            made[one] = _colour(markers.shaded(layer.palette[shade], light))
         keys, points = key.ravel()[corners].tolist(), self._points
         surface.points = [points[k] for k in corners.tolist()]
         surface.colors = [made[k] for k in keys]
@@ -240,7 +217,7 @@ def _triangles(there: np.ndarray) -> np.ndarray:
 def _closely(corners: np.ndarray, step: float) -> np.ndarray:
     """A line through corners [K, 2], with a place every step m or so."""
     far = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(corners, axis=0).T))])
-    count = int(min(far[-1] / step, MOST_PLACES)) + 2
+    count = int(min(far[-1] / step, MAX_LINE_POINTS)) + 2
     at = np.unique(np.concatenate([far, np.linspace(0, far[-1], count)]))
     return np.column_stack([np.interp(at, far, axis) for axis in corners.T])
 

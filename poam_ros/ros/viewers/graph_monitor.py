@@ -27,9 +27,9 @@ from ..common import clouds, markers, messages, qos
 from ..common.executor import subscribe
 
 #: Maps whose times are kept for the curves.
-MOST = 5000
+MAX_REPORTS = 5000
 #: m; a water level that moved by less does not draw the map anew.
-STEP = 0.01
+MIN_LEVEL_CHANGE = 0.01
 #: Titles of the curves.
 UNCERTAINTY, UPDATE, PREDICTION = "95 %, median (m)", "update", "prediction"
 
@@ -199,7 +199,10 @@ class GraphMonitor:
         self._set(refused=clouds.read_refused(message))
 
     def _on_level(self, message: Float64) -> None:
-        if np.isfinite(message.data) and abs(message.data - self._settings.water_level) >= STEP:
+        if (
+            np.isfinite(message.data)
+            and abs(message.data - self._settings.water_level) >= MIN_LEVEL_CHANGE
+        ):
             self._settings = replace(self._settings, water_level=message.data)
             self._chart_old = True
 
@@ -213,5 +216,5 @@ class GraphMonitor:
 
 
 def _bound(kept: dict[int, Any]) -> None:
-    while len(kept) > MOST:
+    while len(kept) > MAX_REPORTS:
         del kept[min(kept)]

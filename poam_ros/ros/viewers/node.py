@@ -23,14 +23,14 @@ from ..common.executor import run_node
 from ..common.markers import SUPPORT, read_support
 from ..common.messages import bare_frame, read_odometry, stamp_to_ns
 from ..common.node import ManagedNode
-from ..common.parameters import DRAPES
+from ..common.parameters import DRAPES, DrapeSettings
 from ..common.qos import LATCHED, SENSOR_READ
-from .drapes import DrapedMap, DrapeSettings, lift, thinned, vehicle
+from .drapes import DrapedMap, lift, thinned, vehicle
 
 LAYERS = ("mean", "uncertainty", "lengthscale", "tvu")
 HELD, REFUSED = (0.95, 0.1, 0.3), (0.35, 0.05, 0.1)
-TRAIL, TRAIL_STEP = 5000, 0.25  # places, and m between two of them
-VEHICLE_PERIOD = 0.5  # s of wall time
+MAX_TRACK_POINTS, TRACK_SPACING = 5000, 0.25  # places, and m between two of them
+VEHICLE_PERIOD_S = 0.5  # s of wall time
 
 
 class DrapesNode(ManagedNode):
@@ -53,7 +53,7 @@ class DrapesNode(ManagedNode):
         self._support = np.empty((0, 2))
         self._held = self._refused = np.empty((0, 3))
         self._borders: list[Marker] = []
-        self._trail: deque[tuple[float, float, float]] = deque(maxlen=TRAIL)
+        self._trail: deque[tuple[float, float, float]] = deque(maxlen=MAX_TRACK_POINTS)
         self._vehicle: VehicleState | None = None
         names = (*LAYERS, "truth", "support", "held", "refused", "areas", "vehicle")
         self._topics = {
@@ -73,7 +73,7 @@ class DrapesNode(ManagedNode):
         """Follow the vehicle."""
         super().activate()
         self.create_subscription(Odometry, "odom", self._on_odometry, SENSOR_READ)
-        self.create_timer(VEHICLE_PERIOD, self._draw_vehicle)
+        self.create_timer(VEHICLE_PERIOD_S, self._draw_vehicle)
 
     def changed(self, names: frozenset[str]) -> None:
         """Draw everything anew."""
@@ -84,7 +84,7 @@ class DrapesNode(ManagedNode):
         try:
             take(message)
         except InputError as error:
-            self.refusals.add("unreadable", f"{topic}: {error}")
+            self.warnings.add("unreadable", f"{topic}: {error}")
 
     def _take_map(self, message: PointCloud2) -> None:
         self._map = clouds.read_map_cloud(message), message.header.frame_id
@@ -118,19 +118,19 @@ class DrapesNode(ManagedNode):
         state = read_odometry(message)
         if not np.isfinite(state.position).all():
             return
-        if not self._trail or math.dist(self._trail[-1], state.position) > TRAIL_STEP:
+        if not self._trail or math.dist(self._trail[-1], state.position) > TRACK_SPACING:
             self._trail.append(state.position)
         self._vehicle = state
 
-    def _ground(self, known: tuple[ElevationMap, str] | None) -> DrapedMap | None:
+    def _surface(self, known: tuple[ElevationMap, str] | None) -> DrapedMap | None:
         """What is draped over, thinned where it is large; None where nothing is known."""
         if known is None:
             return None
         settings = instance(DrapeSettings, vars(self.values))
-        return DrapedMap(thinned(known[0], settings.most_cells), settings, bare_frame(known[1]))
+        return DrapedMap(thinned(known[0], settings.max_cells), settings, bare_frame(known[1]))
 
     def _draw_map(self) -> None:
-        ground = self._ground(self._map)
+        ground = self._surface(self._map)
         if ground is None:
             return
         for name, layer in ground.layers().items():
@@ -138,7 +138,7 @@ class DrapesNode(ManagedNode):
         self._draw_what_lies_on_it()
 
     def _draw_truth(self) -> None:
-        ground = self._ground(self._truth)
+        ground = self._surface(self._truth)
         if ground is not None:
             self._topics["truth"].publish(ground.drape(ground.elevations("truth")))
 
@@ -151,7 +151,7 @@ class DrapesNode(ManagedNode):
 
     def _draw_what_lies_on_it(self) -> None:
         """Support points, borders and held pings; there is no place for them before a map."""
-        ground = self._ground(self._map)
+        ground = self._surface(self._map)
         if ground is None:
             return
         size = ground.step / 2
@@ -165,7 +165,7 @@ class DrapesNode(ManagedNode):
 
     def _draw_refused(self) -> None:
         """Refused pings, on the ground where nobody knows how deep they were."""
-        ground = self._ground(self._map)
+        ground = self._surface(self._map)
         if ground is None:
             return
         points, size = self._refused.copy(), ground.step / 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,10 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from ...core.errors import InputError, TerrainError
+from ...core.reading import read_arrays, refuse_larger
 
 HGT_SIZES = (3601, 1201)  # samples along each side of SRTM1 and SRTM3
 HGT_NO_DATA = -32768
 MAX_HGT_BYTES = 2 * HGT_SIZES[0] ** 2 + 1  # bytes; nothing larger is unpacked
+VALUE_BYTES = 16  # of memory for a value of a raster, while it becomes float64
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
 FORMATS = (".hgt", ".hgt.zip", ".hgt.gz", ".tif", ".npy", ".npz", ".png", ".jpg")
 
@@ -71,7 +72,8 @@ def _unpacked(path: Path) -> bytes:
                 raise TerrainError(f"terrain {path}: expected one .hgt in it, got {len(names)}")
             with archive.open(names[0]) as file:
                 return file.read(MAX_HGT_BYTES)
-    return path.read_bytes()
+    with path.open("rb") as file:
+        return file.read(MAX_HGT_BYTES)
 
 
 def _read_hgt(path: Path, content: bytes) -> np.ndarray:
@@ -87,26 +89,22 @@ def _read_hgt(path: Path, content: bytes) -> np.ndarray:
 
 
 def _read_numpy(path: Path) -> np.ndarray:
-    loaded = np.load(path, allow_pickle=False)
-    if isinstance(loaded, np.ndarray):
-        raster = loaded
-    else:
-        with loaded:
-            if "elevation" not in loaded:
-                there = ", ".join(loaded) or "none"
-                raise TerrainError(
-                    f"terrain {path}: expected an array `elevation`, got arrays: {there}"
-                )
-            raster = loaded["elevation"]
+    loaded = read_arrays(path)
+    raster = loaded.get("", loaded.get("elevation"))
+    if raster is None:
+        there = ", ".join(loaded) or "none"
+        raise TerrainError(f"terrain {path}: expected an array `elevation`, got arrays: {there}")
     if not (np.issubdtype(raster.dtype, np.integer) or np.issubdtype(raster.dtype, np.floating)):
         raise TerrainError(f"terrain {path}: expected real numbers, got {raster.dtype}")
+    refuse_larger("its elevation", raster.size, VALUE_BYTES)
     return raster.astype(float)
 
 
 def _read_geotiff(path: Path) -> np.ndarray:
     with requires_package(path, ": GeoTIFF needs rasterio (pip install 'poam_ros[geotiff]')"):
         import rasterio
-    with rasterio.open(path) as source:
+    with rasterio.open(path, driver="GTiff") as source:  # no format that names other files
+        refuse_larger("its raster", source.width * source.height, VALUE_BYTES)
         return north_up(source.read(1, masked=True).astype(float).filled(np.nan))
 
 
@@ -114,7 +112,8 @@ def _read_image(path: Path) -> np.ndarray:
     """Grey values: 0..255, or the values of images with 16 bits or floats."""
     with requires_package(path, ": images need Pillow (pip install 'poam_ros[sim]')"):
         from PIL import Image
-    with Image.open(io.BytesIO(path.read_bytes())) as image:
+    with Image.open(path) as image:
+        refuse_larger("its raster", image.width * image.height, VALUE_BYTES)
         deep = image.mode.startswith(("I", "F"))
         return north_up(np.asarray(image if deep else image.convert("L")))
 

@@ -12,7 +12,7 @@ import pytest
 
 from poam_ros.core.clock import SECOND
 from poam_ros.core.geometry import Extent
-from poam_ros.frontend import refused
+from poam_ros.frontend import refused_pings
 from poam_ros.frontend.events import (
     ClockSetBack,
     MissionStateChanged,
@@ -22,14 +22,20 @@ from poam_ros.frontend.events import (
 )
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.frontend.ranges import RawPing
-from poam_ros.frontend.refused import MOST, REASONS, RefusedPing, RefusedPings, RefusedPingStore
+from poam_ros.frontend.refused_pings import (
+    MAX_PER_REASON,
+    REASONS,
+    RefusedPing,
+    RefusedPings,
+    RefusedPingStore,
+)
 from poam_ros.frontend.settings import GateSettings
 from poam_ros.frontend.water import WaterLevel
 from poam_ros.screening.screen import ScreeningSettings
 
 SMALL = Extent(-5, 5, -5, 5)
 GATE = GateSettings(workspace=SMALL, margin=0.0)
-SOURCES = Path(refused.__file__).parents[1]
+SOURCES = Path(refused_pings.__file__).parents[1]
 
 
 class Straight:
@@ -178,18 +184,18 @@ def test_a_flood_pushes_out_no_other_reason_and_every_ping_is_counted(survey):
     v = Straight(survey)
     v.at(1.0)
     v.ping(1.0, 151.0)
-    total = MOST + 700
+    total = MAX_PER_REASON + 700
     for n in range(total):
         v.ping(1.0 - n * 1e-6, nan)
     found = v.s.session.ledger.refused.newest()
-    assert found.counts == {"nan": total, "out_of_range": 1} and len(found) == MOST + 1
+    assert found.counts == {"nan": total, "out_of_range": 1} and len(found) == MAX_PER_REASON + 1
     last = found[found.reason == "nan"]
     assert last.number.tolist() == list(range(700, total))
     assert last.stamp_ns[-1] == SECOND - 1000 * (total - 1)
 
 
 def test_what_waits_for_its_place_is_bounded(survey, monkeypatch):
-    monkeypatch.setattr(refused, "WAITING", 10)
+    monkeypatch.setattr(refused_pings, "MAX_PENDING", 10)
     v = Straight(survey)
     for n in range(25):
         v.ping(0.5 + n * 1e-3, nan)
@@ -204,7 +210,7 @@ def test_what_waits_for_its_place_is_bounded(survey, monkeypatch):
 
 def into(kept):
     """A way to keep that remembers who was refused."""
-    return lambda samples, doubts=None, refused=(): kept.extend(refused) or samples
+    return lambda samples, screening_state=None, refused=(): kept.extend(refused) or samples
 
 
 def test_false_echoes_and_what_a_reset_forgets_are_where_they_were_placed(survey):
@@ -227,7 +233,7 @@ def test_false_echoes_and_what_a_reset_forgets_are_where_they_were_placed(survey
     s.drive(3)
     held, waiting = s.session.held, s.session.queue.samples
     assert len(held) and len(waiting)
-    s.session.keeping.keep = lambda samples, doubts=None, refused=(): (
+    s.session.journal.append = lambda samples, screening_state=None, refused=(): (
         kept.extend(refused) or samples
     )
     s.handle(ResetRequested())
@@ -248,7 +254,7 @@ def test_a_reset_while_pings_are_judged_knows_their_places(survey):
     s.work()
     s.drive(20)
     waiting, predict, kept = s.session.queue.samples, s.mapper.predict, []
-    s.session.keeping.keep = lambda samples, doubts=None, refused=(): (
+    s.session.journal.append = lambda samples, screening_state=None, refused=(): (
         kept.extend(refused) or samples
     )
 
@@ -267,12 +273,12 @@ def test_numbers_go_on_where_another_store_ended():
     for n in range(3):
         first.refuse("paused", n, (float(n), 0.0, nan))
     again = RefusedPingStore()
-    again.go_on(first.newest())
+    again.recover(first.newest())
     version = again.version
     again.refuse("paused", 9)
     assert again.version != version and not again.counts["nan"]
     assert [row.number for row in again.newest().rows] == [0, 1, 2, 3]
-    assert [row.number for row in again.news()] == [3] and again.news() == []
+    assert [row.number for row in again.take_new()] == [3] and again.take_new() == []
     assert again.newest().counts == {"paused": 4}
 
 
@@ -280,14 +286,16 @@ def test_further_pings_of_a_reason_are_numbered_on_and_bounded():
     first = RefusedPings.of(
         [RefusedPing("a", 4, 1, 0.0, 0.0, nan), RefusedPing("b", 0, 2, 1.0, 1.0, 1.0)]
     )
-    many = np.arange(MOST - 1), np.zeros((MOST - 1, 3))
+    many = np.arange(MAX_PER_REASON - 1), np.zeros((MAX_PER_REASON - 1, 3))
     assert first.more("a", many[0][:0], many[1][:0]) is first
     found = first.more("a", *many)
-    assert found.counts == {"a": 5 + MOST - 1, "b": 1} and len(found) == MOST + 1
+    assert (
+        found.counts == {"a": 5 + MAX_PER_REASON - 1, "b": 1} and len(found) == MAX_PER_REASON + 1
+    )
     found = found.more("a", *many).more("c", *many)
-    assert found.counts["a"] == 5 + 2 * (MOST - 1) and len(found) == 2 * MOST
+    assert found.counts["a"] == 5 + 2 * (MAX_PER_REASON - 1) and len(found) == 2 * MAX_PER_REASON
     assert found[found.reason == "a"].number.tolist() == list(
-        range(5 + 2 * (MOST - 1) - MOST, 5 + 2 * (MOST - 1))
+        range(5 + 2 * (MAX_PER_REASON - 1) - MAX_PER_REASON, 5 + 2 * (MAX_PER_REASON - 1))
     )
 
 

@@ -28,9 +28,9 @@ REASONS = (
     "overload", "log_full", "reset", "standing",
 )  # fmt: skip
 #: Refused pings of each reason that are remembered.
-MOST = 1000
+MAX_PER_REASON = 1000
 #: Refused pings that wait for odometry, at most.
-WAITING = 200
+MAX_PENDING = 200
 #: Where a ping was, x, y and z in m; z is NaN where only its place is known, all where nothing is.
 Spot = tuple[float, float, float]
 NOWHERE: Spot = (math.nan, math.nan, math.nan)
@@ -110,8 +110,8 @@ class RefusedPings:
             return self
         first, same = self.counts.get(reason, 0), self.reason == reason
         last = first + len(stamp_ns)
-        new = slice(max(0, len(stamp_ns) - MOST), None)
-        old = self[~same | (self.number >= last - MOST)]
+        new = slice(max(0, len(stamp_ns) - MAX_PER_REASON), None)
+        old = self[~same | (self.number >= last - MAX_PER_REASON)]
         number = np.arange(first, last)[new]
         columns = (np.full(len(number), reason), number, stamp_ns[new], xyz[new])
         known = (old.reason, old.number, old.stamp_ns, old.xyz)
@@ -121,7 +121,7 @@ class RefusedPings:
 class RefusedPingStore:
     """Counts refused pings, and remembers where the newest of each reason were.
 
-    Two threads may call it, but ``postpone``, ``settle`` and ``give_up`` are one's.
+    Two threads may call it, but ``refuse_unlocated``, ``locate_pending`` and ``abandon_pending`` are one's.
 
     Attributes:
         counts: of all refused pings by reason, those that wait for their place too.
@@ -134,7 +134,7 @@ class RefusedPingStore:
         self._lock = threading.Lock()
         self._newest: dict[str, deque[RefusedPing]] = {}
         self._next: Counter[str] = Counter()  # numbers
-        self._news: deque[RefusedPing] = deque(maxlen=MOST * len(REASONS))
+        self._new: deque[RefusedPing] = deque(maxlen=MAX_PER_REASON * len(REASONS))
         self._waiting: deque[tuple[RawPing, str, float]] = deque()
 
     @property
@@ -153,14 +153,14 @@ class RefusedPingStore:
         for stamp_ns, (x, y), z in zip(stamps, places, pings.z.tolist(), strict=True):
             self.refuse(reason, stamp_ns, (x, y, z))
 
-    def postpone(self, reason: str, ping: RawPing, since_s: float) -> None:
+    def refuse_unlocated(self, reason: str, ping: RawPing, since_s: float) -> None:
         """A ping is refused; since a steady time, in s, it waits to be found where it was."""
         self.counts[reason] += 1
-        if len(self._waiting) >= WAITING:
-            self._give_up_first()
+        if len(self._waiting) >= MAX_PENDING:
+            self._abandon_first()
         self._waiting.append((ping, reason, since_s))
 
-    def settle(self, find: Callable[[RawPing, float], tuple[int, Spot] | None]) -> None:
+    def locate_pending(self, find: Callable[[RawPing, float], tuple[int, Spot] | None]) -> None:
         """Find out where those that wait were, in their order.
 
         Args:
@@ -175,18 +175,18 @@ class RefusedPingStore:
             self._waiting.popleft()
             self._remember(reason, *found)
 
-    def give_up(self) -> None:
+    def abandon_pending(self) -> None:
         """Nobody will know where those that wait were."""
         while self._waiting:
-            self._give_up_first()
+            self._abandon_first()
 
-    def news(self) -> list[RefusedPing]:
+    def take_new(self) -> list[RefusedPing]:
         """What was remembered since the last call, as far as there was room."""
-        if not self._news:
+        if not self._new:
             return []
         with self._lock:
-            found = list(self._news)
-            self._news.clear()
+            found = list(self._new)
+            self._new.clear()
         return found
 
     def newest(self) -> RefusedPings:
@@ -195,10 +195,10 @@ class RefusedPingStore:
             rows = list(chain.from_iterable(self._newest.values()))
         return RefusedPings.of(rows)
 
-    def go_on(self, known: RefusedPings) -> None:
+    def recover(self, known: RefusedPings) -> None:
         """Remember what another one did, which numbers go on from."""
         for row in known.rows:
-            self._newest.setdefault(row.reason, deque(maxlen=MOST)).append(row)
+            self._newest.setdefault(row.reason, deque(maxlen=MAX_PER_REASON)).append(row)
         self._next.update(known.counts)
         self.version += 1
 
@@ -206,7 +206,7 @@ class RefusedPingStore:
         """Forget what is remembered, and number anew; the counts stay."""
         with self._lock:
             self._newest.clear()
-            self._news.clear()
+            self._new.clear()
             self._next.clear()
             self.version += 1
 
@@ -214,10 +214,10 @@ class RefusedPingStore:
         with self._lock:
             row = RefusedPing(reason, self._next[reason], stamp_ns, *spot)
             self._next[reason] += 1
-            self._newest.setdefault(reason, deque(maxlen=MOST)).append(row)
-            self._news.append(row)
+            self._newest.setdefault(reason, deque(maxlen=MAX_PER_REASON)).append(row)
+            self._new.append(row)
             self.version += 1
 
-    def _give_up_first(self) -> None:
+    def _abandon_first(self) -> None:
         ping, reason, _ = self._waiting.popleft()
         self._remember(reason, ping.stamp_ns, NOWHERE)

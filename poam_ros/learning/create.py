@@ -26,11 +26,11 @@ def gate_settings(values: Mapping[str, Any]) -> GateSettings:
 
 def settings_changed(values: Mapping[str, Any]) -> SettingsChanged:
     """The event of new values of what may change while a survey runs."""
-    batches, effort = instance(TimedBatches, values), instance(TrainingSettings, values)
-    return SettingsChanged(gate_settings(values), batches, values["pilot_samples"], effort)
+    batches, training = instance(TimedBatches, values), instance(TrainingSettings, values)
+    return SettingsChanged(gate_settings(values), batches, values["pilot_samples"], training)
 
 
-def open_session(values: Mapping[str, Any]) -> SurveySession:
+def create_session(values: Mapping[str, Any]) -> SurveySession:
     """A session with its model.
 
     Raises:
@@ -60,28 +60,28 @@ def open_mission(values: Mapping[str, Any]) -> tuple[SurveySession, Callable[[],
     Raises:
         InputError: a setting is wrong, or the folder cannot be used.
     """
-    keeping = instance(JournalSettings, values)
-    if not keeping.mission_dir:
-        return open_session(values), lambda: None
-    folder = MissionFolder(Path(keeping.mission_dir).expanduser(), identity(values), plain(values))
+    journal = instance(JournalSettings, values)
+    if not journal.mission_dir:
+        return create_session(values), lambda: None
+    folder = MissionFolder(Path(journal.mission_dir).expanduser(), identity(values), plain(values))
     try:
-        session = open_session(values)
+        session = create_session(values)
     except BaseException:
         folder.close()
         raise
     logged = folder.log.logged
-    writer = JournalWriter(folder, len(logged.steps), keeping.checkpoint_period)
-    taken_up = folder.current, logged, writer.forget, folder.resets > 0, folder.notes
-    session.go_on(writer, Recovery(*taken_up))
+    writer = JournalWriter(folder, len(logged.steps), journal.checkpoint_period)
+    recovery_message = folder.current, logged, writer.truncate, folder.resets > 0, folder.notes
+    session.recover(writer, Recovery(*recovery_message))
     return session, writer.close
 
 
-def taken_up(session: SurveySession) -> str:
+def recovery_message(session: SurveySession) -> str:
     """What a session that was just opened goes on with, in words; empty where it begins."""
     # Accepted, or still to be judged: in the pilot survey a screen has accepted none.
-    folder, pings = session.keeping.folder, session.samples + session.undecided
+    folder, pings = session.journal.folder, session.samples + session.undecided
     if pings:
         return f"going on after {pings} pings kept in {folder}"
-    if session.pilot.anew:
+    if session.pilot.after_reset:
         return f"going on after a reset: no pings so far in {folder}"
     return ""

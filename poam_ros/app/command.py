@@ -1,30 +1,38 @@
-"""Settings as options of a command: name, type, choices, help and default of each from its row."""
+"""What the commands share: parser, options made from settings, and Ctrl-C while they load."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection, Iterable, Sequence
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from ..core.errors import InputError
 from ..core.renames import RENAMED
 from ..core.settings import Setting, Value
 
+#: Exit status of an interrupted command, as shells have it for SIGINT.
+INTERRUPTED = 130
+
 
 class Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong, as everything here does; ``--help`` has the rest.
+    """Reports a wrong argument in one line.
 
-    Options are spelt in full, with dashes or underscores. Where ``common`` names some of them,
-    ``--help`` shows those, and ``--help-all`` the others too.
+    Options are spelt in full, with dashes or underscores. If ``common`` names options, ``--help``
+    shows these and ``--help-all`` shows all.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, allow_abbrev=False)
         self.common: Collection[str] = ()
-        self.add_argument("--help-all", action=_HelpAll, help="show every option and exit")
+        self.add_argument("--help-all", action=_HelpAll, help="show all options and exit")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does, of words with dashes in the options' names."""
+        """As argparse does; underscores in option names become dashes."""
         found, rest = super().parse_known_args([_spelt(word) for word in args or ()], namespace)
         for word in rest:
             old = word.partition("=")[0].removeprefix("--").removeprefix("no-").replace("-", "_")
@@ -37,12 +45,14 @@ class Parser(argparse.ArgumentParser):
         return found, rest
 
     def format_help(self, everything: bool = False) -> str:
-        """The help, by default of the common options alone."""
+        """The help text: by default only the common options, if there are any."""
+        shown = {*self.common, "help", argparse.SUPPRESS}
         hidden = [
             action
             for action in self._actions
-            if self.common and not everything and action.option_strings
-            and action.dest not in {*self.common, "help", argparse.SUPPRESS}
+            if (not self.common and isinstance(action, _HelpAll))
+            or (self.common and not everything and action.option_strings
+                and action.dest not in shown)
         ]  # fmt: skip
         before, usage = [action.help for action in hidden], self.usage
         try:
@@ -74,7 +84,7 @@ class _HelpAll(argparse.Action):
 
 
 def spelling(name: str) -> str:
-    """A setting's option: ``--batch.size``; of a group's switch ``--screening``."""
+    """The option of a setting: ``--batch.size``. The switch of a group is ``--screening``."""
     return "--" + name.removesuffix(".enabled").replace("_", "-")
 
 
@@ -84,9 +94,9 @@ def _spelt(word: str) -> str:
 
 
 def add_settings(parser: argparse._ActionsContainer, table: Iterable[Setting], *also: str) -> None:
-    """An option for each setting, checked as the setting is. One that is not given is absent.
+    """Add an option for each setting, checked as the setting is; absent if it is not given.
 
-    ``also``: a further spelling, of all of them.
+    ``also``: further spellings of each of them.
     """
     for row in table:
         installed = list(getattr(row.choices, "others", ()))
@@ -119,7 +129,7 @@ def _shown(value: Value) -> str:
 
 
 def reader(row: Setting) -> Callable[[str], Value]:
-    """Reads the text of an option as its setting does."""
+    """A function that reads the text of an option as its setting does."""
 
     def read(text: str) -> Value:
         try:
@@ -129,3 +139,35 @@ def reader(row: Setting) -> Callable[[str], Value]:
             raise argparse.ArgumentTypeError(reason) from None
 
     return read
+
+
+@contextmanager
+def exit_on_interrupt(command: str) -> Iterator[None]:
+    """Until the block ends, Ctrl-C ends the process with one line. For imports.
+
+    As an exception it would be raised inside modules of other packages, which may swallow it or
+    turn it into another error. Nothing is lost: the command has not begun.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    # Only the main thread can set handlers. A handler that is set already has a reason.
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if before is not signal.default_int_handler or not in_main_thread:
+        yield
+        return
+
+    def end(*_: object) -> None:
+        report_interrupted(command)
+        os._exit(INTERRUPTED)
+
+    signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def report_interrupted(command: str) -> None:
+    """Print the last line of an interrupted command."""
+    line = f"{command}: interrupted\n"
+    sys.stderr.write(f"\n{line}" if sys.stderr.isatty() else line)  # a terminal shows ^C before
+    sys.stderr.flush()

@@ -1,0 +1,139 @@
+"""Reading files that others may have written: how much memory one may take is asked before it is
+taken. Messages name no file: whoever reads it does."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, TextIO
+from zipfile import ZipFile
+
+import numpy as np
+
+from .errors import InputError, shown
+
+#: Environment variable: MiB of memory that the content of one file may take, and its default.
+VARIABLE = "POAM_FILE_MEMORY"
+DEFAULT_MIB = 1024.0
+#: Bytes of memory per byte of text, at worst: of JSON, and of a record in a recording.
+JSON_FACTOR = RECORD_FACTOR = 16
+#: Characters of a line of a table.
+LONGEST_LINE = 65_536
+
+
+def allowance() -> int:
+    """Bytes that the content of one file may take. Raises an ``InputError``: it is no number."""
+    text = os.environ.get(VARIABLE, "")
+    try:
+        mib = float(text or DEFAULT_MIB)
+    except ValueError:
+        mib = math.nan
+    if not 0 < mib < math.inf:
+        raise InputError(f"{VARIABLE}: expected a number of MiB above 0, got {shown(text)}")
+    return int(mib * 2**20)
+
+
+def refuse_larger(what: str, size: float, factor: int = 1) -> None:
+    """Raise an ``InputError`` where something of ``size`` bytes would take more than is allowed.
+
+    Args:
+        what: has this size.
+        size: in bytes.
+        factor: bytes of memory for each of them.
+    """
+    if size * factor > (most := allowance()):
+        raise InputError(
+            f"{what} takes {size * factor / 2**20:.0f} MiB of memory, expected at most "
+            f"{most / 2**20:g} ({VARIABLE}, in MiB)"
+        )
+
+
+def read_whole(path: Path, factor: int = 1) -> bytes:
+    """A file's bytes, of which each takes ``factor`` bytes of memory later on.
+
+    Raises:
+        OSError: it cannot be read.
+        InputError: it is too large.
+    """
+    with path.open("rb") as file:
+        content = file.read(allowance() // factor + 1)
+    refuse_larger("its content", len(content), factor)
+    return content
+
+
+def parse_json(path: Path) -> Any:
+    """What a JSON file holds; UTF-8, with or without a byte order mark.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no JSON, too large, or nested too deep.
+    """
+    text = read_whole(path, JSON_FACTOR).decode("utf-8-sig")
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise InputError("nested too deep") from None
+
+
+def lines(file: TextIO, where: str = "") -> Iterator[str]:
+    """The lines of a text.
+
+    Raises:
+        InputError: one is too long to be a row of a table; its message begins with ``where``.
+    """
+    number = 0
+    while line := file.readline(LONGEST_LINE):
+        number += 1
+        if len(line) >= LONGEST_LINE:
+            raise InputError(
+                f"{where}line {number}: expected a row of a table, got more than {LONGEST_LINE} "
+                "characters without an end"
+            )
+        yield line
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an ``.npz`` by name; that of an ``.npy`` under the empty name.
+
+    Nothing is allocated that the file does not hold: numpy itself believes an array's header.
+
+    Raises:
+        InputError: it takes too much memory, or a header asks for more than there is.
+        Exception: those of ``files.UNREADABLE``: it is damaged, or no such file.
+    """
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if file.read(2) != b"PK":
+            file.seek(0)
+            return {"": _array(file, "its array", size)}
+        with ZipFile(file) as archive:
+            members = archive.infolist()
+            refuse_larger("its content", sum(member.file_size for member in members))
+            found = {}
+            for member in members:
+                name = member.filename.removesuffix(".npy")
+                with archive.open(member) as part:
+                    found[name] = _array(part, shown(name), member.file_size)
+            return found
+
+
+def _array(file: IO[bytes], name: str, size: int) -> np.ndarray:
+    """The array in a file of ``size`` bytes."""
+    version = np.lib.format.read_magic(file)
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    if version not in readers:
+        raise InputError(f"{name}: expected numpy's format 1.0 or 2.0, got {version}")
+    shape, _, dtype = readers[version](file)
+    asked, there = math.prod(shape) * dtype.itemsize, size - file.tell()
+    if asked > there or min(shape, default=0) < 0:
+        raise InputError(f"{name}: its header asks for {asked} bytes, there are {there}")
+    refuse_larger(name, asked)
+    file.seek(0)
+    array: np.ndarray = np.lib.format.read_array(file, allow_pickle=False)
+    return array

@@ -1,0 +1,289 @@
+"""Files that ask for more memory than they are worth: refused before it is taken."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sqlite3
+import tracemalloc
+import zipfile
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from poam_ros.app.cli import main
+from poam_ros.core.errors import InputError
+from poam_ros.core.files import UNREADABLE
+from poam_ros.core.reading import VARIABLE, allowance, lines, parse_json, read_arrays
+from poam_ros.core.safe_yaml import read_yaml
+from poam_ros.importers.bag_files import ReadProgress, bag_messages
+from poam_ros.importers.outline import read_outline
+from poam_ros.models.registry import ModelSettings, read_model
+from poam_ros.outputs.exports.chart import read_config
+from poam_ros.outputs.folder import read_map, read_records, read_table, write_table
+from poam_ros.research.sweeps.configuration import read_sweep
+from poam_ros.simulation.world.rasters import read_raster
+
+MIB = 2**20
+#: Bytes of a message of zeros, and of the chunk that holds it: fewer than one may have.
+SIZE = MIB // 2
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """An allowance of 16 MiB; what is refused under it may take a little more, but no multiple."""
+    monkeypatch.setenv(VARIABLE, "16")
+    tracemalloc.start()
+    yield
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64 * MIB
+
+
+def array_file(shape, kind="<f8", content=b""):
+    """An array's file whose header says what one likes."""
+    file = io.BytesIO()
+    header = {"descr": kind, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
+    return file.getvalue() + content
+
+
+def archive(path, **members):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in members.items():
+            file.writestr(f"{name}.npy", content)
+    return path
+
+
+@pytest.mark.parametrize("shape", [(10**12,), (10**6, 10**6, 10), (-5, -(10**9)), (10**30,)])
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_header_that_lies_allocates_nothing(small, tmp_path, shape, packed):
+    content = array_file(shape, content=bytes(100))
+    path = tmp_path / "lie.npz"
+    archive(path, elevation=content) if packed else path.write_bytes(content)
+    with pytest.raises(UNREADABLE, match="asks for"):
+        read_arrays(path)
+    with pytest.raises(InputError, match="cannot be read"):
+        read_raster(path)
+
+
+def test_an_archive_that_unpacks_to_more_than_is_allowed(small, tmp_path):
+    path = archive(tmp_path / "map.npz", mean=array_file((3 * MIB,), content=bytes(24 * MIB)))
+    assert path.stat().st_size < MIB
+    with pytest.raises(InputError, match=f"map.npz: .*takes 24 MiB .* at most 16 .{VARIABLE}"):
+        read_map(path)
+
+
+def test_arrays_are_read_as_numpy_reads_them(tmp_path):
+    arrays = {"a": np.arange(6.0).reshape(2, 3), "text": np.array("{}"), "none": np.empty((0, 2))}
+    np.savez_compressed(tmp_path / "x.npz", **arrays)
+    np.save(tmp_path / "x.npy", arrays["a"].T)
+    found = read_arrays(tmp_path / "x.npz")
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name], array)
+    np.testing.assert_array_equal(read_arrays(tmp_path / "x.npy")[""], arrays["a"].T)
+    np.save(tmp_path / "o.npy", np.array([{}]), allow_pickle=True)
+    with pytest.raises(ValueError, match="allow_pickle"):
+        read_arrays(tmp_path / "o.npy")
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "much"])
+def test_an_allowance_that_is_no_number_is_said(monkeypatch, value):
+    monkeypatch.setenv(VARIABLE, value)
+    with pytest.raises(InputError, match=VARIABLE):
+        allowance()
+
+
+def billion_laughs(depth=12):
+    rows = ["a0: &a0 {" + ", ".join(f"k{i}: 1" for i in range(9)) + "}"]
+    for n in range(1, depth):
+        rows.append(f"a{n}: &a{n} [" + ", ".join([f"*a{n - 1}"] * 9) + "]")
+    return "\n".join(rows)
+
+
+def merges(depth=24):
+    rows = ["a0: &a0 {k: 1}"]
+    rows += [f"a{n}: &a{n}\n  <<: [*a{n - 1}, *a{n - 1}]" for n in range(1, depth)]
+    return "\n".join(rows)
+
+
+ALIASES = {"lists": billion_laughs(), "merges": merges(), "itself": "a: &a [*a]",
+           "deep": "[" * 1000, "long": "[" + "1," * 2_000_000 + "1]"}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALIASES)
+def test_aliases_are_counted_wherever_yaml_is_read(small, tmp_path, name):
+    path = tmp_path / "bomb.yaml"
+    path.write_text(ALIASES[name])
+    for read in (read_yaml, read_sweep, read_config, lambda p: read_model(str(p), ModelSettings)):
+        with pytest.raises(InputError):
+            read(path)
+
+
+def test_a_few_aliases_are_fine(tmp_path):
+    path = tmp_path / "own.yaml"
+    path.write_text("a: &a [1, 2]\nb: {c: *a, d: &d {e: 1}}\nf: {<<: *d, g: 2}\n")
+    assert read_yaml(path) == {
+        "a": [1, 2],
+        "b": {"c": [1, 2], "d": {"e": 1}},
+        "f": {"e": 1, "g": 2},
+    }
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "[" + "[]," * 700_000 + "[]]"])
+def test_json_that_takes_too_much(small, tmp_path, content):
+    path = tmp_path / "area.geojson"
+    path.write_text(content)
+    with pytest.raises(InputError):
+        parse_json(path)
+    with pytest.raises(InputError, match=r"area\.geojson: expected GeoJSON"):
+        read_outline(path, None, np.zeros((1, 2)))
+
+
+def test_tables_without_an_end_of_line(small, tmp_path):
+    path = tmp_path / "samples.csv"
+    path.write_bytes(b"x,y\n" + b"1" * MIB)
+    for read in (lambda: read_table(path), lambda: read_records(path, ("x",))):
+        with pytest.raises(InputError, match=r"samples\.csv: .*"):
+            read()
+    with pytest.raises(InputError, match="a log: line 2"), path.open() as file:
+        list(lines(file, "a log: "))
+
+
+def test_packed_terrains_unpack_to_no_more_than_a_tile(small, tmp_path):
+    path = tmp_path / "N00E000.hgt.gz"
+    with gzip.open(path, "wb") as file:
+        for _ in range(100):
+            file.write(bytes(MIB))
+    with pytest.raises(InputError, match=r"N00E000\.hgt\.gz: expected"):
+        read_raster(path)
+
+
+@pytest.mark.parametrize("ending", [".png", ".tif"])
+def test_a_picture_larger_than_is_allowed(monkeypatch, tmp_path, ending):
+    image, rasterio = pytest.importorskip("PIL.Image"), pytest.importorskip("rasterio")
+    path = tmp_path / f"large{ending}"
+    if ending == ".png":
+        image.new("L", (3000, 3000)).save(path)
+    else:
+        shape = {"width": 3000, "height": 3000, "count": 1}
+        with rasterio.open(
+            path, "w", driver="GTiff", dtype="uint8", compress="lzw", **shape
+        ) as file:
+            file.write(np.zeros((1, 3000, 3000), np.uint8))
+    assert read_raster(path).shape == (3000, 3000)
+    monkeypatch.setenv(VARIABLE, "16")
+    with pytest.raises(InputError, match=VARIABLE):
+        read_raster(path)
+
+
+def test_a_terrain_that_names_another_file_is_none(tmp_path):
+    rasterio = pytest.importorskip("rasterio")
+    shape = {"width": 4, "height": 4, "count": 1, "driver": "GTiff", "dtype": "uint8"}
+    with rasterio.open(tmp_path / "secret.tif", "w", **shape) as file:
+        file.write(np.ones((1, 4, 4), np.uint8))
+    (tmp_path / "link.tif").write_text(
+        '<VRTDataset rasterXSize="4" rasterYSize="4"><VRTRasterBand dataType="Byte" band="1">'
+        f"<SimpleSource><SourceFilename>{tmp_path}/secret.tif</SourceFilename></SimpleSource>"
+        "</VRTRasterBand></VRTDataset>"
+    )
+    assert read_raster(tmp_path / "secret.tif").sum() == 16
+    with pytest.raises(InputError, match=r"link\.tif"):
+        read_raster(tmp_path / "link.tif")
+    (tmp_path / "lake.kml").write_text("<OGRVRTDataSource></OGRVRTDataSource>")
+    with pytest.raises(InputError, match="names other files"):
+        read_outline(tmp_path / "lake.kml", None, np.zeros((1, 2)))
+
+
+def recording(path, compression, chunks=1, size=SIZE):
+    """An MCAP of messages of zeros, which take next to nothing in the file."""
+    writer = pytest.importorskip("mcap.writer")
+    with path.open("wb") as file:
+        kind = getattr(writer.CompressionType, compression)
+        record = writer.Writer(file, chunk_size=size, compression=kind)
+        record.start()
+        schema = record.register_schema("nav_msgs/msg/Odometry", "ros2msg", b"")
+        channel = record.register_channel("/odom", "cdr", schema)
+        for _ in range(chunks):
+            record.add_message(channel, 0, bytes(size), 0)
+        record.finish()
+    return path
+
+
+@pytest.mark.parametrize("compression", ["ZSTD", "LZ4"])
+def test_recordings_are_not_unpacked_beyond_what_is_allowed(small, tmp_path, compression):
+    path = recording(tmp_path / "bomb.mcap", compression, size=8 * MIB)
+    with pytest.raises(InputError, match=rf"bomb\.mcap: a chunk takes 128 MiB.*{VARIABLE}"):
+        list(bag_messages(path, frozenset({"/odom"}), ReadProgress()))
+
+
+def test_a_command_says_it_in_one_line(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv(VARIABLE, "16")
+    out = ["--output", str(tmp_path / "out")]
+    assert main(["map", str(recording(tmp_path / "bomb.mcap", "ZSTD", size=8 * MIB)), *out]) == 2
+    (tmp_path / "bomb.yaml").write_text(ALIASES["lists"])
+    assert main(["benchmark", str(tmp_path / "bomb.yaml"), *out]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2 and "bomb.mcap" in said[0] and "bomb.yaml" in said[1]
+
+
+def test_many_chunks_of_nothing_are_a_bomb_too(small, tmp_path):
+    path = recording(tmp_path / "many.mcap", "ZSTD", chunks=40)
+    with pytest.raises(InputError, match=r"many\.mcap: what its chunks hold takes"):
+        list(bag_messages(path, frozenset({"/odom"}), ReadProgress()))
+
+
+@pytest.mark.parametrize("compression", ["ZSTD", "LZ4"])
+def test_a_chunk_that_lies_about_its_size(small, tmp_path, compression):
+    path = recording(tmp_path / "lie.mcap", compression)
+    content = path.read_bytes()
+    begin = 8 + 9 + int.from_bytes(content[9:17], "little")  # behind the magic bytes and the header
+    place = begin + 9 + 16  # behind the chunk's opcode, length and times
+    assert content[begin] == 6
+    assert SIZE < int.from_bytes(content[place : place + 8], "little") < 2 * SIZE
+    path.write_bytes(content[:place] + (1000).to_bytes(8, "little") + content[place + 8 :])
+    reach = ReadProgress()
+    assert list(bag_messages(path, frozenset({"/odom"}), reach)) == []
+    assert reach.torn
+
+
+COMPUTED = {
+    "view": "CREATE VIEW messages AS WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 "
+            "FROM n) SELECT id, 1 AS topic_id, 0 AS timestamp, zeroblob(1000000) AS data FROM n",
+    "column": "CREATE TABLE messages(id INTEGER PRIMARY KEY, topic_id INTEGER, timestamp INTEGER, "
+              "data BLOB AS (zeroblob(900000000)))",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_rows_of_a_recording_that_are_computed(small, tmp_path, name):
+    path = tmp_path / "bag.db3"
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("CREATE TABLE topics(id INTEGER PRIMARY KEY, name TEXT, type TEXT)")
+        db.execute("INSERT INTO topics VALUES (1, '/odom', 'nav_msgs/msg/Odometry')")
+        db.execute(COMPUTED[name])
+        if name == "column":
+            db.execute("INSERT INTO messages(topic_id, timestamp) VALUES (1, 0)")
+    with pytest.raises(InputError, match=r"bag\.db3: .*computed"):
+        list(bag_messages(path, frozenset({"/odom"}), ReadProgress()))
+
+
+def test_no_text_in_a_table_is_a_formula(tmp_path):
+    texts = ["=1+1", "+cmd", "-2+3", "@sum", "\ttab", "plain", "-12", "+1.5", "=a,b"]
+    write_table(tmp_path / "t.csv", ("name", "value"), [(text, -1.5) for text in texts])
+    rows = (tmp_path / "t.csv").read_text().splitlines()[1:]
+    assert rows[0] == "'=1+1,-1.5" and rows[-1] == '"\'=a,b",-1.5'
+    cells = [row.strip('"')[0] for row in rows]
+    assert cells == ["'", "'", "'", "'", "'", "p", "-", "+", "'"]
+
+
+def test_json_of_the_planner_is_bounded_too(small, tmp_path):
+    from poam_ros.core.files import read_json
+
+    path = tmp_path / "mission.json"
+    path.write_text(json.dumps({"a": "x" * 2 * MIB}))
+    with pytest.raises(InputError, match=r"mission\.json: expected a state"):
+        read_json(path, "a state")
