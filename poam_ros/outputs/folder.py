@@ -1,4 +1,4 @@
-"""A run's folder: CSV, npz and YAML that others can read, each whole or not there."""
+"""A run's folder: CSV, npz and YAML files that other programs can read, each complete or absent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EPOCH_COLUMNS = (
 RUN_COLUMNS = (
     "environment", "method", "kernel", "pilot", "planner", "seed", "samples", "wall_s", "folder",
 )  # fmt: skip
-#: Rows of a table that are text, or objects, at the same time.
+#: Rows of a table that are held as text at a time.
 ROWS = 10_000
 #: What a spreadsheet takes a cell that begins so for: something to compute.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -65,7 +65,7 @@ class EpochRecord:
 
 
 def make_folder(path: Path) -> Path:
-    """Make the folder of a run, or take one that is there.
+    """Make the folder of a run, unless it exists.
 
     Raises:
         InputError: if it cannot be made or written to.
@@ -144,7 +144,7 @@ def read_records(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
 
 @contextmanager
 def _refusing(path: Path, expected: str) -> Iterator[None]:
-    """What is wrong with a file that does not hold what is expected, as an ``InputError``."""
+    """Raise an ``InputError`` if a file does not hold what is expected."""
     try:
         yield
     except (*UNREADABLE, csv.Error) as error:
@@ -244,6 +244,6 @@ def read_truth(path: Path) -> tuple[np.ndarray, Extent]:
 
 
 def write_config(path: Path, config: Mapping[str, Any]) -> None:
-    """Write everything resolved, as YAML."""
+    """Write a resolved configuration as YAML."""
     with atomic_write(path) as file:
         file.write(yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).encode())

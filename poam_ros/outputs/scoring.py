@@ -14,7 +14,7 @@ from ..core.maps import ElevationMap, Predicted
 from .folder import EpochRecord, Metrics
 
 POINTS = 50  # along each side of the evaluation grid (the paper's)
-PENDING = 20  # maps kept for a report that is still under way
+PENDING = 20  # maximum number of maps that wait for their report
 
 
 def log_loss(z: np.ndarray, mean: np.ndarray | float, variance: np.ndarray | float) -> np.ndarray:
@@ -102,14 +102,14 @@ class GridScorer:
 
 @dataclass(frozen=True)
 class MapReport:
-    """What a published map does not say of itself.
+    """Properties of a published map that its own message does not carry.
 
     Attributes:
         stamp_ns: the map's stamp.
-        samples: how many pings it was made from.
-        target_mean, target_variance: of their elevations (m, m^2), which MSLL compares with.
+        samples: number of pings in the map.
+        target_mean, target_variance: of their elevations (m, m^2), for the MSLL.
         update_s, predict_s: wall time of the update and of the prediction, in s.
-        finished: whether it is the mission's last map, and its results are kept.
+        finished: whether it is the mission's last map, and its results are written.
     """
 
     stamp_ns: int
@@ -122,19 +122,19 @@ class MapReport:
 
 
 class EpochScores:
-    """Scores each map as soon as the mapper's report on it (the same ``stamp_ns``) is there."""
+    """Scores each map once the mapper's report on it (with the same ``stamp_ns``) has arrived."""
 
     def __init__(self, workspace: Extent) -> None:
         self._workspace = workspace
         self._scorer: GridScorer | None = None
         self._maps: dict[int, ElevationMap] = {}
         self._reports: dict[int, MapReport] = {}
-        self.began_ns: int | None = None  # ROS time of the mission's begin
+        self.began_ns: int | None = None  # ROS time at the start of the mission
         self._scored: list[tuple[int, EpochRecord]] = []  # with the maps' stamps
 
     @property
     def epochs(self) -> list[EpochRecord]:
-        """A record of every map that was scored; before the begin is known, of the first map's."""
+        """Records of all scored maps; times count from the first map until the start is known."""
         scored = self._scored
         began_ns = scored[0][0] if scored and self.began_ns is None else self.began_ns or 0
         return [replace(epoch, time_s=(ns - began_ns) / SECOND) for ns, epoch in scored]
@@ -153,7 +153,7 @@ class EpochScores:
         self._score()
 
     def _score(self) -> None:
-        """Make an epoch of every map that has its report, in order."""
+        """Score every map that has its report, in order."""
         if self._scorer is not None:
             for stamp_ns in sorted(self._maps.keys() & self._reports.keys()):
                 received, report = self._maps.pop(stamp_ns), self._reports.pop(stamp_ns)

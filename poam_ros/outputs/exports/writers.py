@@ -19,7 +19,7 @@ from ..view.scene import scene_of
 from ..view.texts import refused
 from .chart import Chart
 
-#: Of a cell that is dry or has no value, in the layer of whole numbers.
+#: Value of a cell that is dry or has no value, in integer layers.
 _NOTHING = -1
 
 
@@ -60,7 +60,7 @@ def _axes(file: Any, chart: Chart) -> None:
 
 
 def _layers(chart: Chart) -> dict[str, tuple[np.ndarray, str, dict[str, Any]]]:
-    """Values, their type and their attributes, of each variable by name; the first is the map."""
+    """Values, type and attributes of each variable by name; the first is the map."""
     standard, nan = _standard_name(chart), np.float32(np.nan)
     whole = {"_FillValue": np.int32(_NOTHING)}
     metres = {"_FillValue": nan, "units": "m"}
@@ -90,7 +90,7 @@ def _layers(chart: Chart) -> dict[str, tuple[np.ndarray, str, dict[str, Any]]]:
 
 
 def _standard_name(chart: Chart) -> str:
-    """From the table of CF's standard names."""
+    """The name in CF's table of standard names."""
     if not chart.settings.depth:
         return "height_above_geopotential_datum"
     if chart.datum is None or chart.datum.is_water:
@@ -109,11 +109,11 @@ def _describe(thing: Any, attributes: dict[str, Any]) -> None:
         setattr(thing, key, value.encode() if isinstance(value, str) else value)
 
 
-#: Of cells without a value in a BAG, by its specification.
+#: Value of empty cells in a BAG, by its specification.
 BAG_NODATA = 1e6
-#: A BAG names its vertical datum; the template's unknown one would be read as of depths.
+#: A BAG must name its vertical datum; the template's unknown one would be read as a depth datum.
 _UNKNOWN = 'VERT_CS["unknown",VERT_DATUM["unknown",2005],UNIT["metre",1],AXIS["Up",UP]]'
-#: Names of the GeoTIFF's bands; the first is elevation or depth.
+#: Names of the GeoTIFF's bands after the first, which is elevation or depth.
 BANDS = (
     "uncertainty (95 %)",
     "density (pings per cell)",
@@ -123,7 +123,7 @@ BANDS = (
 
 
 def geotiff(chart: Chart, name: str) -> dict[str, bytes]:
-    """A GeoTIFF: elevation or depth and ``BANDS``; no value is NaN, provenance is in the tags."""
+    """A GeoTIFF: elevation or depth and ``BANDS``, NaN in empty cells, provenance in the tags."""
     layers = (chart.height, chart.uncertainty, chart.density, chart.deviation, chart.tvu)
     names = (chart.height_name, *BANDS)
     with requires_extra(name, "rasterio"):
@@ -143,8 +143,8 @@ def geotiff(chart: Chart, name: str) -> dict[str, bytes]:
 def bag(chart: Chart, name: str) -> dict[str, bytes]:
     """A Bathymetric Attributed Grid: elevation, positive up, and its 95 % uncertainty.
 
-    What kind of uncertainty that is has a code in a BAG, and none for a Gaussian process: it is
-    ``unknown``, and the abstract says what it is.
+    A BAG has codes for kinds of uncertainty, but none for a Gaussian process. The code is
+    ``unknown``; the abstract describes it.
     """
     words = chart.provenance
     abstract = (
@@ -181,7 +181,7 @@ def bag(chart: Chart, name: str) -> dict[str, bytes]:
 
 
 def _raster(chart: Chart) -> dict[str, Any]:
-    """What both kinds of raster are opened with."""
+    """Options with which both kinds of raster are opened."""
     from rasterio import Affine
     from rasterio.crs import CRS
 
@@ -196,13 +196,13 @@ def _north_first(layer: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(layer[::-1], dtype=np.float32)
 
 
-#: Grey values of a trinary map, as the map saver of Nav2 writes them.
+#: Grey values of a trinary map, as Nav2's map saver writes them.
 FREE, OCCUPIED = 254, 0
 
 
 def nav2(chart: Chart, name: str) -> dict[str, bytes]:
-    """YAML and a PGM: occupied where the ground may, at 95 %, be nearer to the water's level than
-    the clearance; in the map's own frame. Far from the pings that is so of itself.
+    """A Nav2 map, YAML and PGM, in the map frame: occupied where, at 95 %, the bottom may be nearer
+    to the water level than the clearance. Far from all pings the uncertainty makes it so.
 
     Raises:
         InputError: if the cells are not square.
@@ -210,7 +210,7 @@ def nav2(chart: Chart, name: str) -> dict[str, bytes]:
     width, height = chart.cell
     if not np.isclose(width, height, rtol=1e-6):
         raise InputError(f"{name}: expected square cells, got {width:g} x {height:g} m")
-    surely = chart.depth - chart.uncertainty  # the shallowest that it may be
+    surely = chart.depth - chart.uncertainty  # shallowest depth at 95 %
     grey = np.where(surely > chart.settings.clearance, FREE, OCCUPIED)
     rows, columns = chart.grid.shape
     words = [f"# {key}: {shown(text, 10_000)}" for key, text in chart.provenance.items()]
@@ -227,10 +227,10 @@ def nav2(chart: Chart, name: str) -> dict[str, bytes]:
 
 
 def table(chart: Chart, name: str) -> dict[str, bytes]:
-    """A CSV table, row by row from the lower left, and beside it its provenance as YAML.
+    """A CSV table, row by row from the lower left, and its provenance as a YAML file beside it.
 
     Columns: x, y, elevation or depth, uncertainty (95 %), sigma, all in m, density (pings per
-    cell), and longitude, latitude where the map has a place.
+    cell), and longitude, latitude if the map has a georeference.
     """
     layers = (chart.height, chart.uncertainty, chart.deviation, chart.density)
     columns = ["x", "y", chart.height_name, "uncertainty", "sigma", "density"]
@@ -248,7 +248,7 @@ def table(chart: Chart, name: str) -> dict[str, bytes]:
 
 
 def surface(chart: Chart, name: str) -> dict[str, bytes]:
-    """A binary PLY mesh: a vertex for every cell's centre, two triangles between every four."""
+    """A binary PLY mesh: a vertex at each cell's centre, two triangles between four of them."""
     known = np.isfinite(chart.elevation).ravel()
     kinds = [("x", "<f8"), ("y", "<f8"), ("z", "<f8")]
     kinds += [(key, "<f4") for key in ("uncertainty", "sigma", "density")]
@@ -275,7 +275,7 @@ def _triangles(known: np.ndarray) -> np.ndarray:
     """Triangles [F, 3] between cells that are known, counter-clockwise from above.
 
     Args:
-        known: which cells [rows, columns] have a vertex; vertices count them row by row.
+        known: cells with a vertex [rows, columns]; vertices are numbered row by row.
     """
     number = np.cumsum(known, dtype=np.int32).reshape(known.shape) - 1
     whole = known[:-1, :-1] & known[:-1, 1:] & known[1:, :-1] & known[1:, 1:]
@@ -287,7 +287,7 @@ def _triangles(known: np.ndarray) -> np.ndarray:
 
 
 def picture(chart: Chart, name: str) -> dict[str, bytes]:
-    """A PNG of the map, its uncertainty, its pings and where it is good enough."""
+    """A PNG of the map, its uncertainty, its ping density and TVU."""
     with requires_extra(name, "matplotlib"):
         import matplotlib  # noqa: F401
     figure = blank_figure((12, 10))
@@ -318,7 +318,7 @@ def picture(chart: Chart, name: str) -> dict[str, bytes]:
 
 
 def page(chart: Chart, name: str) -> dict[str, bytes]:
-    """An HTML file to look into: layers, values under the pointer, numbers; nothing is fetched."""
+    """A self-contained HTML page: layers, values under the pointer, numbers."""
     with requires_extra(name, "bokeh", "view"):
         import bokeh  # noqa: F401
     scene = scene_of(chart, remarks=refused(chart.unmapped.refused))

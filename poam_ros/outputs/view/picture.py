@@ -1,4 +1,4 @@
-"""The map of a page: an image for each layer, the shade over them, and marks. Needs bokeh."""
+"""The map of a page: an image for each layer, the hillshade, and overlays. Needs bokeh."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import texts
 from .layers import PageLayer, layers, scaled_hillshade, shade, stride, thin, thinned
 from .scene import Scene
 
-#: Marks by name: how they are drawn, and what of a scene they show.
+#: Overlays by name: fields of a scene, and how they are drawn.
 MARKS: dict[str, tuple[str, dict[str, Any]]] = {
     "track": ("line", {"line_color": "#0d1b2a", "line_alpha": 0.45, "line_width": 1}),
     "pings": ("scatter", {"size": 2.5, "color": "#0d1b2a", "alpha": 0.5}),
@@ -25,17 +25,16 @@ MARKS: dict[str, tuple[str, dict[str, Any]]] = {
     "vehicle": ("scatter", {"size": 15, "color": "#ffd23f", "line_color": "#0d1b2a",
         "marker": "triangle", "angle": "heading"}),
 }  # fmt: skip
-#: In the legend.
+#: Names in the legend.
 NAMES = {
     "track": "track", "pings": "pings", "support": "support points", "held": "pings held",
     "refused": "pings refused", "plan": "plan", "goal": "goal", "vehicle": "vehicle",
 }  # fmt: skip
 #: Columns besides x and y.
 MORE = {"vehicle": ("heading",), "refused": ("reason", "height", "time")}
-#: Not shown before somebody asks for it.
+#: Hidden until chosen in the legend.
 HIDDEN = ("support",)
-#: May be far from the map, on the way to it: what is shown at first does not reach so far, unless
-#: there is nothing else.
+#: May be far from the map: excluded from the initial view, unless there is nothing else.
 OFTEN_FAR = ("refused",)
 
 
@@ -63,7 +62,7 @@ class MapOverlays:
         far = [drawn[name] for name in OFTEN_FAR]
         self._sides, self._all = (figure.x_range, figure.y_range), list(figure.renderers)
         self._near = [mark for mark in self._all if mark not in far]
-        # Below or above the pointer: what is said of the cell is beside it.
+        # Below or above the pointer: the cell's tooltip is beside it.
         tip = HoverTool(renderers=[drawn["refused"]], tooltips=texts.REFUSED_HOVER,
             attachment="vertical", description="refused pings")  # fmt: skip
         figure.add_tools(tip)
@@ -73,7 +72,7 @@ class MapOverlays:
         figure.add_layout(legend, "below")
 
     def show(self, scene: Scene) -> None:
-        """Show those of a scene; what has not changed is not sent again."""
+        """Show the overlays of a scene; unchanged data are not sent again."""
         begun = self._near if scene.somewhere else self._all
         for side in self._sides:
             if side.renderers != begun:
@@ -106,12 +105,12 @@ for (const key in images) {
     images[key].visible = on
     bars[key].visible = on
 }
-// A shade over anything but heights would be read as a value of it.
+// Over anything but heights, a shade would be mistaken for a value.
 const relief = buttons.tags[buttons.active] == "height"
 shading.disabled = !relief
 lit.visible = relief && shading.active.length > 0
 """
-#: Layers of whole numbers, where a value below the lowest colour is a word.
+#: Layers of integers, in which values below the lowest colour are shown as a word.
 COUNTS = {"tvu", "density"}
 KEYS = ("height", "uncertainty", "lengthscale", "tvu", "density")
 
@@ -164,7 +163,7 @@ class MapPicture:
         self._chart: Chart | None = None
 
     def show(self, scene: Scene) -> None:
-        """Show a scene; what has not changed is not sent again."""
+        """Show a scene; unchanged data are not sent again."""
         if scene.chart is not self._chart:
             self._chart = scene.chart
             if scene.chart is None:
@@ -183,7 +182,7 @@ class MapPicture:
         values = {layer.key: layer.values for layer in found} | {"sigma": chart.deviation}
         nothing = [np.full((2, 2), np.nan, dtype=np.float32)]
         for key in COUNTS & values.keys():
-            values[key] = np.nan_to_num(values[key], nan=-1.0)  # of NaN the browser says "NaN"
+            values[key] = np.nan_to_num(values[key], nan=-1.0)  # not "NaN"
         columns: dict[str, Any] = dict.fromkeys(KEYS, nothing) | {
             key: [np.ascontiguousarray(thin(layer, step), dtype=np.float32)]
             for key, layer in values.items()
@@ -198,7 +197,7 @@ class MapPicture:
         self.cells.data = columns
 
     def _offer(self, found: list[PageLayer], chart: Chart) -> None:
-        """A button for each layer; the one that was chosen stays, as far as it is there."""
+        """A button for each layer; the chosen one stays chosen if it still exists."""
         keys, labels = [layer.key for layer in found], [layer.title for layer in found]
         axes = ("east (m)", "north (m)") if chart.place is not None else ("x (m)", "y (m)")
         self.figure.xaxis.axis_label, self.figure.yaxis.axis_label = axes
