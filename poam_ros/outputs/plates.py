@@ -12,7 +12,7 @@ from ..core.errors import InputError
 from .exports.chart import Chart
 from .exports.contours import levels_of
 from .figures import blank_figure
-from .view.layers import UNCERTAINTY, RELIEF, mixed
+from .view.layers import RELIEF, UNCERTAINTY, mixed
 
 #: Maximum width and height of a figure on the page, in inches.
 WIDTH, HEIGHT = 7.2, 8.6

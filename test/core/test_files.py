@@ -49,7 +49,7 @@ def test_one_has_a_lock_until_it_is_closed(tmp_path):
 def test_a_name_in_a_file_leads_nowhere_else(tmp_path, name):
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "link").symlink_to(tmp_path)
-    with pytest.raises(InputError, match="expected a name of something in it"):
+    with pytest.raises(InputError, match="expected a path inside it"):
         within(tmp_path / "m", name)
     assert within(tmp_path / "m", "runs/a b:c/seed-1") == tmp_path / "m/runs/a b:c/seed-1"
 

@@ -103,7 +103,7 @@ def test_a_budget_below_the_pilot_survey_still_makes_a_map_and_says_so(tmp_path,
     )
     assert [r.samples for r in records] == [50]
     assert read_map(tmp_path / "map.npz").samples == 50
-    assert "max_samples = 50 ends the mission inside its pilot survey" in caplog.text
+    assert "max_samples = 50 ends the mission during its pilot survey" in caplog.text
 
 
 def begun(seed=0, terrain="seamounts", **changes):

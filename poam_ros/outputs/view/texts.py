@@ -170,7 +170,7 @@ def refused(pings: RefusedPings) -> tuple[Notice, ...]:
     drawn, total = len(pings.placed), sum(counts.values())
     said = f"{drawn:,} of them are drawn at their places"
     if any(count > MAX_PER_REASON for count in counts.values()):
-        said += f"; of each reason the newest {MAX_PER_REASON:,} are known"
+        said += f"; only the newest {MAX_PER_REASON:,} of each reason are known"
     return (Notice(f"{total:,} pings refused: {reasons}", said, NOTE),)
 
 

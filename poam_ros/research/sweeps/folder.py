@@ -1,7 +1,7 @@
 """The folder of a sweep: sweep.yaml, finished runs, failures, and runs.csv, the index of the runs.
 
-A run's folder appears under its name only when it is complete: a folder that is there is a run that
-is finished.
+A run's folder appears under its name only when it is complete, so every such folder is a finished
+run.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from .configuration import COMMON, LISTS, MODEL, SONAR, Run, SweepSettings, dige
 
 @dataclass(frozen=True)
 class TaskResult:
-    """What became of a run: the files of its folder, or the traceback of its failure.
+    """The result of a run: the files of its folder, or the traceback of its failure.
 
-    ``wall_s``: how long it took, in s. ``samples``: how many pings it ended with.
+    ``wall_s``: wall time, in s. ``samples``: number of pings at its end.
     """
 
     files: Mapping[str, bytes] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class SweepFolder:
     """The folder of a sweep, for one writer at a time.
 
     Args:
-        folder: made if it is not there.
+        folder: created if it does not exist.
         settings: of the sweep. They may add runs to those of an earlier sweep in this folder, but
             not change any.
         terrains: by environment.
@@ -77,7 +77,7 @@ class SweepFolder:
         with _writing(folder):
             write_config(folder / "sweep.yaml", sweep)
             for left in folder.glob("runs/*/*/*/.seed-*"):
-                shutil.rmtree(left)  # half-written when it was interrupted
+                shutil.rmtree(left)  # left by an interruption
             self._write_index()
 
     @property
@@ -86,7 +86,7 @@ class SweepFolder:
         return dict(self._rows)
 
     def add(self, run: Run, result: TaskResult) -> None:
-        """Keep a finished run.
+        """Store a finished run.
 
         Raises:
             PoamError: if it cannot be written.
@@ -111,7 +111,7 @@ class SweepFolder:
             self._write_index()
 
     def fail(self, run: Run, traceback: str) -> Path:
-        """Keep the traceback of a run that failed; returns its file.
+        """Store the traceback of a failed run; returns its file.
 
         Raises:
             PoamError: if it cannot be written.
@@ -139,7 +139,7 @@ class SweepFolder:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder of a sweep against a second writer.
+    """Lock the folder of a sweep against a second writer.
 
     Raises:
         InputError: if it cannot be written, or another process is writing in it.
@@ -147,7 +147,7 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         held = lock(make_folder(folder) / ".lock")
     except BlockingIOError:
-        raise InputError(f"output: another benchmark is at work in {folder}") from None
+        raise InputError(f"output: another benchmark is writing to {folder}") from None
     with held:
         yield
 
@@ -171,8 +171,8 @@ def _read_row(path: Path) -> dict[str, str]:
             raise ValueError
     except ValueError:
         raise InputError(
-            f"{path}: expected one row, with a number as wall_s; without the folder that it is in, "
-            f"the run is done again"
+            f"{path}: expected one row, with a number as wall_s; delete its folder "
+            f"to repeat the run"
         ) from None
     return row
 
@@ -190,7 +190,7 @@ TABLES = {"model": MODEL, "planning": planner_rows(), "sonar": SONAR}
 
 
 def describe(settings: SweepSettings, terrains: Mapping[str, Terrain]) -> dict[str, Any]:
-    """Everything resolved, as plain values for sweep.yaml."""
+    """The resolved sweep, as plain values for sweep.yaml."""
     environments = {}
     for name, terrain in terrains.items():
         given = settings.environments[name]
@@ -218,7 +218,7 @@ def describe(settings: SweepSettings, terrains: Mapping[str, Terrain]) -> dict[s
 
 
 def merged(path: Path, sweep: dict[str, Any]) -> dict[str, Any]:
-    """The sweep and what an earlier one in its folder, of the same settings, has besides."""
+    """The sweep, with the runs of an earlier one in its folder that has the same settings."""
     if not path.exists():
         if (path.parent / "runs").exists():
             raise InputError(f"{path.parent}: expected a sweep.yaml beside runs/, but not there")
@@ -238,8 +238,7 @@ def merged(path: Path, sweep: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_defaults(name: str, given: Any) -> Any:
-    """What a sweep.yaml says of a setting. One that it does not name, or an older version did not
-    know, is what it is by default."""
+    """The value of a setting in a sweep.yaml; the default if it is missing there."""
     if name not in TABLES:
         return {row.name: row.default for row in COMMON}.get(name) if given is None else given
     # In older versions None was the default of max_range, and published an option, now a method.
@@ -262,7 +261,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
     """Read the sweep.yaml of a sweep's folder.
 
     Raises:
-        InputError: if it cannot be read, or the folder is laid out as another version does.
+        InputError: if it cannot be read, or the folder has another version's format.
     """
     try:
         found = read_yaml(path)

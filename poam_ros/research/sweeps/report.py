@@ -45,7 +45,7 @@ def write_report(folder: Path) -> list[Path]:
     suffixes = [f"-{c.pilot}-{c.planner}" if several else "" for c in comparisons]
     for comparison, suffix in zip(comparisons, suffixes, strict=True):
         written += _write_tables(report, comparison, suffix)
-    if several:  # what an earlier report on one pilot and planner wrote is old
+    if several:  # files of an earlier report on one pilot and planner are outdated
         for name, endings in _ENDINGS.items():
             for ending in endings:
                 (report / f"{name}{ending}").unlink(missing_ok=True)
@@ -80,7 +80,7 @@ def _write_figures(
         for ending in _ENDINGS[name]:
             path = report / f"{name}{suffix}{ending}"
             _save(figure, path)
-            # The layout stays as it was for the first file; it takes longer than the drawing.
+            # Keep the layout of the first file: computing it takes longer than drawing.
             figure.set_layout_engine("none")
             written.append(path)
     return written
@@ -107,8 +107,8 @@ TABLE_COLUMNS = (
     *(f"{metric}_{value}" for metric in TABLE_METRICS for value in ("mean", "std")),
 )  # fmt: skip
 
-#: Significant digits of a mean whose deviation is unknown, and the most of any mean.
-_DIGITS, _MOST_DIGITS = 3, 5
+#: Significant digits of a mean without a standard deviation, and their maximum.
+_DIGITS, _MAX_DIGITS = 3, 5
 
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
@@ -119,7 +119,7 @@ _LATEX = {
 def format_statistic(statistic: Statistic | None) -> str:
     """mean(std): the deviation with two significant digits, the mean with as many decimals.
 
-    A single seed has no parentheses; nothing at all is a dash.
+    A single seed has no parentheses; no seed is a dash.
     """
     if statistic is None:
         return "-"
@@ -127,14 +127,14 @@ def format_statistic(statistic: Statistic | None) -> str:
     if not isfinite(mean):
         return f"{mean}"
     decimals = _decimals(std, 2) if std else _decimals(mean, _DIGITS)
-    decimals = max(0, min(decimals, _decimals(mean, _MOST_DIGITS)))
+    decimals = max(0, min(decimals, _decimals(mean, _MAX_DIGITS)))
     # Adding zero turns a rounded -0 into 0.
     text = f"{round(mean, decimals) + 0.0:.{decimals}f}"
     return text if std is None else f"{text}({std:.{decimals}f})"
 
 
 def _decimals(value: float, digits: int) -> int:
-    """Decimals that show so many significant digits, after rounding (0.0996 is 0.10)."""
+    """Decimals that show ``digits`` significant digits, after rounding (0.0996 is 0.10)."""
     if value == 0:
         return digits
     return digits - 1 - Decimal(f"{value:.{digits - 1}e}").adjusted()
@@ -154,7 +154,7 @@ def average_rows(comparison: Comparison) -> Iterator[tuple[Any, ...]]:
 
 
 def table_rows(comparison: Comparison) -> Iterator[tuple[Any, ...]]:
-    """The rows of table.csv: what the other tables show, unrounded."""
+    """The rows of table.csv: the values of the other tables, unrounded."""
     for environment, method in _pairs(comparison):
         averages = (comparison.average(environment, method, metric) for metric in TABLE_METRICS)
         values = chain.from_iterable(map(_mean_std, averages))
@@ -192,7 +192,7 @@ def markdown_table(comparison: Comparison) -> str:
 
 
 def latex_table(comparison: Comparison) -> str:
-    """A tabular of its own with the rules of booktabs; caption and notes as comments."""
+    """A tabular with the rules of booktabs; caption and notes as comments."""
     lines = [
         *(f"% {line}" for line in (*caption(comparison), *notes(comparison))),
         r"% \usepackage{booktabs}",
@@ -211,7 +211,7 @@ def latex_table(comparison: Comparison) -> str:
 
 
 def escape_latex(text: str) -> str:
-    """Text as LaTeX sets it, special characters included."""
+    """Text with LaTeX's special characters escaped."""
     return "".join(_LATEX.get(character, character) for character in text)
 
 
@@ -233,9 +233,9 @@ def _blocks(
 
 
 def caption(comparison: Comparison) -> list[str]:
-    """What the table shows, in sentences."""
+    """The caption of the table, in sentences."""
     first, last = comparison.span
-    what = "Values at the last epoch: the runs have no span of samples in common."
+    what = "Values at the last epoch: the runs have no common span of samples."
     if first < last:
         what = f"Averages from {first:g} to {last:g} samples."
     seeds = {len(comparison.of(*pair)) for pair in _pairs(comparison)}
@@ -248,7 +248,7 @@ def caption(comparison: Comparison) -> list[str]:
 
 
 def notes(comparison: Comparison) -> list[str]:
-    """What a reader must know to compare fairly: runs that ended early, seeds that are missing."""
+    """Notes for a fair comparison: runs that ended early, missing seeds."""
     remarks = []
     last = comparison.span[1]
     most = max(len(comparison.of(*pair)) for pair in _pairs(comparison))

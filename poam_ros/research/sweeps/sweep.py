@@ -1,4 +1,4 @@
-"""Many missions side by side: each run is a task of its own, on this machine or on a cluster."""
+"""Many missions in parallel: each run is a task, on this machine or on a cluster."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class SweepStatus:
         return max((left + sum(remains)) / len(self.running), *remains, 0.0)
 
 
-#: Called with the status and the run that is done with, None when the first ones have begun. One
-#: that failed is in ``status.failed``.
+#: Called with the status and the run that has ended; None when the first ones have started. Failed
+#: runs are in ``status.failed``.
 OnRun = Callable[[SweepStatus, Run | None], None]
 
 
@@ -62,14 +62,14 @@ def run_sweep(
     terrains: Path | None = None,
     on_run: OnRun = lambda status, run: None,
 ) -> SweepStatus:
-    """Run what is not finished yet of a sweep, and keep it in ``folder`` (see `SweepFolder`).
+    """Run the unfinished runs of a sweep, and store them in ``folder`` (see `SweepFolder`).
 
     Args:
         settings: of the sweep.
         folder: of the results.
-        workers: processes on this machine; None: as many as it has cores for.
-        scheduler: address of a dask scheduler to work on, instead of this machine.
-        terrains: a folder in which terrains are looked for by name before they are downloaded.
+        workers: processes on this machine; None: as many as its cores allow.
+        scheduler: address of a dask scheduler to use instead of this machine.
+        terrains: a folder that is searched for terrains by name before they are downloaded.
         on_run: called after every run, and with no run before the first.
 
     Returns:
@@ -78,7 +78,7 @@ def run_sweep(
 
     Raises:
         InputError: if a setting is wrong, a terrain is missing, the folder cannot be used or there
-            is no scheduler at the address. Nothing has run then.
+            is no scheduler at the address; nothing has run.
         PoamError: if the cluster is lost, or a result cannot be written.
     """
     if workers is not None and workers < 1:
@@ -100,7 +100,7 @@ def run_sweep(
 
 
 def _check(settings: SweepSettings, terrains: Mapping[str, Terrain], here: bool) -> None:
-    """Begin a mission on every terrain, which finds what is wrong with the settings for it."""
+    """Set up a mission on every terrain, to check the settings for it."""
     first = {run.environment: run for run in reversed(settings.runs())}
     for run in first.values():
         mission = run.mission
@@ -120,18 +120,18 @@ def _work(
     status: SweepStatus,
     on_run: OnRun,
 ) -> None:
-    """Run everything that waits, as many at a time as the cluster has threads."""
+    """Run everything that waits, one run per thread of the cluster at a time."""
     from distributed import as_completed
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sending large graph")
-        # A task each, not data laid down somewhere: made anew where a worker is lost.
+        # As tasks instead of scattered data: they are repeated if a worker is lost.
         there = {
             name: client.submit(_same, terrain, pure=False) for name, terrain in terrains.items()
         }
 
     def start() -> list[Any]:
-        # Counted anew each time: workers come and go.
+        # Counted each time: workers come and go.
         slots = max(1, sum(client.nthreads().values()))
         started = []
         while status.waiting and len(status.running) < slots:
@@ -167,15 +167,15 @@ def _result_of(future: Any) -> TaskResult:
     error = future.exception()
     if error is None:
         return future.result()
-    # Not the run itself: a worker that died under it, or that lacks this package.
+    # Not the run's own failure: its worker died, or lacks this package.
     return TaskResult(failure="".join(traceback.format_exception(error)))
 
 
 def run_task(terrain: Terrain, run: Run) -> TaskResult:
-    """Run the mission in a temporary folder. Whatever it raises is in the result.
+    """Run the mission in a temporary folder; an exception becomes part of the result.
 
-    The files travel instead of being written in place: workers need no file system in common, and
-    only one process writes the results.
+    The files are returned instead of written in place: workers need no common file system, and only
+    one process writes the results.
     """
     try:
         with tempfile.TemporaryDirectory(prefix="poam-") as name:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .terrain import Terrain
 
 FAULTS = ("dropout", "outlier", "nan", "inf", "false_echo")
-#: Of a number that is not negative: what suits the terrain.
+#: Choose a value that suits the terrain, for numbers that cannot be negative.
 OWN = -1.0
 
 
@@ -47,26 +47,26 @@ class SonarSettings:
         3.0, "Rate of the sonar", "Hz", minimum=0.01, maximum=1000.0, name="sonar_rate"
     )
     noise_std: float = setting(
-        OWN, "Standard deviation of a range. -1: what suits the terrain, 1 m, over lake 0.1 m", "m",
+        OWN, "Standard deviation of a range. -1: suited to the terrain (1 m; lake: 0.1 m)", "m",
         minimum=OWN, maximum=1e3,
     )  # fmt: skip
     clearance: float = setting(
-        OWN, "Height of the sonar above the highest ground. -1: what suits the terrain, 5 m, over "
-        "lake 2.5 m, which is 0.5 m under water", "m", minimum=OWN, maximum=1e5,
+        OWN, "Height of the sonar above the highest place. -1: suited to the terrain (5 m; lake: "
+        "2.5 m, which is 0.5 m under water)", "m", minimum=OWN, maximum=1e5,
     )  # fmt: skip
     min_range: float = setting(0.1, "Shortest valid range", "m", minimum=0.0, maximum=1e5)
     max_range: float = setting(
-        0.0, "Longest valid range. 0: enough for the deepest ground", "m", minimum=0.0, maximum=1e6
+        0.0, "Longest valid range. 0: enough for the deepest place", "m", minimum=0.0, maximum=1e6
     )
-    # Also of the stamp: a sonar that stamps late, which the mapper corrects by an offset.
+    # Delays the stamp too, as a sonar that stamps late; the mapper corrects it by an offset.
     latency: float = setting(
-        0.0, "Stamp and deliver pings this late", "s", minimum=0.0, maximum=60.0
+        0.0, "Delay of stamps and delivery of pings", "s", minimum=0.0, maximum=60.0
     )
     dropout: float = _share("are never delivered")
     outlier: float = _share("lie beyond max_range")
     nan: float = _share("are NaN (erroneous)")
     inf: float = _share("are +Inf or -Inf (no return, too close)")
-    false_echo: float = _share("are 1.5 to 3 times as long as they should be")
+    false_echo: float = _share("have 1.5 to 3 times the true range")
 
     def __post_init__(self) -> None:
         check(self)
@@ -84,7 +84,7 @@ class SonarSettings:
             raise InputError(f"{', '.join(FAULTS)}: expected a sum of at most 1, got {total}")
 
     def over(self, terrain: Terrain) -> SonarSettings:
-        """These settings with values for what they leave to a terrain.
+        """These settings, with values suited to a terrain where they are left open.
 
         The terrain needs ``highest``, ``lowest`` and ``sonar_defaults``.
         """
@@ -108,7 +108,7 @@ class Pacer:
         period: simulated time of a step, in seconds.
         speed: simulated seconds per wall second.
         tick: wall time between two calls of ``due``, in seconds.
-        patience: largest delay that is caught up, in wall seconds.
+        patience: maximum delay that is caught up, in wall seconds.
     """
 
     def __init__(
@@ -229,7 +229,7 @@ class Simulation:
 
     @property
     def goal(self) -> tuple[float, float] | None:
-        """The present goal as the vehicle took it (clipped to where it can go), or None."""
+        """The present goal, clipped to where the vehicle can go; None without one."""
         return self._vehicle.goal
 
     @property
@@ -239,7 +239,7 @@ class Simulation:
 
     @property
     def max_range(self) -> float:
-        """The largest valid range, metres, resolved if the settings left it open."""
+        """The longest valid range, in m, resolved."""
         return self.settings.max_range
 
     def set_goal(self, goal: Sequence[float] | np.ndarray | None) -> None:

@@ -46,7 +46,7 @@ def seamounts(seed: int) -> np.ndarray:
 
 
 def corner(seed: int) -> np.ndarray:
-    """Gentle undulations, and one small rugged corner that they do not announce."""
+    """Gentle undulations, and one small rugged corner that nothing around it indicates."""
     rng = np.random.default_rng(seed)
     x, y = np.meshgrid(np.linspace(-1, 1, SIDE), np.linspace(-1, 1, SIDE))
     swell = 0.5 * np.sin(1.3 * x + rng.uniform(0, 6)) * np.cos(1.1 * y + rng.uniform(0, 6))
@@ -57,7 +57,7 @@ def corner(seed: int) -> np.ndarray:
 
 
 def lake(seed: int) -> np.ndarray:
-    """A drowned valley below a water level of 0: bottom from -30 to -3 m, for 62 m per side.
+    """A flooded valley below a water level of 0: bottom from -30 to -3 m, for 62 m per side.
 
     An old stream has cut a shallow shelf with shoals. It winds down a slope of loose rock to a flat
     of mud with a hollow, the deepest place, and a wreck 14 m long.

@@ -208,7 +208,7 @@ def test_how_many_are_not_known_any_more_is_said():
     assert remark.text == "5,000 pings refused: 5,000 paused"
     assert (
         remark.advice == "1,000 of them are drawn at their places; only the newest "
-        "1,000 are known"
+        "1,000 of each reason are known"
     )
     assert texts.refused(RefusedPings.none()) == ()
 
