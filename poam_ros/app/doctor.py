@@ -31,7 +31,7 @@ ADVICE = {
     "the model's thread has ended": "restart the mapper; its log has the error",
     "the model cannot keep up": "give it a core, raise batch.size, or choose a faster method",
     "one update in a hundred": "give it a core, raise batch.size or resolution",
-    "the target cannot be met": "compare water.level, target.distance and target.depths with the "
+    "the target cannot be met": "compare water.level and the settings of target with the "
     "map's elevations and cells (docs/good-enough.md)",
     "positions jumped": "check the position fix; see odometry.max_speed and odometry.max_jump",
     "too slow": "lower the simulation's speed",

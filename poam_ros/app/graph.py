@@ -26,7 +26,7 @@ RVIZ = Setting("rviz", False, "Show the mission in RViz (package rviz2), with th
 #: Arguments for a graph as a whole.
 OWN = (PARAMS_FILE, NAMESPACE, RVIZ)
 
-_TARGET = ("target.tvu", "target.share", "target.distance", "target.depths")
+_TARGET = ("target.tvu", "target.share", "target.distance", "target.depth_factor")
 #: Arguments of a simulation that are parameters. Each goes to every node that declares it.
 FORWARDED = (
     "terrain", "speed", "max_samples", "method", "planner", "pilot", "sonar_rate", "seed",

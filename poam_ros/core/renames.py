@@ -66,7 +66,8 @@ RENAMED: dict[str, tuple[str, ...]] = {
     "training_duty": ("training.duty",),
     "training_rate": ("training.rate",),
     "screening": ("screening.enabled",),
-    **_grouped("screening", "echo_ratio echo_deviations confirm_pings confirm_radius held_pings"),
+    **_grouped("screening", "echo_ratio confirm_pings confirm_radius held_pings"),
+    "echo_deviations": ("screening.map_sigmas",),
     "workspace_polygon": ("areas.polygon",),
     "keep_outs": ("areas.keep_outs",),
     "areas": ("areas.file",),
@@ -75,12 +76,11 @@ RENAMED: dict[str, tuple[str, ...]] = {
     "target_tvu": ("target.tvu",),
     "target_share": ("target.share",),
     "target_distance": ("target.distance",),
-    "target_depths": ("target.depths",),
-    **_grouped(
-        "watchdog",
-        "odometry_patience sonar_patience map_patience progress_patience geofence_margin",
-    ),
-    "watchdog_resumes": ("watchdog.resumes",),
+    "target_depths": ("target.depth_factor",),
+    **{f"{what}_patience": (f"watchdog.{what}_timeout",)
+       for what in ("odometry", "sonar", "map", "progress")},
+    "geofence_margin": ("watchdog.geofence_margin",),
+    "watchdog_resumes": ("watchdog.auto_resume",),
     "most_cells": ("max_cells",),
 }  # fmt: skip
 

@@ -17,8 +17,8 @@ from ..core.settings import check, nested, setting, values_of
 from ..frontend.batching import BatchPolicy, SampleQueue, TimedBatches
 from ..frontend.events import Event, MissionStateChanged, OdometryRefused, Tick
 from ..frontend.front_end import FrontEnd
+from ..frontend.placing import WaterLevel
 from ..frontend.settings import GateSettings
-from ..frontend.water import WaterLevel
 from .bag_files import RawMessage, ReadProgress, bag_messages
 from .messages import read_odometry, read_range
 from .soundings import Soundings

@@ -11,7 +11,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.samples import Samples
 from ..frontend.refused_pings import RefusedPings
-from ..journal.contents import DROP, UPDATE
+from ..journal.interface import DROP, UPDATE
 from ..journal.reader import RecordedMission
 from .soundings import Soundings
 

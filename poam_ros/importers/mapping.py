@@ -23,7 +23,7 @@ from ..core.settings import nested, values_of
 from ..frontend.batching import WaypointBatches
 from ..frontend.events import BatchLearned, LoopEvent, PingsScreened, Problem
 from ..frontend.ledger import Ledger
-from ..journal.contents import JournalContents
+from ..journal.interface import JournalContents
 from ..learning.loop import ModelLoop
 from ..learning.recovery import Recovery
 from ..models.mapper import BathymetricMapper

@@ -19,7 +19,7 @@ from ..core.samples import Samples
 from ..core.settings import Value, check, setting
 from ..frontend.refused_pings import RefusedPings
 from ..frontend.settings import water_level_setting
-from ..journal.contents import JournalStep
+from ..journal.interface import JournalStep
 from ..models.registry import ModelSettings
 from ..screening.screen import ScreeningSettings
 from ..screening.track import MIN_NEIGHBOURHOOD

@@ -1,4 +1,4 @@
-"""A session from settings by name, as a node's parameters give them."""
+"""Creates survey sessions from settings by name, as a node's parameters have them."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from .session import SurveySession
 
 
 def gate_settings(values: Mapping[str, Any]) -> GateSettings:
-    """How pings are placed; ``values`` by the settings' names."""
+    """The front end's settings; ``values`` by name."""
     return instance(GateSettings, values, workspace=Extent.of(values["workspace"]))
 
 
 def settings_changed(values: Mapping[str, Any]) -> SettingsChanged:
-    """The event of new values of what may change while a survey runs."""
+    """The event of changed settings; ``values`` by name."""
     batches, training = instance(TimedBatches, values), instance(TrainingSettings, values)
     return SettingsChanged(gate_settings(values), batches, values["pilot_samples"], training)
 
 
 def create_session(values: Mapping[str, Any]) -> SurveySession:
-    """A session with its model.
+    """Create a session with its model; nothing is written.
 
     Raises:
         InputError: a value is wrong.
     """
-    # Here, because it loads torch: whoever opens a session may have something to do before.
+    # Imported here because it loads torch.
     from ..models.mapper import BathymetricMapper
 
     workspace = Extent.of(values["workspace"])
@@ -52,10 +52,10 @@ def create_session(values: Mapping[str, Any]) -> SurveySession:
 
 
 def open_mission(values: Mapping[str, Any]) -> tuple[SurveySession, Callable[[], object]]:
-    """A session of settings by name, kept in ``mission_dir`` and going on from what is kept there.
+    """Create a session that writes a journal in ``mission_dir``, and recovers what is there.
 
     Returns:
-        The session, and what is to be called when it is over: it leaves the folder.
+        The session, and a function to call at the end, which closes the journal.
 
     Raises:
         InputError: a setting is wrong, or the folder cannot be used.
@@ -71,17 +71,18 @@ def open_mission(values: Mapping[str, Any]) -> tuple[SurveySession, Callable[[],
         raise
     logged = folder.log.logged
     writer = JournalWriter(folder, len(logged.steps), journal.checkpoint_period)
-    recovery_message = folder.current, logged, writer.truncate, folder.resets > 0, folder.notes
-    session.recover(writer, Recovery(*recovery_message))
+    after_reset = folder.resets > 0
+    recovery = Recovery(folder.current, logged, writer.truncate, after_reset, folder.notes)
+    session.recover(writer, recovery)
     return session, writer.close
 
 
 def recovery_message(session: SurveySession) -> str:
-    """What a session that was just opened goes on with, in words; empty where it begins."""
-    # Accepted, or still to be judged: in the pilot survey a screen has accepted none.
+    """What a new session recovers, as text; empty: nothing."""
+    # Including undecided pings: during the pilot survey screening has accepted none.
     folder, pings = session.journal.folder, session.samples + session.undecided
     if pings:
-        return f"going on after {pings} pings kept in {folder}"
+        return f"recovering {pings} pings from {folder}"
     if session.pilot.after_reset:
-        return f"going on after a reset: no pings so far in {folder}"
+        return f"recovering after a reset: no pings so far in {folder}"
     return ""

@@ -69,6 +69,7 @@ def test_a_quick_simulation_is_healthy(python, ros_env, eventually, capsys, monk
     busy = ("too slow", "were lost", "lost on the way")
 
     def healthy():
+        assert sim.poll() is None, "the simulation has ended"
         status = main(["doctor", "--seconds", "3"])
         out = capsys.readouterr().out
         problems = [line for line in out.splitlines() if line.startswith("PROBLEM")]

@@ -51,12 +51,12 @@ def test_each_node_gets_what_it_declares_and_no_more(options, tmp_path):
 
 
 def test_a_target_is_the_planners_and_the_mapper_draws_its_tvu(options):
-    words = "--target.tvu 1b --target.share 0.9 --target.distance 25 --target.depths 3"
+    words = "--target.tvu 1b --target.share 0.9 --target.distance 25 --target.depth_factor 3"
     given = options(*words.split())
     start = {"use_sim_time": True, "autostart": True}
     assert parameters("planner", given) == {
         **start, "target.tvu": "1b", "target.share": 0.9, "target.distance": 25.0,
-        "target.depths": 3.0,
+        "target.depth_factor": 3.0,
     }  # fmt: skip
     mapper = parameters("mapper", given)
     assert mapper.pop("output") and mapper == {"target.tvu": "1b", "use_sim_time": True}

@@ -28,7 +28,7 @@ def test_everything_that_waits_is_one_batch_in_order():
     assert len(backlog) == 0 and not backlog.batch_due(10**18)
 
 
-def test_what_is_held_goes_first_and_closes_nothing():
+def test_a_retried_batch_goes_first_and_makes_none_due():
     backlog = SampleQueue(TimedBatches(batch_size=2, batch_period=10.0))
     backlog.add(some(3), 0)
     failed = backlog.take()
@@ -39,13 +39,13 @@ def test_what_is_held_goes_first_and_closes_nothing():
     assert backlog.take().number.tolist() == [0, 1, 2, 3]
 
 
-def test_what_is_put_back_unheld_closes_a_batch_again():
+def test_a_batch_put_back_without_retry_is_due_again():
     backlog = SampleQueue(TimedBatches(batch_size=2, batch_period=10.0))
     backlog.put_back(some(1), 0, retry=False)
     assert not backlog.batch_due(0) and backlog.batch_due(10 * SECOND)
 
 
-def test_waypoints_close_what_is_new_since_the_last():
+def test_a_waypoint_makes_the_new_samples_due():
     backlog = SampleQueue(WaypointBatches())
     backlog.waypoint_reached()
     backlog.add(some(2), 0)

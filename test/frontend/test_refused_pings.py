@@ -21,6 +21,7 @@ from poam_ros.frontend.events import (
     Tick,
 )
 from poam_ros.frontend.odometry import VehicleState
+from poam_ros.frontend.placing import WaterLevel
 from poam_ros.frontend.ranges import RawPing
 from poam_ros.frontend.refused_pings import (
     MAX_PER_REASON,
@@ -30,7 +31,6 @@ from poam_ros.frontend.refused_pings import (
     RefusedPingStore,
 )
 from poam_ros.frontend.settings import GateSettings
-from poam_ros.frontend.water import WaterLevel
 from poam_ros.screening.screen import ScreeningSettings
 
 SMALL = Extent(-5, 5, -5, 5)
@@ -102,21 +102,21 @@ def test_without_a_range_it_is_the_place_of_the_sonar(survey, distance, reason):
         ),
     ],
 )  # fmt: skip
-def test_with_a_range_it_is_where_the_beam_ended(survey, gate, more, expected):
+def test_with_a_range_it_is_the_end_of_the_beam(survey, gate, more, expected):
     v = Straight(survey, **gate)
     v.at(1.0)
     v.ping(1.0, 40.0, **more)
     same(v.only(), expected)
 
 
-def test_where_the_position_is_too_uncertain_the_place_is_what_was_said(survey):
+def test_a_too_uncertain_position_still_gives_the_place(survey):
     v = Straight(survey, max_position_std=1.0)
     v.at(1.0, variance=(9.0, 9.0, 0.0))
     v.ping(1.0, 40.0)
     same(v.only(), ("position_uncertain", 1.0, 1.0, 0.0, 60.0))
 
 
-def test_an_elevation_that_cannot_be_one_is_said_as_it_came(survey):
+def test_an_impossible_elevation_is_reported_unchanged(survey):
     v = Straight(survey)
     v.s.handle(VehicleState(SECOND, (1.0, 0.0, 2e5)))
     v.ping(1.0, 40.0)
@@ -127,7 +127,7 @@ def test_an_elevation_that_cannot_be_one_is_said_as_it_came(survey):
     same(far.only(), ("outside_workspace", 1.0, nan, nan, nan))
 
 
-def test_second_readings_and_pings_of_other_times_have_a_place(survey):
+def test_duplicates_and_late_pings_have_a_place(survey):
     v = Straight(survey, repeat_window=5.0)
     v.at(1.0)
     v.ping(1.0, 40.0)
@@ -144,7 +144,7 @@ def test_second_readings_and_pings_of_other_times_have_a_place(survey):
     ]  # fmt: skip
 
 
-def test_the_end_of_a_mission_refuses_what_waits_for_odometry_and_finds_its_place(survey):
+def test_the_end_of_a_mission_refuses_waiting_pings_with_their_places(survey):
     v = Straight(survey)
     v.ping(0.5, 40.0)
     v.s.handle(MissionStateChanged("done"))
@@ -154,7 +154,7 @@ def test_the_end_of_a_mission_refuses_what_waits_for_odometry_and_finds_its_plac
     same(v.only(), ("after_mission", 0.5, 0.5, 0.0, 60.0))
 
 
-def test_where_nobody_knows_there_is_no_place(survey):
+def test_without_odometry_there_is_no_place(survey):
     v = Straight(survey)
     v.ping(0.5, 40.0)  # no odometry comes for it
     v.ping(0.6, nan)
@@ -171,7 +171,7 @@ def test_where_nobody_knows_there_is_no_place(survey):
     assert np.isnan(found.xyz).all() and not len(found.placed)
 
 
-def test_mountings_and_levels_that_came_on_topics_count(survey):
+def test_mounts_and_levels_from_topics_are_used(survey):
     v = Straight(survey, base_frame="base_link", workspace=Extent(4, 9, -5, 5))
     v.s.handle(SonarMount("sonar", (0.0, 2.0, 0.0), (0.0, 0.0, -1.0)))
     v.s.handle(WaterLevel(0.5))
@@ -180,7 +180,7 @@ def test_mountings_and_levels_that_came_on_topics_count(survey):
     same(v.only(), ("outside_workspace", 1.0, 1.0, 2.0, 60.5))
 
 
-def test_a_flood_pushes_out_no_other_reason_and_every_ping_is_counted(survey):
+def test_many_pings_of_one_reason_displace_no_other(survey):
     v = Straight(survey)
     v.at(1.0)
     v.ping(1.0, 151.0)
@@ -194,7 +194,7 @@ def test_a_flood_pushes_out_no_other_reason_and_every_ping_is_counted(survey):
     assert last.stamp_ns[-1] == SECOND - 1000 * (total - 1)
 
 
-def test_what_waits_for_its_place_is_bounded(survey, monkeypatch):
+def test_pings_that_wait_for_their_place_are_bounded(survey, monkeypatch):
     monkeypatch.setattr(refused_pings, "MAX_PENDING", 10)
     v = Straight(survey)
     for n in range(25):
@@ -213,7 +213,7 @@ def into(kept):
     return lambda samples, screening_state=None, refused=(): kept.extend(refused) or samples
 
 
-def test_false_echoes_and_what_a_reset_forgets_are_where_they_were_placed(survey):
+def test_false_echoes_and_pings_refused_by_a_reset_keep_their_places(survey):
     s = survey(pilot_samples=30, screening=ScreeningSettings(enabled=True))
     s.drive(30)
     s.work()
@@ -248,7 +248,7 @@ def test_false_echoes_and_what_a_reset_forgets_are_where_they_were_placed(survey
     assert store.newest().counts == {"nan": 1}
 
 
-def test_a_reset_while_pings_are_judged_knows_their_places(survey):
+def test_a_reset_during_screening_knows_the_places(survey):
     s = survey(pilot_samples=30, screening=ScreeningSettings(enabled=True))
     s.drive(30)
     s.work()
@@ -268,7 +268,7 @@ def test_a_reset_while_pings_are_judged_knows_their_places(survey):
     assert s.session.ledger.rejected == {"reset": 20}
 
 
-def test_numbers_go_on_where_another_store_ended():
+def test_numbers_continue_from_another_store():
     first = RefusedPingStore()
     for n in range(3):
         first.refuse("paused", n, (float(n), 0.0, nan))
@@ -282,7 +282,7 @@ def test_numbers_go_on_where_another_store_ended():
     assert again.newest().counts == {"paused": 4}
 
 
-def test_further_pings_of_a_reason_are_numbered_on_and_bounded():
+def test_further_pings_of_a_reason_continue_its_numbers_and_are_bounded():
     first = RefusedPings.of(
         [RefusedPing("a", 4, 1, 0.0, 0.0, nan), RefusedPing("b", 0, 2, 1.0, 1.0, 1.0)]
     )

@@ -17,7 +17,7 @@ from kept import POAM, Kept, rebuilt, rows
 
 from poam_ros.core.errors import InputError
 from poam_ros.frontend.events import MissionStateChanged, Problem, ResetRequested
-from poam_ros.journal.log import JournalDatabase
+from poam_ros.journal.database import JournalDatabase
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def crashed(survey, to):
     return to
 
 
-def test_every_accepted_ping_is_a_row_with_all_that_is_known(kept, tmp_path):
+def test_every_accepted_ping_is_a_complete_row(kept, tmp_path):
     s = kept()
     s.drive(50)
     everything = s.session.everything()
@@ -59,7 +59,7 @@ def test_every_accepted_ping_is_a_row_with_all_that_is_known(kept, tmp_path):
         assert ours.dtype == theirs.dtype
 
 
-def test_a_ping_counts_and_is_learned_once_it_is_on_the_disk(kept, monkeypatch):
+def test_a_ping_counts_and_is_learned_once_it_is_stored(kept, monkeypatch):
     s, gate = kept(pilot_samples=5), threading.Event()
     append = JournalDatabase.append
 
@@ -84,7 +84,7 @@ def test_a_ping_is_committed_without_waiting_for_another(kept, tmp_path, eventua
     eventually(lambda: len(rows(tmp_path / "m")) == 1)
 
 
-def test_the_last_batch_waits_for_what_is_on_its_way_to_the_disk(kept):
+def test_the_last_batch_waits_for_unstored_pings(kept):
     s = kept(pilot_samples=5)
     s.drive(20)
     s.work()
@@ -96,7 +96,7 @@ def test_the_last_batch_waits_for_what_is_on_its_way_to_the_disk(kept):
     assert s.session.status.finished and s.session.mapper.samples == 27
 
 
-def test_what_the_screen_believes_is_kept_before_it_counts_or_is_learned(kept, tmp_path):
+def test_screened_pings_are_stored_before_they_count_or_are_learned(kept, tmp_path):
     s = kept(**{"screening.enabled": True})
 
     def turn():
@@ -129,7 +129,7 @@ def test_what_the_screen_believes_is_kept_before_it_counts_or_is_learned(kept, t
 
 
 @pytest.mark.parametrize("model", [{}, POAM], ids=["nngp", "poam"])
-def test_a_restart_goes_on_with_the_same_map(kept, tmp_path, model):
+def test_a_restart_recovers_the_same_map(kept, tmp_path, model):
     s = kept(**model).mapped()
     s.drive(7)  # accepted, but in no batch
     at = crashed(s, tmp_path / "crashed")
@@ -152,7 +152,7 @@ def test_a_restart_goes_on_with_the_same_map(kept, tmp_path, model):
     assert count == again.session.mapper.samples
 
 
-def test_the_steps_of_a_deadline_are_repeated(kept, tmp_path):
+def test_steps_ended_by_a_time_budget_are_repeated(kept, tmp_path):
     s = kept(**{"training.budget": 1e-9}).mapped(steps=3)
     crashed(s, tmp_path / "crashed")
     steps = rows(tmp_path / "m", "SELECT steps FROM updates WHERE kind = 'update'")
@@ -161,13 +161,13 @@ def test_the_steps_of_a_deadline_are_repeated(kept, tmp_path):
     np.testing.assert_allclose(again.map, s.map, rtol=0, atol=1e-6)
 
 
-def test_slices_of_training_that_are_alike_are_one_row(kept, tmp_path):
+def test_equal_slices_of_training_are_one_row(kept, tmp_path):
     kept().mapped(steps=1).close()
     found = rows(tmp_path / "m", "SELECT kind, steps, times FROM updates ORDER BY id")
     assert ("train", 2, 2) in found
 
 
-def test_a_batch_that_was_given_up_is_not_learned_by_a_restart(kept, tmp_path, monkeypatch):
+def test_a_restart_does_not_learn_a_dropped_batch(kept, tmp_path, monkeypatch):
     s = kept().mapped(steps=1)
     monkeypatch.setattr(
         s.session.mapper, "learn", lambda *_: (_ for _ in ()).throw(InputError("no"))
@@ -187,7 +187,7 @@ def test_a_batch_that_was_given_up_is_not_learned_by_a_restart(kept, tmp_path, m
 @pytest.mark.parametrize(
     "damage", ["torn", "foreign", "another layout", "another model", "flipped"]
 )
-def test_without_a_usable_checkpoint_the_whole_log_is_repeated(kept, tmp_path, damage):
+def test_without_a_usable_checkpoint_the_whole_journal_is_repeated(kept, tmp_path, damage):
     s = kept().mapped(steps=3)
     at = crashed(s, tmp_path / "crashed")
     file = at / "checkpoint.npz"
@@ -238,7 +238,7 @@ def test_a_step_that_cannot_be_repeated_costs_no_ping(kept, tmp_path, monkeypatc
     np.testing.assert_allclose(whole, alone, rtol=0, atol=1e-6)
 
 
-def test_a_reset_while_a_log_is_repeated_in_vain_leaves_the_new_one_whole(
+def test_a_reset_during_a_failing_recovery_keeps_the_new_journal_intact(
     kept, tmp_path, monkeypatch
 ):
     s = kept().mapped(steps=2)
@@ -283,7 +283,7 @@ def test_a_reset_opens_a_new_folder_and_leaves_the_old_one(kept, tmp_path):
     assert again.session.due(again.now)
 
 
-def test_an_update_that_ends_after_a_reset_is_in_neither_log(kept, tmp_path, monkeypatch):
+def test_an_update_that_ends_after_a_reset_is_in_neither_journal(kept, tmp_path, monkeypatch):
     s = kept(pilot_samples=5).mapped(steps=1)
     learn = s.session.mapper.learn
 
@@ -301,7 +301,7 @@ def test_an_update_that_ends_after_a_reset_is_in_neither_log(kept, tmp_path, mon
     assert last < known
 
 
-def test_what_comes_while_the_log_is_repeated_waits_its_turn(kept, tmp_path):
+def test_pings_during_recovery_wait_for_it(kept, tmp_path):
     s = kept().mapped(steps=2)
     crashed(s, tmp_path / "crashed")
     again = kept("crashed")
@@ -342,7 +342,7 @@ def test_a_disk_that_fails_for_a_while_loses_nothing(kept, tmp_path, monkeypatch
     np.testing.assert_allclose(whole, s.map, rtol=0, atol=1e-6)
 
 
-def test_a_disk_that_fails_for_too_long_ends_the_log_until_a_reset(kept, tmp_path, monkeypatch):
+def test_a_disk_that_fails_for_too_long_ends_the_journal_until_a_reset(kept, tmp_path, monkeypatch):
     s = kept().mapped(steps=1)
     before = s.session.samples
     monkeypatch.setattr("poam_ros.journal.writer.RETRY_S", 0.05)
@@ -368,9 +368,7 @@ def test_a_disk_that_fails_for_too_long_ends_the_log_until_a_reset(kept, tmp_pat
     assert s.session.journal.failing == ""
 
 
-def test_a_reset_that_the_disk_does_not_take_lets_no_more_wait_than_anything_else(
-    kept, tmp_path, monkeypatch
-):
+def test_a_reset_that_cannot_be_written_keeps_the_queue_bounded(kept, tmp_path, monkeypatch):
     s = kept().mapped(steps=1)
     writer = s.session.journal
     monkeypatch.setattr("poam_ros.journal.writer.RETRY_S", 0.05)
@@ -399,7 +397,7 @@ def test_a_reset_that_the_disk_does_not_take_lets_no_more_wait_than_anything_els
     assert len(rows(tmp_path / "m" / "reset-002")) == 5 and writer.failing == ""
 
 
-def test_pings_that_the_disk_does_not_come_after_are_refused_by_name(kept, monkeypatch):
+def test_pings_are_refused_while_the_disk_is_too_slow(kept, monkeypatch):
     s, gate = kept(), threading.Event()
     append = JournalDatabase.append
     monkeypatch.setattr("poam_ros.journal.writer.MAX_QUEUED_PINGS", 10)

@@ -41,7 +41,7 @@ def compare(found, expected):
 @pytest.mark.parametrize(
     ("end", "waiting"), [("interrupted", 7), ("interrupted", 0), ("done", 7), ("restarted", 7)]
 )
-def test_the_map_left_behind_is_the_log_s(tmp_path, end, waiting):
+def test_the_last_map_is_that_of_the_journal(tmp_path, end, waiting):
     survey = Kept(tmp_path / "m", training_duty=0.5).mapped(steps=3)
     for _ in range(5):
         survey.session.idle_training.train(4)  # after the last map
@@ -61,7 +61,7 @@ def test_the_map_left_behind_is_the_log_s(tmp_path, end, waiting):
     compare(found, of_log(tmp_path / "m", tmp_path))
 
 
-def test_a_pilot_survey_that_is_interrupted_stays_one(tmp_path):
+def test_an_interrupted_pilot_survey_leaves_no_map(tmp_path):
     survey = Kept(tmp_path / "m")
     survey.drive(9)
     assert not list(survey.session.leave(survey.now)) and survey.session.map is None
@@ -73,7 +73,7 @@ def test_a_pilot_survey_that_is_interrupted_stays_one(tmp_path):
     survey.close()
 
 
-def test_after_a_reset_the_map_before_it_is_not_left(tmp_path):
+def test_after_a_reset_no_earlier_map_is_left(tmp_path):
     survey = Kept(tmp_path / "m").mapped(steps=1)
     survey.session.handle(ResetRequested(), survey.now)  # which the model has not seen
     survey.drive(3)
@@ -81,8 +81,8 @@ def test_after_a_reset_the_map_before_it_is_not_left(tmp_path):
     survey.close()
 
 
-def test_where_the_disk_fails_the_map_has_what_counted(tmp_path, monkeypatch):
-    from poam_ros.journal.log import JournalDatabase
+def test_while_the_disk_fails_the_map_has_all_counted_pings(tmp_path, monkeypatch):
+    from poam_ros.journal.database import JournalDatabase
 
     survey = Kept(tmp_path / "m").mapped(steps=1)
 

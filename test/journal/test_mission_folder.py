@@ -6,6 +6,7 @@ import hashlib
 import os
 import sqlite3
 import subprocess
+from contextlib import closing
 
 import pytest
 
@@ -16,8 +17,8 @@ from read_only import read_only
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.renames import renamed
+from poam_ros.journal.database import JournalDatabase
 from poam_ros.journal.folder import MissionFolder, identity
-from poam_ros.journal.log import JournalDatabase
 from poam_ros.journal.reader import read_mission
 from poam_ros.learning.create import open_mission
 
@@ -55,22 +56,22 @@ def text(folder):
 
 def foreign(folder):
     (folder / "pings.sqlite").unlink()
-    with sqlite3.connect(folder / "pings.sqlite") as db:
+    with closing(sqlite3.connect(folder / "pings.sqlite")) as db, db:
         db.execute("CREATE TABLE pings (id INTEGER)")
 
 
 def newer(folder):
-    with sqlite3.connect(folder / "pings.sqlite") as db:
+    with closing(sqlite3.connect(folder / "pings.sqlite")) as db, db:
         db.execute("PRAGMA user_version = 99")
 
 
 def with_a_hole(folder):
-    with sqlite3.connect(folder / "pings.sqlite") as db:
+    with closing(sqlite3.connect(folder / "pings.sqlite")) as db, db:
         db.execute("DELETE FROM pings WHERE number = 17")
 
 
 def shortened(folder):
-    with sqlite3.connect(folder / "pings.sqlite") as db:
+    with closing(sqlite3.connect(folder / "pings.sqlite")) as db, db:
         db.execute("DELETE FROM pings WHERE number > 50")
 
 
@@ -78,9 +79,7 @@ def shortened(folder):
     "damage", [truncated, scrambled, text, foreign, newer, with_a_hole, shortened]
 )
 @pytest.mark.parametrize("journal", [True, False])
-def test_what_is_no_log_is_made_again_from_the_journal_or_refused(
-    mission, tmp_path, damage, journal
-):
+def test_a_foreign_file_is_restored_from_the_journal_or_refused(mission, tmp_path, damage, journal):
     folder = tmp_path / "m"
     folder.mkdir()
     for file in mission.iterdir():
@@ -95,7 +94,7 @@ def test_what_is_no_log_is_made_again_from_the_journal_or_refused(
         return
     (folder / "pings.journal").unlink()
     if damage is shortened:  # whole rows, and nothing beside them but the checkpoint
-        with sqlite3.connect(folder / "pings.sqlite") as db:
+        with closing(sqlite3.connect(folder / "pings.sqlite")) as db, db:
             db.execute("DELETE FROM updates WHERE last > 50")
     before = digest(folder)
     with pytest.raises(InputError, match=r"pings\.sqlite: expected|pings are lost"):
@@ -103,7 +102,7 @@ def test_what_is_no_log_is_made_again_from_the_journal_or_refused(
     assert digest(folder) == before
 
 
-def test_an_empty_file_is_a_log_that_was_never_begun(tmp_path):
+def test_an_empty_file_counts_as_no_journal(tmp_path):
     """Killed between the file's making and its first commit."""
     (tmp_path / "pings.sqlite").touch()
     s = Kept(tmp_path)
@@ -112,7 +111,7 @@ def test_an_empty_file_is_a_log_that_was_never_begun(tmp_path):
     assert len(rows(tmp_path)) == 3
 
 
-def test_a_reset_that_was_cut_short_goes_on_in_the_folder_that_it_named(mission, tmp_path):
+def test_an_interrupted_reset_continues_in_the_folder_that_it_named(mission, tmp_path):
     folder = tmp_path / "m"
     folder.mkdir()
     for file in mission.iterdir():
@@ -142,7 +141,7 @@ def test_a_mission_with_other_settings_is_refused(mission, changed, words):
     assert digest(mission) == before
 
 
-def test_threads_may_be_others(mission):
+def test_threads_may_differ(mission):
     Kept(mission, threads=2).close()
 
 
@@ -175,7 +174,7 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
 from kept import Kept
 from poam_ros.core.errors import InputError
-from poam_ros.journal.log import JournalDatabase
+from poam_ros.journal.database import JournalDatabase
 try:
     s = Kept({folder!r})
 except InputError as error:
@@ -201,7 +200,7 @@ def test_a_disk_that_is_full_at_the_start_is_refused(tmp_path, python, ros_env, 
     assert done.returncode == 1 and "refused" in done.stderr and "pings.sqlite" in done.stderr
 
 
-def test_a_disk_that_is_full_later_ends_the_log_and_not_the_survey(
+def test_a_disk_that_fills_up_ends_the_journal_but_not_the_survey(
     tmp_path, python, ros_env, request
 ):
     done = limited(tmp_path, 60_000, python, ros_env, request)
@@ -212,7 +211,7 @@ def test_a_disk_that_is_full_later_ends_the_log_and_not_the_survey(
     assert count <= kept and abs(whole - alone).max() < 1e-6
 
 
-def test_a_mission_recorded_by_the_former_flat_names_is_opened_and_read(tmp_path):
+def test_a_mission_with_the_former_setting_names_is_recovered(tmp_path):
     new = identity({**SMALL, "seed": 3, "workspace": [0.0, 60.0, 0.0, 40.0]})
     old = {name.rpartition(".")[2]: value for name, value in new.items()}
     old |= {"initial_lengthscale": 0.5, "shortest_lengthscale": 0.02, "longest_lengthscale": 3.0}

@@ -20,7 +20,7 @@ from kept import Echoing, rows
 
 from poam_ros.frontend.events import MissionStateChanged, Problem, ResetRequested
 from poam_ros.frontend.front_end import RawPing
-from poam_ros.journal.log import JournalDatabase
+from poam_ros.journal.database import JournalDatabase
 from poam_ros.journal.reader import read_mission
 
 END = 200  # pings
@@ -86,9 +86,7 @@ def image(monkeypatch, tmp_path):
         yield lambda: patch.undo() or draw.sample(made, min(4, len(made)))
 
 
-def test_after_a_crash_at_any_moment_pings_are_judged_as_if_there_had_been_none(
-    doubtful, image, tmp_path
-):
+def test_after_a_crash_at_any_moment_screening_gives_the_same_result(doubtful, image, tmp_path):
     whole = doubtful().until(END)
     written(whole)
     everything, counts = whole.session.everything(), whole.session.ledger.counts()
@@ -120,7 +118,7 @@ def test_after_a_crash_at_any_moment_pings_are_judged_as_if_there_had_been_none(
         assert again.balanced
 
 
-def test_the_log_has_what_is_held_and_what_waits(doubtful, tmp_path):
+def test_the_journal_has_held_and_unscreened_pings(doubtful, tmp_path):
     s = doubtful().until(END)
     s.drive(3)
     written(s)
@@ -142,7 +140,7 @@ def test_the_log_has_what_is_held_and_what_waits(doubtful, tmp_path):
     assert len(rows(tmp_path / "m")) == s.session.mapper.samples
 
 
-def test_a_reset_refuses_what_was_in_doubt(doubtful, tmp_path):
+def test_a_reset_refuses_held_pings(doubtful, tmp_path):
     s = doubtful().until(END)
     s.session.handle(ResetRequested(), s.now)
     s.drive(9)
@@ -153,7 +151,7 @@ def test_a_reset_refuses_what_was_in_doubt(doubtful, tmp_path):
     assert again.session.ledger.counts()["pending"] == 9 and again.balanced
 
 
-def test_what_other_rules_remembered_is_judged_anew(doubtful, tmp_path):
+def test_pings_held_by_other_rules_are_screened_again(doubtful, tmp_path):
     s = doubtful().until(END)
     s.close()
     held = rows(tmp_path / "m", HELD)
@@ -179,7 +177,7 @@ def test_what_other_rules_remembered_is_judged_anew(doubtful, tmp_path):
     ("layout", "lacks"),
     [(1, ("held", "waiting", "screen", "refused")), (2, ("refused",)), (3, ())],
 )
-def test_a_log_of_a_version_before_goes_on(doubtful, tmp_path, layout, lacks):
+def test_a_journal_of_an_earlier_version_is_recovered(doubtful, tmp_path, layout, lacks):
     s = doubtful().until(100)
     s.close()
     accepted, held = s.session.samples, rows(tmp_path / "m", HELD)
@@ -208,7 +206,7 @@ def test_a_log_of_a_version_before_goes_on(doubtful, tmp_path, layout, lacks):
     )
 
 
-def test_what_is_believed_is_learned_before_more_is_judged(doubtful, monkeypatch):
+def test_accepted_pings_are_learned_before_more_are_screened(doubtful, monkeypatch):
     """Else a sonar that is faster than the disk would keep the model from learning for ever."""
     s, gate, append = doubtful(), threading.Event(), JournalDatabase.append
 

@@ -33,7 +33,7 @@ def test_without_a_budget_an_update_ends_by_its_own_steps(survey):
     assert after_a_batch(survey).mapper.enough == [None]
 
 
-def test_a_budget_that_is_spent_ends_the_training(survey):
+def test_an_exhausted_time_budget_ends_the_training(survey):
     s = after_a_batch(survey, update_budget=1e-9)
     assert s.mapper.enough[0](0) is True  # before the first step: the data are in all the same
     assert after_a_batch(survey, update_budget=3600.0).mapper.enough[0](100) is False
@@ -44,7 +44,7 @@ def test_without_a_duty_nothing_is_trained_between_updates(survey):
     assert s.session.idle_training.seconds_until_due(s.now) == math.inf
 
 
-def test_nothing_is_trained_before_there_is_a_map_or_after_the_end(survey):
+def test_no_training_before_the_map_or_after_the_end(survey):
     s = survey(training=TrainingSettings(training_duty=1.0))
     s.drive(5)
     assert s.session.idle_training.seconds_until_due(s.now) == math.inf
@@ -57,7 +57,7 @@ def test_nothing_is_trained_before_there_is_a_map_or_after_the_end(survey):
     assert s.session.idle_training.seconds_until_due(s.now) == math.inf
 
 
-def test_a_slice_is_followed_by_a_rest_as_the_duty_says(survey, monkeypatch):
+def test_the_pause_after_a_slice_follows_from_the_duty(survey, monkeypatch):
     """By a clock that stands still but for the training: 10 ms a step."""
     s = after_a_batch(survey, training_duty=0.25)
     clock, train = [0.0], s.mapper.train
@@ -85,7 +85,7 @@ def test_the_map_follows_training_every_few_seconds_and_keeps_its_stamp(survey):
         drawn += [o for o in use(s) if isinstance(o, MapDrawn)]
     assert len(drawn) == 11
     assert {d.map.stamp_ns for d in drawn} == {stamp}  # no ping in it is newer
-    assert list(s.session._learner.draw(s.now.ros_ns)) == []  # nothing has changed since
+    assert list(s.session._updater.draw(s.now.ros_ns)) == []  # nothing has changed since
 
 
 def test_a_batch_that_is_due_comes_before_more_training(survey):
@@ -96,7 +96,7 @@ def test_a_batch_that_is_due_comes_before_more_training(survey):
     assert type(use(s)[0]) is ModelTrained
 
 
-def test_training_that_fails_is_said_and_not_repeated_at_once(survey):
+def test_failed_training_is_reported_and_retried_later(survey):
     s = after_a_batch(survey, training_duty=1.0)
     s.mapper.failures = [CholeskyError("K")]
     (trouble,) = use(s)
@@ -106,7 +106,7 @@ def test_training_that_fails_is_said_and_not_repeated_at_once(survey):
     assert use(s)
 
 
-def test_a_survey_that_runs_takes_another_effort(survey):
+def test_training_settings_can_change_at_run_time(survey):
     s = after_a_batch(survey)
     changed = TrainingSettings(update_budget=2.0, training_duty=0.5)
     s.handle(SettingsChanged(GateSettings(), TimedBatches(batch_size=5), 5, changed))

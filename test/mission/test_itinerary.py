@@ -47,7 +47,7 @@ def test_waypoints_in_a_keep_out_are_moved_out_of_it_and_counted():
     assert goals.queue[2].tolist() == [0, 30]
 
 
-def test_waypoints_that_no_way_leads_to_are_given_up_and_counted():
+def test_unreachable_waypoints_are_dropped_and_counted():
     wall = np.array([(-1, -40), (1, -40), (1, 40), (-1, 40)], dtype=float)
     goals = make(wall)
     goals.add(np.array([(20, 0), (-20, 0), (20, 5)]))
@@ -71,7 +71,7 @@ def test_a_vehicle_that_drifts_towards_a_keep_out_gets_a_new_leg():
     assert goals.routes.areas.leg_allowed(at(-12, 3.0), goals.current[None])[0]
 
 
-def test_out_of_a_keep_out_one_leg_leads_and_is_not_changed_on_the_way():
+def test_the_leg_out_of_a_keep_out_is_not_replanned():
     goals = make(BLOCK, margin=1.0)
     goals.add(np.array([(20, 0)]))
     goals.next(at(0, 4))
@@ -83,7 +83,7 @@ def test_out_of_a_keep_out_one_leg_leads_and_is_not_changed_on_the_way():
     assert goals.update(at(0, 6), 9.0) == "reached"
 
 
-def test_setting_out_again_plans_from_where_the_vehicle_is():
+def test_replanning_starts_at_the_vehicle():
     goals = make(BLOCK)
     goals.add(np.array([(20, 20)]))
     goals.next(at(-20, 20))
@@ -95,7 +95,7 @@ def test_setting_out_again_plans_from_where_the_vehicle_is():
     goals.replan(None)
 
 
-def test_a_rectangle_alone_changes_nothing_of_a_path():
+def test_a_plain_rectangle_does_not_change_a_path():
     goals, path = make(), np.array([(20.0, 0.0), (-20.0, 3.0)])
     goals.add(path)
     goals.next(at(-99, 0))

@@ -119,7 +119,7 @@ def test_goals_outside_the_workspace_are_moved_into_it_and_counted():
 
 
 @pytest.mark.parametrize("path", [[(np.nan, 0.0)], [(0.0, np.inf)], [0.0, 1.0], [(0.0, 1.0, 2.0)]])
-def test_what_is_no_path_is_refused(path):
+def test_invalid_paths_are_refused(path):
     with pytest.raises(InputError, match=r"waypoints: expected finite numbers \[K, 2\]"):
         Mission(np.array(path), WORKSPACE)
     mission = make()
@@ -166,7 +166,7 @@ def test_a_situation_is_what_a_planner_needs_to_know():
     assert make().budget.samples_left is None
 
 
-def test_facts():
+def test_diagnostics():
     mission = make()
     mission.update_position(np.array([-3.0, 0.0]), 1760000000.5)
     drive(mission, (0, 0), start=1760000001.0)
@@ -208,7 +208,7 @@ def test_gives_up_a_goal_that_takes_too_long():
     assert mission.goal.tolist() != [0, 0]
 
 
-def test_positions_that_waited_in_a_queue_are_judged_by_their_stamps():
+def test_delayed_positions_are_timed_by_their_stamps():
     mission = make()
     mission.update_position(np.array([-3.0, 0.0]), 0.0, measured=0.0)
     for i in range(1, 4):
@@ -286,7 +286,7 @@ def test_a_clock_that_is_set_back_does_not_lengthen_the_mission():
     assert mission.state == "done"
 
 
-def test_a_situation_knows_what_can_still_be_driven():
+def test_a_situation_has_the_distance_left():
     mission = make(max_samples=100)
     drive(mission, (-3, 0))
     assert mission.situation(0.0, 1.0).distance_left == math.inf
@@ -306,7 +306,7 @@ def waiting(**options) -> Mission:
     return Mission(PILOT, WORKSPACE, autostart=False, **options)
 
 
-def test_nothing_is_done_before_the_start():
+def test_nothing_happens_before_the_start():
     mission = waiting(max_samples=10, max_duration=5.0)
     mission.set_planner(Chooser([(1, 1)]))
     drive(mission, (0, 0), (5, 0), (10, 0), start=100.0)
@@ -352,7 +352,7 @@ def test_a_start_after_the_end_is_a_new_mission_on_the_same_map():
     assert mission.state == "done"
 
 
-def test_a_mapper_that_is_reset_gives_the_budget_back():
+def test_a_reset_of_the_mapper_restores_the_budget():
     mission = waiting(max_samples=10)
     mission.count_samples(50)
     mission.start(0.0)
@@ -364,7 +364,7 @@ def test_a_mapper_that_is_reset_gives_the_budget_back():
 
 
 @pytest.mark.parametrize("before", ["waiting", "pilot", "exploring", "paused", "done"])
-def test_a_stop_holds_whatever_it_was_doing_and_waits(before):
+def test_a_stop_holds_station_and_waits(before):
     mission = waiting(max_samples=10)
     drive(mission, (-4, 0), start=-9.0)
     if before != "waiting":
@@ -405,7 +405,7 @@ def test_pause_and_done_hold_where_the_vehicle_is_even_outside(how):
         assert mission.station is not held and mission.station.tolist() == [13, 2]
 
 
-def test_at_its_end_it_goes_home_if_asked_to_and_holds_there():
+def test_at_its_end_it_returns_home_if_set_and_holds_station():
     wall = np.array([(-1.0, -5.0), (1.0, -5.0), (1.0, 5.0), (-1.0, 5.0)])
     areas = NavigableArea(WORKSPACE, keep_outs=[wall], margin=0.5)
     mission = Mission(
@@ -484,7 +484,7 @@ def test_no_leg_of_a_mission_crosses_a_keep_out():
 
 
 @pytest.mark.parametrize("leap", [-3600.0, -1.0, 3600.0])
-def test_a_leap_of_the_stamps_gives_no_goal_up_and_more_time_to_none(leap):
+def test_a_step_of_the_stamps_does_not_change_a_goal_s_time_limit(leap):
     mission = make(arrival={"max_speed": 1.0})
     mission.update_position(np.array([-3.0, 0.0]), 0.0, 5000.0)
     mission.update_position(np.array([-3.0, 0.0]), 0.0, 5000.0)  # a limit of 36 s from here

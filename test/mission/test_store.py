@@ -49,7 +49,7 @@ def under_way(memory, **options):
     return m
 
 
-def test_a_mission_under_way_is_paused_by_a_restart_and_goes_on_when_it_is_asked_to(memory):
+def test_a_restart_pauses_a_mission_until_it_is_resumed(memory):
     before = under_way(memory)
     assert before.goals.results["reached"] == 1
     kept, m = memory(), mission()
@@ -69,7 +69,7 @@ def test_a_mission_under_way_is_paused_by_a_restart_and_goes_on_when_it_is_asked
     assert m.track.length >= before.track.length > 5.0
 
 
-def test_what_is_drawn_at_random_goes_on(memory, tmp_path):
+def test_the_random_generator_is_restored(memory, tmp_path):
     draws = np.random.default_rng(3)
     kept = MissionStore(MissionStoreSettings(str(tmp_path)), draws)
     kept.save(mission(), 0.0)
@@ -95,7 +95,7 @@ def test_what_is_drawn_at_random_goes_on(memory, tmp_path):
     memory().restore(mission())
 
 
-def test_with_autoresume_it_goes_on_at_once(memory):
+def test_with_autoresume_it_resumes_at_once(memory):
     under_way(memory)
     kept, m = memory(autoresume=True), mission()
     kept.restore(m)
@@ -104,7 +104,7 @@ def test_with_autoresume_it_goes_on_at_once(memory):
 
 
 @pytest.mark.parametrize("autoresume", [False, True])
-def test_what_a_person_paused_stays_paused(memory, autoresume):
+def test_a_mission_paused_by_an_operator_stays_paused(memory, autoresume):
     kept, m = memory(), mission()
     m.update_position(np.array([0.0, 10.0]), 0.0)
     m.pause("to look at it")
@@ -117,7 +117,7 @@ def test_what_a_person_paused_stays_paused(memory, autoresume):
 
 
 @pytest.mark.parametrize("state", ["waiting", "done"])
-def test_a_mission_that_is_not_under_way_stays_what_it_is(memory, state):
+def test_a_mission_that_is_not_under_way_keeps_its_state(memory, state):
     kept, m = memory(), mission(autostart=state == "done")
     m.update_position(np.array([0.0, 10.0]), 0.0)
     if state == "done":
@@ -149,7 +149,7 @@ def test_a_mission_that_was_exploring_asks_for_waypoints_again(memory):
     assert len(asked) == 1 and again.goal.tolist() == [5.0, 5.0]
 
 
-def test_goals_are_kept_at_once_and_the_track_every_few_seconds(memory, tmp_path):
+def test_goals_are_saved_at_once_and_the_track_every_few_seconds(memory, tmp_path):
     kept, m = memory(), mission()
     m.update_position(np.array([0.0, 10.0]), 0.0)
     kept.save(m, 0.0)
@@ -169,7 +169,7 @@ def test_goals_are_kept_at_once_and_the_track_every_few_seconds(memory, tmp_path
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{", '{"schema": 9}', '{"schema": 1}'])
-def test_what_is_no_mission_is_refused_and_left(memory, tmp_path, text):
+def test_a_foreign_file_is_refused_and_left_unchanged(memory, tmp_path, text):
     (tmp_path / "mission.json").write_text(text)
     with pytest.raises(InputError, match="expected a mission of this package"):
         memory().restore(mission())
@@ -188,7 +188,7 @@ def test_one_planner_at_a_time(memory):
         memory()
 
 
-def test_without_a_folder_nothing_is_kept(tmp_path, monkeypatch):
+def test_without_a_folder_nothing_is_saved(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     kept, m = MissionStore(MissionStoreSettings()), mission()
     assert kept.restore(m) == ""
@@ -198,7 +198,7 @@ def test_without_a_folder_nothing_is_kept(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [] and m.state == "pilot"
 
 
-def test_a_disk_that_fails_is_said_and_the_mission_goes_on(memory, tmp_path, monkeypatch):
+def test_a_failing_disk_is_reported_and_the_mission_continues(memory, tmp_path, monkeypatch):
     kept, m = memory(), mission()
 
     def full(*_):

@@ -101,7 +101,7 @@ def test_the_share_is_of_the_wet_places_that_may_be_entered():
     assert target.status.share == 0.0
     target.set_water_level(-21.0)
     target.assess(mission, chart(std=std), 4.0)
-    assert math.isnan(target.status.share) and "under the water's level of -21 m" in target.fault
+    assert math.isnan(target.status.share) and "below the water level of -21 m" in target.fault
     assert mission.state == "pilot"
 
 
@@ -112,7 +112,7 @@ def test_a_mission_ends_when_the_share_is_reached():
     assert 200 < len(found.pings) < 225 and not found.closed
 
 
-def test_a_budget_that_ends_it_before_says_how_it_stands():
+def test_the_reason_of_an_exhausted_budget_has_the_target_s_status():
     found = survey(TargetSettings(tvu="1b"), max_samples=100)
     expected = "max_samples of 100 were taken; TVU within 1b in 0.0 % of the workspace"
     assert found.mission.reason == expected
@@ -134,8 +134,8 @@ def test_a_mission_that_was_done_before_a_restart_keeps_its_reason():
 
 
 @pytest.mark.parametrize(("distance", "depths", "most"), [(12.0, 0.0, 12.0), (5.0, 0.4, 8.0)])
-def test_gaps_are_closed_before_the_budget_is_spent(distance, depths, most):
-    settings = TargetSettings(distance=distance, depths=depths)
+def test_gaps_are_closed_before_the_budget_is_exhausted(distance, depths, most):
+    settings = TargetSettings(distance=distance, depth_factor=depths)
     found = survey(settings, max_samples=700)
     assert farthest(found.pings) <= most
     assert len(found.pings) == 700  # the rest of it is for the map
@@ -150,7 +150,7 @@ def test_gaps_are_closed_before_the_time_is_over():
     assert farthest(found.pings) <= 12 and found.now == pytest.approx(700, abs=2)
 
 
-def test_without_any_budget_the_guarantee_is_the_end():
+def test_without_a_budget_the_distance_alone_ends_the_mission():
     found = survey(TargetSettings(distance=12.0))
     assert farthest(found.pings) <= 12 and found.now < 500
     assert found.mission.reason == "every place within 12 m of a ping"
@@ -165,7 +165,7 @@ def test_both_are_met_at_the_end_and_gaps_are_closed_once_the_tvu_is():
     )
 
 
-def test_a_budget_too_small_for_the_gaps_says_what_is_left():
+def test_the_reason_has_the_gaps_left_by_a_small_budget():
     found = survey(TargetSettings(distance=8.0), max_samples=120)
     left = farthest(found.pings, GRID.points)
     assert left > 8
@@ -175,7 +175,7 @@ def test_a_budget_too_small_for_the_gaps_says_what_is_left():
     assert float(said.split()[-4]) == pytest.approx(left, abs=1.5)
 
 
-def test_keep_outs_are_covered_from_outside_and_what_cannot_be_is_left_out_and_said():
+def test_keep_outs_are_covered_from_outside_and_the_rest_is_excluded():
     island = np.array([[20.0, 10.0], [32.0, 10.0], [32.0, 22.0], [20.0, 22.0]])
     wall = np.array([[44.0, -5.0], [46.0, -5.0], [46.0, 45.0], [44.0, 45.0]])
     settings = TargetSettings(distance=9.0)
@@ -188,15 +188,15 @@ def test_keep_outs_are_covered_from_outside_and_what_cannot_be_is_left_out_and_s
     share = found.target.status.excluded
     beyond = GRID.points[squared_distance_to(GRID.points, found.pings) > 81, 0]
     assert beyond.min() > 50 and share == pytest.approx(len(beyond) / 2400, abs=0.04)
-    assert "left out: no way leads near, or no ping is accepted there" in found.mission.reason
+    assert "excluded: no route leads close, or no ping is accepted there" in found.mission.reason
 
 
-def test_where_no_ping_is_accepted_it_gives_up_and_says_so():
+def test_places_without_accepted_pings_are_excluded():
     found = survey(TargetSettings(distance=8.0), deaf=lambda place: place[0] > 45, max_samples=1200)
     covered = PLACES[PLACES[:, 0] < 44]
     assert farthest(found.pings, covered) <= 8
     assert 0.05 < found.target.status.excluded < 0.25 and found.target.status.gaps == 0
-    assert "left out" in found.mission.reason
+    assert "excluded" in found.mission.reason
     far = np.array([goal for goal in found.closed if goal[0] > 50])
     assert 0 < len(far) <= 15 * MAX_VISITS
 
@@ -222,7 +222,7 @@ def deaf_mission(settings, pinged):
     return mission, target, go
 
 
-def test_a_gap_is_given_up_however_many_others_there_are():
+def test_a_gap_is_given_up_independently_of_others():
     """A place without an echo, and 551 others that are closed between the visits to it."""
     deaf, every = np.array([58.5, 38.5]), GRID.points
     others = every[(every % 2 == 0.5).all(1) & (every < deaf - 1).all(1)]
@@ -262,8 +262,8 @@ def coast(level):
 @pytest.mark.parametrize(
     ("distance", "depths", "left_out"), [(0.0, 0.5, 0.33), (8.0, 0.5, 0.2), (8.0, 0.0, 0.0)]
 )
-def test_nobody_is_sent_to_dry_ground_where_depths_count(distance, depths, left_out):
-    settings = TargetSettings(distance=distance, depths=depths)
+def test_the_vehicle_is_not_sent_to_dry_places_if_depths_count(distance, depths, left_out):
+    settings = TargetSettings(distance=distance, depth_factor=depths)
     mission, target = Mission(PILOT[:0], WORKSPACE), MapTarget(settings)
     target.set_water_level(1.5)
     mission.update_position(np.array([5.0, 5.0]), 0.0)
@@ -285,10 +285,10 @@ def test_nobody_is_sent_to_dry_ground_where_depths_count(distance, depths, left_
 
 
 def test_depths_of_a_map_without_water_are_a_fault():
-    mission, target = Mission(PILOT[:0], WORKSPACE), MapTarget(TargetSettings(depths=3.0))
+    mission, target = Mission(PILOT[:0], WORKSPACE), MapTarget(TargetSettings(depth_factor=3.0))
     mission.update_position(np.array([5.0, 5.0]), 0.0)
     target.assess(mission, chart(bed=3.0), 1.0)
-    assert target.fault == "no place that may be entered is under the water's level of 0 m"
+    assert target.fault == "no place that may be entered is below the water level of 0 m"
     assert mission.state == "exploring" and target.next_goal(mission, chart(bed=3.0), 1.0) is None
 
 
@@ -324,7 +324,7 @@ def test_a_pause_is_no_obstacle_and_a_pilot_survey_is_finished():
     assert mission.state == "done" and mission.reason.startswith("TVU within 1b in 100.0 %")
 
 
-def test_what_cannot_be_judged_is_said():
+def test_what_cannot_be_assessed_is_reported():
     mission = Mission(PILOT, WORKSPACE)
     mission.update_position(np.array([2.0, 2.0]), 0.0)
     blind = MapTarget(TargetSettings(distance=10.0))
@@ -352,7 +352,7 @@ def test_wrong_settings_are_refused(given, words):
 
 
 @pytest.mark.parametrize("polygon", [None, np.array([[5.0, 5], [55, 5], [55, 35], [5, 35]])])
-def test_a_map_of_elsewhere_ends_no_mission(polygon):
+def test_a_map_of_another_area_ends_no_mission(polygon):
     grid = Grid.cells(Extent(1000, 1060, 0, 40), 1.0)
     drawn = ElevationMap(grid, np.full(grid.shape, BED), np.ones(grid.shape))
     drawn = drawn.with_pings(np.array([[1005.0, 5.0]]))

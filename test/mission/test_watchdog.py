@@ -23,7 +23,7 @@ class Watched:
     def __init__(self, speed: float = 1.0, **settings) -> None:
         self.areas = NavigableArea(WORKSPACE)
         self.mission = Mission(FAR, WORKSPACE)
-        self.dog = Watchdog(WatchdogSettings(**{"progress_patience": 0.0} | settings), self.areas)
+        self.dog = Watchdog(WatchdogSettings(**{"progress_timeout": 0.0} | settings), self.areas)
         self.wall, self.ros, self.speed = 100.0, 5000.0, speed
         self.be_at(0, 0)
         self.dog.check(self.mission, self.wall, self.ros)
@@ -59,7 +59,7 @@ def test_silence_of_odometry_pauses_and_its_return_resumes():
 
 
 def test_silence_of_the_sonar_pauses():
-    watched = Watched(sonar_patience=10.0)
+    watched = Watched(sonar_timeout=10.0)
     watched.wait(10)
     assert watched.mission.state == "pilot"
     watched.wait(1)
@@ -71,7 +71,7 @@ def test_silence_of_the_sonar_pauses():
 
 
 def test_an_old_map_pauses_an_exploration_alone():
-    watched = Watched(map_patience=20.0)
+    watched = Watched(map_timeout=20.0)
     watched.wait(30, SONAR)
     assert watched.mission.state == "pilot"
     watched.be_at(9, 9)
@@ -85,11 +85,11 @@ def test_an_old_map_pauses_an_exploration_alone():
     watched.wait(1, SONAR, MAP)
     watched.wait(4, SONAR)
     assert watched.mission.state == "exploring"
-    watched.wait(15, SONAR)  # a new patience
+    watched.wait(15, SONAR)  # new timeouts
     assert watched.mission.state == "exploring"
 
 
-def test_a_position_that_is_not_known_well_enough_pauses():
+def test_an_uncertain_position_pauses():
     watched = Watched(max_position_std=2.0)
     watched.wait(3, SONAR, std=1.9)
     assert watched.mission.state == "pilot"
@@ -122,7 +122,7 @@ def test_the_slower_clock_counts():
     assert jumped.mission.state == "pilot"
 
 
-def test_a_process_that_was_held_up_does_not_take_it_for_silence():
+def test_a_suspended_process_does_not_count_as_silence():
     watched = Watched()
     watched.wall, watched.ros = watched.wall + 60, watched.ros + 60
     watched.dog.check(watched.mission, watched.wall, watched.ros)
@@ -131,14 +131,14 @@ def test_a_process_that_was_held_up_does_not_take_it_for_silence():
     assert watched.mission.state == "pilot"
 
 
-def test_zero_switches_a_watch_off():
-    watched = Watched(odometry_patience=0.0, sonar_patience=0.0, map_patience=0.0)
+def test_zero_switches_a_check_off():
+    watched = Watched(odometry_timeout=0.0, sonar_timeout=0.0, map_timeout=0.0)
     watched.wait(1000, odometry=False)
     assert watched.mission.state == "pilot"
 
 
-def test_without_leave_it_does_not_go_on_by_itself():
-    watched = Watched(resumes=False)
+def test_without_auto_resume_it_does_not_resume():
+    watched = Watched(auto_resume=False)
     watched.wait(6, SONAR, odometry=False)
     watched.wait(60, SONAR)
     assert watched.mission.state == "paused"
@@ -147,7 +147,7 @@ def test_without_leave_it_does_not_go_on_by_itself():
     assert watched.mission.state == "pilot"
 
 
-def test_what_a_person_paused_only_a_person_resumes():
+def test_only_an_operator_resumes_an_operator_s_pause():
     watched = Watched()
     watched.mission.pause()
     watched.wait(60, SONAR)
@@ -175,7 +175,7 @@ def test_a_mission_that_has_not_begun_is_not_watched():
 
 
 @pytest.mark.parametrize("margin", [0.0, 2.0])
-def test_the_fence_is_armed_by_being_inside_and_not_passed_twice(margin):
+def test_the_geofence_is_armed_inside_and_triggers_once(margin):
     watched = Watched(geofence_margin=margin)
     out = 10 + margin
     watched.be_at(out - 0.1 if margin else 10, 0)
@@ -196,7 +196,7 @@ def test_the_fence_is_armed_by_being_inside_and_not_passed_twice(margin):
     assert watched.mission.state == "paused"
 
 
-def test_whoever_resumes_outside_may_drive_it_back():
+def test_an_operator_may_resume_outside_and_drive_back():
     watched = Watched(geofence_margin=2.0)
     watched.be_at(15, 0)
     watched.mission.resume()
@@ -208,7 +208,7 @@ def test_whoever_resumes_outside_may_drive_it_back():
     assert watched.mission.state == "paused"
 
 
-def test_a_vehicle_that_begins_outside_is_not_fenced():
+def test_a_vehicle_that_starts_outside_is_not_paused():
     mission = Mission(FAR, WORKSPACE)
     dog = Watchdog(WatchdogSettings(), NavigableArea(WORKSPACE))
     for x in (500.0, 400.0, 100.0):
@@ -227,8 +227,8 @@ def test_the_largest_standard_deviation_of_a_covariance():
     assert math.isnan(largest_std(math.nan, 0.0, 1.0))
 
 
-def test_a_vehicle_that_stands_still_pauses_the_mission_whatever_goals_it_gives_up():
-    watched = Watched(progress_patience=40.0)
+def test_a_stationary_vehicle_pauses_the_mission_over_several_goals():
+    watched = Watched(progress_timeout=40.0)
     goals = watched.mission.goals
     goals.add(np.array([[9.0, -9.0], [-9.0, -9.0], [-9.0, 9.0]]))
     goals.arrival["max_speed"] = 10.0  # a goal is given up after 33 s
@@ -242,11 +242,11 @@ def test_a_vehicle_that_stands_still_pauses_the_mission_whatever_goals_it_gives_
     assert watched.mission.state == "paused"  # a person lets it go on
     assert watched.mission.resume()[0]
     watched.wait(40, SONAR)
-    assert watched.mission.state == "pilot"  # a new patience
+    assert watched.mission.state == "pilot"  # new timeouts
 
 
 def test_a_vehicle_that_is_driven_elsewhere_pauses_the_mission():
-    watched = Watched(progress_patience=20.0)
+    watched = Watched(progress_timeout=20.0)
     for second in range(22):
         watched.wait(1, SONAR, odometry=False)
         watched.be_at(-0.4 * second, 0.0)
@@ -255,7 +255,7 @@ def test_a_vehicle_that_is_driven_elsewhere_pauses_the_mission():
 
 
 def test_a_slow_vehicle_that_comes_nearer_is_left_alone():
-    watched = Watched(progress_patience=20.0)
+    watched = Watched(progress_timeout=20.0)
     for second in range(120):
         watched.wait(1, SONAR, odometry=False)
         watched.be_at(0.06 * second, 0.06 * second)
@@ -266,7 +266,7 @@ def test_another_mode_disarming_or_silence_of_the_autopilot_pauses_until_a_perso
     for told, words in (
         (("MANUAL", True, True), "the autopilot's mode is MANUAL, and was GUIDED at the start"),
         (("GUIDED", False, True), "the vehicle was disarmed"),
-        (("", False, False), "the autopilot is not heard any more"),
+        (("", False, False), "the autopilot is not connected any more"),
     ):
         watched, pilot = Watched(), Autopilot()
         pilot.update(watched.mission, "GUIDED", False, True)
@@ -283,7 +283,7 @@ def test_another_mode_disarming_or_silence_of_the_autopilot_pauses_until_a_perso
         assert watched.mission.state == "pilot"
 
 
-def test_a_take_over_in_a_watchdog_s_pause_makes_it_a_person_s():
+def test_a_takeover_during_a_watchdog_pause_needs_an_operator():
     watched, pilot = Watched(), Autopilot()
     pilot.update(watched.mission, "AUTO", True, True)
     watched.wait(6, SONAR, odometry=False)

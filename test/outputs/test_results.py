@@ -44,7 +44,7 @@ def test_a_pilot_survey_that_was_cut_short_replaces_no_earlier_run(tmp_path):
     assert results.write_partial(MAP, SAMPLES, REFUSED) == ["samples.csv", "map.npz"]
 
 
-def test_without_a_folder_nothing_is_kept():
+def test_without_a_folder_nothing_is_saved():
     assert ResultFolder("").write(MAP, SAMPLES, REFUSED) == []
 
 

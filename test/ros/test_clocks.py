@@ -70,7 +70,7 @@ def ring(ros, eventually):
     """A planner whose system clock a test sets, in a state; and the boat."""
 
     def start(state="pilot", **parameters):
-        given = {"workspace": WORKSPACE, "pilot": "lawnmower", "watchdog.odometry_patience": 4.0}
+        given = {"workspace": WORKSPACE, "pilot": "lawnmower", "watchdog.odometry_timeout": 4.0}
         given |= {"autostart": state != "waiting"} | parameters
         overrides = [Parameter(name, value=value) for name, value in given.items()]
         # Of the same clock underneath, which timers and /clock hang on.

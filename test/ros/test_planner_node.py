@@ -496,8 +496,8 @@ def test_presets_drive_such_a_vehicle_and_hold_it(guided, eventually, preset):
 
 def test_silence_pauses_and_what_comes_back_resumes(guided, eventually):
     planner, vehicle = guided(
-        **{"watchdog.odometry_patience": 1.0},
-        **{"watchdog.sonar_patience": 2.0},
+        **{"watchdog.odometry_timeout": 1.0},
+        **{"watchdog.sonar_timeout": 2.0},
         **{"watchdog.max_position_std": 3.0},
     )
     assert call(vehicle, eventually, "start").success
@@ -581,9 +581,9 @@ def test_ends_by_the_map_once_the_gaps_are_closed(ring, eventually):
     given = {"target.tvu": "1b", "target.distance": 9.0, "water.level": -30.0, "max_samples": 0}
     planner, vehicle = ring(
         **given,
-        **{"watchdog.odometry_patience": 0.0},
-        **{"watchdog.sonar_patience": 0.0},
-        **{"watchdog.map_patience": 0.0},
+        **{"watchdog.odometry_timeout": 0.0},
+        **{"watchdog.sonar_timeout": 0.0},
+        **{"watchdog.map_timeout": 0.0},
     )
     vehicle.be_at(3, 0)
     eventually(lambda: vehicle.last_goal() is not None)
@@ -595,7 +595,7 @@ def test_ends_by_the_map_once_the_gaps_are_closed(ring, eventually):
 
     vehicle.send_chart(0.1, west)
     eventually(told("target"))
-    assert "under the water's level of -30 m" in vehicle.reports[-1]["target"]
+    assert "below the water level of -30 m" in vehicle.reports[-1]["target"]
     eventually(lambda: vehicle.states[-1] == "exploring")
     level = vehicle.create_publisher(Float64, "water_level", qos.SENSOR_PUBLISH)
     eventually(lambda: level.get_subscription_count())
@@ -605,7 +605,7 @@ def test_ends_by_the_map_once_the_gaps_are_closed(ring, eventually):
     eventually(lambda: planner.target.level == 0.0)
 
     vehicle.send_chart(0.1, west)  # 20 m of water: 1.96 x 0.1 m is within 1b
-    eventually(lambda: planner.target.closing)
+    eventually(lambda: planner.target.closing_gaps)
     eventually(lambda: planner.mission.goal is not None and planner.mission.goal[0] > 0)
     assert planner.mission.state == "exploring"
     report = eventually(
@@ -638,7 +638,7 @@ def test_silence_names_what_is_waited_for(simulated, ros, eventually, monkeypatc
 
 
 def test_one_jump_is_refused_and_a_step_of_the_origin_pauses(guided, eventually):
-    planner, vehicle = guided(**{"watchdog.odometry_patience": 30.0})
+    planner, vehicle = guided(**{"watchdog.odometry_timeout": 30.0})
     assert call(vehicle, eventually, "start").success
     eventually(lambda: planner.mission.goal is not None)
     located = []

@@ -14,7 +14,7 @@ from ros_bag import write_events
 
 from poam_ros.app.cli import main
 from poam_ros.importers.bags import BagSettings
-from poam_ros.journal.contents import TRAIN
+from poam_ros.journal.interface import TRAIN
 from poam_ros.journal.reader import read_mission
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.ros.mapper.node import MapperNode

@@ -48,7 +48,7 @@ def test_a_part_of_a_line_is_refused():
     assert (found.multiple[false] == 2).mean() > 0.97 and (found.multiple[~false] == 1).all()
 
 
-def test_nothing_of_a_clean_lake_is_refused_and_its_crossings_agree():
+def test_a_clean_lake_loses_no_sounding_and_its_crossings_agree():
     xy, z, line = lake()
     found = find_crossings(xy, z, line, -z)
     assert (found.multiple == 1).all()
@@ -65,7 +65,7 @@ def test_a_cliff_or_a_pit_that_one_line_crosses_stays(factor):
     assert (find_crossings(xy, z, line, -z).multiple == 1).all()
 
 
-def test_a_terrace_that_all_lines_have_stays():
+def test_a_terrace_on_all_lines_stays():
     xy, z, line = lake()
     z[xy[:, 0] > 110] *= 2
     assert (find_crossings(xy, z, line, -z).multiple == 1).all()
@@ -78,14 +78,14 @@ def test_lines_that_differ_by_a_constant_stay():
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 19, 20, 60])
-def test_short_records_are_believed(count):
+def test_short_records_are_not_tested(count):
     xy, z, line = (values[:count] for values in lake())
     found = find_crossings(xy, z, line, -z)
     assert (found.multiple == 1).all() and len(found.multiple) == count and not len(found.row)
 
 
 @pytest.mark.parametrize("change", ["zeros", "one line", "still", "duplicates", "dry"])
-def test_odd_records_are_judged(change):
+def test_unusual_records_do_not_fail(change):
     xy, z, line = lake()
     if change == "zeros":
         z[::7] = 0.0
@@ -100,7 +100,7 @@ def test_odd_records_are_judged(change):
     assert (find_crossings(xy, z, line, -z).multiple == 1).all()
 
 
-def test_the_same_record_gives_the_same_judgement():
+def test_the_same_record_gives_the_same_result():
     xy, z, line = lake()
     z[line == 5] *= 2
     z[np.random.default_rng(1).random(len(z)) < 0.1] *= 1.7
@@ -110,7 +110,7 @@ def test_the_same_record_gives_the_same_judgement():
     assert (first.multiple == 2).any()
 
 
-def test_a_long_record_with_one_line_of_doubles_is_judged():
+def test_one_line_of_doubles_in_a_long_record_is_refused():
     xy, z, line = lake()
     shifts = [(300.0 * i, 250.0 * j) for i in range(6) for j in range(5)]
     xy = np.concatenate([xy + shift for shift in shifts])

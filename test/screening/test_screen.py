@@ -99,13 +99,13 @@ def noisy(z, seed=0, std=NOISE):
 
 @pytest.mark.parametrize("ground", [slope, cliff, wreck, pit])
 @pytest.mark.parametrize("sonar_z", [8.0, 30.0])
-def test_ground_that_jumps_survives(ground, sonar_z):
+def test_cliffs_survive(ground, sonar_z):
     xy = lines()
     kept = survey(xy, noisy(ground(xy)), sonar_z)
     assert (~kept).mean() < 0.005
 
 
-def test_beyond_a_cliff_that_doubles_the_range_the_first_line_waits_for_the_next():
+def test_a_cliff_that_doubles_the_range_is_held_until_the_next_line():
     xy = lines()[:332]  # two lines
     z = cliff(xy)
     screen, ranges = Screener(ScreeningSettings()), 10.0 - z
@@ -140,7 +140,7 @@ def test_isolated_false_echoes_are_refused(ground, scale):
     assert (~kept & ~false).mean() < 0.002
 
 
-def test_a_cliff_is_mapped_as_sharply_with_the_screen():
+def test_a_cliff_is_mapped_as_sharply_with_screening():
     """10 m, of pings 10 to 20 m below; nngp learns what is accepted, batch by batch."""
     xy = lines(step=0.7, gap=8.0)
     z, wall = noisy(cliff(xy)), np.stack(np.meshgrid(np.linspace(0, 6, 13), [-6.0, 2.0, 6.0]), -1)
@@ -175,7 +175,7 @@ def test_a_run_of_false_echoes_is_refused(factor, jitter):
     assert not (kept & false).any() and kept[~false].all()
 
 
-def test_a_pilot_survey_has_no_map_to_ask():
+def test_a_pilot_survey_is_screened_without_a_map():
     xy, rng = lines()[:400], np.random.default_rng(3)
     z, false = noisy(slope(xy)), rng.random(400) < 0.05
     ranges = -z * np.where(false, rng.uniform(1.5, 3.0, 400), 1.0)
@@ -198,7 +198,7 @@ def flat_at(z):
     return lambda xy: Predicted(np.full(len(xy), z), np.full(len(xy), 0.01))
 
 
-def test_held_pings_are_accepted_once_the_map_has_them():
+def test_held_pings_are_accepted_once_the_map_supports_them():
     xy = lines()[:100]
     screen = Screener(ScreeningSettings())
     ranges = np.where(np.arange(100) < 60, 10.0, 30.0)
@@ -207,7 +207,7 @@ def test_held_pings_are_accepted_once_the_map_has_them():
     assert judged.accepted.number.tolist() == list(range(60, 100)) and not len(judged.held)
 
 
-def test_no_more_are_held_than_allowed():
+def test_the_number_of_held_pings_is_limited():
     xy = lines()[:100]
     screen = Screener(ScreeningSettings(held_pings=7))
     ranges = np.where(np.arange(100) < 60, 10.0, 30.0)
@@ -215,7 +215,7 @@ def test_no_more_are_held_than_allowed():
     assert len(judged.refused) == 33 and judged.held.number.tolist() == list(range(93, 100))
 
 
-def test_the_same_pings_are_judged_the_same():
+def test_the_same_pings_give_the_same_result():
     xy, rng = lines()[:600], np.random.default_rng(4)
     z = noisy(cliff(xy)) - 20.0 * (rng.random(600) < 0.1)
     assert (survey(xy, z, 8.0) == survey(xy, z, 8.0)).all()

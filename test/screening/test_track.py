@@ -48,5 +48,5 @@ def peak(count):
         tracemalloc.stop()
 
 
-def test_four_times_as_many_need_four_times_the_memory():
+def test_memory_grows_linearly():
     assert peak(4000) < 5 * peak(1000)

@@ -33,8 +33,8 @@ from ...core.samples import Samples
 from ...frontend.events import MapDrawn
 from ...frontend.front_end import RawPing
 from ...frontend.odometry import VehicleState
-from ...journal.contents import UPDATE, JournalStep
 from ...journal.folder import MissionFolder, identity
+from ...journal.interface import UPDATE, JournalStep
 from ...planning.pilots import start_pose
 from ...ros.common import messages, qos
 from ...ros.common.executor import run_node

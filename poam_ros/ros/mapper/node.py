@@ -20,7 +20,7 @@ from ...core.errors import InputError
 from ...core.maps import ElevationMap
 from ...core.process import configure_process
 from ...frontend import events
-from ...frontend.water import level_fault
+from ...frontend.placing import level_fault
 from ...learning.create import open_mission, recovery_message, settings_changed
 from ...learning.session import SurveySession
 from ...learning.thread import ModelThread
