@@ -12,7 +12,7 @@ from poam_ros.core.geometry import Extent, Grid
 from poam_ros.models.mapper import BathymetricMapper
 from poam_ros.models.registry import MODELS, ModelEntry, ModelSettings, SparseOptions
 from poam_ros.outputs.folder import read_map, read_table, write_map
-from poam_ros.simulation.run import run_mission
+from poam_ros.simulation.lockstep import run_mission
 from poam_ros.simulation.settings import MissionSettings
 from poam_ros.simulation.world.terrain import load_terrain
 

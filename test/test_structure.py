@@ -40,7 +40,7 @@ LAYERS = (
 )
 PACKAGES = sorted((name for layer in LAYERS for name in layer), key=len, reverse=True)
 #: Who may change the process it runs in (threads, allocator): where a process begins.
-ENTRIES = ("app", "research.bench", "ros", "research.sweeps.tasks", "importers.parallel")
+ENTRIES = ("app", "research.bench", "ros", "research.sweeps.sweep", "importers.parallel")
 
 TORCH = {"torch", "gpytorch", "linear_operator"}
 MAY_KNOW_TORCH = ("models", "core.process", "research.bench")
@@ -60,7 +60,7 @@ LIGHT = (
     "core.errors", "core.geometry", "core.clock", "core.settings", "core.samples", "core.maps",
     "planning", "simulation.world", "frontend", "screening", "journal", "learning", "mission",
     "outputs", "importers.soundings", "importers.tables", "importers.bags", "importers.bag_files",
-    "importers.readers", "research.sweeps.report", "research.sweeps.metadata",
+    "importers.readers", "research.sweeps.report", "research.sweeps.folder",
     "app.cli", "app.sim", "app.run", "app.map", "app.nodes", "app.repair",
     "app.benchmark", "app.report", "app.profile", "app.doctor", "app.export", "app.view",
     "app.graph", "ros.common.parameters", "importers.messages", *TABLES_WITHOUT_TORCH,
@@ -235,11 +235,11 @@ def test_ros_stays_in_its_package():
 
     The reader of bags names message types, for the type checker alone.
     """
-    bench = "research.bench.latency", "research.bench.timed_mapper"
+    bench = "research.bench.latency"
     wrong = [
         a
         for a in foreign(ROS, ROS_SUFFIXES)
-        if not within(a.source, "ros", *bench)
+        if not within(a.source, "ros", bench)
         and (a.runs or not within(a.source, "app", "importers.messages"))
     ]
     assert not wrong, f"ROS 2 outside poam_ros/ros: {listed(wrong)}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..core.settings import rows
 from ..outputs.exports.chart import ExportSettings
-from ..outputs.exports.formats import FORMATS, export, settings_for
+from ..outputs.exports.formats import FORMATS, export, export_settings
 from .command import add_settings, reader
 
 _ORIGIN = "Latitude and longitude of the map's (0, 0), WGS 84 (deg; default: as recorded)."
@@ -50,6 +50,6 @@ def run(args: argparse.Namespace) -> int:
         given["origin"] = tuple(given["origin"])
     if "water.level" in given:
         given["water_level"] = given.pop("water.level")
-    for path in export(args.run, args.to, settings_for(args.run, args.to, given)):
+    for path in export(args.run, args.to, export_settings(args.run, args.to, given)):
         print(path)
     return 0

@@ -15,7 +15,7 @@ from ..planning.planners import PLANNERS, planner_rows
 from ..ros.common.parameters import TERRAIN
 from ..screening.screen import ScreeningSettings
 from ..simulation.settings import MissionSettings
-from ..simulation.world.sonar import SonarSettings
+from ..simulation.world.simulator import SonarSettings
 from .command import Parser, add_settings, exit_on_interrupt
 
 #: The options in ``--help``; ``--help-all`` shows all.
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     announce()
     with exit_on_interrupt("poam run"):
         from ..core.process import configure_process
-        from ..simulation.run import run_mission
+        from ..simulation.lockstep import run_mission
         from ..simulation.world.terrain import load_terrain
         from .progress import mission_progress
 

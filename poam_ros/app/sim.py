@@ -141,7 +141,7 @@ def run(args: argparse.Namespace) -> int:
                 if status != FINISHED:
                     # The mapper writes partial results when it ends, the monitor after it.
                     processes.stop()
-                    monitor.recorder.conclude()
+                    monitor.recorder.finish_early()
         finally:
             processes.stop()
         display.stop()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.errors import InputError, PoamError, requires_extra
 from ..outputs.exports.chart import ExportSettings
-from ..outputs.exports.formats import settings_for
+from ..outputs.exports.formats import export_settings
 from ..outputs.view.scene import BAD, GOOD, NOTE, Notice, Scene
 from .doctor import NodeStatus, graph_findings, statuses
 from .export import add_water_level
@@ -256,7 +256,7 @@ def run(args: argparse.Namespace) -> int:
 
         if args.namespace:
             raise InputError("--namespace: expected without RUN, as it belongs to the live graph")
-        folder = FolderView(args.run, settings_for(args.run, args.run / "map.html", given))
+        folder = FolderView(args.run, export_settings(args.run, args.run / "map.html", given))
         return serve(folder.scene, str(args.run), args.address, args.port)
     if importlib.util.find_spec("rclpy") is None:
         raise InputError(NO_RCLPY)

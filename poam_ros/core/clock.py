@@ -1,4 +1,4 @@
-"""The two times of a mission: that of its stamps, and a steady one that never stands or jumps."""
+"""The two clocks of a mission: that of its stamps, and a steady one that never stops or jumps."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Moment:
 
     Attributes:
         ros_ns: the clock that stamps follow: wall, simulated or recorded time; it may jump.
-        steady_s: a monotonic clock, by which patience is measured.
-        lasting_s: ROS time that never goes back (``LastingTime``), by which limits in ROS time are
-            measured; None: as ``ros_ns``, where nothing sets that clock.
+        steady_s: a monotonic clock, by which timeouts are measured.
+        lasting_s: ROS time that never goes back (``LastingTime``), for limits in ROS time; None:
+            use ``ros_ns``.
     """
 
     ros_ns: int
@@ -30,10 +30,10 @@ class Moment:
 
 
 class LastingTime:
-    """ROS time for limits: it begins as the clock stands, and no setting of a clock moves it.
+    """ROS time for limits: it starts at the clock's reading and is unaffected by clock adjustments.
 
-    Where stamps follow the system's clock, which GPS and NTP set, the steady clock counts. Where
-    they follow ``/clock``, that counts: its steps forward are time, its steps back are left out.
+    If stamps follow the system clock, which GPS and NTP adjust, it counts by the steady clock. If
+    they follow ``/clock``, it counts by that: steps forward count, steps back are ignored.
     """
 
     def __init__(self) -> None:

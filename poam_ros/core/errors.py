@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 def shown(text: str, limit: int = 60) -> str:
-    """External text for a line of a log: in ASCII, without line breaks, cut at ``limit``."""
+    """External text for a log line: ASCII, without line breaks, cut at ``limit`` characters."""
     plain = ascii(text[:limit])[1:-1]
     return plain if len(plain) <= limit and len(text) <= limit else plain[:limit] + "..."
 

@@ -1,4 +1,4 @@
-"""Tables whose rows other packages may add to, by an entry point or by ``module:name``."""
+"""Tables that other packages may add rows to, by an entry point or as ``module:name``."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ Row = TypeVar("Row")
 
 
 class Table(dict[str, Row]):
-    """Rows by name. Iteration gives the built-in ones alone; looking a name up finds others too.
+    """Rows by name. Iteration gives the built-in rows only; looking up a name finds others too.
 
-    Another package's row is looked for under its name among the entry points of ``group``, and
-    under ``module:name`` in a module that Python can import. Built-in names come first.
+    A row of another package is found by its name among the entry points of ``group``, or as
+    ``module:name`` in a module that Python can import. Built-in names take precedence.
 
     Args:
-        group: of the entry points, such as ``poam_ros.models``.
+        group: group of entry points, such as ``poam_ros.models``.
         kind: class of the rows.
         built_in: the rows of this package.
-        made: makes a row of something else that a package may give, such as a function.
+        made: converts something else that a package may provide, such as a function, to a row.
     """
 
     def __init__(
@@ -38,16 +38,16 @@ class Table(dict[str, Row]):
 
     @property
     def others(self) -> list[str]:
-        """The names that entry points give to rows of other packages."""
+        """Names of the rows that entry points add."""
         from importlib.metadata import entry_points
 
         return sorted({point.name for point in entry_points(group=self.group)} - set(self))
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is such a row; one of another package is loaded.
+        """Whether there is a row by this name; a row of another package is loaded.
 
         Raises:
-            InputError: it cannot be loaded, or is no row.
+            InputError: it cannot be loaded, or is not a row.
         """
         if not isinstance(name, str):
             return False
@@ -62,7 +62,7 @@ class Table(dict[str, Row]):
         if name not in self._found:
             try:
                 loaded = self._load(name)
-            except Exception as error:  # whatever another's module raises when it is imported
+            except Exception as error:  # of any type, raised on import
                 reason = " ".join(str(error).split()) or type(error).__name__
                 raise InputError(f"{name}: cannot be loaded ({reason})") from error
             if loaded is None:

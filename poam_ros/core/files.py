@@ -1,4 +1,4 @@
-"""Files that are whole whatever happens (written beside, synced, renamed), and locks."""
+"""Atomic writes (to a temporary file, synced, renamed), checksums and locks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .reading import parse_json
 
 #: Characters of a checksum, in hexadecimal.
 CHECKSUM = 32
-#: What reading a file of numpy's may raise that is damaged or somebody else's.
+#: Errors that reading a damaged or foreign NumPy file may raise.
 UNREADABLE = (
     OSError, ValueError, KeyError, TypeError, EOFError, AttributeError, RecursionError, MemoryError,
     OverflowError, NotImplementedError, RuntimeError, BadZipFile, zlib.error, struct.error,
@@ -29,12 +29,12 @@ UNREADABLE = (
 
 
 def checksum(*parts: bytes) -> str:
-    """Of these bytes, one after the other: the first half of their SHA-256."""
+    """The first half of the SHA-256 of the concatenated bytes."""
     return hashlib.sha256(b"".join(parts)).hexdigest()[:CHECKSUM]
 
 
 def sync(path: Path) -> None:
-    """Bring a file, or a folder's names, to the disk."""
+    """Sync a file, or the entries of a folder, to the disk."""
     place = os.open(path, os.O_RDONLY)
     try:
         os.fsync(place)
@@ -43,24 +43,24 @@ def sync(path: Path) -> None:
 
 
 def within(folder: Path, name: str) -> Path:
-    """What a file calls so of a folder, such as ``runs/seed-1``: never anything outside of that.
+    """A path in a folder by a name from a file, such as ``runs/seed-1``; never outside the folder.
 
     Raises:
-        InputError: it leads elsewhere.
+        InputError: it leads outside.
     """
     path = folder / name
     own = not {"", ".", ".."} & set(name.split("/")) and "\0" not in name
     if not own or folder.resolve() not in path.resolve().parents:
-        raise InputError(f"{folder}: expected a name of something in it, got {shown(name)!r}")
+        raise InputError(f"{folder}: expected a path inside it, got {shown(name)!r}")
     return path
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write; it takes its name only when it is complete and on the disk.
+def atomic_write(path: Path) -> Iterator[BinaryIO]:
+    """A file to write, which appears under its name only when it is complete and synced.
 
     Raises:
-        OSError: it cannot be written; what had the name before stays.
+        OSError: it cannot be written; an earlier file by this name stays.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -75,7 +75,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def rename_folder(beside: Path, place: Path) -> None:
-    """Give a folder of files its name, once all of them are on the disk. Raises OSError."""
+    """Rename a folder once all its files are synced. Raises OSError."""
     for path in (*beside.iterdir(), beside):
         sync(path)
     beside.rename(place)
@@ -83,14 +83,14 @@ def rename_folder(beside: Path, place: Path) -> None:
 
 
 def lock(path: Path, wait: bool = False) -> IO[bytes]:
-    """Have a file to ourselves until it is closed, or the process ends. It is made if need be.
+    """Lock a file until it is closed or the process ends; create it if needed.
 
     Args:
-        path: of the file, whose content does not matter.
-        wait: until whoever has it leaves it.
+        path: of the file; its content does not matter.
+        wait: wait until it is free.
 
     Raises:
-        BlockingIOError: another has it.
+        BlockingIOError: another process holds the lock.
         OSError: it cannot be opened.
     """
     file = path.open("a+b")
@@ -100,22 +100,22 @@ def lock(path: Path, wait: bool = False) -> IO[bytes]:
         file.close()
         raise
     except OSError:
-        pass  # a file system without locks: then it is up to the user
+        pass  # a file system without locks: exclusive use is up to the user
     return file
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """Write values with their checksum. Raises OSError."""
     whole = {**values, "checksum": _checksum(values)}
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(json.dumps(whole).encode())
 
 
 def read_json(path: Path, expected: str) -> dict[str, Any] | None:
-    """The values of a file; None where there is none. One without a checksum is taken as it is.
+    """The values of a file; None if there is none. A missing checksum is accepted.
 
     Raises:
-        InputError: it cannot be read, is not ``expected``, or its checksum is another's.
+        InputError: it cannot be read, is not ``expected``, or its checksum does not match.
     """
     if not path.exists():
         return None

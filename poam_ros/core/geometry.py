@@ -10,15 +10,15 @@ import numpy as np
 
 from .errors import InputError
 
-#: m; a coordinate beyond it has lost its millimetres, and its square may overflow.
-FARTHEST = 1e12
-#: At a time, where all pairs of many points are looked at: they stay in the processor's cache.
+#: m; larger coordinates do not resolve a millimetre, and their squares may overflow.
+MAX_COORDINATE = 1e12
+#: Distances computed at a time, so that they stay in the processor's cache.
 DISTANCES = 100_000
 
 
 def is_place(xy: np.ndarray) -> bool:
-    """Whether xy is a place: two finite numbers, within ``FARTHEST`` of the origin."""
-    return np.shape(xy) == (2,) and bool(np.all(np.abs(xy) <= FARTHEST))
+    """Whether xy is a place: two finite numbers, within ``MAX_COORDINATE`` of the origin."""
+    return np.shape(xy) == (2,) and bool(np.all(np.abs(xy) <= MAX_COORDINATE))
 
 
 @dataclass(frozen=True)
@@ -164,11 +164,11 @@ class Grid:
         return np.column_stack((xx.ravel(), yy.ravel()))
 
     def same(self, other: Grid) -> bool:
-        """Whether the points are the same."""
+        """Whether both have the same points."""
         return np.array_equal(self.x, other.x) and np.array_equal(self.y, other.y)
 
     def counted(self, xy: np.ndarray) -> np.ndarray:
-        """How many of the places xy [N, 2] lie in each cell [rows, columns], as floats."""
+        """Number of the places xy [N, 2] in each cell [rows, columns], as floats."""
         borders, (rows, columns) = self.borders, self.shape
         inside = xy[borders.contains(xy)]
         cells = ((inside - borders.lower) / borders.size * (columns, rows)).astype(int)
@@ -179,13 +179,13 @@ class Grid:
     def interpolate(self, values: np.ndarray, xy: np.ndarray) -> np.ndarray:
         """Bilinear interpolation of values [rows, columns] at xy [N, 2]; flat beyond the border.
 
-        Not finite beside a value that is not, and NaN at a place that is none.
+        Next to a value that is not finite, the result is not finite either; NaN at a NaN place.
         """
         column, s = _locate(self.x, xy[:, 0])
         row, t = _locate(self.y, xy[:, 1])
         right = np.minimum(column + 1, len(self.x) - 1)
         above = np.minimum(row + 1, len(self.y) - 1)
-        with np.errstate(invalid="ignore"):  # an infinite value times 0
+        with np.errstate(invalid="ignore"):  # infinity times 0
             low = (1 - s) * values[row, column] + s * values[row, right]
             high = (1 - s) * values[above, column] + s * values[above, right]
             return (1 - t) * low + t * high

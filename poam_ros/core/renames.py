@@ -84,8 +84,8 @@ RENAMED: dict[str, tuple[str, ...]] = {
     "most_cells": ("max_cells",),
 }  # fmt: skip
 
-#: Old lengthscales in units of half the workspace's longer side, the share of each by default, and
-#: the setting in m that came before it where that was not 0.
+#: Old lengthscales in units of half the workspace's longer side: default share, and the setting in
+#: m that took precedence unless it was 0.
 _SHARES = {
     "min_lengthscale": (0.05, "shortest_lengthscale_m"),
     "max_lengthscale": (0.5, "longest_lengthscale_m"),
@@ -125,7 +125,7 @@ def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     if values.get("neighbour_kernel", "paciorek") != "paciorek":
-        raise InputError("neighbour_kernel: nngp has one kernel now, and no map of another is read")
+        raise InputError("neighbour_kernel: nngp has one kernel now; others cannot be read")
     for name, value in values.items():
         if name in ("neighbour_kernel", "attentive_bases"):
             continue

@@ -1,4 +1,4 @@
-"""Samples: accepted pings with a place. Each keeps its number from the front end to the file."""
+"""Samples: accepted pings with a place. Each has a number, from the front end to the file."""
 
 from __future__ import annotations
 

@@ -29,13 +29,13 @@ class Setting:
     Attributes:
         name: of the ROS parameter and, with dashes, of the option: ``group.name``.
         default: its type is the setting's type; a tuple of floats has a fixed length.
-        description: what it does, as a verb's imperative or a noun; remarks are further sentences.
+        description: what it does, as an imperative or a noun; remarks follow as further sentences.
         unit: unit of the value, empty where it has none.
         minimum, maximum: inclusive bounds of a number, or of each number of a tuple.
-        choices: the words a text may be, such as the names of a table; empty for any text. A
-            table of ``core.extensions`` has further ones.
-        mutable: whether a running node takes another value.
-        check: a further check of the converted value, raising ``InputError``.
+        choices: allowed texts, such as the names of a table; empty: any text. A table of
+            ``core.extensions`` finds further ones.
+        mutable: whether it can be changed while a node runs.
+        check: further check of the converted value; raises ``InputError``.
     """
 
     name: str
@@ -50,14 +50,14 @@ class Setting:
 
     @property
     def help(self) -> str:
-        """The description with the unit, for people."""
+        """The description with the unit, for users."""
         first, stop, rest = self.description.partition(". ")
         unit = f" ({self.unit})" if self.unit else ""
         return f"{first}{unit}{stop}{rest}".removesuffix(".") + "."
 
     @property
     def expected(self) -> str:
-        """What a value must be, in words."""
+        """The expected value, as text."""
         if self.choices:
             others = ", or module:name" if hasattr(self.choices, "others") else ""
             return "one of " + ", ".join(self.choices) + others
@@ -67,7 +67,7 @@ class Setting:
 
     @property
     def interval(self) -> str:
-        """The bounds, in words; empty where there are none."""
+        """The bounds as text; empty without any."""
         low, high = self.minimum, self.maximum
         if low is not None and high is not None:
             return f" from {low:g} to {high:g}"
@@ -76,14 +76,14 @@ class Setting:
         return f" of at most {high:g}" if high is not None else ""
 
     def convert(self, value: Any) -> Value:
-        """The value in the declared type: an integer becomes a float where a float is meant.
+        """The value in the declared type: an integer becomes a float if the default is one.
 
         Raises:
             InputError: wrong type, length, range or choice, or a number that is not finite.
         """
         try:
             converted = self._converted(value)
-        except InputError as error:  # of a table whose row cannot be loaded
+        except InputError as error:  # a row of the table cannot be loaded
             raise InputError(f"{self.name}: {error}") from None
         except (TypeError, ValueError):
             others = ", ".join(getattr(self.choices, "others", ()))
@@ -99,10 +99,10 @@ class Setting:
         return converted
 
     def read(self, text: str) -> Value:
-        """The value that a text stands for: of a tuple ``0 1``, ``0,1`` or ``[0, 1]``.
+        """The value of a text; a tuple is ``0 1``, ``0,1`` or ``[0, 1]``.
 
         Raises:
-            InputError: as of ``convert``.
+            InputError: as ``convert``.
         """
         value: Any = text
         with suppress(ValueError):
@@ -137,13 +137,13 @@ class Setting:
 def setting(default: Value, *declared: Any, name: str = "", **more: Any) -> Any:
     """A field of a dataclass of settings; the arguments are those of ``Setting``.
 
-    ``name``: in full, where it is not the field's own behind the prefix.
+    ``name``: the full name, if it is not the prefix and the field's name.
     """
     return field(default=default, metadata={_KEY: Setting(name, default, *declared, **more)})
 
 
 def declared(settings: Any) -> dict[str, Setting]:
-    """What a dataclass, or an instance of one, declares with ``setting``, by field, in order."""
+    """The settings that a dataclass or an instance declares, by field, in order."""
     prefix = getattr(settings, "prefix", "")
     before = f"{prefix}." if prefix else ""
     found = {f.name: f.metadata[_KEY] for f in fields(settings) if _KEY in f.metadata}
@@ -154,7 +154,7 @@ def rows(*settings: Any) -> tuple[Setting, ...]:
     """The settings of dataclasses, or of instances, in order; each name once.
 
     Raises:
-        ValueError: two declare a name differently; it would not mean the same to both.
+        ValueError: two dataclasses declare the same name differently.
     """
     found: dict[str, Setting] = {}
     for kind in settings:
@@ -165,9 +165,9 @@ def rows(*settings: Any) -> tuple[Setting, ...]:
 
 
 def instance(kind: type[Settings], values: Mapping[str, Any], **others: Any) -> Settings:
-    """A dataclass of settings from values by name, which may hold other names as well.
+    """A dataclass of settings from values by name; other names are ignored.
 
-    ``others``: fields that are no settings.
+    ``others``: fields that are not settings.
 
     Raises:
         InputError: a value is wrong.
@@ -195,7 +195,7 @@ def check(settings: Any) -> None:
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by name as YAML has them: ``{"water.level": 1}`` as ``{"water": {"level": 1}}``."""
+    """Values by name as nested mappings: ``{"water.level": 1}`` as ``{"water": {"level": 1}}``."""
     tree: dict[str, Any] = {}
     for name, value in values.items():
         *groups, own = name.split(".")
@@ -207,7 +207,7 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flat(tree: Mapping[Any, Any], before: str = "") -> dict[str, Any]:
-    """The values of nested mappings by name: the other way round."""
+    """The values of nested mappings by name; the inverse of ``nested``."""
     found: dict[str, Any] = {}
     for name, value in tree.items():
         if isinstance(value, Mapping):
@@ -218,7 +218,7 @@ def flat(tree: Mapping[Any, Any], before: str = "") -> dict[str, Any]:
 
 
 def at(place: str, row: Setting) -> Setting:
-    """The row as messages name it at some place: ``model.steps``, ``--steps``."""
+    """The row under another name for messages: ``model.steps``, ``--steps``."""
     return replace(row, name=place)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.clock import SECOND, Moment
-from ..core.geometry import FARTHEST, Extent
+from ..core.geometry import MAX_COORDINATE, Extent
 from .odometry import OdometryBuffer, VehicleState, rotate
 from .ranges import MAX_FRAMES, RawPing, refusal_reason
 from .refused_pings import NOWHERE, Spot
@@ -208,9 +208,9 @@ class PingPlacer:
         else:
             distance = ping.range * settings.sound_scale if measured else 0.0
             x, y, z = place(state, mount, distance, level or 0.0)[0].tolist()
-        if not (abs(x) <= FARTHEST and abs(y) <= FARTHEST):
+        if not (abs(x) <= MAX_COORDINATE and abs(y) <= MAX_COORDINATE):
             return NOWHERE
-        known = measured and level is not None and abs(z) <= FARTHEST
+        known = measured and level is not None and abs(z) <= MAX_COORDINATE
         return x, y, z if known else math.nan
 
     def _state(self, stamp_ns: int, settings: GateSettings) -> VehicleState | None:

@@ -28,8 +28,9 @@ from ..learning.loop import ModelLoop
 from ..learning.recovery import Recovery
 from ..models.mapper import BathymetricMapper
 from ..outputs.folder import make_folder, write_config, write_map, write_samples
-from ..outputs.held_out import HeldOut, log_loss
+from ..outputs.held_out import HeldOut
 from ..outputs.results import FILE, write_refused
+from ..outputs.scoring import log_loss
 from ..outputs.volume import levels_of, measure, round_step, write_water
 from ..screening.screen import FALSE_ECHO, ScreeningSettings
 from .crossed import CROSSINGS, Crossed, cross

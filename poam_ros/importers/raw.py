@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.geodesy import WGS84, LocalProjection, coordinate_system, transformed
-from ..core.geometry import FARTHEST
+from ..core.geometry import MAX_COORDINATE
 from ..frontend.placing import MAX_ELEVATION
 from ..frontend.refused_pings import RefusedPings
 from .levels import WaterLevels
@@ -196,7 +196,7 @@ def place(files: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundings
     projection = None
     places = [raw.place for raw in raws]
     refused_places = (raw.refused_pings.xyz[:, :2] for raw in raws)
-    aside = [np.where(np.abs(each) <= FARTHEST, each, np.nan) for each in refused_places]
+    aside = [np.where(np.abs(each) <= MAX_COORDINATE, each, np.nan) for each in refused_places]
     if geographic[0]:
         degrees = [_degrees(raw.place, code) for raw, code in zip(raws, crs, strict=True)]
         for each, raw, code in zip(degrees, raws, crs, strict=True):
@@ -287,7 +287,7 @@ def _near(degrees: Mapping[Path, np.ndarray]) -> None:
 
 def _impossible(raw: RawSoundings) -> dict[str, np.ndarray]:
     """What can be no sounding, whatever the others are: boolean [N] by reason."""
-    limits = (90.0, 360.0) if raw.degrees else (FARTHEST, FARTHEST)
+    limits = (90.0, 360.0) if raw.degrees else (MAX_COORDINATE, MAX_COORDINATE)
     return {
         "not_a_number": ~(np.isfinite(raw.place).all(1) & np.isfinite(raw.height)),
         "impossible_place": ~(np.abs(raw.place) <= limits).all(1),

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError, requires_extra
-from ..core.geometry import FARTHEST
+from ..core.geometry import MAX_COORDINATE
 from ..frontend.placing import MAX_ELEVATION
 from ..frontend.refused_pings import RefusedPings
 from .columns import MEANINGS, Columns, guess, question
@@ -79,7 +79,7 @@ class _Rows:
         """Which rows [N, 3] are soundings, with a time [N]."""
         place, height = values[:, :2], values[:, 2]
         numbers = np.isfinite(values).all(1)
-        limits = (90.0, 360.0) if self.columns.degrees else (FARTHEST, FARTHEST)
+        limits = (90.0, 360.0) if self.columns.degrees else (MAX_COORDINATE, MAX_COORDINATE)
         somewhere = (np.abs(place) <= limits).all(1)
         sane = np.abs(height) * UNITS[self.columns.unit] <= MAX_ELEVATION
         found = np.where(somewhere[:, None], values, np.nan)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.files import UNREADABLE, checksum, replacing
+from ..core.files import UNREADABLE, atomic_write, checksum
 from ..core.reading import read_arrays
 from ..core.samples import Samples
 from .interface import RestorableModel
@@ -72,7 +72,7 @@ def write_checkpoint(folder: Path, mapper: RestorableModel, steps: int) -> None:
     }  # fmt: skip
     facts["checksum"] = _checksum(facts, packed.arrays)
     arrays: dict[str, Any] = {_FACTS: np.array(json.dumps(facts)), **packed.arrays}
-    with replacing(folder / NAME) as file:
+    with atomic_write(folder / NAME) as file:
         np.savez(file, **arrays)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError
-from ..core.files import checksum, rename_folder, replacing, sync
+from ..core.files import atomic_write, checksum, rename_folder, sync
 from ..core.samples import Samples
 from ..frontend.refused_pings import RefusedPing
 from .interface import JournalStep, ScreeningState
@@ -229,7 +229,7 @@ class JournalDatabase:
     def _write_journal(self, db: sqlite3.Connection) -> Line:
         """Write the journal of these tables; returns its last line."""
         last = NONE
-        with replacing(self._files[0]) as file:
+        with atomic_write(self._files[0]) as file:
             for number, parts in enumerate(_transactions(db), start=1):
                 total, text = encode(number, last.checksum, parts)
                 file.write(text)

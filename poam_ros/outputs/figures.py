@@ -19,10 +19,10 @@ CURVES = {
     "smse": "SMSE", "msll": "MSLL", "rmse": "RMSE (m)",
     "mae": "MAE (m)", "nlpd": "NLPD", "update_s": "update (s)",
 }  # fmt: skip
-#: Left, right, lower and upper end of a picture, in m.
+#: Left, right, lower and upper edge of an image, in m.
 Bounds = tuple[float, float, float, float]
-#: Room beside a curve, as a part of its height.
-_ROOM = 0.08
+#: Margin above and below a curve, as a share of its height.
+_MARGIN = 0.08
 
 
 def draw_run(folder: Path) -> list[Path]:
@@ -44,7 +44,7 @@ def draw_run(folder: Path) -> list[Path]:
 
 
 def blank_figure(size: tuple[float, float]) -> Any:
-    """An empty figure of a size in inches, its layout done when it is drawn."""
+    """An empty figure with constrained layout; size in inches."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -55,18 +55,18 @@ def blank_figure(size: tuple[float, float]) -> Any:
 
 
 def plain(text: str) -> str:
-    """Text that matplotlib draws as it is, without formulas between dollars."""
+    """Text escaped for matplotlib, so that dollars do not start a formula."""
     return text.replace("$", r"\$")
 
 
 @dataclass(frozen=True)
 class Relief:
-    """How one ground is drawn everywhere: colours of its heights, lit from the north-west.
+    """Colours and hillshade of one terrain, the same in all panels; lit from the north-west.
 
     Attributes:
-        low, high: the heights, in m, that the colours reach over.
-        exaggeration: of the heights where they cast their shade, so that steep ground and gentle
-            hills both look like ground.
+        low, high: range of the colours, in m.
+        exaggeration: vertical exaggeration of the hillshade, so that steep and gentle terrain both
+            show relief.
     """
 
     low: float
@@ -74,18 +74,18 @@ class Relief:
     exaggeration: float
 
     @classmethod
-    def of(cls, ground: np.ndarray, extent: Extent) -> Relief:
-        """What suits a ground [rows, columns] on an extent."""
-        steepest = float(np.percentile(_steepness(ground, extent.bounds), 95))
-        return cls(float(ground.min()), float(ground.max()), 1.2 / steepest if steepest else 1.0)
+    def of(cls, terrain: np.ndarray, extent: Extent) -> Relief:
+        """For the elevations [rows, columns] of a terrain on an extent."""
+        steepest = float(np.percentile(_steepness(terrain, extent.bounds), 95))
+        return cls(float(terrain.min()), float(terrain.max()), 1.2 / steepest if steepest else 1.0)
 
     @property
     def under_water(self) -> bool:
-        """Whether it is the ground of a water whose level is 0."""
+        """Whether all of it lies below a water level of 0."""
         return self.high <= 0
 
     def draw(self, axis: Any, heights: np.ndarray, bounds: Bounds, title: str) -> None:
-        """Draw heights [rows, columns] in m with their colours; lines of depth under water."""
+        """Draw elevations [rows, columns] in m; below water with depth contours."""
         from matplotlib.cm import ScalarMappable
         from matplotlib.colors import Normalize
 
@@ -100,13 +100,13 @@ class Relief:
         axis.figure.colorbar(colours, ax=axis, shrink=0.85)
 
     def shade(self, heights: np.ndarray, bounds: Bounds, name: str) -> np.ndarray:
-        """Colours [rows, columns, 4] of a colour map's name for heights in m."""
+        """RGBA colours [rows, columns, 4] of elevations in m, from a named colour map."""
         from matplotlib import colormaps
         from matplotlib.colors import LightSource
 
         share = np.clip((heights - self.low) / ((self.high - self.low) or 1.0), 0, 1)
         colours = colormaps[name](share)
-        # The light's rows go north to south; ours do not.
+        # LightSource expects row 0 in the north; ours is south.
         step_x, step_y = _steps(heights, bounds)
         light = LightSource(azdeg=315, altdeg=45).hillshade(
             heights[::-1], vert_exag=self.exaggeration, dx=step_x, dy=step_y
@@ -116,7 +116,7 @@ class Relief:
 
 
 def _steps(values: np.ndarray, bounds: Bounds) -> tuple[float, float]:
-    """Size of the cells of values [rows, columns] in m."""
+    """Width and height of a cell of values [rows, columns], in m."""
     (rows, columns), (left, right, lower, upper) = values.shape, bounds
     return (right - left) / columns, (upper - lower) / rows
 
@@ -135,7 +135,7 @@ def _draw_maps(figure: Any, folder: Path) -> None:
     inside = grid.borders.bounds
     true_on_grid = Grid.dividing(extent, truth.shape).interpolate(truth, grid.points)
     error = drawn.mean - true_on_grid.reshape(grid.shape)
-    # The worst places would leave the rest without colour.
+    # A few large errors must not take up the whole colour scale.
     reach = float(np.percentile(np.abs(error), 99)) or 1.0
     relief = Relief.of(truth, extent)
     errors = {"vmin": -reach, "vmax": reach, "cmap": "RdBu_r"}
@@ -177,23 +177,23 @@ def draw_curves(figure: Any, folder: Path) -> None:
     axes = figure.subplots(2, 3, sharex=True)
     for axis, (column, title) in zip(axes.flat, CURVES.items(), strict=True):
         values = np.where(np.isfinite(epochs[column]), epochs[column], np.nan)
-        axis.margins(y=_ROOM)
+        axis.margins(y=_MARGIN)
         axis.plot(epochs["samples"], values, marker=".", markersize=3)
         axis.set_title(title)
         axis.grid(alpha=0.3)
         if column not in ("msll", "nlpd"):
-            # From zero; and room of the axis' height, however little the curve itself varies.
+            # Start at zero, so that small variations do not fill the axis.
             highest = np.max(values, initial=0.0, where=np.isfinite(values))
-            axis.set_ylim(0, (1 + _ROOM) * highest if highest > 0 else 1)
+            axis.set_ylim(0, (1 + _MARGIN) * highest if highest > 0 else 1)
     for axis in axes[1]:
         axis.set_xlabel("samples")
 
 
-#: Times as wide as it is high, from which a map's panels lie one over the other.
+#: Aspect ratio of a map above which its panels are stacked.
 WIDE = 2.5
-#: Width of a page, and height of what is over and under a panel, in inches.
+#: Width of a page, and height of a panel's title and labels, in inches.
 PAGE, TITLES = 14.0, 0.5
-#: Soundings that are drawn at most; of more, evenly many are left out.
+#: Maximum number of soundings drawn; of more, every Nth.
 DRAWN = 20_000
 
 
@@ -209,7 +209,7 @@ def draw_sounding_map(folder: Path) -> Path:
     bounds = borders.bounds
     width, height = borders.size
     rows, columns = (2, 1) if width > WIDE * height else (1, 2)
-    panel = PAGE / columns * height / width + TITLES  # as high as the map makes it
+    panel = PAGE / columns * height / width + TITLES  # height set by the map's aspect
     figure = blank_figure((PAGE, float(np.clip(rows * panel, 3.5, 12.0))))
     axes = figure.subplots(rows, columns, sharex=True, sharey=True)
     panels = (
@@ -254,7 +254,7 @@ def draw_hypsometry(folder: Path) -> Path:
 
 
 def draw_validation(folder: Path) -> Path:
-    """Draw predicted against sounded elevations, and where the errors are: validation.png.
+    """Draw predicted against measured elevations, and the errors on a map: validation.png.
 
     Raises:
         InputError: if held_out.csv is missing or broken.
@@ -274,7 +274,7 @@ def draw_validation(folder: Path) -> Path:
         x[order], y[order], c=error[order], s=4, cmap="RdBu_r", vmin=-reach, vmax=reach
     )
     where.set_aspect("equal")
-    where.set_title("error: predicted - sounded (m)")
+    where.set_title("error: predicted - measured (m)")
     where.set_xlabel("x (m)")
     where.set_ylabel("y (m)")
     figure.colorbar(points, ax=where, shrink=0.85, extend="both")
@@ -285,14 +285,14 @@ def draw_validation(folder: Path) -> Path:
 def _draw_against(axis: Any, z: np.ndarray, mean: np.ndarray, outside: np.ndarray) -> None:
     for chosen, colour, name in (
         (~outside, "tab:blue", "within the 95 % interval"),
-        (outside, "tab:red", "outside of it"),
+        (outside, "tab:red", "outside the 95 % interval"),
     ):
         label = f"{name}: {100 * chosen.mean():.1f} %"
         axis.plot(z[chosen], mean[chosen], ".", markersize=2, color=colour, label=label)
     ends = [min(z.min(), mean.min()), max(z.max(), mean.max())]
     axis.plot(ends, ends, color="black", linewidth=0.8)
     axis.set_title("held-out soundings")
-    axis.set_xlabel("sounded elevation (m)")
+    axis.set_xlabel("measured elevation (m)")
     axis.set_ylabel("predicted elevation (m)")
     axis.legend(loc="upper left", markerscale=5)
 

@@ -1,4 +1,4 @@
-"""A run's folder: CSV, npz and YAML that others can read, each whole or not there."""
+"""A run's folder: CSV, npz and YAML files that other programs can read, each complete or absent."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ import numpy as np
 import yaml
 
 from ..core.errors import InputError
-from ..core.files import UNREADABLE, replacing
+from ..core.files import UNREADABLE, atomic_write
 from ..core.geometry import Extent, Grid
 from ..core.maps import ElevationMap
 from ..core.reading import lines, read_arrays, refuse_larger
 from ..simulation.world.terrain import Terrain
-from .metrics import Metrics
 
 #: Columns of epochs.csv, one row per decision epoch.
 EPOCH_COLUMNS = (
@@ -29,12 +28,24 @@ EPOCH_COLUMNS = (
 RUN_COLUMNS = (
     "environment", "method", "kernel", "pilot", "planner", "seed", "samples", "wall_s", "folder",
 )  # fmt: skip
-#: Rows of a table that are text, or objects, at the same time.
+#: Rows of a table that are held as text at a time.
 ROWS = 10_000
 #: What a spreadsheet takes a cell that begins so for: something to compute.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 #: Bytes of memory for each byte of a table whose rows are texts.
 TEXT_FACTOR = 32
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """smse: mean squared error over the variance of the truth. msll: mean log loss minus that of
+    N(mean, variance of the training targets). rmse and mae in m. nlpd: mean log loss."""
+
+    smse: float
+    msll: float
+    rmse: float
+    mae: float
+    nlpd: float
 
 
 @dataclass(frozen=True)
@@ -54,7 +65,7 @@ class EpochRecord:
 
 
 def make_folder(path: Path) -> Path:
-    """Make the folder of a run, or take one that is there.
+    """Make the folder of a run, unless it exists.
 
     Raises:
         InputError: if it cannot be made or written to.
@@ -70,7 +81,7 @@ def make_folder(path: Path) -> Path:
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write a CSV file with a header, row by row; no text in it is a formula to a spreadsheet."""
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write((",".join(columns) + "\n").encode())
         file.writelines((",".join(_cell(value) for value in row) + "\n").encode() for row in rows)
 
@@ -137,7 +148,7 @@ def read_records(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
 
 @contextmanager
 def _refusing(path: Path, expected: str) -> Iterator[None]:
-    """What is wrong with a file that does not hold what is expected, as an ``InputError``."""
+    """Raise an ``InputError`` if a file does not hold what is expected."""
     try:
         yield
     except (*UNREADABLE, csv.Error) as error:
@@ -184,7 +195,7 @@ def write_map(path: Path, drawn: ElevationMap) -> None:
         "variance": drawn.variance, "lengthscale": drawn.lengthscale,
         "inducing_points": drawn.support, "samples": drawn.samples, "stamp_ns": drawn.stamp_ns,
     }  # fmt: skip
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         np.savez_compressed(file, **arrays)
 
 
@@ -221,7 +232,7 @@ def read_map(path: Path) -> ElevationMap:
 
 def write_truth(path: Path, elevation: np.ndarray, extent: Extent) -> None:
     """Write the ground truth for the figures: elevation [rows, columns], row 0 south."""
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         np.savez_compressed(file, elevation=elevation, extent=np.array(extent.bounds))
 
 
@@ -237,6 +248,6 @@ def read_truth(path: Path) -> tuple[np.ndarray, Extent]:
 
 
 def write_config(path: Path, config: Mapping[str, Any]) -> None:
-    """Write everything resolved, as YAML."""
-    with replacing(path) as file:
+    """Write a resolved configuration as YAML."""
+    with atomic_write(path) as file:
         file.write(yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).encode())

@@ -1,4 +1,4 @@
-"""Soundings that are kept out of a map, and what the map says of them."""
+"""Held-out soundings, and predictions of maps made without them."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from pathlib import Path
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.files import replacing
+from ..core.files import atomic_write
 from ..planning.tvu import CONFIDENCE_95
 from .folder import write_table
+from .scoring import log_loss
 
 COLUMNS = ("row", "x", "y", "z", "mean", "std", "fold")
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Held-out soundings [N] and what maps without them predict there.
+    """Held-out soundings [N] and the predictions of maps made without them.
 
     Attributes:
         row: data rows in the log, from 0.
         xy: places [N, 2], in m.
         z: elevations, in m.
         mean, std: of the prediction, with noise, in m.
-        fold: which map it was that did not have the sounding.
-        naive: log loss of each by the mean and variance of what its map had learned.
+        fold: number of the map made without the sounding.
+        naive: log loss of each under the mean and variance of its map's training targets.
     """
 
     row: np.ndarray
@@ -58,11 +59,6 @@ class ValidationScores:
     msll: float
     nlpd: float
     coverage95: float
-
-
-def log_loss(z: np.ndarray, mean: np.ndarray | float, variance: np.ndarray | float) -> np.ndarray:
-    """- log N(z; mean, variance), [N]."""
-    return 0.5 * np.log(2 * np.pi * variance) + 0.5 * (z - mean) ** 2 / variance
 
 
 def score(held: HeldOut) -> ValidationScores:
@@ -101,13 +97,13 @@ def write_validation(
         held.std.tolist(), held.fold.tolist(), strict=True,
     )  # fmt: skip
     write_table(folder / "held_out.csv", ("file", *COLUMNS) if files else COLUMNS, table)
-    with replacing(folder / "validation.json") as file:
+    with atomic_write(folder / "validation.json") as file:
         file.write((json.dumps(asdict(scores), indent=2) + "\n").encode())
     return scores
 
 
 def split_folds(group: np.ndarray, folds: int, seed: int) -> np.ndarray:
-    """The fold of each sounding [N]: groups [N] are shuffled, and dealt out in turn.
+    """The fold of each sounding [N]: groups [N] are shuffled and assigned to folds in turn.
 
     Raises:
         InputError: fewer than two folds, or fewer groups than folds.
@@ -124,7 +120,7 @@ def split_off(group: np.ndarray, fraction: float, seed: int) -> np.ndarray:
     """Which soundings are held out [N]: shuffled groups [N], until they are the fraction or more.
 
     Raises:
-        InputError: the fraction is not between 0 and 1, or would take every group.
+        InputError: the fraction is not between 0 and 1, or includes every group.
     """
     if not 0 < fraction < 1:
         raise InputError(f"hold-out: expected a fraction between 0 and 1, got {fraction:g}")

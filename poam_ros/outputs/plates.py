@@ -1,4 +1,4 @@
-"""A map as it is printed: contours, track, scale bar, north arrow, graticule. By matplotlib."""
+"""Printed maps: contours, track, scale bar, north arrow, graticule. Needs matplotlib."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ..core.errors import InputError
 from .exports.chart import Chart
 from .exports.contours import levels_of
 from .figures import blank_figure
-from .view.layers import DOUBT, RELIEF, mixed
+from .view.layers import RELIEF, UNCERTAINTY, mixed
 
-#: Of a page, in inches: what a figure may take.
+#: Maximum width and height of a figure on the page, in inches.
 WIDTH, HEIGHT = 7.2, 8.6
-#: Soundings of the track that are drawn at most.
+#: Maximum number of soundings drawn.
 DRAWN = 20_000
-#: Between lines of a graticule, in seconds of arc, and how many are wanted at most.
+#: Spacings of a graticule, in arc seconds, and the maximum number of intervals.
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 18000, 36000)
 LINES = 4
 
 
 def contour_levels(chart: Chart) -> list[float]:
-    """Round depths of the contours that are drawn, in m."""
+    """Depths of the contours, round numbers in m."""
     known = chart.depth[np.isfinite(chart.depth)]
     return levels_of(known, 0.0) if len(known) else []
 
@@ -53,11 +53,11 @@ def uncertainty_plate(chart: Chart) -> bytes:
     """The 95 % uncertainty with the soundings, as PNG."""
     figure, axis = _page(chart, 0.75)
     known = chart.uncertainty[np.isfinite(chart.uncertainty)]
-    # The worst places would leave the rest without colour.
+    # A few very uncertain places must not take up the whole colour scale.
     high = float(np.quantile(known, 0.98)) if len(known) else 1.0
     image = axis.imshow(
         chart.uncertainty, origin="lower", extent=chart.grid.borders.bounds, vmin=0.0, vmax=high,
-        cmap=_mixed(DOUBT),
+        cmap=_mixed(UNCERTAINTY),
     )  # fmt: skip
     axis.plot(*_some(chart.track).T, ",", color="white")
     _shore(axis, chart)
@@ -67,7 +67,7 @@ def uncertainty_plate(chart: Chart) -> bytes:
 
 
 def _page(chart: Chart, part: float = 1.0) -> tuple[Any, Any]:
-    """A figure as wide as the page, or as high, and its axis; ``part`` of its height."""
+    """A figure that fits the page and ``part`` of its height, and its axis."""
     width, height = chart.grid.borders.size
     inches = float(np.clip((WIDTH - 1.6) * height / width + 0.6, 2.5, HEIGHT * part))
     figure = blank_figure((WIDTH, inches))
@@ -88,7 +88,7 @@ def _some(track: np.ndarray) -> np.ndarray:
 
 
 def _shore(axis: Any, chart: Chart) -> None:
-    """The border of what is known, where there is one."""
+    """Draw the border between cells with and without a value."""
     known = np.isfinite(chart.depth)
     if not known.all():
         padded = np.pad(known, 1).astype(float)
@@ -100,7 +100,7 @@ def _shore(axis: Any, chart: Chart) -> None:
 
 
 def _furnish(axis: Any, chart: Chart) -> None:
-    """Scale bar, north arrow and graticule, where it is known where north is."""
+    """Draw a scale bar; north arrow and graticule too if the map has a georeference."""
     xmin, xmax, ymin, ymax = chart.grid.borders.bounds
     axis.set_xlim(xmin, xmax)
     axis.set_ylim(ymin, ymax)
@@ -128,13 +128,13 @@ def _furnish(axis: Any, chart: Chart) -> None:
 
 
 def _bar(wanted: float) -> float:
-    """1, 2 or 5 times a power of ten, at most so much, in m."""
+    """The largest of 1, 2 or 5 times a power of ten that is at most ``wanted``, in m."""
     power = 10.0 ** np.floor(np.log10(wanted))
     return float(power * max(k for k in (1, 2, 5) if k * power <= wanted))
 
 
 def _graticule(axis: Any, chart: Chart) -> None:
-    """Meridians and parallels across the axis, with their degrees; metres without pyproj."""
+    """Draw meridians and parallels with their degrees; label metres without pyproj."""
     assert chart.place is not None
     xmin, xmax, ymin, ymax = chart.grid.borders.bounds
     x, y = np.linspace(xmin, xmax, 50), np.linspace(ymin, ymax, 50)
@@ -163,7 +163,7 @@ def _graticule(axis: Any, chart: Chart) -> None:
 
 
 def _round_angles(low: float, high: float) -> list[float]:
-    """Round degrees between two."""
+    """Round angles from ``low`` to ``high``, in degrees."""
     span = max(high - low, 1e-6) * 3600
     step = next((k for k in STEPS if span / k <= LINES), STEPS[-1])
     first, last = int(np.ceil(low * 3600 / step)), int(np.floor(high * 3600 / step))
@@ -171,7 +171,7 @@ def _round_angles(low: float, high: float) -> list[float]:
 
 
 def _angle(degrees: float, ends: str) -> str:
-    """Degrees, minutes and seconds, as far as there are any."""
+    """An angle as degrees, minutes and seconds, without trailing zeros."""
     seconds = round(abs(degrees) * 3600)
     whole, minutes, rest = seconds // 3600, seconds // 60 % 60, seconds % 60
     text = f"{whole}\u00b0" + (f"{minutes:02d}\u2032" if seconds % 3600 else "")

@@ -1,4 +1,4 @@
-"""What a simulated mission leaves beside the mapper's files, and when that is written. No rclpy."""
+"""The files of a simulated mission besides the mapper's, and when they are written. No rclpy."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from ..frontend.events import DONE
 from . import folder as files
 from .scoring import EpochScores, MapReport
 
-FILES_PATIENCE = 30.0  # s that the mapper has for its files, after the mission's end
-SHUTDOWN_PATIENCE = 4.0  # s, where the mission was interrupted
-SETTLING = 3.0  # s for the last messages and answers on their way
-GLANCE = 0.05  # s between two looks for the mapper's files
+FILES_TIMEOUT_S = 30.0  # for the mapper's files, after the end of the mission
+SHUTDOWN_TIMEOUT_S = 4.0  # the same, if the mission was interrupted
+SETTLING_S = 3.0  # for the last messages and answers
+POLL_PERIOD_S = 0.05  # between two checks for the mapper's files
 
 
 @dataclass
 class Progress:
-    """What is known of the mission so far; for people's eyes."""
+    """The progress of the mission, for display."""
 
     state: str = "starting"
     samples: int = 0
     max_samples: int = 0
-    pending: int = 0  # pings that wait to be placed or judged
+    pending: int = 0  # pings that wait for odometry or screening
     epoch: files.EpochRecord | None = None
     epochs: int = 0
     speed: float = float("nan")
@@ -38,21 +38,21 @@ class Progress:
 
 
 class RunRecorder:
-    """Scores what is published, and writes the run's folder once the mapper has kept its results.
+    """Scores published maps, and writes the run's folder once the mapper has written its results.
 
     Args:
-        workspace: where maps are scored.
+        workspace: the rectangle in which maps are scored.
         path: the run's folder; None: nothing is written.
         log: anything with ``info``, ``warning`` and ``error`` as an rclpy logger has.
-        linger: how long after the mission's end all is ``over``, in s; None: never.
-        nodes: those that ``config`` is to hold before the folder is written.
-        clock: seconds that only grow.
-        sleep: waits for some seconds.
+        linger: time from the end of the mission until ``over``, in s; None: never.
+        nodes: whose parameters ``config`` must hold before the folder is written.
+        clock: a monotonic clock, in s.
+        sleep: waits for a time in s.
 
     Attributes:
-        config: what the nodes were given, by node, for config.yaml.
-        succeeded: whether the run's folder is complete (without one: whether there are epochs).
-        over: whether everything is written and has lingered.
+        config: parameters by node, for config.yaml.
+        succeeded: whether the run's folder is complete; without a folder: whether there are epochs.
+        over: whether everything is written and ``linger`` has passed.
 
     Raises:
         InputError: the folder cannot be written.
@@ -88,9 +88,9 @@ class RunRecorder:
         self.scores.set_truth(grid, elevation)
 
     def add_report(self, report: MapReport) -> None:
-        """The mapper's report on a map; the mission's last says that its results are kept."""
+        """Add the mapper's report on a map; the last one says that its results are written."""
         self.scores.add_report(report)
-        # One that is followed by another map's was an earlier mission's.
+        # If another map follows, it was the last report of an earlier mission.
         self._finished = report if report.finished else None
         self._finished_at = self._clock()
 
@@ -99,8 +99,8 @@ class RunRecorder:
         if state == DONE and self._done_at is None:
             self._done_at = self._clock()
 
-    def look(self) -> None:
-        """Keep the progress current, and see the mission to its end; to be called now and then."""
+    def poll(self) -> None:
+        """Update the progress, and write the folder after the mission; call it periodically."""
         epochs = self.scores.epochs
         self.progress.epochs = len(epochs)
         self.progress.epoch = epochs[-1] if epochs else None
@@ -113,38 +113,38 @@ class RunRecorder:
         lingered = self._linger is not None and now - self._done_at >= self._linger
         self.over = self._written and lingered
 
-    def conclude(self) -> None:
-        """Write what there is of a mission that ends before its time; once it has epochs.
+    def finish_early(self) -> None:
+        """Write the results of an interrupted mission, if it has epochs.
 
-        The mapper writes its files when it is ended, and cannot say so any more: they are looked
-        for, but not for long.
+        The mapper writes its files while it shuts down and can no longer report it, so this waits
+        for them for ``SHUTDOWN_TIMEOUT_S``.
         """
         if self._written or self._path is None or not self.scores.epochs:
             return
         self._written = True
         if not self._write_tables(self._path):
             return
-        deadline = self._clock() + SHUTDOWN_PATIENCE
+        deadline = self._clock() + SHUTDOWN_TIMEOUT_S
         while self._map_file_version() == self._before:
             if self._clock() > deadline:
                 return
-            self._sleep(GLANCE)
+            self._sleep(POLL_PERIOD_S)
         self._draw(self._path)
 
     def _may_write(self, now: float, done_at: float) -> bool:
-        """Whether the mapper's files are complete, or were waited for long enough."""
+        """Whether the mapper's files are complete, or the wait for them has timed out."""
         if self._path is None:
             return True
         if self._finished is None:
-            return now - done_at >= FILES_PATIENCE
+            return now - done_at >= FILES_TIMEOUT_S
         epochs = self.scores.epochs
-        # Two topics keep no order between them: the last map may come after its report.
+        # Topics are not ordered: the last map may arrive after its report.
         scored = bool(epochs) and epochs[-1].samples >= self._finished.samples
         described = self.config.keys() >= set(self._nodes)
-        return (scored and described) or now - self._finished_at >= SETTLING
+        return (scored and described) or now - self._finished_at >= SETTLING_S
 
     def _map_file_version(self) -> tuple[int, int] | None:
-        """Something that changes when map.npz, the mapper's last file, is written."""
+        """A value that changes when map.npz, the mapper's last file, is written."""
         try:
             status = (self._path / "map.npz").stat() if self._path is not None else None
         except FileNotFoundError:
@@ -152,17 +152,17 @@ class RunRecorder:
         return None if status is None else (status.st_mtime_ns, status.st_ino)
 
     def _write(self) -> None:
-        """Write our share of the run's folder, and the figures."""
+        """Write the recorder's part of the run's folder, and the figures."""
         if self._path is None:
             self.succeeded = bool(self.scores.epochs)
         elif self._write_tables(self._path):
             if self._finished is None:
-                self.log.error(f"the mapper kept no map in {self._path}; no figures are drawn")
+                self.log.error(f"the mapper wrote no map to {self._path}; no figures are drawn")
             else:
                 self.succeeded = self._draw(self._path)
 
     def _write_tables(self, path: Path) -> bool:
-        """Write epochs.csv, config.yaml and truth.npz; whether that was possible."""
+        """Write epochs.csv, config.yaml and truth.npz; returns whether it succeeded."""
         try:
             rows = [epoch.row() for epoch in self.scores.epochs]
             files.write_table(path / "epochs.csv", files.EPOCH_COLUMNS, rows)
@@ -177,7 +177,7 @@ class RunRecorder:
         return True
 
     def _draw(self, path: Path) -> bool:
-        """Draw the figures; whether the folder holds what they are drawn from."""
+        """Draw the figures; returns whether the folder holds their data."""
         try:
             from .figures import draw_run
 

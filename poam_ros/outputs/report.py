@@ -1,4 +1,4 @@
-"""What a client is given: one HTML file of a run's folder that prints well and fetches nothing."""
+"""report.html: a run for a client, as one HTML file that prints well and fetches nothing."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import yaml
 from ..core.errors import InputError
 from ..core.reading import parse_json
 from .exports.chart import Chart, ExportSettings, read_chart, read_config, recorded
-from .folder import replacing
+from .folder import atomic_write
 from .plates import chart_plate, contour_levels, uncertainty_plate
-from .view.words import numbers, table
+from .view.texts import numbers, table
 from .volume import FILE as VOLUME
 from .volume import QUANTITIES, WaterBelow, read_water
 
 FILE = "report.html"
-#: Rows of the volume table, about.
+#: Approximate number of rows in the volume table.
 ROWS = 20
 UNITS = {"area": "m\u00b2", "volume": "m\u00b3", "mean_depth": "m"}
 STYLE = """
@@ -58,7 +58,7 @@ def write_report(folder: Path) -> Path:
         f"<p class=note>{escape(_dated(chart))}</p>",
         table(summary(folder, chart)),
         *_section("Chart", _figure(chart_plate(chart), _chart_caption(chart))),
-        *_section("Uncertainty", _figure(uncertainty_plate(chart), DOUBT_CAPTION)),
+        *_section("Uncertainty", _figure(uncertainty_plate(chart), UNCERTAINTY_CAPTION)),
         table({k: v for k, v in numbers(chart).items() if k.startswith("TVU")}),
         *_held_out(folder),
         *_volumes(folder, chart),
@@ -72,26 +72,25 @@ def write_report(folder: Path) -> Path:
         "<meta name=viewport content='width=device-width,initial-scale=1'>"
         f"<title>{title}</title><style>{STYLE}</style></head><body>"
     )
-    with replacing(folder / FILE) as file:
+    with atomic_write(folder / FILE) as file:
         file.write((head + "\n".join(parts) + "</body></html>\n").encode())
     return folder / FILE
 
 
 METHOD = (
-    "The map is the predictive mean of a Gaussian process that was learned from the soundings, "
-    "after false echoes were refused. Its uncertainty is 1.96 predictive standard deviations "
-    "(95 %), with the noise of a sounding; it is not estimated from repeated soundings. Areas and "
-    "volumes are of joint draws of the map, in which errors of neighbouring places go together. "
-    "Blank cells are outside of the outline, or the soundings say nothing about them. This is no "
-    "chart for navigation."
+    "The map is the predictive mean of a Gaussian process, trained on the soundings after false "
+    "echoes were removed. Its uncertainty is 1.96 predictive standard deviations (95 %), including "
+    "the noise of a sounding. It is not estimated from repeated soundings. Areas and volumes come "
+    "from joint draws of the map, in which errors of neighbouring places are correlated. Blank "
+    "cells lie outside the outline or too far from all soundings. Not to be used for navigation."
 )
-DOUBT_CAPTION = (
-    "Half of the interval that holds a sounding at a place with 95 %; white: soundings in the map."
+UNCERTAINTY_CAPTION = (
+    "Half the width of the 95 % interval of a sounding. White: soundings in the map."
 )
 
 
 def summary(folder: Path, chart: Chart) -> dict[str, str]:
-    """What a map comes to, by name: depths, area, volume, uncertainty and errors, in words."""
+    """Depths, area, volume, uncertainty and errors of a map, as text by name."""
     found = {}
     known = np.isfinite(chart.depth)
     if known.any():
@@ -101,8 +100,8 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
             f"{chart.settings.water_level:g} m"
         )
         found["uncertainty (95 %)"] = (
-            f"typically {np.median(half):.2f} m (half of the area is better); a tenth of it is "
-            f"worse than {np.quantile(half, 0.9):.2f} m"
+            f"median {np.median(half):.2f} m; "
+            f"above {np.quantile(half, 0.9):.2f} m in 10 % of the area"
         )
     if (folder / VOLUME).exists():
         water = read_water(folder).at(chart.settings.water_level)
@@ -122,14 +121,14 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
 
 
 def _rounded(values: Sequence[float]) -> list[str]:
-    """Values to three digits of how far they are apart, and at most to a hundredth of a unit."""
+    """Values rounded to three digits of their range, and to 0.01 at the finest."""
     apart = max(max(values) - min(values), 1e-5 * max(map(abs, values)), 1e-2)
     digits = min(2 - int(np.floor(np.log10(apart))), 2)
     return [f"{round(value, digits) + 0.0:,.{max(0, digits)}f}" for value in values]
 
 
 def _scores(folder: Path) -> dict[str, Any]:
-    """Of validation.json; empty where nothing was held out."""
+    """The contents of validation.json; empty if nothing was held out."""
     path = folder / "validation.json"
     try:
         return parse_json(path) if path.exists() else {}
@@ -156,7 +155,7 @@ def _figure(content: bytes, caption: str) -> str:
 
 
 def _held_out(folder: Path) -> Iterable[str]:
-    """The section on soundings that were held out, where there were some."""
+    """The section on held-out soundings, if there are any."""
     if not (scores := _scores(folder)):
         return ()
     words = {
@@ -164,24 +163,24 @@ def _held_out(folder: Path) -> Iterable[str]:
         "mean absolute error": f"{scores['mae']:.3f} m",
         "RMSE": f"{scores['rmse']:.3f} m",
         "within the 95 % interval": f"{scores['coverage95']:.1%}",
-        "MSLL": f"{scores['msll']:.3f} (below 0 is better than the mean of all)",
+        "MSLL": f"{scores['msll']:.3f} (below 0: better than the mean of all soundings)",
     }
     picture = folder / "validation.png"
-    caption = "Predicted against sounded, and where the errors are."
+    caption = "Predicted against measured elevations, and the errors on a map."
     figures = [_figure(picture.read_bytes(), caption)] if picture.exists() else []
-    return _section("Errors of soundings held out", table(words), *figures)
+    return _section("Errors at held-out soundings", table(words), *figures)
 
 
 def _volumes(folder: Path, chart: Chart) -> Iterable[str]:
-    """The section on volumes, where they were measured."""
+    """The section on volumes, if they were computed."""
     if not (folder / VOLUME).exists():
         return ()
     water = read_water(folder)
     picture, caption = folder / "hypsometry.png", "Area and volume of the water below a level."
     figures = [_figure(picture.read_bytes(), caption)] if picture.exists() else []
     return _section(
-        "Volume", f"<p class=note>Water below each level, with 95 % intervals; {VOLUME} has every "
-        "level.</p>", _volume_table(water, chart.settings.water_level), *figures,
+        "Volume", f"<p class=note>Water below each level, with 95 % intervals. {VOLUME} lists all "
+        "levels.</p>", _volume_table(water, chart.settings.water_level), *figures,
     )  # fmt: skip
 
 
@@ -204,7 +203,7 @@ def _volume_table(water: WaterBelow, level: float) -> str:
 
 
 def _soundings(config: Mapping[str, Any]) -> dict[str, str]:
-    """Where they are from, how many are in the map, and which are not, by reason."""
+    """The soundings' file, how many are in the map, and how many are not, by reason."""
     found = {"file": str(config["log"])} if "log" in config else {}
     found |= {name: str(config[name]) for name in ("said", "layout") if config.get(name)}
     for name, count in dict(config.get("samples") or {}).items():
@@ -213,8 +212,8 @@ def _soundings(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _words(name: str) -> str:
-    mapped = {"mapped": "in the map", "false_echoes": "left out: false echoes"}
-    return mapped.get(name, f"left out: {name.replace('_', ' ')}")
+    mapped = {"mapped": "in the map", "false_echoes": "excluded: false echoes"}
+    return mapped.get(name, f"excluded: {name.replace('_', ' ')}")
 
 
 def _made(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
@@ -243,5 +242,5 @@ def _chart_caption(chart: Chart) -> str:
 
 def _coordinates(chart: Chart) -> str:
     if chart.place is None:
-        return "Coordinates of the soundings, in m; where north is was not said."
-    return f"North up, WGS 84; metres of {chart.place.system().name}."
+        return "Coordinates of the soundings, in m; the direction of north is unknown."
+    return f"North up, WGS 84; in metres of {chart.place.system().name}."

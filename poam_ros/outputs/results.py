@@ -1,4 +1,4 @@
-"""Pings of a run that are not in its map: those in doubt at last, and the refused ones."""
+"""The mapper's results: samples, map, and pings not in the map (held or refused)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ..journal.folder import LOG
 from ..journal.tables import read_only, read_refused
 from .folder import make_folder, read_records, write_map, write_samples, write_table
 
-#: Refused pings of a run without a log, and its columns; cells are empty where nobody knows.
+#: File of refused pings of a run without a journal, and its columns; unknown cells are empty.
 FILE, COLUMNS = "refused.csv", RefusedPing._fields
-#: Of a place on the Earth from the origin, east or north, in m; UTM is none at far less.
-MOST_AWAY = 5e6
+#: m; maximum distance from the origin, east or north, of a place that is projected.
+MAX_DISTANCE = 5e6
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class UnmappedPings:
     refused: RefusedPings = field(default_factory=RefusedPings.none)
 
     def to_projected(self, place: GeoReference | None) -> UnmappedPings:
-        """The same north-up, if a place was given."""
+        """The same in projected coordinates, if the map has a georeference."""
         if place is None:
             return self
         xyz = self.refused.xyz.copy()
-        if place.crs:  # odometry may have been anywhere, which no projection of the Earth is
-            xyz[~(np.abs(xyz[:, :2]) <= MOST_AWAY).all(axis=1), :2] = np.nan
+        if place.crs:  # odometry may be far outside any projection
+            xyz[~(np.abs(xyz[:, :2]) <= MAX_DISTANCE).all(axis=1), :2] = np.nan
         xyz[:, :2] = place.to_projected(xyz[:, :2])
         return UnmappedPings(place.to_projected(self.held), replace(self.refused, xyz=xyz))
 
@@ -52,7 +52,7 @@ def write_refused(folder: Path, refused: RefusedPings) -> None:
 
 
 def read_unmapped(folder: Path) -> UnmappedPings:
-    """What a mission's log has, or else a refused.csv; nothing where there is neither.
+    """Read the journal, or else refused.csv; empty if there is neither.
 
     Raises:
         InputError: refused.csv is broken.
@@ -72,7 +72,7 @@ def _read_refused(path: Path) -> RefusedPings:
     try:
         return RefusedPings.of(map(_row, rows))
     except (ValueError, OverflowError) as error:
-        raise InputError(f"{path}: expected numbers but for the reason ({error})") from None
+        raise InputError(f"{path}: expected numbers in all columns but reason ({error})") from None
 
 
 def _row(cells: dict[str, str]) -> RefusedPing:
@@ -81,10 +81,10 @@ def _row(cells: dict[str, str]) -> RefusedPing:
 
 
 class ResultFolder:
-    """The mapper's share of a run's folder: samples.csv, refused.csv and map.npz.
+    """The mapper's part of a run's folder: samples.csv, refused.csv and map.npz.
 
     Args:
-        path: of the folder; empty: nothing is kept.
+        path: of the folder; empty: nothing is written.
 
     Raises:
         InputError: the folder cannot be written.
@@ -93,10 +93,10 @@ class ResultFolder:
     def __init__(self, path: str) -> None:
         self.folder = make_folder(Path(path).expanduser()) if path else None
 
-    def keep(
+    def write(
         self, latest: ElevationMap | None, samples: Samples, refused: RefusedPings
     ) -> list[str]:
-        """Write what there is; returns the names of the files of samples and map.
+        """Write the results; returns the names of the files of samples and map.
 
         Raises:
             OSError: they cannot be written.
@@ -110,12 +110,12 @@ class ResultFolder:
         write_map(self.folder / "map.npz", latest)
         return ["samples.csv", "map.npz"]
 
-    def keep_remains(
+    def write_partial(
         self, latest: ElevationMap | None, samples: Samples, refused: RefusedPings
     ) -> list[str]:
-        """As ``keep``, of a mission that was cut short: a pilot survey alone does not replace an
-        earlier run's results."""
+        """As ``write``, for an interrupted mission: a pilot survey alone does not replace the
+        results of an earlier run."""
         if self.folder is None or not len(samples):
             return []
         earlier = (self.folder / "map.npz").exists()
-        return [] if latest is None and earlier else self.keep(latest, samples, refused)
+        return [] if latest is None and earlier else self.write(latest, samples, refused)

@@ -1,4 +1,4 @@
-"""A map saved in mid-mission: each in a folder of its own, which is there whole or not at all."""
+"""Maps saved during a mission, each in a folder of its own that exists only if complete."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _NAMES = [ending[1:] for ending in FORMATS]
 
 
 def _formats(text: str) -> list[str]:
-    """The endings of a text such as ``tif, nc``.
+    """The file endings in a text such as ``tif, nc``.
 
     Raises:
-        InputError: one is none.
+        InputError: one is no format.
     """
     names = text.replace(",", " ").split()
     wrong = [name for name in names if name not in _NAMES]
@@ -40,7 +40,7 @@ def _formats(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class SaveSettings:
-    """What ``~/save_map`` writes besides map.npz, samples.csv and config.yaml, and where that lies.
+    """Formats that ``~/save_map`` writes besides map.npz, samples.csv and config.yaml.
 
     Raises:
         InputError: a value is wrong.
@@ -54,7 +54,7 @@ class SaveSettings:
     origin: tuple[float, ...] = map_origin()
     heading: float = map_heading()
     vertical_datum: int = setting(
-        0, "EPSG code of the datum of the map's elevations, for saved maps. 0: not given", "", 0,
+        0, "EPSG code of the vertical datum of saved maps. 0: not given", "", 0,
         10**6,
     )  # fmt: skip
 
@@ -65,16 +65,16 @@ class SaveSettings:
 
     @property
     def placed(self) -> bool:
-        """Whether it was said where the map lies."""
+        """Whether an origin is given."""
         return any(self.origin)
 
     @property
     def endings(self) -> list[str]:
-        """Of the files, as ``FORMATS`` has them."""
+        """Endings of the files, as in ``FORMATS``."""
         return _formats(self.save_formats)
 
     def of(self, ending: str, water_level: float) -> dict[str, Any]:
-        """Fields of ``ExportSettings`` for a format, at a water level in m."""
+        """Fields of ``ExportSettings`` for a format; water level in m."""
         given: dict[str, Any] = {"water_level": water_level}
         row = FORMATS[ending]
         if self.placed and row.origin != "refused":
@@ -84,7 +84,7 @@ class SaveSettings:
         return given
 
 
-#: In the folder of the results: of all saved maps, and its lock. In that: what is being written.
+#: In the folder of the results: the folder of saved maps and its lock. In that: unfinished maps.
 SAVED, LOCK, BEGUN = "saved", ".saved.lock", ".begun"
 
 
@@ -96,24 +96,24 @@ def save(
     water_level: float,
     config: Mapping[str, Any],
 ) -> tuple[Path, list[str], list[str]]:
-    """Write a map, its pings and the formats that are asked for, in the next ``saved/map-...``.
+    """Write a map, its pings and the requested formats to the next ``saved/map-...``.
 
-    A format that cannot be written does not keep the others back. Whoever saves into the same
-    folder meanwhile, in this process or another, waits.
+    If a format cannot be written, the others still are. Concurrent saves into the same folder,
+    in this process or another, wait.
 
     Args:
         folder: of the results.
         settings: which formats, and where the map lies.
         drawn: the map.
-        samples: at least those that it was made from.
-        water_level: over the map's zero, in m.
+        samples: at least those in the map.
+        water_level: above the datum, in m.
         config: everything resolved, for config.yaml.
 
     Returns:
-        The folder, the names of what is in it, and in words what could not be written.
+        The folder, the names of its files, and a text for each format that was not written.
 
     Raises:
-        OSError: the folder cannot be written; nothing is left of it then.
+        OSError: the folder cannot be written; nothing of it remains.
     """
     home = folder / SAVED
     home.mkdir(exist_ok=True)
@@ -136,9 +136,11 @@ def save(
 
 @contextmanager
 def _begun(home: Path) -> Iterator[Path]:
-    """The folder for what is begun, of which nothing is left. Nobody else who asks for it has it:
-    what is there is a dead process's, and the next number is ours. The lock goes with the process
-    that holds it."""
+    """The folder for unfinished maps, empty at first and removed at the end.
+
+    The lock makes this the only writer, so old contents are a dead process's. It ends with its
+    process.
+    """
     begun = home / BEGUN
     with lock(home.parent / LOCK, wait=True):
         shutil.rmtree(begun, ignore_errors=True)
@@ -149,18 +151,18 @@ def _begun(home: Path) -> Iterator[Path]:
 
 
 def _next_name(home: Path, samples: int) -> str:
-    """The next number is in front, so that names sort by time."""
+    """The number comes first, so that names sort by time."""
     taken = [re.match(r"map-(\d+)-", path.name) for path in home.iterdir()]
     number = max((int(found[1]) for found in taken if found), default=0) + 1
     return f"map-{number:03d}-{samples}-samples"
 
 
 def _export(place: Path, ending: str, given: Mapping[str, Any]) -> str:
-    """Write a format beside the run's files; in words why that was not possible, or ""."""
+    """Write a format beside the run's files; returns the reason if that fails, else ""."""
     try:
         export(place, place / f"map{ending}", ExportSettings(**given))
     except InputError as error:
         return str(error).replace(f"{place}{os.sep}", "")
-    except Exception as error:  # of the libraries that write: the rest is to be kept
+    except Exception as error:  # of any library; the other formats are still written
         return f"{type(error).__name__}: {error}"
     return ""

@@ -1,7 +1,8 @@
-"""Published maps against the known truth: the rows of epochs.csv. No rclpy."""
+"""Scores of a model or a published map against the known truth: the paper's metrics (Sec. V-A)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,24 +10,106 @@ import numpy as np
 from ..core.clock import SECOND
 from ..core.errors import InputError
 from ..core.geometry import Extent, Grid
-from ..core.maps import ElevationMap
-from .folder import EpochRecord
-from .metrics import Metrics, evaluate
+from ..core.maps import ElevationMap, Predicted
+from .folder import EpochRecord, Metrics
 
 POINTS = 50  # along each side of the evaluation grid (the paper's)
-PENDING = 20  # maps kept for a report that is still under way
+PENDING = 20  # maximum number of maps that wait for their report
+
+
+def log_loss(z: np.ndarray, mean: np.ndarray | float, variance: np.ndarray | float) -> np.ndarray:
+    """- log N(z; mean, variance), [N]."""
+    return 0.5 * np.log(2 * np.pi * variance) + 0.5 * (z - mean) ** 2 / variance
+
+
+def evaluate(
+    mean: np.ndarray,
+    variance: np.ndarray,
+    truth: np.ndarray,
+    target_mean: float,
+    target_variance: float,
+) -> Metrics:
+    """Metrics of predictive marginals N(mean, variance) at points of known elevation ``truth``.
+
+    ``mean``, ``variance`` and ``truth`` are arrays of one shape, in m, m^2 and m; the targets' mean
+    and variance are those of all training targets so far.
+
+    Raises:
+        InputError: if the shapes differ, or a variance is not positive.
+    """
+    if not (mean.shape == variance.shape == truth.shape):
+        raise InputError(
+            f"evaluate: expected arrays of one shape, got {mean.shape}, {variance.shape}, "
+            f"{truth.shape}"
+        )
+    if not (np.all(variance > 0) and target_variance > 0):
+        raise InputError("evaluate: expected positive variances")
+    squared = (mean - truth) ** 2
+    mse = float(squared.mean())
+    nlpd = float(log_loss(truth, mean, variance).mean())
+    naive = float(log_loss(truth, target_mean, np.full_like(truth, target_variance)).mean())
+    return Metrics(
+        smse=mse / float(truth.var()),
+        msll=nlpd - naive,
+        rmse=mse**0.5,
+        mae=float(np.abs(mean - truth).mean()),
+        nlpd=nlpd,
+    )
+
+
+def average_over_samples(
+    samples: np.ndarray, values: np.ndarray, first: float = 1000, last: float = 5000
+) -> float:
+    """Average of a metric's curve over a span of samples, linearly interpolated.
+
+    A run that ends early is averaged up to its end.
+
+    Raises:
+        InputError: if the curve does not reach into the span.
+    """
+    last = min(last, float(samples[-1]))
+    if not last > first or samples[0] > first:
+        raise InputError(
+            f"average: expected a curve across {first:g} samples, got {samples[0]:g} to "
+            f"{samples[-1]:g}"
+        )
+    inside = samples[(samples > first) & (samples < last)]
+    at = np.concatenate(([first], inside, [last]))
+    heights = np.interp(at, samples, values)
+    return float(np.sum(np.diff(at) * (heights[1:] + heights[:-1]) / 2) / (last - first))
+
+
+class GridScorer:
+    """Scores predictions on the paper's evaluation grid, 50 x 50 points from border to border.
+
+    Args:
+        workspace: that the grid covers.
+        elevation_at: the true elevation [N] at places [N, 2], in m.
+
+    Attributes:
+        points: of the grid [N, 2], in m.
+    """
+
+    def __init__(self, workspace: Extent, elevation_at: Callable[[np.ndarray], np.ndarray]) -> None:
+        self.points = Grid.nodes(workspace, POINTS, POINTS).points
+        self._truth = elevation_at(self.points)
+
+    def score(self, predicted: Predicted, target_mean: float, target_variance: float) -> Metrics:
+        """Metrics of a prediction at ``points``; raises as ``evaluate``."""
+        mean, variance = predicted.mean, predicted.variance
+        return evaluate(mean, variance, self._truth, target_mean, target_variance)
 
 
 @dataclass(frozen=True)
 class MapReport:
-    """What a published map does not say of itself.
+    """Properties of a published map that its own message does not carry.
 
     Attributes:
         stamp_ns: the map's stamp.
-        samples: how many pings it was made from.
-        target_mean, target_variance: of their elevations (m, m^2), which MSLL compares with.
+        samples: number of pings in the map.
+        target_mean, target_variance: of their elevations (m, m^2), for the MSLL.
         update_s, predict_s: wall time of the update and of the prediction, in s.
-        finished: whether it is the mission's last map, and its results are kept.
+        finished: whether it is the mission's last map, and its results are written.
     """
 
     stamp_ns: int
@@ -39,26 +122,26 @@ class MapReport:
 
 
 class EpochScores:
-    """Scores each map as soon as the mapper's report on it (the same ``stamp_ns``) is there."""
+    """Scores each map once the mapper's report on it (with the same ``stamp_ns``) has arrived."""
 
     def __init__(self, workspace: Extent) -> None:
-        self._points = Grid.nodes(workspace, POINTS, POINTS).points
-        self._truth: np.ndarray | None = None
+        self._workspace = workspace
+        self._scorer: GridScorer | None = None
         self._maps: dict[int, ElevationMap] = {}
         self._reports: dict[int, MapReport] = {}
-        self.began_ns: int | None = None  # ROS time of the mission's begin
+        self.began_ns: int | None = None  # ROS time at the start of the mission
         self._scored: list[tuple[int, EpochRecord]] = []  # with the maps' stamps
 
     @property
     def epochs(self) -> list[EpochRecord]:
-        """A record of every map that was scored; before the begin is known, of the first map's."""
+        """Records of all scored maps; times count from the first map until the start is known."""
         scored = self._scored
         began_ns = scored[0][0] if scored and self.began_ns is None else self.began_ns or 0
         return [replace(epoch, time_s=(ns - began_ns) / SECOND) for ns, epoch in scored]
 
     def set_truth(self, grid: Grid, elevation: np.ndarray) -> None:
         """The ground truth, elevation [rows, columns] in m."""
-        self._truth = grid.interpolate(elevation, self._points)
+        self._scorer = GridScorer(self._workspace, lambda xy: grid.interpolate(elevation, xy))
         self._score()
 
     def add_map(self, received: ElevationMap) -> None:
@@ -70,24 +153,26 @@ class EpochScores:
         self._score()
 
     def _score(self) -> None:
-        """Make an epoch of every map that has its report, in order."""
-        truth = self._truth
-        if truth is not None:
+        """Score every map that has its report, in order."""
+        if self._scorer is not None:
             for stamp_ns in sorted(self._maps.keys() & self._reports.keys()):
                 received, report = self._maps.pop(stamp_ns), self._reports.pop(stamp_ns)
                 if not self._scored or report.samples > self._scored[-1][1].samples:
-                    self._scored.append((stamp_ns, self._epoch(received, report, truth)))
+                    self._scored.append((stamp_ns, self._epoch(received, report, self._scorer)))
         for waiting in (self._maps, self._reports):
             while len(waiting) > PENDING:
                 del waiting[min(waiting)]
 
-    def _epoch(self, received: ElevationMap, report: MapReport, truth: np.ndarray) -> EpochRecord:
+    @staticmethod
+    def _epoch(received: ElevationMap, report: MapReport, scorer: GridScorer) -> EpochRecord:
         mean, variance = (
-            received.grid.interpolate(layer, self._points)
+            received.grid.interpolate(layer, scorer.points)
             for layer in (received.mean, received.variance)
         )
         try:
-            metrics = evaluate(mean, variance, truth, report.target_mean, report.target_variance)
-        except InputError:  # a map with a variance that is none: the row says so
+            metrics = scorer.score(
+                Predicted(mean, variance), report.target_mean, report.target_variance
+            )
+        except InputError:  # a variance is not positive: the row says so
             metrics = Metrics(*[float("nan")] * 5)
         return EpochRecord(report.samples, 0.0, metrics, report.update_s, report.predict_s)

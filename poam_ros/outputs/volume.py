@@ -1,8 +1,8 @@
 """Area, volume and mean depth of the water below any level, with 95 % intervals.
 
-From joint draws of the map: errors of neighbouring cells are alike and do not average out, so that
-cells cannot be taken one by one. The draws are made for blocks of cells; each moves its whole block
-up or down, beside the mean that every cell has of its own.
+Computed from joint draws of the map: errors of neighbouring cells are correlated and do not average
+out, so cells cannot be treated as independent. Draws are made for blocks of cells: a draw shifts
+all cells of a block by the same amount from their own means.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from .folder import read_table, write_table
 FILE = "volume.csv"
 QUANTITIES = ("area", "volume", "mean_depth")
 COLUMNS = ("level", *(f"{name}{end}" for name in QUANTITIES for end in ("", "_low", "_high")))
-#: Of the map; blocks of cells that are drawn at most; cells that are counted at most.
+#: Number of draws; maximum number of blocks drawn, and of cells counted.
 DRAWS, BLOCKS, CELLS = 400, 2500, 100_000
-#: Levels between the lowest and the highest cell, about.
+#: Approximate number of levels between the lowest and the highest cell.
 LEVELS = 25
-#: The ends of an interval that holds 95 %.
+#: Quantiles at the ends of a 95 % interval.
 ENDS = (0.025, 0.975)
-#: Elevations of the ground at places [N, 2], without noise [draws, N], in m.
+#: Draws of the bottom's elevation at places [N, 2], without noise [draws, N], in m.
 Draws = Callable[[np.ndarray, int], np.ndarray]
 
 
 @dataclass(frozen=True)
 class WaterBelow:
-    """What lies below levels [L]: each quantity's mean and its 95 % interval [3, L].
+    """The water below levels [L]: mean and 95 % interval of each quantity [3, L].
 
     Attributes:
-        level: elevation of the water's surface, in m.
+        level: elevation of the water surface, in m.
         area: in m^2.
         volume: in m^3.
         mean_depth: volume over area, in m; 0 where there is no water.
@@ -46,19 +46,19 @@ class WaterBelow:
     mean_depth: np.ndarray
 
     def at(self, level: float) -> dict[str, np.ndarray]:
-        """Every quantity [3] at the level of the table that is nearest."""
+        """Every quantity [3] at the nearest level of the table."""
         index = int(np.abs(self.level - level).argmin())
         return {name: getattr(self, name)[:, index] for name in QUANTITIES}
 
 
 def round_step(wanted: float) -> float:
-    """1, 2 or 5 times a power of ten: the smallest that is at least so much."""
+    """The smallest of 1, 2 or 5 times a power of ten that is at least ``wanted``."""
     power = 10.0 ** np.floor(np.log10(wanted))
     return float(power * next(k for k in (1, 2, 5, 10) if k * power >= wanted * (1 - 1e-9)))
 
 
 def levels_of(elevation: np.ndarray, water_level: float) -> np.ndarray:
-    """Round levels from the lowest elevation [N] to the highest, and the water's own."""
+    """Round levels from the lowest elevation [N] to the highest, and the water level."""
     low, high = float(elevation.min()), max(float(elevation.max()), water_level)
     step = round_step(max(high - low, 1e-3) / LEVELS)
     steps = np.arange(np.floor(low / step), np.ceil(high / step) + 1) * step
@@ -66,7 +66,7 @@ def levels_of(elevation: np.ndarray, water_level: float) -> np.ndarray:
 
 
 def measure(drawn: ElevationMap, sample: Draws, levels: np.ndarray) -> WaterBelow:
-    """What lies below levels [L] on the map's cells that are not NaN.
+    """The water below levels [L] on the cells of a map that are not NaN.
 
     Raises:
         PoamError: no draws can be made.

@@ -65,7 +65,7 @@ class NavigableArea:
         object.__setattr__(self, "keep_outs", tuple(inner))
         object.__setattr__(self, "_rings", (*(r[::-1] for r in outer), *inner))
         if self._rings and not len(self._candidates(self.workspace.centre)):
-            raise InputError("areas: polygon and keep-outs leave nothing of the workspace")
+            raise InputError("areas: polygon and keep-outs leave no place in the workspace")
 
     @property
     def unrestricted(self) -> bool:
@@ -194,15 +194,15 @@ class NavigableArea:
         return points[self.allowed(points)]
 
 
-FARTHEST_M = 200e3  # m from the origin: beyond it the origin, or a coordinate, is a mistake
+MAX_DISTANCE_M = 200e3  # m; farther from the origin, the origin or a coordinate is wrong
 KINDS = "workspace", "keep_out"
 
 
 def read_polygons(text: str) -> list[np.ndarray]:
-    """Polygons of a text such as ``0 0, 9 0, 9 9; 20 20, 30 20, 30 30`` [K, 2] each.
+    """The polygons in a text such as ``0 0, 9 0, 9 9; 20 20, 30 20, 30 30`` [K, 2] each.
 
     Raises:
-        InputError: it reads otherwise.
+        InputError: the text is malformed.
     """
     try:
         found = [
@@ -243,25 +243,25 @@ class AreaSettings:
     )
     keep_outs: str = setting(
         "",
-        "Corners of areas never to be entered, ';' between areas",
+        "Corners of the keep-outs, ';' between polygons",
         "m",
         check=read_polygons,
     )
     file: str = setting(
         "",
-        "GeoJSON file of polygons. Their property kind is keep_out (also without one) or workspace",
+        "GeoJSON file of polygons. Their property kind is workspace or keep_out (the default)",
     )
     coordinates: str = setting(
         "metres",
-        "Coordinates of the file: x y of the map, or longitude latitude",
+        "Coordinates in the file: x y of the map (metres), or longitude latitude (degrees)",
         choices=("metres", "degrees"),
     )
     origin: tuple[float, ...] = map_origin()
     heading: float = map_heading()
     margin: float = setting(
         1.0,
-        "Keep goals and legs this far from keep-outs and from the polygon's border: about the "
-        "vehicle's turning diameter",
+        "Minimum distance of goals and legs from keep-outs and the polygon's border. Choose about "
+        "the vehicle's turning diameter",
         "m",
         minimum=0.01,
         maximum=1e4,
@@ -271,10 +271,10 @@ class AreaSettings:
         check(self)
 
     def open(self, workspace: Extent) -> NavigableArea:
-        """The areas that all of this makes in a workspace.
+        """The navigable area of these settings in a workspace.
 
         Raises:
-            InputError: a polygon or the file is wrong, or nothing is left.
+            InputError: a polygon or the file is wrong, or no place is left.
         """
         outer = read_polygons(self.polygon)
         inner = read_polygons(self.keep_outs)
@@ -290,7 +290,7 @@ class AreaSettings:
         try:
             content = parse_json(path)
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no JSON"
+            reason = error.strerror if isinstance(error, OSError) else "it is not JSON"
             if isinstance(error, InputError):
                 reason = str(error)
             raise InputError(f"areas.file: cannot read {path}: {reason}") from None
@@ -314,9 +314,9 @@ class AreaSettings:
             raise InputError(f"areas.file: expected longitude latitude in deg, got {corners[0]}")
         place = GeoReference(self.origin[0], self.origin[1], self.heading)
         xy = place.to_map(place.local.metres(latitude, longitude))
-        if not (np.abs(xy) <= FARTHEST_M).all():
+        if not (np.abs(xy) <= MAX_DISTANCE_M).all():
             raise InputError(
-                f"areas.file: expected polygons within {FARTHEST_M / 1e3:g} km of the origin "
+                f"areas.file: expected polygons within {MAX_DISTANCE_M / 1e3:g} km of the origin "
                 f"{list(self.origin)}, got one at {corners[0][::-1].tolist()} (latitude longitude)"
             )
         return xy

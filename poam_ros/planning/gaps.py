@@ -149,7 +149,7 @@ def tour_length(position: np.ndarray, goals: np.ndarray, routes: Routes) -> floa
         return float(np.linalg.norm(goals - starts, axis=1).sum())
     total = 0.0
     for start, goal in zip(starts, goals, strict=True):
-        way = routes.route(start, goal)
-        turns = np.vstack((start, goal)) if way is None else np.vstack((start, way))
+        route = routes.route(start, goal)
+        turns = np.vstack((start, goal)) if route is None else np.vstack((start, route))
         total += float(np.linalg.norm(np.diff(turns, axis=0), axis=1).sum())
     return total

@@ -23,7 +23,7 @@ POINTS = 48
 
 @dataclass(frozen=True)
 class PathEntropyOptions:
-    """Of ``path-entropy``. Lengths are parts of the workspace's longer side.
+    """Options of ``path-entropy``. Lengths are shares of the workspace's longer side.
 
     Raises:
         InputError: a value is outside its range.
@@ -32,23 +32,23 @@ class PathEntropyOptions:
     prefix = "path_entropy"
 
     ways: int = setting(
-        400, "Random paths that the next one is chosen from", minimum=1, maximum=100_000,
+        400, "Number of random candidate paths", minimum=1, maximum=100_000,
         mutable=True,
     )  # fmt: skip
     leg: float = setting(
-        0.2, "Longest stretch until the path is planned again, as a share of the workspace's "
+        0.2, "Maximum distance driven before planning again, as a share of the workspace's "
         "longer side", minimum=0.01, maximum=10.0, mutable=True,
     )  # fmt: skip
     exploration: float = setting(
-        1.0, "Entropy added to the map's at places far from all pings", "nats",
+        1.0, "Entropy added at places far from all pings", "nats",
         minimum=0.0, maximum=100.0, mutable=True,
     )  # fmt: skip
     reach: float = setting(
-        0.13, "Distance to the nearest ping from which on a place is far, as a share of the "
+        0.13, "Distance from the nearest ping beyond which a place is far, as a share of the "
         "workspace's longer side", minimum=0.001, maximum=10.0, mutable=True,
     )  # fmt: skip
     cells: int = setting(
-        60, "Cells of the map along the workspace's longer side", minimum=4,
+        60, "Cells of the entropy grid along the workspace's longer side", minimum=4,
         maximum=1000, mutable=True,
     )  # fmt: skip
 

@@ -23,7 +23,7 @@ from .situation import MapView, Situation, entropy, usable
 
 @dataclass(frozen=True)
 class LawnmowerOptions:
-    """Of ``lawnmower``.
+    """Options of ``lawnmower``.
 
     Raises:
         InputError: a value is outside its range.
@@ -36,7 +36,7 @@ class LawnmowerOptions:
         maximum=1000, mutable=True,
     )  # fmt: skip
     sweeps: int = setting(
-        4, "Sweeps until the first is repeated", minimum=1, maximum=10, mutable=True
+        4, "Number of sweeps before the first is repeated", minimum=1, maximum=10, mutable=True
     )
 
     def __post_init__(self) -> None:
@@ -103,7 +103,7 @@ class PlannerEntry:
 
 @dataclass(frozen=True)
 class MaxEntropyOptions:
-    """Of ``max-entropy``, as published.
+    """Options of ``max-entropy``, as published.
 
     Raises:
         InputError: a value is outside its range.
@@ -113,7 +113,7 @@ class MaxEntropyOptions:
 
     candidates: int = setting(
         2000,
-        "Random candidates that a waypoint is chosen from",
+        "Number of random candidate waypoints",
         minimum=1,
         maximum=1_000_000,
         mutable=True,
@@ -132,7 +132,7 @@ class MaxEntropyOptions:
 
 @dataclass(frozen=True)
 class NoOptions:
-    """Of a planner that has none."""
+    """Options of a planner that has none."""
 
 
 def max_entropy(

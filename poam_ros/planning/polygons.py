@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.geometry import FARTHEST
+from ..core.geometry import MAX_COORDINATE
 
 MAX_CORNERS = 200  # the time for a route grows with their square
 MIN_AREA = 1e-9  # m^2
@@ -24,7 +24,7 @@ def ring(corners: np.ndarray, name: str) -> np.ndarray:
         InputError: ``name`` is not a polygon, or crosses itself.
     """
     points = np.asarray(corners, dtype=float)
-    if points.ndim != 2 or points.shape[1] != 2 or not (np.abs(points) <= FARTHEST).all():
+    if points.ndim != 2 or points.shape[1] != 2 or not (np.abs(points) <= MAX_COORDINATE).all():
         raise InputError(f"{name}: expected corners x y in metres, got {np.shape(corners)}")
     points = points[(points != np.roll(points, 1, axis=0)).any(axis=1)]  # the closing one, too
     if len(points) < 3:

@@ -29,12 +29,12 @@ class Routes:
         goal = np.asarray(goal, dtype=float)
         if self.areas.unrestricted or self.areas.leg_allowed(start, goal[None])[0]:
             return goal[None]
-        way = self._way(start, goal)
-        if way is None and not self.areas.allowed(start[None])[0]:
+        route = self._shortest(start, goal)
+        if route is None and not self.areas.allowed(start[None])[0]:
             out = self.areas.nearest(start)
-            way = self.route(out, goal)
-            return None if way is None else np.vstack((out, way))
-        return way
+            route = self.route(out, goal)
+            return None if route is None else np.vstack((out, route))
+        return route
 
     def reachable(self, start: np.ndarray, goals: np.ndarray) -> np.ndarray:
         """Which of the goals [N, 2] have a route from the start [2]; boolean [N]."""
@@ -67,7 +67,7 @@ class Routes:
             waiting += np.flatnonzero(found).tolist()
         return reached
 
-    def _way(self, start: np.ndarray, goal: np.ndarray) -> np.ndarray | None:
+    def _shortest(self, start: np.ndarray, goal: np.ndarray) -> np.ndarray | None:
         corners = self.areas.corners
         if not self.areas.allowed(goal[None])[0]:
             return None

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.geometry import FARTHEST, Extent, is_place, squared_distance_to
+from ..core.geometry import MAX_COORDINATE, Extent, is_place, squared_distance_to
 from ..core.maps import ElevationMap, Predicted
 from .routes import Routes
 
@@ -92,7 +92,9 @@ def discount_visited(
     known = np.isfinite(variance) & (variance > 0)
     if not len(since) or not known.any():
         return variance
-    reach = np.where((lengthscale > MIN_DISTANCE) & (lengthscale < FARTHEST), lengthscale, np.inf)
+    reach = np.where(
+        (lengthscale > MIN_DISTANCE) & (lengthscale < MAX_COORDINATE), lengthscale, np.inf
+    )
     new = np.sqrt(squared_distance_to(points, since))
     closer = known & (new < reach)
     old = np.sqrt(squared_distance_to(points[closer], before))

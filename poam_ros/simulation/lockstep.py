@@ -1,22 +1,26 @@
 """A mission in lock-step: vehicle, session, mission and planner wait for each other; no ROS.
 
-By the policy ``paper`` this is Algorithm 1: the model learns what was measured on the way to a
-waypoint, and the planner then asks the model itself. By ``deployed`` it is what a vehicle's nodes
-do: batches close by number and time, and the planner has the latest map and its own newer track.
+With the policy ``paper`` this is Algorithm 1: the model is updated with the samples on the leg to a
+waypoint, then the planner queries the model itself. With ``deployed`` it does what the nodes on a
+vehicle do: batches close by size and time, and the planner has the latest map and the track since.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
+from .. import __version__
 from ..core.clock import SECOND, Moment
 from ..core.errors import InputError, PoamError
-from ..core.geometry import Grid, map_grid
+from ..core.geometry import map_grid
 from ..core.maps import ElevationMap
+from ..core.settings import nested, values_of
 from ..frontend.batching import WaypointBatches
 from ..frontend.events import (
     DONE,
@@ -38,9 +42,18 @@ from ..mission.chooser import WaypointChooser
 from ..mission.mission import Mission
 from ..mission.target import MapTarget
 from ..models.mapper import BathymetricMapper
-from ..outputs.folder import EpochRecord
-from ..outputs.metrics import evaluate
-from ..outputs.scoring import POINTS
+from ..outputs.folder import (
+    EPOCH_COLUMNS,
+    EpochRecord,
+    make_folder,
+    write_config,
+    write_map,
+    write_samples,
+    write_table,
+    write_truth,
+)
+from ..outputs.results import write_refused
+from ..outputs.scoring import GridScorer
 from ..planning.pilots import PILOTS, bezier_pilot, path_length, start_pose
 from ..planning.situation import MapView, ModelView
 from .settings import RANDOM_SAMPLES, MissionSettings
@@ -50,19 +63,19 @@ from .world.vehicle import Pose
 
 log = logging.getLogger(__name__)
 
-#: m/s, of the vehicle.
+#: Maximum speed of the vehicle, in m/s.
 MAX_SPEED = 1.0
-#: m, of the maps that a vehicle's planner gets: the mapper's default.
+#: Cell size of the planner's maps, in m: the mapper's default.
 MAP_RESOLUTION = 1.0
-#: s of mission time that a vehicle holds station for its first map.
-PATIENCE_S = 300.0
+#: Maximum mission time that a vehicle holds station for its first map, in s.
+MAP_TIMEOUT_S = 300.0
 
 
 class LockstepMission:
-    """The whole ring in one loop, reproducible by seed.
+    """Vehicle, mapper and planner in one loop, reproducible by seed.
 
-    Sonar, planner, pilot and model draw from generators of their own, spawned from one seed; so
-    does the noise of random initial samples.
+    Sonar, planner, pilot survey, model and the noise of random initial samples have separate
+    generators, spawned from one seed.
     """
 
     def __init__(self, terrain: Terrain, settings: MissionSettings) -> None:
@@ -82,27 +95,26 @@ class LockstepMission:
             GateSettings(
                 workspace=workspace,
                 range_time_offset=-settings.sonar.latency,
-                max_jump=0.0,  # random initial samples are of places far apart
+                max_jump=0.0,  # random initial samples are far apart
             ),
             WaypointBatches() if as_in_the_paper else settings.batches,
             grid=None if as_in_the_paper else map_grid(workspace, MAP_RESOLUTION),
             screening=settings.screening,
         )
-        self._choose = self._learn_and_choose if as_in_the_paper else self._choose_on_the_map
+        self._choose = self._plan_paper if as_in_the_paper else self._plan_deployed
         self._goal: np.ndarray | None = None
-        self._hold_until_s: float | None = None  # the first map is waited for so long
-        self._points = Grid.nodes(workspace, POINTS, POINTS).points  # that the model is scored at
-        self._truth = terrain.elevation_at(self._points)
-        self._records: list[EpochRecord] = []  # that were not handed out yet
+        self._hold_until_s: float | None = None  # deadline of the first map
+        self._scorer = GridScorer(workspace, terrain.elevation_at)
+        self._records: list[EpochRecord] = []  # not yielded yet
         self.target = MapTarget(settings.target)
-        self._trained_s = 0.0  # until when the model has used the time between batches
+        self._trained_s = 0.0  # mission time up to which the model has trained
 
     def epochs(self) -> Iterator[EpochRecord]:
         """Run the mission; one record per batch that the model learned, the pilot survey's first.
 
         Raises:
-            InputError: the pilot survey, or all of the mission, makes no map.
-            PoamError: it makes none because the model fails.
+            InputError: the pilot survey, or the whole mission, gives no map.
+            PoamError: the model fails and there is no map.
         """
         settings, pilot = self.settings, np.empty((0, 2))
         if settings.pilot != RANDOM_SAMPLES:
@@ -125,7 +137,7 @@ class LockstepMission:
             self.target.assess(self.mission, drawn, self._now.steady_s)
 
     def _start(self) -> tuple[float, float, float]:
-        """The pose (x, y, yaw) that the vehicle starts from."""
+        """The vehicle's start pose (x, y, yaw)."""
         workspace = self.settings.workspace
         if self.settings.pilot != RANDOM_SAMPLES:
             return start_pose(workspace)
@@ -133,13 +145,13 @@ class LockstepMission:
         return float(x), float(y), float(self._pilot_rng.uniform(-np.pi, np.pi))
 
     def _sample_at_random(self) -> None:
-        """Uniform initial samples with the sonar's noise, before mission time begins.
+        """Uniform initial samples with the sonar's noise, before mission time starts.
 
-        As many as the sonar takes on a way as long as the Bezier pilot's, within the budget.
+        As many as the sonar takes along the length of the Bezier pilot, within the budget.
         """
         settings, simulation = self.settings, self.simulation
-        way = path_length(bezier_pilot(settings.workspace, self._pilot_rng))
-        wanted = max(1, round(way / MAX_SPEED * settings.sonar.rate))
+        length = path_length(bezier_pilot(settings.workspace, self._pilot_rng))
+        wanted = max(1, round(length / MAX_SPEED * settings.sonar.rate))
         xy = settings.workspace.sample(min(wanted, settings.max_samples), self._pilot_rng)
         noise = simulation.settings.noise_std * self._noise_rng.standard_normal(len(xy))
         ranges = simulation.sonar_z - self.terrain.elevation_at(xy) + noise
@@ -150,10 +162,10 @@ class LockstepMission:
             self._ping(SimulatedPing(stamp_ns + late_ns, stamp_ns, x, y, measured))
 
     def _step(self) -> None:
-        """One control period: drive, measure, learn what is due, and choose where to go next."""
+        """One control period: drive, measure, update the model if due, choose the next waypoint."""
         step = self.simulation.step()
         for ping in () if self.settings.sonar.latency > 0 else step.pings:
-            if ping.stamp_ns < step.time_ns:  # where the vehicle truly was, between two odometries
+            if ping.stamp_ns < step.time_ns:  # the true place, between two odometry messages
                 place = (ping.x, ping.y, self.simulation.sonar_z)
                 self._handle(VehicleState(ping.stamp_ns, place))
         self._handle(self._odometry)
@@ -169,7 +181,7 @@ class LockstepMission:
         self._announce()
 
     def _locate(self) -> None:
-        """Tell the mission where the vehicle is, and the vehicle where to go."""
+        """Update the mission's position and the vehicle's goal."""
         pose, mission = self.simulation.pose, self.mission
         self.target.tick(mission, self._now.steady_s)
         mission.update_position(np.array([pose.x, pose.y]), self._now.steady_s)
@@ -177,7 +189,7 @@ class LockstepMission:
         if mission.goal is not self._goal:
             self._goal = mission.goal
             self.simulation.set_goal(mission.goal)
-            if mission.state == EXPLORING:  # at a point of a way of many, too
+            if mission.state == EXPLORING:  # also at the inner points of a path
                 self._handle(WaypointReached())
 
     def _announce(self) -> None:
@@ -187,24 +199,24 @@ class LockstepMission:
         self._handle(MissionStateChanged(state))
         if before == PILOT and state == DONE:
             log.warning(
-                "max_samples = %d ends the mission inside its pilot survey: nothing is explored",
+                "max_samples = %d ends the mission during its pilot survey: no exploration",
                 self.settings.max_samples,
             )
 
-    def _learn_and_choose(self, position: np.ndarray) -> np.ndarray | None:
-        """The paper's: what was measured on the way is in the model that the planner asks."""
+    def _plan_paper(self, position: np.ndarray) -> np.ndarray | None:
+        """The paper's policy: the planner queries a model that has all samples."""
         self._announce()
         self._handle(WaypointReached())
         if not self.mapper.initialised:
             raise self._no_map()
         return self._path(self._drawn(), ModelView(self.mapper, self.settings.planner_noise))
 
-    def _choose_on_the_map(self, position: np.ndarray) -> np.ndarray | None:
-        """A vehicle's: the latest map, and where the vehicle has been since; None without one."""
+    def _plan_deployed(self, position: np.ndarray) -> np.ndarray | None:
+        """The deployed policy: the latest map and the track since; None without a map."""
         latest = self.session.map
         if latest is None:
             now_s = self._now.steady_s
-            self._hold_until_s = self._hold_until_s or now_s + PATIENCE_S
+            self._hold_until_s = self._hold_until_s or now_s + MAP_TIMEOUT_S
             if now_s > self._hold_until_s:
                 raise self._no_map()
             return None
@@ -218,14 +230,14 @@ class LockstepMission:
         return self._chooser.path(drawn, now_s, yaw, MAX_SPEED, options, view)
 
     def _drawn(self) -> ElevationMap | None:
-        """The model's map now, with the cells of a vehicle's; None where no target asks for it."""
+        """The model's present map, in the planner's cells; None without a map target."""
         if not self.target.settings.on:
             return None
         grid = map_grid(self.settings.workspace, MAP_RESOLUTION)
         return self.mapper.map(grid, self._now.ros_ns).with_pings(self.mapper.xy)
 
     def _handle(self, event: Event) -> None:
-        """Hand the session what happened, and wait until the model has learned what is due."""
+        """Pass an event to the session, and do all model work that is due."""
         self.session.handle(event, self._now)
         while self.session.due(self._now):
             for outcome in (*self._train_on(), *self.session.work(self._now)):
@@ -237,11 +249,11 @@ class LockstepMission:
                     log.warning("%s", outcome.message.text)
 
     def _score(self, learned: BatchLearned) -> None:
-        """Score the model that has learned a batch."""
+        """Score the model after a batch."""
         start = perf_counter()
-        found = self.mapper.predict(self._points)
+        found = self.mapper.predict(self._scorer.points)
         predict_s, report = perf_counter() - start, learned.report
-        metrics = evaluate(found.mean, found.variance, self._truth, *learned.targets)
+        metrics = self._scorer.score(found, *learned.targets)
         times = self._now.steady_s, metrics, report.update_s, predict_s
         self._records.append(EpochRecord(report.samples, *times))
 
@@ -250,7 +262,7 @@ class LockstepMission:
         return records
 
     def _train_on(self) -> Iterator[LoopEvent]:
-        """The training that there was time for since the batch before."""
+        """Training steps for the mission time since the previous batch."""
         since_s, self._trained_s = self._trained_s, self._now.steady_s
         steps = int((self._trained_s - since_s) * self.settings.training_rate)
         if steps and self.mapper.initialised:
@@ -274,6 +286,69 @@ class LockstepMission:
         ledger = self.session.ledger
         refused = ", ".join(f"{n} {reason}" for reason, n in sorted(ledger.rejected.items()))
         return InputError(
-            f"sonar: expected pings of a ground that a map can be made of, got {ledger.accepted} "
+            f"sonar: expected pings of the bottom to make a map, got {ledger.accepted} "
             f"accepted in {self._now.steady_s:.0f} s ({refused or 'none'} refused)"
         )
+
+
+def run_mission(
+    terrain: Terrain,
+    settings: MissionSettings,
+    folder: Path,
+    on_epoch: Callable[[EpochRecord], None] = lambda record: None,
+    on_end: Callable[[str], None] = lambda reason: None,
+) -> list[EpochRecord]:
+    """Run a mission and write its folder: config.yaml, truth.npz, epochs.csv (updated
+    after each epoch), and finally samples.csv, refused.csv and map.npz. ``on_end`` gets the reason.
+
+    Raises:
+        InputError: if a setting is wrong or the folder cannot be written.
+        CholeskyError: if the model fails for good; the samples so far are in the folder.
+    """
+    make_folder(folder)
+    mission = LockstepMission(terrain, settings)
+    write_config(folder / "config.yaml", describe(mission))
+    write_truth(folder / "truth.npz", terrain.elevation, terrain.extent)
+    records: list[EpochRecord] = []
+    try:
+        for record in mission.epochs():
+            records.append(record)
+            rows = [r.row() for r in records]
+            write_table(folder / "epochs.csv", EPOCH_COLUMNS, rows)
+            on_epoch(record)
+    finally:
+        # Also after Ctrl-C or a failure, so that no sample is lost.
+        samples = mission.session.everything()
+        write_refused(folder, mission.session.ledger.refused.newest())
+        write_samples(folder / "samples.csv", samples.xy, samples.z)
+    grid = map_grid(settings.workspace, settings.resolution)
+    write_map(folder / "map.npz", mission.mapper.map(grid))
+    on_end(mission.mission.reason)
+    return records
+
+
+def describe(mission: LockstepMission) -> dict[str, Any]:
+    """The resolved configuration, as plain values for config.yaml."""
+    terrain, settings = mission.terrain, mission.settings
+    return {
+        "version": __version__,
+        "terrain": {
+            "name": terrain.name,
+            "source": terrain.source,
+            "environment": list(terrain.extent.bounds),
+            "elevation": [terrain.lowest, terrain.highest],
+        },
+        "workspace": list(settings.workspace.bounds),
+        **nested(
+            values_of(
+                settings,
+                settings.model,
+                settings.model.options,
+                settings.planner_options,
+                mission.simulation.settings,
+                settings.batches,
+                settings.screening,
+                settings.target,
+            )
+        ),
+    }

@@ -1,4 +1,4 @@
-"""What makes a mission in lock-step, but for its terrain."""
+"""Settings of a lock-step mission, apart from its terrain."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ..models.registry import ModelSettings
 from ..planning.pilots import PILOTS
 from ..planning.planners import PLANNERS
 from ..screening.screen import ScreeningSettings
-from .world.sonar import SonarSettings
+from .world.simulator import SonarSettings
 from .world.terrain import WORKSPACE
 
-#: The paper's random initialisation: samples from anywhere at once, and a random starting pose.
+#: The paper's random initialisation: samples at random places, and a random start pose.
 RANDOM_SAMPLES = "random-samples"
-#: The pilots of a lock-step mission. No vehicle can take samples at random places, so the last is
-#: not among ``PILOTS``.
+#: The pilot surveys of a lock-step mission. The last is not in ``PILOTS``, as no vehicle can take
+#: samples at random places.
 MISSION_PILOTS = (*PILOTS, RANDOM_SAMPLES)
 POLICIES = ("paper", "deployed")
 
 
 @dataclass(frozen=True)
 class MissionSettings:
-    """What makes a mission, but for its terrain.
+    """Settings of a lock-step mission, apart from its terrain.
 
     ``planner_options`` is an instance of the planner's own options, None for the defaults.
 
@@ -41,7 +41,7 @@ class MissionSettings:
     pilot: str = setting("bezier", "Pilot survey", choices=MISSION_PILOTS)
     policy: str = setting(
         "paper",
-        "Batches and the planner's map as in the paper's experiments, or as on a vehicle",
+        "Batches and planner's map as in the paper's experiments, or as on a vehicle",
         choices=POLICIES,
     )
     seed: int = setting(0, "Seed: same seed, same mission", minimum=0, maximum=2**31 - 1)
@@ -53,14 +53,14 @@ class MissionSettings:
     )
     training_rate: float = setting(
         0.0,
-        "Training steps per second of travel, taken before the next batch is learned",
+        "Training steps per second of mission time, taken before the next update",
         "1/s",
         minimum=0.0,
         maximum=1e4,
         name="training.rate",
     )
     planner_noise: bool = setting(
-        True, "Give the planner the entropy of a ping, noise included, not of the ground alone"
+        True, "Plan by the entropy of a ping, noise included, instead of that of the bottom"
     )
     planner_options: Any = None
     workspace: Extent = WORKSPACE

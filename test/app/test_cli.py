@@ -114,7 +114,7 @@ def test_options_make_the_mission_s_settings(monkeypatch, tmp_path):
         taken.append((terrain.name, settings, folder))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("poam_ros.simulation.run.run_mission", instead)
+    monkeypatch.setattr("poam_ros.simulation.lockstep.run_mission", instead)
     monkeypatch.chdir(tmp_path)
     assert main(["run", "--terrain", "seamounts"]) == 130
     options = {

@@ -11,7 +11,7 @@ from poam_ros.app.cli import main
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.outputs import folder as files
-from poam_ros.outputs.exports.formats import FORMATS, settings_for
+from poam_ros.outputs.exports.formats import FORMATS, export_settings
 
 PAGE = Path(__file__).parents[2] / "docs" / "export.md"
 LINES = re.findall(r"^poam export .*$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
@@ -54,23 +54,23 @@ def test_the_examples_of_the_docs_run(line, run, tmp_path, capsys):
 def test_the_run_s_georeference_and_water_level_are_used(run):
     """As mapped logs and planners record them, and as they are overruled."""
     to = Path("lake.tif")
-    assert settings_for(run, to, {}).origin is None
+    assert export_settings(run, to, {}).origin is None
     config = {"origin": [60.0, 25.0], "heading": 12.0, "water_level": 1.5}
     files.write_config(run / "config.yaml", config)
-    found = settings_for(run, to, {"depth": True})
+    found = export_settings(run, to, {"depth": True})
     assert (found.origin, found.heading, found.water_level) == ((60.0, 25.0), 12.0, 1.5)
-    found = settings_for(run, to, {"origin": (1.0, 2.0), "water_level": 0.0})
+    found = export_settings(run, to, {"origin": (1.0, 2.0), "water_level": 0.0})
     assert (found.origin, found.heading, found.water_level) == ((1.0, 2.0), 0.0, 0.0)
-    found = settings_for(run, Path("lake.yaml"), {})
+    found = export_settings(run, Path("lake.yaml"), {})
     assert (found.origin, found.heading, found.water_level) == (None, 0.0, 1.5)
     nodes = {"planner": {"origin": [60.0, 25.0], "heading": 90.0}, "mapper": {"water_level": 2.0}}
     files.write_config(run / "config.yaml", {"nodes": nodes})
-    found = settings_for(run, to, {})
+    found = export_settings(run, to, {})
     assert (found.origin, found.heading, found.water_level) == ((60.0, 25.0), 90.0, 2.0)
     for nothing in ([0.0, 0.0], [60.0], ["here", 1.0], "Helsinki", None):  # zeros: not set
         nodes["planner"]["origin"] = nothing
         files.write_config(run / "config.yaml", {"nodes": nodes})
-        assert settings_for(run, to, {}).origin is None
+        assert export_settings(run, to, {}).origin is None
 
 
 @pytest.mark.parametrize(

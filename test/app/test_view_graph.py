@@ -68,7 +68,9 @@ def test_maps_of_a_live_graph_arrive_in_the_page(sender, followed):
         sent[topic].publish(message)
 
     sent: dict = {}
-    followed(lambda page: "no mapper, planner, simulator or monitor is found" in text(page, "waiting"))
+    followed(
+        lambda page: "no mapper, planner, simulator or monitor is found" in text(page, "waiting")
+    )
     send(String, "mission/state", String(data="pilot"))
     send(String, "mission/reason", String(data="started by <operator>"))
     send(UInt64, "map/samples", UInt64(data=12))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from poam_ros.core.errors import InputError
-from poam_ros.core.files import lock, rename_folder, replacing, within
+from poam_ros.core.files import atomic_write, lock, rename_folder, within
 from poam_ros.outputs.folder import read_map
 
 
@@ -18,11 +18,11 @@ def test_a_file_takes_its_name_when_it_is_complete_and_on_the_disk(tmp_path, mon
     fsync, replace = os.fsync, type(path).replace
     monkeypatch.setattr(os, "fsync", lambda fd: calls.append("sync") or fsync(fd))
     monkeypatch.setattr(type(path), "replace", lambda *a: calls.append("name") or replace(*a))
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(b"after")
         assert path.read_text() == "before"
     assert path.read_text() == "after" and calls == ["sync", "name", "sync"]
-    with pytest.raises(RuntimeError), replacing(path) as file:
+    with pytest.raises(RuntimeError), atomic_write(path) as file:
         file.write(b"half")
         raise RuntimeError
     assert path.read_text() == "after" and [p.name for p in tmp_path.iterdir()] == ["x"]
@@ -49,7 +49,7 @@ def test_one_has_a_lock_until_it_is_closed(tmp_path):
 def test_a_name_in_a_file_leads_nowhere_else(tmp_path, name):
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "link").symlink_to(tmp_path)
-    with pytest.raises(InputError, match="expected a name of something in it"):
+    with pytest.raises(InputError, match="expected a path inside it"):
         within(tmp_path / "m", name)
     assert within(tmp_path / "m", "runs/a b:c/seed-1") == tmp_path / "m/runs/a b:c/seed-1"
 

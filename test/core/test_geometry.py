@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from poam_ros.core.errors import InputError
-from poam_ros.core.geometry import FARTHEST, Extent, Grid, is_place
+from poam_ros.core.geometry import MAX_COORDINATE, Extent, Grid, is_place
 
 EXTENT = Extent(-10.0, 30.0, 5.0, 15.0)
 
@@ -219,8 +219,8 @@ def test_interpolation_on_one_row_one_column_and_one_cell():
     ("xy", "expected"),
     [
         ((0.0, -3.0), True),
-        ((FARTHEST, -FARTHEST), True),
-        ((1.01 * FARTHEST, 0.0), False),
+        ((MAX_COORDINATE, -MAX_COORDINATE), True),
+        ((1.01 * MAX_COORDINATE, 0.0), False),
         ((0.0, math.nan), False),
         ((-math.inf, 0.0), False),
         ((0.0, 0.0, 0.0), False),

@@ -21,7 +21,7 @@ def left(survey, folder):
     if not session.status.finished:
         list(session.leave(survey.now))
     kept = session.map, session.everything(), session.ledger.refused.newest()
-    ResultFolder(str(folder)).keep_remains(*kept)
+    ResultFolder(str(folder)).write_partial(*kept)
     survey.close()
     return read_map(folder / "map.npz")
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.errors import CholeskyError, InputError
-from poam_ros.core.geometry import FARTHEST
+from poam_ros.core.geometry import MAX_COORDINATE
 from poam_ros.frontend import events
 from poam_ros.frontend.batching import TimedBatches
 from poam_ros.frontend.events import STATES
@@ -224,9 +224,9 @@ def check_refused(gate, anew) -> None:
         number = found.number[found.reason == reason]
         assert number.tolist() == list(range(max(0, count - MAX_PER_REASON), count))
     placed = found.placed
-    assert (np.abs(placed.xyz[:, :2]) <= FARTHEST).all()
+    assert (np.abs(placed.xyz[:, :2]) <= MAX_COORDINATE).all()
     z = placed.xyz[:, 2]
-    assert (np.abs(z[~np.isnan(z)]) <= FARTHEST).all()
+    assert (np.abs(z[~np.isnan(z)]) <= MAX_COORDINATE).all()
     nowhere = ~np.isfinite(found.xyz[:, :2]).all(axis=1)
     assert np.isnan(found.xyz[nowhere]).all()
 

@@ -14,12 +14,12 @@ from poam_ros.outputs.folder import read_table
 from poam_ros.outputs.held_out import (
     COLUMNS,
     HeldOut,
-    log_loss,
     score,
     split_folds,
     split_off,
     write_validation,
 )
+from poam_ros.outputs.scoring import log_loss
 
 
 @pytest.fixture

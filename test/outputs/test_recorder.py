@@ -10,7 +10,7 @@ import pytest
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.outputs.folder import EPOCH_COLUMNS, read_table, write_samples
-from poam_ros.outputs.recorder import FILES_PATIENCE, SETTLING, SHUTDOWN_PATIENCE, RunRecorder
+from poam_ros.outputs.recorder import FILES_TIMEOUT_S, SETTLING_S, SHUTDOWN_TIMEOUT_S, RunRecorder
 from poam_ros.outputs.scoring import PENDING, EpochScores, MapReport
 
 WORKSPACE = Extent(0, 10, 0, 10)
@@ -107,13 +107,13 @@ def test_the_folder_is_written_as_soon_as_the_results_are_kept(make, time, tmp_p
     recorder.config["planner"] = {"max_samples": 20}
     hear(recorder, finished=False)
     time.now += 5
-    recorder.look()
+    recorder.poll()
     assert not written(tmp_path) and not recorder.succeeded
     keep_results(tmp_path)  # the files alone say nothing
-    recorder.look()
+    recorder.poll()
     assert not written(tmp_path)
     recorder.add_report(report(9, 20, finished=True))
-    recorder.look()
+    recorder.poll()
     assert recorder.succeeded and recorder.log.errors == []
     table = read_table(tmp_path / "epochs.csv")
     assert tuple(table) == EPOCH_COLUMNS
@@ -128,11 +128,11 @@ def test_the_folder_waits_for_what_the_nodes_were_given(make, time, tmp_path):
     keep_results(tmp_path)
     recorder.config["planner"] = {"max_samples": 20}
     hear(recorder)
-    time.now += SETTLING - 0.1
-    recorder.look()
+    time.now += SETTLING_S - 0.1
+    recorder.poll()
     assert not written(tmp_path)
     recorder.config["mapper"] = {"method": "poam"}
-    recorder.look()
+    recorder.poll()
     assert "method: poam" in (tmp_path / "config.yaml").read_text()
 
 
@@ -140,8 +140,8 @@ def test_a_node_that_never_answers_holds_up_nothing(make, time, tmp_path):
     recorder = make(nodes=("mapper",))
     keep_results(tmp_path)
     hear(recorder)
-    time.now += SETTLING
-    recorder.look()
+    time.now += SETTLING_S
+    recorder.poll()
     assert recorder.succeeded and "nodes: {}" in (tmp_path / "config.yaml").read_text()
 
 
@@ -150,10 +150,10 @@ def test_it_lingers_from_the_missions_end_on(make, time, tmp_path):
     keep_results(tmp_path)
     hear(recorder)
     time.now += 9.9
-    recorder.look()
+    recorder.poll()
     assert recorder.succeeded and not recorder.over
     time.now += 0.1
-    recorder.look()
+    recorder.poll()
     assert recorder.over
 
 
@@ -161,7 +161,7 @@ def test_it_stays_for_ever_if_asked(make, time, tmp_path):
     recorder = make(linger=None)
     hear(recorder)
     time.now += 1e6
-    recorder.look()
+    recorder.poll()
     assert written(tmp_path) and not recorder.over
 
 
@@ -170,13 +170,13 @@ def test_the_last_map_may_come_after_its_report(make, time, tmp_path):
     hear(recorder)
     recorder.add_report(report(11, 30))
     recorder.add_report(report(11, 30, finished=True))
-    time.now += SETTLING / 2
-    recorder.look()
+    time.now += SETTLING_S / 2
+    recorder.poll()
     assert not written(tmp_path)
     recorder.scores.add_map(drawn(11, 30))
     recorder.add_report(report(11, 30))
     recorder.add_report(report(11, 30, finished=True))
-    recorder.look()
+    recorder.poll()
     assert read_table(tmp_path / "epochs.csv")["samples"].tolist() == [10, 20, 30]
 
 
@@ -184,19 +184,19 @@ def test_a_last_map_that_does_not_come_is_not_waited_for_long(make, time, tmp_pa
     recorder = make()
     hear(recorder)
     recorder.add_report(report(11, 30, finished=True))
-    time.now += SETTLING
-    recorder.look()
+    time.now += SETTLING_S
+    recorder.poll()
     assert read_table(tmp_path / "epochs.csv")["samples"].tolist() == [10, 20]
 
 
 def test_results_that_are_never_kept_are_an_error(make, time, tmp_path):
     recorder = make()
     hear(recorder, finished=False)
-    time.now += FILES_PATIENCE - 0.1
-    recorder.look()
+    time.now += FILES_TIMEOUT_S - 0.1
+    recorder.poll()
     assert not written(tmp_path) and not recorder.over
     time.now += 0.1
-    recorder.look()
+    recorder.poll()
     assert written(tmp_path) and recorder.over and not recorder.succeeded
     assert any("kept no map" in text for text in recorder.log.errors)
 
@@ -204,7 +204,7 @@ def test_results_that_are_never_kept_are_an_error(make, time, tmp_path):
 def test_results_that_are_kept_elsewhere_are_an_error(make, tmp_path):
     recorder = make()
     hear(recorder)
-    recorder.look()
+    recorder.poll()
     assert written(tmp_path) and not recorder.succeeded
     assert any("map.npz" in text for text in recorder.log.errors)
 
@@ -213,18 +213,18 @@ def test_an_earlier_missions_end_does_not_count(make, tmp_path):
     recorder = make()
     recorder.add_report(report(3, 50, finished=True))
     hear(recorder, finished=False)
-    recorder.look()
+    recorder.poll()
     assert not written(tmp_path)
 
 
 def test_without_a_folder_epochs_are_enough(make, time):
     recorder = make(path=None)
     recorder.set_state("done")
-    recorder.look()
+    recorder.poll()
     assert not recorder.succeeded
     recorder = make(path=None)
     hear(recorder, finished=False)
-    recorder.look()
+    recorder.poll()
     assert recorder.succeeded and recorder.progress.epochs == 2
     assert recorder.progress.epoch.samples == 20
 
@@ -233,7 +233,7 @@ def test_an_interrupted_mission_waits_for_the_mappers_files(make, time, tmp_path
     recorder = make()
     hear(recorder, finished=False)
     time.naps.append(lambda: time.now > 102 and keep_results(tmp_path))
-    recorder.conclude()
+    recorder.finish_early()
     assert written(tmp_path) and (tmp_path / "maps.png").stat().st_size > 0
     assert 102 < time.now < 103
 
@@ -244,17 +244,17 @@ def test_an_interrupted_mission_does_not_wait_for_ever_nor_draw_an_earlier_map(
     keep_results(tmp_path)  # of a run before
     recorder = make()
     hear(recorder, finished=False)
-    recorder.conclude()
+    recorder.finish_early()
     assert written(tmp_path) and not (tmp_path / "maps.png").exists()
-    assert SHUTDOWN_PATIENCE < time.now - 100 < SHUTDOWN_PATIENCE + 0.2
+    assert SHUTDOWN_TIMEOUT_S < time.now - 100 < SHUTDOWN_TIMEOUT_S + 0.2
     (tmp_path / "epochs.csv").unlink()
-    recorder.conclude()  # once
+    recorder.finish_early()  # once
     assert not written(tmp_path)
 
 
 def test_a_mission_without_epochs_leaves_nothing(make, time, tmp_path):
     recorder = make()
-    recorder.conclude()
+    recorder.finish_early()
     assert list(tmp_path.iterdir()) == [] and time.now == 100
 
 

@@ -78,16 +78,16 @@ def test_a_report_is_complete_in_its_file(run):
         assert b64decode(source.removeprefix("data:image/png;base64,")).startswith(b"\x89PNG")
     assert "Bathymetry of pond & <b>" in words and "<script>" in words
     assert "1.10 to 5.30 m under a water level of 1 m" in words  # depth of x = 59 and of x = 17
-    assert "left out: not a number" in words and "left out: false echoes" in words
+    assert "excluded: not a number" in words and "excluded: false echoes" in words
     assert re.search(r"area\s+1,760\.00 m²", words)  # 22 of 30 columns
-    assert "Errors of soundings held out" not in words
+    assert "Errors at held-out soundings" not in words
 
 
 def test_held_out_errors_are_told_where_there_are_some(run):
     scores = {"count": 7, "rmse": 0.5, "mae": 0.4, "msll": -1.0, "nlpd": 0.1, "coverage95": 0.95}
     (run / "validation.json").write_text(json.dumps(scores))
     _, words = read(write_report(run))
-    assert "Errors of soundings held out" in words and "0.400 m" in words and "95.0%" in words
+    assert "Errors at held-out soundings" in words and "0.400 m" in words and "95.0%" in words
     (run / "validation.json").write_text("{")
     with pytest.raises(InputError, match=r"validation\.json: expected scores"):
         write_report(run)

@@ -22,7 +22,7 @@ REFUSED = RefusedPings.none().more(
 
 
 def test_keeps_the_map_and_its_samples_to_the_last_bit(tmp_path):
-    assert ResultFolder(str(tmp_path / "run")).keep(MAP, SAMPLES, REFUSED) == [
+    assert ResultFolder(str(tmp_path / "run")).write(MAP, SAMPLES, REFUSED) == [
         "samples.csv",
         "map.npz",
     ]
@@ -35,17 +35,17 @@ def test_keeps_the_map_and_its_samples_to_the_last_bit(tmp_path):
 
 def test_a_pilot_survey_that_was_cut_short_replaces_no_earlier_run(tmp_path):
     results = ResultFolder(str(tmp_path))
-    assert results.keep_remains(None, Samples.empty(), REFUSED) == [] == list(tmp_path.iterdir())
-    assert results.keep_remains(None, SAMPLES, REFUSED) == ["samples.csv"]
+    assert results.write_partial(None, Samples.empty(), REFUSED) == [] == list(tmp_path.iterdir())
+    assert results.write_partial(None, SAMPLES, REFUSED) == ["samples.csv"]
     (tmp_path / "map.npz").write_bytes(b"of an earlier run")
     (tmp_path / "samples.csv").write_text("of an earlier run")
-    assert results.keep_remains(None, SAMPLES, REFUSED) == []
+    assert results.write_partial(None, SAMPLES, REFUSED) == []
     assert (tmp_path / "samples.csv").read_text() == "of an earlier run"
-    assert results.keep_remains(MAP, SAMPLES, REFUSED) == ["samples.csv", "map.npz"]
+    assert results.write_partial(MAP, SAMPLES, REFUSED) == ["samples.csv", "map.npz"]
 
 
 def test_without_a_folder_nothing_is_saved():
-    assert ResultFolder("").keep(MAP, SAMPLES, REFUSED) == []
+    assert ResultFolder("").write(MAP, SAMPLES, REFUSED) == []
 
 
 def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path):

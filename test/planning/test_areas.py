@@ -236,9 +236,9 @@ def test_what_is_no_polygon_is_refused_by_its_name(corners, words):
 
 
 def test_a_workspace_that_is_covered_altogether_is_refused():
-    with pytest.raises(InputError, match="leave nothing of the workspace"):
+    with pytest.raises(InputError, match="leave no place in the workspace"):
         NavigableArea(SQUARE, keep_outs=[BLOCK * 7])
-    with pytest.raises(InputError, match="leave nothing of the workspace"):
+    with pytest.raises(InputError, match="leave no place in the workspace"):
         NavigableArea(SQUARE, polygon=BLOCK + 99)
     with pytest.raises(InputError, match="margin"):
         NavigableArea(SQUARE, keep_outs=[BLOCK], margin=0.0)

@@ -23,7 +23,7 @@ from poam_ros.ros.common.parameters import (
     inner_rows,
     robot_tables,
 )
-from poam_ros.simulation.world.sonar import SonarSettings
+from poam_ros.simulation.world.simulator import SonarSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = [

@@ -565,7 +565,7 @@ def test_the_pilot_goes_round_keep_outs(guided, eventually):
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ("areas.keep_outs:=-99 -99, 99 -99, 99 99, -99 99", "leave nothing of the workspace"),
+        ("areas.keep_outs:=-99 -99, 99 -99, 99 99, -99 99", "leave no place in the workspace"),
         ("areas.keep_outs:=0 0, 1", "keep_outs: expected corners"),
         ("areas.file:=/no/such/file.json", "areas.file: cannot read /no/such/file.json"),
         ("on_done:=sink", "on_done: expected one of hold, home"),

@@ -19,10 +19,9 @@ from poam_ros.models.registry import MODELS, ModelEntry, SparseOptions
 from poam_ros.outputs.figures import draw_run
 from poam_ros.outputs.folder import EPOCH_COLUMNS, read_map, read_table
 from poam_ros.planning.pilots import PILOTS
-from poam_ros.simulation.lockstep import LockstepMission
-from poam_ros.simulation.run import run_mission
+from poam_ros.simulation.lockstep import LockstepMission, run_mission
 from poam_ros.simulation.settings import MISSION_PILOTS, RANDOM_SAMPLES, MissionSettings
-from poam_ros.simulation.world.sonar import SonarSettings
+from poam_ros.simulation.world.simulator import SonarSettings
 from poam_ros.simulation.world.terrain import WORKSPACE, load_terrain
 
 SMALL = ModelSettings(options=SparseOptions(num_inducing=120, steps=5, minibatch=64))
@@ -104,7 +103,7 @@ def test_a_budget_below_the_pilot_survey_still_makes_a_map_and_says_so(tmp_path,
     )
     assert [r.samples for r in records] == [50]
     assert read_map(tmp_path / "map.npz").samples == 50
-    assert "max_samples = 50 ends the mission inside its pilot survey" in caplog.text
+    assert "max_samples = 50 ends the mission during its pilot survey" in caplog.text
 
 
 def begun(seed=0, terrain="seamounts", **changes):

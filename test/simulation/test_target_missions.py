@@ -23,9 +23,9 @@ from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.tvu import shares
 from poam_ros.simulation import lockstep
-from poam_ros.simulation.run import run_mission
+from poam_ros.simulation.lockstep import run_mission
 from poam_ros.simulation.settings import MissionSettings
-from poam_ros.simulation.world.sonar import SonarSettings
+from poam_ros.simulation.world.simulator import SonarSettings
 from poam_ros.simulation.world.terrain import load_terrain
 
 WORKSPACE = Extent(-20, 20, -15, 15)

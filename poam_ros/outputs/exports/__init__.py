@@ -1,1 +1,1 @@
-"""A run's map as files that other programs read; ``formats.py`` has the table of them."""
+"""Export of a run's map for other programs; ``formats.py`` has the table of formats."""

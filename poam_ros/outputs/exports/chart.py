@@ -1,4 +1,4 @@
-"""A run's map as it is handed on: north-up, with its layers and what it was made from."""
+"""A run's map ready for export: north up, with its layers and provenance."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..results import UnmappedPings, read_unmapped
 
 
 def read_config(path: Path) -> Any:
-    """The settings of a run; None where the run kept none.
+    """The settings of a run; None if it has none.
 
     Raises:
         InputError: if the file is there but is no YAML.
@@ -39,9 +39,9 @@ def read_config(path: Path) -> Any:
 
 
 def recorded(folder: Path) -> dict[str, Any]:
-    """``origin``, ``heading`` and ``water_level`` of a run, as far as its config.yaml has them.
+    """``origin``, ``heading`` and ``water_level`` of a run, if its config.yaml has them.
 
-    They lie flat in that of a mapped log; in that of nodes the planner has the place and the mapper
+    For a mapped log they are top-level keys. For nodes, the planner has the origin and the mapper
     the level.
 
     Raises:
@@ -52,11 +52,11 @@ def recorded(folder: Path) -> dict[str, Any]:
     places, levels = (
         flat(config) | flat(_mapping(nodes.get(name))) for name in ("planner", "mapper")
     )
-    # As older runs call it: the second name.
+    # The second name is that of older runs.
     level = _number(levels.get("water.level", levels.get("water_level")))
     origin = places.get("origin")
     found: dict[str, Any] = {} if level is None else {"water_level": level}
-    # A planner's origin of 0, 0 is its default: it was not said.
+    # 0, 0 is the planner's default: not given.
     if isinstance(origin, list) and any(origin):
         place = tuple(map(_number, origin))
         if len(place) == 2 and None not in place:
@@ -73,22 +73,22 @@ def _number(value: Any) -> float | None:
     return float(value) if known else None
 
 
-#: ns; later stamps are times of day (since 1970), others are of a clock that began with the run.
+#: ns; later stamps count from 1970, earlier ones from the start of the run.
 _THIS_CENTURY = 10**18
-#: Of a turned map that are interpolated at a time.
+#: Rows of a rotated map that are interpolated at a time.
 _ROWS = 128
 
 
 @dataclass(frozen=True)
 class ExportSettings:
-    """How a map is handed on.
+    """How a map is exported.
 
     Attributes:
         origin: latitude and longitude of the map's (0, 0), in degrees.
         utm: use the origin's UTM zone, not the local projection around the origin.
         crs: use this projected system (``EPSG:N``), not the local projection; empty: none.
-        vertical_datum: EPSG code of what the map's zero is.
-        depth: depths under the water's level, positive down, in the place of elevations.
+        vertical_datum: EPSG code of the map's vertical datum.
+        depth: export depths below the water level, positive down, instead of elevations.
 
     Raises:
         InputError: if a value is out of its range.
@@ -102,12 +102,16 @@ class ExportSettings:
     depth: bool = False
     water_level: float = water_level_setting()
     clearance: float = setting(
-        0.0, "Mark cells of a Nav2 map as free where the water is surely deeper than this", "m",
+        0.0, "Mark cells of a Nav2 map as free where the water is deeper than this at 95 %", "m",
         minimum=0.0, maximum=1e5,
     )  # fmt: skip
 
     contour_interval: float = setting(
-        0.0, "Between contours; 0: a round one, for about a dozen", "m", minimum=0.0, maximum=1e5
+        0.0,
+        "Interval between contours. 0: a round value that gives about 12 contours",
+        "m",
+        minimum=0.0,
+        maximum=1e5,
     )
 
     def __post_init__(self) -> None:
@@ -122,27 +126,27 @@ class ExportSettings:
 
     @property
     def place(self) -> GeoReference | None:
-        """Where the map lies, if that was said."""
+        """The georeference; None without an origin."""
         crs = "UTM" if self.utm else self.crs
         return None if self.origin is None else GeoReference(*self.origin, self.heading, crs)
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A map to hand on; NaN where a turned map's cells end.
+    """A map to export; NaN outside the cells of a rotated map.
 
     Attributes:
-        grid: centres of the cells, x east and y north if there is a place, else the map's own.
+        grid: centres of the cells, x east and y north with a georeference, else the map's own.
         elevation: positive up from the vertical datum [rows, columns], in m; row 0 is south.
         deviation: standard deviation of the elevation, with noise [rows, columns], in m.
-        density: pings per cell [rows, columns]; 0 says that a cell is interpolated.
-        track: the pings [N, 2], as the grid.
-        settings: how it is handed on.
-        datum: of the elevations or depths, if it was said.
-        provenance: in words, by name.
+        density: pings per cell [rows, columns]; 0: the cell is interpolated.
+        track: the pings [N, 2], in the grid's coordinates.
+        settings: how it is exported.
+        datum: of the elevations or depths; None if not given.
+        provenance: texts by name.
         lengthscale: [rows, columns], in m; NaN where the model has none.
-        support: places that the model leans on [M, 2], as the grid.
-        unmapped: pings that are not in the map, as the grid.
+        support: inducing inputs [M, 2], in the grid's coordinates.
+        unmapped: pings that are not in the map, in the grid's coordinates.
     """
 
     grid: Grid
@@ -163,27 +167,27 @@ class Chart:
 
     @property
     def depth(self) -> np.ndarray:
-        """Under the water's level [rows, columns], in m, positive down."""
+        """Depth below the water level [rows, columns], in m, positive down."""
         return self.settings.water_level - self.elevation
 
     @property
     def uncertainty(self) -> np.ndarray:
-        """Half of the interval that holds 95 % [rows, columns], in m."""
+        """Half the width of the 95 % interval [rows, columns], in m."""
         return CONFIDENCE_95 * self.deviation
 
     @property
     def tvu(self) -> np.ndarray:
-        """How many of ``planning.tvu.LEVELS`` a cell is within; NaN where it is dry."""
+        """Number of ``planning.tvu.LEVELS`` that a cell is within; NaN for dry cells."""
         return strictest(self.depth, self.deviation)
 
     @property
     def height_name(self) -> str:
-        """What ``height`` is."""
+        """Name of ``height``."""
         return "depth" if self.settings.depth else "elevation"
 
     @property
     def height(self) -> np.ndarray:
-        """Elevation or depth [rows, columns], in m, as it was asked for."""
+        """Elevation or depth [rows, columns], in m, as requested."""
         return self.depth if self.settings.depth else self.elevation
 
     @property
@@ -195,7 +199,7 @@ class Chart:
 
     @property
     def crs_wkt(self) -> str:
-        """The coordinates as well-known text; compound where there is a vertical datum."""
+        """The coordinate system as well-known text; compound with a vertical datum."""
         if self.place is None:
             return LOCAL
         system = self.place.system()
@@ -206,21 +210,21 @@ class Chart:
 
 
 def read_chart(folder: Path, settings: ExportSettings) -> Chart:
-    """The map of a run's folder (map.npz, samples.csv, config.yaml), to be handed on.
+    """The map of a run's folder (map.npz, samples.csv, config.yaml), ready for export.
 
     Raises:
-        InputError: if a file is missing or broken, or the vertical datum is none for this.
+        InputError: if a file is missing or broken, or the vertical datum does not fit.
     """
     drawn = read_map(folder / "map.npz")
     pings = read_table(folder / "samples.csv", ("x", "y"))
     track = np.column_stack((pings["x"], pings["y"]))
-    track = track[: drawn.samples or None]  # a later ping is not in the map
+    track = track[: drawn.samples or None]  # later pings are not in the map
     code = settings.vertical_datum
     datum = None if code is None else vertical_datum(code, settings.depth)
     if settings.depth and datum and settings.water_level and not datum.is_water:
         raise InputError(
-            f"vertical_datum: depths under a water level of {settings.water_level:g} m are not "
-            f"depths under EPSG:{code} ({datum.name}); expected --water-level 0, or EPSG:5831"
+            f"vertical_datum: depths below a water level of {settings.water_level:g} m are not "
+            f"depths below EPSG:{code} ({datum.name}); expected --water-level 0, or EPSG:5831"
         )
     place = settings.place
     own = (drawn.mean, np.sqrt(drawn.variance), drawn.lengthscale)
@@ -239,7 +243,7 @@ def read_chart(folder: Path, settings: ExportSettings) -> Chart:
 def _north_up(
     own_grid: Grid, values: Sequence[np.ndarray], place: GeoReference | None
 ) -> tuple[Grid, Sequence[np.ndarray]]:
-    """Grid and values; cells of the same size, and interpolated, if the map is turned."""
+    """Grid and values; if the map is rotated, interpolated to cells of the same size."""
     if place is None or place.north_up:
         return own_grid, values
     borders = own_grid.borders
@@ -265,9 +269,9 @@ def _north_up(
 def _provenance(
     folder: Path, drawn: ElevationMap, count: int, settings: ExportSettings, datum: Any
 ) -> dict[str, str]:
-    """Version, settings, samples, datum and time, in words."""
+    """Version, settings, samples, datum and time, as texts."""
     place = settings.place
-    level = f"{settings.water_level:g} m over the map's zero"
+    level = f"{settings.water_level:g} m above the datum"
     words = {
         "title": f"Bathymetry of {folder.resolve().name}",
         "software": f"poam_ros {__version__}",
@@ -276,10 +280,10 @@ def _provenance(
         "export_time": _utc(datetime.now(timezone.utc).timestamp()),
         "vertical_datum": f"EPSG:{datum.code} {datum.name}" if datum else "not given: the map's z",
         "water_level": level,
-        "origin": "not given: the map's own frame"
+        "origin": "not given: coordinates of the map frame"
         if place is None
         else f"{place.latitude:.12g} {place.longitude:.12g} (WGS 84), heading {place.heading:g}",
-        "uncertainty": "predictive, of a Gaussian process, with its noise: 95 % is 1.96 sigma; "
+        "uncertainty": "predictive, of a Gaussian process, noise included; 95 %: 1.96 sigma; "
         "not an estimate from repeated soundings",
         "density": "pings per cell; cells with 0 are interpolated",
         "settings": json.dumps(read_config(folder / "config.yaml"), default=str),
@@ -290,7 +294,7 @@ def _provenance(
 
 
 def clock_time(stamp_ns: int) -> str:
-    """A stamp in words: a time of day, or one of a clock that began with the run."""
+    """A stamp as text: UTC, or seconds of a clock that started with the run."""
     seconds = stamp_ns / 1e9
     return _utc(seconds) if stamp_ns > _THIS_CENTURY else f"{seconds:.3f} s of the run's clock"
 

@@ -1,8 +1,8 @@
-"""Contours of a map: lines of round levels, what is deeper than each, and where it may lie.
+"""Contours of a map: lines at round levels, the area beyond each, and its 95 % band.
 
-Lines and polygons follow the map's own values, interpolated between the centres of cells, and are
-not smoothed. The polygons are closed along the edge of the map, and each lies within the one of the
-level before it. The band of a level is where it is within the map's 95 % interval.
+Lines and polygons follow the map's values, interpolated between the centres of cells, without
+smoothing. Polygons are closed along the edge of the map, and each lies within that of the level
+before it. The band of a level holds the places where the level is in the map's 95 % interval.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ...core.errors import InputError, requires_extra
 from ..volume import round_step
 from .chart import Chart
 
-#: Contours of a map that says no interval, about; and of any map, at most.
-ABOUT, MOST = 12, 1000
+#: Approximate number of contours without a given interval; maximum number of any map.
+WANTED, MAX_LEVELS = 12, 1000
 LINE, AREA, BAND = "contour", "area", "band"
-#: Of well-known binary (OGC 06-103r4, 8.2).
+#: Types of well-known binary (OGC 06-103r4, 8.2).
 LINESTRING, POLYGON = 2, 3
-#: Digits of degrees: a centimetre.
+#: Decimals of degrees: 1 cm.
 DIGITS = 7
 
 
@@ -38,7 +38,7 @@ class Feature:
         kind: ``LINE``; ``AREA``, all that is at least as deep; or ``BAND``, where the line may lie.
         level: of the contour, in m.
         rings: corners [K, 2] of the line, or of the border and the holes, north-up in m.
-        low, high: what the level may be along the line at 95 %, at the most, in m; of a line only.
+        low, high: widest 95 % interval of the map along the line, in m; None for polygons.
     """
 
     kind: str
@@ -49,22 +49,22 @@ class Feature:
 
     @property
     def closed(self) -> bool:
-        """Whether it ends where it begins."""
+        """Whether the line ends at its start."""
         return bool((self.rings[0][0] == self.rings[0][-1]).all())
 
 
 def contours(chart: Chart) -> list[Feature]:
-    """All features of a map, the bands first and the lines last, as they are drawn.
+    """All features of a map in drawing order: bands, areas, lines.
 
     Raises:
-        InputError: the map has no value, or the interval makes too many levels of it.
+        InputError: the map has no value, or the interval gives too many levels.
     """
     with requires_extra("contours", "matplotlib"):
         from contourpy import FillType, LineType, contour_generator
     values, half = chart.height, chart.uncertainty
     known = values[np.isfinite(values)]
     if not len(known):
-        raise InputError("contours: expected a map with a value, got none")
+        raise InputError("contours: expected a map with values, got none")
     x, y = chart.grid.x, chart.grid.y
     found: dict[str, list[Feature]] = {BAND: [], AREA: [], LINE: []}
     kinds: dict[str, Any] = {"fill_type": FillType.OuterOffset, "line_type": LineType.Separate}
@@ -73,7 +73,7 @@ def contours(chart: Chart) -> list[Feature]:
     for level in levels_of(known, chart.settings.contour_interval):
         ends = sorted((level, deepest))
         found[AREA] += [Feature(AREA, level, rings) for rings in _filled(heights, *ends)]
-        # With its sign: what lies between two cells on either side of the line is in the band.
+        # Signed, so that places between two cells on either side of the line are in the band.
         bands = contour_generator(x, y, np.ma.masked_invalid((values - level) / half), **kinds)
         found[BAND] += [Feature(BAND, level, rings) for rings in _filled(bands, -1.0, 1.0)]
         for line in heights.lines(level):
@@ -84,20 +84,20 @@ def contours(chart: Chart) -> list[Feature]:
 
 
 def levels_of(known: np.ndarray, interval: float) -> list[float]:
-    """Multiples of the interval between the least and the largest value; 0: a round one."""
+    """Multiples of the interval within the range of the values; 0: of a round interval."""
     low, high = float(known.min()), float(known.max())
-    step = interval or round_step(max(high - low, 1e-6) / ABOUT)
+    step = interval or round_step(max(high - low, 1e-6) / WANTED)
     first, last = int(np.floor(low / step)) + 1, int(np.ceil(high / step)) - 1
-    if last - first >= MOST:
+    if last - first >= MAX_LEVELS:
         raise InputError(
-            f"contour_interval: expected at most {MOST} levels, got {last - first + 1} between "
-            f"{low:g} and {high:g} m"
+            f"contour_interval: expected at most {MAX_LEVELS} levels, got {last - first + 1} "
+            f"between {low:g} and {high:g} m"
         )
     return [round(k * step, 9) for k in range(first, last + 1)]
 
 
 def _filled(generator: Any, low: float, high: float) -> Iterator[list[np.ndarray]]:
-    """Rings of each polygon between two values: its border, then its holes."""
+    """Rings of each polygon between two values: the border, then the holes."""
     for points, offsets in zip(*generator.filled(low, high), strict=True):
         rings = [points[a:b] for a, b in pairwise(offsets)]
         if abs(_area(rings[0])) > 0:
@@ -123,7 +123,7 @@ def _attributes(feature: Feature, name: str) -> dict[str, Any]:
 
 def _in_degrees(chart: Chart, features: list[Feature]) -> list[list[np.ndarray]]:
     """Longitude and latitude of every feature's rings."""
-    assert chart.place is not None  # formats.py has seen to it
+    assert chart.place is not None  # formats.py checks it
     rings = [ring for feature in features for ring in feature.rings]
     if not rings:
         return []
@@ -133,7 +133,7 @@ def _in_degrees(chart: Chart, features: list[Feature]) -> list[list[np.ndarray]]
 
 
 def geojson(chart: Chart, name: str) -> dict[str, bytes]:
-    """A FeatureCollection in degrees (RFC 7946); ``kind`` tells lines, areas and bands apart."""
+    """A FeatureCollection in degrees (RFC 7946); ``kind`` is contour, area or band."""
     features = contours(chart)
     written = []
     for feature, rings in zip(features, _in_degrees(chart, features), strict=True):

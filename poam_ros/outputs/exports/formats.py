@@ -1,4 +1,4 @@
-"""Every format that a map is handed on in: a row for each file's ending."""
+"""The table of export formats: a row for each file ending."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import InputError
-from ...core.files import replacing
+from ...core.files import atomic_write
 from ..folder import make_folder
 from .chart import Chart, ExportSettings, read_chart, recorded
 from .contours import geojson, geopackage, kml
-from .pages import page, picture
-from .points import nav2, surface, table
-from .rasters import bag, geotiff, netcdf
+from .writers import bag, geotiff, nav2, netcdf, page, picture, surface, table
 
 
 @dataclass(frozen=True)
@@ -22,11 +20,11 @@ class Format:
     """A format of maps.
 
     Attributes:
-        write: the contents of its files by name, the file asked for last.
+        write: returns the contents of the files by name, the requested file last.
         summary: for ``--help``.
-        origin: whether it wants one (``needed``), may have one (``taken``) or not (``refused``).
+        origin: ``needed``, ``taken`` (optional) or ``refused``.
         depth: whether it can hold depths.
-        crs: whether it holds a coordinate system, and so takes a vertical datum with an origin.
+        crs: whether it holds a coordinate system; a vertical datum then needs an origin.
     """
 
     write: Callable[[Chart, str], dict[str, bytes]]
@@ -51,13 +49,13 @@ FORMATS = {
 }
 
 
-def settings_for(run: Path, to: Path, given: Mapping[str, Any]) -> ExportSettings:
-    """How the map of a run is handed on: as given, and the rest as the run recorded it.
+def export_settings(run: Path, to: Path, given: Mapping[str, Any]) -> ExportSettings:
+    """The export settings of a run: as given, otherwise as recorded in the run.
 
     Args:
-        run: its folder, whose config.yaml may have a place on the Earth and a water level.
-        to: the file, whose format may have no use for a place.
-        given: fields of ``ExportSettings`` that somebody chose.
+        run: its folder, whose config.yaml may have an origin and a water level.
+        to: the file; its format may refuse an origin.
+        given: fields of ``ExportSettings`` chosen by the user.
 
     Raises:
         InputError: if a value is wrong, or config.yaml is no YAML.
@@ -75,18 +73,18 @@ def export(run: Path, to: Path, settings: ExportSettings) -> list[Path]:
     """Write the map of a run's folder in the format of the file's ending.
 
     Returns:
-        The files written, the one asked for last. Each takes its name when it is complete.
+        The files written, the requested one last. Each appears only when complete.
 
     Raises:
-        InputError: if there is no such format, the settings do not go with it, the run has no map,
-            what writes the format is not installed, or the file cannot be written.
+        InputError: if there is no such format, the settings do not suit it, the run has no map, a
+            package for the format is not installed, or the file cannot be written.
     """
     found = _checked(to, settings)
     files = found.write(read_chart(run, settings), to.name)
     make_folder(to.parent)
     for name, content in files.items():
         try:
-            with replacing(to.parent / name) as file:
+            with atomic_write(to.parent / name) as file:
                 file.write(content)
         except OSError as error:
             raise InputError(f"{to.parent / name}: cannot write ({error.strerror})") from None
@@ -94,20 +92,20 @@ def export(run: Path, to: Path, settings: ExportSettings) -> list[Path]:
 
 
 def _checked(to: Path, settings: ExportSettings) -> Format:
-    """The format of a file, if the settings go with it."""
+    """The format of a file; raises ``InputError`` if the settings do not suit it."""
     ending = to.suffix.lower()
     if ending not in FORMATS:
         raise InputError(f"to: expected a file that ends with {', '.join(FORMATS)}, got {to.name}")
     found, placed = FORMATS[ending], settings.origin is not None
     if found.origin == "needed" and not placed:
-        raise InputError(f"to: {ending} lies on the Earth; expected --origin LAT LON")
+        raise InputError(f"to: {ending} needs a place on the Earth; expected --origin LAT LON")
     if found.origin == "refused" and placed:
         raise InputError(f"to: {ending} is in the map's own frame; expected no --origin")
     if settings.depth and not found.depth:
         raise InputError(f"to: {ending} holds elevations, positive up; expected no --depth")
     if settings.vertical_datum is not None and found.crs and not placed:
         raise InputError(
-            f"vertical_datum: {ending} names it in one system with the place on the Earth; "
+            f"vertical_datum: {ending} holds it in one system with the place on the Earth; "
             f"expected --origin LAT LON"
         )
     return found

@@ -1,4 +1,4 @@
-"""What a run's or a mission's folder has to show, complete or still being written."""
+"""The page of a run's or mission's folder, complete or still being written."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ from ..figures import CURVES
 from ..folder import read_table
 from ..results import FILE, read_unmapped
 from .scene import BAD, Curves, Notice, Scene, scene_of
-from .words import refused
+from .texts import refused
 
-#: What is looked at, and looked at anew where it has changed.
+#: Files that are read, and read again when they change.
 FILES = ("map.npz", "samples.csv", "epochs.csv", "config.yaml", FILE, LOG)
-#: What a mapper has written of its log ahead, into a file beside it, and every how many s that is
-#: looked at.
+#: The database's write-ahead log, and how often it is checked, in s.
 AHEAD, AHEAD_S = f"{LOG}-wal", 5.0
-#: Wall times among the columns of an epochs.csv.
+#: Columns of epochs.csv that are wall times.
 SECONDS = {"update_s": "update", "predict_s": "prediction"}
 Versions = tuple[tuple[int, int, int] | None, ...]
 
 
 class FolderView:
-    """A folder that is looked at again and again.
+    """A folder that is read again whenever it changes.
 
     Args:
         folder: of a run or mission.
@@ -47,12 +46,12 @@ class FolderView:
             raise InputError(f"RUN: expected the folder of a run or mission, got {folder}")
         self._folder, self._settings = folder, settings
         self._versions: Versions = ()
-        self._ahead: tuple[int, int, int] | None = None  # of the log
-        self._ahead_at = -math.inf  # when that was looked at, in s of a steady clock
+        self._ahead: tuple[int, int, int] | None = None  # of the write-ahead log
+        self._ahead_at = -math.inf  # time of the last check, in s of a steady clock
         self._scene = Scene("")
 
     def scene(self) -> Scene:
-        """What is there now; the same object as before while the files are the same."""
+        """The present scene; the same object while the files are unchanged."""
         versions = tuple(_version(self._folder / name) for name in FILES)
         if self._grown() or versions != self._versions:
             self._versions, before = versions, self._scene
@@ -60,12 +59,12 @@ class FolderView:
         return self._scene
 
     def _grown(self) -> bool:
-        """Whether a mapper went on with its log."""
+        """Whether a mapper has written to its journal."""
         now = time.monotonic()
         if now - self._ahead_at < AHEAD_S:
             return False
         before, ahead = self._ahead, _version(self._folder / AHEAD)
-        # An empty one is left by whoever looked at a log that nobody writes.
+        # Reading a journal that has no writer leaves an empty one.
         self._ahead, self._ahead_at = ahead if ahead and ahead[2] else None, now
         return self._ahead != before
 
@@ -77,15 +76,15 @@ class FolderView:
                 return self._without_map(curves)
             chart = read_chart(folder, self._settings)
         except InputError as error:
-            # Something is wrong, or being replaced: what there was is still there to be seen.
-            remark = Notice(str(error), "the page looks again when the file changes", BAD)
+            # A file is broken or being replaced: keep showing the previous map.
+            remark = Notice(str(error), "the page reads the file again when it changes", BAD)
             return replace(before, title=self._title, waiting=str(error), remarks=(remark,))
         words = {k: v for k, v in chart.provenance.items() if k not in ("title", "export_time")}
         scene = scene_of(chart, curves, refused(chart.unmapped.refused))
         return replace(scene, chart=replace(chart, provenance=words))
 
     def _without_map(self, curves: Curves) -> Scene:
-        pings, said = _pings(self._folder), f"there is no map.npz in {self._folder} yet"
+        pings, said = _pings(self._folder), f"no map.npz in {self._folder} yet"
         if len(pings):
             said += f"; {len(pings)} pings so far"
         others = read_unmapped(self._folder)
@@ -101,7 +100,7 @@ class FolderView:
 
 
 def _version(path: Path) -> tuple[int, int, int] | None:
-    """Something that changes when a file is written; None where there is none."""
+    """A value that changes when a file is written; None if there is no file."""
     try:
         status = path.stat()
     except OSError:
@@ -110,7 +109,7 @@ def _version(path: Path) -> tuple[int, int, int] | None:
 
 
 def _pings(folder: Path) -> np.ndarray:
-    """Places of the pings of a folder without a map [N, 2]: of samples.csv, or a mission's log."""
+    """Places of the pings of a folder without a map [N, 2], from samples.csv or the journal."""
     with suppress(InputError):
         found = read_table(folder / "samples.csv", ("x", "y"))
         return np.column_stack((found["x"], found["y"]))
@@ -118,14 +117,14 @@ def _pings(folder: Path) -> np.ndarray:
 
 
 def _logged(folder: Path, query: str) -> np.ndarray:
-    """Places [N, 2] that a mission's log has; none where there is no log, or an older one."""
+    """Places [N, 2] in the journal; none if there is no journal, or an older one."""
     with suppress(sqlite3.Error, OSError), closing(read_only(folder / LOG)) as log:
         return np.array(log.execute(query).fetchall(), dtype=float).reshape(-1, 2)
     return np.empty((0, 2))
 
 
 def _curves(path: Path) -> Curves:
-    """Of an epochs.csv; none where there is none, or none that can be read."""
+    """The curves of an epochs.csv; empty if it is missing or broken."""
     try:
         rows = read_table(path, ("samples",))
     except InputError:

@@ -1,4 +1,4 @@
-"""A survey as a page: one document for a server's and for a file to mail. Needs bokeh."""
+"""A survey as a page: one document for the server and for a single file. Needs bokeh."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from . import words
+from . import texts
 from .picture import MapPicture
 from .scene import Curves, Scene
 
@@ -19,7 +19,7 @@ class CurvePicture:
 
     Attributes:
         root: Bokeh's model.
-        source: the data of all: ``samples``, and a column for each curve.
+        source: the data: ``samples``, and a column for each curve.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class CurvePicture:
         self._shown: tuple[list[str], list[str]] = ([], [])
 
     def show(self, curves: Curves) -> None:
-        """Show other curves, or more of the same."""
+        """Show new curves, or longer ones."""
         names = list(curves.metrics), list(curves.seconds)
         columns = {"samples": curves.samples, **curves.metrics, **curves.seconds}
         self.source.data = {name: np.asarray(column, float) for name, column in columns.items()}
@@ -60,11 +60,11 @@ class CurvePicture:
         return TabPanel(title=title, child=drawn)
 
 
-SIDE = 400  # px, what stands beside the map
-#: Around the page, as a block of Bokeh's own template.
+SIDE = 400  # px, width of the column beside the map
+#: Style of the page, as a block of Bokeh's template.
 TEMPLATE = (
     "{% block postamble %}<style>"
-    f"html,body{{background:#f2f5f7;{words.FONT}}}"
+    f"html,body{{background:#f2f5f7;{texts.FONT}}}"
     "body{padding:14px;box-sizing:border-box}"
     "</style>{% endblock %}"
 )
@@ -75,7 +75,7 @@ _CARD = {
 
 
 class Page:
-    """The models of a page, to be shown scenes one after the other.
+    """The models of a page, which shows one scene after another.
 
     Attributes:
         root: of the document.
@@ -87,7 +87,7 @@ class Page:
         from bokeh.models import InlineStyleSheet
 
         self.picture, self.curves = MapPicture(), CurvePicture()
-        sheet = InlineStyleSheet(css=words.STYLE)
+        sheet = InlineStyleSheet(css=texts.STYLE)
         self._head = _words(sheet, name="head")
         self._waiting = _words(sheet, name="waiting")
         self._waiting.update(sizing_mode="stretch_both", styles={"height": "100%"})
@@ -111,7 +111,7 @@ class Page:
         self._scene: Scene | None = None
 
     def show(self, scene: Scene) -> None:
-        """Show a scene; what has not changed is not sent to the browser again."""
+        """Show a scene; unchanged parts are not sent to the browser again."""
         before, self._scene = self._scene, scene
         if scene is before:
             return
@@ -119,14 +119,14 @@ class Page:
         if before is None or scene.curves is not before.curves:
             self.curves.show(scene.curves)
             self._curves.visible = len(scene.curves.samples) > 0
-        _say(self._head, words.head(scene))
-        _say(self._remarks, words.remarks(scene.remarks))
+        _say(self._head, texts.head(scene))
+        _say(self._remarks, texts.remarks(scene.remarks))
         chart = scene.chart
         if before is None or chart is not before.chart:
-            _say(self._numbers, "" if chart is None else words.map_numbers(chart))
-            _say(self._provenance, "" if chart is None else words.provenance(chart))
+            _say(self._numbers, "" if chart is None else texts.map_numbers(chart))
+            _say(self._provenance, "" if chart is None else texts.provenance(chart))
             self._choice.visible = chart is not None
-        _say(self._waiting, "" if chart is not None else words.waiting(scene))
+        _say(self._waiting, "" if chart is not None else texts.waiting(scene))
         anything = scene.somewhere or len(scene.held) + len(scene.refused.placed) > 0
         if self.picture.figure.visible != anything:
             self.picture.figure.visible = anything
@@ -135,13 +135,13 @@ class Page:
 def _words(sheet: Any, **options: Any) -> Any:
     from bokeh.models import Div
 
-    # Else "$$" in a name would ask for MathJax, which is fetched.
+    # Otherwise "$$" in a name would load MathJax from the network.
     return Div(text="", disable_math=True, stylesheets=[sheet], sizing_mode="stretch_width",
         visible=False, margin=0, **options)  # fmt: skip
 
 
 def _say(part: Any, text: str) -> None:
-    """Say something, or nothing; what is folded open stays so while the words stay."""
+    """Set a text; an empty one hides the part. Unchanged texts keep their open details."""
     if part.text != text:
         part.text = text
     if part.visible != bool(text):
@@ -149,7 +149,7 @@ def _say(part: Any, text: str) -> None:
 
 
 def document(page: Page, title: str, into: Any = None) -> Any:
-    """A Bokeh document with the page; ``into`` is one that is there already."""
+    """A Bokeh document with the page; ``into``: an existing one to use."""
     from bokeh.document import Document
 
     found = Document() if into is None else into
@@ -160,9 +160,9 @@ def document(page: Page, title: str, into: Any = None) -> Any:
 
 
 def standalone(scene: Scene) -> str:
-    """A page that is complete in its file: scripts and data are in it, nothing is fetched.
+    """A self-contained HTML page: scripts and data are embedded, nothing is fetched.
 
-    Where no scripts run, the numbers and how the map was made can still be read.
+    Without scripts, the numbers and the provenance can still be read.
     """
     from bokeh.embed import file_html
     from bokeh.resources import INLINE
@@ -170,9 +170,9 @@ def standalone(scene: Scene) -> str:
     page = Page()
     page.show(scene)
     chart = scene.chart
-    said = "" if chart is None else words.table(words.numbers(chart) | dict(chart.provenance))
-    plain = f"<noscript><h1>{words.escape(scene.title)}</h1>{said}</noscript>"
-    # As a variable: what is in a template is run.
+    said = "" if chart is None else texts.table(texts.numbers(chart) | dict(chart.provenance))
+    plain = f"<noscript><h1>{texts.escape(scene.title)}</h1>{said}</noscript>"
+    # As a variable: text in a template would be executed.
     block = "{% block contents %}{{ super() }}{{ plain }}{% endblock %}"
     return file_html(
         page.root, INLINE, title=scene.title, template=TEMPLATE + block,

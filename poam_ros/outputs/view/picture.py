@@ -1,4 +1,4 @@
-"""The map of a page: an image for each layer, the shade over them, and marks. Needs bokeh."""
+"""The map of a page: an image for each layer, the hillshade, and overlays. Needs bokeh."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from ..exports.chart import Chart
-from . import words
-from .layers import PageLayer, hillshade, layers, shade, stride, thin, thinned
+from . import texts
+from .layers import PageLayer, layers, scaled_hillshade, shade, stride, thin, thinned
 from .scene import Scene
 
-#: Marks by name: how they are drawn, and what of a scene they show.
+#: Overlays by name: fields of a scene, and how they are drawn.
 MARKS: dict[str, tuple[str, dict[str, Any]]] = {
     "track": ("line", {"line_color": "#0d1b2a", "line_alpha": 0.45, "line_width": 1}),
     "pings": ("scatter", {"size": 2.5, "color": "#0d1b2a", "alpha": 0.5}),
@@ -25,17 +25,16 @@ MARKS: dict[str, tuple[str, dict[str, Any]]] = {
     "vehicle": ("scatter", {"size": 15, "color": "#ffd23f", "line_color": "#0d1b2a",
         "marker": "triangle", "angle": "heading"}),
 }  # fmt: skip
-#: In the legend.
+#: Names in the legend.
 NAMES = {
     "track": "track", "pings": "pings", "support": "support points", "held": "pings held",
     "refused": "pings refused", "plan": "plan", "goal": "goal", "vehicle": "vehicle",
 }  # fmt: skip
 #: Columns besides x and y.
 MORE = {"vehicle": ("heading",), "refused": ("reason", "height", "time")}
-#: Not shown before somebody asks for it.
+#: Hidden until chosen in the legend.
 HIDDEN = ("support",)
-#: May be far from the map, on the way to it: what is shown at first does not reach so far, unless
-#: there is nothing else.
+#: May be far from the map: excluded from the initial view, unless there is nothing else.
 OFTEN_FAR = ("refused",)
 
 
@@ -63,8 +62,8 @@ class MapOverlays:
         far = [drawn[name] for name in OFTEN_FAR]
         self._sides, self._all = (figure.x_range, figure.y_range), list(figure.renderers)
         self._near = [mark for mark in self._all if mark not in far]
-        # Below or above the pointer: what is said of the cell is beside it.
-        tip = HoverTool(renderers=[drawn["refused"]], tooltips=words.REFUSED_HOVER,
+        # Below or above the pointer: the cell's tooltip is beside it.
+        tip = HoverTool(renderers=[drawn["refused"]], tooltips=texts.REFUSED_HOVER,
             attachment="vertical", description="refused pings")  # fmt: skip
         figure.add_tools(tip)
         legend = Legend(items=list(self.items.values()), orientation="horizontal",
@@ -73,7 +72,7 @@ class MapOverlays:
         figure.add_layout(legend, "below")
 
     def show(self, scene: Scene) -> None:
-        """Show those of a scene; what has not changed is not sent again."""
+        """Show the overlays of a scene; unchanged data are not sent again."""
         begun = self._near if scene.somewhere else self._all
         for side in self._sides:
             if side.renderers != begun:
@@ -89,7 +88,7 @@ class MapOverlays:
             self._show("vehicle", {"x": [x], "y": [y], "heading": [heading - np.pi / 2]})
         refused = scene.refused.placed
         x, y, _ = refused.xyz.T
-        height, time = words.heights(refused, scene.chart), words.times(refused)
+        height, time = texts.heights(refused, scene.chart), texts.times(refused)
         said = {"reason": refused.reason, "height": height, "time": time}
         self._show("refused", {"x": x, "y": y, **said})
 
@@ -106,12 +105,12 @@ for (const key in images) {
     images[key].visible = on
     bars[key].visible = on
 }
-// A shade over anything but heights would be read as a value of it.
+// Over anything but heights, a shade would be mistaken for a value.
 const relief = buttons.tags[buttons.active] == "height"
 shading.disabled = !relief
 lit.visible = relief && shading.active.length > 0
 """
-#: Layers of whole numbers, where a value below the lowest colour is a word.
+#: Layers of integers, in which values below the lowest colour are shown as a word.
 COUNTS = {"tvu", "density"}
 KEYS = ("height", "uncertainty", "lengthscale", "tvu", "density")
 
@@ -164,7 +163,7 @@ class MapPicture:
         self._chart: Chart | None = None
 
     def show(self, scene: Scene) -> None:
-        """Show a scene; what has not changed is not sent again."""
+        """Show a scene; unchanged data are not sent again."""
         if scene.chart is not self._chart:
             self._chart = scene.chart
             if scene.chart is None:
@@ -183,12 +182,12 @@ class MapPicture:
         values = {layer.key: layer.values for layer in found} | {"sigma": chart.deviation}
         nothing = [np.full((2, 2), np.nan, dtype=np.float32)]
         for key in COUNTS & values.keys():
-            values[key] = np.nan_to_num(values[key], nan=-1.0)  # of NaN the browser says "NaN"
+            values[key] = np.nan_to_num(values[key], nan=-1.0)  # not "NaN"
         columns: dict[str, Any] = dict.fromkeys(KEYS, nothing) | {
             key: [np.ascontiguousarray(thin(layer, step), dtype=np.float32)]
             for key, layer in values.items()
         }
-        lit = hillshade(chart.elevation, (width, height))
+        lit = scaled_hillshade(chart.elevation, (width, height))
         columns["shade"] = [np.ascontiguousarray(thin(shade(lit), step))]
         columns |= {"x": [low.xmin], "y": [low.ymin]}
         columns |= {"width": [float(low.size[0])], "height_m": [float(low.size[1])]}
@@ -198,12 +197,12 @@ class MapPicture:
         self.cells.data = columns
 
     def _offer(self, found: list[PageLayer], chart: Chart) -> None:
-        """A button for each layer; the one that was chosen stays, as far as it is there."""
+        """A button for each layer; the chosen one stays chosen if it still exists."""
         keys, labels = [layer.key for layer in found], [layer.title for layer in found]
         axes = ("east (m)", "north (m)") if chart.place is not None else ("x (m)", "y (m)")
         self.figure.xaxis.axis_label, self.figure.yaxis.axis_label = axes
         if (keys, labels) != (self.buttons.tags, self.buttons.labels):
-            self._hover.tooltips = words.hover(keys, chart.height_name)
+            self._hover.tooltips = texts.hover(keys, chart.height_name)
             self._choose(keys, labels)
 
     def _choose(self, keys: list[str], labels: list[str]) -> None:
@@ -249,4 +248,4 @@ class MapPicture:
 def _spelt() -> dict[str, Any]:
     from bokeh.models import CustomJSHover
 
-    return {name: CustomJSHover(code=code) for name, code in words.SPELT.items()}
+    return {name: CustomJSHover(code=code) for name, code in texts.SPELT.items()}

@@ -1,4 +1,4 @@
-"""What a page shows at one moment, whoever knows of it: a folder, or the live graph."""
+"""What a page shows at one moment, from a folder or the live graph."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ...frontend.refused_pings import RefusedPings
 from ..exports.chart import Chart
 
-#: How bad a remark is.
+#: Severity of a notice.
 GOOD, NOTE, BAD = "good", "note", "bad"
 
 
@@ -20,21 +20,21 @@ def _nowhere() -> np.ndarray:
 
 @dataclass(frozen=True)
 class Notice:
-    """Something worth saying, in words: what is so, what to do about it, and how bad it is."""
+    """A message on the page: text, advice and severity."""
 
     text: str
-    todo: str = ""
+    advice: str = ""
     mark: str = GOOD
 
 
 @dataclass(frozen=True)
 class Curves:
-    """Values over samples [N]; NaN where one is not known.
+    """Values over samples [N]; NaN where unknown.
 
     Attributes:
         samples: [N], ascending.
         metrics: by their titles.
-        seconds: wall times, by what took them.
+        seconds: wall times in s, by what took them.
     """
 
     samples: np.ndarray = field(default_factory=lambda: np.empty(0))
@@ -49,17 +49,17 @@ class Scene:
     Attributes:
         title: of the page.
         chart: the map; None while there is none.
-        waiting: what there is instead of a map, in words.
-        state, reason: of the mission, as the planner says them; empty where it is not known.
+        waiting: text shown while there is no map.
+        state, reason: of the mission, as published by the planner; empty if unknown.
         samples: accepted pings so far, among them some that are not in the map yet.
         track: where the vehicle was.
-        pings: that were accepted, where their places are known.
+        pings: accepted pings with known places.
         held: pings that wait for others to confirm them.
         refused: pings that were refused, the newest of each reason.
         goal: of the vehicle, one or none.
         plan: goals that follow.
-        vehicle: x, y in m and heading in rad, if it is known where it is.
-        remarks: how it goes, in words.
+        vehicle: x, y in m and heading in rad; None if unknown.
+        remarks: messages on the page.
     """
 
     title: str
@@ -80,15 +80,15 @@ class Scene:
 
     @property
     def somewhere(self) -> bool:
-        """Whether there is a map, or the way to one."""
+        """Whether there is a map, a track or pings."""
         return self.chart is not None or len(self.track) + len(self.pings) > 0
 
 
 class ThinnedTrack:
-    """A track of any length in at most ``most`` places: the longer, the farther apart.
+    """A track of any length in a bounded number of places: the longer, the farther apart.
 
     Args:
-        most: places kept at most.
+        most: maximum number of places.
     """
 
     def __init__(self, most: int = 4000) -> None:
@@ -96,7 +96,7 @@ class ThinnedTrack:
         self._most, self._apart = most, 0.0
 
     def add(self, x: float, y: float) -> None:
-        """Go on to a place; it is kept if it is far enough from the last one that was."""
+        """Add a place; it is kept if it is far enough from the last one kept."""
         if self._places:
             last_x, last_y = self._places[-1]
             if np.hypot(x - last_x, y - last_y) <= self._apart:
@@ -115,7 +115,7 @@ class ThinnedTrack:
 
 
 def scene_of(chart: Chart, curves: Curves | None = None, remarks: tuple[Notice, ...] = ()) -> Scene:
-    """A map that is finished, as it is handed on."""
+    """The scene of a finished map."""
     title, track, others = chart.provenance["title"], chart.track, chart.unmapped
     return Scene(
         title, chart, samples=len(track), pings=track, track=track, held=others.held,

@@ -1,8 +1,8 @@
-"""How long messages wait: a vehicle made of publishers before a real mapper and planner.
+"""Latencies of messages: a simulated vehicle publishes to a real mapper and planner.
 
-Run by ``poam profile --nodes``. Three processes, real time, the nodes as on a vehicle; only that
-the mapper notes when its odometry callback is called. A mapper that is to have many pings from the
-beginning is given a mission's folder with them, and goes on from there.
+``poam profile --nodes`` runs it: three processes in real time, with the nodes as on a vehicle,
+except that the mapper records when its odometry callback is called. To start with many pings, the
+mapper recovers a mission folder that holds them. Run as a module, this file is that mapper.
 """
 
 from __future__ import annotations
@@ -30,27 +30,29 @@ from sensor_msgs.msg import PointCloud2, Range
 
 from ...core.errors import PoamError
 from ...core.samples import Samples
+from ...frontend.events import MapDrawn
 from ...frontend.front_end import RawPing
 from ...frontend.odometry import VehicleState
 from ...journal.folder import MissionFolder, identity
 from ...journal.interface import UPDATE, JournalStep
 from ...planning.pilots import start_pose
 from ...ros.common import messages, qos
+from ...ros.common.executor import run_node
 from ...ros.common.parameters import MAPPER
+from ...ros.mapper.node import SWITCH_INTERVAL_S, MapperNode
 from ...simulation.world.terrain import WORKSPACE, load_terrain
-from .timed_mapper import NOTES
 
 ODOMETRY_HZ, PINGS_EVERY = 100, 10  # a ping with every tenth odometry
 SPEED = 10.0  # m/s: the pilot survey takes nine seconds
 GOAL_RADIUS = 0.1  # m, the planner's default
-PATIENCE = 120.0  # s for the first map
-FILLING = 1000  # pings in a batch of those that a mapper has from the beginning
+MAP_TIMEOUT_S = 120.0  # s for the first map
+FILLING = 1000  # initial pings in a batch
 FILLING_STEPS = 10  # training steps with each of these batches
-FIRST_PATIENCE = 0.02  # s for each of these pings
+TIMEOUT_PER_PING_S = 0.02  # s more for each initial ping
 
 
 class Vehicle(Node):
-    """Goes straight to the latest goal; sends odometry and pings, and notes what comes back."""
+    """Drives straight to the latest goal, publishes odometry and pings, records maps and goals."""
 
     def __init__(self) -> None:
         super().__init__("vehicle")
@@ -69,12 +71,12 @@ class Vehicle(Node):
         self.goals: list[float] = []
 
     def tick(self) -> None:
-        """One step of the vehicle, and the messages that go with it."""
+        """One step of the vehicle, with its messages."""
         now = time.time_ns()
         if self._goal is not None:
-            way = self._goal - self._position
-            distance, step = float(np.hypot(*way)), SPEED / ODOMETRY_HZ
-            self._position += way * min(1.0, step / max(distance, 1e-9))
+            aim = self._goal - self._position
+            distance, step = float(np.hypot(*aim)), SPEED / ODOMETRY_HZ
+            self._position += aim * min(1.0, step / max(distance, 1e-9))
             left = float(np.hypot(*(self._goal - self._position)))
             if left <= GOAL_RADIUS and self._reached_ns is None:
                 self._reached_ns = now
@@ -97,7 +99,7 @@ class Vehicle(Node):
         self._goal, self._reached_ns = goal, None
 
     def _on_map(self, message: PointCloud2) -> None:
-        # Its stamp is the moment at which its batch closed.
+        # Its stamp is the time at which its batch closed.
         last = bisect_right(self.pings, messages.stamp_to_ns(message.header.stamp)) - 1
         if last >= 0:
             self.maps.append((time.time_ns() - self.pings[last]) * 1e-9)
@@ -117,12 +119,12 @@ def measure(
     Args:
         seconds: as above.
         method: of the mapper.
-        samples: pings that are in its model from the beginning.
+        samples: pings in its model at the start.
         budget: its ``training.budget``, in s.
         resolution: of its maps, in m.
 
     Raises:
-        PoamError: if no map comes.
+        PoamError: if no map arrives.
     """
     settings = {"method": method, "resolution": resolution, "training.budget": budget}
     rclpy.init()
@@ -136,7 +138,7 @@ def measure(
             settings["mission_dir"] = _filled(Path(folder) / "mission", settings, samples)
         children = _start(noted, settings)
         try:
-            _drive(vehicle, children, seconds, PATIENCE + FIRST_PATIENCE * samples)
+            _drive(vehicle, children, seconds, MAP_TIMEOUT_S + TIMEOUT_PER_PING_S * samples)
         finally:
             for child in children:
                 child.send_signal(signal.SIGINT)
@@ -147,8 +149,8 @@ def measure(
             vehicle.destroy_node()
             rclpy.try_shutdown()
         mapper = json.loads(noted.read_text())
-    # The first map is of the pilot survey, or of the pings that were there, and then the next one
-    # of all that waited meanwhile.
+    # The first map is of the pilot survey. With initial pings it is of those, and the second of all
+    # that waited meanwhile.
     begin = 1 if samples else 0
     first, delays = mapper["drawn"][begin]["odometry"], mapper["delays"]
     later = mapper["drawn"][begin + 1 :]
@@ -167,7 +169,7 @@ def measure(
 
 
 def _filled(folder: Path, settings: Mapping[str, Any], samples: int) -> str:
-    """A mission's folder with so many pings, all of them learned."""
+    """A mission folder with this number of pings, all in the model."""
     values = {**{row.name: row.default for row in MAPPER}, **settings}
     rng, terrain = np.random.default_rng(1), load_terrain("seamounts")
     xy = WORKSPACE.sample(samples, rng)
@@ -196,7 +198,7 @@ def _start(noted: Path, settings: Mapping[str, Any]) -> list[subprocess.Popen[by
             start_new_session=True,
         )
         for module, arguments in (
-            ("research.bench.timed_mapper", mapper),
+            ("research.bench.latency", mapper),
             ("ros.planner.node", planner),
         )
     ]
@@ -208,7 +210,7 @@ def _drive(
     seconds: float,
     patience: float,
 ) -> None:
-    """Drive for so many s after the first map, which has to come within ``patience``."""
+    """Drive for ``seconds`` after the first map, which must arrive within ``patience`` (s)."""
     period, due = 1 / ODOMETRY_HZ, time.monotonic()
     give_up, end = due + patience, None
     while end is None or time.monotonic() < end:
@@ -226,3 +228,53 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
         return {"count": 0}
     median, p99, worst = np.quantile(values, (0.5, 0.99, 1.0)).tolist()
     return {"count": len(values), "median_s": median, "p99_s": p99, "worst_s": worst}
+
+
+#: Environment variable: the file for the recorded times.
+NOTES = "POAM_LATENCY_FILE"
+
+
+class TimedMapper(MapperNode):
+    """A mapper that records the age of every odometry message at its callback, in s."""
+
+    def __init__(self, **options: Any) -> None:
+        self.delays: list[float] = []
+        self.drawn: list[dict[str, float]] = []
+        self._cpu_s = 0.0
+        super().__init__(**options)
+
+    def _on_odometry(self, message: Odometry) -> None:
+        self.delays.append((time.time_ns() - messages.stamp_to_ns(message.header.stamp)) * 1e-9)
+        super()._on_odometry(message)
+
+    def _publish_map(self, drawn: MapDrawn) -> None:
+        start = time.perf_counter()
+        super()._publish_map(drawn)
+        publish_s = time.perf_counter() - start
+        assert drawn.learned is not None
+        walls = {"predict_s": drawn.predict_s, "update_s": drawn.learned.report.update_s}
+        # All CPU time of this thread since the last map; it has no other work.
+        before, self._cpu_s = self._cpu_s, time.thread_time()
+        times = {"publish_s": publish_s, **walls, "all_s": publish_s + sum(walls.values())}
+        times["all_cpu_s"] = self._cpu_s - before
+        self.drawn.append({**times, "odometry": len(self.delays)})
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the timed mapper; return its exit status."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    made: list[TimedMapper] = []
+
+    def make() -> TimedMapper:
+        made.append(TimedMapper())
+        return made[0]
+
+    status = run_node(make, args)
+    if made:
+        notes = {"delays": made[0].delays, "drawn": made[0].drawn}
+        Path(os.environ[NOTES]).write_text(json.dumps(notes))
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

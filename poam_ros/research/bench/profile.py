@@ -1,4 +1,4 @@
-"""What one update, one prediction and one map cost, part by part: a mapper, and a reference."""
+"""Times of one update, one prediction and one map, part by part: of a mapper and a reference."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import torch
 from threadpoolctl import threadpool_info
 
 from ...core.errors import InputError
-from ...core.files import replacing
+from ...core.files import atomic_write
 from ...core.geometry import Grid
 from ...core.process import configure_process
 from ...models.data import Dataset
@@ -28,17 +28,17 @@ from . import rates as counts
 from .rates import MachineRates, OperationCount
 from .reference import ReferencePOAM
 
-#: What is timed as a whole, by wall clock and by the CPU time of the process.
+#: Operations that are timed as a whole, by wall clock and by CPU time of the process.
 WHOLES = ("update", "predict", "map")
 FILL = 1500  # samples in one batch before the measurement
 
 
 @dataclass(frozen=True)
 class ProfileSettings:
-    """What is measured: ``samples`` there are before, ``batch`` come with an update, ``queries``
-    points and a map of ``grid`` x ``grid`` are predicted by ``method``; each ``repeats`` times.
-    ``inducing`` is of the sparse models and of the reference: with ``reference``, GPyTorch does
-    what POAM does in turn."""
+    """What is measured, ``repeats`` times each: with ``samples`` in the model, an update with
+    ``batch`` new ones, predictions at ``queries`` points and of a ``grid`` x ``grid`` map by
+    ``method``. ``inducing`` is for sparse models and the reference: with ``reference``, GPyTorch
+    takes turns with POAM."""
 
     method: str = "poam"
     samples: int = 2000
@@ -66,14 +66,14 @@ class ProfileSettings:
 
     @property
     def model(self) -> ModelSettings:
-        """The model that is measured."""
+        """Settings of the measured model."""
         sparse = MODELS[self.method].options is SparseOptions
         options = SparseOptions(num_inducing=self.inducing) if sparse else None
         return ModelSettings(self.method, options, self.threads, self.device)
 
 
 class ProfileSetup:
-    """A mapper, and with it the reference where that is asked for, on the same pings."""
+    """A mapper, and optionally the reference, on the same pings."""
 
     def __init__(self, settings: ProfileSettings) -> None:
         self.settings = settings
@@ -92,7 +92,7 @@ class ProfileSetup:
         self._offset, self._deviation = 0.0, 1.0
 
     def fill(self) -> None:
-        """The samples that are there before."""
+        """Add the initial samples."""
         most = max(FILL, self.settings.inducing)
         while (missing := self.settings.samples - self.mapper.samples) > 0:
             xy, z = _next_batch(self._pings, min(most, missing))
@@ -169,7 +169,7 @@ def _timed(call: Callable[[], object]) -> tuple[float, float]:
     return perf_counter() - wall, process_time() - cpu
 
 
-#: What may be swept, and the name of its axis.
+#: Settings that may be swept, and the labels of their axes.
 SWEPT = {"samples": "samples", "inducing": "inducing points", "grid": "map's columns and rows"}
 ASPECT = (4.6, 3.6)  # inches of one panel
 
@@ -201,7 +201,7 @@ def draw_profile(results: Sequence[dict[str, Any]], path: Path) -> None:
     figure.legend(
         handles.values(), handles.keys(), loc="outside lower center", ncols=3, fontsize="small"
     )
-    with replacing(path) as unfinished:
+    with atomic_write(path) as unfinished:
         figure.savefig(unfinished, dpi=110, format=path.suffix[1:] or "png")
 
 
@@ -217,7 +217,7 @@ def _curve(axes: Any, results: Sequence[dict[str, Any]], at: str, name: str, lab
     )  # fmt: skip
 
 
-WARM_UP = 2  # updates and predictions that do not count
+WARM_UP = 2  # rounds that do not count
 
 
 def profile(settings: ProfileSettings, rates: MachineRates) -> dict[str, Any]:
@@ -255,7 +255,7 @@ def profile(settings: ProfileSettings, rates: MachineRates) -> dict[str, Any]:
 
 
 def machine(settings: ProfileSettings, rates: MachineRates) -> str:
-    """What it is measured on, in two lines: kernel, threads, BLAS, processor and its rates."""
+    """The machine, in two lines: kernel, threads, BLAS, processor and its rates."""
     blas = {f"{p['internal_api']} {p.get('architecture') or ''}".strip() for p in threadpool_info()}
     return (
         f"kernel: {BACKEND}, device: {settings.device}, threads: {settings.threads}, "
@@ -266,7 +266,7 @@ def machine(settings: ProfileSettings, rates: MachineRates) -> str:
 
 
 def table(result: dict[str, Any]) -> str:
-    """One case for people, in ms."""
+    """The results of one case as a table, in ms."""
     reference = "update_ratio" in result
     head = f"{'':12}{'wall ms':>16}{'CPU ms':>16}{'bound':>9}{'reached':>9}"
     lines = [
@@ -289,7 +289,7 @@ def table(result: dict[str, Any]) -> str:
 
 
 def _timed_names(result: dict[str, Any]) -> list[str]:
-    """What was timed of ours: the parts of an update in their order, then the wholes."""
+    """Names of the mapper's times: the parts of an update in order, then the wholes."""
     suffix = "_cpu_s"
     names = [name.removesuffix(suffix) for name in result if name.endswith(suffix)]
     parts = [n for n in names if not n.startswith("reference_") and n not in WHOLES]
@@ -297,7 +297,7 @@ def _timed_names(result: dict[str, Any]) -> list[str]:
 
 
 def _bounds(settings: ProfileSettings, rates: MachineRates) -> dict[str, float]:
-    """Of the methods whose operations are counted; of others nothing."""
+    """Lower bounds of the methods whose operations are counted; empty for others."""
     options, grid = settings.model.options, settings.grid
     if isinstance(options, NeighbourOptions):
         work = {
@@ -330,7 +330,7 @@ def _spread(values: Sequence[float]) -> float:
 
 
 def _cell(result: dict[str, Any], name: str, width: int = 16) -> str:
-    """A median and its spread in ms; blank where that was not measured."""
+    """A median and its spread in ms; blank if not measured."""
     if f"{name}_s" not in result:
         return " " * width
     return f"{1e3 * result[f'{name}_s']:.1f} +-{1e3 * result[f'{name}_spread']:5.1f}".rjust(width)

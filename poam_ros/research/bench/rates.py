@@ -1,7 +1,7 @@
-"""How fast this machine multiplies and exponentiates, and how many such operations a model needs.
+"""This machine's rates of multiplications and exponentials, and how many a model needs.
 
-For ``nngp`` only its equations are counted, not the search for neighbours: that takes a few hundred
-distances per query.
+For ``nngp`` only the equations are counted, not the search for neighbours, which takes a few
+hundred distances per query.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class MachineRates:
 
 @dataclass(frozen=True)
 class OperationCount:
-    """Floating-point operations and exponentials that cannot be left out."""
+    """Floating-point operations and exponentials that cannot be avoided."""
 
     flops: float
     exponentials: float
@@ -69,7 +69,7 @@ def measure_rates() -> MachineRates:
 
 
 def kernel_work(pairs: float, bases: int, backward: bool = False) -> OperationCount:
-    """The Attentive Kernel between so many pairs of points; with its gradient too.
+    """The Attentive Kernel between pairs of points, optionally with its gradient.
 
     Weighting takes four operations for each base kernel, its gradient eight.
     """
@@ -81,7 +81,7 @@ def kernel_work(pairs: float, bases: int, backward: bool = False) -> OperationCo
 def update_work(
     M: int, batch: int, minibatch: int, steps: int, bases: int
 ) -> dict[str, OperationCount]:
-    """What the three parts of an update take (M inducing points, ``batch`` new data).
+    """Operations of the three parts of an update (M inducing inputs, ``batch`` new data).
 
     inducing: the candidates' kernel, a pivoted Cholesky. variational: chol(Kuu) (1/3 M^3),
     P (2), P^T (Kuf Kfu) P (3), whitening (1), chol(B) (1/3), the root of S (1/3). A step:
@@ -144,14 +144,14 @@ def conditional_work(options: NeighbourOptions, backward: bool = False) -> Opera
 
 
 def network_work(options: NeighbourOptions, backward: bool = False) -> OperationCount:
-    """The network at the nodes of the lattice: products twice as dear again backwards."""
+    """The network at the lattice nodes; the backward pass takes twice the products."""
     nodes, H = (options.lattice + 1) ** 2, options.hidden
     flops = 2.0 * nodes * (2 * H + H * H + FIELDS * H)
     return OperationCount(3 * flops if backward else flops, 2.0 * nodes * H)
 
 
 def neighbour_update(options: NeighbourOptions, samples: int) -> OperationCount:
-    """The steps of an update when there are so many samples."""
+    """The training steps of an update with ``samples`` in the model."""
     early = samples < options.early_samples
     steps = options.early_steps if early else options.update_steps
     query, network = conditional_work(options, True), network_work(options, True)
@@ -163,7 +163,7 @@ def neighbour_update(options: NeighbourOptions, samples: int) -> OperationCount:
 
 
 def neighbour_prediction(options: NeighbourOptions, queries: int) -> OperationCount:
-    """So many points; the network's share is shared by all predictions after an update."""
+    """Predictions at ``queries`` points; the network is evaluated once after an update."""
     query = conditional_work(options)
     return OperationCount(queries * query.flops, queries * query.exponentials) + network_work(
         options

@@ -1,9 +1,9 @@
-"""POAM as one writes it in a day with GPyTorch and autograd: what the speed is compared with.
+"""POAM written plainly with GPyTorch and autograd: the reference for speed.
 
 The paper's equations on gpytorch's own classes: ``UnwhitenedVariationalStrategy`` for the model,
 ``VariationalELBO`` for the M-step, ``pivoted_cholesky`` for the inducing inputs, a Cholesky factor
-of K' K'^T for the projection, and a kernel that autograd differentiates. It learns the same maps;
-nothing else in the package uses it.
+of K' K'^T for the projection, and a kernel that autograd differentiates. It gives the same maps.
+Nothing else in the package uses it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Model(gpytorch.models.ApproximateGP):
 
 @dataclass(frozen=True)
 class _Old:
-    """Of the epoch before: Z', Kuf y, Kuf Kfu and K'^T (K' K'^T)^-1."""
+    """State of the previous epoch: Z', Kuf y, Kuf Kfu and K'^T (K' K'^T)^-1."""
 
     Z: Tensor
     Kuf_y: Tensor
@@ -135,7 +135,7 @@ class ReferencePOAM:
         q = self.model.variational_strategy._variational_distribution
         q.variational_mean.data = (Kuu @ torch.cholesky_solve(Kuf_y, L) / noise).squeeze(-1)
         q.chol_variational_covar.data = psd_safe_cholesky(S, jitter=JITTER)
-        # What the next epoch needs, before the hyperparameters move on
+        # Saved for the next epoch, before the hyperparameters change
         square = psd_safe_cholesky(Kuu @ Kuu.mT, jitter=JITTER)
         self._old = _Old(Z.clone(), Kuf_y, Kuf_Kfu, torch.cholesky_solve(Kuu, square))
         data = self._data
@@ -165,7 +165,7 @@ class ReferencePOAM:
     @torch.no_grad()
     def predict(self, X: Tensor) -> Prediction:
         """Predictive marginals at X [N, 2], with the noise, mini-batch by mini-batch."""
-        self.model.train()  # forgets what gpytorch kept since the last update
+        self.model.train()  # clears gpytorch's caches of the last update
         self.model.eval()
         parts = []
         with fast_computations(False, False, False), max_cholesky_size(10**8):

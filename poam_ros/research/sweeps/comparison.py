@@ -1,4 +1,4 @@
-"""The runs of a sweep side by side: read from CSV files, averaged over samples and seeds."""
+"""Comparison of a sweep's runs: read from CSV files, averaged over samples and seeds."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 from ...core.errors import InputError
 from ...core.files import within
 from ...outputs.folder import RUN_COLUMNS, read_records, read_table
-from ...outputs.metrics import average_over_samples
-from .metadata import read_metadata
+from ...outputs.scoring import average_over_samples
+from .folder import read_metadata
 
 #: Columns of epochs.csv that are averaged.
 METRICS = ("smse", "msll", "rmse", "mae", "nlpd", "update_s", "predict_s")
@@ -52,7 +52,7 @@ class Statistic:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Statistic | None:
-        """Over the values of the runs; None without any."""
+        """Of the runs' values; None without any."""
         numbers = [float(value) for value in values]
         std = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None
         return cls(float(np.mean(numbers)), std, len(numbers)) if numbers else None
@@ -77,7 +77,7 @@ class Comparison:
         return list(dict.fromkeys(run.method for run in self.runs))
 
     def of(self, environment: str, method: str | None = None) -> list[FinishedRun]:
-        """The runs in an environment, of one method or of all, by seed."""
+        """The runs in an environment, of one method or all, by seed."""
         runs = [
             run for run in self.runs
             if run.environment == environment and method in (None, run.method)
@@ -85,7 +85,7 @@ class Comparison:
         return sorted(runs, key=lambda run: run.seed)
 
     def shown(self, environment: str) -> dict[str, FinishedRun]:
-        """One run of each method to draw: of the first seed that all have, else of its own first.
+        """One run of each method to draw: of the first common seed, else of its own first seed.
 
         Methods are in the order of the sweep.
         """
@@ -99,8 +99,8 @@ class Comparison:
 
     @cached_property
     def span(self) -> tuple[float, float]:
-        """Samples that are averaged over: the paper's, as far as the longest run goes, or where a
-        run does not reach it, those which all runs have; of no length if there are none."""
+        """Span of samples that is averaged over: the paper's, up to the longest run's end; if a run
+        does not reach it, the samples that all runs have; of zero length if there are none."""
         start, end = PAPER_SPAN
         if all(run.samples[0] <= start < run.samples[-1] for run in self.runs):
             return start, min(end, max(float(run.samples[-1]) for run in self.runs))
@@ -110,7 +110,7 @@ class Comparison:
     def average(self, environment: str, method: str, metric: str) -> Statistic | None:
         """Over seeds, of a metric's average over the span; None if the method has no run there.
 
-        Where the span is of no length: of the metric at the last epoch.
+        With a span of zero length: the metric at the last epoch.
         """
         first, last = self.span
         if not first < last:
@@ -126,7 +126,7 @@ class Comparison:
 
 
 def method_label(method: str) -> str:
-    """How figures and tables spell a method: ``poam:rbf`` is POAM (RBF)."""
+    """A method's name in figures and tables: ``poam:rbf`` is POAM (RBF)."""
     name, _, kernel = method.partition(":")
     label = name.upper()
     return f"{label} ({_KERNELS.get(kernel, kernel.capitalize())})" if kernel else label
@@ -140,7 +140,7 @@ def read_comparisons(folder: Path) -> list[Comparison]:
             another version's format.
     """
     if not folder.is_dir():
-        raise InputError(f"{folder}: expected the folder of a benchmark, there is none")
+        raise InputError(f"{folder}: expected the folder of a benchmark, but it does not exist")
     path = folder / "runs.csv"
     if not path.is_file():
         raise InputError(f"{folder}: expected the folder of a benchmark, with runs.csv in it")
@@ -160,7 +160,7 @@ def read_comparisons(folder: Path) -> list[Comparison]:
 
 def _read_run(index: Path, record: dict[str, str]) -> FinishedRun:
     folder = within(index.parent, record["folder"])
-    for name in ("pilot", "planner"):  # of which names of files are made
+    for name in ("pilot", "planner"):  # they become parts of file names
         within(folder, record[name])
     if not folder.is_dir():
         raise InputError(f"{folder}: expected the folder of a run that {index} names")

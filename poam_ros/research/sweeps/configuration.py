@@ -1,4 +1,4 @@
-"""What a sweep is made of: environments x methods x seeds x pilots x planners.
+"""Settings of a sweep: environments x methods x seeds x pilots x planners.
 
 The terrains are found, loaded and checked before any run starts.
 """
@@ -23,22 +23,22 @@ from ...models.registry import MODELS, ModelSettings, option_rows
 from ...planning.planners import PLANNERS, planner_rows
 from ...simulation.settings import MissionSettings
 from ...simulation.world.rasters import FORMATS, IMAGES
-from ...simulation.world.sonar import SonarSettings
+from ...simulation.world.simulator import SonarSettings
 from ...simulation.world.terrain import BUILT_IN, TILE_NAME, Terrain, load_terrain
 
-#: Names that are also folders.
+#: Names that are also names of folders.
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
-#: What `model:` may not hold, because it differs from run to run.
+#: Settings that `model:` may not hold, because they differ from run to run.
 PER_RUN = ("method", "sparse.kernel")
-#: What differs from run to run besides: the key of the list, and the mission's setting.
+#: Further lists of values that differ from run to run, and the mission's setting.
 LISTS = {"seeds": "seed", "pilots": "pilot", "planners": "planner"}
 _MISSION = {row.name: row for row in rows(MissionSettings)}
-#: What `model:` and `sonar:` may hold. The sonar's settings have their own names there.
+#: Settings that `model:` and `sonar:` may hold; those of the sonar without a prefix.
 MODEL = (*rows(ModelSettings), *option_rows())
 SONAR = tuple(at(name, row) for name, row in declared(SonarSettings).items())
-#: The mission's settings that all runs of a sweep have in common, but for model and sonar.
+#: Settings of the mission that all runs share, apart from model and sonar.
 COMMON = tuple(row for row in _MISSION.values() if row.name not in LISTS.values())
-#: Of the files in which a terrain is looked for by its name.
+#: Endings of files in which a terrain is searched for by name.
 ENDINGS = tuple(dict.fromkeys((*FORMATS, ".tiff", *IMAGES)))
 
 Result = TypeVar("Result")
@@ -46,7 +46,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class EnvironmentSettings:
-    """A terrain and what is done to it, as `load_terrain` takes them."""
+    """A terrain and its processing, as `load_terrain` takes them."""
 
     terrain: str
     elevation_range: tuple[float, float] | None = None
@@ -80,14 +80,14 @@ class SweepSettings:
     Attributes:
         environments: by name.
         methods: names of MODELS, ``module:name``, or ``name:kernel`` of a built-in one.
-        model: settings of the models, by name; of each method, those that it has.
-        planning: options of the planners, by name; of each planner, those that it has.
-        base: what all runs have in common besides.
-        folder: what relative paths of terrains are relative to.
-        file: what they were read from, if they were; messages say it.
+        model: settings of the models, by name; each method takes those it has.
+        planning: options of the planners, by name; each planner takes those it has.
+        base: settings that all runs share.
+        folder: that relative paths of terrains start from.
+        file: they were read from, for messages; None if not from a file.
 
     Raises:
-        InputError: if a value is wrong, a list is empty, or a run is there twice.
+        InputError: if a value is wrong, a list is empty, or a run is listed twice.
     """
 
     environments: Mapping[str, EnvironmentSettings]
@@ -147,7 +147,7 @@ class SweepSettings:
                 raise InputError(f"model.{name}: unknown to these methods, expected one of {names}")
 
     def place(self, name: str) -> str:
-        """How messages say where a key is."""
+        """The place of a key, for messages."""
         return f"{self.file}: {name}" if self.file else name
 
     def runs(self) -> list[Run]:
@@ -169,7 +169,7 @@ class SweepSettings:
 
 
 def _named(method: str) -> dict[str, str]:
-    """The settings that a name like ``poam``, ``poam:rbf`` or ``module:name`` stands for."""
+    """The settings of a method such as ``poam``, ``poam:rbf`` or ``module:name``."""
     name, colon, kernel = method.partition(":")
     if not colon or name not in list(MODELS):
         ModelSettings(method)
@@ -181,7 +181,7 @@ def _named(method: str) -> dict[str, str]:
 
 
 def located(where: str, call: Callable[..., Result], *arguments: Any) -> Result:
-    """Call, and say where it was if the input is wrong."""
+    """Call a function, with ``where`` in front of the message of an ``InputError``."""
     try:
         return call(*arguments)
     except InputError as error:
@@ -222,13 +222,13 @@ def load_environments(sweep: SweepSettings, terrains: Path | None = None) -> dic
 
 
 def digest(terrain: Terrain) -> str:
-    """What tells this elevation from any other."""
+    """SHA-256 of a terrain's elevation."""
     elevation = np.ascontiguousarray(terrain.elevation, dtype="<f8")
     return hashlib.sha256(repr(elevation.shape).encode() + elevation.tobytes()).hexdigest()
 
 
 def _source(terrain: str, folder: Path, terrains: Path | None) -> str:
-    """What ``load_terrain`` is to load: a name, or a path that exists."""
+    """The source for ``load_terrain``: a name, or a path that exists."""
     if terrain in BUILT_IN:
         return terrain
     if terrains is not None:
@@ -240,7 +240,7 @@ def _source(terrain: str, folder: Path, terrains: Path | None) -> str:
     return str(beside) if beside.is_file() else terrain
 
 
-#: Sweeps that come with the package, in config/.
+#: Sweeps shipped with the package, in config/.
 SHIPPED = ("paper", "ablation", "robustness", "results", "planners", "smoke")
 _TEXT = Setting("text", "", "Any text")
 _NUMBER = Setting("number", 0.0, "Any number")
@@ -256,7 +256,7 @@ def read_sweep(path: Path) -> SweepSettings:
 
 
 def find_sweep(name: str) -> Path:
-    """The path of a configuration: a file, or one that comes with the package by its bare name.
+    """The path of a configuration: a file, or the bare name of one shipped with the package.
 
     Raises:
         InputError: if there is neither.
@@ -278,7 +278,7 @@ def find_sweep(name: str) -> Path:
 
 
 def _is_sweep(path: Path) -> bool:
-    """Whether it is not one of the files of node parameters, which lie in the same folder."""
+    """Whether it is a sweep, not one of the files of node parameters in the same folder."""
     content = _read(path)
     return isinstance(content, dict) and "environments" in content
 
@@ -304,7 +304,7 @@ def _parse(content: Any, path: Path) -> SweepSettings:
         "environments": _environments(given["environments"]),
         "methods": _list("methods", given["methods"], _TEXT),
         **{name: _list(name, given[name]) for name in LISTS if name in given},
-        # Which keys there may be depends on the methods and on the planners.
+        # The allowed keys depend on the methods and planners.
         "model": _values("model", given.get("model", {}), (*rows(ModelSettings), *option_rows())),
         "planning": _values("planning", given.get("planning", {}), planner_rows()),
     }
@@ -359,7 +359,7 @@ def _list(where: str, value: Any, row: Setting | None = None) -> list[Any]:
 
 
 def _value(where: str, row: Setting, value: Any) -> Value:
-    """The value; a number is also one that YAML takes for text, such as 1e-6."""
+    """The converted value; also of a number that YAML reads as text, such as 1e-6."""
     number = isinstance(row.default, float) and isinstance(value, str)
     return at(where, row).read(value) if number else at(where, row).convert(value)
 
@@ -367,7 +367,7 @@ def _value(where: str, row: Setting, value: Any) -> Value:
 def _values(
     where: str, given: Any, table: Sequence[Setting], strict: bool = False
 ) -> dict[str, Any]:
-    """The values of a mapping, each as its row has it; ``strict``: every key must have one."""
+    """The values of a mapping, converted by their rows; ``strict``: every key must have a row."""
     known = {row.name: row for row in table}
     values = flat(_mapping(where, given))
     refuse_old(values, known, f"{where}.")

@@ -55,7 +55,7 @@ def draw_lengthscales(comparison: Comparison) -> Any:
         grid, layers = maps[run.folder]
         _image(axis, grid, layers["lengthscale"], norm=scale.norm, cmap=scale.cmap)
         inducing = read_table(run.folder / "inducing.csv", ("x", "y"))
-        # White dots with a dark rim are seen on every colour.
+        # White dots with a dark rim are visible on every colour.
         axis.scatter(
             inducing["x"], inducing["y"], s=2.2, color="white", edgecolors="black", linewidths=0.25
         )
@@ -134,7 +134,7 @@ _COLOURS = (
 )  # fmt: skip
 _LINES = ("-", "--", ":", "-.")
 
-#: A curve far beyond the others leaves its axis at so many times their usual height.
+#: A curve above this multiple of the others' median height is cut off.
 _REACH = 2.0
 
 #: By method: samples [N], and the values of its runs there [runs, N].
@@ -214,8 +214,8 @@ def _draw_metric(axis: Any, curves: Curves, styles: dict[str, dict[str, Any]]) -
 
 
 def _limit(axis: Any, metric: str, curves: Curves) -> None:
-    """Choose the y axis by what follows the first tenth, so that neither the steep start nor a
-    method far off flattens the other curves."""
+    """Set the y axis from the values after the first tenth, so that neither the steep start nor an
+    outlying method flattens the other curves."""
     every = np.concatenate([at for at, _ in curves.values()])
     start = 0.9 * every.min() + 0.1 * every.max() if len(every) else 0.0
     means = {}

@@ -1,7 +1,7 @@
 """The folder of a sweep: sweep.yaml, finished runs, failures, and runs.csv, the index of the runs.
 
-A run's folder appears under its name only when it is complete: a folder that is there is a run that
-is finished.
+A run's folder appears under its name only when it is complete, so every such folder is a finished
+run.
 """
 
 from __future__ import annotations
@@ -10,12 +10,17 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from ... import __version__
 from ...core.errors import InputError, PoamError
-from ...core.files import lock, rename_folder, replacing
+from ...core.files import atomic_write, lock, rename_folder
+from ...core.renames import renamed
+from ...core.safe_yaml import read_yaml
+from ...core.settings import values_of
 from ...outputs.folder import (
     RUN_COLUMNS,
     make_folder,
@@ -23,17 +28,29 @@ from ...outputs.folder import (
     write_config,
     write_table,
 )
+from ...planning.planners import planner_rows
 from ...simulation.world.terrain import Terrain
-from .configuration import Run, SweepSettings
-from .metadata import describe, merged
-from .tasks import TaskResult
+from .configuration import COMMON, LISTS, MODEL, SONAR, Run, SweepSettings, digest
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """The result of a run: the files of its folder, or the traceback of its failure.
+
+    ``wall_s``: wall time, in s. ``samples``: number of pings at its end.
+    """
+
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    samples: int = 0
+    wall_s: float = 0.0
+    failure: str = ""
 
 
 class SweepFolder:
     """The folder of a sweep, for one writer at a time.
 
     Args:
-        folder: made if it is not there.
+        folder: created if it does not exist.
         settings: of the sweep. They may add runs to those of an earlier sweep in this folder, but
             not change any.
         terrains: by environment.
@@ -60,7 +77,7 @@ class SweepFolder:
         with _writing(folder):
             write_config(folder / "sweep.yaml", sweep)
             for left in folder.glob("runs/*/*/*/.seed-*"):
-                shutil.rmtree(left)  # half-written when it was interrupted
+                shutil.rmtree(left)  # left by an interruption
             self._write_index()
 
     @property
@@ -69,7 +86,7 @@ class SweepFolder:
         return dict(self._rows)
 
     def add(self, run: Run, result: TaskResult) -> None:
-        """Keep a finished run.
+        """Store a finished run.
 
         Raises:
             PoamError: if it cannot be written.
@@ -94,7 +111,7 @@ class SweepFolder:
             self._write_index()
 
     def fail(self, run: Run, traceback: str) -> Path:
-        """Keep the traceback of a run that failed; returns its file.
+        """Store the traceback of a failed run; returns its file.
 
         Raises:
             PoamError: if it cannot be written.
@@ -102,7 +119,7 @@ class SweepFolder:
         path = self._failure(run)
         with _writing(path):
             path.parent.mkdir(exist_ok=True)
-            with replacing(path) as file:
+            with atomic_write(path) as file:
                 file.write(traceback.encode())
         return path
 
@@ -122,7 +139,7 @@ class SweepFolder:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder of a sweep against a second writer.
+    """Lock the folder of a sweep against a second writer.
 
     Raises:
         InputError: if it cannot be written, or another process is writing in it.
@@ -130,7 +147,7 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         held = lock(make_folder(folder) / ".lock")
     except BlockingIOError:
-        raise InputError(f"output: another benchmark is at work in {folder}") from None
+        raise InputError(f"output: another benchmark is writing to {folder}") from None
     with held:
         yield
 
@@ -154,11 +171,110 @@ def _read_row(path: Path) -> dict[str, str]:
             raise ValueError
     except ValueError:
         raise InputError(
-            f"{path}: expected one row, with a number as wall_s; without the folder that it is in, "
-            f"the run is done again"
+            f"{path}: expected one row, with a number as wall_s; delete its folder "
+            f"to repeat the run"
         ) from None
     return row
 
 
 def _rank(values: Sequence[Any], value: Any) -> int:
     return values.index(value) if value in values else len(values)
+
+
+#: Version of the layout of a sweep's folder, in its sweep.yaml.
+FORMAT = 1
+#: Keys of the lists that a later sweep in the folder may add to.
+VARIED = ("methods", *LISTS)
+#: Keys of the mappings, and the settings that they may hold.
+TABLES = {"model": MODEL, "planning": planner_rows(), "sonar": SONAR}
+
+
+def describe(settings: SweepSettings, terrains: Mapping[str, Terrain]) -> dict[str, Any]:
+    """The resolved sweep, as plain values for sweep.yaml."""
+    environments = {}
+    for name, terrain in terrains.items():
+        given = settings.environments[name]
+        environments[name] = {
+            "terrain": given.terrain,
+            "source": terrain.source,
+            "elevation_range": list(given.elevation_range) if given.elevation_range else None,
+            "preparation": given.preparation,
+            "elevation": [terrain.lowest, terrain.highest],
+            "shape": list(terrain.elevation.shape),
+            "sha256": digest(terrain),
+        }
+    base = settings.base
+    return {
+        "format": FORMAT,
+        "version": __version__,
+        "environments": environments,
+        **{name: list(getattr(settings, name)) for name in VARIED},
+        **{row.name: values_of(base)[row.name] for row in COMMON},
+        "workspace": list(base.workspace.bounds),
+        "model": dict(settings.model),
+        "planning": dict(settings.planning),
+        "sonar": asdict(base.sonar),
+    }
+
+
+def merged(path: Path, sweep: dict[str, Any]) -> dict[str, Any]:
+    """The sweep, with the runs of an earlier one in its folder that has the same settings."""
+    if not path.exists():
+        if (path.parent / "runs").exists():
+            raise InputError(f"{path.parent}: expected a sweep.yaml beside runs/, but not there")
+        return sweep
+    old = read_metadata(path)
+    common = (row.name for row in COMMON)
+    for name in (*common, "workspace", *TABLES):
+        before, now = (_with_defaults(name, given.get(name)) for given in (old, sweep))
+        if before != now:
+            raise _changed(path, name, before, now)
+    for name, environment in sweep["environments"].items():
+        before = old["environments"].get(name, environment)
+        if before["sha256"] != environment["sha256"]:
+            raise _changed(path, f"environments.{name}", before["source"], environment["source"])
+    lists = {n: [*old[n], *(value for value in sweep[n] if value not in old[n])] for n in VARIED}
+    return {**sweep, "environments": {**old["environments"], **sweep["environments"]}, **lists}
+
+
+def _with_defaults(name: str, given: Any) -> Any:
+    """The value of a setting in a sweep.yaml; the default if it is missing there."""
+    if name not in TABLES:
+        return {row.name: row.default for row in COMMON}.get(name) if given is None else given
+    # In older versions None was the default of max_range, and published an option, now a method.
+    kept = {key: value for key, value in (given or {}).items() if value is not None}
+    kept = {key: value for key, value in kept.items() if (key, value) != ("published", False)}
+    return {**{row.name: row.default for row in TABLES[name]}, **kept}
+
+
+def _changed(path: Path, name: str, before: Any, now: Any) -> InputError:
+    if isinstance(before, dict) and isinstance(now, dict):
+        key = next(k for k in {**before, **now} if before.get(k) != now.get(k))
+        name, before, now = f"{name}.{key}", before.get(key), now.get(key)
+    return InputError(
+        f"{path}: {name}: the runs in this folder have {before!r}, the configuration {now!r}; "
+        f"give another folder"
+    )
+
+
+def read_metadata(path: Path) -> dict[str, Any]:
+    """Read the sweep.yaml of a sweep's folder.
+
+    Raises:
+        InputError: if it cannot be read, or the folder has another version's format.
+    """
+    try:
+        found = read_yaml(path)
+    except (OSError, InputError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
+    layout = found.get("format") if isinstance(found, dict) else None
+    if layout != FORMAT:
+        raise InputError(
+            f"{path}: expected format {FORMAT}, got {layout!r}: results of another version; "
+            f"give another folder"
+        )
+    found = renamed(found)  # as what an older version wrote
+    for name in ("model", "planning"):
+        inner = {**(found.get(name) or {}), "workspace": found["workspace"]}
+        found[name] = {key: value for key, value in renamed(inner).items() if key != "workspace"}
+    return found

@@ -1,22 +1,24 @@
-"""Many missions side by side: each run is a task of its own, on this machine or on a cluster."""
+"""Many missions in parallel: each run is a task, on this machine or on a cluster."""
 
 from __future__ import annotations
 
+import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import Any
 
 from ...core.errors import InputError, PoamError
+from ...core.process import configure_process
 from ...importers.parallel import cluster
-from ...simulation.lockstep import LockstepMission
+from ...outputs.folder import read_map, write_map_tables
+from ...simulation.lockstep import LockstepMission, run_mission
 from ...simulation.world.terrain import Terrain
 from .configuration import Run, SweepSettings, load_environments
-from .folder import SweepFolder, locked
-from .tasks import TaskResult, run_task
+from .folder import SweepFolder, TaskResult, locked
 
 
 @dataclass
@@ -46,8 +48,8 @@ class SweepStatus:
         return max((left + sum(remains)) / len(self.running), *remains, 0.0)
 
 
-#: Called with the status and the run that is done with, None when the first ones have begun. One
-#: that failed is in ``status.failed``.
+#: Called with the status and the run that has ended; None when the first ones have started. Failed
+#: runs are in ``status.failed``.
 OnRun = Callable[[SweepStatus, Run | None], None]
 
 
@@ -60,14 +62,14 @@ def run_sweep(
     terrains: Path | None = None,
     on_run: OnRun = lambda status, run: None,
 ) -> SweepStatus:
-    """Run what is not finished yet of a sweep, and keep it in ``folder`` (see `SweepFolder`).
+    """Run the unfinished runs of a sweep, and store them in ``folder`` (see `SweepFolder`).
 
     Args:
         settings: of the sweep.
         folder: of the results.
-        workers: processes on this machine; None: as many as it has cores for.
-        scheduler: address of a dask scheduler to work on, instead of this machine.
-        terrains: a folder in which terrains are looked for by name before they are downloaded.
+        workers: processes on this machine; None: as many as its cores allow.
+        scheduler: address of a dask scheduler to use instead of this machine.
+        terrains: a folder that is searched for terrains by name before they are downloaded.
         on_run: called after every run, and with no run before the first.
 
     Returns:
@@ -76,7 +78,7 @@ def run_sweep(
 
     Raises:
         InputError: if a setting is wrong, a terrain is missing, the folder cannot be used or there
-            is no scheduler at the address. Nothing has run then.
+            is no scheduler at the address; nothing has run.
         PoamError: if the cluster is lost, or a result cannot be written.
     """
     if workers is not None and workers < 1:
@@ -98,7 +100,7 @@ def run_sweep(
 
 
 def _check(settings: SweepSettings, terrains: Mapping[str, Terrain], here: bool) -> None:
-    """Begin a mission on every terrain, which finds what is wrong with the settings for it."""
+    """Set up a mission on every terrain, to check the settings for it."""
     first = {run.environment: run for run in reversed(settings.runs())}
     for run in first.values():
         mission = run.mission
@@ -118,18 +120,18 @@ def _work(
     status: SweepStatus,
     on_run: OnRun,
 ) -> None:
-    """Run everything that waits, as many at a time as the cluster has threads."""
+    """Run everything that waits, one run per thread of the cluster at a time."""
     from distributed import as_completed
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sending large graph")
-        # A task each, not data laid down somewhere: made anew where a worker is lost.
+        # As tasks instead of scattered data: they are repeated if a worker is lost.
         there = {
             name: client.submit(_same, terrain, pure=False) for name, terrain in terrains.items()
         }
 
     def start() -> list[Any]:
-        # Counted anew each time: workers come and go.
+        # Counted each time: workers come and go.
         slots = max(1, sum(client.nthreads().values()))
         started = []
         while status.waiting and len(status.running) < slots:
@@ -165,5 +167,25 @@ def _result_of(future: Any) -> TaskResult:
     error = future.exception()
     if error is None:
         return future.result()
-    # Not the run itself: a worker that died under it, or that lacks this package.
+    # Not the run's own failure: its worker died, or lacks this package.
     return TaskResult(failure="".join(traceback.format_exception(error)))
+
+
+def run_task(terrain: Terrain, run: Run) -> TaskResult:
+    """Run the mission in a temporary folder; an exception becomes part of the result.
+
+    The files are returned instead of written in place: workers need no common file system, and only
+    one process writes the results.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="poam-") as name:
+            folder = Path(name)
+            configure_process(run.mission.model.threads)
+            start = perf_counter()
+            records = run_mission(terrain, run.mission, folder)
+            wall_s = perf_counter() - start
+            write_map_tables(folder, read_map(folder / "map.npz"), terrain)
+            files = {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+        return TaskResult(files, records[-1].samples, wall_s)
+    except Exception:  # one run must not end the others
+        return TaskResult(failure=traceback.format_exc())

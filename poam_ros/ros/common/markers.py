@@ -6,7 +6,7 @@ import numpy as np
 from geometry_msgs.msg import Point
 from visualization_msgs.msg import Marker, MarkerArray
 
-from ...outputs.hillshade import brightness
+from ...outputs.view.layers import hillshade
 from ...planning.areas import NavigableArea
 from .messages import header
 
@@ -52,7 +52,7 @@ def hillshade_levels(heights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.nd
     """The hillshade of heights [rows, columns] at x, y, as integers 0..SHADE_LEVELS."""
     with np.errstate(invalid="ignore"):  # beside infinite heights
         rise_y, rise_x = np.gradient(heights, y, x)
-    return np.rint(SHADE_LEVELS * np.nan_to_num(brightness(rise_x, rise_y))).astype(int)
+    return np.rint(SHADE_LEVELS * np.nan_to_num(hillshade(rise_x, rise_y))).astype(int)
 
 
 def shaded(colour: np.ndarray, light: int) -> np.ndarray:

@@ -24,7 +24,7 @@ from ...planning.pilots import PILOTS
 from ...planning.planners import PLANNERS, planner_rows
 from ...screening.screen import ScreeningSettings
 from ...simulation.settings import MissionSettings
-from ...simulation.world.sonar import SonarSettings
+from ...simulation.world.simulator import SonarSettings
 
 
 def _frame_name(name: str) -> None:

@@ -103,7 +103,7 @@ class MapperNode(ManagedNode):
             try:
                 results, drawn = self._results(session), self._final_map(session)
                 kept = drawn, session.everything(), session.ledger.refused.newest()
-                self._log_written(results, results.keep_remains(*kept))
+                self._log_written(results, results.write_partial(*kept))
             except (OSError, InputError) as error:
                 self.get_logger().error(f"output: partial results cannot be written ({error})")
         super().cleanup()
@@ -242,7 +242,7 @@ class MapperNode(ManagedNode):
             return
         self.get_logger().info(f"the mission is done: {len(finished.samples)} samples in the map")
         results, refused = self._results(self.session), self.session.ledger.refused.newest()
-        self._log_written(results, results.keep(finished.map, finished.samples, refused))
+        self._log_written(results, results.write(finished.map, finished.samples, refused))
         self._reports.publish(write_report(replace(map_report(self._last), finished=True)))
 
     def _results(self, session: SurveySession) -> ResultFolder:

@@ -81,7 +81,7 @@ class MonitorNode(ManagedNode):
 
     def cleanup(self) -> None:
         """Write the partial run first."""
-        self.recorder.conclude()
+        self.recorder.finish_early()
         super().cleanup()
 
     @property
@@ -92,7 +92,7 @@ class MonitorNode(ManagedNode):
     def _poll(self) -> None:
         for node in OBSERVED:
             self._ask_parameters(node)
-        self.recorder.look()
+        self.recorder.poll()
         self.finished = self.recorder.over
 
     def _on_terrain(self, message: PointCloud2) -> None:

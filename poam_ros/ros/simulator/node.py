@@ -18,8 +18,7 @@ from ...core.errors import InputError, shown
 from ...core.geometry import Extent
 from ...core.settings import instance
 from ...planning.pilots import start_pose
-from ...simulation.world.simulator import Pacer, Simulation
-from ...simulation.world.sonar import SonarSettings
+from ...simulation.world.simulator import Pacer, Simulation, SonarSettings
 from ...simulation.world.terrain import load_terrain
 from ...simulation.world.vehicle import Pose
 from ..common import messages, qos

@@ -108,7 +108,7 @@ class GraphMonitor:
         known.append(f"{scene.samples} pings so far" if scene.samples else "")
         found = ", ".join(filter(None, known))
         if not found and not self._track.places.size and remarks:
-            found = "; ".join(filter(None, (remarks[0].text, remarks[0].todo)))
+            found = "; ".join(filter(None, (remarks[0].text, remarks[0].advice)))
         return f"waiting for the first map: {found or 'nothing received from the mission yet'}"
 
     def _redraw(self) -> None:

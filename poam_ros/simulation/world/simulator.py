@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,84 @@ import numpy as np
 from ...core.clock import SECOND
 from ...core.errors import InputError
 from ...core.geometry import Extent
-from .sonar import FAULTS, SonarSettings
+from ...core.settings import check, setting
 from .vehicle import DubinsVehicle, Pose
 
 if TYPE_CHECKING:
     from .terrain import Terrain
+
+FAULTS = ("dropout", "outlier", "nan", "inf", "false_echo")
+#: Choose a value that suits the terrain, for numbers that cannot be negative.
+OWN = -1.0
+
+
+def _share(of_pings: str) -> Any:
+    return setting(0.0, f"Share of the pings that {of_pings}", minimum=0.0, maximum=1.0)
+
+
+@dataclass(frozen=True)
+class SonarSettings:
+    """The sonar and its faults; NaN and infinities as in REP-117.
+
+    Raises:
+        InputError: if a value is out of its range.
+    """
+
+    prefix = "sonar"
+
+    rate: float = setting(
+        3.0, "Rate of the sonar", "Hz", minimum=0.01, maximum=1000.0, name="sonar_rate"
+    )
+    noise_std: float = setting(
+        OWN, "Standard deviation of a range. -1: suited to the terrain (1 m; lake: 0.1 m)", "m",
+        minimum=OWN, maximum=1e3,
+    )  # fmt: skip
+    clearance: float = setting(
+        OWN, "Height of the sonar above the highest place. -1: suited to the terrain (5 m; lake: "
+        "2.5 m, which is 0.5 m under water)", "m", minimum=OWN, maximum=1e5,
+    )  # fmt: skip
+    min_range: float = setting(0.1, "Shortest valid range", "m", minimum=0.0, maximum=1e5)
+    max_range: float = setting(
+        0.0, "Longest valid range. 0: enough for the deepest place", "m", minimum=0.0, maximum=1e6
+    )
+    # Delays the stamp too, as a sonar that stamps late; the mapper corrects it by an offset.
+    latency: float = setting(
+        0.0, "Delay of stamps and delivery of pings", "s", minimum=0.0, maximum=60.0
+    )
+    dropout: float = _share("are never delivered")
+    outlier: float = _share("lie beyond max_range")
+    nan: float = _share("are NaN (erroneous)")
+    inf: float = _share("are +Inf or -Inf (no return, too close)")
+    false_echo: float = _share("have 1.5 to 3 times the true range")
+
+    def __post_init__(self) -> None:
+        check(self)
+        for name, least in (("noise_std", 0.0), ("clearance", 0.01)):
+            value = getattr(self, name)
+            if value != OWN and value < least:
+                raise InputError(f"{name}: expected at least {least:g}, or -1, got {value:g}")
+        if self.max_range and not self.min_range < self.max_range:
+            raise InputError(
+                f"max_range: expected more than min_range = {self.min_range}, or 0, "
+                f"got {self.max_range}"
+            )
+        total = sum(getattr(self, name) for name in FAULTS)
+        if total > 1 + 1e-12:
+            raise InputError(f"{', '.join(FAULTS)}: expected a sum of at most 1, got {total}")
+
+    def over(self, terrain: Terrain) -> SonarSettings:
+        """These settings, with values suited to a terrain where they are left open.
+
+        The terrain needs ``highest``, ``lowest`` and ``sonar_defaults``.
+        """
+        own = terrain.sonar_defaults
+        noise_std = own.noise_std if self.noise_std == OWN else self.noise_std
+        clearance = own.clearance if self.clearance == OWN else self.clearance
+        # Ten standard deviations: no correct ping of the deepest bottom counts as an outlier.
+        deepest = clearance + float(terrain.highest) - float(terrain.lowest)
+        enough = max(deepest, self.min_range) + 1.0 + 10.0 * noise_std
+        longest = self.max_range or enough
+        return replace(self, noise_std=noise_std, clearance=clearance, max_range=longest)
 
 
 class Pacer:
@@ -35,7 +108,7 @@ class Pacer:
         period: simulated time of a step, in seconds.
         speed: simulated seconds per wall second.
         tick: wall time between two calls of ``due``, in seconds.
-        patience: largest delay that is caught up, in wall seconds.
+        patience: maximum delay that is caught up, in wall seconds.
     """
 
     def __init__(
@@ -156,7 +229,7 @@ class Simulation:
 
     @property
     def goal(self) -> tuple[float, float] | None:
-        """The present goal as the vehicle took it (clipped to where it can go), or None."""
+        """The present goal, clipped to where the vehicle can go; None without one."""
         return self._vehicle.goal
 
     @property
@@ -166,7 +239,7 @@ class Simulation:
 
     @property
     def max_range(self) -> float:
-        """The largest valid range, metres, resolved if the settings left it open."""
+        """The longest valid range, in m, resolved."""
         return self.settings.max_range
 
     def set_goal(self, goal: Sequence[float] | np.ndarray | None) -> None:

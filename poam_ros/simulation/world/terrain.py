@@ -12,8 +12,16 @@ import numpy as np
 
 from ...core.errors import InputError, TerrainError
 from ...core.geometry import Extent, Grid
-from .preparation import PREPARATIONS, filled, scaled, without_sea_depths
-from .rasters import FORMATS, north_up, read_raster, requires_package
+from .rasters import (
+    FORMATS,
+    PREPARATIONS,
+    filled,
+    north_up,
+    read_raster,
+    requires_package,
+    scaled,
+    without_sea_depths,
+)
 
 #: Cells per side.
 SIDE = 360
@@ -38,7 +46,7 @@ def seamounts(seed: int) -> np.ndarray:
 
 
 def corner(seed: int) -> np.ndarray:
-    """Gentle undulations, and one small rugged corner that they do not announce."""
+    """Gentle undulations, and one small rugged corner that nothing around it indicates."""
     rng = np.random.default_rng(seed)
     x, y = np.meshgrid(np.linspace(-1, 1, SIDE), np.linspace(-1, 1, SIDE))
     swell = 0.5 * np.sin(1.3 * x + rng.uniform(0, 6)) * np.cos(1.1 * y + rng.uniform(0, 6))
@@ -49,7 +57,7 @@ def corner(seed: int) -> np.ndarray:
 
 
 def lake(seed: int) -> np.ndarray:
-    """A drowned valley below a water level of 0: bottom from -30 to -3 m, for 62 m per side.
+    """A flooded valley below a water level of 0: bottom from -30 to -3 m, for 62 m per side.
 
     An old stream has cut a shallow shelf with shoals. It winds down a slope of loose rock to a flat
     of mud with a hollow, the deepest place, and a wreck 14 m long.

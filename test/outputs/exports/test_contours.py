@@ -129,5 +129,5 @@ def test_levels():
 
 
 def test_degrees_want_a_place(lake):
-    with pytest.raises(InputError, match="lies on the Earth; expected --origin"):
+    with pytest.raises(InputError, match="needs a place on the Earth; expected --origin"):
         export(lake, lake / "c.kml", ExportSettings())

@@ -6,8 +6,8 @@ from view_folders import GRID, SIGMA, write_run
 
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart
-from poam_ros.outputs.hillshade import LEVEL
-from poam_ros.outputs.view import layers, words
+from poam_ros.outputs.view import layers, texts
+from poam_ros.outputs.view.layers import LEVEL
 from poam_ros.outputs.view.scene import ThinnedTrack
 from poam_ros.planning.tvu import CONFIDENCE_95
 
@@ -32,7 +32,7 @@ def test_every_layer_with_its_values(chart):
 def test_dry_land_has_no_tvu_and_that_is_said(chart):
     dry = chart(water_level=-100.0)
     assert "tvu" not in [layer.key for layer in layers.layers(dry)]
-    assert words.numbers(dry)["TVU"] == "no cell is under a water level of -100 m"
+    assert texts.numbers(dry)["TVU"] == "no cell is under a water level of -100 m"
 
 
 def test_depths_are_named_and_coloured_as_depths(chart):
@@ -44,13 +44,13 @@ def test_depths_are_named_and_coloured_as_depths(chart):
 def test_a_hillshade_is_bright_where_the_ground_faces_north_west():
     grid = Grid.cells(Extent(-10, 10, -10, 10), 0.5)
     hill = np.exp(-(np.hypot(*grid.points.T) ** 2) / 20).reshape(grid.shape)
-    lit = layers.hillshade(hill, (0.5, 0.5))
+    lit = layers.scaled_hillshade(hill, (0.5, 0.5))
     rows, columns = grid.shape
     north_west, south_east = lit[rows * 2 // 3, columns // 3], lit[rows // 3, columns * 2 // 3]
     assert south_east < LEVEL < north_west
     # Whatever the units: a lake and a canyon are lit alike.
-    np.testing.assert_allclose(layers.hillshade(1000 * hill, (0.5, 0.5)), lit)
-    np.testing.assert_allclose(layers.hillshade(np.ones((3, 4)), (1.0, 1.0)), LEVEL)
+    np.testing.assert_allclose(layers.scaled_hillshade(1000 * hill, (0.5, 0.5)), lit)
+    np.testing.assert_allclose(layers.scaled_hillshade(np.ones((3, 4)), (1.0, 1.0)), LEVEL)
 
 
 def test_the_shade_is_clear_where_the_ground_is_level_or_unknown():

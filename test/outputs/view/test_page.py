@@ -19,7 +19,7 @@ from poam_ros.outputs import results
 from poam_ros.outputs.exports.chart import ExportSettings
 from poam_ros.outputs.exports.formats import export
 from poam_ros.outputs.results import write_refused
-from poam_ros.outputs.view import folders, words
+from poam_ros.outputs.view import folders, texts
 from poam_ros.outputs.view.folders import FolderView
 from poam_ros.outputs.view.page import Page, document, standalone
 from poam_ros.outputs.view.scene import BAD, Notice, Scene
@@ -71,7 +71,7 @@ def test_before_the_first_map_the_pings_are_shown(page, tmp_path):
     """A mission that has begun: there is a log, and no map yet."""
     view = FolderView(tmp_path, ExportSettings())
     page.show(view.scene())
-    assert "waiting for the first map: there is no map.npz in" in said(page, "waiting")
+    assert "waiting for the first map: no map.npz in" in said(page, "waiting")
     assert not page.picture.figure.visible
     with sqlite3.connect(tmp_path / "pings.sqlite") as log:
         log.execute("CREATE TABLE pings (number, stamp_ns, x, y, z)")
@@ -179,7 +179,7 @@ def test_a_broken_list_of_refused_pings_is_said(page, tmp_path, row, mapped):
         write_run(tmp_path)
     (tmp_path / "refused.csv").write_text(f"reason,number,stamp_ns,x,y,z\n{row}\n")
     page.show(FolderView(tmp_path, ExportSettings()).scene())
-    assert "refused.csv: expected numbers but for the reason" in said(page, "remarks")
+    assert "refused.csv: expected numbers in all columns but reason" in said(page, "remarks")
 
 
 def test_a_log_that_may_not_be_read_is_none(page, tmp_path, monkeypatch):
@@ -204,13 +204,13 @@ def test_the_page_to_mail_has_them(tmp_path):
 
 def test_how_many_are_not_known_any_more_is_said():
     many = RefusedPings.none().more("paused", np.arange(5000), np.zeros((5000, 3)))
-    (remark,) = words.refused(many)
+    (remark,) = texts.refused(many)
     assert remark.text == "5,000 pings refused: 5,000 paused"
     assert (
-        remark.todo == "1,000 of them are drawn where they were; of each reason the newest "
-        "1,000 are known"
+        remark.advice == "1,000 of them are drawn at their places; only the newest "
+        "1,000 of each reason are known"
     )
-    assert words.refused(RefusedPings.none()) == ()
+    assert texts.refused(RefusedPings.none()) == ()
 
 
 def test_a_broken_map_is_said_and_the_last_good_one_stays(page, tmp_path):

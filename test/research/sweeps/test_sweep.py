@@ -21,9 +21,8 @@ from poam_ros.core.errors import InputError, PoamError
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.folder import RUN_COLUMNS, read_map, read_table
 from poam_ros.research.sweeps.configuration import read_sweep
-from poam_ros.research.sweeps.folder import SweepFolder, locked
+from poam_ros.research.sweeps.folder import SweepFolder, TaskResult, locked
 from poam_ros.research.sweeps.sweep import run_sweep
-from poam_ros.research.sweeps.tasks import TaskResult
 from poam_ros.simulation.world.terrain import load_terrain
 
 ROOT = Path(__file__).parents[3]
@@ -186,7 +185,7 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path, scheduler, monk
         patch.setattr(progress, lambda: nullcontext(interrupt))
         arguments = ["--output", str(tmp_path), "--scheduler", scheduler]
         assert main(["benchmark", str(config), *arguments]) == 130
-    assert "the same command goes on" in capsys.readouterr().err
+    assert "the same command continues" in capsys.readouterr().err
     done = {row["seed"] for row in rows_of(tmp_path)}
     assert 0 < len(done) < 4  # the other worker may have ended a run at the same time
     before = state_of(tmp_path)

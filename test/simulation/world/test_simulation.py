@@ -12,8 +12,7 @@ import pytest
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
-from poam_ros.simulation.world.simulator import Simulation
-from poam_ros.simulation.world.sonar import SonarSettings
+from poam_ros.simulation.world.simulator import Simulation, SonarSettings
 from poam_ros.simulation.world.terrain import SonarDefaults, load_terrain
 from poam_ros.simulation.world.vehicle import Pose
 

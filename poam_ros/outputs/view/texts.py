@@ -1,4 +1,4 @@
-"""What a survey comes to, in words, and those words as HTML. Whatever others said is escaped."""
+"""Texts of the page and their HTML. Text from outside is escaped."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ..exports.chart import Chart, clock_time
 from .layers import stride
 from .scene import BAD, GOOD, NOTE, Notice, Scene
 
-#: The page around everything. Fonts are the machine's own: nothing is fetched.
+#: Font of the page. System fonts only: nothing is fetched.
 FONT = "font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif"
-#: Of the parts made here, which live each in a shadow of its own.
+#: Style of the parts made here; each is in a shadow DOM of its own.
 STYLE = (
     f":host{{{FONT};color:#1c2733;font-size:14px;line-height:1.45}}"
     "h1{font-size:20px;margin:0;font-weight:650;overflow-wrap:anywhere}"
@@ -41,13 +41,13 @@ STYLE = (
 
 
 def numbers(chart: Chart) -> dict[str, str]:
-    """What a map comes to, in words, by name."""
+    """Numbers of a map, as text by name."""
     known = np.isfinite(chart.elevation)
     height, half = chart.height[known], chart.uncertainty[known]
     rows, columns = chart.grid.shape
     found = {"cells": f"{columns} x {rows}, {chart.cell[0]:g} x {chart.cell[1]:g} m"}
     if (step := stride(chart.grid.shape)) > 1:
-        found["shown"] = f"every {step}. row and column of them"
+        found["shown"] = f"1 of {step} rows and columns"
     if not len(height):
         return found | {chart.height_name: "no cell has a value"}
     found |= {
@@ -67,13 +67,13 @@ def numbers(chart: Chart) -> dict[str, str]:
 
 
 def table(words: Mapping[str, str]) -> str:
-    """Words by name, as a table."""
+    """Texts by name, as a table."""
     cells = (f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in words.items())
     return f"<table>{''.join(cells)}</table>"
 
 
 def head(scene: Scene) -> str:
-    """Title, state and reason, and what the map was made of."""
+    """Title, state and reason, and the number of pings."""
     parts = [f"<h1>{escape(scene.title)}</h1>"]
     if scene.state:
         kind = escape(scene.state, quote=True)
@@ -89,20 +89,20 @@ def head(scene: Scene) -> str:
 
 
 def waiting(scene: Scene) -> str:
-    """What stands in the place of the map while there is none."""
+    """The text shown while there is no map."""
     return f'<div class="wait">{escape(scene.waiting)}</div>'
 
 
 def remarks(found: Iterable[Notice]) -> str:
-    """How it goes, the worst first; empty where nothing is known."""
+    """The messages, most severe first; empty without any."""
     worst_first = sorted(found, key=lambda remark: (BAD, NOTE, GOOD).index(remark.mark))
     items = "".join(
         f'<li class="{remark.mark}">{escape(remark.text)}'
-        + (f"<br><small>{escape(remark.todo)}</small>" if remark.todo else "")
+        + (f"<br><small>{escape(remark.advice)}</small>" if remark.advice else "")
         + "</li>"
         for remark in worst_first
     )
-    return f"<h2>How it goes</h2><ul>{items}</ul>" if items else ""
+    return f"<h2>Status</h2><ul>{items}</ul>" if items else ""
 
 
 def map_numbers(chart: Chart) -> str:
@@ -111,19 +111,19 @@ def map_numbers(chart: Chart) -> str:
 
 
 def provenance(chart: Chart) -> str:
-    """How a map was made, folded up; empty where that is not known."""
+    """Provenance of a map in a collapsed section; empty if unknown."""
     words = {key: text for key, text in chart.provenance.items() if key != "samples"}
     if not words:
         return ""
-    return f"<h2>How it was made</h2><details><summary>show</summary>{table(words)}</details>"
+    return f"<h2>Provenance</h2><details><summary>show</summary>{table(words)}</details>"
 
 
 def hover(layers: Iterable[str], height: str) -> str:
-    """The template of what is said of the cell under the pointer.
+    """The tooltip of the cell under the pointer.
 
     Args:
-        layers: keys of those that there are.
-        height: what the height is called.
+        layers: keys of the layers of the map.
+        height: name of the height.
     """
     rows = {
         "height": (height, "<b>@height{0.00}</b> ± @sigma{0.00} m (1 σ)"),
@@ -140,7 +140,7 @@ def hover(layers: Iterable[str], height: str) -> str:
     return f'<table class="cell" style="{FONT};font-size:13px">{cells}</table>'
 
 
-#: What is said of the refused ping under the pointer.
+#: The tooltip of the refused ping under the pointer.
 REFUSED_HOVER = (
     f'<table class="ping" style="{FONT};font-size:13px">'
     "<tr><td><b>refused: @reason</b></td></tr><tr><td>@height</td></tr>"
@@ -149,7 +149,7 @@ REFUSED_HOVER = (
 
 
 def heights(pings: RefusedPings, chart: Chart | None) -> list[str]:
-    """The elevation of each, or its depth where a chart asks for depths."""
+    """The elevation of each ping, or its depth if the chart shows depths."""
     name, z = "elevation", pings.xyz[:, 2]
     if chart is not None and chart.settings.depth:
         name, z = chart.height_name, chart.settings.water_level - z
@@ -157,24 +157,24 @@ def heights(pings: RefusedPings, chart: Chart | None) -> list[str]:
 
 
 def times(pings: RefusedPings) -> list[str]:
-    """When each was measured."""
+    """The time at which each ping was measured."""
     return [clock_time(stamp_ns) if stamp_ns else "" for stamp_ns in pings.stamp_ns.tolist()]
 
 
 def refused(pings: RefusedPings) -> tuple[Notice, ...]:
-    """How many pings were refused, and which of them are drawn; nothing where none was."""
+    """How many pings were refused, and which of them are drawn; empty without any."""
     counts = pings.counts
     if not counts:
         return ()
     reasons = ", ".join(f"{counts[reason]:,} {reason}" for reason in sorted(counts))
     drawn, total = len(pings.placed), sum(counts.values())
-    said = f"{drawn:,} of them are drawn where they were"
+    said = f"{drawn:,} of them are drawn at their places"
     if any(count > MAX_PER_REASON for count in counts.values()):
-        said += f"; of each reason the newest {MAX_PER_REASON:,} are known"
+        said += f"; only the newest {MAX_PER_REASON:,} of each reason are known"
     return (Notice(f"{total:,} pings refused: {reasons}", said, NOTE),)
 
 
-#: Values that are no numbers to people, as JavaScript of ``value``.
+#: Values that are shown as words, as JavaScript of ``value``.
 SPELT = {
     "@tvu": f"return value >= 0 ? {list(LEVEL_NAMES)!r}[value] : 'dry'",
     "@density": "return value > 0 ? String(value) : value < 0 ? 'none' : 'none: interpolated'",

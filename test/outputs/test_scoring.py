@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from poam_ros.core.errors import InputError
-from poam_ros.outputs.metrics import average_over_samples, evaluate
+from poam_ros.outputs.scoring import average_over_samples, evaluate
 
 
 def log_density(x, mean, variance):

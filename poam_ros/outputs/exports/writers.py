@@ -1,18 +1,25 @@
-"""GeoTIFF and BAG, by rasterio's GDAL. Row 0 of a file is the north edge; both are in float32."""
+"""Writers of rasters, points, meshes, pictures and pages: a chart to the contents of files."""
 
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
 import numpy as np
+import yaml
 
-from ...core.errors import requires_extra
+from ...core.errors import InputError, requires_extra, shown
 from ...core.geodesy import GeoReference
+from ...planning.tvu import LEVEL_NAMES
+from ..figures import blank_figure
+from ..view.page import standalone
+from ..view.scene import scene_of
+from ..view.texts import refused
 from .chart import Chart
 
-#: Of a cell that is dry or has no value, in the layer of whole numbers.
+#: Value of a cell that is dry or has no value, in integer layers.
 _NOTHING = -1
 
 
@@ -53,7 +60,7 @@ def _axes(file: Any, chart: Chart) -> None:
 
 
 def _layers(chart: Chart) -> dict[str, tuple[np.ndarray, str, dict[str, Any]]]:
-    """Values, their type and their attributes, of each variable by name; the first is the map."""
+    """Values, type and attributes of each variable by name; the first is the map."""
     standard, nan = _standard_name(chart), np.float32(np.nan)
     whole = {"_FillValue": np.int32(_NOTHING)}
     metres = {"_FillValue": nan, "units": "m"}
@@ -83,7 +90,7 @@ def _layers(chart: Chart) -> dict[str, tuple[np.ndarray, str, dict[str, Any]]]:
 
 
 def _standard_name(chart: Chart) -> str:
-    """From the table of CF's standard names."""
+    """The name in CF's table of standard names."""
     if not chart.settings.depth:
         return "height_above_geopotential_datum"
     if chart.datum is None or chart.datum.is_water:
@@ -102,11 +109,11 @@ def _describe(thing: Any, attributes: dict[str, Any]) -> None:
         setattr(thing, key, value.encode() if isinstance(value, str) else value)
 
 
-#: Of cells without a value in a BAG, by its specification.
+#: Value of empty cells in a BAG, by its specification.
 BAG_NODATA = 1e6
-#: A BAG names its vertical datum; the template's unknown one would be read as of depths.
+#: A BAG must name its vertical datum; the template's unknown one would be read as a depth datum.
 _UNKNOWN = 'VERT_CS["unknown",VERT_DATUM["unknown",2005],UNIT["metre",1],AXIS["Up",UP]]'
-#: Names of the GeoTIFF's bands; the first is elevation or depth.
+#: Names of the GeoTIFF's bands after the first, which is elevation or depth.
 BANDS = (
     "uncertainty (95 %)",
     "density (pings per cell)",
@@ -116,7 +123,7 @@ BANDS = (
 
 
 def geotiff(chart: Chart, name: str) -> dict[str, bytes]:
-    """A GeoTIFF: elevation or depth and ``BANDS``; no value is NaN, provenance is in the tags."""
+    """A GeoTIFF: elevation or depth and ``BANDS``, NaN in empty cells, provenance in the tags."""
     layers = (chart.height, chart.uncertainty, chart.density, chart.deviation, chart.tvu)
     names = (chart.height_name, *BANDS)
     with requires_extra(name, "rasterio"):
@@ -136,8 +143,8 @@ def geotiff(chart: Chart, name: str) -> dict[str, bytes]:
 def bag(chart: Chart, name: str) -> dict[str, bytes]:
     """A Bathymetric Attributed Grid: elevation, positive up, and its 95 % uncertainty.
 
-    What kind of uncertainty that is has a code in a BAG, and none for a Gaussian process: it is
-    ``unknown``, and the abstract says what it is.
+    A BAG has codes for kinds of uncertainty, but none for a Gaussian process. The code is
+    ``unknown``; the abstract describes it.
     """
     words = chart.provenance
     abstract = (
@@ -174,7 +181,7 @@ def bag(chart: Chart, name: str) -> dict[str, bytes]:
 
 
 def _raster(chart: Chart) -> dict[str, Any]:
-    """What both kinds of raster are opened with."""
+    """Options with which both kinds of raster are opened."""
     from rasterio import Affine
     from rasterio.crs import CRS
 
@@ -187,3 +194,132 @@ def _raster(chart: Chart) -> dict[str, Any]:
 
 def _north_first(layer: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(layer[::-1], dtype=np.float32)
+
+
+#: Grey values of a trinary map, as Nav2's map saver writes them.
+FREE, OCCUPIED = 254, 0
+
+
+def nav2(chart: Chart, name: str) -> dict[str, bytes]:
+    """A Nav2 map, YAML and PGM, in the map frame: occupied where, at 95 %, the bottom may be nearer
+    to the water level than the clearance. Far from all pings the uncertainty makes it so.
+
+    Raises:
+        InputError: if the cells are not square.
+    """
+    width, height = chart.cell
+    if not np.isclose(width, height, rtol=1e-6):
+        raise InputError(f"{name}: expected square cells, got {width:g} x {height:g} m")
+    surely = chart.depth - chart.uncertainty  # shallowest depth at 95 %
+    grey = np.where(surely > chart.settings.clearance, FREE, OCCUPIED)
+    rows, columns = chart.grid.shape
+    words = [f"# {key}: {shown(text, 10_000)}" for key, text in chart.provenance.items()]
+    image = Path(name).with_suffix(".pgm").name
+    head = "\n".join(["P5", *words, f"{columns} {rows}", "255\n"]).encode()
+    borders = chart.grid.borders
+    settings = {
+        "image": image, "mode": "trinary", "resolution": width,
+        "origin": [float(borders.xmin), float(borders.ymin), 0.0],
+        "negate": 0, "occupied_thresh": 0.65, "free_thresh": 0.25,
+    }  # fmt: skip
+    text = "\n".join(words) + "\n" + yaml.safe_dump(settings, sort_keys=False)
+    return {image: head + grey[::-1].astype(np.uint8).tobytes(), name: text.encode()}
+
+
+def table(chart: Chart, name: str) -> dict[str, bytes]:
+    """A CSV table, row by row from the lower left, and its provenance as a YAML file beside it.
+
+    Columns: x, y, elevation or depth, uncertainty (95 %), sigma, all in m, density (pings per
+    cell), and longitude, latitude if the map has a georeference.
+    """
+    layers = (chart.height, chart.uncertainty, chart.deviation, chart.density)
+    columns = ["x", "y", chart.height_name, "uncertainty", "sigma", "density"]
+    rows = np.column_stack((chart.grid.points, *(layer.ravel() for layer in layers)))
+    rows = rows[np.isfinite(rows[:, 2])]
+    formats = ["%.4f"] * 2 + ["%.4f"] * 3 + ["%d"]
+    if chart.place is not None:
+        columns += ["longitude", "latitude"]
+        rows = np.column_stack((rows, chart.place.degrees(rows[:, :2])))
+        formats += ["%.9f"] * 2
+    line = ",".join(formats) + "\n"
+    text = ",".join(columns) + "\n" + "".join(line % tuple(row) for row in rows)
+    beside = yaml.safe_dump(dict(chart.provenance), sort_keys=False, allow_unicode=True)
+    return {f"{name}.yaml": beside.encode(), name: text.encode()}
+
+
+def surface(chart: Chart, name: str) -> dict[str, bytes]:
+    """A binary PLY mesh: a vertex at each cell's centre, two triangles between four of them."""
+    known = np.isfinite(chart.elevation).ravel()
+    kinds = [("x", "<f8"), ("y", "<f8"), ("z", "<f8")]
+    kinds += [(key, "<f4") for key in ("uncertainty", "sigma", "density")]
+    vertices = np.empty(known.sum(), dtype=kinds)
+    layers = (chart.elevation, chart.uncertainty, chart.deviation, chart.density)
+    values = (*chart.grid.points.T, *(layer.ravel() for layer in layers))
+    for (key, _), column in zip(kinds, values, strict=True):
+        vertices[key] = column[known]
+    corners = _triangles(known.reshape(chart.grid.shape))
+    faces = np.empty(len(corners), dtype=[("count", "u1"), ("corners", "<i4", (3,))])
+    faces["count"], faces["corners"] = 3, corners
+    spelt = {"<f8": "double", "<f4": "float"}
+    header = [
+        "ply", "format binary_little_endian 1.0",
+        *(f"comment {key}: {shown(text, 10_000)}" for key, text in chart.provenance.items()),
+        f"element vertex {len(vertices)}",
+        *(f"property {spelt[kind]} {key}" for key, kind in kinds),
+        f"element face {len(faces)}", "property list uchar int vertex_indices", "end_header\n",
+    ]  # fmt: skip
+    return {name: "\n".join(header).encode() + vertices.tobytes() + faces.tobytes()}
+
+
+def _triangles(known: np.ndarray) -> np.ndarray:
+    """Triangles [F, 3] between cells that are known, counter-clockwise from above.
+
+    Args:
+        known: cells with a vertex [rows, columns]; vertices are numbered row by row.
+    """
+    number = np.cumsum(known, dtype=np.int32).reshape(known.shape) - 1
+    whole = known[:-1, :-1] & known[:-1, 1:] & known[1:, :-1] & known[1:, 1:]
+    low_left, low_right = number[:-1, :-1][whole], number[:-1, 1:][whole]
+    up_left, up_right = number[1:, :-1][whole], number[1:, 1:][whole]
+    lower = np.column_stack((low_left, low_right, up_right))
+    upper = np.column_stack((low_left, up_right, up_left))
+    return np.concatenate((lower, upper))
+
+
+def picture(chart: Chart, name: str) -> dict[str, bytes]:
+    """A PNG of the map, its uncertainty, its ping density and TVU."""
+    with requires_extra(name, "matplotlib"):
+        import matplotlib  # noqa: F401
+    figure = blank_figure((12, 10))
+    figure.suptitle(chart.provenance["title"].replace("$", r"\$"))
+    relief = {"cmap": "viridis_r" if chart.settings.depth else "viridis"}
+    counts = np.where(chart.density > 0, chart.density, np.nan)
+    panels: tuple[tuple[np.ndarray, str, dict[str, Any]], ...] = (
+        (chart.height, f"{chart.height_name} (m)", relief),
+        (chart.uncertainty, "uncertainty, 95 % (m)", {"cmap": "magma"}),
+        (counts, "density (pings per cell); white: interpolated", {"cmap": "cividis"}),
+        (chart.tvu, "TVU within (S-44 ed. 6)", {"cmap": "RdYlGn", "vmin": -0.5, "vmax": 4.5}),
+    )
+    axes = figure.subplots(2, 2, sharex=True, sharey=True)
+    for axis, (values, title, style) in zip(axes.flat, panels, strict=True):
+        image = axis.imshow(values, origin="lower", extent=chart.grid.borders.bounds, **style)
+        axis.set_title(title)
+        bar = figure.colorbar(image, ax=axis, shrink=0.85)
+    bar.set_ticks(range(len(LEVEL_NAMES)), labels=LEVEL_NAMES)
+    axes[0, 0].plot(*chart.track.T, ".", color="black", markersize=1, alpha=0.3)
+    north = chart.place is not None
+    for axis in axes[1]:
+        axis.set_xlabel("east (m)" if north else "x (m)")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("north (m)" if north else "y (m)")
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=110, metadata=dict(chart.provenance))
+    return {name: content.getvalue()}
+
+
+def page(chart: Chart, name: str) -> dict[str, bytes]:
+    """A self-contained HTML page: layers, values under the pointer, numbers."""
+    with requires_extra(name, "bokeh", "view"):
+        import bokeh  # noqa: F401
+    scene = scene_of(chart, remarks=refused(chart.unmapped.refused))
+    return {name: standalone(scene).encode()}
