@@ -6,11 +6,12 @@ import argparse
 import importlib.util
 import logging
 import re
+import secrets
 import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +31,13 @@ if TYPE_CHECKING:
 PERIOD_MS = 250
 #: The address of all of a machine's networks.
 EVERYWHERE = "0.0.0.0"
+#: Of randomness in a page's token.
+TOKEN_BYTES = 24
 
 
-def serve(look: Callable[[], Scene], what: str, address: str, port: int) -> int:
+def serve(
+    look: Callable[[], Scene], what: str, address: str, port: int, names: Sequence[str] = ()
+) -> int:
     """Serve the page until Ctrl-C or SIGTERM; returns the exit status.
 
     Args:
@@ -40,18 +45,20 @@ def serve(look: Callable[[], Scene], what: str, address: str, port: int) -> int:
         what: is shown, in words.
         address: where the page is; an IPv4 address, or a host's name.
         port: of the page; 0 is any that is free.
+        names: further names of hosts by which browsers may ask for it.
 
     Raises:
         InputError: nothing can be served there, or there is no bokeh.
     """
-    server = make_server(look, address, port)
+    token = secrets.token_urlsafe(TOKEN_BYTES)
+    server = make_server(look, address, port, token, names)
     loop = server.io_loop.asyncio_loop
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, server.io_loop.stop)
     server.start()
-    print(f"{what} is at {url(address, server.port)} (Ctrl-C ends it)", flush=True)
+    print(f"{what} is at {url(address, server.port, token)} (Ctrl-C ends it)", flush=True)
     if not is_loopback(address):
-        print("whoever reaches this port sees it: there is no password", flush=True)
+        print("whoever has this address sees it, and it is not encrypted on its way", flush=True)
     try:
         server.io_loop.start()
     finally:
@@ -59,8 +66,12 @@ def serve(look: Callable[[], Scene], what: str, address: str, port: int) -> int:
     return 0
 
 
-def make_server(look: Callable[[], Scene], address: str, port: int) -> Any:
+def make_server(
+    look: Callable[[], Scene], address: str, port: int, token: str, names: Sequence[str] = ()
+) -> Any:
     """A server that is not started yet; every browser has a document of its own.
+
+    ``token``: without it, nothing is served; the rest as of ``serve``.
 
     Raises:
         InputError: nothing can be served there, or there is no bokeh.
@@ -68,13 +79,19 @@ def make_server(look: Callable[[], Scene], address: str, port: int) -> Any:
     with requires_extra("poam view", "bokeh", "view"):
         from bokeh.application import Application
         from bokeh.application.handlers.function import FunctionHandler
-        from bokeh.server.server import Server
+        from bokeh.server.server import BaseServer
+        from bokeh.server.tornado import BokehTornado
         from bokeh.settings import settings
     settings.resources = "server"  # whatever the environment says: scripts come from here
     # Whoever comes and goes, and how long the loop was busy, is nothing to say.
     for name in ("bokeh", "tornado"):
         logging.getLogger(name).setLevel(logging.ERROR)
 
+    from tornado.httpserver import HTTPServer
+    from tornado.ioloop import IOLoop
+    from tornado.netutil import bind_sockets
+
+    from ..outputs.view.guard import Guard
     from ..outputs.view.page import Page, document
 
     def make(found: Any) -> None:
@@ -83,35 +100,32 @@ def make_server(look: Callable[[], Scene], address: str, port: int) -> Any:
         document(page, scene.title, found)
         found.add_periodic_callback(lambda: page.show(look()), PERIOD_MS)
 
-    if ":" in address:  # which Bokeh's list of origins cannot hold
+    if ":" in address:
         raise InputError(f"--address: expected an IPv4 address or a host's name, got {address}")
     try:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((address, port))
-            port = probe.getsockname()[1]
-        return Server(
-            {"/": Application(FunctionHandler(make))}, address=address, port=port,
-            allow_websocket_origin=origins(address, port), generate_session_ids=True,
-        )  # fmt: skip
+        sockets = bind_sockets(port, address, family=socket.AF_INET)
     except OSError as error:
         raise InputError(
             f"--address, --port: cannot serve at {address}, port {port} "
             f"({error.strerror or error}); expected an address of this machine and a free port"
         ) from None
+    port = sockets[0].getsockname()[1]
+    # Who may ask is up to the guard, whose rules hold for every request and not for pages alone.
+    application = BokehTornado(
+        {"/": Application(FunctionHandler(make))}, extra_websocket_origins=["*"],
+        generate_session_ids=True,
+    )  # fmt: skip
+    own = {"localhost", "127.0.0.1", socket.gethostname() if address == EVERYWHERE else address}
+    guard = Guard(application, {*own, *names}, address == EVERYWHERE, token, port)
+    http = HTTPServer(guard)
+    http.add_sockets(sockets)
+    return BaseServer(IOLoop.current(), application, http)
 
 
-def origins(address: str, port: int) -> list[str]:
-    """Pages of these hosts may open our websocket: others' in the same browser may not."""
-    if address == EVERYWHERE:
-        return ["*"]  # by whatever name this machine is reached
-    names = {"127.0.0.1", "localhost", address}
-    return sorted(f"{name}:{port}" for name in names)
-
-
-def url(address: str, port: int) -> str:
+def url(address: str, port: int, token: str) -> str:
     """Where a browser finds the page."""
-    return f"http://{socket.gethostname() if address == EVERYWHERE else address}:{port}/"
+    host = socket.gethostname() if address == EVERYWHERE else address
+    return f"http://{host}:{port}/?token={token}"
 
 
 def is_loopback(address: str) -> bool:
@@ -218,7 +232,8 @@ NO_RCLPY = (
     "RUN: expected the folder of a run or mission; the live graph needs ROS 2's rclpy, which this "
     "Python does not have (pip install 'poam_ros[ros]', or source a ROS 2's setup file)"
 )
-_ADDRESS = "where the page is served (default: 127.0.0.1, this machine alone; there is no password)"
+_ADDRESS = "where the page is served (default: 127.0.0.1, this machine alone)"
+_HOST = "further host name by which browsers may ask for the page, as behind a proxy; repeatable"
 _DEPTH = "depths under the water's level, not elevations"
 _NAMESPACE = "of the live graph's nodes, without slashes at its ends (default: none)"
 
@@ -229,6 +244,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folder of a run or mission (default: the live ROS graph)")  # fmt: skip
     add("--port", type=int, default=5006, help="of the page (default: 5006; 0: any that is free)")
     add("--address", default="127.0.0.1", help=_ADDRESS)
+    add("--allow-host", default=[], action="append", metavar="NAME", help=_HOST)
     add("--namespace", default="", metavar="NAME", help=_NAMESPACE)
     level = [row for row in rows(ExportSettings) if row.name == "water.level"]
     add_settings(parser, level, "--water-level")
@@ -255,11 +271,11 @@ def run(args: argparse.Namespace) -> int:
         if args.namespace:
             raise InputError("--namespace: expected no RUN with it: it is of the live graph")
         folder = FolderView(args.run, settings_for(args.run, args.run / "map.html", given))
-        return serve(folder.scene, str(args.run), args.address, args.port)
+        return serve(folder.scene, str(args.run), args.address, args.port, args.allow_host)
     if importlib.util.find_spec("rclpy") is None:
         raise InputError(NO_RCLPY)
     if not re.fullmatch(r"([A-Za-z_]\w*(/[A-Za-z_]\w*)*)?", args.namespace):
         raise InputError(f"--namespace: expected names of a ROS graph, got {args.namespace}")
 
     with LiveView(args.namespace, ExportSettings(**given)) as graph:
-        return serve(graph.scene, "the live graph", args.address, args.port)
+        return serve(graph.scene, "the live graph", args.address, args.port, args.allow_host)
