@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from .contours import geojson, geopackage, kml
 from .pages import page, picture
 from .points import nav2, surface, table
 from .rasters import bag, geotiff, netcdf
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,10 @@ def export(run: Path, to: Path, settings: ExportSettings) -> list[Path]:
             what writes the format is not installed, or the file cannot be written.
     """
     found = _checked(to, settings)
-    files = found.write(read_chart(run, settings), to.name)
+    chart = read_chart(run, settings)
+    if "missing" in chart.provenance:
+        log.warning("%s: its map lacks %s", run, chart.provenance["missing"])
+    files = found.write(chart, to.name)
     make_folder(to.parent)
     for name, content in files.items():
         try:
