@@ -85,7 +85,8 @@ class Boat(Node):
             state = VehicleState(self.now_ns, (*self.place, 0.0))
             self._odometry.publish(messages.write_odometry(state))
         if "sonar" not in self.silent:
-            self._pings.publish(messages.write_range(RawPing(self.now_ns, 5.0, 0.1, 50.0)))
+            distance = 5.0 + float(np.sin(self.place[0]) * np.cos(self.place[1]))
+            self._pings.publish(messages.write_range(RawPing(self.now_ns, distance, 0.1, 50.0)))
             self.sent += 1
 
     def ask(self, name: str) -> None:
@@ -199,6 +200,7 @@ def test_every_state_survives_a_clock_that_is_set(
     mapper = {**SMALL, "workspace": WORKSPACE, "resolution": 1.0, "mission_dir": tmp_path / "m"}
     shift = processes(planner=planner_values(), mapper=mapper)
     boat = ros(Boat, speed=SPEED.get(state, 0.2))
+    eventually(lambda: boat.values, 120.0, "the mapper does not come up")
     bring_to(boat, state, eventually)
     eventually(lambda: int(boat.values.get("received", 0)), 120.0, "the mapper hears nothing")
     survive(boat, shift, state, step_s, eventually)
