@@ -40,11 +40,11 @@ STAMP := .venv/.setup-$(ROS)
 ifeq ($(ROS),system)
 VENV_FLAGS := --system-site-packages
 PINS :=
-EXTRAS := sim,benchmark,geo,geotiff,bags,download,view,test,dev
+EXTRAS := sim,benchmark,geo,geotiff,bags,nmea,mavlink,download,view,test,dev
 else
 VENV_FLAGS :=
 PINS := -c constraints.txt
-EXTRAS := sim,benchmark,geo,geotiff,bags,download,view,test,dev,ros
+EXTRAS := sim,benchmark,geo,geotiff,bags,nmea,mavlink,download,view,test,dev,ros
 endif
 
 .DEFAULT_GOAL := help

@@ -87,6 +87,8 @@ setup(
         "geo": GEO,
         "geotiff": ["rasterio>=1.3"],
         "bags": ["rosbags>=0.10", "mcap>=1.1"],
+        "nmea": ["pynmeagps>=1.0"],
+        "mavlink": ["pymavlink>=2.4.40"],
         "download": ["pooch>=1.7"],
         "view": VIEW,
         "ros": ROS,

@@ -4,11 +4,11 @@
         goal_topic:=/auv/goal workspace:='0 120 -40 40'
     ros2 service call /planner/start std_srvs/srv/Trigger
 
-Nothing moves before the second. The nodes stay up when the mission is done, so that the latched
-maps remain. A node that dies is started again. With mission_dir:=DIR the mission is kept there and
-goes on then, the planner paused until /planner/resume, unless autoresume:=true. Without it the map
-begins anew, and the planner waits for /planner/start. rviz:=true shows it here; on another machine,
-view.launch.py does.
+Nothing moves before the second command. The nodes keep running when the mission is done, so that
+the latched maps remain. A node that dies is started again. With mission_dir:=DIR the mission is
+stored there and recovered: the planner is paused until /planner/resume, unless autoresume:=true.
+Without it the map starts empty, and the planner waits for /planner/start. rviz:=true shows the
+mission on this machine; view.launch.py does so on another one.
 """
 
 from functools import partial
@@ -16,40 +16,43 @@ from functools import partial
 from launch import LaunchContext, LaunchDescription
 from launch.action import Action
 
-from poam_ros.app import graph, robot
+from poam_ros.app import graph
 from poam_ros.app.launching import LaunchArguments, required_node, viewers
 
 
 def generate_launch_description() -> LaunchDescription:
-    own = (*robot.TOPICS, robot.USE_SIM_TIME, graph.ROWS["exaggeration"], *graph.OWN)
-    arguments = LaunchArguments([*robot.ROWS.values(), *own], required=("workspace",))
+    own = (*graph.ROBOT_TOPICS, graph.USE_SIM_TIME, graph.ROWS["exaggeration"], *graph.OWN)
+    rows = [*(graph.ROBOT_ROWS[name] for name in graph.ROBOT_FORWARDED), *own]
+    arguments = LaunchArguments(rows, required=("workspace",))
 
     def nodes(context: LaunchContext) -> list[Action]:
         file = str(arguments.value(context, "params_file"))
-        robot.require_workspace(arguments.given("workspace"), file)
+        graph.require_workspace(arguments.given("workspace"), file)
         autostart, mission_dir = (
             arguments.value(context, name)
             if arguments.given(name)
-            else robot.in_file(file, "planner", name)
+            else graph.in_file(file, "planner", name)
             for name in ("autostart", "mission_dir")
         )
         place = {
             "namespace": arguments.namespace(context),
-            "remappings": robot.remappings(partial(arguments.value, context)),
+            "remappings": graph.robot_remappings(partial(arguments.value, context)),
         }
         started: list[Action] = [
             required_node(
                 name,
-                # Never a planner that would set off by itself, and knows of no mission before.
+                # Never a planner that would start by itself without knowing the earlier mission.
                 respawn=name != "planner" or bool(mission_dir) or not autostart,
-                parameters=[robot.defaults(name), *arguments.parameters(context, name)],
+                parameters=[graph.robot_defaults(name), *arguments.parameters(context, name)],
                 **place,
             )
-            for name in robot.NODES
+            for name in graph.ROBOT_NODES
         ]
         if arguments.value(context, "managed"):
             where = place["namespace"]
-            started.append(required_node("bring_up", namespace=where, arguments=[*robot.NODES]))
+            started.append(
+                required_node("bring_up", namespace=where, arguments=[*graph.ROBOT_NODES])
+            )
         if arguments.value(context, "rviz"):
             sim_time = bool(arguments.value(context, "use_sim_time"))
             started += viewers(context, arguments, sim_time, place)

@@ -1,8 +1,8 @@
-"""A whole simulated mission: simulator, mapper, planner and monitor, and RViz if asked.
+"""A whole simulated mission: simulator, mapper, planner, monitor and, with rviz:=true, RViz.
 
     ros2 launch poam_ros sim.launch.py terrain:=jacksboro speed:=20 max_samples:=1500 output:=runs/a
 
-It ends by itself 10 s after the mission is done, unless keep:=true.
+It ends 10 s after the mission is done, unless keep:=true.
 """
 
 from launch import LaunchContext, LaunchDescription

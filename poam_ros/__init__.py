@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from .core.geometry import Extent, Grid, map_grid
     from .core.maps import ElevationMap, Predicted, UpdateReport
     from .core.settings import check, setting
+    from .importers.raw import RawSoundings, ReadOptions
+    from .importers.readers import ReaderEntry
     from .models.data import Dataset, Prediction
     from .models.interface import ModelState, OnlineModel
     from .models.mapper import BathymetricMapper, MapperState
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BathymetricMapper", "Dataset", "ElevationMap", "Extent", "Grid", "InputError", "MapView",
     "MapperState", "ModelEntry", "ModelSettings", "ModelState", "OnlineModel", "PlannerEntry",
-    "PoamError", "Predicted", "Prediction", "Situation", "SparseOptions", "UpdateReport",
+    "PoamError", "Predicted", "Prediction", "RawSoundings", "ReadOptions", "ReaderEntry",
+    "Situation", "SparseOptions", "UpdateReport",
     "__version__", "check", "map_grid", "setting",
 ]  # fmt: skip
 
@@ -47,6 +50,9 @@ _HOMES = {
     "PoamError": "core.errors",
     "Predicted": "core.maps",
     "Prediction": "models.data",
+    "RawSoundings": "importers.raw",
+    "ReadOptions": "importers.raw",
+    "ReaderEntry": "importers.readers",
     "Situation": "planning.situation",
     "SparseOptions": "models.registry",
     "UpdateReport": "core.maps",

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-PATIENCE = 120.0  # s
+PATIENCE = 300.0  # s
 #: Every name but these resolves to nothing; an address that is none of ours has no way out.
 BLOCKED = (
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
@@ -67,7 +67,7 @@ def served(env: dict[str, str], *arguments: object) -> Iterator[str]:
         line = process.stdout.readline()
         yield re.search(r"http://\S+", line).group()
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0, "Ctrl-C is how it ends"
+        assert process.wait(300) == 0, "Ctrl-C is how it ends"
     finally:
         process.kill()
         process.wait()

@@ -37,6 +37,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).resolve().parents[1]
+LIMIT = 300.0  # s of wall time for what must happen, on a slow and busy machine
 
 
 def pytest_collection_modifyitems(config, items):
@@ -54,6 +55,12 @@ def ros_env():
     """The environment of a child process that runs a node from this checkout."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+
+
+@pytest.fixture
+def other_domain():
+    """A ROS domain for nodes that no other test shall hear of, nor of those that are killed."""
+    return free_domain()
 
 
 @pytest.fixture
@@ -91,17 +98,33 @@ def ros():
     yield start
     ended.set()
     for node, executor, thread in spun:
-        thread.join(5)
+        thread.join(LIMIT)
         executor.shutdown()
         node.destroy_node()
     rclpy.try_shutdown()
 
 
 @pytest.fixture
+def refusal(capfd):
+    """`refusal(main, *arguments)`: the line that a node's main ends with, with status 2."""
+    pytest.importorskip("rclpy")
+
+    def end(main, *arguments):
+        capfd.readouterr()
+        assert main(["node", "--ros-args", *arguments]) == 2
+        said = capfd.readouterr().err
+        lines = [line for line in said.splitlines() if not line.startswith("[")]  # of rcl
+        assert len(lines) == 1, said
+        return lines[0]
+
+    return end
+
+
+@pytest.fixture
 def eventually():
     """`eventually(condition)`: its first true value, or an assertion after the timeout."""
 
-    def wait(condition, timeout=60.0, what=""):
+    def wait(condition, timeout=LIMIT, what=""):
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             if value := condition():

@@ -7,9 +7,8 @@ import time
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
-from heard import status_values
+from heard import Listener, status_values
 from nav_msgs.msg import Odometry
-from rclpy.node import Node
 from sensor_msgs.msg import Range
 from std_msgs.msg import Float64MultiArray, String
 
@@ -23,7 +22,7 @@ DEPTH = 100.0
 QUIET = 1.5  # s of wall time after which nothing that was sent is still on its way
 
 
-class Feeder(Node):
+class Feeder(Listener):
     """Drives an endless curve of ``reach`` metres, 10 pings a second of stamped time.
 
     Attributes:
@@ -38,9 +37,9 @@ class Feeder(Node):
         self._odom = self.create_publisher(Odometry, "odom", SENSOR_PUBLISH)
         self._range = self.create_publisher(Range, "sonar/range", SENSOR_PUBLISH)
         self._state = self.create_publisher(String, "mission/state", LATCHED)
-        self.create_subscription(Float64MultiArray, "map/report", self._keep_report, KEPT)
+        self.listen(Float64MultiArray, "map/report", KEPT, read_report)
         self.create_subscription(DiagnosticArray, "/diagnostics", self._keep_status, 10)
-        self.reports, self.status, self.sent, self.lost = [], {}, 0, 0
+        self.status, self.sent, self.lost = {}, 0, 0
         self._rng, self._when = np.random.default_rng(0), time.monotonic()
 
     def connected(self):
@@ -49,8 +48,9 @@ class Feeder(Node):
     def say(self, state):
         self._state.publish(String(data=state))
 
-    def _keep_report(self, message):
-        self.reports.append(read_report(message))
+    @property
+    def reports(self):
+        return self.heard["map/report"]
 
     def _keep_status(self, message):
         self.status = status_values(message, "mapper") or self.status
@@ -60,7 +60,8 @@ class Feeder(Node):
     @property
     def mapped(self):
         """Pings in the latest map."""
-        return self.reports[-1].samples if self.reports else 0
+        reports = self.reports
+        return reports[-1].samples if reports else 0
 
     def drive(self, count):
         """So many pings, each between two states."""

@@ -14,7 +14,7 @@ from poam_ros.core.clock import SECOND, Moment
 from poam_ros.frontend.events import MissionStateChanged, Tick
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
-from poam_ros.learning.opening import open_mission
+from poam_ros.learning.create import open_mission
 from poam_ros.learning.thread import ModelThread
 from poam_ros.ros.common.parameters import MAPPER
 
@@ -69,7 +69,7 @@ class Kept:
             self.ping()
         self.settle()
 
-    def settle(self, timeout=20.0):
+    def settle(self, timeout=200.0):
         """Until every accepted ping is kept, and counts."""
         end = time.monotonic() + timeout
         while self.session.samples < self.session.ledger.samples:
@@ -88,8 +88,8 @@ class Kept:
         self.work()
         for step in range(steps):
             self.drive(pings + step)
-            self.session.spare.train(2)
-            self.session.spare.train(2)
+            self.session.idle_training.train(2)
+            self.session.idle_training.train(2)
             self.work()
         return self
 
@@ -154,7 +154,7 @@ def main(folder, begin, end):
     kept.settle()
     while session.due(kept.now):
         time.sleep(0.05)
-    assert thread.stop(60)
+    assert thread.stop(300)
     kept.settle()  # what was judged last
     kept.close()
     sys.stdout.write(f"{session.samples} {kept.stamp}\n")

@@ -9,7 +9,7 @@ import numpy as np
 
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.importers.mapping import draw, learn
-from poam_ros.importers.soundings import ON_MAP, SoundingMapSettings, Soundings
+from poam_ros.importers.soundings import MAP_DEFAULTS, SoundingMapSettings, Soundings
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.volume import measure
 from poam_ros.screening.screen import ScreeningSettings
@@ -62,7 +62,7 @@ def check(seed: int, first_steps: int = 250, stretches: int = 16) -> Checked:
     sounded = z[cells:] + NOISE * rng.standard_normal(len(xy))
     cell = float(np.prod(EXTENT.size)) / cells
     truth = float(np.maximum(-z[:cells], 0).sum() * cell)
-    model = ModelSettings.of({**ON_MAP, "first_steps": first_steps})
+    model = ModelSettings.of({**MAP_DEFAULTS, "nngp.first_steps": first_steps})
     settings = SoundingMapSettings(
         seed=seed, stretches=stretches, model=model, screening=ScreeningSettings()
     )

@@ -23,7 +23,7 @@ PARAMS = """
   ros__parameters: {terrain: seamounts, environment: [-7.0, 7.0, -7.0, 7.0],
                     workspace: [-6.0, 6.0, -6.0, 6.0]}
 /**/mapper:
-  ros__parameters: {workspace: [-6.0, 6.0, -6.0, 6.0], num_inducing: 40}
+  ros__parameters: {workspace: [-6.0, 6.0, -6.0, 6.0], sparse: {num_inducing: 40}}
 /**/planner:
   ros__parameters: {workspace: [-6.0, 6.0, -6.0, 6.0]}
 /**/monitor:

@@ -26,7 +26,7 @@ def fresh(session, mapper):
     return SurveySession(
         model,
         session.front_end.settings,
-        session.backlog.policy,
+        session.sample_queue.policy,
         session.grid,
         session.pilot.samples,
         screening=session.screening,

@@ -90,8 +90,8 @@ class Survey:
         handled = self.session.handle(event, self.now)
         if len(handled.samples):
             self.samples.append(handled.samples)
-        if handled.note is not None:
-            self.notes.append(handled.note.reason)
+        if handled.message is not None:
+            self.notes.append(handled.message.reason)
 
     def wait(self, seconds: float) -> None:
         ns = self.now.ros_ns + round(seconds * SECOND)

@@ -13,7 +13,7 @@ import yaml
 from pages import PAGES, ROOT, blocks, commands, inline
 
 from poam_ros.app.cli import COMMANDS
-from poam_ros.app.options import Parser
+from poam_ros.app.command import Parser
 from poam_ros.core.errors import InputError
 from poam_ros.core.settings import Setting, flat
 from poam_ros.research.sweeps.configuration import read_sweep

@@ -103,9 +103,11 @@ def test_no_callback_makes_a_path_of_a_message(path):
 
 #: Queues that a length does not bound by itself, and what does.
 BOUNDED = {
-    "poam_ros/journal/writer.py": "LIMIT, counted as log_full; PATIENCE while the disk fails",
+    "poam_ros/journal/writer.py": (
+        "MAX_QUEUED_PINGS, counted as log_full; MAX_QUEUED_ON_FAILURE while the disk fails"
+    ),
     "poam_ros/frontend/front_end.py": "capacity, counted as no_odometry",
-    "poam_ros/frontend/refused.py": "WAITING; the oldest is counted without a place",
+    "poam_ros/frontend/refused_pings.py": "WAITING; the oldest is counted without a place",
     "poam_ros/mission/itinerary.py": "a planner's path, refilled when empty",
     "poam_ros/simulation/world/simulator.py": "pings under way, at most a few travel times",
 }

@@ -52,7 +52,7 @@ LAUNCH_TOOLS = {"launch", "launch_ros"}
 #: What an extra brings: loaded by the function that needs it, so that the rest runs without.
 EXTRAS = {
     "matplotlib", "PIL", "rich", "dask", "distributed", "rasterio", "pooch", "rosbags", "mcap",
-    "bokeh", "pyogrio", "contourpy",
+    "bokeh", "pyogrio", "pyproj", "contourpy", "pynmeagps", "pymavlink",
 }  # fmt: skip
 
 #: What runs where there is neither torch nor ROS 2 nor an extra.
@@ -60,8 +60,8 @@ LIGHT = (
     "core.errors", "core.geometry", "core.clock", "core.settings", "core.samples", "core.maps",
     "planning", "simulation.world", "frontend", "screening", "journal", "learning", "mission",
     "outputs", "importers.soundings", "importers.tables", "importers.bags", "importers.bag_files",
-    "research.sweeps.report", "research.sweeps.metadata",
-    "app.cli", "app.sim", "app.run", "app.map",
+    "importers.readers", "research.sweeps.report", "research.sweeps.metadata",
+    "app.cli", "app.sim", "app.run", "app.map", "app.nodes", "app.repair",
     "app.benchmark", "app.report", "app.profile", "app.doctor", "app.export", "app.view",
     "app.graph", "ros.common.parameters", "importers.messages", *TABLES_WITHOUT_TORCH,
 )  # fmt: skip
@@ -290,7 +290,8 @@ def test_comes_up_without_torch(place):
 def test_light_packages_import_where_nothing_heavy_is_installed():
     """What the sources say, said by Python: no torch, no ROS 2, none of the extras."""
     wanted = [module for module in modules() if within(module, *LIGHT)]
-    missing = sorted(TORCH | ROS | EXTRAS)
+    messages = {a.target.partition(".")[0] for a in foreign(set(), ROS_SUFFIXES)}
+    missing = sorted(TORCH | ROS | EXTRAS | messages)
     script = (
         "import importlib, sys\n"
         f"sys.modules.update(dict.fromkeys({missing!r}))\n"  # None makes an import of it fail

@@ -1,1 +1,1 @@
-"""The poam command, the simulation without launch tools, and what launch files share."""
+"""The poam command and the code of the launch files."""

@@ -1,4 +1,4 @@
-"""`poam benchmark`: missions side by side, and the report on them."""
+"""`poam benchmark`: run a benchmark and report on it."""
 
 from __future__ import annotations
 
@@ -8,30 +8,34 @@ from pathlib import Path
 
 from ..research.sweeps.configuration import SHIPPED
 from . import report
-from .interrupts import INTERRUPTED, at_once
+from .command import INTERRUPTED, exit_on_interrupt
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    shipped = f"YAML file, or one that is shipped: {', '.join(SHIPPED)}"
+    shipped = f"YAML file, or one of those included: {', '.join(SHIPPED)}"
     add("config", metavar="CONFIG", help=shipped)
     add("--output", type=Path, metavar="DIR",
-        help="folder of results, new or begun (default: runs/benchmark-CONFIG)")  # fmt: skip
+        help="Folder of results; an existing one is continued (default: "
+        "runs/benchmark-CONFIG).")  # fmt: skip
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
-        "--workers", type=int, metavar="N", help="processes here (default: cores / model.threads)"
+        "--workers",
+        type=int,
+        metavar="N",
+        help="Number of processes (default: cores / model.threads).",
     )
     where.add_argument(
         "--scheduler", metavar="ADDRESS",
-        help="of a dask scheduler to work on instead, such as tcp://10.0.0.5:8786",
+        help="Use this dask scheduler instead, such as tcp://10.0.0.5:8786.",
     )  # fmt: skip
     add("--terrains", type=Path, metavar="DIR",
-        help="look there for terrains by name, before they are downloaded")  # fmt: skip
+        help="Look for terrains in this folder before downloading them.")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run what is not finished yet of the sweep, and report; returns the exit status."""
-    with at_once("poam benchmark"):
+    """Run the unfinished runs of the benchmark and report; returns the exit status."""
+    with exit_on_interrupt("poam benchmark"):
         from ..research.sweeps.configuration import find_sweep, read_sweep
         from ..research.sweeps.sweep import run_sweep
         from .progress import sweep_progress
@@ -46,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print(
             f"\npoam benchmark: interrupted; finished runs are in {folder}, "
-            "the same command goes on from there",
+            "and the same command continues there",
             file=sys.stderr,
         )
         return INTERRUPTED

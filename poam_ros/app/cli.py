@@ -1,7 +1,7 @@
-"""The `poam` command. Exit status 0: done, 2: the input is wrong, 1: it failed otherwise.
+"""The `poam` command. Exit status 0: done; 2: the input is wrong; 1: any other failure.
 
-Each command is a module with ``add_arguments(parser)`` and ``run(args)``, which is loaded only when
-it is asked for, and loads what is heavy only when it runs.
+Each command is a module with ``add_arguments(parser)`` and ``run(args)``. It is imported only when
+it is used, and imports what is slow to load only when it runs.
 """
 
 from __future__ import annotations
@@ -13,21 +13,20 @@ from importlib import import_module
 
 from .. import __version__
 from ..core.errors import InputError, PoamError
-from .interrupts import INTERRUPTED, at_once, say_interrupted
-from .options import Parser
+from .command import INTERRUPTED, Parser, exit_on_interrupt, report_interrupted
 
-#: Every command, a module of its name here, and its summary.
+#: The commands with their summaries. Each is a module of this package with the same name.
 COMMANDS = {
-    "sim": "the whole ROS 2 graph: simulator, mapper, planner, with live progress",
-    "run": "one mission in lock-step, without ROS (Algorithm 1 of the paper)",
-    "map": "a recorded log becomes a map, validated on soundings held out",
-    "benchmark": "missions side by side: environments x methods x seeds x pilots x planners",
-    "report": "tables and figures of a benchmark, from its CSV",
-    "export": "a run's map, or its contours, in formats that other programs read",
-    "view": "a page of a run's folder or of the live graph, served on this machine",
-    "repair": "a mission's folder: check it, and make it whole again",
-    "profile": "time one update and one prediction, part by part",
-    "doctor": "what is wrong with the running graph and with this machine, in words",
+    "sim": "Simulate a mission with the ROS 2 nodes.",
+    "run": "Simulate a mission in lock-step, without ROS (Algorithm 1 of the paper).",
+    "map": "Make a map of a recorded log, and validate it.",
+    "benchmark": "Run a benchmark: terrains x methods x seeds x pilots x planners.",
+    "report": "Write tables and figures of a benchmark.",
+    "export": "Export the map or the contours of a run for other programs.",
+    "view": "Show a run or the live ROS graph in a browser.",
+    "repair": "Check and repair a mission folder.",
+    "profile": "Measure the time of updates and predictions.",
+    "doctor": "Check the running ROS graph and this machine.",
 }
 
 
@@ -36,10 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not given or given[0] not in COMMANDS:
-        _overview().parse_args(given)  # helps, or refuses
+        _overview().parse_args(given)  # prints the help or an error, and exits
     name = given[0]
     try:
-        with at_once(f"poam {name}"):
+        with exit_on_interrupt(f"poam {name}"):
             command = import_module(f".{name}", __package__)
             parser = Parser(prog=f"poam {name}", description=COMMANDS[name])
             command.add_arguments(parser)
@@ -48,12 +47,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"poam {name}: {error}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1
     except KeyboardInterrupt:
-        say_interrupted(f"poam {name}")
+        report_interrupted(f"poam {name}")
         return INTERRUPTED
 
 
 def _overview() -> Parser:
-    """What `poam --help` shows. It never lets anything pass: commands have parsers of their own."""
+    """The parser of `poam --help`; it accepts no command, as these have parsers of their own."""
     parser = Parser(prog="poam", description="Probabilistic Online Attentive Mapping (POAM).")
     parser.add_argument("--version", action="version", version=f"poam_ros {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -1,4 +1,4 @@
-"""`poam export`: a run's map as a file for other programs."""
+"""`poam export`: export the map of a run for other programs."""
 
 from __future__ import annotations
 
@@ -8,25 +8,39 @@ from pathlib import Path
 from ..core.settings import rows
 from ..outputs.exports.chart import ExportSettings
 from ..outputs.exports.formats import FORMATS, export, settings_for
-from .options import add_settings
+from .command import add_settings, reader
 
 _ORIGIN = "Latitude and longitude of the map's (0, 0), WGS 84 (deg; default: as recorded)."
-_UTM = "Use the origin's UTM zone, not a transverse Mercator around the origin."
-_DATUM = "Datum of the map's zero: 5703 (NAVD88 height), 3855 (EGM2008 height), ..."
-_DEPTH = "Write depths below the water's surface, not elevations."
+_UTM = "Project to the UTM zone of the origin instead of a transverse Mercator at the origin."
+_CRS = "Project to this coordinate system: EPSG:25833, ..."
+_DATUM = "EPSG code of the vertical datum: 5703 (NAVD88 height), 3855 (EGM2008 height), ..."
+_DEPTH = "Write depths below the water level instead of elevations."
+_ROWS = {row.name: row for row in rows(ExportSettings)}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add, absent = parser.add_argument, argparse.SUPPRESS  # as settings that are not given
     endings = ", ".join(f"{ending} ({row.summary})" for ending, row in FORMATS.items())
-    add("run", type=Path, metavar="RUN", help="folder of a run: map.npz, samples.csv, config.yaml")
-    add("--to", type=Path, required=True, metavar="FILE", help=f"by its ending: {endings}")
+    formats = f"File to write. Its ending selects the format: {endings}."
+    add("run", type=Path, metavar="RUN", help="Folder of a run: map.npz, samples.csv, config.yaml.")
+    add("--to", type=Path, required=True, metavar="FILE", help=formats)
     add("--origin", nargs=2, type=float, metavar=("LAT", "LON"), default=absent, help=_ORIGIN)
-    for row in rows(ExportSettings):
-        add_settings(parser, [row], *(["--water-level"] if row.name == "water.level" else []))
+    add_settings(parser, [_ROWS["heading"]])
+    add_water_level(parser, "as recorded")
+    add_settings(parser, [_ROWS["clearance"], _ROWS["contour_interval"]])
     add("--utm", action=argparse.BooleanOptionalAction, default=False, help=_UTM)
+    add("--crs", metavar="EPSG:N", default=absent, help=_CRS)
     add("--vertical-datum", type=int, metavar="EPSG", default=absent, help=_DATUM)
     add("--depth", action=argparse.BooleanOptionalAction, default=False, help=_DEPTH)
+
+
+def add_water_level(parser: argparse.ArgumentParser, default: str) -> None:
+    """Add the option of the water level; ``default``: for the help."""
+    parser.add_argument(
+        "--water-level", "--water.level", dest="water.level", default=argparse.SUPPRESS,
+        type=reader(_ROWS["water.level"]), metavar="M",
+        help=f"Water level above the map's datum (m; default: {default}).",
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,54 +1,126 @@
-"""The simulated graph, as `poam sim` and sim.launch.py start it: what each node is given.
+"""The graphs that `poam sim` and the launch files start: arguments, parameters, remappings.
 
 Needs neither rclpy nor the launch tools.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from ..core.errors import InputError
 from ..core.settings import Setting, Value
-from ..ros.common.parameters import NODES, VIEWERS
+from ..ros.common.parameters import NODES, ROBOT_DEFAULTS, VIEWERS, robot_tables
 
-#: Parameters by name.
+#: The parameters of all nodes, by name.
 ROWS = {row.name: row for table in (NODES | VIEWERS).values() for row in table}
-#: Options that are parameters: each goes to every node that declares it, and means the same to it.
-FORWARDED = (
-    "terrain", "speed", "max_samples", "method", "planner", "pilot", "sonar_rate", "seed",
-    "output", "keep", "exaggeration", "target.tvu", "target.share", "target.distance",
-    "target.depths",
-)  # fmt: skip
-#: Options of both for the graph as a whole.
 NAMESPACE = Setting("namespace", "", "Namespace of all nodes, without slashes at its ends")
 PARAMS_FILE = Setting(
     "params_file",
     "",
-    "ROS parameter file whose nodes are named as in config/*.yaml (/**/mapper:); it overrides the "
-    "defaults, and arguments that are given override it",
+    "ROS parameter file that names nodes as config/*.yaml does (/**/mapper:). It overrides the "
+    "defaults, and arguments override it",
 )
-RVIZ = Setting("rviz", False, "Show the mission in RViz (the rviz2 package), draped by drapes")
-#: The options for a graph as a whole.
+RVIZ = Setting("rviz", False, "Show the mission in RViz (package rviz2), with the node drapes")
+#: Arguments for a graph as a whole.
 OWN = (PARAMS_FILE, NAMESPACE, RVIZ)
 
-# The simulated clock and frames belong to one simulation, so they move into its namespace.
+_TARGET = ("target.tvu", "target.share", "target.distance", "target.depth_factor")
+#: Arguments of a simulation that are parameters. Each goes to every node that declares it.
+FORWARDED = (
+    "terrain", "speed", "max_samples", "method", "planner", "pilot", "sonar_rate", "seed",
+    "output", "keep", "exaggeration", *_TARGET,
+)  # fmt: skip
+# The simulated clock and frames belong to one simulation: they move into its namespace.
 _REMAPPINGS = [("/clock", "clock"), ("/tf", "tf"), ("/tf_static", "tf_static")]
 
 
 def remappings(namespace: str) -> list[tuple[str, str]]:
-    """What every node of a simulation in a namespace is remapped by; nothing without one."""
+    """The remappings of every node of a simulation in a namespace; none without one."""
     return _REMAPPINGS if namespace else []
 
 
 def fixed(node: str) -> dict[str, Value]:
-    """Parameters of a node that are what they are, whatever is given."""
-    # The monitor lives on wall time, and is spared the clock's messages.
+    """The parameters of a simulation's node that no argument changes."""
+    # The monitor uses wall time and needs no messages of the clock.
     values: dict[str, Value] = {"use_sim_time": node != "monitor"}
     if node == "simulator":
         # At 20 times real time, minutes of the mission would pass while the mapper loads torch.
         values["wait_for_mission"] = True
     if node == "planner":
-        values["autostart"] = True  # nobody is there to call ~/start, and nobody is endangered
+        values["autostart"] = True  # nobody would call ~/start, and nothing is in danger
     return values
+
+
+ROBOT_NODES = ("mapper", "planner")
+#: Arguments of robot.launch.py that are parameters, with a vehicle's defaults.
+ROBOT_FORWARDED = (
+    "workspace", "max_samples", "max_duration", "autostart", "on_done", "method", "model",
+    "planner", "pilot", "seed", "output", "areas.file", "areas.coordinates", "areas.margin",
+    "origin", "heading", "goal_period", "goal_action", "mission_dir", "autoresume", "managed",
+    "screening.enabled", "water.level", *_TARGET,
+)  # fmt: skip
+ROBOT_ROWS = {row.name: row for table in robot_tables().values() for row in table}
+#: Topics that may have other names on a vehicle; the defaults are the nodes' own names.
+ROBOT_TOPICS = (
+    Setting("range_topic", "sonar/range", "Topic of the pings, sensor_msgs/Range"),
+    Setting("odom_topic", "odom", "Topic of the odometry, nav_msgs/Odometry"),
+    Setting("goal_topic", "goal_pose", "Topic of the waypoints, geometry_msgs/PoseStamped"),
+    Setting("water_level_topic", "water_level", "Topic of the water level, std_msgs/Float64"),
+)
+USE_SIM_TIME = Setting("use_sim_time", False, "Take the time from /clock (simulator or bag)")
+
+
+def robot_remappings(value: Callable[[str], Value]) -> list[tuple[str, str]]:
+    """The remappings of a vehicle's nodes; ``value``: of an argument of ``ROBOT_TOPICS``."""
+    return [(str(row.default), str(value(row.name))) for row in ROBOT_TOPICS]
+
+
+def robot_defaults(node: str) -> dict[str, Any]:
+    """A node's parameters on a vehicle that a parameter file or an argument may override."""
+    rows = robot_tables()[node]
+    return {row.name: ROBOT_DEFAULTS[row.name] for row in rows if row.name in ROBOT_DEFAULTS}
+
+
+def require_workspace(given: bool, params_file: str) -> None:
+    """Refuse a mission without a workspace.
+
+    Raises:
+        InputError: the workspace is neither given nor in the parameter file for both nodes.
+    """
+    if given:
+        return
+    missing = [node for node in ROBOT_NODES if in_file(params_file, node, "workspace") is None]
+    if missing:
+        where = f", and {params_file} has none for {' and '.join(missing)}" if params_file else ""
+        raise InputError(
+            "launch argument workspace: expected xmin xmax ymin ymax in metres, as in "
+            f"workspace:='0 120 -40 40'; it was not given{where}"
+        )
+
+
+def in_file(params_file: str, node: str, name: str) -> Any:
+    """A node's parameter in a ROS parameter file; None if it is not there or there is no file.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    if not params_file:
+        return None
+    from ..core.safe_yaml import read_yaml
+
+    try:
+        content = read_yaml(Path(params_file))
+    except (OSError, InputError) as error:
+        raise InputError(f"launch argument params_file: {params_file}: {error}") from None
+    found = None
+    for key, body in content.items() if isinstance(content, dict) else ():
+        own = str(key).rpartition("/")[2] in (node, "**")
+        values = body.get("ros__parameters") if own and isinstance(body, dict) else None
+        if isinstance(values, dict):
+            found = values.get(name, found)
+    return found
 
 
 def rviz_layout() -> Path:

@@ -1,6 +1,6 @@
-"""What the launch files share: arguments from the parameter tables, nodes that end together.
+"""For the launch files: arguments from the parameter tables, nodes that end together.
 
-Needs the launch tools of ROS 2 (``launch``, ``launch_ros``); only the launch files import this.
+Needs the launch tools of ROS 2 (``launch``, ``launch_ros``).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ PATHS = ("output", "params_file", "terrain", "mission_dir", "model", "areas.file
 class LaunchArguments:
     """The arguments of a launch file, and which of them were given.
 
-    A value in ``params_file`` must not be overridden by the mere default of an argument, so the
-    names already known before the arguments are declared are remembered: those were given, on the
-    command line or by an including launch file. The node tables hold the same defaults.
+    The default of an argument must not override a value in ``params_file``. Therefore it notes
+    which arguments are known before they are declared: these were given on the command line or by
+    an including launch file.
 
     Args:
-        rows: an argument that is a parameter goes to every node that declares it; the others are
-            for the launch file itself.
-        required: names without a default; whoever asks for their value checks that they are given.
+        rows: the arguments. One that is a parameter goes to every node that declares it; the others
+            are for the launch file itself.
+        required: names without a default; the launch file checks that they are given.
     """
 
     def __init__(self, rows: Iterable[Setting], required: Iterable[str] = ()) -> None:
@@ -44,7 +44,7 @@ class LaunchArguments:
         self._given: set[str] = set()
 
     def description(self, nodes: Callable[[LaunchContext], list[Action]]) -> LaunchDescription:
-        """The arguments, and the nodes that are made of them."""
+        """The launch description of the arguments and the nodes made from them."""
         declared = [
             DeclareLaunchArgument(
                 row.name,
@@ -58,10 +58,10 @@ class LaunchArguments:
         return LaunchDescription([first, *declared, last])
 
     def value(self, context: LaunchContext, name: str) -> Value:
-        """The value of one argument, in its declared type.
+        """The value of an argument, in its declared type.
 
         Raises:
-            InputError: it is not what the table allows, or ``params_file`` is no file.
+            InputError: it is wrong, or ``params_file`` is not a file.
         """
         row = self._rows[name]
         try:
@@ -75,7 +75,7 @@ class LaunchArguments:
         return value
 
     def parameters(self, context: LaunchContext, node: str) -> list[Any]:
-        """The parameters of one node: the file, then what was given as an argument."""
+        """The parameters of a node: the file, then the arguments that were given."""
         names = [row.name for row in (NODES | VIEWERS)[node]] + ["use_sim_time"]
         given = {
             name: _parameter(self.value(context, name)) for name in names if name in self._given
@@ -84,7 +84,7 @@ class LaunchArguments:
         return [*([file] if file else []), *([given] if given else [])]
 
     def given(self, name: str) -> bool:
-        """Whether an argument was given, with a value."""
+        """Whether an argument was given with a value."""
         return name in self._given
 
     def namespace(self, context: LaunchContext) -> str:
@@ -98,16 +98,15 @@ class LaunchArguments:
         self._given -= {name for name in self._required if not known.get(name, "").strip()}
 
 
-#: s before a node that died is started again: as long as its lock and its topics need to go.
-RESPAWN_DELAY = 2.0
-#: Exit status of a node whose arguments are wrong; the next one would end the same way.
+RESPAWN_DELAY_S = 2.0  # until lock and topics of a dead node are gone
+#: Exit status of a node with wrong arguments, which is not started again.
 WRONG_ARGUMENTS = 2
 
 
 def required_node(name: str, respawn: bool = False, **arguments: Any) -> Node:
-    """A node of this package whose end is the end of the launch; a failure fails the launch.
+    """A node whose end also ends the launch; a failed node fails the launch.
 
-    With ``respawn`` one that crashes or is killed is started again instead.
+    With ``respawn`` a crashed or killed node is started again instead.
     """
 
     def ended(event: ProcessExited, context: LaunchContext) -> Action | None:
@@ -125,11 +124,11 @@ def required_node(name: str, respawn: bool = False, **arguments: Any) -> Node:
         name=name,
         output="screen",
         additional_env={"PYTHONUNBUFFERED": "1"},
-        # An update of the model that is under way may finish.
+        # Time to finish an update of the model.
         sigterm_timeout="10",
         on_exit=ended,
         respawn=respawn,
-        respawn_delay=RESPAWN_DELAY,
+        respawn_delay=RESPAWN_DELAY_S,
         **arguments,
     )
 
@@ -137,9 +136,9 @@ def required_node(name: str, respawn: bool = False, **arguments: Any) -> Node:
 def viewers(
     context: LaunchContext, arguments: LaunchArguments, sim_time: bool, place: dict[str, Any]
 ) -> list[Action]:
-    """Drapes and RViz, in this order. Where one of them ends, the mission goes on.
+    """The node drapes and RViz, in this order; their end does not end the mission.
 
-    ``sim_time``: whether the clock is a simulator's; ``place``: namespace and remappings of both.
+    ``sim_time``: whether to use simulated time; ``place``: namespace and remappings.
     """
     clock = {"use_sim_time": sim_time}
     drapes = [*arguments.parameters(context, "drapes"), clock]
@@ -158,14 +157,14 @@ def _choices(row: Setting) -> list[str] | None:
 
 
 def _text(value: Value) -> str:
-    """A default as it would be typed."""
+    """A default as on the command line."""
     if isinstance(value, bool):
         return str(value).lower()
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _parameter(value: Value) -> Any:
-    """A value as launch_ros takes it: text stays text even where it reads as a number."""
+    """A value for launch_ros; text stays text even if it looks like a number."""
     if isinstance(value, tuple):
         return list(value)
     return ParameterValue(value, value_type=str) if isinstance(value, str) else value

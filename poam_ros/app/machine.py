@@ -1,4 +1,4 @@
-"""The machine as a survey sees it: Python, threads, the compiled parts, clock, disk."""
+"""Checks of the machine: Python, compiled parts, processor, clock, disk, network."""
 
 from __future__ import annotations
 
@@ -10,75 +10,73 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
-from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+
+from ..models.native.loader import absence
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that was looked at.
+    """The result of a check.
 
     Attributes:
-        what: was found, in words.
-        todo: what to do about it; empty where all is well.
-        problem: whether the survey suffers from it; else it is worth knowing.
+        text: what was found.
+        advice: what to do about it; empty if all is well.
+        problem: whether it harms the survey; otherwise it is a note.
     """
 
-    what: str
-    todo: str = ""
+    text: str
+    advice: str = ""
     problem: bool = False
 
     def __str__(self) -> str:
-        mark = "PROBLEM" if self.problem else "note" if self.todo else "ok"
-        return f"{mark:8}{self.what}" + (f": {self.todo}" if self.todo else "")
+        mark = "PROBLEM" if self.problem else "note" if self.advice else "ok"
+        return f"{mark:8}{self.text}" + (f": {self.advice}" if self.advice else "")
 
 
-def problem(what: str, todo: str) -> Finding:
-    """Something that the survey suffers from."""
-    return Finding(what, todo, problem=True)
+def problem(text: str, advice: str) -> Finding:
+    """A finding that harms the survey."""
+    return Finding(text, advice, problem=True)
 
 
-PACKAGE = Path(__file__).parents[1]
-#: The compiled parts, below the package.
-COMPILED = tuple(f"models/native/_{name}" for name in ("attentive", "search", "conditional"))
 NEEDED = ("numpy", "scipy", "torch", "gpytorch")
-PING_BYTES = 400  # of a ping on disk, with its share of indices and checkpoints
-LEAST_DISK, LEAST_SHM = 500 * 2**20, 32 * 2**20
-GROUP = "239.255.0.1"  # where DDS looks for others
+PING_BYTES = 400  # on disk for a ping, including indices and checkpoints
+MIN_DISK, MIN_SHM = 500 * 2**20, 32 * 2**20
+GROUP = "239.255.0.1"  # multicast group of DDS discovery
 MIDDLEWARE_SETTINGS = ("RMW_IMPLEMENTATION", "ROS_DOMAIN_ID", "ROS_AUTOMATIC_DISCOVERY_RANGE")
 
 
 def machine_findings(mission_dir: Path | None) -> Iterator[Finding]:
-    """All that can be said without ROS 2."""
+    """The checks that need no ROS 2."""
     yield from _versions()
-    yield from _compiled()
+    yield _compiled()
     yield from _processor()
     yield _clock()
     yield from _disk(mission_dir)
 
 
 def middleware_findings() -> Iterator[Finding]:
-    """What the middleware needs of the machine."""
+    """The checks of what the middleware needs."""
     values = {name: os.environ.get(name, "") for name in MIDDLEWARE_SETTINGS}
     yield Finding("middleware: " + ", ".join(f"{k}={v or '(default)'}" for k, v in values.items()))
     if os.environ.get("ROS_LOCALHOST_ONLY") == "1":
         yield Finding(
             "ROS_LOCALHOST_ONLY=1: nodes on other machines are not seen",
-            "unset it where the graph spans machines",
+            "unset it if the graph spans machines",
         )
     if values["ROS_AUTOMATIC_DISCOVERY_RANGE"] == "OFF":
         yield problem(
-            "ROS_AUTOMATIC_DISCOVERY_RANGE=OFF: no node finds another",
+            "ROS_AUTOMATIC_DISCOVERY_RANGE=OFF: nodes do not find each other",
             "unset it, or set SUBNET or LOCALHOST",
         )
     shared = Path("/dev/shm")
     if shared.is_dir():
         free = shutil.disk_usage(shared).free
-        if free < LEAST_SHM:
+        if free < MIN_SHM:
             yield problem(
-                f"/dev/shm has {_size(free)} left; messages between processes go there",
-                "give it more (docker run --shm-size=256m), or remove what is left there "
-                "of nodes that were killed",
+                f"/dev/shm has {_size(free)} left; messages between processes use it",
+                "enlarge it (docker run --shm-size=256m), or remove the files of nodes that "
+                "were killed",
             )
         else:
             yield Finding(f"/dev/shm: {_size(free)} free")
@@ -92,47 +90,36 @@ def _versions() -> Iterator[Finding]:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             yield problem(f"{name} is not installed", f"pip install {name}")
-    said = ", ".join(f"{name} {version}" for name, version in found.items())
-    yield Finding(f"Python {platform.python_version()}, {said}")
+    text = ", ".join(f"{name} {version}" for name, version in found.items())
+    yield Finding(f"Python {platform.python_version()}, {text}")
 
 
-def _compiled() -> Iterator[Finding]:
-    if os.environ.get("POAM_NATIVE", "1") == "0":
-        yield problem(
-            "POAM_NATIVE=0: the compiled parts are left aside, and updates take longer", "unset it"
-        )
-        return
-    missing = [
-        part
-        for part in COMPILED
-        if not any((PACKAGE / f"{part}{suffix}").is_file() for suffix in EXTENSION_SUFFIXES)
-    ]
-    if missing:
-        yield problem(
-            f"not compiled: {', '.join(missing)}; updates take several times as long",
-            "install a C compiler, then poam_ros again",
-        )
-    else:
-        yield Finding("the compiled parts are there")
+def _compiled() -> Finding:
+    missing = absence()
+    if missing and os.environ.get("POAM_NATIVE") == "0":
+        return problem(f"POAM_NATIVE=0: {missing}", "unset it")
+    return (
+        problem(missing, "updates take longer until then")
+        if missing
+        else Finding("the compiled parts are loaded")
+    )
 
 
 def _processor() -> Iterator[Finding]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     vectors = _vectors()
-    yield Finding(f"{cores} cores ({platform.machine()}, {vectors or 'no wide vectors known'})")
+    yield Finding(f"{cores} cores ({platform.machine()}, {vectors or 'no known vector unit'})")
     if (cores or 1) < 2:
-        yield Finding(
-            "one core: the model and the callbacks share it", "expect updates to take twice as long"
-        )
+        yield Finding("one core for model and callbacks", "expect updates to take twice as long")
     threads = os.environ.get("OMP_NUM_THREADS", "")
     if threads.isdigit() and int(threads) > (cores or 1):
         yield problem(
-            f"OMP_NUM_THREADS={threads} on {cores} cores: threads wait for each other",
+            f"OMP_NUM_THREADS={threads} on {cores} cores: more threads than cores",
             "unset it; the mapper's parameter `threads` sets its own",
         )
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     if load > 1.5 * (cores or 1):
-        yield problem(f"load average {load:.1f} on {cores} cores", "stop what else runs here")
+        yield problem(f"load average {load:.1f} on {cores} cores", "stop other programs")
 
 
 def _vectors() -> str:
@@ -146,18 +133,18 @@ def _vectors() -> str:
 
 
 def _clock() -> Finding:
-    """Whether the system's clock follows another; stamps of other machines are compared with it."""
+    """Whether the system clock is synchronised, so that other machines' stamps fit."""
     command = ["timedatectl", "show", "--property=NTPSynchronized", "--value"]
     try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=5).stdout.strip()
+        text = subprocess.run(command, capture_output=True, text=True, timeout=5).stdout.strip()
     except (OSError, subprocess.TimeoutExpired):
-        said = ""
-    if said == "no":
-        todo = "start chrony or systemd-timesyncd; on one machine alone, leave it"
-        return problem("the clock follows no other, so other machines' stamps are off", todo)
-    if said == "yes":
+        text = ""
+    if text == "no":
+        advice = "start chrony or systemd-timesyncd; not needed for a single machine"
+        return problem("the clock is not synchronised: other machines' stamps do not fit", advice)
+    if text == "yes":
         return Finding("the clock is synchronised")
-    return Finding("clock: nothing is known of its synchronisation")
+    return Finding("the clock: synchronisation unknown")
 
 
 def _disk(mission_dir: Path | None) -> Iterator[Finding]:
@@ -165,18 +152,20 @@ def _disk(mission_dir: Path | None) -> Iterator[Finding]:
         return
     there = next((p for p in (mission_dir, *mission_dir.absolute().parents) if p.exists()), None)
     if there is None or not there.is_dir() or not os.access(there, os.W_OK):
-        yield problem(f"{mission_dir} cannot be written", "name a folder that can")
+        yield problem(f"{mission_dir} cannot be written", "choose another folder")
         return
     free = shutil.disk_usage(there).free
     pings = free // PING_BYTES
-    if free < LEAST_DISK:
-        yield problem(f"{mission_dir} has {_size(free)} left, about {pings:,} pings", "make room")
+    if free < MIN_DISK:
+        yield problem(
+            f"{mission_dir} has {_size(free)} left, about {pings:,} pings", "free some space"
+        )
     else:
         yield Finding(f"{mission_dir} has {_size(free)} left")
 
 
 def _multicast() -> Finding:
-    """Whether a word to the group that DDS uses comes back on this machine."""
+    """Whether a message to the multicast group of DDS arrives on this machine."""
     receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     with receiver, sender:

@@ -1,8 +1,9 @@
-"""`poam map`: a recorded log becomes a map, and says how good it is."""
+"""`poam map`: make a map of a recorded log, and validate it."""
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,28 +14,118 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.settings import Setting, rows
+from ..importers.bags import BagSettings
+from ..importers.soundings import SoundingMapSettings
 from ..models.native.loader import announce
-from .interrupts import at_once
-from .map_options import add_arguments as add_arguments
+from .command import Parser, add_settings, exit_on_interrupt, reader
+from .map_input import GATE, MODEL, SCREENING, MappingJob, read
 
 if TYPE_CHECKING:
     from ..importers.outline import Outline
     from ..importers.soundings import Soundings
-    from .map_input import MappingJob
 
 FLATTERS = (
-    "note: soundings were held out one by one, and their neighbours on the track were not: this "
-    "flatters the map. Give --by line to hold out whole survey lines: those of the column `line` "
-    "(or another one's name), or where there is none those found in the track."
+    "note: single soundings were held out, but not their neighbours on the track: this flatters "
+    "the map. Give --by line to hold out whole survey lines: those of the column `line`, or "
+    "without such a column those found in the track."
 )
+
+
+RESOLUTION = Setting("resolution", 1.0, "Cell size", "m", minimum=1e-3, maximum=1e6)
+MARGIN = Setting("margin", 1.0, "Margin around the soundings", "m", minimum=0.0, maximum=1e6)
+FRACTION = Setting("hold_out", 0.1, "Share held out", minimum=1e-6, maximum=1 - 1e-6)
+#: The options in ``--help``; ``--help-all`` shows all.
+COMMON_OPTIONS = (
+    "output", "columns", "workspace", "resolution", "method", "model", "seed", "water.level",
+    "screening.enabled", "hold_out", "folds", "by", "workers", "mission",
+)  # fmt: skip
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.common = COMMON_OPTIONS
+    add = parser.add_argument
+    add("logs", type=Path, nargs="+", metavar="LOG",
+        help="Files of soundings, several for several days: CSV with columns x,y,z (m) or "
+        "latitude,longitude,depth; NMEA 0183 (extra `nmea`); GPX, GeoJSON, GeoPackage, Shapefile "
+        "(extra `geo`); ArduPilot .bin, .tlog (extra `mavlink`). Or one BlueOS or rosbag2 "
+        "recording (folder, .mcap or .db3; extra `bags`), or a mission folder.")  # fmt: skip
+    group = parser.add_argument_group("map")
+    add = group.add_argument
+    add("--output", type=Path, metavar="DIR", help="Folder of results (default: runs/map-LOG).")
+    add("--reader", default="", metavar="NAME",
+        help="Reader of the files: a name of this package or of an installed one, or module:name "
+        "(default: the first that recognises the file).")  # fmt: skip
+    add("--columns", nargs="+", default=[], metavar="MEANING=NAME",
+        help="Names of columns, as in latitude=LAT longitude=LON depth=D. "
+        "Meanings: x, y or latitude, longitude; z (up) or depth (down); time.")  # fmt: skip
+    add("--workspace", nargs=4, type=float, metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
+        help="Rectangle of the map (m). Leave out soundings outside it (default: the box around "
+        "all soundings, with --margin).")  # fmt: skip
+    add("--margin", dest="room", type=reader(MARGIN), metavar="M",
+        help="Margin around that box (m; default: a hundredth of its longer side).")  # fmt: skip
+    add("--resolution", type=reader(RESOLUTION), metavar="M",
+        help="Cell size (m; default: about 256 cells along the longer side).")  # fmt: skip
+    add("--units", metavar="UNIT",
+        help="Unit of depths and elevations: m, ft, fathom, cm or mm (default: as the header says, "
+        "else m).")  # fmt: skip
+    add("--crs", default="", metavar="EPSG:N",
+        help="Coordinate reference system of x and y, as in EPSG:25833 (extra `geo`; default: "
+        "local metres).")  # fmt: skip
+    add("--water-level", "--water.level", dest="water.level", default=argparse.SUPPRESS,
+        type=_level, metavar="FILE|M",
+        help="Water level above the datum (m), or a gauge's file of times and levels (default: "
+        "0).")  # fmt: skip
+    add_settings(group, (row for row in rows(SoundingMapSettings) if row.name != "water.level"))
+    _add_chart(parser.add_argument_group("chart"))
+    add_settings(parser.add_argument_group("model"), MODEL)
+    add_settings(parser.add_argument_group("false echoes"), SCREENING)
+    _add_validation(parser.add_argument_group("validation"))
+    group = parser.add_argument_group("recordings")
+    group.add_argument("--mission", type=Path, metavar="DIR",
+        help="Mission folder that belongs to the recording: make the same map as the "
+        "vehicle.")  # fmt: skip
+    add_settings(group, rows(BagSettings))
+    add_settings(group, GATE)
+
+
+def _add_chart(group: Any) -> None:
+    group.add_argument("--outline", type=Path, metavar="FILE",
+        help="Polygons, which may have islands, where the map ends: GeoJSON (degrees); GeoPackage, "
+        "Shapefile, KML (extra `geo`).")  # fmt: skip
+    group.add_argument("--extrapolate", action=argparse.BooleanOptionalAction,
+        help="Show cells without information from soundings (default: within an outline, and for "
+        "recordings and missions).")  # fmt: skip
+
+
+def _add_validation(group: Any) -> None:
+    add = group.add_argument
+    kind = group.add_mutually_exclusive_group()
+    kind.add_argument("--hold-out", type=reader(FRACTION), metavar="F",
+        help="Hold out this share of the soundings to validate the map.")  # fmt: skip
+    kind.add_argument("--folds", type=int, metavar="K",
+        help="Cross-validate: hold out every sounding once, in K more maps.")  # fmt: skip
+    add("--by", metavar="COLUMN",
+        help="Hold out whole groups (recommended): of a column, or of `line`, which without such "
+        "a column means survey lines found in the track.")  # fmt: skip
+    add("--workers", type=int, default=1, metavar="N",
+        help="Processes that predict bands of the map and compute folds (default: 1; more need "
+        "dask).")  # fmt: skip
+    add("--scheduler", metavar="ADDRESS",
+        help="Use this dask scheduler instead, such as tcp://10.0.0.5:8786.")  # fmt: skip
+
+
+def _level(text: str) -> Any:
+    """A water level, or the file of a gauge."""
+    row = next(row for row in rows(SoundingMapSettings) if row.name == "water.level")
+    return reader(row)(text) if re.fullmatch(r"[-+.\deE]+", text) else Path(text)
 
 
 def run(args: argparse.Namespace) -> int:
     """Map, validate and draw; returns the exit status."""
     _check(args)
     announce()
-    with at_once("poam map"):
-        from .map_input import read
+    args.log = args.logs[0]
     survey = read(args)
     folder = args.output or Path("runs") / f"map-{args.log.resolve().stem}"
     _say(survey.soundings)
@@ -47,15 +138,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """What argparse cannot see.
+    """Check what argparse cannot.
 
     Raises:
-        InputError: options that do not go together, or a wrong number.
+        InputError: options exclude or need each other, or a number is wrong.
     """
     if args.by and not (args.hold_out or args.folds):
-        raise InputError("--by: expected --hold-out or --folds with it")
+        raise InputError("--by: expected with --hold-out or --folds")
     if args.workspace and args.room is not None:
-        raise InputError("--margin: expected no --workspace with it")
+        raise InputError("--margin: expected without --workspace")
     if args.folds is not None and args.folds < 2:
         raise InputError(f"--folds: expected at least 2, got {args.folds}")
     if args.workers < 1:
@@ -64,7 +155,7 @@ def _check(args: argparse.Namespace) -> None:
 
 @contextmanager
 def _client(args: argparse.Namespace, survey: MappingJob) -> Iterator[Any]:
-    """Of dask, where bands of the map and folds go side by side; else None."""
+    """A dask client if more than one process is to be used, else None."""
     if args.workers == 1 and args.scheduler is None:
         yield None
         return
@@ -82,12 +173,18 @@ def _say(soundings: Soundings) -> None:
     print(
         f"{len(soundings)} soundings on {width:g} x {height:g} m"
         + (f" in {len(soundings.names)} {kind}" if soundings.names else "")
-        + (f"; left out: {refused}" if refused else "")
+        + (f"; refused: {refused}" if refused else "")
     )
+    # A mirrored place, or feet that nobody named, can be seen here alone.
+    where = f"bottom at {soundings.z.min():.4g} to {soundings.z.max():.4g} m"
+    if (origin := soundings.projection) is not None:
+        north, east = ("S" if origin.latitude < 0 else "N"), ("W" if origin.longitude < 0 else "E")
+        where += f", around {abs(origin.latitude):.4f} {north} {abs(origin.longitude):.4f} {east}"
+    print(where)
 
 
 def _outlined(args: argparse.Namespace, survey: MappingJob) -> tuple[MappingJob, Outline | None]:
-    """The outline, if one is given, and a workspace that holds all of it where none was."""
+    """The outline, if any, and the job with a workspace around it unless one was given."""
     if args.outline is None:
         return survey, None
     from ..importers.outline import read_outline
@@ -97,9 +194,9 @@ def _outlined(args: argparse.Namespace, survey: MappingJob) -> tuple[MappingJob,
     beyond = int((~outline.holds(soundings.xy)).sum())
     print(
         f"outline of {outline.area:.6g} m^2"
-        + (f"; {beyond} soundings lie outside of it, and are in the map" if beyond else "")
+        + (f"; {beyond} soundings outside it are also in the map" if beyond else "")
     )
-    if args.workspace is None and survey.resolution is None:  # a mission's stays
+    if args.workspace is None and survey.resolution is None:  # a mission keeps its own
         survey = replace(survey, workspace=survey.workspace.around(outline.box))
     return survey, outline
 
@@ -107,7 +204,7 @@ def _outlined(args: argparse.Namespace, survey: MappingJob) -> tuple[MappingJob,
 def _map(
     args: argparse.Namespace, survey: MappingJob, outline: Outline | None, folder: Path, client: Any
 ) -> None:
-    with at_once("poam map"):
+    with exit_on_interrupt("poam map"):
         from ..core.geometry import map_grid
         from ..core.process import configure_process
         from ..importers.mapping import cell_size, draw, map_soundings
@@ -122,9 +219,9 @@ def _map(
     soundings, workspace, settings = survey.soundings, survey.workspace, survey.settings
     grid = map_grid(workspace, args.resolution or survey.resolution or cell_size(workspace))
     held, extrapolate = None, args.extrapolate
-    if extrapolate is None:  # a vehicle's map is the one that it had
+    if extrapolate is None:  # the same as on the vehicle
         extrapolate = outline is not None or soundings.taken is not None
-    if args.folds:  # what is wrong with them is said before the map is made
+    if args.folds:  # raises an error before the map is made
         split_folds(soundings.group, args.folds, settings.seed)
     if args.hold_out:
         held = split_off(soundings.group, args.hold_out, settings.seed)
@@ -145,7 +242,7 @@ def _map(
         with work_progress("validation", count * (args.folds - 1)) as report:
             checked = cross_validate(soundings, workspace, settings, args.folds, client, report)
     if checked is not None:
-        scores = write_validation(folder, checked)
+        scores = write_validation(folder, checked, soundings.files)
         print(
             f"{scores.count} soundings held out: RMSE {scores.rmse:.3g} m, MAE {scores.mae:.3g} m, "
             f"MSLL {scores.msll:.3f}, NLPD {scores.nlpd:.3f}, "
@@ -174,7 +271,7 @@ def _draw(folder: Path, validated: bool) -> None:
 
 
 def _sum_up(folder: Path) -> None:
-    """What a person wants to know, and what to do next."""
+    """Print the summary and what to do next."""
     from ..outputs.exports.chart import ExportSettings, read_chart, recorded
     from ..outputs.report import summary
 

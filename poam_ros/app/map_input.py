@@ -1,4 +1,4 @@
-"""What `poam map` is given to map: a table, a recording, a mission's own log, or the last two."""
+"""The input of `poam map`: a table, a recording, a mission folder, or the last two together."""
 
 from __future__ import annotations
 
@@ -14,28 +14,44 @@ from ..core.geometry import Extent
 from ..core.settings import instance, rows
 from ..frontend.settings import GateSettings
 from ..importers.bags import BagSettings
-from ..importers.soundings import LINE, ON_MAP, SoundingMapSettings
-from ..journal.folder import MAY_DIFFER, is_log
+from ..importers.soundings import LINE, MAP_DEFAULTS, SoundingMapSettings
+from ..journal.folder import MAY_DIFFER
 from ..journal.reader import RecordedMission, read_mission
-from ..models.registry import ModelSettings
-from ..ros.common.parameters import ON_ROBOT
+from ..models.registry import ModelSettings, model_rows
+from ..ros.common.parameters import ROBOT_DEFAULTS
 from ..screening.screen import ScreeningSettings
-from .map_options import GATE, MODEL
-from .options import spelling
+from .command import spelling
 
 if TYPE_CHECKING:
     from ..importers.soundings import Soundings
 
-#: What may be said anew of a table's soundings, and of a mission's pings; of a recording's all.
+#: The settings of models, with the defaults of `poam map`.
+MODEL = tuple(
+    replace(row, default=MAP_DEFAULTS[row.name]) if row.name in MAP_DEFAULTS else row
+    for row in model_rows()
+)
+#: Screening is on by default.
+SCREENING = tuple(
+    replace(row, default=True) if row.name == "screening.enabled" else row
+    for row in rows(ScreeningSettings)
+)
+#: The front end's settings for recordings. `poam map` has a margin and a water level of its own for
+#: every log; frames are looked up in tf2, which needs a live graph.
+GATE = tuple(
+    row
+    for row in rows(GateSettings)
+    if row.name not in ("margin", "sonar.base_frame", "water.level")
+)
+#: Settings of the front end that can be given for a table, and for a mission folder.
 OF_TABLES, OF_MISSIONS = ("water.sound_speed", "sonar.sound_speed"), ("water.sound_speed",)
 CROP = ("start", "stop")
-#: A recording's map, and a mission's, is the one that the vehicle had.
-AS_LIVE: Mapping[str, Any] = {"stretches": 0}
+#: For recordings and missions, so that the map is the same as on the vehicle.
+LIVE_DEFAULTS: Mapping[str, Any] = {"stretches": 0}
 
 
 @dataclass(frozen=True)
 class MappingJob:
-    """What is mapped, and how; ``resolution``: of the mission's maps, in m, or None."""
+    """What is mapped, and how. ``resolution``: cell size of the mission's maps, in m, or None."""
 
     soundings: Soundings
     workspace: Extent
@@ -44,28 +60,31 @@ class MappingJob:
 
 
 def read(args: argparse.Namespace) -> MappingJob:
-    """The log's soundings, whatever it is, and how they become a map.
+    """The soundings of the log and the settings of the map.
 
     Raises:
-        InputError: options do not go together or with the log, or it cannot be read.
+        InputError: options do not fit each other or the log, or the log cannot be read.
     """
-    from ..importers.bag_files import is_bag
+    from ..importers.readers import MISSION, READERS, RECORDING, find_reader
 
     args.levels = None
     if isinstance(vars(args).get("water.level"), Path):
         args.levels = args.__dict__.pop("water.level")
-    mission, bag = is_log(args.log), is_bag(args.log)
-    _check(args, mission, bag)
+    names = [find_reader(path, args.reader) for path in args.logs]
+    mission, bag = names[0] == MISSION, names[0] == RECORDING
+    _check(args, mission, bag, columns=READERS[names[0]].columns)
     past = read_mission(args.log if mission else args.mission) if mission or args.mission else None
     if past is None:
-        values: Mapping[str, Any] = {"method": ON_ROBOT["method"], **AS_LIVE} if bag else ON_MAP
+        values: Mapping[str, Any] = (
+            {"method": ROBOT_DEFAULTS["method"], **LIVE_DEFAULTS} if bag else MAP_DEFAULTS
+        )
         settings = _settings({**values, **vars(args)}, args)
-        soundings = _recorded(args, {}) if bag else _tabled(args, settings)
+        soundings = _recorded(args, {}) if bag else _sounded(args, settings)
         workspace = Extent.of(args.workspace) if args.workspace else soundings.workspace(args.room)
-        if not bag:  # there the gate has done so, with a vehicle's margin
+        if not bag:  # in a recording the front end did so, with its margin
             soundings = _within(args, soundings, workspace)
         return MappingJob(soundings, workspace, settings, None)
-    values = {**AS_LIVE, **past.mapper, **past.settings, **vars(args)}
+    values = {**LIVE_DEFAULTS, **past.mapper, **past.settings, **vars(args)}
     method = str(values["method"])
     if ":" in method and "method" not in args:  # Python's import of a module that a file names
         raise InputError(
@@ -73,7 +92,7 @@ def read(args: argparse.Namespace) -> MappingJob:
             f"--method {shown(method)}"
         )
     settings = _settings(values, args)
-    if past.mapper.get("screening.enabled", True):  # they were screened when they were accepted
+    if past.mapper.get("screening.enabled", True):  # screened when accepted
         settings = replace(settings, screening=ScreeningSettings())
     soundings = _lived(args, past) if mission else _both(args, past)
     workspace = Extent.of(values["workspace"] or past.settings["workspace"])
@@ -88,27 +107,31 @@ def read(args: argparse.Namespace) -> MappingJob:
     )
 
 
-def _check(args: argparse.Namespace, mission: bool, bag: bool) -> None:
-    """Which options go with this kind of log."""
+def _check(args: argparse.Namespace, mission: bool, bag: bool, columns: bool) -> None:
+    """Refuse options that do not fit this kind of log.
+
+    Raises:
+        InputError: one does not.
+    """
     given = vars(args)
     recording = {row.name for row in (*GATE, *rows(BagSettings))} - set(CROP)
     allowed = recording if bag and not mission else OF_MISSIONS if mission else OF_TABLES
     for name in sorted(recording.difference(allowed).intersection(given)):
-        raise InputError(f"{spelling(name)}: expected a recording with it, got {args.log}")
+        raise InputError(f"{spelling(name)}: expected with a recording only, got {args.log}")
     if args.mission and (mission or not bag):
-        raise InputError(f"--mission: expected a recording with it, got {args.log}")
-    for name, value in (
-        ("columns", args.columns), ("units", args.units), ("crs", args.crs),
-        ("water-level", args.levels),
-    ):  # fmt: skip
-        if value and (mission or bag):
-            raise InputError(f"--{name}: expected a table of soundings with it, got {args.log}")
+        raise InputError(f"--mission: expected with a recording only, got {args.log}")
+    if args.levels and (mission or bag):
+        raise InputError(f"--water-level: expected with a table of soundings only, got {args.log}")
+    for name, value in (("columns", args.columns), ("units", args.units), ("crs", args.crs)):
+        if value and not (columns or args.reader):
+            raise InputError(f"--{name}: expected with a table of soundings only, got {args.log}")
     if args.by not in (None, LINE) and (mission or bag):
         raise InputError(
-            f"--by: expected {LINE} (found in the track; {args.log} has no columns), got {args.by}"
+            f"--by: expected {LINE} (lines found in the track), as {args.log} has no columns; got "
+            f"{args.by}"
         )
     if args.room is not None and (mission or args.mission):
-        raise InputError("--margin: expected no mission with it, which has a workspace")
+        raise InputError("--margin: expected without a mission, which has a workspace")
 
 
 def _settings(values: Mapping[str, Any], args: argparse.Namespace) -> SoundingMapSettings:
@@ -121,52 +144,47 @@ def _settings(values: Mapping[str, Any], args: argparse.Namespace) -> SoundingMa
     )
 
 
-def _tabled(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundings:
-    """Of a CSV file."""
+def _sounded(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundings:
+    """The soundings of files that are no recordings."""
     from ..importers.columns import read_mapping
     from ..importers.levels import WaterLevels
-    from ..importers.tables import TableFormat, read_soundings
+    from ..importers.raw import ReadOptions
+    from ..importers.readers import read_soundings
 
     given = vars(args)
     scale = instance(GateSettings, {name: given[name] for name in OF_TABLES if name in given})
     crop = {name: given[name] for name in CROP if name in given}
     mapping = read_mapping(args.columns)
     levels = None if args.levels is None else WaterLevels.read(args.levels)
-    table = TableFormat(
+    options = ReadOptions(
         mapping, args.by, settings.water_level, levels, scale.sound_scale, **crop,
-        units=args.units or "", crs=args.crs,
+        units=args.units or "", crs=args.crs, settings=given,
     )  # fmt: skip
-    found = read_soundings(args.log, table)
-    print(f"{args.log.name}: {found.source['said']}; {found.source['layout']}")
+    found = read_soundings(args.logs, options, args.reader)
+    for line in found.source.get("files", [found.source]):
+        print(f"{line.get('file', args.log.name)}: {line.get('said')}; {line.get('layout')}")
     if levels is not None:
         print(f"water level: {levels.said}")
     return found
 
 
 def _recorded(args: argparse.Namespace, known: Mapping[str, Any], crop: bool = True) -> Soundings:
-    """Of a recording; ``known``: how the mission's mapper placed pings."""
-    from ..importers.bags import read_bag
+    """The soundings of a recording; ``known``: the parameters of the mission's mapper."""
+    from ..importers.bags import read_recording
+    from ..importers.raw import ReadOptions
 
     given = {**known, **vars(args)}
-    bounds = args.workspace or known.get("workspace")
-    gate = instance(
-        GateSettings,
-        {name: value for name, value in given.items() if name != "sonar.base_frame"},
-        workspace=Extent.of(bounds) if bounds else None,
-    )
-    names = [row.name for row in rows(BagSettings) if crop or row.name not in CROP]
-    heard = BagSettings(**{name: given[name] for name in names if name in given})
-    soundings, reach = read_bag(args.log, heard, gate)
-    for name, reason in reach.torn.items():
-        print(f"{name} ends before its end ({reason}): what stands before was read")
-    print(f"{100 * reach.share:.0f} % of {reach.size / 1e6:.1f} MB could be read")
+    given["workspace"] = args.workspace or known.get("workspace")
+    times = {name: given[name] for name in CROP if crop and name in given}
+    soundings = read_recording(args.log, ReadOptions(settings=given, **times))
+    print(soundings.source["said"])
     if _sized(args):
         soundings = replace(soundings, batch=None)
     return soundings.by_lines() if args.by and not known else soundings
 
 
 def _lived(args: argparse.Namespace, past: RecordedMission) -> Soundings:
-    """Of a mission's own log."""
+    """The soundings of a mission's journal."""
     from ..importers.journals import of_log
 
     given = vars(args)
@@ -176,14 +194,14 @@ def _lived(args: argparse.Namespace, past: RecordedMission) -> Soundings:
 
 
 def _both(args: argparse.Namespace, past: RecordedMission) -> Soundings:
-    """Of a recording of a mission, with its log."""
+    """The soundings of a recording, with the journal of its mission."""
     from ..importers.journals import as_recorded
 
     given, offset = vars(args), "sonar.time_offset"
     if past.mapper.get("sonar.base_frame") and not ({"sonar.offset", "sonar.tilt"} & {*given}):
         raise InputError(
-            "--sonar.offset, --sonar.tilt: expected how the sonar was mounted; the mission's "
-            "mapper had it from tf2"
+            "--sonar.offset, --sonar.tilt: expected the sonar's mounting, which the mission's "
+            "mapper took from tf2"
         )
     known = {**past.mapper, "workspace": past.settings["workspace"]}
     recorded = _recorded(args, known, crop=False)
@@ -191,20 +209,20 @@ def _both(args: argparse.Namespace, past: RecordedMission) -> Soundings:
     soundings, agreed = as_recorded(past, recorded, round((now - then) * SECOND))
     _tell(past)
     print(
-        f"{agreed.shared} of these pings are in the recording, at most {agreed.farthest:.3g} m "
-        f"from where the log has them; {agreed.missing} are in the log alone, {agreed.beyond} in "
-        "the recording alone"
+        f"{agreed.shared} of these pings are also in the recording, at most "
+        f"{agreed.farthest:.3g} m apart; {agreed.missing} are only in the journal, "
+        f"{agreed.beyond} only in the recording"
     )
     return soundings.between(given.get("start", 0.0), given.get("stop", 0.0))
 
 
 def _tell(past: RecordedMission) -> None:
     pings, steps = past.logged.samples, past.logged.steps
-    print(f"{past.path}: {len(pings)} accepted pings, {len(steps)} steps of its model")
+    print(f"{past.path}: {len(pings)} accepted pings, {len(steps)} steps of the model")
 
 
 def _anew(args: argparse.Namespace, past: RecordedMission) -> bool:
-    """Whether something was said by which the mission's model would have gone another way."""
+    """Whether an option changes what the mission's model learned."""
     model = {row.name for row in MODEL} - set(MAY_DIFFER)
     said = model.union(("seed", "batch.first", "batch.size")).intersection(vars(args))
     others = [name for name in said if vars(args)[name] != past.settings.get(name)]
@@ -212,16 +230,16 @@ def _anew(args: argparse.Namespace, past: RecordedMission) -> bool:
 
 
 def _sized(args: argparse.Namespace) -> bool:
-    """Whether batches are of given sizes, not those of a live mapper."""
+    """Whether sizes of batches are given; otherwise they are those of the live mapper."""
     given = vars(args)
     return bool(given.get("batch.first") or given.get("batch.size"))
 
 
 def _within(args: argparse.Namespace, soundings: Soundings, workspace: Extent) -> Soundings:
-    """Those that ``--workspace`` asks for."""
+    """The soundings within ``--workspace``, if it is given."""
     if not args.workspace:
         return soundings
     soundings = soundings.within(workspace)
     if not len(soundings):
-        raise InputError(f"--workspace: expected one with soundings of {args.log}, got none")
+        raise InputError(f"--workspace: expected soundings of {args.log} in it, got none")
     return soundings

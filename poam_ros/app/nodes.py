@@ -1,4 +1,4 @@
-"""The nodes' console scripts: where ROS 2 is not installed they say so in a line."""
+"""The console scripts of the nodes. Without ROS 2 they end with one line."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from importlib import import_module
 
 from ..models.native.loader import announce
 
-WRONG = 2  # exit status, as of wrong arguments
+WRONG = 2  # exit status, as for wrong arguments
 #: Python packages that come with ROS 2.
 ROS = re.compile(r"rclpy|\w+_(msgs|srvs|interfaces)")
 
 
 def needs_ros(who: str, module: str = "rclpy") -> str:
-    """What somebody says who needs a module of ROS 2 that is not there."""
+    """The error text if a module of ROS 2 is missing."""
     return (
-        f"{who} needs ROS 2's {module}, which this Python does not have: pip install "
-        "'poam_ros[ros]', or use a Python that sees a ROS 2 installation (source its setup file)"
+        f"{who} needs {module} of ROS 2, which is not installed: pip install 'poam_ros[ros]', or "
+        "source the setup file of a ROS 2 installation"
     )
 
 
@@ -31,7 +31,7 @@ MODULES = {
 
 
 def start(node: str) -> int:
-    """Run a node by its name with the command line's arguments; returns the exit status."""
+    """Run a node with the arguments of the command line; returns the exit status."""
     if node == "mapper":
         announce()
     try:

@@ -1,4 +1,4 @@
-"""`poam profile`: what one update and one prediction cost."""
+"""`poam profile`: measure the time of updates and predictions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError
-from .interrupts import at_once
+from .command import exit_on_interrupt
 
 
 class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows defaults, where there are any."""
+    """Shows the defaults, if there are any."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         return action.help if action.default is None else super()._get_help_string(action)
@@ -21,33 +21,35 @@ class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = _HelpFormatter
     add = parser.add_argument
-    add("--method", default="poam", help="map model, as of poam run")
+    add("--method", default="poam", help="Map model, as of poam run.")
     add("--samples", type=int, nargs="+", metavar="N",
-        help="pings in the map before (one after another); 2000, with --nodes 0")  # fmt: skip
+        help="Pings in the map before the update; one case for each (default: 2000, with "
+        "--nodes 0).")  # fmt: skip
     add("--inducing", type=int, nargs="+", default=[500], metavar="N",
-        help="largest number of inducing points, also of the reference")  # fmt: skip
-    add("--batch", type=int, default=22, help="new pings in an update")
-    add("--queries", type=int, default=4500, help="points of a prediction")
-    add("--grid", type=int, nargs="+", default=[120], metavar="G", help="map of G x G points")
-    add("--repeats", type=int, default=10, help="measurements of each, after warm-up")
-    add("--threads", type=int, default=1, help="of the linear algebra")
-    add("--device", default="cpu", help="torch device, such as cuda")
+        help="Maximum number of inducing points, also of the reference.")  # fmt: skip
+    add("--batch", type=int, default=22, help="New pings in an update.")
+    add("--queries", type=int, default=4500, help="Places of a prediction.")
+    add("--grid", type=int, nargs="+", default=[120], metavar="G", help="Map of G x G cells.")
+    add("--repeats", type=int, default=10, help="Number of measurements after the warm-up.")
+    add("--threads", type=int, default=1, help="Threads of the linear algebra.")
+    add("--device", default="cpu", help="Torch device, such as cuda.")
     add("--reference", action=argparse.BooleanOptionalAction, default=False,
-        help="time GPyTorch with autograd in the same run")  # fmt: skip
+        help="Measure GPyTorch with autograd as well.")  # fmt: skip
     add("--json", action=argparse.BooleanOptionalAction, default=False,
-        help="one JSON object a line instead of a table")  # fmt: skip
-    add("--plot", type=Path, metavar="FILE", help="draw the cases (needs matplotlib)")
+        help="Print one JSON object a line instead of a table.")  # fmt: skip
+    add("--plot", type=Path, metavar="FILE", help="Draw the cases (extra `sim`).")
     add("--nodes", type=float, metavar="SECONDS",
-        help="latencies of mapper and planner over real topics instead (needs ROS 2)")  # fmt: skip
+        help="Measure the latencies of mapper and planner over topics for this long instead "
+        "(s; needs ROS 2).")  # fmt: skip
     add("--update-budget", type=float, default=0.0, metavar="SECONDS",
-        help="with --nodes: the mapper's training.budget")  # fmt: skip
+        help="With --nodes: training.budget of the mapper (s).")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure and print; returns the exit status."""
     if args.nodes is not None:
         return _profile_nodes(args)
-    with at_once("poam profile"):
+    with exit_on_interrupt("poam profile"):
         from ..research.bench.profile import (
             ProfileSettings,
             draw_profile,
@@ -80,7 +82,7 @@ def _profile_nodes(args: argparse.Namespace) -> int:
     try:
         from ..research.bench.latency import measure
     except ImportError as error:
-        raise InputError(f"--nodes: expected ROS 2 (rclpy), which is not there ({error})") from None
+        raise InputError(f"--nodes: expected ROS 2 (rclpy) to be installed ({error})") from None
     if not args.nodes > 0:
         raise InputError(f"--nodes: expected a positive number of seconds, got {args.nodes:g}")
     for samples in args.samples or [0]:
@@ -90,8 +92,8 @@ def _profile_nodes(args: argparse.Namespace) -> int:
 
 
 def _latencies(result: dict[str, Any]) -> str:
-    """What was measured of the nodes, for people, in ms."""
-    head = "{method}, {samples} pings before; ms over {seconds:g} s: median, p99, worst"
+    """The measured latencies as text, in ms."""
+    head = "{method}, {samples} pings in the map; ms over {seconds:g} s: median, p99, maximum"
     lines = [head.format(**result)]
     for name, spread in result.items():
         if isinstance(spread, dict) and spread["count"]:

@@ -1,4 +1,4 @@
-"""What a person watches while a mission in lock-step or a sweep of them runs."""
+"""Live progress of missions, benchmarks and maps."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..frontend.events import DONE
 
 if TYPE_CHECKING:
-    from ..outputs.recorder import Progress
-if TYPE_CHECKING:
     from ..outputs.folder import EpochRecord
+    from ..outputs.recorder import Progress
     from ..research.sweeps.configuration import Run
     from ..research.sweeps.sweep import OnRun, SweepStatus
 
-LIVE_PERIOD = 0.25  # s between two pictures
-LINE_PERIOD = 10.0  # s between two lines, where the state stays the same
+LIVE_PERIOD_S = 0.25  # between two live updates
+LINE_PERIOD_S = 10.0  # between two lines while the state stays the same
 
 
 class ProgressDisplay:
-    """A live picture by rich in a terminal; else a line now and then on standard output.
+    """A live display by rich on a terminal; otherwise lines on standard output.
 
     Args:
-        clock: seconds that only grow.
+        clock: a steady clock, in s.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -49,7 +49,7 @@ class ProgressDisplay:
         self.stop()
 
     def stop(self) -> None:
-        """Leave the last picture as it is; what is said from now on comes below it."""
+        """Leave the last display as it is; further lines come below it."""
         if self._live is not None:
             if self._last is not None:
                 self._live.update(_picture(self._last), refresh=True)
@@ -57,7 +57,7 @@ class ProgressDisplay:
             self._live = None
 
     def say(self, line: str) -> None:
-        """A line that stays, above the picture while there is one."""
+        """Print a line, above the live display if there is one."""
         if self._live is None:
             sys.stdout.write(f"{line}\n")
             sys.stdout.flush()
@@ -65,28 +65,28 @@ class ProgressDisplay:
             self._live.console.print(line, markup=False, highlight=False)
 
     def show(self, progress: Progress) -> None:
-        """Show the progress, if it is time to."""
+        """Show the progress, at most once per period."""
         now, self._last = self._clock(), progress
         if self._live is not None:
-            if now - self._shown_at >= LIVE_PERIOD:
+            if now - self._shown_at >= LIVE_PERIOD_S:
                 self._shown_at = now
                 self._live.update(_picture(progress), refresh=True)
         elif progress.state != self._state or (
-            # Once it is done nothing changes any more.
-            progress.state != DONE and now - self._shown_at >= LINE_PERIOD
+            # Once it is done, nothing changes.
+            progress.state != DONE and now - self._shown_at >= LINE_PERIOD_S
         ):
             self._shown_at, self._state = now, progress.state
             self.say("  ".join(f"{name} {value}" for name, value in _facts(progress)))
 
 
 def _facts(progress: Progress) -> list[tuple[str, str]]:
-    """Names and values, in the order they are read."""
+    """Names and values, in the order of the display."""
     samples = str(progress.samples)
-    # The mapper may have accepted some more before it heard of the end.
+    # The mapper may have accepted more pings before it received the end of the mission.
     if progress.samples < progress.max_samples:
         samples += f"/{progress.max_samples}"
     if progress.pending and not progress.samples:
-        # A screen judges a batch when it closes, the first of all at the end of the pilot survey.
+        # Screening runs when a batch is due, first at the end of the pilot survey.
         samples += f", {progress.pending} pending"
     facts = [("state", progress.state), ("samples", samples), ("epoch", str(progress.epochs))]
     if progress.epoch is not None:
@@ -104,18 +104,18 @@ def _picture(progress: Progress) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    # As texts: whatever is said above the picture draws it anew, and without markup.
+    # As texts: a line printed above redraws the display, and without markup.
     table = Table.grid(padding=(0, 2))
     for name, value in _facts(progress):
         table.add_row(Text(name, style="bold"), Text(value))
     total = progress.max_samples or None
-    # The padding ends the bar's line, which it does not do itself.
+    # The bar itself does not end its line; the padding does.
     bar = Padding(ProgressBar(total=total, completed=progress.samples, width=50), 0)
     return Group(bar, table)
 
 
-def _live() -> Any:
-    """The module of rich's bars, where it is installed and there is a terminal for them."""
+def _rich() -> Any:
+    """The module rich.progress, if it is installed and standard output is a terminal."""
     try:
         import rich.progress
     except ImportError:
@@ -123,62 +123,59 @@ def _live() -> Any:
     return rich.progress if sys.stdout.isatty() else None
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 @contextmanager
-def mission_progress(max_samples: int) -> Iterator[Callable[[EpochRecord], None]]:
-    """A function to call with every epoch: a live bar on a terminal, else a line now and then."""
-    rich, count, due = _live(), 0, 0
+def _bar(text: str, description: str, total: int) -> Iterator[Callable[..., None] | None]:
+    """A function that updates a live bar, as rich's; None without a terminal."""
+    rich = _rich()
     if rich is None:
+        yield None
+        return
+    with rich.Progress(
+        rich.BarColumn(), rich.TextColumn(text), rich.TimeRemainingColumn()
+    ) as progress:
+        yield partial(progress.update, progress.add_task(description, total=total))
+
+
+@contextmanager
+def mission_progress(max_samples: int) -> Iterator[Callable[[EpochRecord], None]]:
+    """A function to call with every epoch; without a terminal it prints a line every tenth."""
+    text = "{task.completed:.0f}/{task.total:.0f} samples  {task.description}"
+    tenth = max(1, max_samples // 10)
+    count = due = 0
+    with _bar(text, "pilot survey", max_samples) as update:
 
         def report(record: EpochRecord) -> None:
-            """A line for every tenth of the mission."""
             nonlocal count, due
             count += 1
-            if record.samples >= due:
-                tenth = max(1, max_samples // 10)
+            if update is not None:
+                update(completed=record.samples, description=f"epoch {count}  {_scores(record)}")
+            elif record.samples >= due:
                 due = (record.samples // tenth + 1) * tenth
-                _say(f"epoch {count:3d}  {record.samples:5d} samples  {_scores(record)}")
+                _print(f"epoch {count:3d}  {record.samples:5d} samples  {_scores(record)}")
 
         yield report
-        return
-    text = "{task.completed:.0f}/{task.total:.0f} samples  {task.description}"
-    columns = rich.BarColumn(), rich.TextColumn(text), rich.TimeRemainingColumn()
-    with rich.Progress(*columns) as progress:
-        task = progress.add_task("pilot survey", total=max_samples)
-
-        def update(record: EpochRecord) -> None:
-            nonlocal count
-            count += 1
-            said = f"epoch {count}  {_scores(record)}"
-            progress.update(task, completed=record.samples, description=said)
-
-        yield update
 
 
 @contextmanager
 def work_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A function to call with how much of a total is done: a live bar on a terminal, else a line
-    for every quarter."""
-    rich = _live()
-    if rich is None:
-        due = quarter = max(1, total // 4)
+    """A function to call with the work done; without a terminal it prints every quarter."""
+    due = quarter = max(1, total // 4)
+    with _bar("{task.description}", what, total) as update:
 
         def report(done: int) -> None:
             nonlocal due
-            if done >= due:
+            if update is not None:
+                update(completed=done)
+            elif done >= due:
                 due = (done // quarter + 1) * quarter
-                _say(f"{what}: {100 * done // max(1, total)} %")
+                _print(f"{what}: {100 * done // max(1, total)} %")
 
         yield report
-        return
-    columns = rich.TextColumn("{task.description}"), rich.BarColumn(), rich.TimeRemainingColumn()
-    with rich.Progress(*columns) as progress:
-        task = progress.add_task(what, total=total)
-        yield lambda done: progress.update(task, completed=done)
 
 
 def _scores(record: EpochRecord) -> str:
@@ -190,11 +187,11 @@ def _scores(record: EpochRecord) -> str:
 
 @contextmanager
 def sweep_progress() -> Iterator[OnRun]:
-    """What `run_sweep` is to call with every run: a live bar on a terminal, else a line for each.
+    """The callback of `run_sweep`; without a terminal it prints a line for each run.
 
-    A run that fails is a line on stderr, too.
+    A failed run is also reported on stderr.
     """
-    rich = _live()
+    rich = _rich()
     if rich is None:
         yield _report
         return
@@ -202,13 +199,13 @@ def sweep_progress() -> Iterator[OnRun]:
     from rich.text import Text
 
     latest: list[SweepStatus] = []
-    stderr = sys.stderr  # as it was; the live bar takes it over
+    stderr = sys.stderr  # the live bar replaces it
 
     class Left(ProgressColumn):
-        """Counts down between the runs, too."""
+        """The time left; counts down between the runs as well."""
 
         def render(self, task: Any) -> Text:
-            return Text(_left(latest[0]) if latest else "")
+            return Text(_time_left(latest[0]) if latest else "")
 
     columns = rich.BarColumn(), rich.TextColumn("{task.description}"), Left()
     with rich.Progress(*columns, refresh_per_second=2) as progress:
@@ -216,8 +213,8 @@ def sweep_progress() -> Iterator[OnRun]:
 
         def on_run(status: SweepStatus, run: Run | None) -> None:
             latest[:] = [status]
-            said = _counts(status)
-            progress.update(task, total=status.total, completed=status.finished, description=said)
+            text = _counts(status)
+            progress.update(task, total=status.total, completed=status.finished, description=text)
             if run is None or run not in status.failed:
                 return
             line = _failure(status, run)
@@ -234,7 +231,7 @@ def _report(status: SweepStatus, run: Run | None) -> None:
     if run is not None and failed:
         print(_failure(status, run), file=sys.stderr, flush=True)
     what = "" if run is None or failed else f"{run}: done, "
-    _say(f"{what}{_counts(status)}  {_left(status)}".rstrip())
+    _print(f"{what}{_counts(status)}  {_time_left(status)}".rstrip())
 
 
 def _counts(status: SweepStatus) -> str:
@@ -244,7 +241,7 @@ def _counts(status: SweepStatus) -> str:
     )
 
 
-def _left(status: SweepStatus) -> str:
+def _time_left(status: SweepStatus) -> str:
     seconds = status.seconds_left()
     if seconds is None:
         return ""

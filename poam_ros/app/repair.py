@@ -1,4 +1,4 @@
-"""`poam repair`: a mission's folder is checked, and what is damaged made whole where it can be."""
+"""`poam repair`: check a mission folder and repair what can be repaired."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "mission",
         type=Path,
         metavar="DIR",
-        help="folder of a mission, which no node has now; what is changed is copied into its "
-        "damaged-... first",
+        help="Mission folder that no node is using. Files are copied into damaged-... there "
+        "before they are changed.",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check and mend; returns the exit status."""
+    """Check and repair; returns the exit status."""
     from ..journal.folder import MissionFolder, is_log
-    from ..mission.store import MISSION, mend
+    from ..mission.store import MISSION, repair
 
     path: Path = args.mission.expanduser()
     if not is_log(path) and not (path / MISSION).is_file():
-        raise InputError(f"{path}: expected a mission's folder, got none")
+        raise InputError(f"{path}: expected a mission folder")
     notes, pings = [], 0
     if is_log(path):
         folder = MissionFolder(path, {}, salvage=True)
         notes, pings = folder.notes, folder.most
         folder.close()
     if (path / MISSION).is_file():
-        notes += mend(path, pings if is_log(path) else 2**63)
+        notes += repair(path, pings if is_log(path) else 2**63)
     for note in notes:
         print(note)
-    print(f"{path}: {pings} pings, {'whole now' if notes else 'nothing is damaged'}")
+    print(f"{path}: {pings} pings, {'repaired' if notes else 'nothing is damaged'}")
     return 0

@@ -1,4 +1,4 @@
-"""`poam report`: tables and figures of a benchmark."""
+"""`poam report`: write tables and figures of a benchmark."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, metavar="DIR", help="folder of the benchmark")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="Folder of the benchmark.")
 
 
 def run(args: argparse.Namespace) -> int:

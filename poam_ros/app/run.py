@@ -1,4 +1,4 @@
-"""`poam run`: one mission in lock-step."""
+"""`poam run`: simulate a mission in lock-step."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ from ..ros.common.parameters import TERRAIN
 from ..screening.screen import ScreeningSettings
 from ..simulation.settings import MissionSettings
 from ..simulation.world.sonar import SonarSettings
-from .interrupts import at_once
-from .options import Parser, add_settings
+from .command import Parser, add_settings, exit_on_interrupt
 
-#: What people use; ``--help-all`` shows the rest.
-COMMON = (
+#: The options in ``--help``; ``--help-all`` shows all.
+COMMON_OPTIONS = (
     "terrain", "planner", "pilot", "policy", "seed", "max_samples", "sonar_rate", "resolution",
     "screening.enabled", "elevation_range", "output", "method", "model", "threads", "device",
 )  # fmt: skip
 PREPARATION = Setting(
-    "preparation", "", "Preparation of the terrain. paper: 360 x 360 whole grey values 0..255"
+    "preparation", "", "How the terrain is prepared. paper: 360 x 360 integer grey values 0..255"
 )
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.common = COMMON
+    parser.common = COMMON_OPTIONS
     group = parser.add_argument_group("mission")
     add_settings(group, (TERRAIN,))
     group.add_argument("--elevation-range", nargs=2, type=float, metavar=("LOW", "HIGH"),
@@ -47,7 +46,7 @@ def add_arguments(parser: Parser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the mission and draw its figures; returns the exit status."""
     announce()
-    with at_once("poam run"):
+    with exit_on_interrupt("poam run"):
         from ..core.process import configure_process
         from ..simulation.run import run_mission
         from ..simulation.world.terrain import load_terrain
@@ -70,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     )
     name = f"{terrain.name}-{model.method}-{settings.seed}"
     folder = args.output or Path("runs") / name
-    with at_once("poam run"):
+    with exit_on_interrupt("poam run"):
         configure_process(model.threads)
     ended: list[str] = []
     with mission_progress(settings.max_samples) as on_epoch:

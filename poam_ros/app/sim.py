@@ -1,31 +1,32 @@
-"""`poam sim`: the whole ROS 2 graph on rclpy alone, for machines without the launch tools.
+"""`poam sim`: a whole simulated ROS 2 graph, without the launch tools.
 
-Simulator, mapper and planner are processes of their own, as anywhere else; the monitor runs here
-and feeds the display. Importing this needs no rclpy.
+Simulator, mapper and planner run as processes of their own; the monitor runs in this one and feeds
+the display. Importing this module needs no rclpy.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import InputError
 from ..ros.common.parameters import NODES, TERRAIN, VIEWERS
 from . import graph
-from .interrupts import INTERRUPTED
+from .command import INTERRUPTED, add_settings
 from .nodes import MODULES, needs_ros
-from .options import add_settings
-from .processes import ProcessGroup
 
 if TYPE_CHECKING:
     from ..outputs.recorder import Progress
@@ -44,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def resolve(args: argparse.Namespace) -> dict[str, Any]:
-    """The options with what follows from them, checked before anything is started."""
+    """The options with derived values, checked before anything is started."""
     from ..outputs.folder import make_folder
     from ..simulation.world.terrain import load_terrain
 
@@ -53,9 +54,7 @@ def resolve(args: argparse.Namespace) -> dict[str, Any]:
     if file is not None and not file.is_file():
         raise InputError(f"--params-file: no such file: {file}")
     if options["rviz"] and shutil.which("rviz2") is None:
-        raise InputError(
-            "--rviz: there is no rviz2 on the path (it comes with ROS 2, not with pip)"
-        )
+        raise InputError("--rviz: expected rviz2 on the path; it comes with ROS 2, not with pip")
     if options["terrain"] is not None or file is None:
         load_terrain(options["terrain"] or str(TERRAIN.default))
     if options["output"] is None:
@@ -64,7 +63,7 @@ def resolve(args: argparse.Namespace) -> dict[str, Any]:
     options["namespace"] = options["namespace"].strip("/")
     if not re.fullmatch(r"|[A-Za-z_]\w*(/[A-Za-z_]\w*)*", options["namespace"], re.ASCII):
         raise InputError(
-            "--namespace: expected letters, digits and underscores, parted by slashes, got "
+            "--namespace: expected letters, digits and underscores, separated by slashes, got "
             f"{options['namespace']!r}"
         )
     options["output"] = options["output"].expanduser()
@@ -74,10 +73,10 @@ def resolve(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def ros_arguments(node: str, options: dict[str, Any]) -> list[str]:
-    """What a node is started with: namespace, remappings and parameters, as ROS spells them.
+    """The ROS arguments of a node: namespace, remappings and parameters.
 
-    The options' parameters are written beside the logs, for the node by its name: those of `-p`
-    would give way to whatever a parameter file says of the node by name.
+    The parameters from options are written into a file beside the logs, under the node's name: a
+    parameter file that names the node would override those given by `-p`.
     """
     given = {name: options[name] for name in graph.FORWARDED if options[name] is not None}
     given["output"] = str(options["output"])
@@ -92,7 +91,7 @@ def ros_arguments(node: str, options: dict[str, Any]) -> list[str]:
 
 
 def rviz_command(options: dict[str, Any]) -> list[str]:
-    """How RViz is started beside the graph."""
+    """The command that starts RViz for the graph."""
     command = ["rviz2", "-d", str(graph.rviz_layout()), "--ros-args", "-p", "use_sim_time:=true"]
     return command + _place(options["namespace"])
 
@@ -103,10 +102,8 @@ def _place(namespace: str) -> list[str]:
     return [word for rule in rules for word in ("-r", rule)]
 
 
-__all__ = ["add_arguments", "run"]
-
 FINISHED, FAILED, WRONG_ARGUMENTS = 0, 1, 2
-#: Rows that the paper does not have; the simulation's defaults are the paper's.
+#: More accurate than the defaults, which are the paper's.
 BETTER = {"method": "nngp", "planner": "path-entropy"}
 CHILDREN = ("mapper", "planner", "simulator")
 
@@ -115,10 +112,10 @@ def run(args: argparse.Namespace) -> int:
     """Run a simulated mission from start to end; returns the exit status.
 
     0: done, and the run's folder is written. 1: it failed. 2: a node refused its parameters.
-    130: it was interrupted before it was done; what there is by then is written.
+    130: it was interrupted; the partial results are written.
 
     Raises:
-        InputError: an option or a file is wrong, or there is no rclpy.
+        InputError: an option or a file is wrong, or rclpy is not installed.
     """
     if importlib.util.find_spec("rclpy") is None:
         raise InputError(needs_ros("poam sim"))
@@ -127,51 +124,51 @@ def run(args: argparse.Namespace) -> int:
 
     options = resolve(args)
     folder = options["output"]
-    before = _versions(folder)
+    before = _file_versions(folder)
     with _interrupts() as interrupted, ProgressDisplay() as display:
-        children = ProcessGroup(folder / "log", display.say)
+        processes = ProcessGroup(folder / "log", display.say)
         try:
             for node in CHILDREN:
                 command = [sys.executable, "-m", MODULES[node]]
-                children.start(node, [*command, *ros_arguments(node, options)])
+                processes.start(node, [*command, *ros_arguments(node, options)])
             if options["rviz"]:
                 command = [sys.executable, "-m", "poam_ros.ros.viewers.node"]
                 command += ros_arguments("drapes", options)
-                children.start("drapes", command, vital=False)
-                children.start("rviz2", rviz_command(options), vital=False)
+                processes.start("drapes", command, vital=False)
+                processes.start("rviz2", rviz_command(options), vital=False)
             with _monitor(options) as (monitor, executor):
-                status = _follow(monitor, executor, children, display, interrupted)
+                status = _follow(monitor, executor, processes, display, interrupted)
                 if status != FINISHED:
-                    # The mapper writes what it has when it is ended, the monitor after it.
-                    children.stop()
+                    # The mapper writes partial results when it ends, the monitor after it.
+                    processes.stop()
                     monitor.recorder.conclude()
         finally:
-            children.stop()
+            processes.stop()
         display.stop()
         if status == FINISHED:
             for line in _summary(monitor.progress, options):
                 display.say(line)
         elif status == INTERRUPTED:
-            display.say(_remains(folder, before))
+            display.say(_partial_results(folder, before))
         return status
 
 
-def _versions(folder: Path) -> dict[str, tuple[int, int]]:
-    """The files in a folder, and something that changes when they are written anew."""
+def _file_versions(folder: Path) -> dict[str, tuple[int, int]]:
+    """The files in a folder, each with values that change when it is written again."""
     states = {path.name: path.stat() for path in folder.iterdir() if path.is_file()}
     return {name: (state.st_mtime_ns, state.st_ino) for name, state in states.items()}
 
 
-def _remains(folder: Path, before: dict[str, tuple[int, int]]) -> str:
-    """What an interrupted mission left in its folder, in a line."""
-    written = dict(_versions(folder).items() - before.items())
+def _partial_results(folder: Path, before: dict[str, tuple[int, int]]) -> str:
+    """A line on what an interrupted mission left in its folder."""
+    written = dict(_file_versions(folder).items() - before.items())
     if not written:
-        return f"interrupted before there was anything to keep; the logs are in {folder / 'log'}"
-    return f"interrupted; {', '.join(sorted(written))} so far are in {folder}"
+        return f"interrupted before there were results; the logs are in {folder / 'log'}"
+    return f"interrupted; partial results in {folder}: {', '.join(sorted(written))}"
 
 
 def _summary(progress: Progress, options: dict[str, Any]) -> Iterator[str]:
-    """What a person wants to know in the end."""
+    """The last lines of output."""
     folder: Path = options["output"]
     if progress.epoch is not None:
         score = progress.epoch.metrics
@@ -184,23 +181,23 @@ def _summary(progress: Progress, options: dict[str, Any]) -> Iterator[str]:
     yield f"results: {folder}"
     better = [f"--{name} {row}" for name, row in BETTER.items() if options[name] is None]
     if better and options["params_file"] is None:
-        yield f"a more accurate map from as many pings: {' '.join(better)} (docs/results.md)"
+        yield f"for a more accurate map: {' '.join(better)} (docs/results.md)"
 
 
 def _follow(
     monitor: MonitorNode,
     executor: Any,
-    children: ProcessGroup,
+    processes: ProcessGroup,
     display: Any,
     interrupted: list[int],
 ) -> int:
-    """Spin the monitor until the mission is over, somebody interrupts, or a process ends early."""
-    while not monitor.ended:
+    """Spin the monitor until the mission is done, interrupted, or a process ends early."""
+    while not monitor.finished:
         executor.spin_once(timeout_sec=0.1)
         display.show(monitor.progress)
         if interrupted:
             return FINISHED if monitor.recorder.succeeded else INTERRUPTED
-        ended = children.ended()
+        ended = processes.ended()
         if ended is not None:
             name, status, last_line = ended
             last = " ".join(last_line.split())
@@ -209,7 +206,7 @@ def _follow(
     return FINISHED if monitor.recorder.succeeded else FAILED
 
 
-@contextmanager
+@contextlib.contextmanager
 def _monitor(options: dict[str, Any]) -> Iterator[tuple[MonitorNode, Any]]:
     """The monitor node in this process, with an executor."""
     import rclpy
@@ -219,10 +216,10 @@ def _monitor(options: dict[str, Any]) -> Iterator[tuple[MonitorNode, Any]]:
     from ..ros.monitor.node import MonitorNode
 
     try:
-        # What goes well is on the display, which a line of the log would run into.
+        # The display shows progress; lines of the log would break it.
         args = [*ros_arguments("monitor", options), "--log-level", "warn"]
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
-    except RuntimeError as error:  # what rclpy's C library makes of a broken parameter file
+    except RuntimeError as error:  # rclpy's C library, for a broken parameter file
         raise InputError(" ".join(str(error).split())) from None
     try:
         node, executor = MonitorNode(), SingleThreadedExecutor()
@@ -236,9 +233,9 @@ def _monitor(options: dict[str, Any]) -> Iterator[tuple[MonitorNode, Any]]:
         rclpy.try_shutdown()
 
 
-@contextmanager
+@contextlib.contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """A list that Ctrl-C, SIGTERM and a closed terminal append to, instead of raising anywhere."""
+    """A list to which Ctrl-C, SIGTERM and a closed terminal append, instead of raising."""
     received: list[int] = []
     before = {
         number: signal.signal(number, lambda number, _: received.append(number))
@@ -249,3 +246,89 @@ def _interrupts() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+class ProcessGroup:
+    """Starts processes, writes their output to log files, and stops them.
+
+    Every process has a session of its own: Ctrl-C in the terminal reaches only this process, which
+    signals each of them once.
+
+    Args:
+        log_folder: where ``<name>.log`` is written; it must exist.
+        alert: called with each line that a process logs as a warning or worse.
+        spawn: as ``subprocess.Popen``.
+        clock: a steady clock, in s.
+    """
+
+    def __init__(
+        self,
+        log_folder: Path,
+        alert: Callable[[str], None],
+        *,
+        spawn: Callable[..., subprocess.Popen[str]] = subprocess.Popen,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._spawn, self._clock = spawn, clock
+        self._folder = log_folder
+        self._alert = alert
+        self._processes: dict[str, subprocess.Popen[str]] = {}
+        self._vital: list[str] = []
+        self._readers: dict[str, threading.Thread] = {}
+        self._last_lines: dict[str, str] = {}
+
+    def start(self, name: str, command: Sequence[str], *, vital: bool = True) -> None:
+        """Start ``command``, with its output in ``<name>.log``.
+
+        ``vital``: whether ``ended`` reports its end.
+        """
+        process = self._spawn(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        self._processes[name] = process
+        if vital:
+            self._vital.append(name)
+        reader = threading.Thread(target=self._read, args=(name, process), daemon=True)
+        reader.start()
+        self._readers[name] = reader
+
+    def ended(self) -> tuple[str, int, str] | None:
+        """A vital process that ended: name, exit status, last line. None while all run."""
+        for name in self._vital:
+            status = self._processes[name].poll()
+            if status is not None:
+                self._readers[name].join(timeout=1.0)
+                return name, status, self._last_lines.get(name, "")
+        return None
+
+    def stop(self, grace: float = 10.0) -> None:
+        """Send SIGINT to all processes, SIGTERM after ``grace`` s, and SIGKILL 3 s later."""
+        for number, wait in ((signal.SIGINT, grace), (signal.SIGTERM, 3.0), (signal.SIGKILL, 3.0)):
+            running = [p for p in self._processes.values() if p.poll() is None]
+            for process in running:
+                process.send_signal(number)
+            deadline = self._clock() + wait
+            for process in running:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(max(0.0, deadline - self._clock()))
+        for reader in self._readers.values():
+            reader.join(timeout=1.0)
+
+    def _read(self, name: str, process: subprocess.Popen[str]) -> None:
+        """Copy the output of a process to its log until it ends."""
+        assert process.stdout is not None
+        with (self._folder / f"{name}.log").open("w", encoding="utf-8") as log:
+            for line in process.stdout:
+                log.write(line)
+                log.flush()
+                if line.strip():
+                    self._last_lines[name] = line.strip()
+                if line.startswith(("[WARN]", "[ERROR]", "[FATAL]")):
+                    self._alert(f"{name}: {line.strip()}")

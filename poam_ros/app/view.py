@@ -1,4 +1,4 @@
-"""`poam view`: a page of a run's folder, or of the live graph, served on this machine."""
+"""`poam view`: show a run or the live ROS graph in a browser."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import InputError, PoamError, requires_extra
-from ..core.settings import rows
 from ..outputs.exports.chart import ExportSettings
 from ..outputs.exports.formats import settings_for
 from ..outputs.view.scene import BAD, GOOD, NOTE, Notice, Scene
 from .doctor import NodeStatus, graph_findings, statuses
+from .export import add_water_level
 from .machine import Finding, problem
-from .options import add_settings
 
 if TYPE_CHECKING:
     from diagnostic_msgs.msg import DiagnosticArray
@@ -30,28 +29,28 @@ if TYPE_CHECKING:
 #: ms between two looks at what there is; what is new goes to the browsers at once.
 PERIOD_MS = 250
 #: The address of all of a machine's networks.
-EVERYWHERE = "0.0.0.0"
+ANY_ADDRESS = "0.0.0.0"
 #: Of randomness in a page's token.
 TOKEN_BYTES = 24
 
 
 def serve(
-    look: Callable[[], Scene], what: str, address: str, port: int, names: Sequence[str] = ()
+    scene: Callable[[], Scene], what: str, address: str, port: int, names: Sequence[str] = ()
 ) -> int:
     """Serve the page until Ctrl-C or SIGTERM; returns the exit status.
 
     Args:
-        look: what there is now; the same object while nothing has changed.
+        scene: the present scene; the same object while nothing has changed.
         what: is shown, in words.
         address: where the page is; an IPv4 address, or a host's name.
         port: of the page; 0 is any that is free.
         names: further names of hosts by which browsers may ask for it.
 
     Raises:
-        InputError: nothing can be served there, or there is no bokeh.
+        InputError: the page cannot be served there, or bokeh is not installed.
     """
     token = secrets.token_urlsafe(TOKEN_BYTES)
-    server = make_server(look, address, port, token, names)
+    server = make_server(scene, address, port, token, names)
     loop = server.io_loop.asyncio_loop
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, server.io_loop.stop)
@@ -67,14 +66,14 @@ def serve(
 
 
 def make_server(
-    look: Callable[[], Scene], address: str, port: int, token: str, names: Sequence[str] = ()
+    scene: Callable[[], Scene], address: str, port: int, token: str, names: Sequence[str] = ()
 ) -> Any:
     """A server that is not started yet; every browser has a document of its own.
 
     ``token``: without it, nothing is served; the rest as of ``serve``.
 
     Raises:
-        InputError: nothing can be served there, or there is no bokeh.
+        InputError: the page cannot be served there, or bokeh is not installed.
     """
     with requires_extra("poam view", "bokeh", "view"):
         from bokeh.application import Application
@@ -82,8 +81,8 @@ def make_server(
         from bokeh.server.server import BaseServer
         from bokeh.server.tornado import BokehTornado
         from bokeh.settings import settings
-    settings.resources = "server"  # whatever the environment says: scripts come from here
-    # Whoever comes and goes, and how long the loop was busy, is nothing to say.
+    settings.resources = "server"  # whatever the environment says: this server sends the scripts
+    # They log every connection and every busy loop.
     for name in ("bokeh", "tornado"):
         logging.getLogger(name).setLevel(logging.ERROR)
 
@@ -94,11 +93,11 @@ def make_server(
     from ..outputs.view.guard import Guard
     from ..outputs.view.page import Page, document
 
-    def make(found: Any) -> None:
-        page, scene = Page(), look()
-        page.show(scene)
-        document(page, scene.title, found)
-        found.add_periodic_callback(lambda: page.show(look()), PERIOD_MS)
+    def make(bokeh_document: Any) -> None:
+        page, first = Page(), scene()
+        page.show(first)
+        document(page, first.title, bokeh_document)
+        bokeh_document.add_periodic_callback(lambda: page.show(scene()), PERIOD_MS)
 
     if ":" in address:
         raise InputError(f"--address: expected an IPv4 address or a host's name, got {address}")
@@ -115,8 +114,8 @@ def make_server(
         {"/": Application(FunctionHandler(make))}, extra_websocket_origins=["*"],
         generate_session_ids=True,
     )  # fmt: skip
-    own = {"localhost", "127.0.0.1", socket.gethostname() if address == EVERYWHERE else address}
-    guard = Guard(application, {*own, *names}, address == EVERYWHERE, token, port)
+    own = {"localhost", "127.0.0.1", socket.gethostname() if address == ANY_ADDRESS else address}
+    guard = Guard(application, {*own, *names}, address == ANY_ADDRESS, token, port)
     http = HTTPServer(guard)
     http.add_sockets(sockets)
     return BaseServer(IOLoop.current(), application, http)
@@ -124,7 +123,7 @@ def make_server(
 
 def url(address: str, port: int, token: str) -> str:
     """Where a browser finds the page."""
-    host = socket.gethostname() if address == EVERYWHERE else address
+    host = socket.gethostname() if address == ANY_ADDRESS else address
     return f"http://{host}:{port}/?token={token}"
 
 
@@ -133,19 +132,18 @@ def is_loopback(address: str) -> bool:
     return address == "localhost" or address.startswith("127.")
 
 
-#: s without a status of a node that had spoken; they speak once a second.
-SILENT_S = 10.0
+STATUS_TIMEOUT_S = 10.0  # nodes report once a second
 
 
 class LiveView:
-    """A node of its own on a thread of its own; to be entered, and left when it is done.
+    """Watches the live graph with a node on a thread of its own; a context manager.
 
     Args:
-        namespace: of the nodes that are watched; empty: of none.
+        namespace: of the nodes to watch.
         settings: how maps are shown.
 
     Raises:
-        PoamError: ROS 2 does not come up.
+        PoamError: ROS 2 does not start.
     """
 
     def __init__(self, namespace: str, settings: ExportSettings) -> None:
@@ -159,7 +157,7 @@ class LiveView:
             self._start()
         except Exception as error:  # of the middleware's libraries, in many types
             words = " ".join(str(error).split())[:200]
-            raise PoamError(f"ROS 2 does not come up ({words})") from None
+            raise PoamError(f"ROS 2 does not start ({words})") from None
         return self
 
     def _start(self) -> None:
@@ -193,20 +191,20 @@ class LiveView:
         rclpy.shutdown(context=self._context)
 
     def scene(self) -> Scene:
-        """What is known now; the same object as before while nothing is new."""
+        """The present scene; the same object while nothing has changed."""
         with self._lock:
             known = self._watch.version, int(time.monotonic())
             if known != self._known:
                 self._known = known
-                self._scene = self._watch.scene([_remark(found) for found in self._findings()])
+                self._scene = self._watch.scene([_notice(finding) for finding in self._findings()])
             return self._scene
 
     def _spin(self) -> None:
-        from ..ros.common.executor import BREATH_S
+        from ..ros.common.executor import IDLE_S
 
         while not self._ended.is_set():
             self._executor.spin_once(timeout_sec=0.1)
-            time.sleep(BREATH_S)
+            time.sleep(IDLE_S)
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         now = time.monotonic()
@@ -219,35 +217,40 @@ class LiveView:
         yield from graph_findings({name: status for name, (status, _) in self._heard.items()})
         now = time.monotonic()
         for name, (_, when) in self._heard.items():
-            if now - when > SILENT_S:
-                yield problem(f"{name}: silent for {now - when:.0f} s", "see whether it still runs")
+            if now - when > STATUS_TIMEOUT_S:
+                yield problem(
+                    f"{name}: silent for {now - when:.0f} s", "check whether it still runs"
+                )
 
 
-def _remark(found: Finding) -> Notice:
-    return Notice(found.what, found.todo, BAD if found.problem else NOTE if found.todo else GOOD)
+def _notice(finding: Finding) -> Notice:
+    return Notice(
+        finding.text, finding.advice, BAD if finding.problem else NOTE if finding.advice else GOOD
+    )
 
 
 NO_BOKEH = "poam view needs bokeh (pip install 'poam_ros[view]')"
 NO_RCLPY = (
-    "RUN: expected the folder of a run or mission; the live graph needs ROS 2's rclpy, which this "
-    "Python does not have (pip install 'poam_ros[ros]', or source a ROS 2's setup file)"
+    "RUN: expected the folder of a run or mission; the live graph needs rclpy of ROS 2, which is "
+    "not installed (pip install 'poam_ros[ros]', or source the setup file of a ROS 2 installation)"
 )
-_ADDRESS = "where the page is served (default: 127.0.0.1, this machine alone)"
-_HOST = "further host name by which browsers may ask for the page, as behind a proxy; repeatable"
-_DEPTH = "depths under the water's level, not elevations"
-_NAMESPACE = "of the live graph's nodes, without slashes at its ends (default: none)"
+_ADDRESS = "Address of the page (default: 127.0.0.1, only this machine)."
+_HOST = "Further host name for which the page is served, as behind a proxy; repeatable."
+_DEPTH = "Show depths below the water level instead of elevations."
+_NAMESPACE = "Namespace of the live nodes, without slashes at its ends (default: none)."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("run", type=Path, metavar="RUN", nargs="?", default=None,
-        help="folder of a run or mission (default: the live ROS graph)")  # fmt: skip
-    add("--port", type=int, default=5006, help="of the page (default: 5006; 0: any that is free)")
+        help="Folder of a run or mission (default: the live ROS graph).")  # fmt: skip
+    add(
+        "--port", type=int, default=5006, help="Port of the page (default: 5006; 0: any free port)."
+    )
     add("--address", default="127.0.0.1", help=_ADDRESS)
     add("--allow-host", default=[], action="append", metavar="NAME", help=_HOST)
     add("--namespace", default="", metavar="NAME", help=_NAMESPACE)
-    level = [row for row in rows(ExportSettings) if row.name == "water.level"]
-    add_settings(parser, level, "--water-level")
+    add_water_level(parser, "as recorded; live: 0 until the topic water_level has one")
     add("--depth", action=argparse.BooleanOptionalAction, default=False, help=_DEPTH)
 
 
@@ -255,7 +258,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C or SIGTERM; returns the exit status.
 
     Raises:
-        InputError: an option or the folder is wrong, or what it takes is not installed.
+        InputError: an option or the folder is wrong, or a package is not installed.
     """
     if importlib.util.find_spec("bokeh") is None:
         raise InputError(NO_BOKEH)
@@ -269,13 +272,13 @@ def run(args: argparse.Namespace) -> int:
         from ..outputs.view.folders import FolderView
 
         if args.namespace:
-            raise InputError("--namespace: expected no RUN with it: it is of the live graph")
+            raise InputError("--namespace: expected without RUN, as it belongs to the live graph")
         folder = FolderView(args.run, settings_for(args.run, args.run / "map.html", given))
         return serve(folder.scene, str(args.run), args.address, args.port, args.allow_host)
     if importlib.util.find_spec("rclpy") is None:
         raise InputError(NO_RCLPY)
     if not re.fullmatch(r"([A-Za-z_]\w*(/[A-Za-z_]\w*)*)?", args.namespace):
-        raise InputError(f"--namespace: expected names of a ROS graph, got {args.namespace}")
+        raise InputError(f"--namespace: expected a ROS namespace, got {args.namespace}")
 
     with LiveView(args.namespace, ExportSettings(**given)) as graph:
         return serve(graph.scene, "the live graph", args.address, args.port, args.allow_host)

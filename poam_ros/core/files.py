@@ -125,7 +125,7 @@ def read_json(path: Path, expected: str) -> dict[str, Any] | None:
             raise ValueError("something else")
         given = found.pop("checksum", None)
         if given is not None and given != _checksum(found):
-            raise ValueError("damaged: the checksum is another's")
+            raise ValueError("damaged: the checksum differs")
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: expected {expected} ({error})") from None
     return found

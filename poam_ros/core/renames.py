@@ -1,4 +1,4 @@
-"""Settings that had other names before they were grouped: refused, and read in old records."""
+"""Old names of settings: refused as input, and understood in old records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def _grouped(group: str, names: str) -> dict[str, tuple[str, ...]]:
     return {name: (f"{group}.{name}",) for name in names.split()}
 
 
-#: Every old name, and what it is called now; two where it depends on the model or the node.
+#: The old names with the new ones; two if it depends on the model or the node.
 RENAMED: dict[str, tuple[str, ...]] = {
     **_grouped(
         "sparse", "kernel num_inducing minibatch steps num_lengthscales amplitude noise_variance "
@@ -66,7 +66,8 @@ RENAMED: dict[str, tuple[str, ...]] = {
     "training_duty": ("training.duty",),
     "training_rate": ("training.rate",),
     "screening": ("screening.enabled",),
-    **_grouped("screening", "echo_ratio echo_deviations confirm_pings confirm_radius held_pings"),
+    **_grouped("screening", "echo_ratio confirm_pings confirm_radius held_pings"),
+    "echo_deviations": ("screening.map_sigmas",),
     "workspace_polygon": ("areas.polygon",),
     "keep_outs": ("areas.keep_outs",),
     "areas": ("areas.file",),
@@ -75,12 +76,12 @@ RENAMED: dict[str, tuple[str, ...]] = {
     "target_tvu": ("target.tvu",),
     "target_share": ("target.share",),
     "target_distance": ("target.distance",),
-    "target_depths": ("target.depths",),
-    **_grouped(
-        "watchdog",
-        "odometry_patience sonar_patience map_patience progress_patience geofence_margin",
-    ),
-    "watchdog_resumes": ("watchdog.resumes",),
+    "target_depths": ("target.depth_factor",),
+    **{f"{what}_patience": (f"watchdog.{what}_timeout",)
+       for what in ("odometry", "sonar", "map", "progress")},
+    "geofence_margin": ("watchdog.geofence_margin",),
+    "watchdog_resumes": ("watchdog.auto_resume",),
+    "most_cells": ("max_cells",),
 }  # fmt: skip
 
 #: Old lengthscales in units of half the workspace's longer side, the share of each by default, and
@@ -95,12 +96,12 @@ _SHARES = {
 
 
 def refuse_old(given: Iterable[str], known: Iterable[str], where: str = "") -> None:
-    """Say what a setting is called now.
+    """Refuse old names of settings, and name the new ones.
 
     Args:
         given: names.
-        known: those that stand for something here.
-        where: before the message.
+        known: the names that are valid here.
+        where: prefix of the message.
 
     Raises:
         InputError: one is an old name.
@@ -113,13 +114,14 @@ def refuse_old(given: Iterable[str], known: Iterable[str], where: str = "") -> N
 
 
 def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Recorded values by today's names; those that have them already are left as they are.
+    """Recorded values by the present names of their settings.
 
-    Lengthscales are in m now: what was recorded in units of half the workspace's longer side is
-    multiplied by it, the former defaults, which are today's at 0, aside.
+    Lengthscales are in m now. Recorded ones in units of half the workspace's longer side are
+    multiplied by it; the former defaults become 0, which stands for the same lengths.
 
     Raises:
-        InputError: a model is recorded that is no more.
+        InputError: a model is recorded that no longer exists, or a value has both its old and its
+            new name.
     """
     found: dict[str, Any] = {}
     if values.get("neighbour_kernel", "paciorek") != "paciorek":
@@ -135,11 +137,13 @@ def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
         elif name.endswith("_lengthscale_m") and not value:
             continue
         for new in RENAMED.get(name, (name,)):
+            if new != name and new in values:
+                raise InputError(f"{name} and {new}: expected only {new}, the new name of {name}")
             found[new] = value
     return found
 
 
 def _unit(values: Mapping[str, Any]) -> float:
-    """Half the longer side of the workspace, in m, which is recorded beside the model."""
+    """Half the longer side of the recorded workspace, in m."""
     xmin, xmax, ymin, ymax = values["workspace"]
     return max(xmax - xmin, ymax - ymin) / 2

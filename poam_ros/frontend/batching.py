@@ -1,4 +1,4 @@
-"""When the samples that wait for the model become a batch."""
+"""The queue of samples that wait for the model, and the rules that decide when a batch is due."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..core.settings import check, setting
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How much is trained. Nothing here decides whether data go into the map: they always do.
+    """How long the model trains. All data enter the map whatever these settings are.
 
     Raises:
         InputError: a value is outside its range.
@@ -22,7 +22,7 @@ class TrainingSettings:
 
     update_budget: float = setting(
         0.0,
-        "End the training of an update after this wall time. 0: no such end",
+        "End the training of an update after this wall time. 0: no limit",
         "s",
         minimum=0.0,
         maximum=3600.0,
@@ -31,7 +31,7 @@ class TrainingSettings:
     )
     training_duty: float = setting(
         0.0,
-        "Train for this share of the wall time between updates. 0: not at all",
+        "Train for this share of the wall time between updates. 0: never",
         minimum=0.0,
         maximum=1.0,
         mutable=True,
@@ -41,31 +41,35 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         check(self)
 
-    def enough(self) -> StopCondition | None:
-        """For an update that begins now; None where it has no end but its own."""
+    def stop_condition(self) -> StopCondition | None:
+        """The stop condition of an update that begins now; None: its own number of steps."""
         if not self.update_budget:
             return None
         end = perf_counter() + self.update_budget
         return lambda taken: perf_counter() >= end
 
 
-#: An update's training ends by its own number of steps, and there is none between two.
-NO_EFFORT = TrainingSettings()
+#: An update trains for its own number of steps; no training between updates.
+DEFAULT_TRAINING = TrainingSettings()
 
 
 class BatchPolicy(Protocol):
-    """When a batch closes. All that waits goes into it."""
+    """Decides when a batch is due. A batch takes all samples that wait."""
 
-    def closes(self, fresh: int, age_s: float, arrived: bool) -> bool:
-        """Whether it closes now, by the new samples, the age of the oldest, and whether the vehicle
-        has arrived at a waypoint since the batch before; asked only where there is something new.
+    def batch_due(self, fresh: int, age_s: float, arrived: bool) -> bool:
+        """Whether a batch is due. Called only when there are new samples.
+
+        Args:
+            fresh: number of new samples.
+            age_s: age of the oldest of them in s.
+            arrived: whether the vehicle has reached a waypoint since the last batch.
         """
 
 
 @dataclass(frozen=True)
 class TimedBatches:
-    """A batch closes at ``batch_size`` new samples, or when the oldest of them is ``batch_period``
-    old: what a vehicle's mapper does, which waits for nobody.
+    """A batch is due at ``batch_size`` new samples, or when the oldest of them is ``batch_period``
+    old. For a vehicle that does not wait for its map.
 
     Raises:
         InputError: a value is outside its range.
@@ -92,35 +96,35 @@ class TimedBatches:
     def __post_init__(self) -> None:
         check(self)
 
-    def closes(self, fresh: int, age_s: float, arrived: bool) -> bool:
-        """As the class says."""
+    def batch_due(self, fresh: int, age_s: float, arrived: bool) -> bool:
+        """See the class."""
         return fresh >= self.batch_size or age_s >= self.batch_period
 
 
 @dataclass(frozen=True)
 class WaypointBatches:
-    """A batch is what was measured on the way to a waypoint (Algorithm 1 of the paper)."""
+    """A batch holds the samples measured on the way to a waypoint (Algorithm 1 of the paper)."""
 
-    def closes(self, fresh: int, age_s: float, arrived: bool) -> bool:
-        """As the class says."""
+    def batch_due(self, fresh: int, age_s: float, arrived: bool) -> bool:
+        """See the class."""
         return arrived
 
 
 class SampleQueue:
     """Accepted samples that wait for the model, in order.
 
-    Those of a batch that failed are *held*: they go into the next batch, but do not close one.
+    Samples of a failed batch are retried: they go into the next batch, but do not make one due.
 
     Args:
-        policy: when a batch closes.
-        capacity: samples from which on it is ``full``: whoever adds should add no more. It drops
-            nothing by itself.
+        policy: decides when a batch is due.
+        capacity: number of samples at which the queue is ``full``. Callers should then add no
+            more; the queue drops nothing.
     """
 
     def __init__(self, policy: BatchPolicy, capacity: int = 1_000_000) -> None:
         self.policy, self.capacity = policy, capacity
         self._parts: list[Samples] = []
-        self._held = 0
+        self._retry_count = 0
         self._oldest_ns: int | None = None
         self._arrived = False
 
@@ -129,7 +133,7 @@ class SampleQueue:
 
     @property
     def samples(self) -> Samples:
-        """All that waits."""
+        """All samples that wait."""
         return Samples.joined(self._parts)
 
     @property
@@ -138,44 +142,44 @@ class SampleQueue:
         return len(self) >= self.capacity
 
     def add(self, samples: Samples, now_ns: int | None) -> None:
-        """Queue new samples; their age counts from now, or from the next look without it."""
+        """Queue new samples; their age counts from ``now_ns``, or from ``batch_due``."""
         if len(samples):
             self._parts.append(samples)
-            # A few parts, each longer than the next, however long the model takes.
+            # Join parts so that each is longer than the next: few parts, however long the queue.
             while len(self._parts) > 1 and len(self._parts[-1]) >= len(self._parts[-2]):
                 self._parts[-2:] = [Samples.joined(self._parts[-2:])]
             if self._oldest_ns is None:
                 self._oldest_ns = now_ns
 
-    def arrive(self) -> None:
-        """The vehicle is at a waypoint; nothing closes where nothing was measured on the way."""
-        self._arrived = len(self) > self._held
+    def waypoint_reached(self) -> None:
+        """The vehicle has reached a waypoint. Ignored where it measured nothing on the way."""
+        self._arrived = len(self) > self._retry_count
 
-    def closes(self, now_ns: int) -> bool:
-        """Whether a batch closes now."""
-        fresh = len(self) - self._held
+    def batch_due(self, now_ns: int) -> bool:
+        """Whether a batch is due at ``now_ns``."""
+        fresh = len(self) - self._retry_count
         if fresh <= 0:
             return False
         if self._oldest_ns is None or self._oldest_ns > now_ns:  # the clock was set back
             self._oldest_ns = now_ns
         age_s = (now_ns - self._oldest_ns) / SECOND
-        return self.policy.closes(fresh, age_s, self._arrived)
+        return self.policy.batch_due(fresh, age_s, self._arrived)
 
     def take(self) -> Samples:
-        """Everything, as a batch."""
+        """Remove all samples and return them as a batch."""
         batch = self.samples
         self.clear()
         return batch
 
-    def put_back(self, batch: Samples, now_ns: int, hold: bool) -> None:
-        """Keep a batch for the next try, which waits for new samples if ``hold``."""
+    def put_back(self, batch: Samples, now_ns: int, retry: bool) -> None:
+        """Put a batch back; with ``retry`` it is not due again before new samples come."""
         if not len(batch):
             return
         self._parts.insert(0, batch)
-        self._held = len(batch) if hold else 0
-        if not hold and self._oldest_ns is None:
+        self._retry_count = len(batch) if retry else 0
+        if not retry and self._oldest_ns is None:
             self._oldest_ns = now_ns
 
     def clear(self) -> None:
-        """Forget all that waits."""
-        self._parts, self._held, self._oldest_ns, self._arrived = [], 0, None, False
+        """Remove all samples."""
+        self._parts, self._retry_count, self._oldest_ns, self._arrived = [], 0, None, False

@@ -1,7 +1,6 @@
-"""What happens to a survey (events), and what comes of it. Frozen values; no ROS, no clock.
+"""Events that a survey session takes, and events that its model loop yields. Frozen values.
 
-``VehicleState``, ``RawPing``, ``WaterLevel`` and ``SonarMount`` (where a sonar is mounted) are
-events as they are.
+``VehicleState``, ``RawPing``, ``WaterLevel`` and ``SonarMount`` are events, too.
 """
 
 from __future__ import annotations
@@ -11,27 +10,26 @@ from typing import NamedTuple
 
 from ..core.maps import ElevationMap, UpdateReport
 from ..core.samples import Samples
-from .batching import NO_EFFORT, BatchPolicy, TrainingSettings
+from .batching import DEFAULT_TRAINING, BatchPolicy, TrainingSettings
 from .odometry import VehicleState
-from .placing import SonarMount
+from .placing import SonarMount, WaterLevel
 from .ranges import RawPing
 from .settings import GateSettings
-from .water import WaterLevel
 
-#: The states, as they are published.
+#: The mission states as published.
 WAITING, PILOT, EXPLORING, PAUSED, DONE = "waiting", "pilot", "exploring", "paused", "done"
 STATES = (WAITING, PILOT, EXPLORING, PAUSED, DONE)
-#: What a vehicle does when its mission is done.
+#: What the vehicle does when the mission is done.
 HOLD, HOME = "hold", "home"
 ON_DONE = (HOLD, HOME)
-#: Who paused it: a person, a watchdog, which lets it go on by itself, or a guard (the fence, a
-#: position that jumped, a vehicle that is not driven by the goals), after which only a person does.
+#: What paused a mission: an operator; the watchdog, which may resume it; or a guard (geofence,
+#: position jump, vehicle does not follow its goals), after which only an operator may resume it.
 OPERATOR, WATCHDOG, GUARD = "operator", "watchdog", "guard"
 
 
 @dataclass(frozen=True)
 class Tick:
-    """Some time has passed: what can be placed by now becomes samples."""
+    """Time has passed: pings that can be placed become samples."""
 
 
 @dataclass(frozen=True)
@@ -43,41 +41,41 @@ class MissionStateChanged:
 
 @dataclass(frozen=True)
 class MissionStateSourceChanged:
-    """Whether there is anybody who announces the mission's states."""
+    """Whether any node publishes the mission's state."""
 
-    awaited: bool
+    present: bool
 
 
 @dataclass(frozen=True)
 class WaypointReached:
-    """The vehicle is at a waypoint."""
+    """The vehicle has reached a waypoint."""
 
 
 @dataclass(frozen=True)
 class OdometryRefused:
-    """Odometry came that could not be brought into the map's frame."""
+    """Odometry could not be transformed into the map's frame."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class ClockSetBack:
-    """The clock that stamps follow has jumped back."""
+    """The clock of the stamps has jumped back."""
 
 
 @dataclass(frozen=True)
 class SettingsChanged:
-    """From now on pings are placed, batches closed, pilot surveys ended and models trained so."""
+    """New settings for placing pings, batches, the pilot survey and training."""
 
     gate: GateSettings
     policy: BatchPolicy
     pilot_samples: int
-    effort: TrainingSettings = NO_EFFORT
+    training: TrainingSettings = DEFAULT_TRAINING
 
 
 @dataclass(frozen=True)
 class ResetRequested:
-    """Model and data are to be forgotten."""
+    """Model and data shall be cleared."""
 
 
 Event = (
@@ -97,7 +95,7 @@ Event = (
 
 
 class Message(NamedTuple):
-    """Something to be said to people: what kind of thing, and in words."""
+    """A text for people, with its reason as key."""
 
     reason: str
     text: str
@@ -105,18 +103,23 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True)
 class EventResult:
-    """What an event has led to at once: placed pings, what is to be said, and whether the mission
-    is done by it, so that what waits is its last batch."""
+    """The immediate result of an event.
+
+    Attributes:
+        samples: placed pings.
+        message: what shall be logged; None: nothing.
+        done: whether the event ends the mission, so that all waiting samples are its last batch.
+    """
 
     samples: Samples = field(default_factory=Samples.empty)
-    note: Message | None = None
+    message: Message | None = None
     done: bool = False
 
 
 @dataclass(frozen=True)
 class PingsScreened:
-    """Placed pings were judged: which are accepted by that, which are in doubt altogether, and
-    which were refused."""
+    """Placed pings were screened: the newly accepted ones, all that are held now, and the newly
+    refused ones."""
 
     accepted: Samples
     held: Samples
@@ -126,7 +129,7 @@ class PingsScreened:
 @dataclass(frozen=True)
 class BatchLearned:
     """A batch is in the model. ``targets``: mean (m) and variance (m^2) of all elevations so far,
-    which MSLL compares with."""
+    the baseline of MSLL."""
 
     report: UpdateReport
     targets: tuple[float, float]
@@ -134,14 +137,14 @@ class BatchLearned:
 
 @dataclass(frozen=True)
 class ModelTrained:
-    """The model has trained on the data that it has."""
+    """The model has trained without new data."""
 
     report: UpdateReport
 
 
 @dataclass(frozen=True)
 class MapDrawn:
-    """There is a new map; ``predict_s``: the wall time it took, in s."""
+    """There is a new map; ``predict_s``: wall time of its prediction, in s."""
 
     map: ElevationMap
     learned: BatchLearned | None
@@ -150,12 +153,12 @@ class MapDrawn:
 
 @dataclass(frozen=True)
 class ModelReset:
-    """Model and data are forgotten: there is no map."""
+    """Model and data were cleared: there is no map."""
 
 
 @dataclass(frozen=True)
 class MissionFinished:
-    """The mission's last batch is dealt with: its last map, or None, and all samples in it."""
+    """The mission's last batch was processed: the last map, or None, and all samples in it."""
 
     map: ElevationMap | None
     samples: Samples
@@ -163,10 +166,10 @@ class MissionFinished:
 
 @dataclass(frozen=True)
 class Problem:
-    """Something went wrong, and the survey goes on. ``fault``: whether it is one, or a wait."""
+    """Something failed and the survey continues. ``error``: False for a mere notice."""
 
-    note: Message
-    fault: bool = True
+    message: Message
+    error: bool = True
 
 
 LoopEvent = (

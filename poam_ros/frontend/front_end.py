@@ -1,8 +1,8 @@
-"""The front end: events in; placed pings and refusals out. No ROS; metres, nanoseconds, radians.
+"""The front end: events in; placed and refused pings out. No ROS; metres, nanoseconds, radians.
 
-A node, a mission in lock-step and a recording feed the same one. It has no thread and no clock: its
-caller says what time it is. A ping becomes a sample in two steps: its range is checked (REP-117),
-then it waits until odometry brackets its time of measurement, and is placed by interpolation.
+A node, a lock-step mission and a recording use the same one. It has no thread and no clock: the
+caller passes the time. First the range of a ping is checked (REP-117). Then the ping waits until
+odometry brackets its time of measurement, and is placed by interpolation.
 """
 
 from __future__ import annotations
@@ -21,67 +21,69 @@ from .ledger import Ledger
 from .odometry import OdometryBuffer, VehicleState
 from .placing import PingPlacer, Standing
 from .ranges import RangeFilter, RawPing
-from .refused import Spot
+from .refused_pings import Spot
 from .settings import GateSettings
 
-#: The reasons by which pings are refused once the mission is done, and while the model, which all
-#: that was accepted waits for, is so far behind that no more may wait.
+#: Reasons to refuse pings: the mission is done; the queue of samples that wait for the model is
+#: full; the place is not known.
 AFTER_MISSION, OVERLOAD = "after_mission", "overload"
-#: The reason by which they are refused whose place is not known.
 NO_ODOMETRY = "no_odometry"
-#: A placed ping: time of measurement; x, y, z, noise, range and what was applied to it, flat.
+#: A placed ping: time of measurement; x, y, z, noise, range and the applied corrections, flat.
 Row = tuple[int, tuple[float, ...]]
 NOTHING = EventResult()
 
 
 class PilotSurvey:
-    """Over when the mission explores or is done or, where nobody says so, after enough pings.
+    """Decides when the pilot survey is over.
+
+    It is over when the mission is exploring or done; without a mission state, after ``samples``.
 
     Attributes:
-        samples: how many are enough; may be replaced at any time.
-        state: of the mission, as it was announced last; None before.
-        awaited: whether there is somebody who announces it.
-        anew: after a reset in mid-mission the end of its pilot survey will not be announced.
+        samples: accepted pings that end it; may be replaced at any time.
+        state: the last mission state received; None before the first.
+        source_present: whether any node publishes the mission state.
+        after_reset: whether ``samples`` alone ends it: after a reset in mid-mission no end of a
+            pilot survey will be published.
     """
 
     def __init__(self, samples: int) -> None:
         self.samples = samples
         self.state: str | None = None
-        self.awaited = self.anew = False
+        self.source_present = self.after_reset = False
 
     def follow(self, state: str) -> None:
-        """The mission is in another state."""
-        self.state, self.awaited = state, True
-        self.anew = self.anew and state not in (PILOT, DONE)
+        """Take a new mission state."""
+        self.state, self.source_present = state, True
+        self.after_reset = self.after_reset and state not in (PILOT, DONE)
 
     def reset(self) -> None:
-        """Model and data are forgotten."""
-        self.anew = self.state != PILOT
+        """Model and data were cleared."""
+        self.after_reset = self.state != PILOT
 
-    def resume(self, anew: bool) -> None:
-        """Go on after a restart; ``anew``: of a mission that was reset."""
-        self.anew = anew
+    def recover(self, after_reset: bool) -> None:
+        """Recover after a restart; ``after_reset``: whether the mission was reset before."""
+        self.after_reset = after_reset
 
     def over(self, samples: int) -> bool:
-        """Whether it is, after so many pings."""
+        """Whether it is over after this number of accepted pings."""
         enough = samples >= self.samples
-        if self.anew:
+        if self.after_reset:
             return enough
-        return self.state in (EXPLORING, DONE) or (enough and not self.awaited)
+        return self.state in (EXPLORING, DONE) or (enough and not self.source_present)
 
 
 class FrontEnd:
-    """Takes pings and odometry in any interleaving and hands back placed samples, in order.
+    """Takes pings and odometry in any order and returns placed samples in order of arrival.
 
     Args:
         settings: how pings are placed; may be replaced at any time.
-        pilot_samples: of the pilot survey, where nobody announces the mission's states.
+        pilot_samples: pings of the pilot survey if no mission state is published.
         screened: whether placed pings are screened before they are accepted.
 
     Attributes:
         ledger: counts every ping.
-        pilot: the first batch waits for its end.
-        closed: the reason by which every ping is refused on arrival, None while pings are taken.
+        pilot: the pilot survey; the first batch waits for its end.
+        closed: the reason to refuse every ping on arrival; None while pings are taken.
     """
 
     def __init__(
@@ -92,13 +94,13 @@ class FrontEnd:
         self.pilot = PilotSurvey(pilot_samples)
         self.closed: str | None = None
         self._placer, self._standing = PingPlacer(), Standing()
-        self._judge = RangeFilter()
+        self._range_filter = RangeFilter()
         self._waiting: deque[tuple[RawPing, float]] = deque()
-        self._earliest = 0  # no stamp of those that wait is before this one
+        self._earliest = 0  # lower bound of the waiting pings' stamps
 
     @property
     def buffer(self) -> OdometryBuffer:
-        """Where the vehicle was."""
+        """The odometry."""
         return self._placer.buffer
 
     def level(self, now: Moment) -> float | None:
@@ -106,40 +108,40 @@ class FrontEnd:
         return self._placer.water.level(self.settings, now)
 
     def handle(self, event: Event, now: Moment, full: bool = False) -> EventResult:
-        """Take what happened, and return at once.
+        """Handle an event; returns at once.
 
-        ``full``: whether there is no room for what would be accepted.
+        ``full``: whether the queue of accepted samples is full.
         """
         match event:
             case VehicleState():
                 restarts = self.buffer.restarts
                 self.add_odometry(event)
                 if self.buffer.restarts > restarts:
-                    text = "odometry was set back: starting anew"
-                    return EventResult(note=Message("odometry_set_back", text))
+                    text = "odometry was set back: starting again"
+                    return EventResult(message=Message("odometry_set_back", text))
             case RawPing():
                 self.add_ping(event, now, full)
             case events.SonarMount():
                 self._placer.add(event)
             case events.WaterLevel(level):
-                self.ledger.suspect["water_level"] += not self._placer.water.add(level, now)
+                self.ledger.count_suspect("water_level", not self._placer.water.add(level, now))
             case events.Tick():
                 samples = self.take(now)
                 return EventResult(samples) if len(samples) else NOTHING
             case events.MissionStateChanged(name):
                 return self._follow(name, now)
-            case events.MissionStateSourceChanged(awaited):
-                self.pilot.awaited = awaited
-                if not awaited and (lifted := self.reopen(PAUSED, WAITING)):
-                    text = f"mission/state has no publisher any more: no longer {lifted}"
-                    return EventResult(note=Message("states_gone", text))
+            case events.MissionStateSourceChanged(present):
+                self.pilot.source_present = present
+                if not present and (lifted := self.reopen(PAUSED, WAITING)):
+                    text = f"mission/state lost its publisher: no longer {lifted}"
+                    return EventResult(message=Message("states_gone", text))
             case events.OdometryRefused(reason):
-                self.ledger.odometry_rejected[reason] += 1
+                self.ledger.refuse_odometry(reason)
             case events.ClockSetBack():
                 self.buffer.clear()
                 self._set_back()
                 return EventResult(
-                    note=Message("clock", "the clock was set back: waiting for odometry")
+                    message=Message("clock", "the clock was set back: waiting for odometry")
                 )
             case events.SettingsChanged(settings, _, pilot_samples):
                 self.settings, self.pilot.samples = settings, pilot_samples
@@ -149,22 +151,22 @@ class FrontEnd:
         return NOTHING
 
     def add_odometry(self, state: VehicleState) -> str | None:
-        """Take one state; return the reason where it is refused (it is counted)."""
+        """Take one state; returns the reason if it is refused (and counts it)."""
         restarts, ledger = self.buffer.restarts, self.ledger
         s = self.settings
         reason = self.buffer.add(state, s.max_vehicle_speed, s.max_jump)
         if reason is not None:
-            ledger.odometry_rejected[reason] += 1
+            ledger.refuse_odometry(reason)
         else:
-            ledger.suspect["teleport"] += self.buffer.jumped
-            ledger.suspect["covariance"] += state.odd_variance
+            ledger.count_suspect("teleport", self.buffer.jumped)
+            ledger.count_suspect("covariance", state.invalid_variance)
         if self.buffer.restarts > restarts:
             self._set_back()
         return reason
 
     def add_ping(self, ping: RawPing, now: Moment, full: bool = False) -> None:
-        """Take one ping: it is refused at once, or waits for `take`; ``full`` as of ``handle``."""
-        reason = self.closed or self._judge.fault_of(ping, self.settings)
+        """Refuse a ping, or queue it for ``take``; ``full``: see ``handle``."""
+        reason = self.closed or self._range_filter.refusal_reason(ping, self.settings)
         if reason is None and full:
             reason = OVERLOAD
         if reason is not None:
@@ -179,12 +181,12 @@ class FrontEnd:
         self._waiting.append((ping, now.steady_s))
 
     def take(self, now: Moment) -> Samples:
-        """The samples that can be placed by now, in the order of arrival; without numbers where
-        they are screened."""
+        """Place the pings that odometry brackets; returns them in order of arrival, unnumbered if
+        they are still to be screened."""
         settings, newest = self.settings, self.buffer.newest_ns
         offset_ns = round(settings.range_time_offset * SECOND)
         if self.ledger.refused.waiting:
-            self.ledger.refused.settle(partial(self._find, newest, offset_ns, now))
+            self.ledger.refused.locate_pending(partial(self._find, newest, offset_ns, now))
         if self._all_wait(None if newest is None else newest - offset_ns, now):
             return Samples.empty()
         area = None if settings.workspace is None else settings.workspace.grown(settings.margin)
@@ -213,22 +215,22 @@ class FrontEnd:
         return samples if self.screened else self.ledger.accept(samples)
 
     def reopen(self, *reasons: str) -> str | None:
-        """Take pings again where they are refused for one of these; which it was, or None."""
+        """Stop refusing pings for one of these reasons; returns the reason, or None."""
         if self.closed not in reasons:
             return None
         closed, self.closed = self.closed, None
         return closed
 
     def _follow(self, state: str, now: Moment) -> EventResult:
-        """Do as the mission's state asks."""
+        """Open or close for pings by the mission state."""
         if state not in STATES:
             text = f"mission/state: expected one of {', '.join(STATES)}, got '{shown(state)}'"
-            return EventResult(note=Message("unknown_state", text))
+            return EventResult(message=Message("unknown_state", text))
         previous = self.pilot.state
         self.pilot.follow(state)
         if state != DONE:
             self.closed = state if state in (PAUSED, WAITING) else None
-        elif previous != DONE:  # what waits and what comes is refused
+        elif previous != DONE:  # refuse the waiting pings and all that follow
             samples, self.closed = self.take(now), AFTER_MISSION
             for ping, since_s in self._waiting:
                 self.ledger.refuse_later(AFTER_MISSION, ping, since_s)
@@ -237,7 +239,7 @@ class FrontEnd:
         return NOTHING
 
     def _all_wait(self, newest_ns: int | None, now: Moment) -> bool:
-        """Whether there is nothing to do for any ping: under a flood each look would cost more."""
+        """Whether no waiting ping can be placed or timed out; saves a loop over all of them."""
         if not self._waiting:
             return True
         ahead = newest_ns is None or self._earliest > newest_ns
@@ -246,7 +248,7 @@ class FrontEnd:
     def _find(
         self, newest_ns: int | None, offset_ns: int, now: Moment, ping: RawPing, since_s: float
     ) -> tuple[int, Spot] | None:
-        """When and where a refused ping was taken; None while odometry may still tell."""
+        """Time and place of a refused ping; None while odometry for it may still come."""
         measured = ping.stamp_ns + offset_ns
         waits = newest_ns is None or measured > newest_ns
         if waits and now.steady_s - since_s <= self.settings.odometry_wait:
@@ -254,12 +256,12 @@ class FrontEnd:
         return measured, self._placer.spot(ping, measured, self.settings, now)
 
     def _set_back(self) -> None:
-        """What waits is of another time than odometry will be."""
-        self._judge.clear()
+        """Time was set back: no odometry will come for the waiting pings."""
+        self._range_filter.clear()
         for ping, _ in self._waiting:
             self.ledger.refuse_waiting(NO_ODOMETRY, ping.stamp_ns)
         self._waiting.clear()
-        self.ledger.refused.give_up()
+        self.ledger.refused.abandon_pending()
 
 
 def _unnumbered(rows: list[Row]) -> Samples:

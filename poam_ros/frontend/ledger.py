@@ -1,4 +1,4 @@
-"""What became of every ping: received = accepted + held + pending + sum of rejected."""
+"""The ledger of all pings: received = accepted + held + pending + sum of rejected."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import numpy as np
 
 from ..core.samples import Samples
 from .ranges import RawPing
-from .refused import NOWHERE, RefusedPings, RefusedPingStore, Spot
+from .refused_pings import NOWHERE, RefusedPings, RefusedPingStore, Spot
 
 
 class Ledger:
-    """Counts pings, and numbers those that are accepted; whoever moves a ping on says so here.
+    """Counts pings by state and numbers the accepted ones. Thread-safe.
 
     A ping is in one state at a time: it waits for odometry, waits for screening, is held, accepted
-    or rejected. Any thread may call.
+    or rejected. Every transition is a method.
 
     Args:
-        numbering: whether pings are numbered as they come; False: they have numbers of their own.
+        numbering: whether accepted pings are numbered in order; False: they have numbers already.
 
     Attributes:
-        received: pings so far. ``accepted``: of them, those that were accepted.
-        waiting: pings that wait for odometry. ``unscreened``: placed ones that wait for screening.
+        received, accepted: number of pings so far.
+        waiting: pings that wait for odometry. ``unscreened``: placed pings that wait for screening.
         held: placed pings that wait for confirmation.
-        refused: what is known of refused pings.
+        refused: the refused pings.
         odometry_rejected: refused odometry by reason.
-        suspect: what was taken although something about it is unusual: odometry that jumped
-            (``teleport``) or with an impossible covariance, a water level that is impossible.
+        suspect: unusual input by kind: odometry accepted after a jump (``teleport``) or with an
+            invalid ``covariance``; an invalid ``water_level``, which is ignored.
     """
 
     def __init__(self, numbering: bool = True) -> None:
@@ -38,7 +38,7 @@ class Ledger:
         self.odometry_rejected: Counter[str] = Counter()
         self.suspect: Counter[str] = Counter()
         self.numbering = numbering
-        self._first = 0  # accepted before the number 0 that is counted from now
+        self._first = 0  # accepted pings before number 0
         self._lock = threading.Lock()
 
     @property
@@ -53,11 +53,11 @@ class Ledger:
 
     @property
     def samples(self) -> int:
-        """Accepted since the beginning, or since numbers began anew."""
+        """Accepted pings since the beginning or the last reset."""
         return self.accepted - self._first
 
     def counts(self) -> dict[str, int]:
-        """How many pings are where; the first is the sum of the others."""
+        """Pings by state; ``received`` is the sum of the others."""
         with self._lock:
             return {
                 "received": self.received,
@@ -68,37 +68,45 @@ class Ledger:
             }
 
     def receive_placed(self, count: int) -> None:
-        """So many pings came that are placed already, and wait for screening."""
+        """Pings arrived already placed; they wait for screening."""
         with self._lock:
             self.received += count
             self.unscreened += count
 
     def receive(self) -> None:
-        """A ping came, and waits for odometry."""
+        """A ping arrived; it waits for odometry."""
         with self._lock:
             self.received += 1
             self.waiting += 1
 
     def refuse_arrival(self, reason: str, ping: RawPing, since_s: float) -> None:
-        """A ping came and is refused; where it was is found out later."""
+        """A ping is refused on arrival; its place will be found later."""
         with self._lock:
             self.received += 1
-            self.refused.postpone(reason, ping, since_s)
+            self.refused.refuse_unlocated(reason, ping, since_s)
 
     def refuse_waiting(self, reason: str, stamp_ns: int, spot: Spot = NOWHERE) -> None:
-        """A ping that waited for odometry is refused; this is all that is known of its place."""
+        """A ping that waited for odometry is refused; ``spot`` is final."""
         with self._lock:
             self.waiting -= 1
             self.refused.refuse(reason, stamp_ns, spot)
 
     def refuse_later(self, reason: str, ping: RawPing, since_s: float) -> None:
-        """A ping that waits for odometry is refused; where it was is found out later."""
+        """A ping that waited for odometry is refused; its place will be found later."""
         with self._lock:
             self.waiting -= 1
-            self.refused.postpone(reason, ping, since_s)
+            self.refused.refuse_unlocated(reason, ping, since_s)
+
+    def refuse_odometry(self, reason: str) -> None:
+        """Count refused odometry."""
+        self.odometry_rejected[reason] += 1
+
+    def count_suspect(self, kind: str, suspect: bool) -> None:
+        """Count input of a kind if it is suspect."""
+        self.suspect[kind] += suspect
 
     def place(self, count: int) -> None:
-        """So many pings that waited for odometry are placed, and wait for screening."""
+        """Pings that waited for odometry are placed; they wait for screening."""
         with self._lock:
             self.waiting -= count
             self.unscreened += count
@@ -112,9 +120,14 @@ class Ledger:
     def screen(
         self, screened: int, accepted: Samples, held: Samples, reason: str, refused: Samples
     ) -> Samples:
-        """So many pings were screened, with those held before; returns the accepted ones numbered.
+        """New and held pings were screened; returns the accepted ones numbered.
 
-        ``held``: all that are held now.
+        Args:
+            screened: number of new pings among them.
+            accepted: newly accepted pings.
+            held: all pings that are held now.
+            reason: why the others are refused.
+            refused: newly refused pings.
         """
         with self._lock:
             self.unscreened -= screened
@@ -122,23 +135,29 @@ class Ledger:
             self.refused.refuse_placed(reason, refused)
             return self._accept(accepted)
 
-    def resume(self, accepted: int, refused: RefusedPings, unscreened: int, held: int) -> None:
-        """Go on after a restart: number after so many accepted pings; ``refused`` are remembered,
-        and the others, which were received before it, are screened now."""
+    def recover(self, accepted: int, refused: RefusedPings, unscreened: int, held: int) -> None:
+        """Recover after a restart.
+
+        Args:
+            accepted: number of the next accepted ping.
+            refused: the pings refused before the restart.
+            unscreened: pings received before it that wait for screening.
+            held: pings received before it that are held.
+        """
         with self._lock:
             self._first = self.accepted - accepted
-            self.refused.go_on(refused)
+            self.refused.recover(refused)
             self.received += unscreened + held
             self.unscreened, self.held = self.unscreened + unscreened, self.held + held
 
     def reset(self, reason: str, forgotten: Samples) -> None:
-        """Placed pings that were not accepted yet are refused: a mission is over."""
+        """Refuse the placed pings that were not accepted yet, before the model is reset."""
         with self._lock:
             self.refused.refuse_placed(reason, forgotten)
             self.unscreened = self.held = 0
 
     def restart(self) -> None:
-        """Number anew, and forget the places of refused pings; the counts stay."""
+        """Number from 0 and forget the refused pings' places; the counts stay."""
         with self._lock:
             self.refused.clear()
             self._first = self.accepted

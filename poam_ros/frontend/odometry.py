@@ -1,4 +1,4 @@
-"""Where the vehicle was, when: odometry in the order of its stamps, interpolated. Knows no ROS."""
+"""Odometry in the order of its stamps, interpolated. No ROS."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ import numpy as np
 
 from ..core.clock import SECOND
 
-#: How far from 1 the norm of an attitude may be. Rounding makes 1e-7 of it, and what is farther off
-#: than this is no rotation that somebody rounded but something else in its place.
+#: Largest deviation of an attitude's norm from 1. Rounding causes some 1e-7; a quaternion that is
+#: farther off is not a rotation at all.
 NORM_TOLERANCE = 0.1
-#: How a position is that cannot have been reached: refused, or one of many and taken.
+#: A position that the vehicle cannot have reached: refused, or accepted because it lasts.
 JUMP, MOVED = "jump", "moved"
 
 
 @dataclass(frozen=True)
 class VehicleState:
-    """Where the vehicle was.
+    """Position, attitude and speed of the vehicle at a time.
 
     Attributes:
-        stamp_ns: time.
+        stamp_ns: time of measurement, ns.
         position: x, y, z in metres.
         quaternion: attitude (x, y, z, w), body to map, of about unit norm.
         speed: forward speed, m/s.
         yaw_rate: rad/s.
         frame_id: frame of position and attitude.
         child_frame_id: frame of the vehicle.
-        variance: of x, y, z, in m^2, as reported; what is not above 0 is unknown.
+        variance: of x, y, z, in m^2, as reported; a value not above 0 is unknown.
     """
 
     stamp_ns: int
@@ -49,8 +49,8 @@ class VehicleState:
         return x, y, z
 
     @property
-    def odd_variance(self) -> bool:
-        """Whether a variance is none: negative, infinite or NaN."""
+    def invalid_variance(self) -> bool:
+        """Whether a variance is invalid: negative, infinite or NaN."""
         return not all(0 <= v < math.inf for v in self.variance)
 
     @property
@@ -61,9 +61,9 @@ class VehicleState:
 
 
 def rotate(quaternion: tuple[float, float, float, float], vector: np.ndarray) -> np.ndarray:
-    """vector [3] turned by a unit quaternion (x, y, z, w)."""
+    """vector [3] rotated by a unit quaternion (x, y, z, w)."""
     (x, y, z, w), (a, b, c) = quaternion, vector
-    # v + w t + u x t with t = 2 u x v; in plain numbers, since this is done for every ping
+    # v + w t + u x t with t = 2 u x v; plain floats: this runs for every ping
     p, q, r = 2 * (y * c - z * b), 2 * (z * a - x * c), 2 * (x * b - y * a)
     turned = (a + w * p + y * r - z * q, b + w * q + z * p - x * r, c + w * r + x * q - y * p)
     return np.array(turned)
@@ -86,7 +86,7 @@ def multiply(
 def largest_std(xx: float, xy: float, yy: float) -> float:
     """The largest standard deviation of a position in the plane, in m, from its covariance in m^2.
 
-    0 where it is unknown: drivers send zeros, or a negative variance; NaN where it is none.
+    0 where unknown (drivers send zeros or a negative variance); NaN where invalid.
     """
     if xx < 0 or yy < 0:
         return 0.0
@@ -94,29 +94,29 @@ def largest_std(xx: float, xy: float, yy: float) -> float:
     return math.sqrt(largest) if largest >= 0 else math.nan
 
 
-class JumpWatch:
-    """Tells positions that jump from a vehicle that moves.
+class JumpDetector:
+    """Distinguishes position jumps from motion.
 
-    A position is one that the vehicle can have gone to while it is within ``max_jump`` m of what
-    ``FASTER`` times its speed covers: the greatest of the speed that is given, that of odometry's
-    twist, and the median of the newest steps. Others are jumps, and refused; where ``LASTING``
-    states in a row over at least ``LASTING_S`` are, the vehicle or the origin of its odometry is
-    elsewhere indeed, and the position is taken.
+    The vehicle can have reached a position that is within ``max_jump`` m of what ``SPEED_FACTOR``
+    times its speed covers. Its speed is the largest of the given one, the odometry's own, and the
+    median over the newest steps. Other positions are jumps and are refused. After ``MIN_JUMPS`` of
+    them in a row over at least ``MIN_JUMP_S``, the vehicle or the odometry's origin really has
+    moved, and the position is accepted.
     """
 
-    FASTER = 3.0
-    LASTING, LASTING_S = 3, 1.0
-    STEPS, FEW = 21, 11  # that the median is of, at most and at least
+    SPEED_FACTOR = 3.0
+    MIN_JUMPS, MIN_JUMP_S = 3, 1.0
+    MAX_SPEEDS, MIN_SPEEDS = 21, 11  # speeds that the median is taken of
 
     def __init__(self) -> None:
-        self.distance = 0.0  # of the last jump, in m
-        self._last: VehicleState | None = None  # that was taken
+        self.distance = 0.0  # length of the last jump, m
+        self._last: VehicleState | None = None  # newest accepted
         self._before: VehicleState | None = None
-        self._jumps = 0  # since then
-        self._speeds: deque[float] = deque(maxlen=self.STEPS)
+        self._jumps = 0  # since then, in a row
+        self._speeds: deque[float] = deque(maxlen=self.MAX_SPEEDS)
 
-    def judge(self, state: VehicleState, max_speed: float, max_jump: float) -> str | None:
-        """``JUMP``, ``MOVED``, or None where it can be reached; ``max_jump`` 0: everything can."""
+    def check(self, state: VehicleState, max_speed: float, max_jump: float) -> str | None:
+        """``JUMP``, ``MOVED``, or None if it can be reached; ``max_jump`` 0: no check."""
         before, self._before = self._before, state
         if before is None or self._last is None or state.stamp_ns <= before.stamp_ns:
             self._last, self._jumps = state, 0
@@ -130,26 +130,26 @@ class JumpWatch:
             self._last, self._jumps = state, 0
             return None
         self._jumps, self.distance = self._jumps + 1, distance
-        if self._jumps < self.LASTING or since_s < self.LASTING_S:
+        if self._jumps < self.MIN_JUMPS or since_s < self.MIN_JUMP_S:
             return JUMP
         self._last, self._jumps = state, 0
         return MOVED
 
     def _reaches(self, distance: float, seconds: float, speed: float) -> bool:
-        if len(self._speeds) >= self.FEW:
+        if len(self._speeds) >= self.MIN_SPEEDS:
             speed = max(speed, sorted(self._speeds)[len(self._speeds) // 2])
         elif not speed > 0:
             return True
-        return distance <= self.FASTER * speed * seconds
+        return distance <= self.SPEED_FACTOR * speed * seconds
 
 
 class OdometryBuffer:
-    """The last states of the vehicle, in the order of their stamps.
+    """The newest states of the vehicle, in the order of their stamps.
 
     Args:
-        capacity: number of states kept at least; twice as many at most.
+        capacity: at least this many states are stored, at most twice as many.
         restart_ns: a stamp this far behind the newest one means that time was set back (a bag or a
-            simulation that started again): the buffer starts again with it.
+            simulation was restarted): the buffer is cleared.
     """
 
     def __init__(self, capacity: int = 4096, restart_ns: int = SECOND) -> None:
@@ -157,8 +157,8 @@ class OdometryBuffer:
         self._restart_ns = restart_ns
         self._stamps: list[int] = []
         self._states: list[VehicleState] = []
-        self._watch = JumpWatch()
-        self._jumps: set[int] = set()  # stamps of states that were not reached from those before
+        self._watch = JumpDetector()
+        self._jumps: set[int] = set()  # stamps of states that the vehicle cannot have reached
         self.restarts = 0
 
     def __len__(self) -> int:
@@ -170,28 +170,28 @@ class OdometryBuffer:
         return self._stamps[-1] if self._stamps else None
 
     def clear(self) -> None:
-        """Forget every state."""
+        """Remove all states."""
         self._stamps.clear()
         self._states.clear()
         self._jumps.clear()
-        self._watch = JumpWatch()
+        self._watch = JumpDetector()
 
     @property
     def jumped(self) -> bool:
-        """Whether the newest state was too far from the one before to be reached, and lasts."""
+        """Whether the newest state was accepted as ``MOVED``."""
         return bool(self._stamps) and self._stamps[-1] in self._jumps
 
     def add(self, state: VehicleState, max_speed: float = 0.0, max_jump: float = 0.0) -> str | None:
-        """Append a state; return the reason where it is refused, None where it is kept.
+        """Append a state; returns the reason if it is refused.
 
-        ``max_speed`` (m/s) and ``max_jump`` (m) are ``JumpWatch``'s; what it takes for MOVED is
-        kept, but nothing is interpolated between it and the state before.
+        ``max_speed`` (m/s), ``max_jump`` (m): see ``JumpDetector``. A state that is ``MOVED`` is
+        stored, but nothing is interpolated between it and the state before.
         """
         numbers = (*state.position, *state.quaternion)
         if not all(math.isfinite(number) for number in numbers):
             return "not_finite"
-        # An attitude that nobody filled in (all zero) is no rotation; guessing "level" would place
-        # pings wrongly without a word.
+        # An attitude that was never filled in (all zero) is not a rotation; assuming a level
+        # vehicle would place pings wrongly without notice.
         if abs(math.hypot(*state.quaternion) - 1) > NORM_TOLERANCE:
             return "invalid_orientation"
         if self._stamps and state.stamp_ns <= self._stamps[-1]:
@@ -199,7 +199,7 @@ class OdometryBuffer:
                 return "duplicate" if state.stamp_ns == self._stamps[-1] else "out_of_order"
             self.clear()
             self.restarts += 1
-        fault = self._watch.judge(state, max_speed, max_jump)
+        fault = self._watch.check(state, max_speed, max_jump)
         if fault == JUMP:
             return fault
         if fault == MOVED:
@@ -213,8 +213,8 @@ class OdometryBuffer:
         return None
 
     def at(self, stamp_ns: int, max_gap_ns: int) -> VehicleState | None:
-        """The state interpolated to a stamp; None outside the buffer, across too long a gap, and
-        where the vehicle jumped.
+        """The state interpolated to a stamp; None outside the buffer, across a gap longer than
+        ``max_gap_ns`` and across a jump.
 
         Position linearly; attitude along the chord, normalised (the error against the great circle
         is far below a milliradian for the turns between two odometry messages).
@@ -235,16 +235,16 @@ class OdometryBuffer:
 
 
 def _speed(a: VehicleState, b: VehicleState) -> float:
-    """At least this fast is a vehicle that was in one state and then in the other, m/s."""
+    """Mean speed between two states, m/s."""
     return math.dist(a.position, b.position) * SECOND / (b.stamp_ns - a.stamp_ns)
 
 
 def _between(a: VehicleState, b: VehicleState, t: float, stamp_ns: int) -> VehicleState:
-    # q and -q are one attitude: take the sign of b that lies on a's side.
+    # q and -q are the same attitude: choose b's sign that is closer to a.
     side = 1.0 if sum(p * q for p, q in zip(a.quaternion, b.quaternion, strict=True)) >= 0 else -1.0
     mixed = [(1 - t) * p + t * side * q for p, q in zip(a.quaternion, b.quaternion, strict=True)]
     norm = math.hypot(*mixed)
-    if norm < 1e-9:  # half a turn between two messages has no unique middle
+    if norm < 1e-9:  # half a turn between two messages: no unique middle
         mixed, norm = list(a.quaternion), math.hypot(*a.quaternion)
     x, y, z = ((1 - t) * p + t * q for p, q in zip(a.position, b.position, strict=True))
     qx, qy, qz, qw = (q / norm for q in mixed)

@@ -1,4 +1,4 @@
-"""Where a beam met the ground, and how well that is known. Knows no ROS; metres, radians.
+"""Where a beam met the bottom, and how accurately that is known; the water level. No ROS; m, rad.
 
 docs/sensors.md has the frames, the datum and the derivation of the noise.
 """
@@ -13,23 +13,59 @@ import numpy as np
 from ..core.clock import SECOND, Moment
 from ..core.geometry import FARTHEST, Extent
 from .odometry import OdometryBuffer, VehicleState, rotate
-from .ranges import FRAMES, RawPing, fault_of
-from .refused import NOWHERE, Spot
-from .settings import GateSettings
-from .water import WaterLevelTracker
+from .ranges import MAX_FRAMES, RawPing, refusal_reason
+from .refused_pings import NOWHERE, Spot
+from .settings import MAX_LEVEL, GateSettings
 
-#: No ground is farther than this from the datum: a sample there would spoil every scale.
+#: Largest distance of a bottom from the datum: a sample beyond would ruin the model's scaling.
 MAX_ELEVATION = 1e5
 
 
 @dataclass(frozen=True)
+class WaterLevel:
+    """The water level above the map's datum, in m."""
+
+    level: float
+
+
+def level_fault(level: float) -> str:
+    """What is wrong with a water level, as text; empty: nothing."""
+    if math.isfinite(level) and abs(level) <= MAX_LEVEL:
+        return ""
+    return f"water_level: expected metres from {-MAX_LEVEL:g} to {MAX_LEVEL:g}, got {level}"
+
+
+class WaterLevelTracker:
+    """The current water level: that of the settings until one was received, then the last one."""
+
+    def __init__(self) -> None:
+        self._last: tuple[float, float] | None = None  # level, and when it came in s
+
+    def add(self, level: float, now: Moment) -> bool:
+        """Take a level; False: it is invalid and ignored."""
+        if level_fault(level):
+            return False
+        self._last = level, now.limit_s
+        return True
+
+    def level(self, settings: GateSettings, now: Moment) -> float | None:
+        """The level in m; None: none is known, or the last one is stale."""
+        if self._last is None:
+            return None if settings.await_water_level else settings.water_level
+        level, when = self._last
+        age, limit = now.limit_s - when, settings.water_level_timeout
+        # A negative age means that the clock was set back: the true age is unknown.
+        return level if not limit or -1.0 <= age <= limit else None
+
+
+@dataclass(frozen=True)
 class SonarMount:
-    """How a sonar sits on the vehicle.
+    """Position and beam direction of a sonar on the vehicle.
 
     Attributes:
         frame_id: frame of its pings.
-        offset: its place in the vehicle's frame, m.
-        beam: direction of its beam in that frame, of unit length.
+        offset: position in the vehicle's frame, m.
+        beam: direction of the beam in that frame, unit length.
     """
 
     frame_id: str
@@ -38,7 +74,7 @@ class SonarMount:
 
 
 def mount_of(settings: GateSettings) -> SonarMount:
-    """The mounting that the settings give: down, turned by roll about x and then pitch about y."""
+    """The mount in the settings: down, rotated by roll about x, then by pitch about y."""
     pitch, roll = settings.sonar_tilt
     x, y, z = settings.sonar_offset
     across = math.cos(roll)
@@ -49,15 +85,15 @@ def mount_of(settings: GateSettings) -> SonarMount:
 def place(
     state: VehicleState, mount: SonarMount, distance: float, level: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where the beam ends, x, y, z in the map [3], and its direction there [3].
+    """The end of the beam, x, y, z in the map [3], and its direction in the map [3].
 
     point = position + R (offset + distance beam), and z + level.
 
     Args:
         state: of the vehicle; its attitude need not have unit norm.
-        mount: the sonar's.
+        mount: of the sonar.
         distance: true range, m.
-        level: of the water above the datum, where the vehicle's z counts from the surface.
+        level: water level above the datum in m, if the vehicle's z counts from the surface; else 0.
     """
     norm = math.hypot(*state.quaternion)
     x, y, z, w = (q / norm for q in state.quaternion)
@@ -71,13 +107,13 @@ def place(
 def noise_of(
     settings: GateSettings, ping: RawPing, variance: tuple[float, float, float], distance: float
 ) -> float:
-    """Deviation of a ping's elevation from what is known of its making, m; NaN: nothing is.
+    """Standard deviation of a ping's elevation from its known error sources, m; NaN: none known.
 
     std^2 = range^2 + var(z) + slope^2 ((var(x) + var(y)) / 2 + (distance tan(width / 2))^2)
 
     Args:
-        settings: the gate's.
-        ping: its own variance counts before the settings'.
+        settings: noise of the range, beam width and slope.
+        ping: its own variance takes precedence over the settings'.
         variance: of the vehicle's x, y, z, m^2; NaN where unknown.
         distance: true range, m.
     """
@@ -100,7 +136,7 @@ def noise_of(
 
 
 class Standing:
-    """Counts the pings from one place: that of the first within ``RADIUS`` m."""
+    """Counts successive pings taken within ``RADIUS`` m of the first of them."""
 
     RADIUS = 0.5
 
@@ -108,7 +144,7 @@ class Standing:
         self._place, self._count = (math.inf, math.inf), 0
 
     def full(self, place: tuple[float, float], most: int) -> bool:
-        """Whether a ping from here is one more than the ``most`` that one place gives; 0: never."""
+        """Count a ping at a place; whether there are more than ``most`` now. 0: no limit."""
         if math.dist(place, self._place) <= self.RADIUS:
             self._count += 1
         else:
@@ -117,15 +153,15 @@ class Standing:
 
 
 class PingPlacer:
-    """Places pings by the odometry, the mountings and the water's level that are known."""
+    """Places pings by odometry, sonar mounts and water level."""
 
     def __init__(self) -> None:
         self.buffer, self.water = OdometryBuffer(), WaterLevelTracker()
         self._mounts: dict[str, SonarMount] = {}
 
     def add(self, mount: SonarMount) -> None:
-        """How a sonar is mounted became known."""
-        if len(self._mounts) < FRAMES or mount.frame_id in self._mounts:
+        """Add or replace the mount of a sonar."""
+        if len(self._mounts) < MAX_FRAMES or mount.frame_id in self._mounts:
             self._mounts[mount.frame_id] = mount
 
     def row(
@@ -136,7 +172,7 @@ class PingPlacer:
         settings: GateSettings,
         now: Moment,
     ) -> tuple[float, ...] | str:
-        """A ping's x, y, z, noise, range and what was applied to it, or why it is refused."""
+        """x, y, z, noise, range and the applied corrections of a ping, or why it is refused."""
         state = self._state(stamp_ns, settings)
         if state is None:
             return "no_odometry"
@@ -158,15 +194,15 @@ class PingPlacer:
         return *point, noise, ping.range, *water, *beam
 
     def spot(self, ping: RawPing, stamp_ns: int, settings: GateSettings, now: Moment) -> Spot:
-        """Where a refused ping was, as far as that is known.
+        """Where a refused ping was, as far as known.
 
-        Without a range, or a mounting, it is the place of the sonar, or of the vehicle.
+        Without a valid range it is the place of the sonar; without a mount that of the vehicle.
         """
         state = self._state(stamp_ns, settings)
         if state is None:
             return NOWHERE
         level, mount = self.water.level(settings, now), self._mount(ping, settings)
-        measured = fault_of(ping, settings.min_range, settings.max_range) is None
+        measured = refusal_reason(ping, settings.min_range, settings.max_range) is None
         if mount is None:
             x, y, z = *state.position[:2], math.nan
         else:
@@ -187,7 +223,7 @@ class PingPlacer:
 def _noise(
     settings: GateSettings, ping: RawPing, state: VehicleState, distance: float
 ) -> float | str:
-    """What a ping's own noise adds to the model's, in m, or why that is too much."""
+    """The ping noise (standard deviation, m; NaN: not used), or why the ping is refused."""
     if not (settings.ping_noise or settings.max_noise_std or settings.max_position_std):
         return math.nan
     variance, limit = state.known_variance, settings.max_position_std

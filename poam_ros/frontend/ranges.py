@@ -1,4 +1,4 @@
-"""Ranges as a sonar reports them, and which of them are measurements. Metres, nanoseconds."""
+"""Ranges as a sonar reports them, and a filter for invalid and repeated ones. Metres, ns."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from ..core.clock import SECOND
 from .settings import GateSettings
 
-FRAMES = 16  # sonars that are told apart
-PAST = 64  # pings among which one that comes twice is known again
-MAX_RANGE = 1e5  # m; no sonar hears farther, whatever a message says
+MAX_FRAMES = 16  # sonars that are distinguished
+MAX_REMEMBERED = 64  # newest pings that a new one is compared with to find duplicates
+MAX_RANGE = 1e5  # m; beyond the reach of any sonar, whatever a message says
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class RawPing:
 
     Attributes:
         stamp_ns: time.
-        range: in m, as reported: nothing is corrected.
+        range: in m, as reported, without corrections.
         min_range, max_range: limits of validity, in m.
         frame_id: frame of the sonar.
         field_of_view: full angle of the beam in rad; 0: unknown.
@@ -38,15 +38,15 @@ class RawPing:
     confidence: float = math.nan
 
 
-def fault_of(ping: RawPing, low: float = 0.0, high: float = 0.0) -> str | None:
-    """Why a range is no measurement (REP-117), or None where it is one.
+def refusal_reason(ping: RawPing, low: float = 0.0, high: float = 0.0) -> str | None:
+    """Why a range is not a measurement (REP-117); None if it is one.
 
-    A range of 0 is none, whatever the limits: drivers send 0 for "nothing" with a minimum of 0.
+    A range of 0 is never valid: drivers send 0 for "no echo", also with a minimum of 0.
 
     Args:
         ping: the range.
-        low: shortest range that is one, in m; 0: the ping's own limit.
-        high: longest, likewise.
+        low: shortest valid range in m; 0: the ping's own limit.
+        high: longest valid range in m; 0: the ping's own limit.
     """
     low, high = low or ping.min_range, high or ping.max_range
     if low <= ping.range <= high and 0 < ping.range <= MAX_RANGE:
@@ -60,22 +60,22 @@ def fault_of(ping: RawPing, low: float = 0.0, high: float = 0.0) -> str | None:
 
 
 class RangeFilter:
-    """Which pings are measurements, and new ones."""
+    """Refuses invalid, duplicate and repeated ranges."""
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
-        """Forget what came."""
-        self._past: deque[tuple[int, float, str]] = deque(maxlen=PAST)
-        self._first: dict[str, RawPing] = {}  # by frame: where the present value began
+        """Forget the previous pings."""
+        self._past: deque[tuple[int, float, str]] = deque(maxlen=MAX_REMEMBERED)
+        self._first: dict[str, RawPing] = {}  # by frame: the first ping with the current value
 
-    def fault_of(self, ping: RawPing, settings: GateSettings) -> str | None:
-        """The reason by which a ping is refused; None where it is taken."""
-        reason = fault_of(ping, settings.min_range, settings.max_range)
+    def refusal_reason(self, ping: RawPing, settings: GateSettings) -> str | None:
+        """Why a ping is refused; None if it is taken."""
+        reason = refusal_reason(ping, settings.min_range, settings.max_range)
         if reason is not None:
             return reason
-        if ping.confidence < settings.min_confidence:  # not so where it is unknown
+        if ping.confidence < settings.min_confidence:  # never true for NaN: unknown
             return "low_confidence"
         # Four beams may share a stamp; the same beam with the same range is the same ping.
         key = ping.stamp_ns, ping.range, ping.frame_id
@@ -85,13 +85,13 @@ class RangeFilter:
         return "repeat" if self._repeats(ping, settings.repeat_window) else None
 
     def _repeats(self, ping: RawPing, window: float) -> bool:
-        """Whether this is an old reading. Ground that is truly level still passes, once a window:
-        time counts from the first of equal readings that was taken."""
+        """Whether this is an old reading. A truly level bottom still passes once a window: time
+        counts from the first of equal readings that was taken."""
         first = self._first.get(ping.frame_id)
         same = first is not None and first.range == ping.range
         if same and 0 <= ping.stamp_ns - first.stamp_ns < window * SECOND:  # type: ignore[union-attr]
             return True
-        if first is None and len(self._first) >= FRAMES:
+        if first is None and len(self._first) >= MAX_FRAMES:
             self._first.clear()
         self._first[ping.frame_id] = ping
         return False

@@ -1,4 +1,4 @@
-"""How pings are judged, placed and weighed: every setting of the gate. docs/sensors.md explains."""
+"""Settings of the front end: ranges, placing, water level, ping noise. See docs/sensors.md."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 from ..core.geometry import Extent
 from ..core.settings import check, setting
 
-#: Highest water level, either way, that can be one, in m: lakes lie at several thousand.
+#: Largest absolute water level in m: some lakes lie at several thousand.
 MAX_LEVEL = 1e4
 
 
 def water_level_setting() -> Any:
-    """The field of every dataclass of settings that counts depths from the water's surface."""
+    """The field ``water_level`` of every settings class that counts depths from the surface."""
     return setting(
         0.0,
-        "Height of the water's surface above the map's datum, until one comes on the topic "
-        "water_level. 0 also where the odometry's z is a height above that datum already",
+        "Height of the water surface above the map's datum, until a level comes on the topic "
+        "water_level. 0 if the odometry's z is a height above that datum already",
         "m",
         minimum=-MAX_LEVEL,
         maximum=MAX_LEVEL,
@@ -26,15 +26,15 @@ def water_level_setting() -> Any:
     )
 
 
-def _limit(what: str, unit: str, maximum: float, name: str, none: str = "no such limit") -> Any:
+def _limit(what: str, unit: str, maximum: float, name: str, none: str = "no limit") -> Any:
     return setting(0.0, f"{what}. 0: {none}", unit, 0.0, maximum, mutable=True, name=name)
 
 
 @dataclass(frozen=True)
 class GateSettings:
-    """How pings are placed, and where.
+    """How pings are checked and placed.
 
-    ``workspace``: None for everywhere. ``capacity``: largest number of waiting pings.
+    ``workspace``: None: no limits. ``capacity``: largest number of pings that wait for odometry.
 
     Raises:
         InputError: a value is outside its range.
@@ -73,8 +73,8 @@ class GateSettings:
     )
     max_vehicle_speed: float = setting(
         0.0,
-        "Least speed that the vehicle is taken to have when a position is checked for a jump "
-        "(odometry.max_jump). 0: the speed of its odometry",
+        "Assume at least this speed of the vehicle when a position is checked for a jump "
+        "(odometry.max_jump). 0: the speed in the odometry",
         "m/s",
         minimum=0.0,
         maximum=1000.0,
@@ -83,8 +83,8 @@ class GateSettings:
     )
     max_jump: float = setting(
         2.0,
-        "Refuse a position that is farther than this beyond the reach of three times the vehicle's "
-        "speed, until it has lasted for 1 s. 0: refuse none",
+        "Refuse a position that is farther than this beyond what three times the vehicle's speed "
+        "can reach, until it has lasted for 1 s. 0: refuse none",
         "m",
         minimum=0.0,
         maximum=1e6,
@@ -140,8 +140,8 @@ class GateSettings:
     )
     sonar_tilt: tuple[float, ...] = setting(
         (0.0, 0.0),
-        "Pitch and roll of the sonar's mounting. 0, 0: the beam points down; pitch > 0: aft of "
-        "that; roll > 0: to the left of it",
+        "Pitch and roll of the sonar. 0, 0: the beam points down; pitch > 0: tilted aft; roll > 0: "
+        "tilted to port",
         "rad",
         minimum=-1.5,
         maximum=1.5,
@@ -149,13 +149,13 @@ class GateSettings:
     )
     base_frame: str = setting(
         "",
-        "Frame of the vehicle, in which tf2 gives the mounting of the sonar. Empty: use "
+        "Frame of the vehicle in which the sonar mount is looked up in tf2. Empty: use "
         "sonar.offset and sonar.tilt",
         name="sonar.base_frame",
     )
     sound_speed_assumed: float = setting(
         1500.0,
-        "Sound speed that the sonar converts times to ranges with",
+        "Sound speed assumed by the sonar",
         "m/s",
         minimum=1000.0,
         maximum=2000.0,
@@ -174,8 +174,8 @@ class GateSettings:
     water_level: float = water_level_setting()
     water_level_timeout: float = setting(
         900.0,
-        "Refuse pings when the topic water_level was silent for this long, in ROS time. "
-        "0: the last level holds for ever",
+        "Refuse pings when the last message on the topic water_level is older than this, in ROS "
+        "time. 0: no limit",
         "s",
         minimum=0.0,
         maximum=1e6,
@@ -184,19 +184,19 @@ class GateSettings:
     )
     await_water_level: bool = setting(
         False,
-        "Refuse pings until a level has come on the topic water_level",
+        "Refuse pings until a level has been received on the topic water_level",
         mutable=True,
         name="water.await_level",
     )
     ping_noise: bool = setting(
         False,
-        "Give the model each ping's own noise, as far as it is known: that of its range, of the "
-        "vehicle's position and of its footprint",
+        "Use each ping's own noise in the model, from the known errors of its range, the vehicle's "
+        "position and the footprint",
         name="noise.enabled",
     )
     range_noise_std: float = setting(
         0.0,
-        "Standard deviation of a range, where the message gives none",
+        "Standard deviation of a range if the message has none",
         "m",
         minimum=0.0,
         maximum=1e3,
@@ -205,7 +205,7 @@ class GateSettings:
     )
     range_noise_share: float = setting(
         0.0,
-        "Part of that standard deviation which grows with the range, as a share of the range",
+        "Part of that standard deviation that grows with the range, as a share of the range",
         minimum=0.0,
         maximum=1.0,
         mutable=True,
@@ -216,17 +216,17 @@ class GateSettings:
     )
     slope: float = setting(
         0.0,
-        "Typical slope of the bottom, by which an error of position becomes one of elevation",
+        "Typical slope of the bottom, which turns errors of position into errors of elevation",
         minimum=0.0,
         maximum=100.0,
         mutable=True,
         name="noise.slope",
     )
     max_noise_std: float = _limit(
-        "Refuse pings whose known noise is larger", "m", 1e4, "noise.max_std"
+        "Refuse pings with a larger known noise (standard deviation)", "m", 1e4, "noise.max_std"
     )
     max_position_std: float = _limit(
-        "Refuse pings where the standard deviation of the vehicle's horizontal position is larger",
+        "Refuse pings if the standard deviation of the vehicle's horizontal position is larger",
         "m",
         1e5,
         "odometry.max_std",
@@ -239,5 +239,5 @@ class GateSettings:
 
     @property
     def sound_scale(self) -> float:
-        """True length of a metre that the sonar reports."""
+        """Factor from reported to true ranges."""
         return self.sound_speed / self.sound_speed_assumed

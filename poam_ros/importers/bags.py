@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,17 @@ import numpy as np
 
 from ..core.clock import SECOND, Moment
 from ..core.errors import InputError
+from ..core.geometry import Extent
 from ..core.samples import Samples
-from ..core.settings import check, nested, setting, values_of
+from ..core.settings import check, instance, nested, setting, values_of
 from ..frontend.batching import BatchPolicy, SampleQueue, TimedBatches
 from ..frontend.events import Event, MissionStateChanged, OdometryRefused, Tick
 from ..frontend.front_end import FrontEnd
+from ..frontend.placing import WaterLevel
 from ..frontend.settings import GateSettings
-from ..frontend.water import WaterLevel
 from .bag_files import RawMessage, ReadProgress, bag_messages
 from .messages import read_odometry, read_range
+from .raw import ReadOptions
 from .soundings import Soundings
 
 ODOMETRY, RANGE = "nav_msgs/msg/Odometry", "sensor_msgs/msg/Range"
@@ -126,7 +128,7 @@ def read_bag(
             handled = front_end.handle(each, now, queue.full)
             queue.add(handled.samples, now.ros_ns)
             begun = bool(batches) or front_end.pilot.over(len(queue))
-            if (handled.done and len(queue)) or (begun and queue.closes(now.ros_ns)):
+            if (handled.done and len(queue)) or (begun and queue.batch_due(now.ros_ns)):
                 batches.append(queue.take())
     if now is not None:  # those that waited for odometry that never came
         later = Moment(now.ros_ns, now.steady_s + 2 * gate.odometry_wait)
@@ -150,6 +152,25 @@ def read_bag(
     batch = np.repeat(np.arange(len(batches)), [len(each) for each in batches])
     return Soundings.of(samples, refused=refused, refused_pings=front_end.ledger.refused.newest(),
         source=source, batch=batch), reach  # fmt: skip
+
+
+def read_recording(path: Path, options: ReadOptions) -> Soundings:
+    """As ``read_bag``, by the options' settings: of ``GateSettings``, ``BagSettings``, and
+    ``workspace`` (xmin xmax ymin ymax, in m). ``source`` says how far the file could be read."""
+    given = options.settings
+    bounds = given.get("workspace")
+    gate = instance(
+        GateSettings,
+        {name: value for name, value in given.items() if name != "sonar.base_frame"},
+        workspace=Extent.of(bounds) if bounds else None,
+    )
+    crop = {"start": options.start, "stop": options.stop}
+    found, reach = read_bag(path, instance(BagSettings, {**given, **crop}), gate)
+    said = [
+        f"{name} is cut short ({reason}): read up to there" for name, reason in reach.torn.items()
+    ]
+    said.append(f"{100 * reach.share:.0f} % of {reach.size / 1e6:.1f} MB could be read")
+    return replace(found, source={**found.source, "said": "; ".join(said)})
 
 
 class _Events:

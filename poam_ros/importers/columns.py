@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.errors import InputError, shown
 from .dialect import Dialect, angle, is_clock, is_date
+from .raw import UNITS
 
 #: What a column may mean, and the names it is found by where nobody says: lower case, without
 #: units, underscores and blanks.
@@ -30,8 +31,7 @@ MEANINGS = {
     "date": ("date", "day", "fecha", "datumzeit", "utcdate"),
 }  # fmt: skip
 PLACES, HEIGHTS = (("x", "y"), ("latitude", "longitude")), ("z", "depth")
-#: Units of depths and elevations, in m, and how they are written.
-UNITS = {"m": 1.0, "ft": 0.3048, "fathom": 1.8288, "cm": 0.01, "mm": 0.001}
+#: How units are written.
 _SPELT = {
     "m": "m", "meter": "m", "meters": "m", "metre": "m", "metres": "m", "mtr": "m", "ft": "ft",
     "feet": "ft", "foot": "ft", "fathom": "fathom", "fathoms": "fathom", "fm": "fathom",
@@ -39,6 +39,12 @@ _SPELT = {
     "millimeters": "mm", "millimetres": "mm", "deg": "deg", "degrees": "deg", "dd": "deg",
     "°": "deg", "utc": "", "wgs84": "",
 }  # fmt: skip
+
+
+#: A survey longer than this (m), and so many times longer than wide, may have swapped columns.
+LONG_M, NARROW = 50_000.0, 300.0
+#: Median slope of a bottom, from which depths are taken for such in another unit.
+STEEPEST = 1.0
 
 
 @dataclass(frozen=True)
@@ -234,15 +240,14 @@ def question(
                 f"metres: --columns x={first} y={second}"
             )
     if columns.degrees and not spelt & {"latitude", "longitude"}:
-        signs = place[np.abs(place).max(1) > 1]
-        for i, column in enumerate((first, second)):
-            split = (signs[:, i] > 1).any() and (signs[:, i] < -1).any()
-            if split and np.abs(signs[:, i]).max() < 179:
+        for values, column in zip(place.T, (first, second), strict=True):
+            size = np.abs(values)
+            mirrored = size.min() > 5 * np.ptp(size) or ((values > 1).any() and (values < -1).any())
+            if mirrored and values.min() < 0 < values.max() and size.max() < 179:
                 return (
-                    f"column {column} has both signs ({signs[:, i].min():g} to "
-                    f"{signs[:, i].max():g}): places on two sides of the Earth. Remove the rows "
-                    f"that are wrong; if all are right: --columns latitude={first} "
-                    f"longitude={second}"
+                    f"column {column} has both signs ({values.min():g} to {values.max():g}): "
+                    "places on two sides of the Earth. Remove the rows that are wrong; if all are "
+                    f"right: --columns latitude={first} longitude={second}"
                 )
     up = float((height > 0).mean())
     if not columns.down and "z" not in spelt and up > 0.95:
@@ -262,6 +267,41 @@ def question(
         return (
             f"column {name} has depths of {deepest:g} m, deeper than any sea. Give its unit: "
             "--units cm, or another of m, ft, fathom, mm"
+        )
+    return _shape(columns, place, height)
+
+
+def _shape(columns: Columns, place: np.ndarray, height: np.ndarray) -> str:
+    """What is odd about the survey's shape where columns may be swapped, or depths in another
+    unit; empty where nothing is. Arguments as of ``question``."""
+    first, second, name = columns.names
+    xy = place * (111_320.0 if columns.degrees else 1.0)
+    if columns.degrees:
+        xy[:, 1] *= np.cos(np.radians(np.median(place[:, 0])))
+    sides = np.ptp(xy, axis=0)
+    size = np.abs(height) * UNITS[columns.unit]
+    swapped = sides.max() > LONG_M and sides.max() > NARROW * sides.min()
+    if not set(columns.given) & set(sum(PLACES, ())) and swapped and np.ptp(size) < size.max() / 20:
+        return (
+            f"the soundings lie on {sides[0] / 1000:.3g} x {sides[1] / 1000:.3g} km, all of nearly "
+            f"the same height ({height.min():g} to {height.max():g}): columns {first}, {second}, "
+            f"{name} may be swapped. Name them, as in --columns "
+            f"{'latitude' if columns.degrees else 'x'}={first} "
+            f"{'longitude' if columns.degrees else 'y'}={second} depth={name}"
+        )
+    if columns.unit != "m" or set(columns.given) & {"z", "depth"} or sides.max() == 0:
+        return ""
+    # Neighbours some way along the track, so that noise and repeated positions do not count.
+    steps = np.hypot(*np.diff(xy, axis=0).T)
+    lag = int(np.clip(np.ceil(sides.max() / 50 / max(np.median(steps), 1e-9)), 1, len(xy) // 2))
+    apart = np.hypot(*(xy[lag:] - xy[:-lag]).T)
+    slope = float(np.median(np.abs(size[lag:] - size[:-lag]) / np.maximum(apart, 1e-9)))
+    deep = float(np.median(size))
+    if columns.down and (slope > STEEPEST or deep > sides.max()):
+        return (
+            f"column {name} has depths of {deep:g} m (median) on {sides[0]:.0f} x {sides[1]:.0f} "
+            f"m, with slopes of {100 * slope:.0f} %. If they are in another unit: --units cm, or "
+            f"another of {', '.join(UNITS)}; if they are in m: --columns depth={name}"
         )
     return ""
 

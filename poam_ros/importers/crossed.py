@@ -11,8 +11,8 @@ import numpy as np
 
 from ..core.clock import SECOND
 from ..outputs.folder import write_table
-from ..screening.crossings import Crossings, judge
-from .soundings import SoundingMapSettings, Soundings, find_lines
+from ..screening.crossings import Crossings, find_crossings
+from .soundings import SoundingMapSettings, Soundings
 
 #: The file of a run's crossings, and its columns.
 CROSSINGS = "crossings.csv"
@@ -92,7 +92,7 @@ def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
     if soundings.names:
         line, names = soundings.group, soundings.names
     else:
-        line = find_lines(soundings.xy)
+        line = soundings.lines()
         names = tuple(f"{i + 1}" for i in range(int(line[-1]) + 1))
-    found = judge(soundings.xy, soundings.z, line, samples.range)
+    found = find_crossings(soundings.xy, soundings.z, line, samples.range)
     return Crossed(soundings, found.multiple > 1, line, names, found)

@@ -5,18 +5,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from ..core.errors import InputError
 from ..core.samples import Samples
-from ..frontend.refused import RefusedPings
-from ..journal.contents import DROP, UPDATE
-from ..journal.reader import RecordedMission
+from ..frontend.refused_pings import RefusedPings
+from ..journal.interface import DROP, UPDATE
+from ..journal.reader import RecordedMission, read_mission
+from .raw import ReadOptions
 from .soundings import Soundings
 
 #: Why pings of a recording are left out that its mission's map has not.
 NOT_IN_MISSION = "not_in_the_mission"
+
+
+def read_journal(path: Path, options: ReadOptions) -> Soundings:
+    """A mission's folder, or its log's file; by another sound speed or water level if the options'
+    settings have one. Raises as ``of_log``, and where the log cannot be read."""
+    given = options.settings
+    found = of_log(read_mission(path), given.get("water.sound_speed"), given.get("water.level"))
+    return found.between(options.start, options.stop)
 
 
 def of_log(
@@ -29,7 +39,7 @@ def of_log(
     """
     pings = past.logged.samples
     if not len(pings):
-        since = f" since the reset; those before: poam map {past.before}" if past.before else ""
+        since = f" since the reset; those before: poam map {past.previous}" if past.previous else ""
         raise InputError(f"{past.path}: expected pings, got none{since}")
     if sound_speed is not None or water_level is not None:
         unknown = int((~(np.isfinite(pings.range) & np.isfinite(pings.applied).all(1))).sum())

@@ -23,7 +23,7 @@ from ..core.settings import nested, values_of
 from ..frontend.batching import WaypointBatches
 from ..frontend.events import BatchLearned, LoopEvent, PingsScreened, Problem
 from ..frontend.ledger import Ledger
-from ..journal.contents import JournalContents
+from ..journal.interface import JournalContents
 from ..learning.loop import ModelLoop
 from ..learning.recovery import Recovery
 from ..models.mapper import BathymetricMapper
@@ -120,7 +120,7 @@ def learn(
     if failing := loop.status.failing:
         raise PoamError(f"no map: {failing}")
     raise InputError(
-        f"soundings: expected a ground that a map can be made of, got {len(loop.backlog)} of "
+        f"soundings: expected a ground that a map can be made of, got {len(loop.sample_queue)} of "
         "elevations that do not differ enough "
         f"({sum(map(len, refused))} more refused as {FALSE_ECHO})"
     )
@@ -133,7 +133,7 @@ def _repeat(loop: ModelLoop, logged: JournalContents, on_progress: OnProgress) -
         text = f"the mission's step {number + 1} cannot be repeated ({loop.status.failing})"
         raise PoamError(text)
 
-    loop.go_on(loop.keeping, Recovery(None, logged, give_up))
+    loop.recover(loop.journal, Recovery(None, logged, give_up))
     for outcome in _work(loop):
         if isinstance(outcome, BatchLearned):
             on_progress(outcome.report.samples)
@@ -142,8 +142,8 @@ def _repeat(loop: ModelLoop, logged: JournalContents, on_progress: OnProgress) -
 def _work(loop: ModelLoop) -> Iterator[LoopEvent]:
     """What comes of the work that is due; failures are logged."""
     for outcome in loop.work(Moment(0, 0.0)):
-        if isinstance(outcome, Problem) and outcome.fault:
-            log.warning("%s", outcome.note.text)
+        if isinstance(outcome, Problem) and outcome.error:
+            log.warning("%s", outcome.message.text)
         yield outcome
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError, requires_extra
+from ..core.geodesy import WGS84, LocalProjection, transformed
 from ..core.geometry import Extent, Grid
 from ..core.reading import parse_json
 from ..planning import polygons as plane
-from .projection import LocalProjection
 
 #: A polygon: its border, then its holes, each corners [K, 2].
 Rings = tuple[np.ndarray, ...]
@@ -126,9 +126,7 @@ def _in_metres(
     if projection is None:
         return ring
     if crs is not None:
-        with requires_extra(f"{path}: its coordinates", "rasterio"):
-            from rasterio.warp import transform
-        ring = np.column_stack(transform(crs, "EPSG:4326", *ring.T))
+        ring = transformed(crs, WGS84, ring)
     if not (np.abs(ring) <= (180.0, 90.0)).all():
         raise InputError(
             f"{path}: expected longitude and latitude in degrees, got {ring[0, 0]:.9g} "

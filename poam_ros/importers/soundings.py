@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.geodesy import LocalProjection
 from ..core.geometry import Extent
 from ..core.samples import Samples
 from ..core.settings import Value, check, setting
-from ..frontend.refused import RefusedPings
+from ..frontend.refused_pings import RefusedPings
 from ..frontend.settings import water_level_setting
-from ..journal.contents import JournalStep
+from ..journal.interface import JournalStep
 from ..models.registry import ModelSettings
 from ..screening.screen import ScreeningSettings
-from ..screening.track import REACH
-from .projection import LocalProjection
+from ..screening.track import MIN_NEIGHBOURHOOD
 
 #: What people call such a group; a column of this name goes before.
 LINE = "line"
@@ -75,7 +75,7 @@ log = logging.getLogger(__name__)
 
 #: What a map of soundings gives its model, where it is not what a vehicle's has: lines that lie far
 #: apart are predicted from few soundings of many places, and there is time for them.
-ON_MAP: dict[str, Value] = {
+MAP_DEFAULTS: dict[str, Value] = {
     "method": "nngp",
     "nngp.tail": 10.0,
     "nngp.neighbours": 32,
@@ -114,7 +114,7 @@ class SoundingMapSettings:
         16, "Stretches of the record to predict from the others at the end, which say how far the "
         "map's intervals must be widened. 0: do not widen them", minimum=0, maximum=1000,
     )  # fmt: skip
-    model: ModelSettings = field(default_factory=lambda: ModelSettings.of(ON_MAP))
+    model: ModelSettings = field(default_factory=lambda: ModelSettings.of(MAP_DEFAULTS))
     screening: ScreeningSettings = field(default_factory=lambda: ScreeningSettings(enabled=True))
 
     def __post_init__(self) -> None:
@@ -147,7 +147,9 @@ def _against_screening(samples: Samples, water_level: float) -> str:
         )
     steps = np.hypot(*np.diff(samples.xy, axis=0).T)
     depths = np.minimum(samples.range[1:], samples.range[:-1])
-    beside = float((steps <= np.maximum(REACH, depths / 2)).mean()) if len(steps) else 1.0
+    beside = (
+        float((steps <= np.maximum(MIN_NEIGHBOURHOOD, depths / 2)).mean()) if len(steps) else 1.0
+    )
     if beside < TRACK:
         return f"only {100 * beside:.0f} % of the soundings lie beside the one before"
     return ""
@@ -179,6 +181,8 @@ class Soundings:
         steps: what a mission's model did with exactly these; None of others, and of a part.
         depth: of each under the water's surface at its time [N], in m; None where one level is
             that of all.
+        files: path and first row number of each file, where there are several; ``row`` counts on
+            from file to file.
     """
 
     row: np.ndarray
@@ -195,6 +199,7 @@ class Soundings:
     batch: np.ndarray | None = None
     steps: tuple[JournalStep, ...] | None = None
     depth: np.ndarray | None = None
+    files: tuple[tuple[str, int], ...] = ()
 
     @classmethod
     def of(cls, taken: Samples, **others: Any) -> Soundings:
@@ -245,13 +250,22 @@ class Soundings:
             )
         return kept
 
+    def lines(self) -> np.ndarray:
+        """The line of each sounding [N], from 0, found in the track of each file."""
+        begins = np.searchsorted(self.row, [first for _, first in self.files[1:]])
+        lines, last = [], 0
+        for part in filter(len, np.split(self.xy, begins)):
+            lines.append(last + find_lines(part))
+            last = int(lines[-1][-1]) + 1
+        return np.concatenate(lines)
+
     def by_lines(self) -> Soundings:
-        """In groups of one line each, found in the track. See ``lines.find_lines``.
+        """In groups of one line each, found in the track. See ``find_lines``.
 
         Raises:
             InputError: this is no track.
         """
-        group = find_lines(self.xy)
+        group = self.lines()
         count = int(group[-1]) + 1
         if len(self) < LEAST_LINE * count:
             raise InputError(

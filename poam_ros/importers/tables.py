@@ -1,67 +1,33 @@
-"""Soundings from a table of text, read in chunks."""
+"""Soundings from tables: of text, read in chunks, and of points in files of a GIS."""
 
 from __future__ import annotations
 
 import csv
+import re
+import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ..core.errors import InputError
+from ..core.errors import InputError, requires_extra
 from ..core.geometry import FARTHEST
 from ..frontend.placing import MAX_ELEVATION
-from ..frontend.refused import RefusedPings
-from .columns import UNITS, Columns, guess, question
+from ..frontend.refused_pings import RefusedPings
+from .columns import MEANINGS, Columns, guess, question
 from .dialect import Dialect, Times, angle, number, said, sniff
-from .levels import WaterLevels
-from .projection import LocalProjection
-from .soundings import LINE, Soundings
+from .raw import UNITS, RawSoundings, ReadOptions
+from .soundings import LINE
 
 #: Rows that are text at the same time.
 CHUNK = 50_000
 #: Rows that the meaning of columns is checked against where nobody names them.
 SAMPLE = 1000
-#: Values that instruments write where they have no reading, of either sign.
-NO_READING = (
-    0.0, 1.0, 9.0, 99.0, 999.0, 9999.0, 99.9, 999.9, 99.99, 999.99, 9999.9, 32767.0,
-    65535.0, 6553.5,
-)  # fmt: skip
-#: A place this many times as far out as nine tenths of them, and this far (m), is wrong.
-FAR_TIMES, FAR_M = 20.0, 50_000.0
-#: The deepest value, repeated so often and so many times the next one, is the sonar's limit.
-LIMIT_COUNT, LIMIT_RATIO = 5, 1.5
-DEGREE_M = 111_320.0  # of latitude
-
-
-@dataclass(frozen=True)
-class TableFormat:
-    """How a table is read.
-
-    Attributes:
-        columns: names of columns by what they mean (``MEANINGS``), where they are other ones.
-        by: the column whose values are the soundings' groups, such as lines; where there is none
-            of the name ``line`` they are found in the track.
-        water_level: elevation of the water's surface, from which depths are counted, in m.
-        levels: the same over time; goes before ``water_level``.
-        sound_scale: true length of a metre under the water's surface that the table says.
-        start, stop: as of ``Soundings.between``, in s.
-        units: of depths and elevations, a key of ``UNITS``; empty: as the header says, else m.
-        crs: of x and y, as pyproj takes it (EPSG:25833); empty: metres of no known place.
-    """
-
-    columns: Mapping[str, str] = field(default_factory=dict)
-    by: str | None = None
-    water_level: float = 0.0
-    levels: WaterLevels | None = None
-    sound_scale: float = 1.0
-    start: float = 0.0
-    stop: float = 0.0
-    units: str = ""
-    crs: str = ""
 
 
 @dataclass
@@ -144,24 +110,16 @@ class _Rows:
         self.parts.clear()
         return parts
 
-    def placed(self, projection: LocalProjection | None, table: TableFormat) -> RefusedPings:
-        """The refused rows as pings; x, y and elevation in m."""
-        xyz = self.refused_pings.xyz.copy()
-        if projection is not None:
-            xyz[:, :2] = projection.metres(*_degrees(xyz[:, :2], table).T)
-        xyz[:, 2] = _elevation(xyz[:, 2], table.water_level, self.columns, table)
-        return replace(self.refused_pings, xyz=xyz)
 
-
-def read_soundings(path: Path, table: TableFormat = TableFormat()) -> Soundings:
-    """Read a table of text in whatever layout (``dialect``), with a header or without.
+def read_table(path: Path, options: ReadOptions) -> RawSoundings:
+    """A table of text in whatever layout (``dialect``), with a header or without.
 
     Raises:
-        InputError: the file cannot be read, lacks a column, has no soundings, or its values
-            contradict its columns; the message then spells the option that answers it.
+        InputError: the file cannot be read, lacks a column, has no soundings, or its values do not
+            say which column is what; the message then spells the option that answers it.
     """
     try:
-        rows = _read(path, table)
+        rows = _read(path, options)
     except (OSError, csv.Error, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path}: cannot be read ({reason})") from None
@@ -178,156 +136,38 @@ def read_soundings(path: Path, table: TableFormat = TableFormat()) -> Soundings:
         raise InputError(f"{path}: expected soundings, got none ({reasons}){hint}")
     row, place, height, group, stamp_ns = rows.joined()
     decimals = [rows.dialect.decimals[i] for i in rows.places]
-    kept = _readings(rows, place, height, stamp_ns)
-    row, place, height, group, stamp_ns = (
-        part[kept] for part in (row, place, height, group, stamp_ns)
-    )
-    if not len(row):
-        raise InputError(f"{path}: expected soundings, got none ({dict(+rows.refused)})")
-    if asked := question(columns, place, height, decimals):
-        raise InputError(f"{path}: {asked}")
-    level: np.ndarray | float = table.water_level
-    if table.levels is not None:
-        if not columns.down:
-            raise InputError(
-                f"{path}: --water-level: expected depths to be counted from a level over time, got "
-                f"elevations ({columns.height})"
-            )
-        level = table.levels.at(stamp_ns)
-        known = np.isfinite(level)
-        rows.refuse("no_water_level", ~known, stamp_ns, np.column_stack((place, height)))
-        row, place, height, group, stamp_ns, level = (
-            part[known] for part in (row, place, height, group, stamp_ns, level)
-        )
-        if not len(row):
-            raise InputError(
-                f"{path}: expected soundings at the times of --water-level, got none "
-                f"({table.levels.said})"
-            )
-    projection: LocalProjection | None = None
-    source = {"columns": asdict(columns), "said": columns.said, "layout": said(rows.dialect)}
-    if columns.degrees or table.crs:
-        degrees = _degrees(place, table)
-        projection = LocalProjection.about(*degrees.T)
-        place = projection.metres(*degrees.T)
-        source |= projection.georeference
-    z = _elevation(height, level, columns, table)
-    names = tuple(sorted(rows.codes))
-    if names:
-        rank = {name: i for i, name in enumerate(names)}
-        group = np.array([rank[name] for name in rows.codes])[group]
-    else:
-        group = row
-    stamps = stamp_ns if rows.times else None
-    found = Soundings(
-        row, place, z, group, names, +rows.refused, rows.placed(projection, table), source,
-        projection, stamps, depth=None if table.levels is None else level - z,
+    return RawSoundings(
+        place, height, columns.degrees, columns.down, columns.unit, "",
+        stamp_ns if rows.times else None, row, group if rows.codes else None, tuple(rows.codes),
+        columns.said, said(rows.dialect), +rows.refused, rows.refused_pings,
+        partial(question, columns, decimals=decimals), {"columns": asdict(columns)},
     )  # fmt: skip
-    found = found.between(table.start, table.stop)
-    return found.by_lines() if table.by == LINE and not names else found
 
 
-def _readings(rows: _Rows, place: np.ndarray, height: np.ndarray, stamps: np.ndarray) -> np.ndarray:
-    """Which rows [N] are readings: what instruments write where they have none is refused by name,
-    and so are places that cannot be of this survey."""
-    kept, found = np.ones(len(height), dtype=bool), np.column_stack((place, height))
-
-    def refuse(reason: str, wrong: np.ndarray) -> None:
-        rows.refuse(reason, wrong & kept, stamps, found)
-        kept[wrong] = False
-
-    size = np.abs(height)
-    bulk = np.quantile(size, 0.99)
-    sentinel = np.isin(size, NO_READING)
-    one_way = max((height > 0).mean(), (height < 0).mean()) > 0.9
-    other_side = np.sign(height) != np.sign(np.median(height))
-    # Ordinary among the others is a reading: 9 m in a lake of 12 m, 0 on a shore above the datum.
-    if one_way:
-        typical = np.quantile(size[~sentinel], 0.99) if (~sentinel).any() else bulk
-        refuse("no_reading", (sentinel & (other_side | (size > 2 * typical))) | (height == 0))
-    if kept.any():
-        deepest = size[kept].max()
-        below = size[kept & (size < deepest)]
-        repeated = int((size[kept] == deepest).sum())
-        if repeated >= LIMIT_COUNT and len(below) and deepest > LIMIT_RATIO * below.max():
-            refuse("sonar_limit", size == deepest)
-    scale = np.ones(2)
-    if rows.columns.degrees:
-        scale = DEGREE_M * np.array([1.0, np.cos(np.radians(np.median(place[:, 0])))])
-    nowhere = (place == 0).all(1)
-    if rows.columns.degrees or np.abs(np.median(place, axis=0)).max() > 1e4:
-        elsewhere = np.hypot(*(np.median(place, axis=0) * scale)) > FAR_M
-        refuse("null_position", nowhere & elsewhere)
-    if kept.sum() >= 20:
-        middle = np.median(place[kept], axis=0)
-        off = place - middle
-        if rows.columns.degrees:
-            off[:, 1] = (off[:, 1] + 180) % 360 - 180
-        away = np.hypot(*(off * scale).T)
-        reach = np.quantile(away[kept], 0.9)
-        refuse("far_away", away > max(FAR_TIMES * reach, FAR_M))
-    return kept
-
-
-def _degrees(place: np.ndarray, table: TableFormat) -> np.ndarray:
-    """Latitude and longitude [N, 2] of places as the table has them."""
-    if not table.crs:
-        return place
-    from ..core.errors import requires_extra
-
-    with requires_extra("--crs", "pyproj"):
-        from pyproj import CRS, Transformer
-        from pyproj.exceptions import CRSError
-    try:
-        source = CRS.from_user_input(table.crs)
-    except CRSError:
-        raise InputError(f"--crs: expected a code such as EPSG:25833, got '{table.crs}'") from None
-    transform = Transformer.from_crs(source, "EPSG:4326", always_xy=True).transform
-    longitude, latitude = transform(*place.T)
-    found = np.column_stack((latitude, longitude))
-    known = np.isfinite(place).all(1)
-    if not (np.isfinite(found[known]).all() and (np.abs(found[known]) <= (90, 360)).all()):
-        raise InputError(
-            f"--crs: {table.crs} has no places such as {place[known][0].tolist()}; "
-            "expected easting and northing in it"
-        )
-    return found
-
-
-def _elevation(
-    height: np.ndarray, level: np.ndarray | float, columns: Columns, table: TableFormat
-) -> np.ndarray:
-    """Of what a table says, elevations or depths [N], in m."""
-    unit = UNITS[columns.unit]
-    metres = height if unit == 1 else unit * height
-    if not columns.down and table.sound_scale == 1:
-        return metres  # to the last bit
-    under = metres if columns.down else level - metres
-    return level - table.sound_scale * under
-
-
-def _read(path: Path, table: TableFormat) -> _Rows:
+def _read(path: Path, options: ReadOptions) -> _Rows:
     dialect, sample = sniff(path)
-    header, by = list(dialect.header), table.by
-    given = dict(table.columns)
+    header, by = list(dialect.header), options.by
+    given = dict(options.columns)
     if not dialect.named and not set(given) & {"x", "y", "latitude", "longitude", "z", "depth"}:
         given = {**guess(dialect, sample[:SAMPLE], str(path)), **given}
-    units = table.units
+    units = options.units
     if units and units not in UNITS:
         raise InputError(f"--units: expected one of {', '.join(UNITS)}, got '{units}'")
     columns = Columns.of(header, given, str(path), dialect.units, units)
     if not dialect.named:  # what was guessed is questioned like what a header says
-        columns = replace(columns, given=tuple(table.columns))
+        columns = replace(columns, given=tuple(options.columns))
     if by is not None and by not in header:
         if by != LINE:
             raise InputError(
                 f"{path}: expected a column '{by}' (--by), got {','.join(header)[:120]}"
             )
         by = None
-    wanted = table.start or table.stop or "time" in table.columns or table.levels is not None
+    wanted = (
+        options.start or options.stop or "time" in options.columns or options.levels is not None
+    )
     if not wanted:
         columns = replace(columns, time="", date="")  # nobody asks for it
-    if table.levels is not None and not columns.time:
+    if options.levels is not None and not columns.time:
         raise InputError(
             f"{path}: --water-level: expected a column of times, got {','.join(header)[:120]}; "
             "name it, as in --columns time=NAME"
@@ -356,3 +196,118 @@ def _chunks(rows: Iterator[list[str]]) -> Iterator[list[list[str]]]:
     filled = (row for row in rows if row)  # a blank line is no row
     while chunk := list(islice(filled, CHUNK)):
         yield chunk
+
+
+def is_table(path: Path, head: bytes) -> bool:
+    """Whether a file may be a table: it is text."""
+    return b"\0" not in head or head[:2] in (b"\xff\xfe", b"\xfe\xff")
+
+
+#: Files of points: their endings, and what they begin with (a GeoPackage has its mark at byte 68).
+FEATURE_FILES = (".gpx", ".geojson", ".gpkg", ".shp", ".fgb", ".kml")
+MULTIPOINT, POINT = 4, 1
+#: Attributes that repeat what a point's geometry says.
+MEANINGS_OF_PLACE = {name for m in ("x", "y", "latitude", "longitude") for name in MEANINGS[m]}
+
+
+def is_features(path: Path, head: bytes) -> bool:
+    """Whether a file is one of a GIS."""
+    begin = head[:2000].lstrip()
+    return (
+        path.suffix.lower() in FEATURE_FILES
+        or head[68:72] == b"GPKG"
+        or (begin.startswith(b"<?xml") and b"<gpx" in begin)
+        or (begin.startswith(b"{") and b"Feature" in begin)
+    )
+
+
+def read_features(path: Path, options: ReadOptions) -> RawSoundings:
+    """The points of the first layer that has any with depths: of an attribute that is named or
+    given as a table's column would be, else the points' own third coordinate.
+
+    Raises:
+        InputError: the file cannot be read, has no such points, or pyogrio is not installed.
+    """
+    with requires_extra(f"{path}: points in this format", "pyogrio"):
+        from pyogrio import list_layers, raw
+        from pyogrio.errors import DataLayerError, DataSourceError, GeometryError
+    if not path.exists():
+        raise InputError(f"{path}: cannot be read (No such file or directory)")
+    first: InputError | None = None
+    said: list[str] = []
+    try:
+        layers = [str(name) for name in list_layers(path)[:, 0]]
+        for layer in layers:
+            meta, _, geometries, columns = raw.read(path, layer=layer)
+            points = [_point(bytes(data)) if data else None for data in geometries]
+            said.append(f"{layer}: {len(points)} features, {', '.join(meta['fields'])[:120]}")
+            if any(point is not None for point in points):
+                try:
+                    return _features(path, options, meta, points, columns)
+                except InputError as error:
+                    first = first or error
+    except (DataSourceError, DataLayerError, GeometryError, ValueError, struct.error) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path}: expected points with depths ({reason})") from None
+    if first is not None:
+        raise first
+    raise InputError(f"{path}: expected points with depths, got none ({'; '.join(said)})")
+
+
+def _point(data: bytes) -> tuple[float, float, float] | None:
+    """x, y, z of a point in well-known binary, z NaN without one; None of another geometry."""
+    order = "<" if data[0] else ">"
+    (kind,) = struct.unpack_from(f"{order}I", data, 1)
+    if kind % 1000 == MULTIPOINT and struct.unpack_from(f"{order}I", data, 5) == (1,):
+        return _point(data[9:])
+    if kind & 0x1FFFFFFF not in (POINT, 1000 + POINT, 2000 + POINT, 3000 + POINT):
+        return None
+    high = kind & 0x80000000 or kind & 0x1FFFFFFF in (1000 + POINT, 3000 + POINT)
+    values = struct.unpack_from(f"{order}{3 if high else 2}d", data, 5)
+    return values if len(values) == 3 else (*values, np.nan)
+
+
+def _features(
+    path: Path, options: ReadOptions, meta: Mapping[str, Any],
+    points: list[tuple[float, float, float] | None], values: list[np.ndarray],
+) -> RawSoundings:  # fmt: skip
+    """Of a layer: its description, points and attributes as pyogrio reads them."""
+    with requires_extra(f"{path}: its coordinates", "pyproj"):
+        from pyproj import CRS
+    crs = CRS.from_user_input(meta["crs"]) if meta["crs"] else None
+    degrees = crs is not None and crs.to_epsg() == 4326
+    nowhere = (np.nan, np.nan, np.nan)
+    xyz = np.array([nowhere if point is None else point for point in points])
+    names = ("longitude", "latitude") if degrees else ("x", "y")
+    fields = {str(name): each for name, each in zip(meta["fields"], values, strict=True)}
+    own = {name: each for name, each in fields.items() if name.lower() not in MEANINGS_OF_PLACE}
+    if np.isfinite(xyz[:, 2]).any() and xyz[:, 2].any() and "z" not in own:
+        own["z"] = xyz[:, 2]
+    columns = Columns.of([*names, *own], options.columns, str(path), (), options.units)
+    columns = replace(columns, given=(*names, *options.columns))
+    height = np.array([_value(cell) for cell in own[columns.height].tolist()])
+    stamps = None
+    if columns.time and columns.time in own:
+        texts = [str(cell) for cell in own[columns.time].tolist()]
+        times = Times(texts[:SAMPLE])
+        seconds = np.array([times.seconds(text) for text in texts])
+        stamps = np.round(np.nan_to_num(seconds) * 1e9).astype(np.int64)
+    found = RawSoundings(
+        xyz[:, 1::-1] if degrees else xyz[:, :2], height, degrees, columns.down, columns.unit,
+        "" if degrees or crs is None else str(meta["crs"]), stamps, said=columns.said,
+        layout=f"points of {path.suffix[1:] or 'a GIS'}", source={"columns": asdict(columns)},
+        question=partial(question, columns, decimals=(7, 7, 2)),
+    )  # fmt: skip
+    wrong = {"no_point": np.array([point is None for point in points])}
+    if stamps is not None and (options.start or options.stop or options.levels is not None):
+        wrong["no_time"] = ~np.isfinite(seconds)
+    return found.without(wrong)
+
+
+def _value(cell: Any) -> float:
+    """A number, or the depth that an extension of GPX holds as XML."""
+    if isinstance(cell, str):
+        inside = re.search(r"depth>\s*([-+\d.eE]+)\s*<", cell, re.IGNORECASE)
+        cell = inside.group(1) if inside else cell
+        return number(cell, "," in cell)
+    return np.nan if cell is None else float(cell)

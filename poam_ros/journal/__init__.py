@@ -1,1 +1,1 @@
-"""The durable log of a mission: writer, checkpoints, reader."""
+"""The journal, the durable record of a mission: writer, checkpoints, reader."""

@@ -1,7 +1,7 @@
-"""A model's state in a file, so that a restart need not repeat the whole log.
+"""Checkpoints: the model's state in a file, so that a restart need not repeat the whole journal.
 
-An npz of arrays with a JSON text in it; nothing is ever unpickled. It has a checksum of
-all that it says, and is there whole: the last one, or the one before.
+An npz of arrays with a JSON text and a checksum; nothing is unpickled. It is replaced atomically:
+after a failure the one before is still there.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +18,9 @@ from ..core.errors import InputError
 from ..core.files import UNREADABLE, checksum, replacing
 from ..core.reading import read_arrays
 from ..core.samples import Samples
+from .interface import RestorableModel
 
-if TYPE_CHECKING:
-    from ..models.mapper import BathymetricMapper
-
-#: Of the file; one of another layout is not read.
+#: Version of the file's layout; others are not read.
 SCHEMA = 1
 NAME = "checkpoint.npz"
 _FACTS = "facts.json"
@@ -30,9 +28,9 @@ _FACTS = "facts.json"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a file holds: a model's state after so many steps of the log, with so many pings in it.
+    """A model's state after ``steps`` steps of the journal, with ``pings`` pings in it.
 
-    ``offset``, ``deviation``: the targets' scaling, in m. ``arrays``, ``values``: see ``Packed``.
+    ``offset``, ``deviation``: scaling of the training targets, m. Others: see ``Packed``.
     """
 
     steps: int
@@ -42,11 +40,11 @@ class Checkpoint:
     values: dict[str, Any]
     arrays: dict[str, np.ndarray]
 
-    def restore(self, mapper: BathymetricMapper, samples: Samples) -> None:
-        """Bring a mapper there; ``samples``: the pings in the model.
+    def restore(self, mapper: RestorableModel, samples: Samples) -> None:
+        """Restore a mapper; ``samples``: the pings in the model.
 
         Raises:
-            InputError: it is another model's. The mapper is to be reset then.
+            InputError: the checkpoint is another model's. Reset the mapper then.
         """
         from ..models.mapper import MapperState
         from ..models.packing import Packed, unpack
@@ -58,8 +56,8 @@ class Checkpoint:
             raise InputError(f"checkpoint: another model's state ({error})") from None
 
 
-def write_checkpoint(folder: Path, mapper: BathymetricMapper, steps: int) -> None:
-    """Keep a model's state after so many steps of the folder's log. The pings are in the log.
+def write_checkpoint(folder: Path, mapper: RestorableModel, steps: int) -> None:
+    """Write the model's state after ``steps`` steps of the folder's journal, which has the pings.
 
     Raises:
         OSError: it cannot be written; the one before stays.
@@ -82,7 +80,7 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
     """The folder's checkpoint; None where there is none.
 
     Raises:
-        InputError: the file is torn, foreign or of another layout.
+        InputError: the file is damaged, foreign or of another version.
     """
     path = folder / NAME
     if not path.exists():
@@ -90,9 +88,9 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
     try:
         arrays = read_arrays(path)
         facts = json.loads(str(arrays.pop(_FACTS)))
-        given = facts.pop("checksum", None)  # those of versions before have none
+        given = facts.pop("checksum", None)  # older versions have none
         if given not in (None, _checksum(facts, arrays)):
-            raise ValueError("damaged: the checksum is another's")
+            raise ValueError("damaged: the checksum differs")
         if facts.pop("schema") != SCHEMA:
             raise ValueError(f"another layout than {SCHEMA}")
         return Checkpoint(**facts, arrays=arrays)
@@ -101,8 +99,7 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
 
 
 def counted(folder: Path) -> int:
-    """How many steps of the log were done when the folder's checkpoint was written; 0 where there
-    is none, or none that can be read."""
+    """Steps of the journal when the folder's checkpoint was written; 0 without a readable one."""
     try:
         found = read_checkpoint(folder)
     except InputError:
@@ -111,7 +108,7 @@ def counted(folder: Path) -> int:
 
 
 def _checksum(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
-    """Of what a file says: its facts, and each array's name, kind and numbers."""
+    """Checksum of the facts and of each array's name, type, shape and values."""
     parts = [json.dumps(facts, sort_keys=True).encode()]
     for name, array in sorted(arrays.items()):
         parts += [f"{name} {array.dtype.str} {array.shape} ".encode(), array.tobytes()]

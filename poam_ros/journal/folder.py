@@ -1,4 +1,4 @@
-"""The folder of a mission: one mapper's at a time, and of one model with its settings."""
+"""The mission folder: used by one mapper at a time, with one model and its settings."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from ..core.renames import renamed
 from ..core.settings import check, setting
 from ..models.registry import ModelSettings
 from .checkpoint import NAME, counted
-from .log import JournalDatabase, set_aside
+from .database import JournalDatabase, set_aside
 from .verify import JOURNAL
 
 
 def mission_dir_setting() -> Any:
-    """The field of the mapper's settings and of the planner's, which may share the folder."""
+    """The field ``mission_dir`` of the mapper's and the planner's settings; it may be shared."""
     return setting(
         "",
-        "Folder that the mission is recorded in, from which a restart goes on. Empty: none",
+        "Mission folder: written during a mission and recovered from after a restart. Empty: none",
         name="mission_dir",
     )
 
 
 @dataclass(frozen=True)
 class JournalSettings:
-    """Where and how a mission is kept.
+    """Where the journal is written, and how often a checkpoint.
 
     Raises:
         InputError: a value is outside its range.
@@ -40,7 +40,7 @@ class JournalSettings:
     mission_dir: str = mission_dir_setting()
     checkpoint_period: float = setting(
         30.0,
-        "Shortest time between two checkpoints of the model, from which a restart goes on",
+        "Shortest time between two checkpoints of the model, from which a restart recovers",
         "s",
         minimum=0.1,
         maximum=86400.0,
@@ -51,14 +51,14 @@ class JournalSettings:
 
 
 LOG, LOCK = "pings.sqlite", "lock"
-#: The planner's file, which may be in the same folder, and says how many pings it was told of.
+#: The planner's file, which may be in the same folder. It counts the pings it was told of.
 PLANNER = "mission.json"
 
 
 def identity(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What must be the same for a mission to go on, of settings by their names.
+    """The settings, by name, that must be equal to recover a mission.
 
-    Threads and device may differ: they change the map by rounding alone.
+    Threads and device may differ: they change the map only by rounding.
     """
     model = {n: v for n, v in ModelSettings.of(values).values.items() if n not in MAY_DIFFER}
     workspace = list(Extent.of(values["workspace"]).bounds)
@@ -66,7 +66,7 @@ def identity(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as JSON has them: arrays, as ROS hands them over, as lists."""
+    """Settings for JSON: arrays, as ROS passes them, become lists."""
     return {
         name: value if isinstance(value, (bool, int, float, str)) else list(value)
         for name, value in values.items()
@@ -77,43 +77,48 @@ MAY_DIFFER = ("threads", "device")
 
 
 def is_log(path: Path) -> bool:
-    """Whether this is to be read as a mission: its folder, or its log's file."""
+    """Whether a path is a mission folder or a journal's file of tables."""
     files = path / LOG, (path / LOG).with_suffix(JOURNAL)
     return path.suffix == Path(LOG).suffix or any(file.is_file() for file in files)
 
 
 def folder_after(path: Path, resets: int, name: str) -> Path:
-    """The folder that a mission goes on in after so many resets, which its log calls so.
+    """The folder that continues a mission after a reset.
+
+    Args:
+        path: the mission folder.
+        resets: number of the reset, from 1.
+        name: the folder's name in the journal.
 
     Raises:
-        InputError: that is not the name that we would have given it, or it leads elsewhere.
+        InputError: the name is not the expected one, or the folder is a symbolic link.
     """
     expected = f"reset-{resets:03d}"
     if name != expected or (path / expected).is_symlink():
-        raise InputError(f"{path}: expected it to go on in its {expected}, got {shown(str(name))}")
+        raise InputError(f"{path}: expected it to continue in {expected}, got {shown(str(name))}")
     return path / expected
 
 
 class MissionFolder:
-    """Opens the folder's log, or begins one. After resets it is in the newest ``reset-...`` folder.
+    """Opens or creates the journal in a mission folder; after resets that in the newest reset-N.
 
     Args:
-        path: of the mission.
-        settings: see ``identity``; what a log that is there does not have is not compared.
-        given: all settings that the mapper was given, for those who read the log later.
-        salvage: go on with what is whole where pings are lost; otherwise that is an error.
+        path: the mission folder.
+        settings: see ``identity``; settings that an existing journal lacks are not compared.
+        given: all settings of the mapper, for readers of the journal.
+        salvage: use what is intact if pings are lost; otherwise that is an error.
 
     Attributes:
-        path: as given.
-        current: the folder that the mission goes on in now.
-        log: of that.
-        resets: how many there were.
-        notes: in words what was damaged.
-        most: pings of its largest log when it was opened.
+        path: the mission folder.
+        current: the folder that the mission is in now.
+        log: the journal in ``current``.
+        resets: number of resets.
+        notes: what was damaged, as text.
+        most: pings in the mission's largest journal when it was opened.
 
     Raises:
-        InputError: another mapper has it, it cannot be written, it holds something else, or a
-            mission with other settings, or one that pings are lost of.
+        InputError: another mapper uses the folder; it cannot be written; it holds something else,
+            a mission with other settings, or a mission with lost pings.
     """
 
     def __init__(
@@ -140,7 +145,7 @@ class MissionFolder:
             while (name := self.log.successor) is not None:
                 after = folder_after(path, self.resets + 1, name)
                 if salvage and not is_log(after):
-                    break  # the mapper will begin it
+                    break  # the mapper will create it
                 self.log.close()
                 self.resets += 1
                 self._open(after)
@@ -152,11 +157,10 @@ class MissionFolder:
             raise
 
     def reset(self, stamp_ns: int) -> None:
-        """Go on in a new folder.
+        """Continue in a new folder.
 
         Raises:
-            InputError, sqlite3.Error, OSError: it cannot be made; called again it goes on where it
-                failed.
+            InputError, sqlite3.Error, OSError: it cannot be created. The call can be repeated.
         """
         name = f"reset-{self.resets + 1:03d}"
         if self.log.successor is None:
@@ -166,13 +170,13 @@ class MissionFolder:
         self.resets += 1
         before.close()
 
-    def forget(self, steps: int) -> None:
-        """Only so many steps of the log are what happened to its model, and the checkpoint's."""
+    def truncate_steps(self, steps: int) -> None:
+        """Drop the checkpoint and all steps of the journal after the first ``steps``."""
         (self.current / NAME).unlink(missing_ok=True)
-        self.log.forget(steps)
+        self.log.truncate_steps(steps)
 
     def close(self) -> None:
-        """Leave it to another."""
+        """Release the folder."""
         if "log" in self.__dict__:
             self.log.close()
         self._lock.close()
@@ -188,11 +192,11 @@ class MissionFolder:
             "mapper": self._given,
         }  # fmt: skip
         log = JournalDatabase(folder / LOG, facts, self._salvage)
-        kept = renamed(log.facts.get("settings", {}))
+        recorded = renamed(log.facts.get("settings", {}))
         other = [
-            f"{name} {kept[name]!r}, not {value!r}"
+            f"{name} {recorded[name]!r}, not {value!r}"
             for name, value in self._settings.items()
-            if name in kept and kept[name] != value
+            if name in recorded and recorded[name] != value
         ]
         if other:
             raise InputError(
@@ -204,26 +208,26 @@ class MissionFolder:
         self.notes += log.notes
 
     def _compare_checkpoint(self, folder: Path, steps: int) -> None:
-        """A checkpoint was written when all before it was in the log."""
+        """A checkpoint is written after its steps, so the journal must have at least as many."""
         if (had := counted(folder)) > steps:
             if not self._salvage:
-                raise self._lost(folder, f"{NAME} was written after {had} updates", steps)
+                raise self._lost(folder, f"{NAME} was written after {had} steps", steps)
             place = set_aside(folder, [folder / NAME])
             (folder / NAME).unlink()
-            self.notes.append(f"{NAME} was of {had} updates, of which {steps} are left: {place}")
+            self.notes.append(f"{NAME} had {had} steps, of which {steps} are left: {place}")
 
     def _compare_planner(self) -> None:
-        """A planner was told of no ping that was not in the log."""
+        """Pings are published after they are stored, so the planner cannot know of more."""
         path = self.path / PLANNER
         try:
-            told = (read_json(path, "a mission") or {}).get("samples", 0)
+            samples = (read_json(path, "a mission") or {}).get("samples", 0)
         except InputError:
-            return  # which the planner will say
-        if isinstance(told, int) and told > self.most:
-            raise self._lost(self.path, f"{PLANNER} counts {told} pings", self.most)
+            return  # the planner reports that
+        if isinstance(samples, int) and samples > self.most:
+            raise self._lost(self.path, f"{PLANNER} counts {samples} pings", self.most)
 
     def _lost(self, folder: Path, expected: str, got: int) -> InputError:
         return InputError(
-            f"{folder}: pings are lost: {expected}, the log has {got}; to go on with what is "
-            f"there: poam repair {self.path}"
+            f"{folder}: pings are lost: {expected}, the journal has {got}; to continue with what "
+            f"is left: poam repair {self.path}"
         )

@@ -1,29 +1,105 @@
-"""What a survey asks of whoever keeps it; and of nobody, where nothing is kept."""
+"""The journal as the model loop uses it: its contents as values, and the protocol of writing it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..core.clock import Moment
+from ..core.maps import UpdateReport
 from ..core.samples import Samples
-from ..frontend.refused import RefusedPing
-from .contents import JournalStep, ScreeningState
+from ..frontend.refused_pings import RefusedPing, RefusedPings
 
 if TYPE_CHECKING:
-    from ..models.mapper import BathymetricMapper
+    from ..models.mapper import MapperState
+
+#: Kinds of steps: a batch was learned or dropped; the model trained without new pings.
+UPDATE, DROP, TRAIN = "update", "drop", "train"
+
+
+@dataclass(frozen=True)
+class JournalStep:
+    """Something that the model did.
+
+    Attributes:
+        kind: one of the above.
+        first, last: numbers of the first and last ping of the batch; -1 for ``TRAIN``.
+        steps: training steps taken.
+        times: number of repetitions.
+        stamp_ns: when the batch became due.
+    """
+
+    kind: str
+    first: int = -1
+    last: int = -1
+    steps: int = 0
+    times: int = 1
+    stamp_ns: int = 0
+
+    @classmethod
+    def of(cls, batch: Samples, report: UpdateReport | None, stamp_ns: int) -> JournalStep:
+        """The step of a batch; without a report the batch was dropped."""
+        first, last = (int(number) for number in batch.number[[0, -1]])
+        if report is None:
+            return cls(DROP, first, last, stamp_ns=stamp_ns)
+        return cls(UPDATE, first, last, report.steps, stamp_ns=stamp_ns)
+
+
+@dataclass(frozen=True)
+class ScreeningState:
+    """What one screening leaves for the next. Its pings are numbered in the order of placing.
+
+    Attributes:
+        screened: number of placed pings screened so far.
+        held: those of them that are held.
+        screener: the screener's state as text; empty: none.
+    """
+
+    screened: int = 0
+    held: Samples = field(default_factory=Samples.empty)
+    screener: str = ""
+
+
+@dataclass(frozen=True)
+class JournalContents:
+    """What a journal holds.
+
+    Attributes:
+        samples: the accepted pings.
+        steps: what the model did; step numbers count from 1.
+        screening_state: of the last screening.
+        unscreened: placed pings that wait for screening, numbered as in ``screening_state``.
+        refused: the newest refused pings of each reason.
+    """
+
+    samples: Samples
+    steps: tuple[JournalStep, ...]
+    screening_state: ScreeningState = field(default_factory=ScreeningState)
+    unscreened: Samples = field(default_factory=Samples.empty)
+    refused: RefusedPings = field(default_factory=RefusedPings.none)
+
+
+class RestorableModel(Protocol):
+    """What a checkpoint needs of a model."""
+
+    def state(self) -> MapperState:
+        """The model's state."""
+
+    def restore(self, state: MapperState) -> None:
+        """Restore a state."""
 
 
 class Journal(Protocol):
-    """Keeps what is to outlive the process. Its calls wait for no disk, but for ``checkpoint``.
+    """Writes what shall survive the process. Only ``checkpoint`` waits for the disk.
 
     Attributes:
-        failing: why nothing can be kept at present, in words; empty where it can.
-        lost: pings and steps that are not kept, and never will be.
-        waiting: pings that were taken and not returned yet.
-        full: whether no more pings should be taken: the disk does not come after them.
-        folder: that the mission is kept in now; None where it is not.
+        failing: why nothing can be written at present, as text; empty: it can.
+        lost: pings and steps that were not written and never will be.
+        unstored_count: accepted pings that were appended and not returned yet.
+        full: whether no more pings should be taken, because the disk is too slow.
+        folder: where the mission is written now; None: nowhere.
     """
 
     failing: str
@@ -35,72 +111,72 @@ class Journal(Protocol):
     def folder(self) -> Path | None: ...
 
     @property
-    def waiting(self) -> int: ...
+    def unstored_count(self) -> int: ...
 
     @property
     def full(self) -> bool: ...
 
-    def wait(self, placed: Samples) -> None:
-        """These wait to be judged, numbered as they were placed."""
+    def append_unscreened(self, placed: Samples) -> None:
+        """Append pings that wait for screening, numbered in the order of placing."""
 
-    def keep(
+    def append(
         self,
         samples: Samples,
-        doubts: ScreeningState | None = None,
+        screening_state: ScreeningState | None = None,
         refused: Sequence[RefusedPing] = (),
     ) -> Samples:
-        """Take accepted samples; returns those that are kept by now, in order.
+        """Append accepted and refused pings; returns the accepted ones stored so far, in order.
 
-        ``doubts``: what is left by the judgement that they were accepted by. It is kept with them,
-        all or nothing; so are those who were refused.
+        ``screening_state``: what the screening that accepted them left; stored with them, all or
+        nothing.
         """
 
-    def rest(self) -> Samples:
-        """Those that wait."""
+    def unstored(self) -> Samples:
+        """Accepted pings that were appended and not returned yet."""
 
-    def record(self, step: JournalStep) -> None:
-        """The model did something."""
+    def append_step(self, step: JournalStep) -> None:
+        """Append what the model did."""
 
     def reset(self, stamp_ns: int) -> None:
-        """What comes from now on is another mission's; what waits will not be returned."""
+        """Start another mission; pings that were not returned yet never will be."""
 
-    def mark(self, now: Moment) -> Any:
-        """A place in the record where the model's state should be kept; None: not now."""
+    def checkpoint_due(self, now: Moment) -> Any:
+        """A mark at which the model's state should be written; None: not now."""
 
-    def checkpoint(self, mark: Any, mapper: BathymetricMapper) -> str:
-        """Keep the state of a model that stands at a mark; in words why, where it cannot be."""
+    def checkpoint(self, mark: Any, mapper: RestorableModel) -> str:
+        """Write the state of a model that is at the mark; if it fails, returns why, as text."""
 
 
 class NoJournal:
-    """Keeps nothing, so that everything counts at once."""
+    """Writes nothing: accepted pings count at once."""
 
-    failing, lost, waiting, full, folder = "", 0, 0, False, None
+    failing, lost, unstored_count, full, folder = "", 0, 0, False, None
 
-    def wait(self, placed: Samples) -> None:
-        """Nothing to do."""
+    def append_unscreened(self, placed: Samples) -> None:
+        """Do nothing."""
 
-    def keep(
+    def append(
         self,
         samples: Samples,
-        doubts: ScreeningState | None = None,
+        screening_state: ScreeningState | None = None,
         refused: Sequence[RefusedPing] = (),
     ) -> Samples:
-        """Take them, and give them back."""
+        """Return the samples."""
         return samples
 
-    def rest(self) -> Samples:
-        """Nothing waits."""
+    def unstored(self) -> Samples:
+        """None."""
         return Samples.empty()
 
-    def record(self, step: JournalStep) -> None:
-        """Nothing to do."""
+    def append_step(self, step: JournalStep) -> None:
+        """Do nothing."""
 
     def reset(self, stamp_ns: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
-    def mark(self, now: Moment) -> None:
+    def checkpoint_due(self, now: Moment) -> None:
         """Never."""
 
-    def checkpoint(self, mark: Any, mapper: BathymetricMapper) -> str:
+    def checkpoint(self, mark: Any, mapper: RestorableModel) -> str:
         """Never called."""
         return ""

@@ -1,4 +1,4 @@
-"""A mission's log as somebody reads it afterwards: nothing of it is changed, or kept open."""
+"""Reads the journal of a mission; it is not changed, and not left open."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 from ..core.errors import InputError
 from ..core.renames import renamed
 from ..core.samples import Samples
-from .contents import JournalContents
 from .folder import LOG, folder_after, is_log
+from .interface import JournalContents
 from .tables import facts_of, load, successor_of
 from .verify import find
 
@@ -22,15 +22,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RecordedMission:
-    """What a mission's log says.
+    """A mission read from its journal.
 
     Attributes:
-        path: of the file.
-        settings: of the model, with ``seed`` and ``workspace``: see ``mission_folder.identity``.
-        mapper: all settings that the mapper was given when the log began; empty in older logs.
+        path: the file of tables.
+        settings: of the model, with ``seed`` and ``workspace``: see ``folder.identity``.
+        mapper: all settings of the mapper when the journal was created; empty in older journals.
         logged: pings and steps.
-        successor: the folder that the mission went on in after a reset, if there was one.
-        before: the newest log with pings before this one's reset; None where there is none.
+        successor: the folder that continues the mission after a reset; None: no reset.
+        previous: the newest journal with pings before the last reset; None: there is none.
     """
 
     path: Path
@@ -38,37 +38,37 @@ class RecordedMission:
     mapper: Mapping[str, Any]
     logged: JournalContents
     successor: str | None
-    before: Path | None = None
+    previous: Path | None = None
 
 
 def read_mission(path: Path) -> RecordedMission:
-    """The log of a mission's folder, after resets the newest; or the one of a file.
+    """Read the newest journal in a mission folder, or the one given by its file.
 
-    A mapper that died in the middle of a reset has named the folder to go on in, and begun no log
-    there: that is a mission without pings, as it is for the mapper that goes on with it.
+    A mapper that was killed during a reset has named the next folder, but created no journal there:
+    that is a mission without pings, as the next mapper will see it.
 
     Raises:
-        InputError: there is none, or it is damaged or foreign.
+        InputError: there is no journal, or it is damaged or foreign.
     """
-    past, resets = _read(path / LOG if path.is_dir() else path), 0
-    while path.is_dir() and past.successor is not None:
+    mission, resets = _read(path / LOG if path.is_dir() else path), 0
+    while path.is_dir() and mission.successor is not None:
         resets += 1
-        after = folder_after(path, resets, past.successor) / LOG
-        before = past.path if len(past.logged.samples) else past.before
+        after = folder_after(path, resets, mission.successor) / LOG
+        before = mission.path if len(mission.logged.samples) else mission.previous
         if find(after) is None:
             nothing = JournalContents(Samples.empty(), ())
-            past = replace(past, path=after, logged=nothing, successor=None, before=before)
+            mission = replace(mission, path=after, logged=nothing, successor=None, previous=before)
         else:
-            past = replace(_read(after), before=before)
-    return past
+            mission = replace(_read(after), previous=before)
+    return mission
 
 
 def _read(path: Path) -> RecordedMission:
     if not is_log(path.parent) and not path.is_file():
-        raise InputError(f"{path}: expected a mission's log, there is none")
+        raise InputError(f"{path}: expected a mission's journal, there is none")
     found = find(path)
     if found is None:
-        raise InputError(f"{path}: expected a mission's log, got an empty file")
+        raise InputError(f"{path}: expected a mission's journal, got an empty file")
     with closing(found.db) as db:
         for note in found.notes:
             log.warning("%s: %s", path.parent, note)

@@ -1,6 +1,6 @@
-"""The tables of a mission's log: a database that a transaction of the log is applied to.
+"""The tables of the journal: an SQLite database that the journal's transactions are applied to.
 
-It is SQLite, in a file that others can read, or in memory.
+It is in a file that other programs can read, or in memory.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.samples import APPLIED, Samples
-from ..frontend.refused import MOST, RefusedPing, RefusedPings
-from .contents import JournalContents, JournalStep, ScreeningState
+from ..frontend.refused_pings import MAX_PER_REASON, RefusedPing, RefusedPings
+from .interface import JournalContents, JournalStep, ScreeningState
 
-#: Layouts of the tables below: those of doubts came with the second, refused pings with the third,
-#: and with the fourth the transactions beside them (``transactions``), of which ``chain`` has the
-#: last. A file of an earlier one can be given what it lacks; one of any other is not touched.
-FIRST, DOUBTS, REFUSED, CHAIN = 1, 2, 3, 4
+#: Versions of the tables below. The second added held and unscreened pings, the third refused
+#: pings, the fourth ``chain``, the position in the journal (``transactions``). A file of an earlier
+#: version is extended; one of any other is left as it is.
+FIRST, SCREENED, REFUSED, CHAIN = 1, 2, 3, 4
 SCHEMA = CHAIN
-#: In the file's header, so that a foreign database is not taken for a log: "POAM".
+#: Identifies our databases in the file's header: "POAM".
 APPLICATION = 0x504F414D
-#: Columns of pings after the first five: NULL where nobody knows.
+#: Columns of pings after the first five: NULL if unknown.
 KNOWN = ("noise_std", "range", *APPLIED)
 _PING = f"""stamp_ns INTEGER NOT NULL, x REAL NOT NULL, y REAL NOT NULL, z REAL NOT NULL,
     {" REAL, ".join(KNOWN)} REAL"""
@@ -44,30 +44,30 @@ _SECOND = f"""
 CREATE TABLE waiting (placed INTEGER PRIMARY KEY, {_PING});
 CREATE TABLE held (placed INTEGER PRIMARY KEY, {_PING});
 CREATE TABLE screen (judged INTEGER NOT NULL, memory TEXT NOT NULL)"""
-# Refused pings count from 0 by reason; a key of both, so that a row is there once, and old ones go.
+# Refused pings are numbered from 0 by reason: together they are the key.
 _THIRD = """
 CREATE TABLE refused (reason TEXT NOT NULL, number INTEGER NOT NULL, stamp_ns INTEGER NOT NULL,
     x REAL, y REAL, z REAL, PRIMARY KEY (reason, number)) WITHOUT ROWID"""
 _FOURTH = """
 CREATE TABLE chain (sequence INTEGER NOT NULL, checksum TEXT NOT NULL)"""
-#: What makes the tables of each layout that the one before lacks.
+#: Statements that create the tables added by each version.
 STATEMENTS = {
     layout: tuple(text.split(";"))
-    for layout, text in ((FIRST, _FIRST), (DOUBTS, _SECOND), (REFUSED, _THIRD), (CHAIN, _FOURTH))
+    for layout, text in ((FIRST, _FIRST), (SCREENED, _SECOND), (REFUSED, _THIRD), (CHAIN, _FOURTH))
 }
-#: What no log and no recording has: SQL of somebody's own, which would run when rows are read or
-#: written. How many there are of it: views, triggers, virtual tables and columns that are computed.
+#: Counts foreign SQL, which would run when rows are read or written and which neither a journal
+#: nor a recording has: views, triggers, virtual tables and computed columns.
 OTHERS = """
 SELECT count(*) FROM sqlite_master AS made LEFT JOIN pragma_table_xinfo(made.name) AS part
 WHERE made.type IN ('view', 'trigger') OR made.sql LIKE 'CREATE VIRTUAL%' OR part.hidden"""
-#: Rows that are compared at a time.
+#: Rows compared at a time.
 COMPARED = 10_000
-#: All tables but the chain, which says where they stand.
+#: All tables except ``chain``.
 TABLES = ("mission", "pings", "updates", "resets", "waiting", "held", "screen", "refused")
 
 
 class Transaction:
-    """All that is executed inside is committed, or nothing of it."""
+    """Commits everything executed inside, or nothing."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
@@ -85,7 +85,7 @@ class Transaction:
 
 
 class _CopiedDatabase(sqlite3.Connection):
-    """A connection to a copy, which goes with it."""
+    """A connection to a temporary copy, which is deleted on close."""
 
     folder: TemporaryDirectory[str]
 
@@ -95,17 +95,16 @@ class _CopiedDatabase(sqlite3.Connection):
 
 
 def read_only(path: Path) -> sqlite3.Connection:
-    """A database to look at: nothing of it is changed, or made where there is none.
+    """Open a database read-only; nothing is changed or created.
 
-    One that is written ahead (WAL) needs a file beside it even for that, which is there while
-    somebody writes. Where there is none, and none can be made (a disk that is mounted read-only,
-    somebody else's folder), the file is read as it stands; what was written ahead and is left
-    beside it is put in, in a copy.
+    With a write-ahead log SQLite needs a further file beside the database even to read it. If that
+    is missing and cannot be created (read-only disk, another user's folder), the file is read as
+    it is; with a write-ahead log left beside it, a temporary copy of both is read.
 
     Raises:
         sqlite3.Error, OSError: it cannot be opened, or copied.
     """
-    where = path.resolve()  # what is written ahead lies beside the file, not beside a link to it
+    where = path.resolve()  # the write-ahead log lies beside the file, not beside a link to it
     db = sqlite3.connect(f"{where.as_uri()}?mode=ro", uri=True)
     try:
         db.execute("PRAGMA schema_version").fetchone()
@@ -129,13 +128,11 @@ def read_only(path: Path) -> sqlite3.Connection:
     return copy
 
 
-def layout_of(path: Path) -> int:
-    """The layout of a file's tables; 0 where it holds nothing yet, or is not there.
-
-    Read only: what is not ours is left exactly as it is.
+def schema_version(path: Path) -> int:
+    """The version of a file's tables; 0 if it is empty or does not exist. Changes nothing.
 
     Raises:
-        sqlite3.Error, ValueError: it is no log of ours, or a damaged one.
+        sqlite3.Error, ValueError: it is not a journal, or it is damaged.
     """
     if not path.exists():
         return 0
@@ -149,7 +146,7 @@ def layout_of(path: Path) -> int:
             raise ValueError("another program's database")
         (others,) = db.execute(OTHERS).fetchone()
         if others:
-            raise ValueError("views, triggers or computed columns, which no log has")
+            raise ValueError("views, triggers or computed columns, which no journal has")
         if schema not in STATEMENTS:
             raise ValueError(f"layout {schema} of another version, not {SCHEMA}")
         (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
@@ -158,8 +155,8 @@ def layout_of(path: Path) -> int:
     return int(schema)
 
 
-def lay_out(db: sqlite3.Connection, layout: int) -> None:
-    """Make the tables that a file of this layout lacks (0: all); inside a transaction."""
+def create_tables(db: sqlite3.Connection, layout: int) -> None:
+    """Create the tables that a file of this version lacks (0: all); inside a transaction."""
     for later in range(layout + 1, SCHEMA + 1):
         for statement in STATEMENTS[later]:
             db.execute(statement)
@@ -168,7 +165,7 @@ def lay_out(db: sqlite3.Connection, layout: int) -> None:
 
 
 def ping_rows(samples: Samples) -> list[list[Any]]:
-    """Pings as rows of a table; None where nobody knows."""
+    """Pings as rows of a table; None if unknown."""
     known = np.column_stack((samples.noise_std, samples.range, samples.applied))
     nulls = [[None if v != v else v for v in column] for column in known.T.tolist()]
     integers = samples.number.tolist(), samples.stamp_ns.tolist()
@@ -177,29 +174,29 @@ def ping_rows(samples: Samples) -> list[list[Any]]:
 
 
 def refused_rows(refused: Iterable[RefusedPing]) -> list[list[Any]]:
-    """Refused pings as rows of a table; None where nobody knows."""
+    """Refused pings as rows of a table; None if unknown."""
     return [
         [*row[:3], *(None if value != value else value for value in row[3:])] for row in refused
     ]
 
 
 def insert(db: sqlite3.Connection, table: str, rows: Sequence[Sequence[Any]]) -> None:
-    """Add rows; what is there already, by its key, stays."""
+    """Add rows; existing rows with the same key stay."""
     if rows:
         marks = ", ".join("?" * len(rows[0]))
         db.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", rows)
 
 
 def apply(db: sqlite3.Connection, parts: Mapping[str, Any]) -> None:
-    """Do to the tables what a transaction says, by the names of its parts:
+    """Apply a transaction to the tables, by the names of its parts.
 
-    ``mission``: facts by name; ``pings``, ``updates``, ``waiting``, ``refused``: rows to add;
-    ``screen``: judged and memory of the last judgement, which replace those before as the rows of
-    ``held`` do; ``forget``: only so many updates are what happened; ``end``: stamp and folder of a
-    reset. ``layout``: the one that the first transaction was written by.
+    ``mission``: facts by name. ``pings``, ``updates``, ``waiting``, ``refused``: rows to add.
+    ``screen``: number of screened pings and screener state of the last screening; replaces that
+    before, as the rows of ``held`` do. ``forget``: number of updates to keep. ``end``: stamp and
+    folder of a reset. ``layout``: version that wrote the first transaction.
 
     Raises:
-        ValueError: it says something else.
+        ValueError: a part is unknown.
         sqlite3.Error: the disk is full, or fails.
     """
     for name, value in parts.items():
@@ -225,10 +222,10 @@ def apply(db: sqlite3.Connection, parts: Mapping[str, Any]) -> None:
 
 
 def _refuse(db: sqlite3.Connection, rows: Sequence[Sequence[Any]]) -> None:
-    """Add refused pings; of each reason the newest stay."""
+    """Add refused pings; keep the newest of each reason."""
     insert(db, "refused", rows)
     for reason, number in {row[0]: row[1] for row in rows}.items():
-        beyond = reason, number - MOST
+        beyond = reason, number - MAX_PER_REASON
         db.execute("DELETE FROM refused WHERE reason = ? AND number <= ?", beyond)
 
 
@@ -238,7 +235,7 @@ def read_pings(db: sqlite3.Connection, table: str) -> Samples:
 
 
 def read_refused(db: sqlite3.Connection) -> RefusedPings:
-    """The refused pings that are there, by reason."""
+    """The stored refused pings, by reason."""
     return RefusedPings.of(db.execute("SELECT * FROM refused ORDER BY reason, number"))
 
 
@@ -252,27 +249,27 @@ def _samples(rows: Sequence[Sequence[Any]]) -> Samples:
 
 
 def facts_of(db: sqlite3.Connection) -> dict[str, Any]:
-    """What an open log was given of its mission when it was made."""
+    """The facts of the mission from when the journal was created."""
     rows = db.execute("SELECT name, value FROM mission")
     return {name: json.loads(value) for name, value in rows}
 
 
 def successor_of(db: sqlite3.Connection) -> str | None:
-    """The folder that an open log's mission went on in after a reset; None without one."""
+    """The folder that continues the mission after a reset; None: no reset."""
     rows = db.execute("SELECT folder FROM resets").fetchall()
     return rows[0][0] if rows else None
 
 
 def in_memory() -> sqlite3.Connection:
-    """An empty log that is on no disk."""
+    """Empty tables in memory."""
     db = sqlite3.connect(":memory:", isolation_level=None)
     with Transaction(db):
-        lay_out(db, 0)
+        create_tables(db, 0)
     return db
 
 
 def copy(source: sqlite3.Connection, into: sqlite3.Connection) -> None:
-    """Add the rows of a log, of this layout or one before; those that are there already stay."""
+    """Add the rows of other tables, of this version or an earlier one; existing rows stay."""
     (layout,) = source.execute("PRAGMA user_version").fetchone()
     with Transaction(into):
         for table in tables_of(layout):
@@ -280,24 +277,24 @@ def copy(source: sqlite3.Connection, into: sqlite3.Connection) -> None:
 
 
 def tables_of(layout: int) -> Sequence[str]:
-    """Those of a layout, but for the chain."""
-    number = {FIRST: 4, DOUBTS: 7}.get(layout, len(TABLES))
+    """The tables of a version, except ``chain``."""
+    number = {FIRST: 4, SCREENED: 7}.get(layout, len(TABLES))
     return TABLES[:number]
 
 
 def holds(db: sqlite3.Connection, other: sqlite3.Connection, tables: Iterable[str]) -> bool:
-    """Whether every row of another log is in these tables as well."""
+    """Whether these tables have every row of the others."""
     for table in tables:
         query = f"SELECT * FROM {table} ORDER BY 1, 2"
         rows = iter(db.execute(query))
         for row in other.execute(query):
-            if row not in rows:  # looks on from where it is
+            if row not in rows:  # continues the search from the last match
                 return False
     return True
 
 
 def same(db: sqlite3.Connection, other: sqlite3.Connection) -> bool:
-    """Whether two logs hold the same rows."""
+    """Whether two databases have the same rows."""
     for table in TABLES:
         query = f"SELECT * FROM {table} ORDER BY 1, 2"
         ours, theirs = db.execute(query), other.execute(query)
@@ -309,10 +306,10 @@ def same(db: sqlite3.Connection, other: sqlite3.Connection) -> bool:
 
 
 def load(db: sqlite3.Connection, path: Path) -> JournalContents:
-    """Everything in an open log of this layout.
+    """Everything in the tables of this version.
 
     Raises:
-        InputError: rows are missing, or refer to pings that are not there.
+        InputError: rows are missing, or refer to missing pings.
     """
     try:
         samples, held, waiting = (read_pings(db, table) for table in ("pings", "held", "waiting"))
@@ -322,15 +319,16 @@ def load(db: sqlite3.Connection, path: Path) -> JournalContents:
         if not _counts(ids) or last >= len(samples) or not _counts(samples.number):
             raise ValueError("rows are missing")
         screens = db.execute("SELECT judged, memory FROM screen").fetchall()
-        judged, memory = screens[0] if screens else (0, "")
+        screened, screener = screens[0] if screens else (0, "")
         steps, refused = tuple(JournalStep(*row[1:]) for row in rows), read_refused(db)
     except (sqlite3.Error, ValueError, TypeError, OverflowError) as error:
         raise InputError(
-            f"{path}: expected every ping and update from the first on ({error})"
+            f"{path}: expected all pings and updates from the first on ({error})"
         ) from None
-    return JournalContents(samples, steps, ScreeningState(judged, held, memory), waiting, refused)
+    state = ScreeningState(screened, held, screener)
+    return JournalContents(samples, steps, state, waiting, refused)
 
 
 def _counts(number: np.ndarray) -> bool:
-    """Whether these are 0, 1, 2 and so on."""
+    """Whether the numbers are 0, 1, 2, ..."""
     return bool(np.array_equal(number, np.arange(len(number))))

@@ -1,9 +1,9 @@
-"""The transactions of a mission's log as lines of a text file, each with a checksum, in a chain.
+"""The transactions of the journal: lines of a text file, chained by checksums.
 
 A line is a checksum, a space and a JSON object: ``sequence`` counts from 1, ``previous`` is the
-checksum of the line before, and the rest is what the transaction did (see ``tables.apply``). It is
-only ever appended to, and on the disk before anything that it says counts. What a damaged line says
-is lost with it, and no other's; that it is missing shows in those after it.
+checksum of the line before, the rest are the parts of the transaction (see ``tables.apply``). Lines
+are only appended, and are on the disk before their content counts. A damaged line loses its own
+content only; the chain shows that it is missing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..core.reading import JSON_FACTOR, allowance
 
 @dataclass(frozen=True)
 class Line:
-    """A transaction that was read; ``end``: of its line in the file, in bytes."""
+    """A transaction read from the file; ``end``: end of its line, in bytes."""
 
     sequence: int
     previous: str
@@ -35,7 +35,7 @@ NONE = Line(0, "", "", {}, 0)
 
 
 def encode(sequence: int, previous: str, parts: Mapping[str, Any]) -> tuple[str, bytes]:
-    """The checksum and the line of a transaction."""
+    """Checksum and line of a transaction."""
     values = {"sequence": sequence, "previous": previous, **parts}
     body = json.dumps(values, separators=(",", ":")).encode()
     total = checksum(body)
@@ -43,7 +43,7 @@ def encode(sequence: int, previous: str, parts: Mapping[str, Any]) -> tuple[str,
 
 
 def read(path: Path) -> Iterator[Line | None]:
-    """Every line of a file; None in place of one that is damaged. None at all without a file."""
+    """Every line of a file; None for a damaged one. Yields nothing without a file."""
     if not path.exists():
         return
     end = 0
@@ -63,17 +63,17 @@ def _decode(text: bytes, end: int) -> Line | None:
         parts = json.loads(body)
         return Line(parts.pop("sequence"), parts.pop("previous"), total.decode(), parts, end)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None  # the checksum is right: somebody else's
+        return None  # a valid checksum: written by another program
 
 
 class Transactions:
-    """Appends to a file, which is made if there is none.
+    """Appends to a file, which is created if missing.
 
     Args:
         path: of the file.
-        sequence: of its last line; 0 without one.
-        last: checksum of that.
-        end: bytes that are whole; what lies behind is cut off.
+        sequence: of its last line; 0: it has none.
+        last: checksum of its last line.
+        end: end of its last line in bytes; the file is cut off there.
 
     Raises:
         OSError: it cannot be written.
@@ -90,14 +90,14 @@ class Transactions:
             raise
 
     def append(self, parts: Mapping[str, Any]) -> None:
-        """Bring a transaction to the disk.
+        """Write a transaction to the disk.
 
         Raises:
-            OSError: the disk is full, or fails; it counts as not appended.
+            OSError: the disk is full, or fails; nothing is appended.
         """
         total, line = encode(self.sequence + 1, self.last, parts)
         self._before = self.sequence, self.last, self._end
-        os.ftruncate(self._file, self._end)  # what an attempt that failed may have left
+        os.ftruncate(self._file, self._end)  # remove the rest of a failed attempt
         written = 0
         while written < len(line):
             written += os.pwrite(self._file, line[written:], self._end + written)
@@ -105,10 +105,10 @@ class Transactions:
         self.sequence, self.last, self._end = self.sequence + 1, total, self._end + len(line)
 
     def take_back(self) -> None:
-        """Remove the last line: what it says was not committed after all."""
+        """Remove the last line: its transaction was not committed after all."""
         self.sequence, self.last, self._end = self._before
         os.ftruncate(self._file, self._end)
 
     def close(self) -> None:
-        """Nothing is appended any more."""
+        """Close the file."""
         os.close(self._file)

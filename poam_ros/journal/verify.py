@@ -1,4 +1,4 @@
-"""What the two files of a log hold, each checked by the other. Nothing is changed."""
+"""Reads the two files of a journal and checks each by the other. Changes nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..core.errors import InputError
-from .tables import CHAIN, Transaction, apply, copy, holds, in_memory, layout_of, read_only, same
+from .tables import (
+    CHAIN,
+    Transaction,
+    apply,
+    copy,
+    holds,
+    in_memory,
+    read_only,
+    same,
+    schema_version,
+)
 from .transactions import NONE, Line, read
 
 #: Ending of the file of transactions, beside the tables'.
@@ -18,8 +28,8 @@ JOURNAL = ".journal"
 
 @dataclass
 class _Database:
-    """What the file of the tables says; ``db``: None where it cannot be used, for this ``fault``;
-    ``sequence``, ``checksum``: of the last transaction that it has."""
+    """The file of tables; ``db``: None if it cannot be used, because of ``fault``; ``sequence``,
+    ``checksum``: of its last transaction."""
 
     db: sqlite3.Connection | None = None
     layout: int = 0
@@ -30,33 +40,34 @@ class _Database:
 
 @dataclass
 class Found:
-    """All that a log's two files hold.
+    """The content of a journal's two files.
 
     Attributes:
-        db: in memory.
+        db: the content, in memory.
         last: the last transaction of the journal.
-        notes: in words what is damaged.
-        anew: whether both files are to be written anew; else ``tables``: whether the tables are.
+        notes: what is damaged, as text.
+        rewrite: whether both files must be rewritten.
+        rewrite_tables: whether the file of tables must be.
     """
 
     db: sqlite3.Connection
     last: Line = NONE
     notes: list[str] = field(default_factory=list)
-    anew: bool = False
-    tables: bool = False
+    rewrite: bool = False
+    rewrite_tables: bool = False
 
 
 def find(path: Path, salvage: bool = False) -> Found | None:
-    """Read a log, and compare its two files; nothing is changed. None where none was begun.
+    """Read a journal and compare its two files; changes nothing. None: there is no journal.
 
     Args:
-        path: of the tables' file.
-        salvage: take what is whole where something is lost; otherwise that is an error.
+        path: the file of tables.
+        salvage: return what is intact if something is lost; otherwise that is an error.
 
     Raises:
-        InputError: it is no log, or something is lost for good.
+        InputError: it is not a journal, or something is lost for good.
     """
-    path = path.resolve()  # it lies beside the file, not beside a link to it
+    path = path.resolve()  # the journal lies beside the file, not beside a link to it
     journal = path.with_suffix(JOURNAL)
     begun = journal.exists() and journal.stat().st_size > 0
     with _database(path) as database:
@@ -67,27 +78,27 @@ def find(path: Path, salvage: bool = False) -> Found | None:
         except (sqlite3.Error, OSError, ValueError, TypeError, KeyError) as error:
             if isinstance(error, InputError):
                 raise
-            raise InputError(f"{journal}: expected a log of this version ({error})") from None
+            raise InputError(f"{journal}: expected a journal of this version ({error})") from None
 
 
 def _of_tables(path: Path, database: _Database) -> Found | None:
-    """A log without a journal: one of a layout before, or one that has lost it."""
+    """Tables without a journal: of an earlier version, or the journal is missing."""
     if database.fault:
-        raise InputError(f"{path}: expected a mission's log of this version ({database.fault})")
+        raise InputError(f"{path}: expected a mission's tables of this version ({database.fault})")
     if database.db is None or (database.layout >= CHAIN and not database.sequence):
         return None
-    found = Found(in_memory(), anew=True)
+    found = Found(in_memory(), rewrite=True)
     copy(database.db, found.db)
     if database.layout >= CHAIN:
-        found.notes.append(f"{path.stem}{JOURNAL} is missing: {path.name} cannot be checked by it")
+        found.notes.append(f"{path.stem}{JOURNAL} is missing: {path.name} cannot be checked")
     return found
 
 
 def _of_both(path: Path, database: _Database, salvage: bool) -> Found | None:
-    """A log by its journal, or by its tables where the journal is damaged."""
+    """The content by the journal, or by the tables if the journal is damaged."""
     journal = path.with_suffix(JOURNAL)
     if not (database.sequence or database.fault) and b"\n" not in journal.read_bytes():
-        return None  # it ended while it was begun
+        return None  # interrupted while it was created
     db, last, gaps, agree = in_memory(), NONE, False, False
     with Transaction(db):
         for line in read(journal):
@@ -99,38 +110,38 @@ def _of_both(path: Path, database: _Database, salvage: bool) -> Found | None:
             if line.sequence == database.sequence and not gaps and database.db is not None:
                 agree = line.checksum == database.checksum and same(db, database.db)
     rest = journal.stat().st_size - last.end
-    fault = "" if agree else database.fault or "its rows are others"
+    fault = "" if agree else database.fault or "its rows differ"
     if not gaps and (agree or database.db is None or database.sequence <= last.sequence):
-        found = Found(db, last, tables=not agree or database.sequence < last.sequence)
+        found = Found(db, last, rewrite_tables=not agree or database.sequence < last.sequence)
         if not agree and last.sequence > 1:
-            found.notes.append(f"{path.name} was damaged ({fault}): made again from the journal")
+            found.notes.append(f"{path.name} was damaged ({fault}): restored from the journal")
         if rest:
             found.notes.append(
-                f"the last {rest} bytes of {journal.name} are no whole transaction, and left out: "
-                "it was not finished, or is damaged"
+                f"the last {rest} bytes of {journal.name} are not a complete transaction and are "
+                "ignored: it was interrupted or is damaged"
             )
         if not last.sequence:
-            raise InputError(f"{journal}: expected a log, got nothing that is whole")
+            raise InputError(f"{journal}: expected a journal, got no intact line")
         return found
     restored = _by_tables(journal, db, database)
     if restored is not None:
-        text = f"{journal.name} was damaged: made again from {path.name}"
-        return Found(restored, notes=[text], anew=True)
+        text = f"{journal.name} was damaged: restored from {path.name}"
+        return Found(restored, notes=[text], rewrite=True)
     if not salvage:
         raise InputError(
             f"{path.parent}: pings are lost: both {journal.name} and {path.name} are damaged; to "
-            f"go on with what is whole: poam repair {path.parent}"
+            f"continue with what is intact: poam repair {path.parent}"
         )
     if database.db is not None:
         copy(database.db, db)
-    return Found(db, notes=[_close_gaps(db)], anew=True)
+    return Found(db, notes=[_close_gaps(db)], rewrite=True)
 
 
 def _by_tables(
-    journal: Path, whole: sqlite3.Connection, database: _Database
+    journal: Path, intact: sqlite3.Connection, database: _Database
 ) -> sqlite3.Connection | None:
-    """The tables with the transactions that came after them, where both go together, and with all
-    that is ``whole`` of the journal; else None."""
+    """The tables and the journal's later transactions; None if they do not fit together, or lack
+    anything that is ``intact`` in the journal."""
     if database.db is None:
         return None
     db, last = in_memory(), (database.sequence, database.checksum)
@@ -142,12 +153,12 @@ def _by_tables(
                     return None
                 apply(db, line.parts)
                 last = line.sequence, line.checksum
-    return db if holds(db, whole, ("mission", "pings", "updates", "resets")) else None
+    return db if holds(db, intact, ("mission", "pings", "updates", "resets")) else None
 
 
 def _close_gaps(db: sqlite3.Connection) -> str:
-    """Number the pings that are left, and forget all steps from the first gap on; in words what
-    was lost."""
+    """Renumber the remaining pings and drop all steps from the first gap on; returns what was
+    lost, as text."""
     numbers = [row[0] for row in db.execute("SELECT number FROM pings ORDER BY 1")]
     hole = next((i for i, number in enumerate(numbers) if i != number), len(numbers))
     with Transaction(db):
@@ -163,14 +174,14 @@ def _close_gaps(db: sqlite3.Connection) -> str:
 
 @contextmanager
 def _database(path: Path) -> Iterator[_Database]:
-    """The file of the tables, as it is at one moment."""
+    """A snapshot of the file of tables."""
     db = None
     try:
         try:
-            layout = layout_of(path)
+            layout = schema_version(path)
             if layout:
                 db = read_only(path)
-                db.execute("BEGIN")  # a mapper may go on writing meanwhile
+                db.execute("BEGIN")  # a mapper may write meanwhile
                 row = (0, "")
                 if layout >= CHAIN:
                     row = db.execute("SELECT sequence, checksum FROM chain").fetchone() or row

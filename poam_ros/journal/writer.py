@@ -1,4 +1,4 @@
-"""The thread that brings a survey to the disk, beside the callbacks and the model's thread."""
+"""Writes the journal on a thread of its own, beside the callbacks and the model's thread."""
 
 from __future__ import annotations
 
@@ -10,22 +10,19 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..core.clock import Moment
 from ..core.samples import Samples
-from ..frontend.refused import RefusedPing
+from ..frontend.refused_pings import RefusedPing
 from .checkpoint import write_checkpoint
-from .contents import TRAIN, JournalStep, ScreeningState
 from .folder import MissionFolder
-
-if TYPE_CHECKING:
-    from ..models.mapper import BathymetricMapper
+from .interface import TRAIN, JournalStep, RestorableModel, ScreeningState
 
 
 @dataclass
 class CheckpointMark:
-    """A place in the record; ``steps``: how many the log of ``folder`` holds there."""
+    """A position in the journal of ``folder``, after ``steps`` steps."""
 
     steady_s: float
     reached: threading.Event = field(default_factory=threading.Event)
@@ -34,36 +31,36 @@ class CheckpointMark:
 
 
 class ResetEntry(NamedTuple):
-    """What comes after it belongs into a new folder; ``torn``: but some of that was given up."""
+    """What follows belongs in a new folder; ``ended_early``: some of that was dropped."""
 
     stamp_ns: int
-    torn: bool = False
+    ended_early: bool = False
 
 
 class TruncateEntry(NamedTuple):
-    """Only so many steps of the log are what happened."""
+    """Drop all steps after the first ``steps``."""
 
     steps: int
 
 
 class RefusedEntry(NamedTuple):
-    """Pings that were refused; a bounded number of them."""
+    """Refused pings; their number is bounded."""
 
     rows: list[RefusedPing]
 
 
 class PlacedEntry(NamedTuple):
-    """Pings that wait to be judged."""
+    """Pings that wait for screening."""
 
     samples: Samples
 
 
 @dataclass
 class AcceptedEntry:
-    """Pings that were accepted; ``counts``: whether they may be returned."""
+    """Accepted pings; ``stored``: whether they may be returned."""
 
     samples: Samples
-    counts: bool = False
+    stored: bool = False
 
 
 Entry = (
@@ -82,89 +79,89 @@ class EntryWriter:
 
     Args:
         folder: of the mission.
-        steps: how many its log holds.
+        steps: in its journal.
 
     Attributes:
         folder: as given.
-        gap: whether some of what the log should hold was given up: it ends then.
-        lost: pings and steps that are not kept, and never will be.
+        ended_early: whether entries were dropped; nothing more is written before a reset.
+        lost: pings and steps that were not written and never will be.
     """
 
     def __init__(self, folder: MissionFolder, steps: int) -> None:
         self.folder, self._steps = folder, steps
-        self.gap, self.lost = False, 0
+        self.ended_early, self.lost = False, 0
 
     def write(
-        self, entries: deque[Entry], doubts: ScreeningState | None
+        self, entries: deque[Entry], screening_state: ScreeningState | None
     ) -> tuple[ScreeningState | None, int]:
-        """Write the first entries, those that go into one transaction, and remove them; the doubts
-        with the last.
+        """Write and remove the first entries that fit into one transaction; the screening state
+        with the last of all.
 
         Returns:
-            What is left of the doubts, and how many pings were written.
+            The screening state if it was not written, and the number of pings written.
         """
         first = entries[0] if entries else None
         if isinstance(first, ResetEntry):
             self.folder.reset(first.stamp_ns)
-            self._steps, self.gap = 0, first.torn
+            self._steps, self.ended_early = 0, first.ended_early
         elif isinstance(first, TruncateEntry):
-            self.folder.forget(first.steps)
+            self.folder.truncate_steps(first.steps)
             self._steps = first.steps
         else:
             rows = list(
                 takewhile(lambda entry: not isinstance(entry, (ResetEntry, TruncateEntry)), entries)
             )
             last = len(rows) == len(entries)
-            written = self.write_rows(rows, doubts if last else None)
+            written = self.write_rows(rows, screening_state if last else None)
             for _ in rows:
                 entries.popleft()
-            return None if last else doubts, written
+            return None if last else screening_state, written
         entries.popleft()
-        return doubts, 0
+        return screening_state, 0
 
-    def write_rows(self, rows: Sequence[Entry], doubts: ScreeningState | None) -> int:
-        """Write pings and steps in one transaction; returns how many pings, refused ones apart."""
+    def write_rows(self, rows: Sequence[Entry], screening_state: ScreeningState | None) -> int:
+        """Write entries in one transaction; returns the number of pings without refused ones."""
         taken = [row for row in rows if isinstance(row, AcceptedEntry)]
         placed = [row.samples for row in rows if isinstance(row, PlacedEntry)]
         steps = [row for row in rows if isinstance(row, JournalStep)]
         refused = [each for row in rows if isinstance(row, RefusedEntry) for each in row.rows]
         pings = sum(len(t.samples) for t in taken)
-        if self.gap:  # a log with a hole in it would be worth nothing
+        if self.ended_early:  # a journal with a gap would be useless
             self.lost += pings + len(steps)
-        elif taken or placed or steps or doubts or refused:
+        elif taken or placed or steps or screening_state or refused:
             accepted = [t.samples for t in taken]
-            self.folder.log.append(accepted, steps, self._steps, placed, doubts, refused)
+            self.folder.log.append(accepted, steps, self._steps, placed, screening_state, refused)
         for row in rows:
             if isinstance(row, AcceptedEntry):
-                row.counts = True
+                row.stored = True
             elif isinstance(row, JournalStep):
-                self._steps += not self.gap
+                self._steps += not self.ended_early
             elif isinstance(row, CheckpointMark):
-                if not self.gap:
+                if not self.ended_early:
                     row.folder, row.steps = self.folder.current, self._steps
                 row.reached.set()
-                self.folder.log.bring_home()
+                self.folder.log.flush_tables()
         return pings + sum(map(len, placed))
 
 
-GATHER_S = 0.1  # what comes within it is one transaction
+COMMIT_INTERVAL_S = 0.1  # entries within it share a transaction
 RETRY_S = 5.0  # after a failure of the disk
-WAIT_S = 5.0  # of the model for the disk, once a checkpoint
-SHARE = 0.05  # of the time, at most, goes into checkpoints
-LIMIT = 10_000  # pings that wait for the disk before more are refused
-PATIENCE = 100_000  # pings and steps that wait while the disk fails, before they are given up
-GAVE_UP = "the disk failed for too long: the log ended then, and begins again with a reset"
+CHECKPOINT_WAIT_S = 5.0  # longest wait of the model for the disk, once a checkpoint
+MAX_CHECKPOINT_SHARE = 0.05  # of the time spent writing checkpoints
+MAX_QUEUED_PINGS = 10_000  # waiting for the disk; beyond that pings are refused
+MAX_QUEUED_ON_FAILURE = 100_000  # pings and steps; beyond that they are dropped
+GAVE_UP = "the disk failed for too long: the journal ended then; it starts again with a reset"
 
 
 class JournalWriter:
-    """Keeps a survey in a mission's folder: see ``survey.keeping.Keeping``.
+    """Writes the journal of a mission folder: see ``Journal``.
 
-    While the disk fails, pings count without it; what should be there is tried again.
+    While the disk fails, pings count without being stored; writing is retried.
 
     Args:
-        folder: this owns it.
-        steps: how many its log holds.
-        period: s between two checkpoints, at least.
+        folder: of the mission; closed by this object.
+        steps: in its journal.
+        period: shortest time between two checkpoints, s.
     """
 
     def __init__(self, folder: MissionFolder, steps: int, period: float) -> None:
@@ -172,20 +169,20 @@ class JournalWriter:
         self._disk, self._period = EntryWriter(folder, steps), period
         self._changed = threading.Condition()
         self._queue: list[Entry] = []
-        self._doubts: ScreeningState | None = None  # newer than what the thread knows of
-        self._refused: deque[RefusedPing] = deque(maxlen=LIMIT)  # likewise
-        self._unreturned: deque[AcceptedEntry] = deque()
-        self._waiting = 0  # pings of these
-        self._unwritten = 0  # pings in the queue, or on the way to the disk
-        self._closing = self._hurried = self._anew = False
+        self._screening_state: ScreeningState | None = None  # not yet taken by the thread
+        self._refused: deque[RefusedPing] = deque(maxlen=MAX_QUEUED_PINGS)  # likewise
+        self._unstored: deque[AcceptedEntry] = deque()
+        self._unstored_count = 0  # pings in it
+        self._unwritten = 0  # pings in the queue or being written
+        self._closing = self._hurried = self._was_reset = False
         self._next_checkpoint = -float("inf")
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
 
     @property
-    def waiting(self) -> int:
-        """Pings that were taken and not returned yet."""
-        return self._waiting
+    def unstored_count(self) -> int:
+        """See ``Journal``."""
+        return self._unstored_count
 
     @property
     def folder(self) -> Path:
@@ -199,47 +196,47 @@ class JournalWriter:
 
     @property
     def full(self) -> bool:
-        """Whether the disk does not come after the pings."""
-        return self._unwritten >= LIMIT and not self.failing
+        """Whether the disk is too slow for the pings."""
+        return self._unwritten >= MAX_QUEUED_PINGS and not self.failing
 
-    def wait(self, placed: Samples) -> None:
-        """Write down that these wait to be judged."""
+    def append_unscreened(self, placed: Samples) -> None:
+        """Queue pings that wait for screening."""
         with self._changed:
             self._queue.append(PlacedEntry(placed))
             self._unwritten += len(placed)
             self._changed.notify_all()
 
-    def keep(
+    def append(
         self,
         samples: Samples,
-        doubts: ScreeningState | None = None,
+        screening_state: ScreeningState | None = None,
         refused: Sequence[RefusedPing] = (),
     ) -> Samples:
-        """Take accepted samples; returns those that are on the disk by now, in order."""
+        """Queue accepted and refused pings; returns the accepted ones stored so far, in order."""
         with self._changed:
-            self._refused.extend(refused)  # they wait for company: see ``_run``
+            self._refused.extend(refused)  # written with other entries: see ``_run``
             if len(samples):
                 taken = AcceptedEntry(samples)
                 self._queue.append(taken)
-                self._unreturned.append(taken)
-                self._waiting += len(samples)
+                self._unstored.append(taken)
+                self._unstored_count += len(samples)
                 self._unwritten += len(samples)
-            self._doubts = doubts or self._doubts
-            if self._news:
+            self._screening_state = screening_state or self._screening_state
+            if self._has_entries:
                 self._changed.notify_all()
-            kept = []
-            while self._unreturned and self._unreturned[0].counts:
-                kept.append(self._unreturned.popleft().samples)
-            self._waiting -= sum(map(len, kept))
-        return Samples.joined(kept)
+            stored = []
+            while self._unstored and self._unstored[0].stored:
+                stored.append(self._unstored.popleft().samples)
+            self._unstored_count -= sum(map(len, stored))
+        return Samples.joined(stored)
 
-    def rest(self) -> Samples:
-        """Those that are not."""
+    def unstored(self) -> Samples:
+        """Accepted pings that were not returned yet."""
         with self._changed:
-            return Samples.joined([taken.samples for taken in self._unreturned])
+            return Samples.joined([taken.samples for taken in self._unstored])
 
-    def record(self, step: JournalStep) -> None:
-        """Write what the model did; slices of training that are alike are one row."""
+    def append_step(self, step: JournalStep) -> None:
+        """Queue what the model did; equal slices of training become one row."""
         with self._changed:
             last = self._queue[-1] if self._queue else None
             if (
@@ -253,24 +250,23 @@ class JournalWriter:
             self._changed.notify_all()
 
     def reset(self, stamp_ns: int) -> None:
-        """Go on in a new folder; what waits is written into the old one, and not returned."""
+        """Continue in a new folder; queued entries go to the old one, and are not returned."""
         with self._changed:
-            self._queue += [*self._take_refused(), ResetEntry(stamp_ns)]
-            self._doubts = ScreeningState()
-            self._unreturned.clear()
-            self._waiting, self._anew = 0, True
+            self._queue += [*self._pop_refused(), ResetEntry(stamp_ns)]
+            self._screening_state = ScreeningState()
+            self._unstored.clear()
+            self._unstored_count, self._was_reset = 0, True
             self._changed.notify_all()
 
-    def forget(self, steps: int) -> None:
-        """Only so many steps of the log could be repeated: the others are taken out of it."""
+    def truncate(self, steps: int) -> None:
+        """Drop all steps after the first ``steps``, which could not be repeated."""
         with self._changed:
-            self._queue += (
-                [] if self._anew else [TruncateEntry(steps)]
-            )  # a new log has none of them
+            if not self._was_reset:  # a new journal has none of them
+                self._queue.append(TruncateEntry(steps))
             self._changed.notify_all()
 
-    def mark(self, now: Moment) -> CheckpointMark | None:
-        """The place that the record has come to; None while no checkpoint is due."""
+    def checkpoint_due(self, now: Moment) -> CheckpointMark | None:
+        """A mark at the end of the journal; None: no checkpoint is due."""
         if self.failing or now.steady_s < self._next_checkpoint:
             return None
         mark = CheckpointMark(now.steady_s)
@@ -280,9 +276,9 @@ class JournalWriter:
             self._changed.notify_all()
         return mark
 
-    def checkpoint(self, mark: CheckpointMark, mapper: BathymetricMapper) -> str:
-        """Keep the model's state once all before the mark is in the log; else in words why not."""
-        if not mark.reached.wait(WAIT_S) or mark.folder is None:
+    def checkpoint(self, mark: CheckpointMark, mapper: RestorableModel) -> str:
+        """Write the model's state once all entries before the mark are; else returns why not."""
+        if not mark.reached.wait(CHECKPOINT_WAIT_S) or mark.folder is None:
             return self.failing or "the disk is slow: no checkpoint"
         start = perf_counter()
         try:
@@ -290,12 +286,12 @@ class JournalWriter:
         except OSError as error:
             return f"no checkpoint in {mark.folder} ({error.strerror})"
         finally:
-            rest = max(self._period, (perf_counter() - start) / SHARE)
+            rest = max(self._period, (perf_counter() - start) / MAX_CHECKPOINT_SHARE)
             self._next_checkpoint = mark.steady_s + rest
         return ""
 
     def close(self, timeout: float = 10.0) -> bool:
-        """Write what is left, and leave the folder; whether that was done in time (s)."""
+        """Write what is left and release the folder; whether that was done within ``timeout`` s."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -307,40 +303,43 @@ class JournalWriter:
 
     def _run(self) -> None:
         entries: deque[Entry] = deque()
-        doubts: ScreeningState | None = None  # left by all of these
+        screening_state: ScreeningState | None = None  # after all of these entries
         retry_at = 0.0
-        while not (self._closing and (self.failing or not (entries or doubts or self._left))):
+        while not (
+            self._closing and (self.failing or not (entries or screening_state or self._left))
+        ):
             with self._changed:
-                # Refused pings alone are worth no commit of their own, but now and then.
-                self._changed.wait_for(lambda: self._news or self._closing, RETRY_S)
-                self._changed.wait_for(lambda: self._hurried or self._closing, GATHER_S)
-                entries.extend([*self._queue, *self._take_refused()])
+                # Refused pings alone are committed every ``RETRY_S`` only.
+                self._changed.wait_for(lambda: self._has_entries or self._closing, RETRY_S)
+                self._changed.wait_for(lambda: self._hurried or self._closing, COMMIT_INTERVAL_S)
+                entries.extend([*self._queue, *self._pop_refused()])
                 self._queue.clear()
-                doubts, self._doubts = self._doubts or doubts, None
+                screening_state = self._screening_state or screening_state
+                self._screening_state = None
                 self._hurried = False
             if self.failing and not self._closing and time.monotonic() < retry_at:
-                self._go_without(entries)
+                self._handle_disk_failure(entries)
                 continue
             try:
-                while entries or doubts:
-                    doubts, written = self._disk.write(entries, doubts)
+                while entries or screening_state:
+                    screening_state, written = self._disk.write(entries, screening_state)
                     self._account(written)
-                self.failing = GAVE_UP if self._disk.gap else ""
-            except Exception as error:  # whatever it is, pings go on to count
+                self.failing = GAVE_UP if self._disk.ended_early else ""
+            except Exception as error:  # whatever it is, pings must continue to count
                 self.failing = f"{self.folder}: {error}"
                 retry_at = time.monotonic() + RETRY_S
-                self._go_without(entries)
+                self._handle_disk_failure(entries)
 
     @property
-    def _news(self) -> bool:
-        return bool(self._queue) or self._doubts is not None
+    def _has_entries(self) -> bool:
+        return bool(self._queue) or self._screening_state is not None
 
     @property
     def _left(self) -> bool:
-        return self._news or bool(self._refused)
+        return self._has_entries or bool(self._refused)
 
-    def _take_refused(self) -> list[Entry]:
-        """Refused pings so far, to go before what comes."""
+    def _pop_refused(self) -> list[Entry]:
+        """The refused pings so far, as an entry before the following ones."""
         rows = list(self._refused)
         self._refused.clear()
         return [RefusedEntry(rows)] if rows else []
@@ -349,24 +348,23 @@ class JournalWriter:
         with self._changed:
             self._unwritten -= written
 
-    def _go_without(self, entries: deque[Entry]) -> None:
-        """The disk fails: pings count all the same, and what waits for it is bounded."""
-        for left in [
-            entry for entry in entries if isinstance(entry, (CheckpointMark, RefusedEntry))
-        ]:
+    def _handle_disk_failure(self, entries: deque[Entry]) -> None:
+        """While the disk fails, let pings count, and bound the number of waiting entries."""
+        useless = [entry for entry in entries if isinstance(entry, (CheckpointMark, RefusedEntry))]
+        for left in useless:
             entries.remove(left)
             if isinstance(left, CheckpointMark):
                 left.reached.set()
         for entry in entries:
             if isinstance(entry, AcceptedEntry):
-                entry.counts = True
-        if self._unwritten + len(entries) > PATIENCE:
-            self._disk.gap = True
+                entry.stored = True
+        if self._unwritten + len(entries) > MAX_QUEUED_ON_FAILURE:
+            self._disk.ended_early = True
             if resets := [entry for entry in entries if isinstance(entry, ResetEntry)]:
-                torn = resets[-1].torn or entries[-1] is not resets[-1]
+                ended_early = resets[-1].ended_early or entries[-1] is not resets[-1]
                 rows = [
                     entry for entry in entries if not isinstance(entry, (ResetEntry, TruncateEntry))
                 ]
                 self._account(self._disk.write_rows(rows, None))
                 entries.clear()
-                entries += [*resets[:-1], resets[-1]._replace(torn=torn)]
+                entries += [*resets[:-1], resets[-1]._replace(ended_early=ended_early)]

@@ -1,1 +1,1 @@
-"""The model loop: judge, learn, draw, checkpoint, repeat."""
+"""The model loop: screens, updates, draws, checkpoints and recovers."""

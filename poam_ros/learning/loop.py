@@ -1,7 +1,7 @@
-"""The model loop: screen, learn, draw, checkpoint, repeat.
+"""The model loop: screen, update, draw, checkpoint, recover.
 
-A vehicle's mapper, a mission in lock-step and the map of a log run the same one. It has no thread
-and no clock: its caller says what time it is.
+The mapper node, a lock-step mission and ``poam map`` run the same loop. It has no thread and no
+clock: the caller passes the time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from ..core.errors import InputError
 from ..core.geometry import Grid
 from ..core.maps import ElevationMap
 from ..core.samples import Samples
-from ..frontend.batching import NO_EFFORT, BatchPolicy, SampleQueue, TrainingSettings
+from ..frontend.batching import DEFAULT_TRAINING, BatchPolicy, SampleQueue, TrainingSettings
 from ..frontend.events import (
     LoopEvent,
     Message,
@@ -29,80 +28,77 @@ from ..frontend.events import (
     Problem,
 )
 from ..frontend.ledger import Ledger
-from ..journal.contents import JournalStep, ScreeningState
-from ..journal.interface import Journal, NoJournal
+from ..journal.interface import Journal, JournalStep, NoJournal, ScreeningState
 from ..screening.screen import FALSE_ECHO, Screener, ScreeningSettings
 from .recovery import Recovery
-from .updater import TRIES, IdleTraining, ModelUpdater, UpdaterStatus
+from .updater import TRIES, IdleTraining, MapModel, ModelUpdater, UpdaterStatus
 
-if TYPE_CHECKING:
-    from ..models.mapper import BathymetricMapper
-
-#: Why pings are refused that waited for screening, or were held, when all was to be forgotten.
+#: Why unscreened and held pings are refused at a reset.
 RESET = "reset"
 NO_SCREENING = ScreeningSettings()
-#: How long the last pings may take to the disk, in s, before a map is left without them.
+#: Longest wait for the last pings to be stored, in s, before the last map is drawn without them.
 DISK_S = 2.0
 
 
 class ModelLoop:
-    """Placed pings in; maps, and what else comes of them, out.
+    """Placed pings in; maps and other events out.
 
-    Without screening all pings are accepted at once. With it they wait in a queue of its own; when
-    that closes, they are screened, and those accepted are the model's next batch, as soon as they
-    are kept. ``work`` may be called on a thread of its own; all others return at once, on another.
+    Without screening all pings are accepted at once. With screening they wait in a queue of their
+    own; when a batch is due, they are screened, and the accepted ones are the model's next batch as
+    soon as they are stored. ``work`` may be called on a thread of its own; all other methods return
+    at once, and are called on one other thread.
 
     Args:
         mapper: the model.
         ledger: counts the pings.
-        policy: when a batch closes.
+        policy: decides when a batch is due.
         grid: of the maps; None: none are drawn.
-        effort: how much the model trains.
+        training: how long the model trains.
         screening: which pings are held or refused.
-        begins: whether this number of pings may be the first batch.
+        begins: takes a number of pings; whether they may be the first batch.
 
     Attributes:
-        backlog: accepted pings that wait for the model.
-        queue: where new pings wait and close batches: the backlog, or that of the screening.
+        sample_queue: accepted pings that wait for the model.
+        queue: where new pings wait and make a batch due: the same, or that of the screening.
         held: placed pings that wait for confirmation.
-        keeping: keeps what is to outlive the process; accepted pings count once it has kept them.
-        spare: trains on between batches, on the thread of ``work``.
+        journal: accepted pings count once they are stored in it.
+        idle_training: trains between batches, on the thread of ``work``.
     """
 
     def __init__(
         self,
-        mapper: BathymetricMapper,
+        mapper: MapModel,
         ledger: Ledger,
         policy: BatchPolicy,
         grid: Grid | None = None,
-        effort: TrainingSettings = NO_EFFORT,
+        training: TrainingSettings = DEFAULT_TRAINING,
         screening: ScreeningSettings = NO_SCREENING,
         begins: Callable[[int], bool] = lambda samples: True,
     ) -> None:
         self.mapper, self.ledger, self.grid, self.screening = mapper, ledger, grid, screening
-        self._learner = ModelUpdater(mapper, grid, effort)
-        self.spare = IdleTraining(self._learner, self._record)
-        self.keeping: Journal = NoJournal()
+        self._updater = ModelUpdater(mapper, grid, training)
+        self.idle_training = IdleTraining(self._updater, self._record)
+        self.journal: Journal = NoJournal()
         self._begins = begins
         self._screen = Screener(screening) if screening.enabled else None
-        self.backlog = SampleQueue(policy)
-        self.queue = self.backlog if self._screen is None else SampleQueue(policy)
+        self.sample_queue = SampleQueue(policy)
+        self.queue = self.sample_queue if self._screen is None else SampleQueue(policy)
         self.held = Samples.empty()
-        self._in_screening = Samples.empty()  # taken from the queue, and not counted elsewhere yet
-        self._unlearned = False  # the last screening accepted some that the model has not seen
-        self._placed = self._screened = 0  # pings, since the beginning or a reset
-        self._trouble = ""  # with what was remembered before a restart
-        self._resumption: Recovery | None = None  # what is still to be repeated
-        # A reset that the model has not seen: what it does until then belongs to no mission.
+        self._in_screening = Samples.empty()  # taken from the queue, not screened yet
+        self._unlearned = False  # the last screening accepted pings that the model does not have
+        self._placed = self._screened = 0  # pings since the beginning or a reset
+        self._problem = ""  # with the screening state before a restart
+        self._recovery: Recovery | None = None  # steps that are still to be repeated
+        # A reset that the model has not done yet: until then its events are discarded.
         self._resetting = False
         self._finishing = False
-        # Of all that waits or is asked for, and of keeping; never held while the model works.
+        # Guards queues, flags and the journal; never held while the model works.
         self._lock = threading.Lock()
 
     @property
     def samples(self) -> int:
-        """Accepted pings since the beginning, or the last reset, that are kept."""
-        return self.ledger.samples - self.keeping.waiting
+        """Accepted and stored pings since the beginning or the last reset."""
+        return self.ledger.samples - self.journal.unstored_count
 
     @property
     def undecided(self) -> int:
@@ -111,190 +107,195 @@ class ModelLoop:
 
     @property
     def full(self) -> bool:
-        """Whether no more should be taken: the model, or the screening, is that far behind."""
-        return self.backlog.full or self.queue.full
+        """Whether no more pings should be taken, because model or screening are too slow."""
+        return self.sample_queue.full or self.queue.full
 
     @property
     def status(self) -> UpdaterStatus:
-        """What the model did so far."""
-        return self._learner.status
+        """Status of the model."""
+        return self._updater.status
 
     @property
     def map(self) -> ElevationMap | None:
-        """The latest map, once whoever took it is done with it."""
-        return self._learner.map
+        """The latest map that the caller of ``work`` has processed."""
+        return self._updater.map
 
     def everything(self) -> Samples:
-        """All accepted samples: the model's, then what waits for it. Not while ``work`` runs."""
-        known = self._resumption or self.mapper
-        return Samples.joined([known.data, self.backlog.samples, self.keeping.rest()])
+        """All accepted samples: the model's, then the waiting ones. Not while ``work`` runs."""
+        known = self._recovery or self.mapper
+        return Samples.joined([known.data, self.sample_queue.samples, self.journal.unstored()])
 
-    def go_on(self, keeping: Journal, resumption: Recovery) -> None:
-        """Keep what happens, and take up first what was kept; before anything else.
+    def recover(self, journal: Journal, recovery: Recovery) -> None:
+        """Write a journal, and recover what it holds first. Call before anything else.
 
-        Without screening, what waited for it stays where it is kept until there is one again.
+        Without screening, unscreened pings stay in the journal until screening is enabled again.
         """
-        self.keeping, self._resumption = keeping, resumption or None
+        self.journal, self._recovery = journal, recovery or None
         held = waiting = Samples.empty()
         if self._screen is not None:
-            doubts, waiting = resumption.doubts, resumption.waiting
-            held, self._screened = doubts.held, doubts.judged
-            self._placed = int(waiting.number[-1]) + 1 if len(waiting) else doubts.judged
+            screening_state, waiting = recovery.screening_state, recovery.unscreened
+            held, self._screened = screening_state.held, screening_state.screened
+            self._placed = int(waiting.number[-1]) + 1 if len(waiting) else screening_state.screened
             try:
-                if doubts.memory or len(held):
-                    self._screen.recall(held, doubts.memory)
+                if screening_state.screener or len(held):
+                    self._screen.load_state(held, screening_state.screener)
             except InputError as error:
-                self._trouble = f"{error}: {len(held)} held pings are judged anew"
+                self._problem = f"{error}: {len(held)} held pings are screened again"
                 waiting, held = Samples.joined([held, waiting]), Samples.empty()
             self.held = held
             self.queue.add(waiting, None)
-            # As if there had been no restart: what was accepted is learned before more is screened.
-            self._unlearned = len(resumption.rest) > 0
-        settled = len(resumption.data), resumption.refused
-        self.ledger.resume(*settled, len(waiting), len(held))
+            # As without a restart: accepted pings are learned before more are screened.
+            self._unlearned = len(recovery.unlearned) > 0
+        settled = len(recovery.data), recovery.refused
+        self.ledger.recover(*settled, len(waiting), len(held))
 
     def add(self, placed: Samples, now_ns: int) -> Samples:
-        """Queue placed pings; returns those, or earlier ones, that count as accepted by now."""
+        """Queue placed pings; returns those, or earlier ones, that are now accepted and stored."""
         with self._lock:
             if self._screen is None:
-                return self._keep(placed, now_ns)
+                return self._store(placed, now_ns)
             if len(placed):
                 first, self._placed = self._placed, self._placed + len(placed)
                 if self.ledger.numbering:
                     placed = replace(placed, number=np.arange(first, self._placed, dtype=np.int64))
                 self.queue.add(placed, now_ns)
-                self.keeping.wait(placed)
-            return self._keep(Samples.empty(), now_ns)
+                self.journal.append_unscreened(placed)
+            return self._store(Samples.empty(), now_ns)
 
     def add_soundings(self, soundings: Samples, now_ns: int) -> Samples:
-        """As ``add``, of soundings that came placed: no front end has counted them."""
+        """Like ``add``, for soundings that no front end has counted."""
         self.ledger.receive_placed(len(soundings))
         return self.add(soundings if self._screen else self.ledger.accept(soundings), now_ns)
 
-    def arrive(self) -> None:
-        """The vehicle is at a waypoint."""
+    def waypoint_reached(self) -> None:
+        """The vehicle has reached a waypoint."""
         with self._lock:
-            self.queue.arrive()
+            self.queue.waypoint_reached()
 
-    def change(self, policy: BatchPolicy, effort: TrainingSettings) -> None:
-        """From now on batches close, and the model trains, by these."""
-        self.backlog.policy = self.queue.policy = policy
-        self._learner.effort = effort
+    def change(self, policy: BatchPolicy, training: TrainingSettings) -> None:
+        """Replace the batch policy and the training settings."""
+        self.sample_queue.policy = self.queue.policy = policy
+        self._updater.training = training
 
     def finish(self) -> None:
-        """Nothing comes after this: what waits is the last batch."""
+        """The mission is done: all waiting pings are the last batch."""
         with self._lock:
-            self._finishing, self.status.finished = True, False
+            self._finishing = True
+            self._updater.set_finished(False)
 
     def reopen(self) -> None:
-        """More comes after all."""
-        self.status.finished = False
+        """More pings follow after all."""
+        self._updater.set_finished(False)
 
     def reset(self, now_ns: int) -> None:
-        """Forget all that waits now, and model and map with the next work."""
+        """Refuse all waiting pings now; clear model and map with the next ``work``."""
         with self._lock:
             self._resetting, self._finishing = True, False
             forgotten = [self.held, self._in_screening]
             if self._screen is not None:
                 forgotten.append(self.queue.samples)
             self.ledger.reset(RESET, Samples.joined(forgotten))
-            self.keeping.keep(Samples.empty(), refused=self.ledger.refused.news())
+            self.journal.append(Samples.empty(), refused=self.ledger.refused.take_new())
             self.held = self._in_screening = Samples.empty()
-            self._unlearned, self._trouble = False, ""
+            self._unlearned, self._problem = False, ""
             self._placed = self._screened = 0
             self.queue.clear()
-            self.backlog.clear()
-            self.keeping.reset(now_ns)
+            self.sample_queue.clear()
+            self.journal.reset(now_ns)
             self.ledger.restart()
 
     def due(self, now: Moment) -> bool:
-        """Whether there is work for the model now."""
+        """Whether there is work for the model."""
         with self._lock:
-            if self._resetting or self._resumption is not None:
+            if self._resetting or self._recovery is not None:
                 return True
             if self._finishing:
-                return not self.keeping.waiting
-            waiting = len(self.backlog) + (len(self.queue) if self._screen is not None else 0)
+                return not self.journal.unstored_count
+            waiting = len(self.sample_queue) + (len(self.queue) if self._screen is not None else 0)
             if not self.mapper.initialised and not self._begins(waiting):
                 return False
-            return not self.keeping.waiting if self._unlearned else self.queue.closes(now.ros_ns)
+            return (
+                not self.journal.unstored_count
+                if self._unlearned
+                else self.queue.batch_due(now.ros_ns)
+            )
 
     def work(self, now: Moment) -> Iterator[LoopEvent]:
-        """Screen and learn the batch that is due, draw the map, and yield what comes of each."""
-        learner = self._learner
+        """Screen and learn the batch that is due, and draw the map; yields the events."""
+        updater = self._updater
         with self._lock:
             resetting, self._resetting = self._resetting, False
-            if resetting:  # what was asked for and queued after it is the new map's: it stays
-                self._resumption = None
-            elif self._resumption is None:
+            if resetting:  # what was queued after it belongs to the new map
+                self._recovery = None
+            elif self._recovery is None:
                 final, self._finishing = self._finishing, False
         if resetting:
-            learner.reset()
+            updater.reset()
             if self._screen is not None:
                 self._screen.clear()
             yield ModelReset()
             return
-        if self._resumption is not None:
-            yield from self._repeat(self._resumption, now)
+        if self._recovery is not None:
+            yield from self._repeat(self._recovery, now)
             return
         yield from self._screen_batch(now, final)
         with self._lock:
             batch = None if self._resetting else self._take()
-            if batch is None:  # what is accepted is learned once it is kept
+            if batch is None:  # accepted pings are learned once they are stored
                 self._finishing |= final and not self._resetting
                 return
         for outcome in self._learn(batch, now, TRIES if final else 1):
             yield outcome
             if self._resetting:
                 return
-        yield from learner.draw(now.ros_ns)
+        yield from updater.draw(now.ros_ns)
         if final and not self._resetting:
-            yield MissionFinished(learner.map, self.mapper.data)
-            self.status.finished = True
-        yield from self._keep_model(now)
+            yield MissionFinished(updater.map, self.mapper.data)
+            self._updater.set_finished(True)
+        yield from self._write_checkpoint(now)
 
     def leave(self, now: Moment) -> Iterator[LoopEvent]:
-        """Bring the map to where the log ends, when a mission is interrupted: what waits is
-        learned. Nobody else calls ``work`` any more."""
+        """Learn the waiting pings and draw the last map when a mission is interrupted. ``work``
+        must not be called any more."""
         if self._resetting:
-            self._learner.reset()
-        if self._resetting or self._resumption is not None:
+            self._updater.reset()
+        if self._resetting or self._recovery is not None:
             return
         end = time.monotonic() + DISK_S
-        while self.keeping.waiting and time.monotonic() < end:
-            self.add(Samples.empty(), now.ros_ns)  # takes what is kept by now
+        while self.journal.unstored_count and time.monotonic() < end:
+            self.add(Samples.empty(), now.ros_ns)  # takes the stored pings
             time.sleep(0.01)
         with self._lock:
-            batch = self.backlog.take() if self.mapper.initialised else Samples.empty()
+            batch = self.sample_queue.take() if self.mapper.initialised else Samples.empty()
         yield from self._learn(batch, now, 1)
-        yield from self._learner.draw(now.ros_ns)
+        yield from self._updater.draw(now.ros_ns)
 
     def failed(self, error: Exception, outcome: str) -> Message:
-        """Account for a failure of whoever takes what ``work`` yields."""
-        return self._learner.failed(error, outcome).note
+        """Count a failure of the caller in processing an event; returns the message."""
+        return self._updater.failed(error, outcome).message
 
-    def _repeat(self, resumption: Recovery, now: Moment) -> Iterator[LoopEvent]:
-        """Bring the model to where its log ends; the pings that wait there come first in line."""
-        for outcome in resumption.run(self._learner, now.ros_ns):
+    def _repeat(self, recovery: Recovery, now: Moment) -> Iterator[LoopEvent]:
+        """Repeat the journal's steps; its pings without a step go first in the queue."""
+        for outcome in recovery.run(self._updater, now.ros_ns):
             yield outcome
             if self._resetting:
                 return
         with self._lock:
             if not self._resetting:
-                self._resumption = None
-                self.backlog.put_back(resumption.rest, now.ros_ns, hold=False)
+                self._recovery = None
+                self.sample_queue.put_back(recovery.unlearned, now.ros_ns, retry=False)
 
     def _screen_batch(self, now: Moment, final: bool) -> Iterator[LoopEvent]:
-        """Screen what waits for it; what is accepted goes on to the model, and is learned before
-        more is screened: a screening depends on nothing but the pings before it."""
+        """Screen the waiting pings. The accepted ones are learned before more are screened, so that
+        a screening depends only on the pings before it."""
         screen, mapper = self._screen, self.mapper
         if screen is None or (self._unlearned and not final):
             return
-        if self._trouble:
-            text, self._trouble = self._trouble, ""
-            yield Problem(Message("screen", text), fault=False)
+        if self._problem:
+            text, self._problem = self._problem, ""
+            yield Problem(Message("screen", text), error=False)
         with self._lock:
-            if self._resetting:  # what waits here came after it
+            if self._resetting:  # the waiting pings came after it
                 return
             fresh = self._in_screening = self.queue.take()
         if not len(fresh) and not (final and len(self.held)):
@@ -302,73 +303,73 @@ class ModelLoop:
         predict = mapper.predict if mapper.initialised else None
         try:
             try:
-                judgement = screen.judge(fresh, predict, final)
+                result = screen.screen(fresh, predict, final)
             except Exception as error:
-                yield self._learner.failed(error, "pings are judged without the map")
-                judgement = screen.judge(fresh, None, final)
-        except BaseException:  # Ctrl-C: what was measured is never lost
+                yield self._updater.failed(error, "pings are screened without the map")
+                result = screen.screen(fresh, None, final)
+        except BaseException:  # Ctrl-C: no ping is lost
             with self._lock:
                 if not self._resetting:
-                    self.queue.put_back(fresh, now.ros_ns, hold=True)
+                    self.queue.put_back(fresh, now.ros_ns, retry=True)
                     self._in_screening = Samples.empty()
             raise
-        passed, held, refused = judgement.accepted, judgement.held, judgement.refused
+        passed, held, refused = result.accepted, result.held, result.refused
         with self._lock:
-            if self._resetting:  # it was counted as forgotten
+            if self._resetting:  # these pings were refused
                 return
             self._in_screening, self.held = Samples.empty(), held
             self._unlearned |= len(passed) > 0
             self._screened = int(fresh.number[-1]) + 1 if len(fresh) else self._screened
             passed = self.ledger.screen(len(fresh), passed, held, FALSE_ECHO, refused)
-            doubts = ScreeningState(self._screened, held, screen.remembered())
-            accepted = self._keep(passed, now.ros_ns, doubts)
+            screening_state = ScreeningState(self._screened, held, screen.dump_state())
+            accepted = self._store(passed, now.ros_ns, screening_state)
         yield PingsScreened(accepted, held, refused)
 
     def _take(self) -> Samples | None:
-        """The batch to be learned; None while some of what was accepted is not kept."""
-        if self._screen is not None and self.keeping.waiting:
+        """The batch to learn; None: some accepted pings are not stored yet."""
+        if self._screen is not None and self.journal.unstored_count:
             return None
         self._unlearned = False
-        return self.backlog.take()
+        return self.sample_queue.take()
 
     def _learn(self, batch: Samples, now: Moment, tries: int) -> Iterator[LoopEvent]:
-        """Try a batch; the mission's last one, with all that came since, a few times."""
-        backlog = self.backlog
+        """Learn a batch, with at most ``tries`` tries; retries include the pings accepted since."""
+        backlog = self.sample_queue
         while len(batch) and tries:
             try:
-                outcome, keep = self._learner.learn(batch)
-            except BaseException:  # Ctrl-C: what was measured is never lost
+                outcome, retry = self._updater.learn(batch)
+            except BaseException:  # Ctrl-C: no ping is lost
                 with self._lock:
-                    backlog.put_back(batch, now.ros_ns, hold=True)
+                    backlog.put_back(batch, now.ros_ns, retry=True)
                 raise
-            if not keep:
-                report = getattr(outcome, "report", None)  # none of a batch that is given up
+            if not retry:
+                report = getattr(outcome, "report", None)  # a dropped batch has none
                 self._record(JournalStep.of(batch, report, now.ros_ns))
-            batch, tries = Samples.empty() if not keep else batch, tries - 1
+            batch, tries = batch if retry else Samples.empty(), tries - 1
             with self._lock:
                 if not self._resetting:
-                    backlog.put_back(batch, now.ros_ns, hold=True)
-                    batch = backlog.take() if keep and tries else Samples.empty()
+                    backlog.put_back(batch, now.ros_ns, retry=True)
+                    batch = backlog.take() if retry and tries else Samples.empty()
             yield outcome
 
     def _record(self, step: JournalStep) -> None:
-        """Keep what the model did."""
+        """Write a step to the journal."""
         with self._lock:
             if not self._resetting:
-                self.keeping.record(step)
+                self.journal.append_step(step)
 
-    def _keep_model(self, now: Moment) -> Iterator[LoopEvent]:
-        """Keep the model's state if it is time to."""
+    def _write_checkpoint(self, now: Moment) -> Iterator[LoopEvent]:
+        """Write a checkpoint if one is due."""
         with self._lock:
-            mark = None if self._resetting else self.keeping.mark(now)
-        if mark is not None and (text := self.keeping.checkpoint(mark, self.mapper)):
+            mark = None if self._resetting else self.journal.checkpoint_due(now)
+        if mark is not None and (text := self.journal.checkpoint(mark, self.mapper)):
             yield Problem(Message("checkpoint", text))
 
-    def _keep(
-        self, accepted: Samples, now_ns: int, doubts: ScreeningState | None = None
+    def _store(
+        self, accepted: Samples, now_ns: int, screening_state: ScreeningState | None = None
     ) -> Samples:
-        """Have accepted pings kept, and who was refused meanwhile; what is kept by now, these or
-        earlier ones, waits for the model."""
-        kept = self.keeping.keep(accepted, doubts, self.ledger.refused.news())
-        self.backlog.add(kept, now_ns)
-        return kept
+        """Append pings to the journal, with those refused meanwhile; queue the stored ones for the
+        model and return them."""
+        stored = self.journal.append(accepted, screening_state, self.ledger.refused.take_new())
+        self.sample_queue.add(stored, now_ns)
+        return stored

@@ -1,17 +1,11 @@
-"""A survey: the front end and the model loop behind it, fed with events.
-
-A vehicle's node and a mission in lock-step feed the same one: the same gate, screen, batching and
-retries.
-"""
+"""The survey session: a front end with a model loop, for the node and lock-step missions."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from ..core.clock import Moment
 from ..core.geometry import Grid
 from ..frontend import events
-from ..frontend.batching import NO_EFFORT, BatchPolicy, TrainingSettings
+from ..frontend.batching import DEFAULT_TRAINING, BatchPolicy, TrainingSettings
 from ..frontend.events import EXPLORING, PILOT, Event, EventResult, Tick
 from ..frontend.front_end import NOTHING, FrontEnd
 from ..frontend.ranges import RawPing
@@ -20,22 +14,20 @@ from ..journal.interface import Journal
 from ..screening.screen import ScreeningSettings
 from .loop import NO_SCREENING, ModelLoop
 from .recovery import Recovery
-
-if TYPE_CHECKING:
-    from ..models.mapper import BathymetricMapper
+from .updater import MapModel
 
 
 class SurveySession(ModelLoop):
-    """``handle`` takes what happens and returns at once; ``work`` runs the model.
+    """``handle`` takes an event and returns at once; ``work`` runs the model.
 
-    They may be called on two threads, each of them on one. The first batch is closed when the
-    pilot survey is over: when the mission explores or is done or, where nobody announces its
-    states, after ``pilot_samples``.
+    They may be called on two threads, each always on the same. The first batch is due when the
+    pilot survey is over: when the mission is exploring or done or, without a mission state, after
+    ``pilot_samples``.
 
     Args:
         gate: how pings are placed.
-        pilot_samples: as above.
-        mapper, policy, grid, effort, screening: as of ``ModelLoop``.
+        pilot_samples: see above.
+        mapper, policy, grid, training, screening: see ``ModelLoop``.
 
     Attributes:
         front_end: takes the events. ``pilot``: its pilot survey.
@@ -43,42 +35,42 @@ class SurveySession(ModelLoop):
 
     def __init__(
         self,
-        mapper: BathymetricMapper,
+        mapper: MapModel,
         gate: GateSettings,
         policy: BatchPolicy,
         grid: Grid | None = None,
         pilot_samples: int = 500,
-        effort: TrainingSettings = NO_EFFORT,
+        training: TrainingSettings = DEFAULT_TRAINING,
         screening: ScreeningSettings = NO_SCREENING,
     ) -> None:
         self.front_end = FrontEnd(gate, pilot_samples, screening.enabled)
         self.pilot = self.front_end.pilot
         ledger, begins = self.front_end.ledger, self.pilot.over
-        super().__init__(mapper, ledger, policy, grid, effort, screening, begins)
+        super().__init__(mapper, ledger, policy, grid, training, screening, begins)
 
     @property
     def mission_state(self) -> str | None:
-        """As it was announced last; None before."""
+        """The last mission state received; None before the first."""
         return self.pilot.state
 
-    def go_on(self, keeping: Journal, resumption: Recovery) -> None:
-        """Keep what happens, and take up first what was kept; before the first event."""
-        super().go_on(keeping, resumption)
-        self.pilot.resume(resumption.anew)
+    def recover(self, journal: Journal, recovery: Recovery) -> None:
+        """See ``ModelLoop``; call before the first event."""
+        super().recover(journal, recovery)
+        self.pilot.recover(recovery.after_reset)
 
     def handle(self, event: Event, now: Moment) -> EventResult:
-        """Take what happened; returns the samples that it made, and what is to be said of it."""
+        """Handle an event; returns the samples accepted by it, and what shall be logged."""
         full = False
         match event:
-            case RawPing() if self.keeping.full:
-                self.ledger.refuse_arrival("log_full", event, now.steady_s)  # the disk is behind
+            case RawPing() if self.journal.full:
+                self.ledger.refuse_arrival("log_full", event, now.steady_s)  # the disk is too slow
                 return NOTHING
             case RawPing():
                 full = self.full
             case events.WaypointReached():
-                self.arrive()
-            case events.SettingsChanged(_, policy, _, effort):
-                self.change(policy, effort)
+                self.waypoint_reached()
+            case events.SettingsChanged(_, policy, _, training):
+                self.change(policy, training)
             case events.ResetRequested():
                 self.reset(now.ros_ns)
             case events.MissionStateChanged(state) if state in (PILOT, EXPLORING):

@@ -1,4 +1,4 @@
-"""A survey beside callbacks: they hand over what happens, a thread of its own runs the model."""
+"""Runs the model loop on a thread of its own, beside the callbacks that feed it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .session import SurveySession
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 0.05  # between two looks whether a batch is due: one also closes as time passes
-PAUSE_S = 0.5  # after an unforeseen failure, so that it is not repeated without end
+POLL_PERIOD_S = 0.05  # between checks whether a batch is due: also by its age
+ERROR_PAUSE_S = 0.5  # after an unexpected error
 
 
 class ModelThread:
-    """Runs a session's model, and hands on what comes of it.
+    """Runs a session's ``work`` and passes its events on.
 
     Args:
-        session: fed by others, on one thread of theirs.
-        now: both clocks; called on this thread as well.
-        take: called on this thread with every outcome. What it raises is a failure like any other:
-            it is counted, and handed to it as ``Problem``.
+        session: its events are handled on one other thread.
+        now: returns the time; called on this thread as well.
+        take: called on this thread with every event. Its errors are counted like any other, and
+            passed to it as ``Problem``.
     """
 
     def __init__(
@@ -33,12 +33,12 @@ class ModelThread:
         self._session, self._now, self._take = session, now, take
         self._changed = threading.Condition()
         self._stopping = False
-        # A daemon, so that a model in the middle of an update never keeps the process alive.
+        # A daemon: an update in progress does not keep the process alive.
         self._thread = threading.Thread(target=self._run, name="model", daemon=True)
 
     @property
     def alive(self) -> bool:
-        """Whether the model's thread runs."""
+        """Whether the thread runs."""
         return self._thread.is_alive()
 
     def start(self) -> None:
@@ -46,7 +46,7 @@ class ModelThread:
         self._thread.start()
 
     def wake(self) -> None:
-        """Look at once whether there is work: something has happened."""
+        """Check for work at once."""
         with self._changed:
             self._changed.notify()
 
@@ -63,21 +63,21 @@ class ModelThread:
         while not self._stopping:
             try:
                 self._turn()
-            except Exception as error:  # whatever it is, the thread goes on, and says so
-                self._complain(error)
+            except Exception as error:  # whatever it is, the thread continues and reports it
+                self._report_error(error)
                 with self._changed:
-                    self._changed.wait_for(lambda: self._stopping, PAUSE_S)
+                    self._changed.wait_for(lambda: self._stopping, ERROR_PAUSE_S)
 
     def _turn(self) -> None:
-        """Wait for something to do, and do it."""
+        """Wait for work and do it."""
         with self._changed:
             work = self._session.work
             while not (self._stopping or self._session.due(self._now())):
-                rest = self._session.spare.rest(self._now())
+                rest = self._session.idle_training.seconds_until_due(self._now())
                 if rest <= 0:
-                    work = self._session.spare.use
+                    work = self._session.idle_training.train_slice
                     break
-                self._changed.wait(min(rest, LOOK_S))
+                self._changed.wait(min(rest, POLL_PERIOD_S))
         if self._stopping:
             return
         for outcome in work(self._now()):
@@ -86,9 +86,9 @@ class ModelThread:
             try:
                 self._take(outcome)
             except Exception as error:
-                self._complain(error)
+                self._report_error(error)
 
-    def _complain(self, error: Exception) -> None:
+    def _report_error(self, error: Exception) -> None:
         if self._stopping:  # publishing fails while a node is shut down
             return
         try:

@@ -1,5 +1,4 @@
-"""The model's side of a survey: a batch in, a map out, and what becomes of a batch that fails;
-and what is made of the time between updates: more training, in slices nobody has to wait for."""
+"""Updates the model with batches, trains it between updates, and draws its maps."""
 
 from __future__ import annotations
 
@@ -9,34 +8,70 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from ..core.clock import Moment
 from ..core.errors import CholeskyError, InputError
 from ..core.geometry import Grid
-from ..core.maps import ElevationMap, UpdateReport
+from ..core.maps import ElevationMap, Predicted, StopCondition, UpdateReport
 from ..core.samples import Samples
-from ..frontend.batching import NO_EFFORT, TrainingSettings
+from ..frontend.batching import DEFAULT_TRAINING, TrainingSettings
 from ..frontend.events import BatchLearned, LoopEvent, MapDrawn, Message, ModelTrained, Problem
 from ..journal.checkpoint import Checkpoint
-from ..journal.contents import DROP, TRAIN, UPDATE, JournalStep
+from ..journal.interface import DROP, TRAIN, UPDATE, JournalStep, RestorableModel
 
-if TYPE_CHECKING:
-    from ..models.mapper import BathymetricMapper
+MAX_DURATIONS = 500
 
-KEPT = 500
+
+class MapModel(RestorableModel, Protocol):
+    """What the model loop needs of a model; see ``models.mapper.BathymetricMapper``."""
+
+    @property
+    def initialised(self) -> bool:
+        """Whether there is a map."""
+
+    @property
+    def samples(self) -> int:
+        """Number of samples in the model."""
+
+    @property
+    def data(self) -> Samples:
+        """The samples in the model."""
+
+    @property
+    def z(self) -> np.ndarray:
+        """Their elevations [N], in m."""
+
+    @property
+    def extra_jitter(self) -> float:
+        """Largest jitter added beyond the setting since the last update began."""
+
+    def learn(self, samples: Samples, enough: StopCondition | None = None) -> UpdateReport:
+        """Update the model with a batch; ``enough`` may end the training early."""
+
+    def train(self, steps: int) -> UpdateReport:
+        """Take training steps without new samples."""
+
+    def predict(self, xy: np.ndarray) -> Predicted:
+        """Mean and variance of a ping at places [N, 2]."""
+
+    def map(self, grid: Grid, stamp_ns: int = 0) -> ElevationMap:
+        """Predict the map on a grid."""
+
+    def reset(self) -> None:
+        """Forget everything."""
 
 
 class Durations:
-    """Durations in s; a few numbers of them. Written on one thread, read on any."""
+    """The newest durations, in s. Written on one thread, read on any."""
 
     def __init__(self) -> None:
-        self._taken: deque[float] = deque(maxlen=KEPT)
+        self._taken: deque[float] = deque(maxlen=MAX_DURATIONS)
 
     def add(self, seconds: float) -> None:
-        """It took so long once more."""
+        """Add a duration in s."""
         self._taken.append(seconds)
 
     def __len__(self) -> int:
@@ -44,26 +79,26 @@ class Durations:
 
     @property
     def last(self) -> float:
-        """The last one; NaN before there is one."""
+        """The last duration; NaN: none."""
         return self._taken[-1] if self._taken else float("nan")
 
     def quantile(self, share: float) -> float:
-        """What this share of them does not exceed, without interpolation; NaN of none."""
+        """The smallest duration that this share of them does not exceed; NaN: none."""
         taken = list(self._taken)
         if not taken:
             return float("nan")
         return float(np.quantile(taken, share, method="inverted_cdf"))
 
 
-#: Fewer pings than this give no deviation worth scaling by.
-LEAST_PILOT = 5
-#: How often a batch is tried that fails for a reason that is no matter of numbers.
+#: Fewer pings than this have no useful standard deviation to scale by.
+MIN_FIRST_BATCH = 5
+#: Tries of a batch that fails for another reason than numerics.
 TRIES = 3
 
 
 @dataclass
 class UpdaterStatus:
-    """What happened so far. Written by whoever runs the model, read by anybody."""
+    """What happened so far. Written on the model's thread, read on any."""
 
     updates: int = 0
     samples: int = 0
@@ -72,79 +107,85 @@ class UpdaterStatus:
     map_stamp_ns: int | None = None
     report: UpdateReport | None = None
     failing: str = ""
-    times: Durations = field(
-        default_factory=Durations
-    )  # of an update and its map, publication included
-    finished: bool = False  # the mission's last batch is dealt with, and what came of it is taken
+    #: Of an update and its map, including publication.
+    times: Durations = field(default_factory=Durations)
+    finished: bool = False  # the mission's last batch was processed, and its events were taken
     errors: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
 
 
 class ModelUpdater:
-    """Feeds a model and draws its maps.
+    """Updates a model and draws its maps.
 
     Args:
         mapper: the model, in metres.
         grid: of the maps; None: none are drawn.
-        effort: how much an update trains; may be replaced at any time.
+        training: how long an update trains; may be replaced at any time.
     """
 
     def __init__(
-        self, mapper: BathymetricMapper, grid: Grid | None, effort: TrainingSettings = NO_EFFORT
+        self,
+        mapper: MapModel,
+        grid: Grid | None,
+        training: TrainingSettings = DEFAULT_TRAINING,
     ) -> None:
-        self.mapper, self.grid, self.effort = mapper, grid, effort
+        self.mapper, self.grid, self.training = mapper, grid, training
         self.status = UpdaterStatus()
         self.map: ElevationMap | None = None
         self._learned: BatchLearned | None = None
         self._tries = 0
         self._retrained = False  # since the last map
-        self._began = float("nan")  # of the update that is not in a map yet
+        self._began = float("nan")  # begin of the update that is not in a map yet
 
     def reset(self) -> None:
-        """Forget model, data and map."""
+        """Clear model, data, map and status."""
         self.mapper.reset()
         self.status, self.map, self._learned, self._tries = UpdaterStatus(), None, None, 0
         self._retrained = False
 
+    def set_finished(self, finished: bool) -> None:
+        """Set whether the mission's last batch was processed."""
+        self.status.finished = finished
+
     def learn(self, batch: Samples) -> tuple[LoopEvent, bool]:
-        """Update the model with a batch: what came of it, and whether the batch is to be kept."""
-        if not self.mapper.initialised and (len(batch) < LEAST_PILOT or not np.ptp(batch.z) > 0):
+        """Update the model with a batch; returns the event, and whether to retry the batch."""
+        if not self.mapper.initialised and (
+            len(batch) < MIN_FIRST_BATCH or not np.ptp(batch.z) > 0
+        ):
             text = (
-                f"first batch: {len(batch)} pings of elevations that do not differ enough to "
-                f"scale by (at least {LEAST_PILOT} are needed); waiting for more"
+                f"first batch: {len(batch)} pings, too few or too similar in elevation to scale by "
+                f"(at least {MIN_FIRST_BATCH} are needed); waiting for more"
             )
-            return Problem(Message("first_batch", text), fault=False), True
+            return Problem(Message("first_batch", text), error=False), True
         self._began = perf_counter()
         try:
-            report = self.mapper.learn(batch, self.effort.enough())
+            report = self.mapper.learn(batch, self.training.stop_condition())
         except CholeskyError as error:
-            outcome = f"its {len(batch)} pings are kept for the next batch"
+            outcome = f"its {len(batch)} pings are retried with the next batch"
             return self.failed(error, outcome), True
         except Exception as error:
-            return self._give_up_or_keep(error, batch)
-        return self._took(report), False
+            return self._drop_or_retry(error, batch)
+        return self._updated(report), False
 
     def repeat(self, step: JournalStep, batch: Samples) -> LoopEvent | None:
-        """Do again what a log says, with as many training steps.
+        """Repeat a step of the journal, with its number of training steps.
 
         Raises:
-            Exception: whatever the model raises; the learner stands as before then.
+            Exception: any error of the model; the updater is then as before the call.
         """
         if step.kind == UPDATE:
-            return self._took(self.mapper.learn(batch, lambda taken: taken >= step.steps))
+            return self._updated(self.mapper.learn(batch, lambda taken: taken >= step.steps))
         if step.kind == TRAIN:
             for _ in range(step.times):
                 self.mapper.train(step.steps)
         self._account(step)
         return None
 
-    def go_on_from(
-        self, checkpoint: Checkpoint, data: Samples, steps: Sequence[JournalStep]
-    ) -> None:
-        """Take up a model's state after these steps of a log, with these pings in it.
+    def recover(self, checkpoint: Checkpoint, data: Samples, steps: Sequence[JournalStep]) -> None:
+        """Restore a model's state after these steps of the journal, with these pings in it.
 
         Raises:
-            InputError: it is another model's. The learner is to be reset then.
+            InputError: it is another model's state. Reset the updater then.
         """
         checkpoint.restore(self.mapper, data)
         self.status.samples = len(data)
@@ -156,13 +197,13 @@ class ModelUpdater:
             self._learned = BatchLearned(UpdateReport({}, samples=len(data)), targets)
 
     def _account(self, step: JournalStep) -> None:
-        """Count a step of a log that was no update."""
+        """Count a step of the journal that was not an update."""
         if step.kind == TRAIN:
             self.status.trained += step.steps * step.times
         elif step.kind == DROP:
             self.status.dropped["before the restart"] += step.last - step.first + 1
 
-    def _took(self, report: UpdateReport) -> BatchLearned:
+    def _updated(self, report: UpdateReport) -> BatchLearned:
         """A batch is in the model."""
         self._tries = 0
         z, status = self.mapper.z, self.status
@@ -172,7 +213,7 @@ class ModelUpdater:
         return self._learned
 
     def train(self, steps: int) -> LoopEvent:
-        """Train on the data there are."""
+        """Take training steps without new data."""
         self._began = float("nan")
         try:
             report = self.mapper.train(steps)
@@ -183,9 +224,9 @@ class ModelUpdater:
         return ModelTrained(report)
 
     def draw(self, stamp_ns: int) -> Iterator[LoopEvent]:
-        """Predict the map, where there is a model that has changed since the last one.
+        """Predict the map if the model has changed since the last one.
 
-        Where training alone has changed it, its stamp stays: it holds no newer pings.
+        After training alone the map keeps its stamp: it has no newer pings.
         """
         latest = self.map
         if self.grid is None or not self.mapper.initialised:
@@ -204,79 +245,79 @@ class ModelUpdater:
         self._retrained = False
         yield MapDrawn(drawn, self._learned, self.status.predict_s)
         self.map, self.status.map_stamp_ns = drawn, stamp_ns
-        if self._began == self._began:  # of an update, not of training alone or a restart
-            self.status.times.add(perf_counter() - self._began)  # whoever took it has published it
+        if self._began == self._began:  # not after training alone or a restart
+            self.status.times.add(perf_counter() - self._began)  # the caller has published it
         self._began = float("nan")
 
     def failed(self, error: Exception, outcome: str) -> Problem:
-        """Keep account of a failure, and say it."""
+        """Count a failure; returns its event."""
         kind = type(error).__name__
         self.status.failing = f"{kind}: {error}"
         self.status.errors[kind] += 1
         return Problem(Message(kind, f"{kind}: {error}; {outcome}"))
 
-    def _give_up_or_keep(self, error: Exception, batch: Samples) -> tuple[LoopEvent, bool]:
-        """An update failed for no reason of numbers: keep its batch, but not for ever."""
+    def _drop_or_retry(self, error: Exception, batch: Samples) -> tuple[LoopEvent, bool]:
+        """An update failed, but not by numerics: retry its batch a few times, then drop it."""
         self._tries += 1
-        keep = self._tries < TRIES and not isinstance(error, InputError)
-        if keep:
-            outcome = f"its {len(batch)} pings are kept (try {self._tries} of {TRIES})"
+        retry = self._tries < TRIES and not isinstance(error, InputError)
+        if retry:
+            outcome = f"its {len(batch)} pings are retried (try {self._tries} of {TRIES} failed)"
         else:
             outcome = f"its {len(batch)} pings are dropped"
             self.status.dropped[type(error).__name__] += len(batch)
             self._tries = 0
-        return self.failed(error, f"{outcome}\n{traceback.format_exc()}"), keep
+        return self.failed(error, f"{outcome}\n{traceback.format_exc()}"), retry
 
 
-#: s, about as long as a batch that comes due may wait for a slice.
+#: s; a batch that becomes due waits for a slice about this long.
 SLICE_S = 0.03
-#: s between two maps that differ by training alone.
+#: s between two maps that differ only by training.
 REDRAW_S = 5.0
-#: s until the next try, after a failure.
-PATIENCE_S = 10.0
+#: s until the next slice after a failure.
+RETRY_S = 10.0
 
 
 class IdleTraining:
-    """Train between updates for a share of the time (``TrainingSettings.training_duty``).
+    """Trains between updates for a share of the time (``TrainingSettings.training_duty``).
 
     Args:
-        learner: whose model is trained.
-        record: called with what it did.
+        updater: of the model.
+        record: called with each step.
     """
 
-    def __init__(self, learner: ModelUpdater, record: Callable[[JournalStep], object]) -> None:
-        self._learner, self._record = learner, record
+    def __init__(self, updater: ModelUpdater, record: Callable[[JournalStep], object]) -> None:
+        self._updater, self._record = updater, record
         self._steps = 1
-        self._rests_until = self._redraws_at = -math.inf
+        self._due_at = self._redraw_at = -math.inf
 
-    def rest(self, now: Moment) -> float:
-        """How long until there is something to do, in s; infinite where nothing ever is."""
-        learner = self._learner
-        idle = not learner.mapper.initialised or learner.status.finished
-        if idle or not learner.effort.training_duty:
+    def seconds_until_due(self, now: Moment) -> float:
+        """Time until the next slice is due, in s; infinite: never."""
+        updater = self._updater
+        idle = not updater.mapper.initialised or updater.status.finished
+        if idle or not updater.training.training_duty:
             return math.inf
-        return max(0.0, self._rests_until - now.steady_s)
+        return max(0.0, self._due_at - now.steady_s)
 
     def train(self, steps: int) -> LoopEvent:
-        """So many steps on the data that the model has."""
-        outcome = self._learner.train(steps)
+        """Take training steps and record them."""
+        outcome = self._updater.train(steps)
         if isinstance(outcome, ModelTrained):
             self._record(JournalStep(TRAIN, steps=outcome.report.steps))
         return outcome
 
-    def use(self, now: Moment) -> Iterator[LoopEvent]:
-        """A slice of training, and every few seconds the map."""
+    def train_slice(self, now: Moment) -> Iterator[LoopEvent]:
+        """Train one slice; every few seconds draw the map."""
         start = perf_counter()
         outcome = self.train(self._steps)
         yield outcome
         if not isinstance(outcome, ModelTrained):
-            self._rests_until = now.steady_s + PATIENCE_S
+            self._due_at = now.steady_s + RETRY_S
             return
-        # A power of two: it seldom changes, and slices alike are one line of a log.
+        # A power of two seldom changes, and equal slices share a row of the journal.
         fit = SLICE_S * self._steps / max(perf_counter() - start, 1e-9)
         self._steps = 2 ** min(6, int(math.log2(max(fit, 1.0))))
-        if now.steady_s >= self._redraws_at:
-            self._redraws_at = now.steady_s + REDRAW_S
-            yield from self._learner.draw(now.ros_ns)
+        if now.steady_s >= self._redraw_at:
+            self._redraw_at = now.steady_s + REDRAW_S
+            yield from self._updater.draw(now.ros_ns)
         busy = perf_counter() - start
-        self._rests_until = now.steady_s + busy / max(self._learner.effort.training_duty, 1e-9)
+        self._due_at = now.steady_s + busy / max(self._updater.training.training_duty, 1e-9)

@@ -1,4 +1,4 @@
-"""Where to go next: the one chooser of waypoints, for the planner node and for lock-step."""
+"""Chooses the next waypoints, for the planner node and for lock-step missions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from .target import MapTarget
 
 
 class WaypointChooser:
-    """Goes to the gaps that the target wants closed now, or where the planner likes.
+    """Chooses the next coverage gap if the map target requires it, else asks the planner.
 
     Args:
-        mission: that waypoints are chosen for. ``target``: what ends it by its map.
-        planner: a row of ``PLANNERS``.
-        draws: the planner's generator.
+        mission: that waypoints are chosen for.
+        target: of its map.
+        planner: name in ``PLANNERS``.
+        draws: random generator of the planner.
     """
 
     def __init__(
@@ -41,23 +42,23 @@ class WaypointChooser:
         """The next waypoints [K, 2].
 
         Args:
-            drawn: the latest map; None only where a view is given.
+            drawn: the latest map; None only if a view is given.
             now_s: the mission's time.
             yaw: heading in rad.
             speed: the vehicle's top speed in m/s.
             options: the planner's own.
-            view: what the planner sees; None: the map, and where the vehicle has been since.
+            view: for the planner; None: the map, with the places visited since.
 
         Raises:
             InputError: the map allows no choice.
         """
         mission = self._mission
         if drawn is not None:
-            gap = self._target.path(mission, drawn, now_s)
+            gap = self._target.next_goal(mission, drawn, now_s)
             if gap is not None:
                 return gap
         if view is None:
             assert drawn is not None
-            view = GridView(drawn, *mission.track.around(drawn.stamp_ns / SECOND))
+            view = GridView(drawn, *mission.track.split_at(drawn.stamp_ns / SECOND))
         situation = mission.situation(yaw, speed)
         return self._planner.path(view, situation, options, self._draws)

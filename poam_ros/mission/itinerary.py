@@ -1,10 +1,11 @@
-"""Where the vehicle shall go, and where it was. No rclpy."""
+"""The queue of goals, the vehicle's track, and the budget of a mission. No ROS."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter, deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,43 +17,43 @@ from ..planning.routes import Routes
 
 
 class GoalQueue:
-    """A queue of waypoints, and the one that is gone to.
+    """The current goal, and the queue of those after it.
 
-    Each leg is planned when it begins, from where the vehicle is then, and anew when what is left
-    of it has come too near to what may not be entered.
+    A route to a waypoint is planned from where the vehicle is when its turn comes, and again if the
+    vehicle drifts so that the rest of the leg comes too close to a keep-out.
 
     Args:
-        routes: the ways that may be gone.
+        routes: plans routes around keep-outs.
         arrival: goal_radius, capture_radius and max_speed of ``ArrivalDetector``.
 
     Attributes:
-        target: where the vehicle shall go now, [2]; None: nowhere.
-        queue: where it shall go after that.
-        arrivals: how goals ended: ``reached``, ``passed``, ``timeout``.
-        clipped: waypoints that lay where none may be, and were moved.
-        unreachable: waypoints given up because no way led to them.
+        current: the goal [2]; None: there is none.
+        queue: the waypoints after it.
+        results: number of goals by how they ended: ``reached``, ``passed``, ``timeout``.
+        clipped: number of waypoints moved into the navigable area.
+        unreachable: number of waypoints dropped because no route leads to them.
     """
 
     def __init__(self, routes: Routes, arrival: Mapping[str, float] | None = None) -> None:
         self.routes = routes
         self.arrival = dict(arrival or {})
-        self.target: np.ndarray | None = None
+        self.current: np.ndarray | None = None
         self.queue: deque[np.ndarray] = deque()
-        self.arrivals: Counter[str] = Counter()
+        self.results: Counter[str] = Counter()
         self.clipped = self.unreachable = 0
         self._watch: ArrivalDetector | None = None
-        self._escaping = False  # on the way out of what may not be entered
+        self._escaping = False  # leaving a keep-out
 
     @property
     def turning_radius(self) -> float:
-        """The smallest circle that the vehicle drives, in m."""
+        """Smallest radius of a turn, in m."""
         return self.arrival.get("capture_radius", CAPTURE_RADIUS) / 2
 
     def add(self, path: np.ndarray) -> None:
-        """Queue waypoints [K, 2], each moved to the next place where one may be.
+        """Queue waypoints [K, 2], each moved to the nearest navigable place.
 
         Raises:
-            InputError: they are no path.
+            InputError: they are not finite, or not [K, 2].
         """
         path = np.asarray(path, dtype=float)
         if path.ndim != 2 or path.shape[1] != 2 or not np.all(np.isfinite(path)):
@@ -62,91 +63,91 @@ class GoalQueue:
         self.queue.extend(areas.nearest(waypoint) for waypoint in path)
 
     def counts(self) -> dict[str, int]:
-        """What became of the goals, by the names that diagnostics have."""
+        """Counts of goals, by their keys in diagnostics."""
         return {
-            "goals_reached": self.arrivals["reached"],
-            "goals_passed": self.arrivals["passed"],
-            "goals_timed_out": self.arrivals["timeout"],
+            "goals_reached": self.results["reached"],
+            "goals_passed": self.results["passed"],
+            "goals_timed_out": self.results["timeout"],
             "goals_clipped": self.clipped,
             "goals_unreachable": self.unreachable,
         }
 
-    def memento(self) -> dict[str, Any]:
-        """What ``restore`` takes, as plain values."""
-        goals = [*([] if self.target is None else [self.target]), *self.queue]
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for ``restore``."""
+        goals = [*([] if self.current is None else [self.current]), *self.queue]
         return {
             "goals": [[float(x), float(y)] for x, y in goals],
-            "arrivals": dict(self.arrivals),
+            "arrivals": dict(self.results),
             "clipped": self.clipped,
             "unreachable": self.unreachable,
         }
 
-    def restore(self, kept: Mapping[str, Any]) -> None:
-        """Go on from there."""
+    def restore(self, values: Mapping[str, Any]) -> None:
+        """Restore the values of ``to_dict``."""
         self.clear()
-        self.queue.extend(np.array(goal, dtype=float) for goal in kept["goals"])
-        self.arrivals = Counter(kept["arrivals"])
-        self.clipped, self.unreachable = kept["clipped"], kept["unreachable"]
+        self.queue.extend(np.array(goal, dtype=float) for goal in values["goals"])
+        self.results = Counter(values["arrivals"])
+        self.clipped, self.unreachable = values["clipped"], values["unreachable"]
 
     def clear(self) -> None:
-        """Go nowhere."""
+        """Drop all goals."""
         self.queue.clear()
-        self.target = self._watch = None
+        self.current = self._watch = None
 
-    def follow(self, position: np.ndarray, measured: float) -> str | None:
-        """The vehicle is at position [2] at a time in s; how it arrived at the target, or None."""
-        if self.target is None or self._watch is None:
+    def update(self, position: np.ndarray, measured: float) -> str | None:
+        """Take position [2] at a time in s; returns how the current goal ended, or None."""
+        if self.current is None or self._watch is None:
             return None
         arrival = self._watch.update(position, measured)
         if arrival is not None:
-            self.arrivals[arrival] += 1
-            self.target = self._watch = None
-        elif not self._escaping and self.routes.areas.too_close(position, self.target):
-            self.set_out(position)
+            self.results[arrival] += 1
+            self.current = self._watch = None
+        elif not self._escaping and self.routes.areas.too_close(position, self.current):
+            self.replan(position)
         return arrival
 
-    def head_on(self, position: np.ndarray) -> None:
-        """From position [2] to the next waypoint that a way leads to; nowhere without one."""
-        self.target = self._watch = None
-        while self.queue and self.target is None:
+    def next(self, position: np.ndarray) -> None:
+        """Go from position [2] to the next waypoint that a route leads to."""
+        self.current = self._watch = None
+        while self.queue and self.current is None:
             self._aim(position, self.queue.popleft())
 
-    def set_out(self, position: np.ndarray | None) -> None:
-        """To the target again, with a new time limit; the vehicle may be elsewhere by now."""
-        if self.target is None or position is None:
+    def replan(self, position: np.ndarray | None) -> None:
+        """Plan the route to the current goal again, with a new time limit."""
+        if self.current is None or position is None:
             return
-        self._aim(position, self.target)
-        if self.target is None:
-            self.head_on(position)
+        self._aim(position, self.current)
+        if self.current is None:
+            self.next(position)
 
     def _aim(self, position: np.ndarray, waypoint: np.ndarray) -> None:
-        way = self.routes.route(position, waypoint)
-        if way is None:
+        route = self.routes.route(position, waypoint)
+        if route is None:
             self.unreachable += 1
-            self.target = self._watch = None
+            self.current = self._watch = None
             return
-        # A way without turns leaves the waypoint what it is: whoever follows goals sees no new one.
-        first, *rest = (waypoint,) if len(way) == 1 else (*way[:-1], waypoint)
+        # A straight route keeps the waypoint's array, so that the goal does not count as a new one.
+        first, *rest = (waypoint,) if len(route) == 1 else (*route[:-1], waypoint)
         self.queue.extendleft(reversed(rest))
-        self.target = first
+        self.current = first
         self._watch = ArrivalDetector(first, **self.arrival)
         self._escaping = self.routes.areas.too_close(position, first)
 
 
 class VehicleTrack:
-    """Where the vehicle was, and when: bounded, however long the mission is.
+    """Where the vehicle was, and when. Its size is bounded.
 
     Args:
-        workspace: places in it, or near it, are remembered to the end.
+        workspace: places in or near it are stored for the whole mission.
 
     Attributes:
-        length: driven so far, in m.
+        length: distance travelled so far, in m.
     """
 
-    SPACING = 0.25  # m between two of the newest places
-    NEWEST = 2000  # of them at most
-    SQUARES = 100  # along the workspace's longer side; one place of each is remembered
-    MARGIN = 0.1  # of the longer side, about the workspace
+    SPACING = 0.25  # m between two successive places
+    NEWEST = 2000  # number of newest places
+    SQUARES = 100  # along the workspace's longer side; one place of each is stored
+    MARGIN = 0.1  # share of the longer side, around the workspace
 
     def __init__(self, workspace: Extent) -> None:
         self._newest: deque[tuple[float, float, float]] = deque(maxlen=self.NEWEST)
@@ -158,10 +159,8 @@ class VehicleTrack:
         self.length = 0.0
 
     def add(self, measured: float, position: np.ndarray) -> None:
-        """The vehicle was at position [2] at a time in s; a clock set back takes back what it saw.
-
-        Places that are later than the newest one could never be told from new ones.
-        """
+        """Add position [2] at a time in s. If the clock was set back, later places are removed, as
+        they could not be distinguished from new ones."""
         places = self._newest
         while places and places[-1][0] > measured:
             places.pop()
@@ -175,13 +174,13 @@ class VehicleTrack:
             square = np.floor((position - self._lower) / self._square).astype(int)
             self._visited.setdefault(tuple(square.tolist()), places[-1])
 
-    def memento(self) -> dict[str, object]:
-        """What ``restore`` takes, as plain values."""
+    def to_dict(self) -> dict[str, object]:
+        """Plain values for ``restore``."""
         visited = [[*square, *place] for square, place in self._visited.items()]
         return {"newest": list(self._newest), "visited": visited, "length": self.length}
 
     def restore(self, newest: list[list[float]], visited: list[list[float]], length: float) -> None:
-        """Go on from a track of the same workspace."""
+        """Restore the values of ``to_dict``, of the same workspace."""
         for time_s, x, y in newest:
             self._newest.append((time_s, x, y))
         for row, column, *place in visited:
@@ -190,15 +189,100 @@ class VehicleTrack:
         self.length = float(length)
 
     def since(self, time_s: float) -> np.ndarray:
-        """The newest places after a time in s, newest last [K, 2]."""
+        """The places after a time in s, newest last [K, 2]; only the newest are stored."""
         later = [place[1:] for place in self._newest if place[0] > time_s]
         return np.array(later, dtype=float).reshape(-1, 2)
 
-    def around(self, time_s: float) -> tuple[np.ndarray, np.ndarray]:
-        """The newest places after a time in s, and all up to it, thinned out: [K, 2] each."""
+    def split_at(self, time_s: float) -> tuple[np.ndarray, np.ndarray]:
+        """The places after a time in s, and all up to it, thinned out: [K, 2] each."""
         return self.since(time_s), self.visited(time_s)
 
     def visited(self, until_s: float = math.inf) -> np.ndarray:
-        """One place of every square of the workspace that the vehicle was in by a time [K, 2]."""
+        """One place in every square of the workspace visited up to a time in s [K, 2]."""
         places = [place[1:] for place in self._visited.values() if place[0] <= until_s]
         return np.array(places, dtype=float).reshape(-1, 2)
+
+
+@dataclass
+class Budget:
+    """Limits of a mission, and how much of them is used.
+
+    Attributes:
+        max_samples: 0: no limit.
+        max_duration: s; 0: no limit.
+        start_time_s: when the mission began, in s; None before.
+        samples: number of samples that the mapper has accepted.
+        samples_at_start: number of them when the mission began.
+    """
+
+    max_samples: int = 0
+    max_duration: float = 0.0
+    start_time_s: float | None = None
+    samples: int = 0
+    samples_at_start: int = 0
+
+    @property
+    def unlimited(self) -> bool:
+        """Whether neither limit is set."""
+        return not (self.max_samples or self.max_duration)
+
+    @property
+    def samples_left(self) -> int | None:
+        """Samples left; None: no limit."""
+        return max(0, self.max_samples - self.taken) if self.max_samples else None
+
+    @property
+    def taken(self) -> int:
+        """Samples since the mission began."""
+        return self.samples - self.samples_at_start
+
+    def distance_left(
+        self, driven: float, now: float | None = None, speed: float = math.inf
+    ) -> float:
+        """Distance in m that can still be travelled, after ``driven`` m; infinite if unknown.
+
+        By ``max_samples``, at the rate of samples per metre so far; with ``now`` (s) also by
+        ``max_duration``, at the mean speed so far, at most ``speed`` (m/s).
+        """
+        distance = math.inf
+        if self.samples_left is not None and self.samples:
+            distance = self.samples_left * driven / self.samples
+        if (
+            now is not None
+            and self.max_duration
+            and self.start_time_s is not None
+            and now > self.start_time_s
+        ):
+            pace = min(speed, driven / (now - self.start_time_s))
+            distance = min(distance, max(0.0, self.start_time_s + self.max_duration - now) * pace)
+        return distance
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for ``restore``."""
+        start, first = self.start_time_s, self.samples_at_start
+        return {"began": start, "samples": self.samples, "first": first}
+
+    def restore(self, values: Mapping[str, Any]) -> None:
+        """Restore the values of ``to_dict``."""
+        self.start_time_s, self.samples = values["began"], values["samples"]
+        self.samples_at_start = values["first"]
+
+    def begin(self, now: float) -> None:
+        """A mission begins at ``now`` (s); the samples so far do not count."""
+        self.start_time_s, self.samples_at_start = now, self.samples
+
+    def count(self, samples: int) -> None:
+        """Set the number of samples of the mapper; fewer than before if it was reset."""
+        self.samples, self.samples_at_start = samples, min(self.samples_at_start, samples)
+
+    def exhausted(self, now: float | None = None) -> str | None:
+        """Why the budget is exhausted, by samples and, if given, ``now`` (s); None: it is not."""
+        if now and self.start_time_s is not None:  # 0: simulated time has not begun
+            self.start_time_s = min(
+                self.start_time_s, now
+            )  # setting the clock back does not lengthen it
+            if self.max_duration and now - self.start_time_s >= self.max_duration:
+                return f"max_duration of {self.max_duration:g} s has passed"
+        if self.max_samples and self.taken >= self.max_samples:
+            return f"max_samples of {self.max_samples} were taken"
+        return None

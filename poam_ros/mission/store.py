@@ -1,7 +1,7 @@
-"""What a planner keeps of its mission, so that a restart goes on with it: JSON, never half written.
+"""The mission store: the planner's mission as JSON, written atomically, for recovery.
 
-Nothing moves by itself after a restart: a mission that was under way is paused, and a person lets
-it go on, unless ``autoresume`` was asked for.
+After a restart the vehicle does not move by itself: a mission that was under way is paused until an
+operator resumes it, unless ``autoresume`` is set.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from ..core.errors import InputError
 from ..core.files import lock, read_json, write_json
 from ..core.settings import check, setting
 from ..frontend.events import PAUSED
+from ..journal.database import set_aside
 from ..journal.folder import PLANNER, mission_dir_setting
-from ..journal.log import set_aside
 from .mission import Mission
 
-#: Of the files; others are not read.
+#: Version of the files; others are not read.
 SCHEMA = 1
 MISSION, TRACK, LOCK = PLANNER, "track.json", "planner.lock"
-TRACK_S = 5.0  # between two writings of the track, which is the large part
+TRACK_S = 5.0  # between two writes of the track, the larger file
 
 
 @dataclass(frozen=True)
 class MissionStoreSettings:
-    """Where a mission's progress is kept.
+    """Where the mission is stored, and whether it resumes by itself.
 
     Raises:
         InputError: a value is outside its range.
@@ -38,7 +38,7 @@ class MissionStoreSettings:
 
     mission_dir: str = mission_dir_setting()
     autoresume: bool = setting(
-        False, "Go on at once after a restart in mid-mission, without waiting for ~/resume"
+        False, "Resume at once after a restart during a mission, without waiting for ~/resume"
     )
 
     def __post_init__(self) -> None:
@@ -46,17 +46,17 @@ class MissionStoreSettings:
 
 
 class MissionStore:
-    """A mission's progress in a folder, which may be the mapper's. Without one nothing is kept.
+    """Saves and restores a mission in a folder, which may be the mapper's; without one: nothing.
 
     Args:
-        settings: where, and whether a mission goes on by itself.
-        draws: the generator that waypoints are drawn with, which goes on too.
+        settings: the folder, and whether a mission resumes by itself.
+        draws: random generator of the planner, saved and restored with the mission.
 
     Attributes:
-        failing: why nothing can be kept at present, in words; empty where it can.
+        failing: why nothing can be written at present, as text; empty: it can.
 
     Raises:
-        InputError: the folder cannot be written, or another planner has it.
+        InputError: the folder cannot be written, or another planner uses it.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class MissionStore:
         self._autoresume = settings.autoresume
         self._written: str | None = None
         self._track_at, self._track_length = -math.inf, 0.0
-        self._holds = False  # the vehicle is still to be told to stay
+        self._holds = False  # the restored mission must hold station at the first position
         self._folder = Path(settings.mission_dir).expanduser() if settings.mission_dir else None
         if self._folder is None:
             return
@@ -80,27 +80,27 @@ class MissionStore:
             raise InputError(text) from None
 
     def close(self) -> None:
-        """Leave the folder to another."""
+        """Release the folder."""
         if self._folder is not None:
             self._lock.close()
 
-    def take_up(self, mission: Mission) -> str:
-        """Bring a mission that has not begun to where it stood; in words what was found, or "".
+    def restore(self, mission: Mission) -> str:
+        """Restore a new mission; returns what was restored, as text, or "".
 
         Raises:
-            InputError: what is kept is unreadable, or another workspace's.
+            InputError: a file is unreadable, or of another workspace.
         """
         if self._folder is None:
             return ""
-        kept = _read(self._folder / MISSION)
-        if kept is None:
+        values = _read(self._folder / MISSION)
+        if values is None:
             return ""
         try:
-            if kept["schema"] != SCHEMA:
-                raise ValueError(f"layout {kept['schema']} of another version, not {SCHEMA}")
-            mission.restore(kept, self._autoresume)
-            if self._draws is not None and kept.get("draws"):
-                self._draws.bit_generator.state = kept["draws"]
+            if values["schema"] != SCHEMA:
+                raise ValueError(f"layout {values['schema']} of another version, not {SCHEMA}")
+            mission.restore(values, self._autoresume)
+            if self._draws is not None and values.get("draws"):
+                self._draws.bit_generator.state = values["draws"]
             track = _read(self._folder / TRACK)
             if track is not None:
                 mission.track.restore(track["newest"], track["visited"], track["length"])
@@ -109,63 +109,65 @@ class MissionStore:
                 f"{self._folder}: expected a mission of this package ({error})"
             ) from None
         self._holds = mission.state == PAUSED
-        return f"going on with a mission: {mission.state} ({mission.reason})"
+        return f"recovering a mission: {mission.state} ({mission.reason})"
 
-    def keep(self, mission: Mission, steady_s: float) -> None:
+    def save(self, mission: Mission, steady_s: float) -> None:
         """Write what has changed: state and goals at once, the track every few seconds."""
         if self._holds and mission.position is not None:
             self._holds = False
-            if mission.state == PAUSED:  # whatever it was told before it was restarted
-                mission.stay()
+            if mission.state == PAUSED:  # the vehicle may still follow an earlier goal
+                mission.hold_station()
         if self._folder is None:
             return
-        kept = {"schema": SCHEMA, **mission.memento()}
+        values = {"schema": SCHEMA, **mission.to_dict()}
         if self._draws is not None:
-            kept["draws"] = self._draws.bit_generator.state
-        text = json.dumps(kept)
+            values["draws"] = self._draws.bit_generator.state
+        text = json.dumps(values)
         try:
             if text != self._written:
-                write_json(self._folder / MISSION, kept)
+                write_json(self._folder / MISSION, values)
                 self._written = text
             moved = mission.track.length != self._track_length
             if moved and steady_s - self._track_at >= TRACK_S:
                 self._track_at, self._track_length = steady_s, mission.track.length
-                write_json(self._folder / TRACK, mission.track.memento())
+                write_json(self._folder / TRACK, mission.track.to_dict())
             self.failing = ""
         except OSError as error:
             self.failing = f"mission_dir: cannot write to {self._folder} ({error.strerror})"
 
 
-def mend(folder: Path, pings: int) -> list[str]:
-    """Set aside what is damaged of a planner's files, and have it count so many pings at most; in
-    words what was done.
+def repair(folder: Path, pings: int) -> list[str]:
+    """Set damaged files of a planner aside, and limit its count to ``pings``.
+
+    Returns:
+        What was done, as texts.
 
     Raises:
-        InputError: another planner has the folder, or it cannot be written.
+        InputError: another planner uses the folder, or it cannot be written.
     """
-    memory, done = MissionStore(MissionStoreSettings(str(folder))), []
+    store, done = MissionStore(MissionStoreSettings(str(folder))), []
     try:
         for path in (folder / MISSION, folder / TRACK):
             try:
-                kept = read_json(path, "a mission of this package")
+                values = read_json(path, "a mission of this package")
             except InputError as error:
                 done.append(f"{error}: set aside as {set_aside(folder, [path])}")
                 path.unlink()
                 continue
-            if kept is not None and kept.get("samples", 0) > pings:
-                done.append(f"{path.name} counted {kept['samples']} pings: {pings} from now on")
-                write_json(path, {**kept, "samples": pings, "first": min(kept["first"], pings)})
+            if values is not None and values.get("samples", 0) > pings:
+                done.append(f"{path.name} counted {values['samples']} pings: {pings} from now on")
+                write_json(path, {**values, "samples": pings, "first": min(values["first"], pings)})
     except OSError as error:
         raise InputError(f"{folder}: cannot be written ({error.strerror})") from None
     finally:
-        memory.close()
+        store.close()
     return done
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """The values of a file; None where there is none."""
+    """The values of a file; None: there is no file."""
     try:
         found = read_json(path, "a mission of this package")
     except InputError as error:
-        raise InputError(f"{error}; to begin without it: poam repair {path.parent}") from None
+        raise InputError(f"{error}; to start without it: poam repair {path.parent}") from None
     return found

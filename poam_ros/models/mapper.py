@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
@@ -14,22 +14,12 @@ from ..core.geometry import Extent, Grid
 from ..core.maps import ElevationMap, Predicted, StopCondition, UpdateReport
 from ..core.samples import Samples, SampleStore
 from .data import WEIGHTLESS, Dataset, Prediction
-from .interface import ModelState, OnlineModel, Sampling, SupportsCalibration
-from .lengths import scaled
+from .interface import MapperState, OnlineModel, Sampling, SupportsCalibration
+from .lengthscales import scaled
 from .linalg import cholesky
 from .registry import MODELS, ModelSettings, takes_noise
 
 __all__ = ["BathymetricMapper", "MapperState", "ModelSettings"]
-
-
-@dataclass(frozen=True)
-class MapperState:
-    """Everything ``restore`` needs. ``offset``, ``deviation``: the scaling of the targets, in m."""
-
-    model: ModelState
-    offset: float
-    deviation: float
-    samples: Samples
 
 
 class BathymetricMapper:

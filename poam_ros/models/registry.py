@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.errors import InputError
 from ..core.extensions import Table
-from ..core.renames import refuse_old
+from ..core.renames import RENAMED, refuse_old
 from ..core.settings import Setting, check, flat, instance, rows, setting, values_of
 from .nngp.options import NeighbourOptions
 from .sparse.methods import METHODS, SparseOptions
@@ -111,10 +111,12 @@ class ModelSettings:
         What the file ``model`` says comes before the defaults.
 
         Raises:
-            InputError: as the settings do, or the file is wrong.
+            InputError: as the settings do, the file is wrong, or an option has its old name.
         """
         settings = instance(cls, values)
         kind = type(settings.options)
+        known = {row.name for row in rows(kind)}
+        refuse_old((name for name in values if known.intersection(RENAMED.get(name, ()))), known)
         inner = read_model(values.get(MODEL_FILE.name, ""), kind) | dict(values)
         return replace(settings, options=instance(kind, inner))
 

@@ -95,7 +95,8 @@ def _is_number(text: str) -> bool:
 
 
 def read_table(path: Path, columns: Sequence[str] = ()) -> dict[str, np.ndarray]:
-    """The columns of a CSV file of numbers; those named in ``columns`` must be there.
+    """The columns of a CSV file of numbers; those named in ``columns`` must be there. A column
+    ``file`` is text, and left out.
 
     Raises:
         InputError: if the file is missing, empty or not numbers, or lacks a column.
@@ -103,13 +104,16 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> dict[str, np.ndarray]
     expected = "a table of numbers with a header"
     with _refusing(path, expected), path.open(newline="") as file:
         header, *_ = islice(rows := csv.reader(lines(file)), 1)
-        chunks = [np.empty((0, len(header)))]
+        numbers = [i for i, name in enumerate(header) if name != "file"]
+        chunks = [np.empty((0, len(numbers)))]
         while chunk := list(islice(rows, ROWS)):
-            chunks.append(np.array(chunk, dtype=float).reshape(len(chunk), len(header)))
+            if len(numbers) < len(header):
+                chunk = np.array(chunk)[:, numbers].tolist()
+            chunks.append(np.array(chunk, dtype=float).reshape(len(chunk), len(numbers)))
             refuse_larger("its content", sum(part.nbytes for part in chunks), 2)
     values = np.concatenate(chunks)
     _require(path, columns, header)
-    return {name: values[:, i] for i, name in enumerate(header)}
+    return {header[column]: values[:, i] for i, column in enumerate(numbers)}
 
 
 def read_records(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:

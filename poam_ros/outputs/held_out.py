@@ -79,14 +79,28 @@ def score(held: HeldOut) -> ValidationScores:
     )
 
 
-def write_validation(folder: Path, held: HeldOut) -> ValidationScores:
-    """Write validation.json and held_out.csv; returns the scores."""
+def write_validation(
+    folder: Path, held: HeldOut, files: tuple[tuple[str, int], ...] = ()
+) -> ValidationScores:
+    """Write validation.json and held_out.csv; returns the scores.
+
+    Args:
+        folder: of the run.
+        held: the soundings; rows of several files count on from file to file.
+        files: path and first row of each, where there are several: held_out.csv then has a column
+            ``file`` before ``row``, which counts from 0 in each.
+    """
     scores = score(held)
+    row, names = held.row, []
+    if files:
+        begins = np.array([first for _, first in files])
+        index = np.searchsorted(begins, row, side="right") - 1
+        row, names = row - begins[index], [[files[i][0] for i in index.tolist()]]
     table = zip(
-        held.row.tolist(), *held.xy.T.tolist(), held.z.tolist(), held.mean.tolist(),
+        *names, row.tolist(), *held.xy.T.tolist(), held.z.tolist(), held.mean.tolist(),
         held.std.tolist(), held.fold.tolist(), strict=True,
     )  # fmt: skip
-    write_table(folder / "held_out.csv", COLUMNS, table)
+    write_table(folder / "held_out.csv", ("file", *COLUMNS) if files else COLUMNS, table)
     with replacing(folder / "validation.json") as file:
         file.write((json.dumps(asdict(scores), indent=2) + "\n").encode())
     return scores

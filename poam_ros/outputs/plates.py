@@ -134,7 +134,7 @@ def _bar(wanted: float) -> float:
 
 
 def _graticule(axis: Any, chart: Chart) -> None:
-    """Meridians and parallels across the axis, with their degrees; metres without rasterio."""
+    """Meridians and parallels across the axis, with their degrees; metres without pyproj."""
     assert chart.place is not None
     xmin, xmax, ymin, ymax = chart.grid.borders.bounds
     x, y = np.linspace(xmin, xmax, 50), np.linspace(ymin, ymax, 50)

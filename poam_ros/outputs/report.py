@@ -244,4 +244,4 @@ def _chart_caption(chart: Chart) -> str:
 def _coordinates(chart: Chart) -> str:
     if chart.place is None:
         return "Coordinates of the soundings, in m; where north is was not said."
-    return f"North up, WGS 84; metres of {chart.place.projection.name}."
+    return f"North up, WGS 84; metres of {chart.place.system().name}."

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.geodesy import GeoReference
 from ..core.maps import ElevationMap
 from ..core.samples import Samples
-from ..frontend.refused import RefusedPing, RefusedPings
+from ..frontend.refused_pings import RefusedPing, RefusedPings
 from ..journal.folder import LOG
 from ..journal.tables import read_only, read_refused
-from .exports.georeference import GeoReference
 from .folder import make_folder, read_records, write_map, write_samples, write_table
 
 #: Refused pings of a run without a log, and its columns; cells are empty where nobody knows.
@@ -33,15 +33,15 @@ class UnmappedPings:
     refused: RefusedPings = field(default_factory=RefusedPings.none)
     logged: int = 0
 
-    def outwards(self, place: GeoReference | None) -> UnmappedPings:
+    def to_projected(self, place: GeoReference | None) -> UnmappedPings:
         """The same north-up, if a place was given."""
         if place is None:
             return self
         xyz = self.refused.xyz.copy()
-        if place.utm:  # odometry may have been anywhere, which no projection of the Earth is
+        if place.crs:  # odometry may have been anywhere, which no projection of the Earth is
             xyz[~(np.abs(xyz[:, :2]) <= MOST_AWAY).all(axis=1), :2] = np.nan
-        xyz[:, :2] = place.outwards(xyz[:, :2])
-        held, refused = place.outwards(self.held), replace(self.refused, xyz=xyz)
+        xyz[:, :2] = place.to_projected(xyz[:, :2])
+        held, refused = place.to_projected(self.held), replace(self.refused, xyz=xyz)
         return replace(self, held=held, refused=refused)
 
 

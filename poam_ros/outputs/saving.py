@@ -14,10 +14,10 @@ from typing import Any
 from .. import __version__
 from ..core.errors import InputError
 from ..core.files import lock, rename_folder
+from ..core.geodesy import map_heading, map_origin
 from ..core.maps import ElevationMap
 from ..core.samples import Samples
 from ..core.settings import check, setting
-from ..planning.areas import map_heading, map_origin
 from .exports.chart import ExportSettings
 from .exports.formats import FORMATS, export
 from .folder import write_config, write_map, write_samples
@@ -60,8 +60,6 @@ class SaveSettings:
 
     def __post_init__(self) -> None:
         check(self)
-        if abs(self.origin[0]) > 90:
-            raise InputError(f"origin: expected a latitude within 90 deg, got {self.origin[0]}")
         if self.vertical_datum and not self.placed:
             raise InputError("vertical_datum: expected an origin as well, got 0, 0")
 

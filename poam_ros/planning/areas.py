@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.geodesy import GeoReference, map_heading, map_origin
 from ..core.geometry import Extent
 from ..core.reading import parse_json
 from ..core.settings import check, setting
@@ -193,7 +194,6 @@ class NavigableArea:
         return points[self.allowed(points)]
 
 
-SEMI_MAJOR, FLATTENING = 6378137.0, 1 / 298.257223563  # m, of WGS 84
 FARTHEST_M = 200e3  # m from the origin: beyond it the origin, or a coordinate, is a mistake
 KINDS = "workspace", "keep_out"
 
@@ -223,30 +223,6 @@ def read_polygons(text: str) -> list[np.ndarray]:
 def _one_polygon(text: str) -> None:
     if len(read_polygons(text)) > 1:
         raise InputError("expected one polygon, got several")
-
-
-def map_origin() -> Any:
-    """The field ``origin`` of every dataclass of settings that places the map on the earth."""
-    return setting(
-        (0.0, 0.0),
-        "Latitude and longitude of the map's origin, WGS 84. 0, 0: not given",
-        "deg",
-        minimum=-180.0,
-        maximum=180.0,
-        name="origin",
-    )
-
-
-def map_heading() -> Any:
-    """The field ``heading`` of the same."""
-    return setting(
-        0.0,
-        "Direction of the map's y axis, clockwise from true north",
-        "deg",
-        minimum=-360.0,
-        maximum=360.0,
-        name="heading",
-    )
 
 
 @dataclass(frozen=True)
@@ -293,8 +269,6 @@ class AreaSettings:
 
     def __post_init__(self) -> None:
         check(self)
-        if abs(self.origin[0]) > 90:
-            raise InputError(f"origin: expected a latitude within 90 deg, got {self.origin[0]}")
 
     def open(self, workspace: Extent) -> NavigableArea:
         """The areas that all of this makes in a workspace.
@@ -338,41 +312,14 @@ class AreaSettings:
         longitude, latitude = corners.T
         if not (np.abs(latitude) <= 90).all() or not (np.abs(longitude) <= 360).all():
             raise InputError(f"areas.file: expected longitude latitude in deg, got {corners[0]}")
-        xy = local_metres(np.column_stack((latitude, longitude)), self.origin, self.heading)
+        place = GeoReference(self.origin[0], self.origin[1], self.heading)
+        xy = place.to_map(place.local.metres(latitude, longitude))
         if not (np.abs(xy) <= FARTHEST_M).all():
             raise InputError(
                 f"areas.file: expected polygons within {FARTHEST_M / 1e3:g} km of the origin "
                 f"{list(self.origin)}, got one at {corners[0][::-1].tolist()} (latitude longitude)"
             )
         return xy
-
-
-def local_metres(places: np.ndarray, origin: tuple[float, ...], heading: float = 0.0) -> np.ndarray:
-    """Places [N, 2] as latitude and longitude in a plane that touches WGS 84 at ``origin``, in m.
-
-    x east and y north, turned by ``heading`` (deg, clockwise): local east-north-up coordinates as
-    GeographicLib's LocalCartesian has them at height 0.
-    """
-    earth = _earth_centred(np.radians(places)) - _earth_centred(np.radians([origin]))
-    latitude, longitude = np.radians(origin)
-    s, c, sl, cl = *_turn(latitude), *_turn(longitude)
-    east = earth @ (-sl, cl, 0.0)
-    north = earth @ (-s * cl, -s * sl, c)
-    sh, ch = _turn(math.radians(heading))
-    return np.column_stack((ch * east - sh * north, sh * east + ch * north))
-
-
-def _earth_centred(places: np.ndarray) -> np.ndarray:
-    latitude, longitude = places[:, 0], places[:, 1]
-    e2 = FLATTENING * (2 - FLATTENING)
-    across = SEMI_MAJOR / np.sqrt(1 - e2 * np.sin(latitude) ** 2)
-    flat = across * np.cos(latitude)
-    z = across * (1 - e2) * np.sin(latitude)
-    return np.column_stack((flat * np.cos(longitude), flat * np.sin(longitude), z))
-
-
-def _turn(angle: float) -> tuple[float, float]:
-    return math.sin(angle), math.cos(angle)
 
 
 def _geojson(content: Any, kind: str = "keep_out") -> Iterator[tuple[str, np.ndarray]]:

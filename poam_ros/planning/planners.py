@@ -16,6 +16,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.extensions import Table
 from ..core.settings import Setting, check, rows, setting
+from .boustrophedon import BoustrophedonOptions, boustrophedon
 from .path_entropy import PathEntropyOptions, path_entropy
 from .situation import MapView, Situation, entropy, usable
 
@@ -187,6 +188,7 @@ PLANNERS: Table[PlannerEntry] = Table(
         "random": PlannerEntry(random_waypoint, NoOptions),
         "path-entropy": PlannerEntry(path_entropy, PathEntropyOptions),
         "lawnmower": PlannerEntry(lawnmower, LawnmowerOptions),
+        "boustrophedon": PlannerEntry(boustrophedon, BoustrophedonOptions),
     },
     made=lambda plan: PlannerEntry(plan, NoOptions),
 )

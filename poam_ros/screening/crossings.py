@@ -1,15 +1,15 @@
-"""Multiples of the ground, judged by what the other lines of a survey say; and the crossings.
+"""Multiples found by the crossings of survey lines; and the crossings themselves.
 
-A sounder that hears an echo twice writes a line as smooth as the ground, at twice its depth.
-Nothing along that line shows it; the lines that cross it do. So soundings are judged by stretches,
-runs of a line without a jump, and each stretch by how likely it is as ground, as a multiple of the
-ground or as anything else, given the stretches that are believed at the time. The one that is
-contradicted most is doubted first, what it contradicted is judged again, and so on; a stretch that
-was doubted comes back when those that spoke against it are doubted themselves.
+A sounder that hears an echo twice records a line as smooth as the bottom, at twice its depth. Along
+the line nothing shows it, but the crossing lines do. Soundings are therefore tested by stretches:
+runs of a line without a jump. For each stretch, likelihoods of being bottom, a multiple or another
+false echo are computed from the stretches currently believed to be bottom. The most contradicted
+stretch is doubted first, those that it contradicted are tested again, and so on. A doubted stretch
+is believed again if those that contradict it are doubted themselves.
 
-Only what is certain is refused: long stretches that lines which cross them show to be multiples.
-The rest is left to the screen along the track, so that cliffs, pits and terraces that one line
-crosses stay. The thresholds were set by hand.
+Only clear cases are refused: long stretches that crossing lines show to be multiples. Everything
+else is left to the screening along the track, which keeps cliffs, pits and terraces that a single
+line crosses. The thresholds were set by hand.
 """
 
 from __future__ import annotations
@@ -19,29 +19,27 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-from .evidence import LEAST as SMALL
-from .evidence import PASS, USED, OtherLines
-from .stretches import GROUND, LONG, MULTIPLES, NONSENSE, Stretches
+from .evidence import MIN_DIFFERENCE, MIN_PLACES, PASS_RATIO, OtherLines
+from .stretches import BOTTOM, FALSE_ECHO, LONG, MULTIPLES, Stretches
 
-FEWEST = 2 * LONG  # soundings of a record that can be judged
-DOUBT = 2.3  # log odds from which a long stretch is doubted
-CERTAIN = 4.6  # log odds, by other lines alone, from which a stretch is refused as a multiple
-WITHIN = 0.2  # of the range: how near its depth, divided, is to that of a line that crosses it
-ROUNDS = 60
-FLIPS = 3  # times that a stretch may change
-BESIDE = 32  # legs about each among which crossings are looked for
+MIN_SOUNDINGS = 2 * LONG  # a shorter record is not tested
+DOUBT_ODDS = 2.3  # log odds at which a long stretch is doubted
+REFUSAL_ODDS = 4.6  # log odds, from other lines alone, at which a stretch is refused as a multiple
+DEPTH_TOLERANCE = 0.2  # largest relative difference of its depth, divided, from a crossing line's
+MAX_ITERATIONS = 60
+MAX_CHANGES = 3  # of a stretch between believed and doubted
+NEAR_LEGS = 32  # nearest legs of each leg that are searched for crossings
 
 
 @dataclass(frozen=True)
 class Crossings:
-    """What the crossings of a record's lines say.
+    """The crossings of a record's lines, and the multiples found by them.
 
     Attributes:
-        multiple: what each sounding is found to be [N]: 1 unless it is refused; 2 or 3 where it is
-            one of a double or triple echo.
-        row, other: a sounding of each line beside each crossing [C], indices of the record.
-        xy: where they cross [C, 2], in m.
-        difference: elevation by the line of ``row`` less that by the other [C], in m.
+        multiple: 2 or 3 if a sounding is a double or triple echo, else 1 [N].
+        row, other: index of a sounding beside the crossing, on each of the two lines [C].
+        xy: place of the crossing [C, 2], in m.
+        difference: elevation on the line of ``row`` minus that on the other [C], in m.
     """
 
     multiple: np.ndarray
@@ -51,76 +49,83 @@ class Crossings:
     difference: np.ndarray
 
 
-def judge(xy: np.ndarray, z: np.ndarray, line: np.ndarray, ranges: np.ndarray) -> Crossings:
-    """Judge a record by the crossings of its lines; the same record gives the same judgement.
+def find_crossings(
+    xy: np.ndarray, z: np.ndarray, line: np.ndarray, ranges: np.ndarray
+) -> Crossings:
+    """Find the crossings of a record's lines, and multiples by them. Deterministic.
 
     Args:
         xy: places [N, 2], in the order of the record, in m.
         z: elevations [N], in m.
-        line: index of each one's line [N].
-        ranges: from the surface, or the sounder, to the ground [N], in m.
+        line: index of each sounding's line [N].
+        ranges: from the surface, or the sounder, to the bottom [N], in m.
     """
-    if len(z) < FEWEST:
+    if len(z) < MIN_SOUNDINGS:
         none = np.empty(0, dtype=np.int64)
         return Crossings(np.ones(len(z), dtype=np.int64), none, none, np.empty((0, 2)), np.empty(0))
     stretches = Stretches(xy, z, line, ranges)
     others = OtherLines(stretches)
     a, b, where, difference = _crossings(others)
-    multiple = _Judge(stretches, others).multiples(a, b)[stretches.of]
+    multiple = _MultipleSearch(stretches, others).multiples(a, b)[stretches.of]
     return Crossings(multiple, others.row[a], others.row[b], where, difference)
 
 
-class _Judge:
-    """Which stretches of a record are ground."""
+class _MultipleSearch:
+    """Decides which stretches of a record are bottom."""
 
     def __init__(self, stretches: Stretches, others: OtherLines) -> None:
         self.stretches, self.others = stretches, others
-        self.believed = (stretches.places >= USED) & ~stretches.enclosed() & ~stretches.dry
+        self.believed = (stretches.places >= MIN_PLACES) & ~stretches.enclosed() & ~stretches.dry
         self.odds = np.zeros(stretches.count)
-        self.kind = np.full(stretches.count, GROUND)
+        self.kind = np.full(stretches.count, BOTTOM)
 
     def multiples(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """The factor of each stretch [S], after all are judged: 1, or of a multiple that other
-        lines are certain of, and most of those that cross it; a, b: the nodes at crossings [C]."""
+        """The factor of each stretch [S]: 2 or 3 if the other lines, and most of those that cross
+        it, clearly show it to be a multiple; else 1. a, b: the nodes at crossings [C]."""
         self._settle()
         factor = np.ones(self.stretches.count, dtype=np.int64)
         long = self.stretches.places >= LONG
         doubted = ~self.believed & long & np.isin(self.kind, MULTIPLES)
         nodes, across = np.r_[a, b], np.r_[b, a]
-        told = self.believed[self.others.stretch[across]]
-        nodes, across = nodes[told], across[told]
+        from_believed = self.believed[self.others.stretch[across]]
+        nodes, across = nodes[from_believed], across[from_believed]
         for s in np.flatnonzero(doubted).tolist():
             m = int(self.kind[s])
             here = self.others.stretch[nodes] == s
             expected = self.others.range[across[here]]
-            near = np.abs(self.others.range[nodes[here]] / m - expected) <= WITHIN * expected
+            near = (
+                np.abs(self.others.range[nodes[here]] / m - expected) <= DEPTH_TOLERANCE * expected
+            )
             if 2 * near.sum() <= len(near):
                 continue
             found, differ = self.others.likelihoods(s, self.believed, free=False)
-            if differ >= SMALL and found[2 + MULTIPLES.index(m)] - found[0] >= CERTAIN:
+            if (
+                differ >= MIN_DIFFERENCE
+                and found[2 + MULTIPLES.index(m)] - found[0] >= REFUSAL_ODDS
+            ):
                 factor[s] = m
         return factor
 
     def _settle(self) -> None:
-        """Judge everything, the worst first, until nothing changes."""
+        """Test all stretches until nothing changes."""
         flips = np.zeros(self.stretches.count, dtype=np.int64)
         due, settled = set(range(self.stretches.count)), False
         self.others.fit(self.believed)
-        for _ in range(ROUNDS):
+        for _ in range(MAX_ITERATIONS):
             for s in due:
-                self.odds[s], self.kind[s] = self._judge(s)
-            change = np.flatnonzero(((self.odds > 0) == self.believed) & (flips < FLIPS))
+                self.odds[s], self.kind[s] = self._test(s)
+            change = np.flatnonzero(((self.odds > 0) == self.believed) & (flips < MAX_CHANGES))
             if not len(change):
                 if settled:
                     break
                 settled, due = True, set(range(self.stretches.count))
-                self.others.fit(self.believed)  # without what is doubted now
+                self.others.fit(self.believed)  # without the stretches that are doubted now
                 continue
             due = self._change(change, flips)
 
     def _change(self, change: np.ndarray, flips: np.ndarray) -> set[int]:
-        """Believe, or doubt, those that are to change, the worst first, but none that bears on one
-        which has just changed; returns those to be judged again."""
+        """Change stretches between believed and doubted, the most contradicted first, but none
+        that depends on one just changed. Returns the stretches to be tested again."""
         odds = self.odds[change]
         worst = np.where(odds > 0, np.minimum(odds, 1e9), 0.0)
         due: set[int] = set()
@@ -131,30 +136,39 @@ class _Judge:
                 due |= self.others.users[s] | self.stretches.beside(s) | {s}
         return due
 
-    def _judge(self, s: int) -> tuple[float, int]:
-        """Log odds of a stretch against ground, and its likeliest hypothesis."""
+    def _test(self, s: int) -> tuple[float, int]:
+        """Log odds against a stretch being bottom, and its most likely hypothesis."""
         if self.stretches.dry[s]:
-            return np.inf, NONSENSE
+            return np.inf, FALSE_ECHO
         along = self.stretches.likelihoods(s, self.believed)
         free = bool(along[0] == 0.0)
         across, differ = self.others.likelihoods(s, self.believed, free)
         long = self.stretches.places[s] >= LONG
-        if (long or free) and differ < SMALL:
-            return -np.inf, GROUND
-        margin = DOUBT if long else DOUBT / 2 if self.stretches.places[s] >= USED else 0.0
+        if (long or free) and differ < MIN_DIFFERENCE:
+            return -np.inf, BOTTOM
+        margin = (
+            DOUBT_ODDS
+            if long
+            else DOUBT_ODDS / 2
+            if self.stretches.places[s] >= MIN_PLACES
+            else 0.0
+        )
         total = along + across
         best = int(np.argmax(total[1:]))
         odds = float(total[1 + best] - total[0]) - margin
-        return odds, GROUND if odds <= 0 else (NONSENSE, *MULTIPLES)[best]
+        return odds, BOTTOM if odds <= 0 else (FALSE_ECHO, *MULTIPLES)[best]
 
 
 def _crossings(
     others: OtherLines,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """All crossings, also of a line with itself, each once: the nodes beside them [C] twice, where
-    [C, 2], and the differences [C].
+    """All crossings, also of a line with itself, each once.
 
-    Lines are taken as polylines through their nodes; elevations are interpolated along these.
+    Lines are polylines through their nodes; elevations are interpolated along them.
+
+    Returns:
+        The node before the crossing on each line [C] and [C], the places [C, 2] and the
+        differences [C].
     """
     n = others.nodes
     xy, z = others.xy[:n], others.z[:n]
@@ -165,7 +179,7 @@ def _crossings(
         none = np.empty(0, dtype=np.int64)
         return none, none, np.empty((0, 2)), np.empty(0)
     middle = (xy[legs] + xy[legs + 1]) / 2
-    k = min(BESIDE, len(legs))
+    k = min(NEAR_LEGS, len(legs))
     far = float(length[legs].max())
     _, near = cKDTree(middle).query(middle, k=k, distance_upper_bound=far)
     i = np.repeat(np.arange(len(legs)), k)
@@ -177,7 +191,7 @@ def _crossings(
     with np.errstate(divide="ignore", invalid="ignore"):
         t = _cross(xy[b] - xy[a], q) / _cross(p, q)
         u = _cross(xy[b] - xy[a], p) / _cross(p, q)
-    passes = np.abs(others.way[a] - others.way[b]) > PASS * others.block
+    passes = np.abs(others.distance[a] - others.distance[b]) > PASS_RATIO * others.block
     hit = (t >= 0) & (t < 1) & (u >= 0) & (u < 1) & passes
     a, b, t, u = a[hit], b[hit], t[hit], u[hit]
     difference = z[a] + t * (z[a + 1] - z[a]) - z[b] - u * (z[b + 1] - z[b])

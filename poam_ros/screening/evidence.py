@@ -1,11 +1,11 @@
-"""What the other lines of a survey say of a stretch: kriging, and likelihoods of hypotheses.
+"""Likelihoods of a stretch from the other lines of a survey, by kriging.
 
-The soundings of other lines predict a stretch (simple kriging about a level that is hardly known,
-Cressie 1993, section 3.2) with a covariance that is fitted to differences between lines, so that it
-holds errors of position and of level as well as the ground. All places of a stretch are predicted
-jointly, with the tails of a Student-t distribution. Noise, sill, length and roughness come from the
-soundings; the constants below were set by hand, on simulated lakes and on one recorded survey with
-planted faults. Work grows as N log N. Metres everywhere; z is up.
+The soundings of other lines predict a stretch by simple kriging around an almost unknown level
+(Cressie 1993, section 3.2). The covariance is fitted to differences between lines, so it includes
+errors of position and of water level. All places of a stretch are predicted jointly, with Student-t
+errors. Noise, sill, length and roughness are estimated from the soundings; the constants below were
+set by hand, on simulated lakes and on one recorded survey with added errors. Work grows as N log N.
+Metres everywhere; z is up.
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ from scipy.spatial import cKDTree
 
 from .stretches import MULTIPLES, Stretches
 
-USED = 3  # places of a stretch from which others are predicted
-PASS = 4.0  # way between two soundings, in their distance, from which they are of two passes
-POOL, ASKED = 24, 64  # nodes kept about each, and looked at at each level
-COARSER, TREES = 4, 4  # nodes of one coarser node, and levels
+MIN_PLACES = 3  # places that a stretch needs to predict others
+PASS_RATIO = 4.0  # distance along the record between two passes, relative to that in the plane
+POOL, ASKED = 24, 64  # candidate neighbours of a node; nodes searched at each level
+COARSER, TREES = 4, 4  # nodes joined into one of the next level; levels
 NEIGHBOURS = 10  # nodes that predict one
-PLACES = 16  # of a stretch that are predicted jointly
-TAIL = 4.0  # degrees of freedom of the prediction's errors
-COMMON = 0.5  # of the noise variance between lines, common to all soundings of one
-PRIOR = 8.0  # nodes that the whole record's roughness counts for beside those about a place
-LEAST = 0.15  # of the range: smaller differences are no echoes but offsets
-TVU = 0.5  # m: nor are smaller ones (S-44, order 1a, in shallow water)
-OFFSET = 3.0  # deviations between lines: smaller differences are none
-DEEP = 1.5  # times the range that a quarter exceeds: what one line alone finds deeper is no ground
-CHUNK = 4096  # nodes whose neighbours are looked for at a time
+MAX_PLACES = 16  # of a stretch that are predicted jointly
+TAIL = 4.0  # degrees of freedom of the prediction errors
+COMMON = 0.5  # share of the noise variance that is common to all soundings of a line
+PRIOR = 8.0  # weight of the record's roughness in that around a node, in nodes
+MIN_DIFFERENCE = 0.15  # of the range: smaller differences are offsets, not echoes
+TVU = 0.5  # m: smaller differences are no echoes either (S-44, order 1a, shallow water)
+OFFSET = 3.0  # standard deviations between lines: smaller differences are no offsets
+DEEP = 1.5  # times the upper quartile of the ranges: a deeper bottom on one line is not believed
+CHUNK = 4096  # nodes whose neighbours are searched at a time
 
 
 @dataclass(frozen=True)
 class Covariance:
-    """Of the ground, and the noise variance of a difference between lines, in m^2; length in m."""
+    """Exponential covariance of the bottom (m^2; length in m), and noise between lines (m^2)."""
 
     noise: float
     sill: float
     length: float
 
     def __call__(self, h: np.ndarray) -> np.ndarray:
-        """Of the ground at distances h, in m."""
+        """Covariance of the bottom at distances h, in m."""
         return self.sill * np.exp(-h / self.length)
 
 
 def fit_covariance(h: np.ndarray, difference: np.ndarray) -> Covariance | None:
-    """From differences [M] of elevations of two lines at distances h [M]; None: too few.
+    """Fit a covariance to differences [M] of elevations of two lines at distances h [M].
 
-    Medians of classes of distance, so that a line of echoes does not rule them.
+    Fits the medians of distance classes, which a line of echoes does not dominate. None: too few.
     """
     h, difference = h[h > 0], np.abs(difference[h > 0])
     if len(h) < 50:
@@ -79,16 +79,17 @@ def fit_covariance(h: np.ndarray, difference: np.ndarray) -> Covariance | None:
 
 
 class OtherLines:
-    """What is known of each stretch by the others, from nodes: block medians along each stretch.
+    """Predicts each stretch from the others by nodes: block medians along the stretches.
 
     Attributes:
-        nodes: how many there are, M.
-        block: their length along a stretch, in m.
-        xy, z, way: of the nodes, and of the coarser ones behind them [M and more].
+        nodes: number of nodes, M.
+        block: length of a block along a stretch, in m.
+        xy, z, distance: place, elevation and distance along the record of the nodes, followed by
+            those of the coarser levels [M and more].
         stretch: of each of these.
         row: a sounding of each node [M].
         users: the stretches that each stretch helps to predict.
-        covariance: of differences between lines; None: too few are near each other.
+        covariance: of differences between lines; None: too few lie near each other.
     """
 
     def __init__(self, stretches: Stretches) -> None:
@@ -101,14 +102,14 @@ class OtherLines:
         self.amplitude = np.ones(self.nodes)
 
     def _make_nodes(self) -> None:
-        """Block medians along each stretch, and blocks of these, coarser and coarser."""
+        """Compute block medians along each stretch, at all levels."""
         parts = self.stretches
         order = np.concatenate(parts.rows)
         stretch = parts.of[order]
         start = np.r_[0, np.flatnonzero(np.diff(stretch)) + 1]
-        way = parts.way[order]
-        way = way - np.repeat(way[start], np.diff(np.r_[start, len(order)]))
-        block = np.floor(way / self.block).astype(np.int64)
+        distance = parts.distance[order]
+        distance = distance - np.repeat(distance[start], np.diff(np.r_[start, len(order)]))
+        block = np.floor(distance / self.block).astype(np.int64)
         levels = []
         for level in range(TREES):
             coarse = block // COARSER**level
@@ -116,22 +117,22 @@ class OtherLines:
             begin = np.flatnonzero(new)
             n = np.diff(np.r_[begin, len(order)])
             xy = np.add.reduceat(parts.xy[order], begin) / n[:, None]
-            along = np.add.reduceat(parts.way[order], begin) / n
+            along = np.add.reduceat(parts.distance[order], begin) / n
             if level == 0:
                 self.row = order[begin]
                 self.range = np.add.reduceat((parts.range + parts.z)[order], begin) / n
             levels.append((xy, _medians(parts.z[order], begin, n), along, stretch[begin]))
         self.sizes = [len(level[1]) for level in levels]
         columns = (np.concatenate(column) for column in zip(*levels, strict=True))
-        self.xy, self.z, self.way, self.stretch = columns
+        self.xy, self.z, self.distance, self.stretch = columns
         self.nodes = self.sizes[0]
         self.range -= self.z[: self.nodes]
         ends = np.searchsorted(self.stretch[: self.nodes], np.arange(parts.count + 1))
         self.rows = [np.arange(a, b) for a, b in pairwise(ends.tolist())]
 
     def _make_pool(self) -> None:
-        """About each node the nearest ones of other passes, dealt round the octants."""
-        serves = self.stretches.places[self.stretch] >= USED
+        """Choose the neighbours of each node: the nearest of other passes in all octants."""
+        serves = self.stretches.places[self.stretch] >= MIN_PLACES
         offset, trees = 0, []
         for size in self.sizes:
             rows = np.flatnonzero(serves[offset : offset + size]) + offset
@@ -152,14 +153,14 @@ class OtherLines:
             self.users[used].add(user)
 
     def _fill(self, ask: np.ndarray, trees: list[tuple[cKDTree, np.ndarray]]) -> None:
-        xy, way, own = self.xy[ask], self.way[ask, None], self.stretch[ask, None]
+        xy, distance, own = self.xy[ask], self.distance[ask, None], self.stretch[ask, None]
         found, away = [], []
         covered = np.zeros((len(ask), 1))
         for tree, rows in trees:
             k = min(ASKED, len(rows))
             d, i = tree.query(xy, k=k)
             d, i = d.reshape(len(ask), k), rows[i.reshape(len(ask), k)]
-            other = np.abs(self.way[i] - way) > PASS * np.maximum(d, self.block / 2)
+            other = np.abs(self.distance[i] - distance) > PASS_RATIO * np.maximum(d, self.block / 2)
             other &= (self.stretch[i] != own) & (d >= covered)
             found.append(np.where(other, i, -1))
             away.append(np.where(other, d, np.inf))
@@ -173,13 +174,13 @@ class OtherLines:
         for o in range(8):
             here = (octant == o) & (i >= 0)
             rank = np.where(here, np.cumsum(here, axis=1) - 1, rank)
-        rank[:, :2] = 0  # the nearest two anyhow
+        rank[:, :2] = 0  # always take the nearest two
         rank = np.where(i >= 0, rank, np.inf)
         order = np.argsort(rank, axis=1, kind="stable")[:, :POOL]
         self.pool[ask, : order.shape[1]] = np.take_along_axis(i, order, 1)
 
     def fit(self, believed: np.ndarray) -> None:
-        """The covariance, from the stretches that are believed [S], and how rough it is where."""
+        """Estimate covariance and roughness from the believed stretches [S, boolean]."""
         good = believed[self.stretch]
         known = (self.pool >= 0) & good[np.maximum(self.pool, 0)] & good[: self.nodes, None]
         mine, others = np.repeat(np.arange(self.nodes), known.sum(1)), self.pool[known]
@@ -189,8 +190,9 @@ class OtherLines:
             self.amplitude = self._roughness()
 
     def _roughness(self) -> np.ndarray:
-        """Deviation of the ground about each node, relative to the whole record's [M]; from steps
-        along lines, which offsets and whole lines of echoes do not spoil."""
+        """Standard deviation of the bottom around each node relative to the whole record's [M].
+
+        From steps along lines, which are not affected by offsets or by whole lines of echoes."""
         n = self.nodes
         h = np.hypot(*np.diff(self.xy[:n], axis=0).T)
         same = (np.diff(self.stretch[:n]) == 0) & (h > 0)
@@ -201,40 +203,40 @@ class OtherLines:
         square[: n - 1][same] = step
         usual = float(np.mean(np.sort(step)[: max(1, int(0.9 * len(step)))]))
         about = np.where(self.pool >= 0, square[np.maximum(self.pool, 0)], np.nan)
-        count = 0.9 * np.isfinite(about).sum(1)  # without the largest tenth
+        count = 0.9 * np.isfinite(about).sum(1)  # trimmed: without the largest tenth
         kept = np.arange(about.shape[1]) < np.ceil(count)[:, None]
         total = np.where(kept, np.nan_to_num(np.sort(about, axis=1)), 0.0).sum(1)
         ratio = (total / max(usual, 1e-12) + PRIOR) / (count + PRIOR)
         return np.sqrt(np.clip(ratio, 0.25, 4.0))
 
     def _matrix(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Covariance between nodes a [n] and b [m], with the errors that a line has in common."""
+        """Covariance between nodes a [n] and b [m], including errors common to a line."""
         assert self.covariance is not None
         delta = self.xy[a][:, None] - self.xy[b][None]
         k = self.covariance(np.hypot(delta[..., 0], delta[..., 1]))
         same = self.stretch[a][:, None] == self.stretch[b][None]
         k += COMMON * self.covariance.noise * same
-        return k + 4 * self.covariance.sill + 4 * self.covariance.noise  # of the unknown level
+        return k + 4 * self.covariance.sill + 4 * self.covariance.noise  # the unknown level
 
     def likelihoods(self, s: int, believed: np.ndarray, free: bool) -> tuple[np.ndarray, float]:
-        """What the other believed lines say of a stretch.
+        """Likelihoods of a stretch from the other believed lines.
 
         Args:
             s: the stretch.
-            believed: which stretches are ground [S], boolean.
-            free: its own line has no jump there, so a feature has to pay for its edges here.
+            believed: which stretches are believed to be bottom [S], boolean.
+            free: whether its own line has no jump there; the edges of a feature then count here.
 
         Returns:
-            Log likelihoods [4] as ground, as nonsense and as the 2nd and 3rd multiple, but for a
-            common constant; and how far it lies from the others, as a part of its range. All zero
-            where no other line is near.
+            Log likelihoods [4] as bottom, other false echo, 2nd and 3rd multiple, up to a common
+            constant; and its mean difference from the others relative to its range. All zero if
+            no other line is near.
         """
         none = np.zeros(2 + len(MULTIPLES)), 0.0
         nodes = self.rows[s]
         if self.covariance is None:
             return none
-        if len(nodes) > PLACES:  # in each part the one that is nearest to others
-            parts = np.array_split(nodes, PLACES)
+        if len(nodes) > MAX_PLACES:  # of each part the one nearest to other lines
+            parts = np.array_split(nodes, MAX_PLACES)
             nodes = np.array([part[np.argmin(self.nearest[part])] for part in parts])
         pool = self.pool[nodes]
         used = (pool >= 0) & believed[self.stretch[np.maximum(pool, 0)]]
@@ -253,11 +255,10 @@ class OtherLines:
         jitter = (0.2 * scale) ** 2 * np.eye(len(nodes))
         found[1] = max(_student(error, spread), _student(error, spread + jitter))
         for i, m in enumerate(MULTIPLES):
-            # Ranges m times as long are spread m times as thin; places of a stretch are not
-            # independent of each other.
+            # Ranges m times as long have 1/m of the density; places of a stretch are correlated.
             thinner = math.sqrt(len(nodes)) * math.log(m)
             found[2 + i] = _student(error + r - r / m, q) - thinner
-        if middle <= self.deepest:  # ground that other lines need not have met: as wide as long
+        if middle <= self.deepest:  # a feature that no other line crosses, as wide as long
             wide = float(np.hypot(*np.ptp(self.xy[self.rows[s]], axis=0))) / 2 + self.block
             delta = self.xy[others][None] - self.xy[nodes][:, None]
             away = np.hypot(delta[..., 0], delta[..., 1]).min(1)
@@ -268,10 +269,10 @@ class OtherLines:
             )
         weight = 1 / np.diag(q)
         off = float((weight * error).sum() / weight.sum())
-        return found, abs(off) / max(middle, max(TVU, OFFSET * math.sqrt(noise)) / LEAST)
+        return found, abs(off) / max(middle, max(TVU, OFFSET * math.sqrt(noise)) / MIN_DIFFERENCE)
 
     def _predict(self, nodes: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean [n] and covariance [n, n] of nodes as the others' soundings predict theirs."""
+        """Mean [n] and covariance [n, n] of nodes, predicted from the others."""
         assert self.covariance is not None
         own = (1 - COMMON) * self.covariance.noise
         k, c, q = (
@@ -288,8 +289,8 @@ class OtherLines:
 
 
 def _student(error: np.ndarray, scale: np.ndarray) -> float:
-    """Log density of a multivariate Student-t with ``TAIL`` degrees of freedom, but for a constant
-    that only depends on the dimension."""
+    """Log density of a multivariate Student-t with ``TAIL`` degrees of freedom, up to a constant
+    that depends on the dimension alone."""
     n = len(error)
     chol = np.linalg.cholesky(scale + 1e-9 * np.trace(scale) / n * np.eye(n))
     u = np.linalg.solve(chol, error)
@@ -297,6 +298,6 @@ def _student(error: np.ndarray, scale: np.ndarray) -> float:
 
 
 def _medians(values: np.ndarray, begin: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """Of parts of values, each from ``begin`` and n long."""
+    """Medians of parts of values, each ``n`` long from ``begin``."""
     ordered = values[np.lexsort((values, np.repeat(np.arange(len(n)), n)))]
     return (ordered[begin + (n - 1) // 2] + ordered[begin + n // 2]) / 2

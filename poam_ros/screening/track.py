@@ -1,47 +1,54 @@
-"""What the pings along the track lead to expect of the next one. Ranges in metres."""
+"""What screening remembers: the accepted pings along the track, the held ones and their runs.
+
+Ranges and distances in metres.
+"""
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-OTHERS = 3  # held pings of another pass that confirm one
-ANOTHER_PASS = 4.0  # times the radius: the way between two passes
-AT_ONCE = 64  # pings that are compared with all others at a time: so much memory does each need
+from ..core.errors import InputError
+from ..core.samples import Samples
+
+MIN_CONFIRMING = 3  # held pings of other passes that confirm one
+PASS_DISTANCE = 4.0  # distance travelled between two passes, in radii
+CHUNK = 64  # pings compared with all others at a time, to bound the memory
+
+MAX_RECENT = 20  # accepted pings that a new one is compared with
+MIN_AGREEING = 2  # of these: one accepted false echo supports no other
+MIN_NEIGHBOURHOOD = 2.0  # m: pings are neighbours within this, or within half their range
+MEDIAN_COUNT = 5  # accepted pings whose median is the expected next range
+JUMP_SIGMAS = 3.0  # a larger step, in scatters, is a jump
+ROUGHNESS_LIMIT = 2.5  # a run with a larger mean step, in scatters, is not smooth
+MIN_SCATTER_RATIO = 0.01  # lower bound of the scatter, as a share of the range
 
 
-def confirmed(
-    xy: np.ndarray, z: np.ndarray, way: np.ndarray, room: np.ndarray, radius: float
+def confirmed_by_other_passes(
+    xy: np.ndarray, z: np.ndarray, distance: np.ndarray, tolerance: np.ndarray, radius: float
 ) -> np.ndarray:
-    """Whether pings of another pass found the same, and more of them than did not [N].
+    """Whether enough pings of other passes agree with a ping, and more agree than disagree [N].
 
     Args:
-        xy: of the pings [N, 2].
+        xy: places of the pings [N, 2].
         z: their elevations [N].
-        way: that the vehicle had made to each [N].
-        room: differences that are none, at each [N].
-        radius: how far others count.
+        distance: travelled up to each [N].
+        tolerance: elevations this close agree, at each [N].
+        radius: only pings within it are compared.
     """
     found = np.zeros(len(xy), dtype=bool)
-    for first in range(0, len(xy), AT_ONCE):
-        part = slice(first, first + AT_ONCE)
+    for first in range(0, len(xy), CHUNK):
+        part = slice(first, first + CHUNK)
         near = ((xy[part, None] - xy) ** 2).sum(-1) <= radius**2
-        near &= np.abs(way[part, None] - way) > ANOTHER_PASS * radius
-        same = near & (np.abs(z[part, None] - z) <= room[part, None])
-        found[part] = (same.sum(1) >= OTHERS) & (2 * same.sum(1) > near.sum(1))
+        near &= np.abs(distance[part, None] - distance) > PASS_DISTANCE * radius
+        same = near & (np.abs(z[part, None] - z) <= tolerance[part, None])
+        found[part] = (same.sum(1) >= MIN_CONFIRMING) & (2 * same.sum(1) > near.sum(1))
     return found
-
-
-RECENT = 20  # believed pings that a new one is compared with
-AGREEING = 2  # of these, so that one false echo that was believed vouches for no other
-REACH = 2.0  # m: pings nearer than this, or than half as far as they are deep, are side by side
-NEXT = 5  # believed pings whose median is expected of the next one
-STEPS = 3.0  # scatters between two pings that are no jump
-ROUGH = 2.5  # scatters between two pings, in the mean of a run, that are no ground
-GRAIN = 0.01  # of a range: scatter that is always granted
 
 
 class TrackPoint(NamedTuple):
@@ -52,84 +59,189 @@ class TrackPoint(NamedTuple):
     range: float
 
     def beside(self, other: TrackPoint) -> bool:
-        """Whether they measured neighbouring ground."""
+        """Whether the two pings are neighbours."""
         distance = math.hypot(self.x - other.x, self.y - other.y)
-        return distance <= reach(min(self.range, other.range))
+        return distance <= neighbourhood_radius(min(self.range, other.range))
 
 
-def reach(depth: float) -> float:
-    """How far neighbouring ground goes at a range."""
-    return max(REACH, depth / 2)
+def neighbourhood_radius(depth: float) -> float:
+    """Largest distance between neighbouring pings at a range."""
+    return max(MIN_NEIGHBOURHOOD, depth / 2)
 
 
-def alike(one: float, other: float, ratio: float, room: float) -> bool:
-    """Whether two ranges differ by less than a ratio, or a length."""
+def similar_ranges(one: float, other: float, ratio: float, tolerance: float) -> bool:
+    """Whether two ranges differ by at most a ratio, or a length."""
     low, high = sorted((one, other))
-    return high - low <= room or 0 < high <= ratio * low
+    return high - low <= tolerance or 0 < high <= ratio * low
 
 
 def roughness(ranges: np.ndarray) -> float:
-    """Mean step between ranges [N] one after the other."""
+    """Mean absolute step between successive ranges [N]."""
     return float(np.abs(np.diff(ranges)).mean()) if len(ranges) > 1 else 0.0
 
 
-def smooth(ranges: np.ndarray, scatter: float) -> bool:
-    """Whether ranges [N] of a run go on as ground does that scatters so."""
-    grain = GRAIN * float(np.median(ranges))
-    return roughness(ranges) <= ROUGH * max(scatter, grain)
+def is_smooth(ranges: np.ndarray, scatter: float) -> bool:
+    """Whether the ranges of a run [N] are as smooth as a bottom with this scatter."""
+    grain = MIN_SCATTER_RATIO * float(np.median(ranges))
+    return roughness(ranges) <= ROUGHNESS_LIMIT * max(scatter, grain)
 
 
 class AcceptedTrack:
-    """The last pings that were believed, and the way that was made."""
+    """The last accepted pings, and the distance travelled."""
 
     def __init__(self) -> None:
-        self._believed: list[tuple[float, TrackPoint]] = []  # with the way made there, in its order
+        self._accepted: list[tuple[float, TrackPoint]] = []  # by distance travelled
         self._last: TrackPoint | None = None
-        self._way = 0.0
+        self._distance = 0.0
 
     def go(self, place: TrackPoint) -> float:
-        """The way made so far, in m, with the step to a place."""
+        """Move to a place; returns the distance travelled so far, in m."""
         if self._last is not None:
-            self._way += math.hypot(place.x - self._last.x, place.y - self._last.y)
+            self._distance += math.hypot(place.x - self._last.x, place.y - self._last.y)
         self._last = place
-        return self._way
+        return self._distance
 
-    def add(self, place: TrackPoint, way: float) -> None:
-        """This one is believed, which was taken after so much way."""
-        self._believed.append((way, place))
-        self._believed.sort(key=itemgetter(0))
-        del self._believed[:-RECENT]
+    def add(self, place: TrackPoint, distance: float) -> None:
+        """Add an accepted ping that was taken after this distance."""
+        self._accepted.append((distance, place))
+        self._accepted.sort(key=itemgetter(0))
+        del self._accepted[:-MAX_RECENT]
 
     @property
     def reached(self) -> float:
-        """The way to the last one that is believed, in m; -inf without any."""
-        return self._believed[-1][0] if self._believed else -math.inf
+        """Distance travelled up to the last accepted ping, in m; -inf without any."""
+        return self._accepted[-1][0] if self._accepted else -math.inf
 
     @property
-    def believed(self) -> np.ndarray:
-        """x, y and range of the last ones that are believed [N, 3]."""
-        return np.array([place for _, place in self._believed]).reshape(-1, 3)
+    def accepted(self) -> np.ndarray:
+        """x, y and range of the last accepted pings [N, 3]."""
+        return np.array([place for _, place in self._accepted]).reshape(-1, 3)
 
     @property
     def scatter(self) -> float:
-        """Median step between believed ranges one after the other, in m."""
-        ranges = self.believed[:, 2]
+        """Median absolute step between successive accepted ranges, in m."""
+        ranges = self.accepted[:, 2]
         return float(np.median(np.abs(np.diff(ranges)))) if len(ranges) > 1 else 0.0
 
-    def room(self, ranges: np.ndarray) -> np.ndarray:
-        """Differences [N] that are no jump at ranges [N]."""
-        return STEPS * np.maximum(self.scatter, GRAIN * ranges)
+    def tolerance(self, ranges: np.ndarray) -> np.ndarray:
+        """Largest differences [N] at ranges [N] that are not jumps."""
+        return JUMP_SIGMAS * np.maximum(self.scatter, MIN_SCATTER_RATIO * ranges)
 
     def expected(self, place: TrackPoint) -> float:
-        """The range that believed pings beside a place lead to expect; NaN without any."""
-        near = self._near(place)[-NEXT:]
+        """The range expected at a place, from neighbouring accepted pings; NaN without any."""
+        near = self._near(place)[-MEDIAN_COUNT:]
         return float(np.median(near)) if near else math.nan
 
     def agrees(self, place: TrackPoint, ratio: float) -> bool:
-        """Whether believed pings beside it measured about the same."""
-        near, room = self._near(place), STEPS * self.scatter
-        same = sum(alike(place.range, other, ratio, room) for other in near)
-        return same >= min(AGREEING, len(near)) > 0
+        """Whether neighbouring accepted pings have similar ranges."""
+        near, tolerance = self._near(place), JUMP_SIGMAS * self.scatter
+        same = sum(similar_ranges(place.range, other, ratio, tolerance) for other in near)
+        return same >= min(MIN_AGREEING, len(near)) > 0
 
     def _near(self, place: TrackPoint) -> list[float]:
-        return [other.range for _, other in self._believed if other.beside(place)]
+        return [other.range for _, other in self._accepted if other.beside(place)]
+
+
+@dataclass
+class ScreenerState:
+    """What one screening leaves for the next.
+
+    Attributes:
+        held: the held pings in order of arrival.
+        runs: the run of pings that each held ping belongs to.
+        expected: the range that was expected of each instead; NaN: none.
+        distances: travelled up to each, in m.
+        open: the runs that may continue, with the last ping of each.
+        enclosed_runs: runs that have the expected bottom on both sides.
+        run_count: runs so far.
+    """
+
+    held: Samples = field(default_factory=Samples.empty)
+    runs: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
+    expected: np.ndarray = field(default_factory=lambda: np.empty(0))
+    distances: np.ndarray = field(default_factory=lambda: np.empty(0))
+    track: AcceptedTrack = field(default_factory=AcceptedTrack)
+    open: dict[int, TrackPoint] = field(default_factory=dict)
+    enclosed_runs: set[int] = field(default_factory=set)
+    run_count: int = 0
+
+
+#: Classes written attribute by attribute, by their tag; and keys that differ from the names.
+_CLASSES: dict[str, tuple[type, dict[str, str]]] = {
+    "Memory": (
+        ScreenerState,
+        {"distances": "ways", "enclosed_runs": "flanked", "run_count": "begun"},
+    ),
+    "Track": (AcceptedTrack, {"_accepted": "_believed", "_distance": "_way"}),
+}
+
+
+def dump_state(state: ScreenerState) -> str:
+    """The state as JSON, exact to the last bit."""
+    return json.dumps(_plain(state))
+
+
+def load_state(text: str) -> ScreenerState:
+    """The inverse of ``dump_state``.
+
+    Raises:
+        InputError: the text was written by a version with other screening rules.
+    """
+    try:
+        state = _value(json.loads(text))
+        if not isinstance(state, ScreenerState):
+            raise TypeError("no state")
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(f"the stored screening state has other rules ({error})") from None
+    return state
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON; other types become an object with one entry, their tag."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    for tag, (kind, keys) in _CLASSES.items():
+        if isinstance(value, kind):
+            return {tag: {keys.get(n, n): _plain(part) for n, part in vars(value).items()}}
+    if isinstance(value, np.ndarray):
+        return {"array": [value.dtype.str, list(value.shape), value.ravel().tolist()]}
+    if isinstance(value, Samples):
+        return {"Samples": [_plain(array) for array in value.arrays]}
+    if isinstance(value, TrackPoint):
+        return {"Place": [_plain(part) for part in value]}
+    if isinstance(value, dict):
+        return {"dict": [[_plain(key), _plain(part)] for key, part in value.items()]}
+    if isinstance(value, (set, tuple, list)):
+        parts = sorted(value) if isinstance(value, set) else value
+        return {type(value).__name__: [_plain(part) for part in parts]}
+    raise TypeError(f"cannot write a {type(value).__name__}")
+
+
+def _value(plain: Any) -> Any:
+    """The inverse of ``_plain``.
+
+    Raises:
+        ValueError, TypeError, KeyError: it was written by other code.
+    """
+    if not isinstance(plain, dict):
+        return plain
+    [(kind, parts)] = plain.items()
+    if kind in _CLASSES:
+        made, keys = _CLASSES[kind][0](), _CLASSES[kind][1]
+        names = {keys.get(name, name): name for name in vars(made)}
+        if names.keys() != parts.keys():
+            raise KeyError(f"{kind} has other attributes")
+        vars(made).update({names[key]: _value(part) for key, part in parts.items()})
+        return made
+    if kind == "array":
+        dtype, shape, values = parts
+        return np.array(values, dtype=dtype).reshape(shape)
+    if kind == "Samples":
+        return Samples(*map(_value, parts))
+    if kind == "Place":
+        return TrackPoint(*map(_value, parts))
+    if kind == "dict":
+        return {_value(key): _value(part) for key, part in parts}
+    return {"set": set, "tuple": tuple, "list": list}[kind](map(_value, parts))

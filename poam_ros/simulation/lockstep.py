@@ -113,7 +113,7 @@ class LockstepMission:
         self._announce()
         if settings.pilot == RANDOM_SAMPLES:
             self._sample_at_random()
-        self.mission.explore_with(self._choose)
+        self.mission.set_planner(self._choose)
         self._locate()
         yield from self._take_records()
         while self.mission.state != DONE:
@@ -122,7 +122,7 @@ class LockstepMission:
         if not self.mapper.initialised:
             raise self._no_map()
         if (drawn := self._drawn()) is not None:  # with the last batch
-            self.target.judge(self.mission, drawn, self._now.steady_s)
+            self.target.assess(self.mission, drawn, self._now.steady_s)
 
     def _start(self) -> tuple[float, float, float]:
         """The pose (x, y, yaw) that the vehicle starts from."""
@@ -172,7 +172,7 @@ class LockstepMission:
         """Tell the mission where the vehicle is, and the vehicle where to go."""
         pose, mission = self.simulation.pose, self.mission
         self.target.tick(mission, self._now.steady_s)
-        mission.locate(np.array([pose.x, pose.y]), self._now.steady_s)
+        mission.update_position(np.array([pose.x, pose.y]), self._now.steady_s)
         self._announce()
         if mission.goal is not self._goal:
             self._goal = mission.goal
@@ -213,7 +213,7 @@ class LockstepMission:
     def _path(self, drawn: ElevationMap | None, view: MapView | None = None) -> np.ndarray:
         now_s, yaw = self._now.steady_s, self.simulation.pose.yaw
         if drawn is not None:
-            self.target.judge(self.mission, drawn, now_s)
+            self.target.assess(self.mission, drawn, now_s)
         options = self.settings.planner_options
         return self._chooser.path(drawn, now_s, yaw, MAX_SPEED, options, view)
 
@@ -232,9 +232,9 @@ class LockstepMission:
                 if isinstance(outcome, BatchLearned):
                     self._score(outcome)
                 elif isinstance(outcome, MapDrawn):
-                    self.target.judge(self.mission, outcome.map, self._now.steady_s)
+                    self.target.assess(self.mission, outcome.map, self._now.steady_s)
                 elif isinstance(outcome, Problem):
-                    log.warning("%s", outcome.note.text)
+                    log.warning("%s", outcome.message.text)
 
     def _score(self, learned: BatchLearned) -> None:
         """Score the model that has learned a batch."""
@@ -254,7 +254,7 @@ class LockstepMission:
         since_s, self._trained_s = self._trained_s, self._now.steady_s
         steps = int((self._trained_s - since_s) * self.settings.training_rate)
         if steps and self.mapper.initialised:
-            yield self.session.spare.train(steps)
+            yield self.session.idle_training.train(steps)
 
     @property
     def _now(self) -> Moment:

@@ -10,8 +10,8 @@ import pytest
 
 from poam_ros.app import graph, run, sim
 from poam_ros.app.cli import COMMANDS, main
-from poam_ros.app.options import Parser, add_settings
-from poam_ros.app.run import COMMON
+from poam_ros.app.command import Parser, add_settings
+from poam_ros.app.run import COMMON_OPTIONS
 from poam_ros.core.settings import Setting, declared
 from poam_ros.mission.target import TargetSettings
 from poam_ros.models.registry import MODELS, ModelSettings, SparseOptions
@@ -41,7 +41,7 @@ def refusal(parse, arguments, capsys):
     return error
 
 
-def test_options_are_named_typed_and_described_by_their_rows(parser):
+def test_options_follow_their_settings(parser):
     args = parser.parse_args(["--pings-per-hour", "2", "--kind", "b"])
     assert vars(args) == {"pings_per_hour": 2.0, "kind": "b"}  # what is not given is absent
     text = " ".join(parser.format_help().split())
@@ -57,7 +57,7 @@ def test_options_are_named_typed_and_described_by_their_rows(parser):
         (["--count", "1.5"], "--count: expected an integer of at least 1, got '1.5'"),
     ],
 )
-def test_options_are_checked_as_their_rows_are(parser, arguments, words, capsys):
+def test_options_are_checked_like_their_settings(parser, arguments, words, capsys):
     assert f"tool: argument {words} (see" in refusal(parser.parse_args, arguments, capsys)
 
 
@@ -70,7 +70,9 @@ def options_of(command) -> dict[str, argparse.Action]:
 def test_run_has_the_promised_options():
     promised = "--terrain --method --planner --pilot --seed --max-samples --sonar-rate --output"
     assert set(promised.split()) <= options_of(run).keys()
-    assert len(COMMON) == 15 and set(COMMON) <= {a.dest for a in options_of(run).values()}
+    assert len(COMMON_OPTIONS) == 15 and set(COMMON_OPTIONS) <= {
+        a.dest for a in options_of(run).values()
+    }
 
 
 def test_sim_has_the_arguments_of_its_launch_file():
@@ -81,7 +83,7 @@ def test_sim_has_the_arguments_of_its_launch_file():
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_helps(command, capsys):
+def test_every_command_has_help(command, capsys):
     with pytest.raises(SystemExit) as caught:
         main([command, "--help"])
     assert caught.value.code == 0
@@ -89,7 +91,7 @@ def test_every_command_helps(command, capsys):
     assert out.startswith(f"usage: poam {command}") and COMMANDS[command] in " ".join(out.split())
 
 
-def test_help_of_run_offers_what_the_tables_hold(capsys):
+def test_help_of_run_lists_models_planners_and_pilots(capsys):
     with pytest.raises(SystemExit):
         main(["run", "--help"])
     text = "".join(capsys.readouterr().out.split())  # lines may break inside a name
@@ -173,7 +175,7 @@ def test_the_command_runs_a_mission(tmp_path, capsys):
         (["sim", "--pilot", "random-samples"], "--pilot: expected one of bezier"),
     ],
 )
-def test_wrong_words_are_one_line_and_status_2(arguments, words, capsys):
+def test_wrong_arguments_give_one_line_and_status_2(arguments, words, capsys):
     assert words in refusal(main, arguments, capsys)
 
 
@@ -186,7 +188,7 @@ def test_wrong_words_are_one_line_and_status_2(arguments, words, capsys):
         (["--output", "/proc/nothing"], "output"),
     ],
 )
-def test_wrong_input_is_one_line_and_status_2(options, words, tmp_path, capsys):
+def test_wrong_input_gives_one_line_and_status_2(options, words, tmp_path, capsys):
     given = ["run", "--terrain", "seamounts", "--output", str(tmp_path), *options]
     assert main(given) == 2
     error = capsys.readouterr().err
@@ -199,7 +201,7 @@ def test_wrong_input_is_one_line_and_status_2(options, words, tmp_path, capsys):
     ["poam_ros.core.geometry", "numpy", "poam_ros.ros.common.parameters", "torch._C", "torch.nn",
      "poam_ros.simulation.lockstep"],
 )  # fmt: skip
-def test_ctrl_c_while_a_command_loads_is_one_line_and_status_130(module, ros_env, tmp_path):
+def test_ctrl_c_during_imports_gives_one_line_and_status_130(module, ros_env, tmp_path):
     command = [sys.executable, "-X", "importtime", "-m", "poam_ros.app.cli", "run"]
     process = subprocess.Popen(
         [*command, "--terrain", "seamounts", "--output", str(tmp_path)],
@@ -207,13 +209,13 @@ def test_ctrl_c_while_a_command_loads_is_one_line_and_status_130(module, ros_env
     )  # fmt: skip
     seen = next((line for line in process.stderr if line.split()[-1] == module), None)
     process.send_signal(signal.SIGINT)
-    out, rest = process.communicate(timeout=60)
+    out, rest = process.communicate(timeout=300)
     assert seen is not None and not out
     said = [line for line in rest.splitlines() if not line.startswith("import time:")]
     assert (process.returncode, said) == (130, ["poam run: interrupted"])
 
 
-def test_settings_of_a_mission_all_have_a_row():
+def test_every_mission_setting_has_an_option():
     """So that a new one becomes an option, a sweep's key and a line of config.yaml by itself."""
     own = set(declared(MissionSettings))
     parts = {"workspace", "model", "sonar", "batches", "planner_options", "screening", "target"}

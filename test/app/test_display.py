@@ -24,7 +24,7 @@ def shown(capsys):
     return lines
 
 
-def test_a_line_for_every_state_and_now_and_then(shown):
+def test_a_line_is_printed_for_every_state_and_every_period(shown):
     pilot, done = (Progress(state, samples=7, max_samples=9) for state in ("pilot", "done"))
     assert shown((1, pilot), (2, pilot), (11, pilot)) == ["state pilot  samples 7/9  epoch 0"] * 2
     assert shown((1, pilot), (2, done), (13, done), (99, done)) == [
@@ -33,11 +33,11 @@ def test_a_line_for_every_state_and_now_and_then(shown):
     ]
 
 
-def test_more_samples_than_asked_for_are_no_fraction(shown):
+def test_no_fraction_is_shown_beyond_max_samples(shown):
     assert shown((1, Progress("done", 902, 900))) == ["state done  samples 902  epoch 0"]
 
 
-def test_pings_that_wait_are_said_until_some_are_accepted(shown):
+def test_pending_pings_are_shown_until_some_are_accepted(shown):
     first, then = Progress("pilot", 0, 900, pending=3), Progress("exploring", 5, 900, pending=4)
     assert shown((1, first), (2, then)) == [
         "state pilot  samples 0/900, 3 pending  epoch 0",
@@ -56,7 +56,7 @@ def terminal(monkeypatch):
     return screen
 
 
-def test_in_a_terminal_each_fact_has_a_line_and_what_is_said_last_is_below(monkeypatch):
+def test_a_terminal_shows_a_line_per_value_and_messages_below(monkeypatch):
     screen = terminal(monkeypatch)
     now = [1.0]
     with ProgressDisplay(clock=lambda: now[0]) as display:
@@ -78,7 +78,7 @@ def test_in_a_terminal_each_fact_has_a_line_and_what_is_said_last_is_below(monke
     ]
 
 
-def test_in_a_terminal_brackets_are_what_they_are(monkeypatch):
+def test_a_terminal_shows_brackets_unchanged(monkeypatch):
     screen = terminal(monkeypatch)
     with ProgressDisplay() as display:
         display.show(Progress("pilot", problems={"mapper": "expected xy [b, 2]"}))

@@ -31,14 +31,14 @@ def run(tmp_path, monkeypatch):
     return folder
 
 
-def test_the_page_has_an_example_of_every_format():
+def test_the_docs_have_an_example_of_every_format():
     assert {Path(shlex.split(line)[4]).suffix for line in LINES} == set(FORMATS)
     page = PAGE.read_text(encoding="utf-8")
     assert all(f"| `{ending}` |" in page for ending in FORMATS)
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_examples_of_the_page_run(line, run, tmp_path, capsys):
+def test_the_examples_of_the_docs_run(line, run, tmp_path, capsys):
     words = shlex.split(line)
     target = Path(words[4])
     if "--origin" in words or target.suffix in (".tif", ".bag"):
@@ -51,7 +51,7 @@ def test_examples_of_the_page_run(line, run, tmp_path, capsys):
     assert said[-1] == str(target) and all((tmp_path / name).stat().st_size for name in said)
 
 
-def test_a_run_s_own_place_and_level_are_used(run):
+def test_the_run_s_georeference_and_water_level_are_used(run):
     """As mapped logs and planners record them, and as they are overruled."""
     to = Path("lake.tif")
     assert settings_for(run, to, {}).origin is None
@@ -83,7 +83,7 @@ def test_a_run_s_own_place_and_level_are_used(run):
         (["--to", "/proc/nothing/lake.csv"], "cannot write to /proc/nothing"),
     ],
 )
-def test_wrong_input_is_one_line_and_status_2(options, words, run, capsys):
+def test_wrong_input_gives_one_line_and_status_2(options, words, run, capsys):
     assert main(["export", str(run), *options]) == 2
     error = capsys.readouterr().err
     assert words in error and error.count("\n") == 1

@@ -28,7 +28,7 @@ def heavy(program: str, env: dict[str, str]) -> set[str]:
      ["benchmark", "--help"], ["sim", "--help"], ["view", "--help"], ["run", "--method", "magic"]],
     ids=" ".join,
 )  # fmt: skip
-def test_help_and_refusals_load_nothing_heavy(arguments, ros_env):
+def test_help_and_errors_import_nothing_slow(arguments, ros_env):
     assert heavy(COMMAND.format(arguments), ros_env) == set()
 
 
@@ -69,7 +69,7 @@ def test_settings_load_no_torch(module, ros_env):
     assert heavy(f"import poam_ros.{module}", ros_env) == set()
 
 
-def test_the_package_gives_its_names_when_they_are_asked_for(ros_env):
+def test_public_names_are_imported_on_first_use(ros_env):
     light = "import poam_ros; assert set(poam_ros.__all__) <= set(dir(poam_ros))"
     assert heavy(f"{light}\nimport sys; assert 'numpy' not in sys.modules", ros_env) == set()
     assert heavy("from poam_ros import Extent, ModelSettings, SparseOptions", ros_env) == set()

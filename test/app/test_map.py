@@ -54,6 +54,25 @@ def test_a_line_is_held_out(log, tmp_path, capsys):
     assert len(set(held["row"] // 40)) == 1  # a whole line
 
 
+def test_several_days_are_mapped_at_once(log, tmp_path, capsys):
+    header, *rows = log.read_text().splitlines(keepends=True)
+    days = [tmp_path / "monday.csv", tmp_path / "tuesday.csv"]
+    for day, part in zip(days, (rows[:120], rows[120:]), strict=True):
+        day.write_text("".join([header, *part]))
+    out = tmp_path / "out"
+    by = ["--hold-out", "0.3", "--by", "line", "--resolution", "4"]
+    assert main(["map", *map(str, days), "--output", str(out), *by, *QUICK]) == 0
+    said = capsys.readouterr().out
+    assert f"{days[1]}: x x, y y (m), elevation z (m)" in said and "240 soundings" in said
+    with (out / "held_out.csv").open() as file:
+        assert file.readline().startswith("file,row,x,y,z,")
+    for held in read_records(out / "held_out.csv", ("file", "row", "x")):
+        row = Path(held["file"]).read_text().splitlines()[1 + int(held["row"])]
+        assert float(row.split(",")[0]) == pytest.approx(float(held["x"]))
+    assert len(read_table(out / "held_out.csv", ("row",))["row"]) >= 80
+    assert (out / "validation.json").exists()
+
+
 def test_refused_soundings_are_in_the_folder_with_their_places(tmp_path, capsys):
     log, out = write_survey(tmp_path / "log.csv", echoes=8), tmp_path / "out"
     with log.open("a") as file:
@@ -76,7 +95,7 @@ def test_refused_soundings_are_in_the_folder_with_their_places(tmp_path, capsys)
     assert not read_records(out / "refused.csv", ("reason",))
 
 
-def test_one_by_one_is_said_to_flatter(log, tmp_path, capsys):
+def test_holding_out_single_soundings_gives_a_warning(log, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     out = tmp_path / "out"
     assert main(["map", str(log), "--output", str(out), "--hold-out", "0.1", *QUICK]) == 0
@@ -89,32 +108,32 @@ def test_one_by_one_is_said_to_flatter(log, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--by", "line"], "--by: expected --hold-out or --folds with it"),
+        (["--by", "line"], "--by: expected with --hold-out or --folds"),
         (["--folds", "1"], "--folds: expected at least 2, got 1"),
         (["--folds", "7", "--by", "line"], "folds: expected 2 to 6 (as many as groups), got 7"),
         (["--hold-out", "1.5"], "--hold-out: expected a number from 1e-06 to 0.999999, got 1.5"),
         (["--hold-out", "0.1", "--folds", "3"], "not allowed with argument"),
         (["--by", "leg", "--folds", "2"], "expected a column 'leg' (--by), got x,y,z,line"),
-        (["--sonar.max-range", "20"], "--sonar.max-range: expected a recording with it, got"),
-        (["--mission", "x"], "--mission: expected a recording with it, got"),
+        (["--sonar.max-range", "20"], "--sonar.max-range: expected with a recording only, got"),
+        (["--mission", "x"], "--mission: expected with a recording only, got"),
         (["--stop", "5"], "expected a column of times (--columns time=NAME), got none"),
-        (["--workspace", "0", "1", "500", "600"], "expected one with soundings of"),
+        (["--workspace", "0", "1", "500", "600"], "--workspace: expected soundings of"),
         (["--columns", "z=height"], "expected a column 'height', got x,y,z,line"),
         (["--method", "kriging"], "--method: expected one of poam"),
     ],
 )
-def test_what_is_wrong_is_one_line(log, tmp_path, options, words, capsys):
+def test_wrong_options_give_one_line(log, tmp_path, options, words, capsys):
     line = refused(["map", str(log), "--output", str(tmp_path / "out"), *options], capsys)
     assert line.startswith("poam map: ") and words in line
     assert not (tmp_path / "out").exists()
 
 
-def test_a_log_that_is_not_there_is_said(tmp_path, capsys):
+def test_a_missing_log_is_reported(tmp_path, capsys):
     line = refused(["map", str(tmp_path / "none.csv")], capsys)
     assert "none.csv: cannot be read (No such file or directory)" in line
 
 
-def test_a_torn_recording_is_mapped_as_far_as_it_goes(tmp_path, capsys):
+def test_a_truncated_recording_is_mapped_up_to_its_end(tmp_path, capsys):
     pytest.importorskip("rosbags", reason="recordings need the extra `bags`")
     pytest.importorskip("mcap", reason="recordings need the extra `bags`")
     from ros_bag import write_bag
@@ -127,12 +146,12 @@ def test_a_torn_recording_is_mapped_as_far_as_it_goes(tmp_path, capsys):
     options += ["--workspace", "0", "200", "0", "10"]
     assert main(["map", str(file), *options, *QUICK[2:]]) == 0
     said = capsys.readouterr().out
-    assert "dive.mcap ends before its end" in said and "MB could be read" in said
+    assert "dive.mcap is cut short" in said and "MB could be read" in said
     x = read_table(tmp_path / "out" / "samples.csv", ("x", "y", "z"))["x"]
     assert len(x) == 411 and x.max() == 205  # a vehicle's margin is 5 m
 
 
-def test_recordings_without_their_libraries_are_said(tmp_path, capsys, monkeypatch):
+def test_missing_libraries_for_recordings_are_reported(tmp_path, capsys, monkeypatch):
     for name in ("rosbags", "rosbags.typesys", "mcap", "mcap.reader", "mcap.exceptions"):
         monkeypatch.setitem(sys.modules, name, None)
     (tmp_path / "dive.mcap").write_bytes(b"anything")
@@ -176,7 +195,7 @@ def test_a_map_ends_at_its_outline(log, tmp_path, capsys):
     assert scene.chart is not None and np.isfinite(scene.chart.height).sum() == expected.sum()
 
 
-def test_cells_far_from_soundings_are_blank_unless_they_are_asked_for(log, tmp_path):
+def test_cells_far_from_soundings_are_blank_without_extrapolate(log, tmp_path):
     out = tmp_path / "out"
     given = ["--workspace", "-200", "260", "0", "60", "--resolution", "4", *QUICK]
     near = {"--no-extrapolate": None, "--extrapolate": None}

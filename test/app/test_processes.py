@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from poam_ros.app.processes import ProcessGroup
+from poam_ros.app.sim import ProcessGroup
 
 
 class Time:
@@ -77,7 +77,7 @@ def numbers(process):
     return [number for number, _ in process.signals]
 
 
-def test_all_are_interrupted_at_once_and_waited_for_together(family, time):
+def test_all_processes_are_interrupted_before_waiting(family, time):
     quick, slow = (StandIn(time, ends_after={signal.SIGINT: s}) for s in (1, 4))
     children = family(slow=slow, quick=quick)
     children.stop()
@@ -85,7 +85,7 @@ def test_all_are_interrupted_at_once_and_waited_for_together(family, time):
     assert time.now == 54
 
 
-def test_those_that_do_not_listen_are_insisted_upon(family, time):
+def test_processes_that_ignore_sigint_are_terminated_then_killed(family, time):
     deaf = StandIn(time, ends_after={signal.SIGKILL: 0.5})
     stubborn = StandIn(time, ends_after={signal.SIGTERM: 1})
     children = family(deaf=deaf, stubborn=stubborn)
@@ -98,7 +98,7 @@ def test_those_that_do_not_listen_are_insisted_upon(family, time):
     assert len(deaf.signals) == 3  # the dead are left alone
 
 
-def test_the_end_of_a_vital_child_is_told_with_its_last_line(family, time):
+def test_the_end_of_a_vital_process_is_reported_with_its_last_line(family, time):
     planner = StandIn(time, lines="[INFO] up\n\nparameter goal_radius: too small\n\n")
     window = StandIn(time)
     children = family(others=("window",), planner=planner, window=window)
@@ -117,9 +117,9 @@ def test_output_goes_to_a_log_and_warnings_to_the_display(family, time, alerts, 
     assert alerts == ["mapper: [WARN] b", "mapper: [ERROR] d"]
 
 
-def test_a_real_child_has_a_session_of_its_own(tmp_path, alerts, eventually):
+def test_a_real_process_has_a_session_of_its_own(tmp_path, alerts, eventually):
     children = ProcessGroup(tmp_path, alerts.append)
     code = "import os, sys; print(os.getsid(0) == os.getpid()); sys.exit(3)"
     children.start("real", [sys.executable, "-c", code])
-    assert eventually(children.ended, timeout=60) == ("real", 3, "True")
+    assert eventually(children.ended) == ("real", 3, "True")
     assert (tmp_path / "real.log").read_text() == "True\n"

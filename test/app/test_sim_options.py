@@ -36,7 +36,7 @@ def parameters(node, given):
     return content["ros__parameters"]
 
 
-def test_each_node_gets_what_it_declares_and_no_more(options, tmp_path):
+def test_each_node_gets_only_parameters_that_it_declares(options, tmp_path):
     given = options("--seed", "3", "--sonar-rate", "2", "--method", "ovc", "--max-samples", "90")
     output = str(tmp_path / "run")
     assert {node: parameters(node, given) for node in NODES} == {
@@ -50,20 +50,20 @@ def test_each_node_gets_what_it_declares_and_no_more(options, tmp_path):
     }  # fmt: skip
 
 
-def test_a_target_is_the_planners_and_the_mapper_draws_its_tvu(options):
-    words = "--target.tvu 1b --target.share 0.9 --target.distance 25 --target.depths 3"
+def test_planner_and_mapper_get_the_map_target(options):
+    words = "--target.tvu 1b --target.share 0.9 --target.distance 25 --target.depth_factor 3"
     given = options(*words.split())
     start = {"use_sim_time": True, "autostart": True}
     assert parameters("planner", given) == {
         **start, "target.tvu": "1b", "target.share": 0.9, "target.distance": 25.0,
-        "target.depths": 3.0,
+        "target.depth_factor": 3.0,
     }  # fmt: skip
     mapper = parameters("mapper", given)
     assert mapper.pop("output") and mapper == {"target.tvu": "1b", "use_sim_time": True}
     assert "target.tvu" not in parameters("drapes", given)
 
 
-def test_a_target_that_is_none_is_refused(options, capsys):
+def test_an_unknown_target_is_refused(options, capsys):
     with pytest.raises(SystemExit) as ended:
         options("--target.tvu", "1c")
     assert ended.value.code == 2 and "expected one of exclusive" in capsys.readouterr().err
@@ -80,17 +80,17 @@ def test_the_launch_file_takes_the_same_names(capsys):
     assert {row.name for row in rows(TargetSettings)} - {"water.level"} <= known
 
 
-def test_what_is_drawn_is_drawn_by_its_own_node(options):
+def test_options_of_drapes_go_to_drapes(options):
     given = options("--exaggeration", "0.2")
     assert parameters("drapes", given) == {"exaggeration": 0.2, "use_sim_time": True}
     assert "exaggeration" not in parameters("mapper", given)
 
 
-def test_the_monitor_stays_up_where_that_is_asked_for(options):
+def test_keep_goes_to_the_monitor(options):
     assert parameters("monitor", options("--keep"))["keep"] is True
 
 
-def test_a_namespace_takes_clock_and_frames_along(options):
+def test_clock_and_frames_move_into_the_namespace(options):
     for words in (("--namespace", "/auv1/"), ("--namespace", "auv1")):
         given = options(*words)
         for command in (ros_arguments("mapper", given), rviz_command(given)):
@@ -102,7 +102,7 @@ def test_a_namespace_takes_clock_and_frames_along(options):
         options("--namespace", "a b")
 
 
-def test_rviz_gets_the_layout_that_is_shipped(options):
+def test_rviz_gets_the_included_layout(options):
     assert graph.rviz_layout().is_file()
     assert str(graph.rviz_layout()) in rviz_command(options())
 
@@ -110,9 +110,7 @@ def test_rviz_gets_the_layout_that_is_shipped(options):
 @pytest.mark.ros
 @pytest.mark.parametrize("namespace", ["", "auv/one"])
 @pytest.mark.parametrize("order", [1, -1])
-def test_options_beat_a_parameter_file_however_it_names_the_node(
-    namespace, order, options, tmp_path
-):
+def test_options_override_a_parameter_file_in_any_form(namespace, order, options, tmp_path):
     rclpy = pytest.importorskip("rclpy")
     sections = {
         "/**": {"seed": 4, "sonar_rate": 5.0},

@@ -14,7 +14,7 @@ from browser import CHOOSE, HOVERED, PIXEL, READY, Browser, found_browser, serve
 from view_folders import GRID, drawn, write_run
 
 from poam_ros.app.cli import main
-from poam_ros.frontend.refused import RefusedPings
+from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.outputs import folder as files
 from poam_ros.outputs.results import write_refused
 
@@ -45,11 +45,11 @@ def ours(address):
         ([".", "--port", "70000"], "--port: expected a number from 0 to 65535"),
         ([".", "--port", "{taken}"], "cannot serve at 127.0.0.1"),
         ([".", "--address", "::1"], "--address: expected an IPv4 address"),
-        ([".", "--namespace", "auv"], "--namespace: expected no RUN"),
-        (["--namespace", "a b"], "--namespace: expected names"),
+        ([".", "--namespace", "auv"], "--namespace: expected without RUN"),
+        (["--namespace", "a b"], "--namespace: expected a ROS namespace"),
     ],
 )
-def test_wrong_input_is_one_line_and_status_2(arguments, words, tmp_path, capsys, monkeypatch):
+def test_wrong_input_gives_one_line_and_status_2(arguments, words, tmp_path, capsys, monkeypatch):
     pytest.importorskip("bokeh")
     if arguments[0].startswith("--"):
         pytest.importorskip("rclpy")
@@ -64,7 +64,7 @@ def test_wrong_input_is_one_line_and_status_2(arguments, words, tmp_path, capsys
 
 
 @pytest.mark.parametrize("missing", ["bokeh", "rclpy"])
-def test_what_is_not_installed_is_named(missing, tmp_path, capsys, monkeypatch):
+def test_missing_packages_are_named(missing, tmp_path, capsys, monkeypatch):
     if missing == "rclpy":
         pytest.importorskip("bokeh")
     monkeypatch.setattr(
@@ -76,18 +76,18 @@ def test_what_is_not_installed_is_named(missing, tmp_path, capsys, monkeypatch):
     assert f"pip install 'poam_ros[{'view' if missing == 'bokeh' else 'ros'}]'" in error
 
 
-def test_the_page_is_served_and_names_no_other_host(tmp_path, ros_env):
+def test_the_page_is_served_and_refers_to_no_other_host(tmp_path, ros_env):
     pytest.importorskip("bokeh")
     with served(ros_env, write_run(tmp_path / "lake"), "--port", "0") as address:
         assert address.startswith("http://127.0.0.1:")
-        with with_cookies().open(address, timeout=60) as answer:
+        with with_cookies().open(address, timeout=300) as answer:
             page = answer.read().decode()
         links = re.findall(r'(?:src|href)="([^"]*)"', page)
         assert links and all(link.startswith("/static/") for link in links)
         assert "<title>Bathymetry of lake</title>" in page and "http" not in page
         opener = with_cookies()
-        opener.open(address, timeout=60).close()
-        with opener.open(urljoin(address, links[0]), timeout=60) as answer:
+        opener.open(address, timeout=300).close()
+        with opener.open(urljoin(address, links[0]), timeout=300) as answer:
             assert answer.status == 200 and len(answer.read()) > 10_000
 
 
@@ -188,7 +188,7 @@ def test_a_browser_shows_the_cell_under_the_pointer_and_then_a_new_map(browser, 
 
 
 @pytest.mark.slow
-def test_the_page_to_mail_works_from_its_file_alone(browser, tmp_path):
+def test_the_exported_page_works_as_a_single_file(browser, tmp_path):
     pytest.importorskip("bokeh")
     page, folder = tmp_path / "lake.html", write_run(tmp_path / "lake")
     # One is far outside of what the page shows at first.

@@ -13,10 +13,9 @@ from poam_ros.core.geometry import Extent
 from poam_ros.core.samples import Samples
 from poam_ros.frontend.events import ClockSetBack, MissionStateChanged
 from poam_ros.frontend.front_end import FrontEnd, GateSettings, RawPing
-from poam_ros.frontend.odometry import JumpWatch, OdometryBuffer, VehicleState, multiply, rotate
-from poam_ros.frontend.placing import SonarMount
-from poam_ros.frontend.ranges import fault_of
-from poam_ros.frontend.water import WaterLevel
+from poam_ros.frontend.odometry import JumpDetector, OdometryBuffer, VehicleState, multiply, rotate
+from poam_ros.frontend.placing import SonarMount, WaterLevel
+from poam_ros.frontend.ranges import refusal_reason
 
 
 def seconds(value):
@@ -59,13 +58,13 @@ def roll(angle):
         (math.nan, "nan"),
     ],
 )
-def test_range_is_judged_by_a_positive_test(distance, fault):
-    assert fault_of(ping(0, distance)) == fault
+def test_only_ranges_within_the_limits_are_valid(distance, fault):
+    assert refusal_reason(ping(0, distance)) == fault
 
 
-def test_limits_that_are_no_numbers_validate_nothing():
-    assert fault_of(RawPing(0, 5.0, math.nan, math.nan)) == "out_of_range"
-    assert fault_of(RawPing(0, math.inf, 0.0, math.inf)) == "no_return"
+def test_no_range_is_valid_with_nan_limits():
+    assert refusal_reason(RawPing(0, 5.0, math.nan, math.nan)) == "out_of_range"
+    assert refusal_reason(RawPing(0, math.inf, 0.0, math.inf)) == "no_return"
 
 
 def test_sample_lies_below_the_interpolated_sonar():
@@ -126,7 +125,7 @@ def test_beam_follows_attitude_and_mount():
     np.testing.assert_allclose(take(gate, 0.0), [[11.0, 27.5, 32.0]], atol=1e-12)
 
 
-def test_attitude_is_interpolated_the_short_way_round():
+def test_attitude_is_interpolated_along_the_shorter_arc():
     buffer = OdometryBuffer()
     a, b = roll(0.1), roll(0.3)
     buffer.add(state(0.0, quaternion=a))
@@ -136,7 +135,7 @@ def test_attitude_is_interpolated_the_short_way_round():
 
 
 @pytest.mark.parametrize("scale", [0.95, 1 + 1e-6, 1.09])
-def test_an_attitude_of_about_unit_norm_is_normalised(scale):
+def test_an_attitude_close_to_unit_norm_is_normalised(scale):
     gate = FrontEnd(GateSettings())
     gate.add_odometry(state(0.0, quaternion=tuple(scale * q for q in roll(math.pi / 2))))
     gate.add_ping(ping(0.0, 7.0), at(0.0))
@@ -271,7 +270,7 @@ def test_no_ping_is_placed_across_a_jump():
     assert take(gate)[0, 0] == 25.0 and not +gate.ledger.suspect
 
 
-def test_jumps_are_forgotten_with_their_states():
+def test_jumps_are_removed_with_their_states():
     buffer = OdometryBuffer(capacity=10)
     for i in range(1000):
         buffer.add(state(i, x=100.0 * (i // 4)), 3.0, 2.0)
@@ -282,13 +281,13 @@ def test_jumps_are_forgotten_with_their_states():
 
 @pytest.mark.parametrize("twist", [0.0, 1.5])
 @pytest.mark.parametrize("rate", [1.0, 10.0, 100.0])
-def test_jumps_are_told_by_the_speed_of_the_odometry(rate, twist):
+def test_jumps_are_detected_by_the_speed_in_the_odometry(rate, twist):
     """One of 50 m is refused; an origin that moves is followed after a second."""
-    watch, faults = JumpWatch(), []
+    watch, faults = JumpDetector(), []
     for i in range(round(60 * rate)):
         t = i / rate
         x = 1.5 * t + (50.0 if i == round(30 * rate) or t >= 50 else 0.0)
-        faults.append((t, watch.judge(replace(state(t, x), speed=twist), 0.0, 2.0)))
+        faults.append((t, watch.check(replace(state(t, x), speed=twist), 0.0, 2.0)))
     found = [(t, fault) for t, fault in faults if fault]
     assert found[0] == (30.0, "jump") and all(t >= 50 for t, _ in found[1:])
     assert [fault for _, fault in found].count("moved") == 1
@@ -296,16 +295,16 @@ def test_jumps_are_told_by_the_speed_of_the_odometry(rate, twist):
 
 
 @pytest.mark.parametrize("speed", [0.0, 0.3, 3.0, 15.0])
-def test_what_drives_does_not_jump(speed):
+def test_motion_is_not_a_jump(speed):
     """Also fixes once a second that scatter by a metre, and a boat that sets out."""
-    rng, watch, x = np.random.default_rng(0), JumpWatch(), 0.0
+    rng, watch, x = np.random.default_rng(0), JumpDetector(), 0.0
     for t in range(300):
         x += min(speed, 0.5 * t)
         fix = state(float(t), x + rng.normal(scale=0.5))
-        assert watch.judge(fix, 0.0, 2.0) is None, t
+        assert watch.check(fix, 0.0, 2.0) is None, t
 
 
-def test_a_vehicle_that_stands_gives_no_hundreds_of_pings():
+def test_pings_of_a_stationary_vehicle_are_limited():
     gate = FrontEnd(GateSettings(pings_at_place=20))
     for i in range(201):
         gate.add_odometry(state(0.1 * i, max(0.0, 0.1 * (i - 100))))
@@ -329,7 +328,7 @@ def test_a_flood_is_bounded_and_placed_once_odometry_comes():
 
 
 @pytest.mark.parametrize("stamp", [0, -1, -(2**62), 2**62, 10**30])
-def test_stamps_that_are_none_do_no_harm(stamp):
+def test_invalid_stamps_do_no_harm(stamp):
     gate = FrontEnd(GateSettings(odometry_wait=1.0))
     for t in (100.0, 100.1):
         gate.add_odometry(state(t))
@@ -368,7 +367,7 @@ def odd_event(rng, t):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_whatever_comes_is_counted_once_and_what_is_accepted_is_finite(seed):
+def test_every_ping_is_counted_once_and_samples_are_finite(seed):
     rng = np.random.default_rng(seed)
     settings = GateSettings(
         workspace=Extent(-40, 40, -40, 40), capacity=50, odometry_wait=1.0, repeat_window=0.1,

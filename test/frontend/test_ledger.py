@@ -6,7 +6,7 @@ import pytest
 from poam_ros.core.samples import Samples
 from poam_ros.frontend.ledger import Ledger
 from poam_ros.frontend.ranges import RawPing
-from poam_ros.frontend.refused import RefusedPings
+from poam_ros.frontend.refused_pings import RefusedPings
 
 
 def pings(count, first=0):
@@ -41,15 +41,15 @@ def test_a_ping_moves_from_state_to_state():
     assert ledger.samples == 0 and not len(ledger.refused.newest())
 
 
-def test_after_a_restart_numbers_go_on_and_what_waited_is_counted():
+def test_after_a_restart_numbers_continue_and_waiting_pings_are_counted():
     ledger = Ledger()
-    ledger.resume(40, RefusedPings.none(), unscreened=3, held=2)
+    ledger.recover(40, RefusedPings.none(), unscreened=3, held=2)
     assert states(ledger) == {"received": 5, "held": 2, "pending": 3} and ledger.samples == 40
     assert ledger.screen(3, pings(5), pings(0), "x", pings(0)).number.tolist() == [*range(40, 45)]
 
 
 @pytest.mark.parametrize("numbering", [True, False])
-def test_soundings_that_come_placed_keep_their_numbers_where_they_have_some(numbering):
+def test_placed_soundings_keep_their_numbers(numbering):
     ledger = Ledger(numbering)
     ledger.receive_placed(3)
     accepted = ledger.accept(pings(3, first=70))

@@ -11,10 +11,9 @@ from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.samples import APPLIED, Samples
 from poam_ros.frontend.front_end import FrontEnd
 from poam_ros.frontend.odometry import VehicleState, multiply
-from poam_ros.frontend.placing import SonarMount, mount_of
+from poam_ros.frontend.placing import SonarMount, WaterLevel, mount_of
 from poam_ros.frontend.ranges import RawPing
 from poam_ros.frontend.settings import GateSettings
-from poam_ros.frontend.water import WaterLevel
 
 NOW = Moment(0, 0.0)
 PLACE = (10.0, 20.0, 30.0)
@@ -46,7 +45,7 @@ def point(samples):
     return [*samples.xy[0], samples.z[0]]
 
 
-def test_a_mounting_of_nothing_points_down_to_the_last_bit():
+def test_a_mount_without_tilt_points_exactly_down():
     mount = mount_of(GateSettings())
     assert mount == SonarMount("", (0.0, 0.0, 0.0), (0.0, 0.0, -1.0))
 
@@ -65,13 +64,13 @@ def test_a_mounting_of_nothing_points_down_to_the_last_bit():
         ),
     ],
 )
-def test_mounting_by_parameters(tilt, toward, distance):
+def test_mount_from_parameters(tilt, toward, distance):
     settings = GateSettings(sonar_tilt=tilt, sonar_offset=(1.0, 2.0, -0.5))
     expected = np.array(PLACE) + (1.0, 2.0, -0.5) + distance * np.array(toward)
     np.testing.assert_allclose(point(survey(settings, distance=distance)), expected, atol=1e-12)
 
 
-def test_a_mounting_and_a_vehicle_that_undo_each_other_look_straight_down():
+def test_opposite_tilts_of_mount_and_vehicle_point_down():
     """A vehicle pitched by 0.2 with its sonar tilted by -0.2, on whatever heading."""
     for heading in (0.0, 1.0, -2.5):
         attitude = multiply(about(2, heading), about(1, 0.2))
@@ -86,7 +85,7 @@ def test_a_mounting_and_a_vehicle_that_undo_each_other_look_straight_down():
         np.testing.assert_allclose(point(survey(offset, quaternion=attitude)), expected, atol=1e-12)
 
 
-def test_mounting_by_frames():
+def test_mount_from_frames():
     """The sonar's own frame counts; the parameters do not, and an unknown one is waited for."""
     settings = GateSettings(base_frame="base_link", sonar_offset=(9.0, 9.0, 9.0))
     fore = SonarMount("fore", (2.0, 0.0, -1.0), (0.6, 0.0, -0.8))
@@ -109,7 +108,7 @@ def test_sound_speed_and_water_level():
     np.testing.assert_allclose(found.z, 30.0 - 1.5 - 9.6, atol=1e-12)
 
 
-def test_what_a_sample_was_made_of_is_kept_and_corrects_it():
+def test_applied_corrections_are_stored_and_can_be_changed():
     attitude = multiply(about(2, 0.7), about(0, 0.3))
     settings = GateSettings(
         sound_speed=1480.0, sonar_tilt=(0.1, 0.0), sonar_offset=(1.0, 0.0, -1.0)
@@ -130,7 +129,7 @@ def test_what_a_sample_was_made_of_is_kept_and_corrects_it():
     assert bare.corrected(1520.0, np.arange(3.0)).z.tolist() == [1.0, 1.0, 1.0]
 
 
-def test_a_ping_has_no_noise_of_its_own_unless_that_is_asked_for():
+def test_ping_noise_is_off_by_default():
     found = survey(GateSettings(range_noise_std=1.0), variance=(1, 1, 1))
     assert np.isnan(found.noise_std).all()
     asked = survey(GateSettings(ping_noise=True))
@@ -157,7 +156,7 @@ WIDTH = 2 * math.atan(0.1)  # a footprint of a tenth of the range
         ({"slope": 0.5, "range_noise_std": 0.3}, {"field_of_view": math.nan}, 0.3),
     ],
 )  # fmt: skip
-def test_noise_is_put_together_of_what_is_known(settings, given, expected):
+def test_noise_combines_the_known_errors(settings, given, expected):
     found = survey(GateSettings(ping_noise=True, **settings), **given)
     np.testing.assert_allclose(found.noise_std, [expected], rtol=1e-12)
 
@@ -165,14 +164,14 @@ def test_noise_is_put_together_of_what_is_known(settings, given, expected):
 @pytest.mark.parametrize(
     ("variance", "std"), [(0.04, 0.2), (0.0, 0.3), (-1.0, 0.3), (math.nan, 0.3)]
 )
-def test_a_variance_that_the_sonar_gives_counts_before_the_parameters(variance, std):
+def test_the_variance_of_the_message_replaces_the_parameters(variance, std):
     gate = FrontEnd(GateSettings(ping_noise=True, range_noise_std=0.3))
     gate.add_odometry(VehicleState(0, PLACE))
     gate.add_ping(RawPing(0, 8.0, 0.1, 100.0, variance=variance), NOW)
     np.testing.assert_allclose(gate.take(NOW).noise_std, [std])
 
 
-def test_noise_matches_what_is_drawn():
+def test_noise_matches_simulated_errors():
     """Elevations on a slope, from poses and ranges with errors, scatter as is said of them."""
     rng, n, slope = np.random.default_rng(0), 20_000, 0.4
     settings = GateSettings(
@@ -208,7 +207,7 @@ def test_pings_above_a_limit_are_refused_by_name(settings, given, outcome):
         assert np.isnan(found.noise_std).all()  # a limit alone changes no update
 
 
-def test_covariances_that_are_none_are_unknown_and_counted():
+def test_invalid_covariances_count_as_unknown_and_suspect():
     gate = FrontEnd(GateSettings())
     for i, variance in enumerate(
         [(0, 0, 0), (1, 1, 1), (-1, 0, 0), (0, math.nan, 0), (0, 0, math.inf)]
@@ -217,7 +216,7 @@ def test_covariances_that_are_none_are_unknown_and_counted():
     assert gate.ledger.suspect["covariance"] == 3 and not +gate.ledger.odometry_rejected
 
 
-def test_variance_is_interpolated_where_both_ends_are_known():
+def test_variance_is_interpolated_if_both_ends_are_known():
     gate = FrontEnd(GateSettings(ping_noise=True))
     for i, z in enumerate((0.1, 0.3, 0.0, 0.2)):
         gate.add_odometry(VehicleState(i * SECOND, PLACE, variance=(0, 0, z)))
@@ -227,7 +226,7 @@ def test_variance_is_interpolated_where_both_ends_are_known():
     np.testing.assert_allclose(found, np.sqrt([0.2, 0.3, math.nan, math.nan]))
 
 
-def test_no_ground_is_as_far_as_the_limit():
+def test_elevations_beyond_the_limit_are_refused():
     gate = FrontEnd(GateSettings())
     gate.add_odometry(VehicleState(0, (0.0, 0.0, -1e300)))
     gate.add_ping(RawPing(0, 8.0, 0.1, 100.0), NOW)

@@ -9,7 +9,7 @@ import pytest
 
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.frontend.front_end import FrontEnd
-from poam_ros.frontend.ranges import PAST, RawPing, fault_of
+from poam_ros.frontend.ranges import MAX_REMEMBERED, RawPing, refusal_reason
 from poam_ros.frontend.settings import GateSettings
 
 
@@ -40,7 +40,7 @@ def judged(settings, *pings):
     ],
 )
 def test_limits_of_the_message(distance, low, high, fault):
-    assert fault_of(ping(0, distance, low, high)) == fault
+    assert refusal_reason(ping(0, distance, low, high)) == fault
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_limits_of_the_parameters_replace_those_of_the_message(distance, fault):
         assert found == ({} if fault is None else {fault: 1})
 
 
-def test_confidence_is_judged_where_it_is_given():
+def test_confidence_is_checked_if_given():
     settings = GateSettings(min_confidence=50.0)
     given = [0.0, 49.9, 50.0, 100.0, math.nan]
     pings = [ping(i, 10.0 + i, confidence=c) for i, c in enumerate(given)]
@@ -72,7 +72,7 @@ def test_the_same_ping_twice_is_one():
     assert judged(GateSettings(), *beams, ping(1, 11.0, frame_id="beam_0")) == {}
 
 
-def test_old_readings_with_new_stamps_are_dropped_for_a_window():
+def test_repeated_readings_are_refused_for_a_window():
     """Polled at 20 Hz, measured at 5 Hz; then the bottom is truly level."""
     window = GateSettings(repeat_window=0.2)
     polled = [ping(0.05 * i, 10.0 + i // 4) for i in range(40)]
@@ -82,7 +82,7 @@ def test_old_readings_with_new_stamps_are_dropped_for_a_window():
     assert judged(GateSettings(), *polled, *(ping(9 + i, 3.0) for i in range(5))) == {}
 
 
-def test_repeats_are_told_apart_by_sonar_and_need_the_very_same_range():
+def test_repeats_are_per_sonar_and_need_the_same_range():
     settings = GateSettings(repeat_window=1.0)
     two = [ping(0.1 * i, 10.0, frame_id=f) for i, f in enumerate("abab")]
     assert judged(settings, *two) == {"repeat": 2}
@@ -90,9 +90,9 @@ def test_repeats_are_told_apart_by_sonar_and_need_the_very_same_range():
     assert judged(settings, ping(5, 10.0), ping(4.9, 10.0)) == {}  # before it: not after it
 
 
-def test_memory_is_bounded_whatever_the_frames_are_called():
+def test_memory_is_bounded_for_any_number_of_frames():
     gate = FrontEnd(GateSettings(repeat_window=1.0, capacity=10))
     for i in range(2000):
         gate.add_ping(ping(0.001 * i, 10.0, frame_id=f"{i}" * 50), Moment(0, 0.0))
-    assert len(gate._judge._first) <= 16 and len(gate._judge._past) == PAST
+    assert len(gate._range_filter._first) <= 16 and len(gate._range_filter._past) == MAX_REMEMBERED
     assert gate.ledger.rejected == Counter(no_odometry=1990) and gate.ledger.pending == 10

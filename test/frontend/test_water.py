@@ -20,7 +20,7 @@ def elevations(s):
     return [z for part in s.samples for z in part.z.tolist()]
 
 
-def test_a_tide_that_stops_coming_pauses_acceptance_until_it_is_back(survey):
+def test_pings_are_refused_while_the_water_level_is_stale(survey):
     s = survey(gate=GateSettings(water_level=1.0, water_level_timeout=5.0))
     s.drive(2, RANGE)
     s.handle(WaterLevel(3.0))
@@ -34,7 +34,7 @@ def test_a_tide_that_stops_coming_pauses_acceptance_until_it_is_back(survey):
     assert received == sum(states) == 65
 
 
-def test_a_level_need_not_come_where_nobody_sends_one_unless_it_is_awaited(survey):
+def test_a_level_on_the_topic_is_required_only_with_await_level(survey):
     s = survey(gate=GateSettings(water_level=1.0, water_level_timeout=5.0))
     s.drive(100, RANGE)
     assert elevations(s) == [71.0] * 100
@@ -45,7 +45,7 @@ def test_a_level_need_not_come_where_nobody_sends_one_unless_it_is_awaited(surve
     assert elevations(s) == [70.5] * 10 and s.session.ledger.rejected == {"water_level_stale": 10}
 
 
-def test_without_a_timeout_the_last_level_holds(survey):
+def test_without_a_timeout_the_last_level_is_used(survey):
     s = survey(gate=GateSettings(water_level_timeout=0.0))
     s.handle(WaterLevel(0.5))
     s.wait(1e6)
@@ -54,7 +54,7 @@ def test_without_a_timeout_the_last_level_holds(survey):
 
 
 @pytest.mark.parametrize("level", [math.nan, math.inf, -math.inf, 1e5, -1e300])
-def test_what_can_be_no_level_is_counted_and_changes_nothing(survey, level):
+def test_invalid_levels_are_counted_and_ignored(survey, level):
     s = survey()
     s.handle(WaterLevel(0.5))
     s.handle(WaterLevel(level))
@@ -62,7 +62,7 @@ def test_what_can_be_no_level_is_counted_and_changes_nothing(survey, level):
     assert elevations(s) == [70.5] * 2 and s.session.ledger.suspect["water_level"] == 1
 
 
-def test_after_time_was_set_back_a_level_is_awaited(survey):
+def test_after_time_was_set_back_a_new_level_is_required(survey):
     s = survey()
     s.wait(1000)
     s.handle(WaterLevel(0.5))
@@ -76,17 +76,17 @@ def test_after_time_was_set_back_a_level_is_awaited(survey):
     assert elevations(s) == [70.5] * 2 + [70.25] * 2
 
 
-def test_a_level_set_by_hand_holds_from_then_on(survey):
+def test_a_level_set_as_a_parameter_is_used_at_once(survey):
     s = survey()
     s.drive(2, RANGE)
-    policy, pilot = s.session.backlog.policy, s.session.pilot.samples
+    policy, pilot = s.session.sample_queue.policy, s.session.pilot.samples
     s.handle(SettingsChanged(GateSettings(water_level=-1.0, sound_speed=1470.0), policy, pilot))
     s.handle(Tick())
     s.drive(2, RANGE)
     assert elevations(s) == [70.0] * 2 + [pytest.approx(99.0 - 29.4)] * 2
 
 
-def test_a_record_holds_all_by_which_pings_were_judged(survey):
+def test_a_record_holds_all_settings_of_the_front_end(survey):
     """Mountings, levels and settings are events: what is replayed is refused and placed alike."""
     gate = GateSettings(
         water_level_timeout=5.0, base_frame="base_link", ping_noise=True, range_noise_std=0.2,

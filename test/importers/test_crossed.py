@@ -17,7 +17,13 @@ from poam_ros.models.registry import ModelSettings
 from poam_ros.screening.screen import ScreeningSettings
 
 MODEL = ModelSettings.of(
-    {"method": "nngp", "first_steps": 60, "early_steps": 4, "hidden": 8, "lattice": 8}
+    {
+        "method": "nngp",
+        "nngp.first_steps": 20,
+        "nngp.early_steps": 1,
+        "nngp.hidden": 8,
+        "nngp.lattice": 8,
+    }
 )
 SETTINGS = SoundingMapSettings(model=MODEL, first_batch=200, batch_size=100)
 UNSCREENED = replace(SETTINGS, screening=ScreeningSettings(enabled=False))

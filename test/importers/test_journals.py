@@ -21,16 +21,16 @@ from poam_ros.app.cli import main
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
 from poam_ros.frontend.events import ResetRequested
-from poam_ros.frontend.refused import RefusedPings
+from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.importers.journals import as_recorded, of_log
 from poam_ros.importers.mapping import learn, predict
 from poam_ros.importers.soundings import SoundingMapSettings, Soundings
-from poam_ros.journal.contents import TRAIN, UPDATE
+from poam_ros.journal.database import JournalDatabase
 from poam_ros.journal.folder import is_log
-from poam_ros.journal.log import JournalDatabase
+from poam_ros.journal.interface import TRAIN, UPDATE
 from poam_ros.journal.reader import read_mission
 from poam_ros.journal.tables import read_pings
-from poam_ros.learning.opening import taken_up
+from poam_ros.learning.create import recovery_message
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.outputs.view.folders import _logged
@@ -166,12 +166,12 @@ def test_a_reset_without_pings_says_where_those_before_are(mission, tmp_path, ca
     before = Path(error.rpartition("poam map ")[2].strip())
     assert len(read_mission(before).logged.samples) == len(mission.samples)
     kept = Kept(folder)
-    assert taken_up(kept.session) == f"going on after a reset: no pings so far in {where}"
+    assert recovery_message(kept.session) == f"recovering after a reset: no pings so far in {where}"
     kept.drive(3)
     kept.close()
     assert len(read_mission(folder).logged.samples) == 3
     kept = Kept(folder)
-    assert taken_up(kept.session) == f"going on after 3 pings kept in {where}"
+    assert recovery_message(kept.session) == f"recovering 3 pings from {where}"
     kept.close()
 
 
@@ -241,7 +241,7 @@ def test_what_is_no_log_is_said(tmp_path, name):
     if name != "none.sqlite":
         path.write_bytes(b"" if name == "empty.sqlite" else b"something else, and long enough" * 9)
     assert is_log(path)
-    with pytest.raises(InputError, match=f"{name}: expected a mission's log"):
+    with pytest.raises(InputError, match=f"{name}: expected a mission's journal"):
         read_mission(path)
 
 
@@ -263,7 +263,7 @@ def test_a_mission_s_folder_on_the_command_line(mission, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "flatters" not in said and "lines found in the track" in said
     for options, words in (
-        (["--sonar.tilt", "0.1 0"], "--sonar.tilt: expected a recording with it"),
+        (["--sonar.tilt", "0.1 0"], "--sonar.tilt: expected with a recording only"),
         (["--by", "leg", "--folds", "2"], "--by: expected line (found in the track; "),
         (["--margin", "5"], "--margin: expected no mission with it"),
     ):

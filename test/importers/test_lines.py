@@ -9,8 +9,9 @@ import pytest
 from soundings import LINES, PER_LINE, write_survey
 
 from poam_ros.core.errors import InputError
+from poam_ros.importers.raw import ReadOptions
+from poam_ros.importers.readers import read_soundings
 from poam_ros.importers.soundings import find_lines
-from poam_ros.importers.tables import TableFormat, read_soundings
 
 
 def along(*corners, step=0.5):
@@ -27,10 +28,10 @@ def along(*corners, step=0.5):
 def test_the_lines_of_a_survey_are_found(tmp_path):
     path = write_survey(tmp_path / "log.csv")
     path.write_text(path.read_text().replace("line", "name"))
-    found = read_soundings(path, TableFormat(by="line"))
+    found = read_soundings(path, ReadOptions(by="line"))
     assert found.names == tuple("123456")
     np.testing.assert_array_equal(found.group, np.repeat(np.arange(LINES), PER_LINE))
-    named = read_soundings(path, TableFormat(by="name"))
+    named = read_soundings(path, ReadOptions(by="name"))
     np.testing.assert_array_equal(named.group, found.group)
 
 
@@ -57,6 +58,6 @@ def test_what_is_no_track_has_no_lines(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("x,y,z\n" + "".join(f"{x},{y},-3\n" for x, y in rows))
     with pytest.raises(InputError, match="expected a track to find lines in, got 300"):
-        read_soundings(path, TableFormat(by="line"))
+        read_soundings(path, ReadOptions(by="line"))
     path.write_text("x,y,z\n" + "5,5,-3\n" * 9)  # at one place
-    assert read_soundings(path, TableFormat(by="line")).names == ("1",)
+    assert read_soundings(path, ReadOptions(by="line")).names == ("1",)

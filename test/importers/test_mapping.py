@@ -22,8 +22,9 @@ from poam_ros.importers.mapping import (
     validate_fold,
 )
 from poam_ros.importers.parallel import cluster, cross_validate, draw_in_bands
+from poam_ros.importers.raw import ReadOptions
+from poam_ros.importers.readers import read_soundings
 from poam_ros.importers.soundings import SoundingMapSettings
-from poam_ros.importers.tables import TableFormat, read_soundings
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.outputs.held_out import score
@@ -49,7 +50,7 @@ def quick(**given):
 @pytest.fixture(scope="module")
 def survey(tmp_path_factory):
     return read_soundings(
-        write_survey(tmp_path_factory.mktemp("log") / "log.csv"), TableFormat(by="line")
+        write_survey(tmp_path_factory.mktemp("log") / "log.csv"), ReadOptions(by="line")
     )
 
 

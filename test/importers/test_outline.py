@@ -7,9 +7,9 @@ import pytest
 from shapes import LAKE, geojson, square
 
 from poam_ros.core.errors import InputError
+from poam_ros.core.geodesy import LocalProjection
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.importers.outline import Outline, read_outline
-from poam_ros.importers.projection import LocalProjection
 
 MIDDLE = LocalProjection(52.3, 13.0)
 SOUNDINGS = np.array([[5.0, 5.0], [30.0, 5.0]])

@@ -11,8 +11,8 @@ from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
 from poam_ros.importers import tables as reader
 from poam_ros.importers.columns import Columns, read_mapping
-from poam_ros.importers.projection import LocalProjection
-from poam_ros.importers.tables import TableFormat, read_soundings
+from poam_ros.importers.raw import ReadOptions
+from poam_ros.importers.readers import read_soundings
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def csv_file(tmp_path):
 
 def test_metres_and_elevations_are_taken_as_they_are(csv_file):
     found = read_soundings(
-        csv_file("line,x,y,z\nb,1,2,-3\na,4,5,-6\nb,4,5,-6.5\n"), TableFormat(by="line")
+        csv_file("line,x,y,z\nb,1,2,-3\na,4,5,-6\nb,4,5,-6.5\n"), ReadOptions(by="line")
     )
     assert found.row.tolist() == [0, 1, 2]
     assert found.xy.tolist() == [[1, 2], [4, 5], [4, 5]] and found.z.tolist() == [-3, -6, -6.5]
@@ -38,7 +38,7 @@ def test_metres_and_elevations_are_taken_as_they_are(csv_file):
 def test_depths_are_counted_from_the_water(csv_file):
     path = csv_file("x;y;Depth\n0;0;3\n1;0;2.5\n")
     assert read_soundings(path).z.tolist() == [-3, -2.5]
-    raised = read_soundings(path, TableFormat(water_level=190.0))
+    raised = read_soundings(path, ReadOptions(water_level=190.0))
     assert raised.z.tolist() == [187, 187.5]
     assert raised.samples(190.0).range.tolist() == [3, 2.5]
 
@@ -52,25 +52,6 @@ def test_degrees_become_metres_about_the_middle(csv_file):
     # A minute of latitude is a nautical mile or so; of longitude, half of it at 60 degrees.
     assert np.ptp(found.xy[:, 1]) == pytest.approx(0.6 * 1857, rel=1e-2)
     assert np.ptp(found.xy[:, 0]) == pytest.approx(1.2 * 1855 / 2, rel=1e-2)
-
-
-@pytest.mark.parametrize(
-    ("latitude", "longitude", "span"),
-    [(17.1, -91.6, 0.02), (-45.0, 10.0, 8.0), (80.0, 179.9, 5.0), (0.0, 0.0, 1.0)],
-)
-def test_the_projection_is_what_its_crs_says(latitude, longitude, span):
-    warp = pytest.importorskip("rasterio.warp")
-    rng = np.random.default_rng(0)
-    lat = latitude + rng.uniform(-span, span, 100)
-    lon = (longitude + rng.uniform(-span, span, 100) + 180) % 360 - 180
-    projection = LocalProjection.about(lat, lon)
-    expected = np.column_stack(warp.transform("EPSG:4326", projection.crs, lon, lat))
-    np.testing.assert_allclose(projection.metres(lat, lon), expected, atol=1e-5)
-
-
-def test_soundings_of_half_the_world_have_no_plane():
-    with pytest.raises(InputError, match="within 60 degrees of each other"):
-        LocalProjection.about(np.zeros(2), np.array([-40.0, 40.0]))
 
 
 def test_rows_that_are_no_soundings_are_counted_and_keep_their_numbers(csv_file):
@@ -94,7 +75,7 @@ def test_impossible_latitudes_are_refused(csv_file):
 def test_refused_rows_lie_where_the_soundings_do(csv_file):
     """In the same projection, and as elevations."""
     text = "latitude,longitude,depth\n50,10,4\n50.001,10.001,4\n50.001,10.001,4e6\n50.001,10,x\n"
-    found = read_soundings(csv_file(text), TableFormat(water_level=1.5))
+    found = read_soundings(csv_file(text), ReadOptions(water_level=1.5))
     wild, odd = sorted(found.refused_pings.rows, reverse=True)
     assert (wild.reason, wild.z) == ("wild_elevation", 1.5 - 4e6)
     np.testing.assert_allclose((wild.x, wild.y), found.xy[1], atol=1e-9)
@@ -110,9 +91,9 @@ def test_refused_rows_lie_where_the_soundings_do(csv_file):
 def test_chunks_make_no_difference(csv_file, monkeypatch):
     rows = "".join(f"{i},{i % 7},{-i},{'abc'[i % 3]}\n" for i in range(100))
     path = csv_file(f"x,y,z,line\n{rows}")
-    whole = read_soundings(path, TableFormat(by="line"))
+    whole = read_soundings(path, ReadOptions(by="line"))
     monkeypatch.setattr(reader, "CHUNK", 7)
-    parts = read_soundings(path, TableFormat(by="line"))
+    parts = read_soundings(path, ReadOptions(by="line"))
     for name in ("row", "xy", "z", "group"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
     assert parts.names == whole.names
@@ -139,14 +120,14 @@ def test_columns_that_are_said_decide():
 )
 def test_what_is_wrong_is_said(csv_file, text, columns, words):
     with pytest.raises(InputError, match=words):
-        read_soundings(csv_file(text), TableFormat(columns))
+        read_soundings(csv_file(text), ReadOptions(columns))
 
 
 def test_missing_files_and_groups_are_said(csv_file, tmp_path):
     with pytest.raises(InputError, match=r"none\.csv: cannot be read"):
         read_soundings(tmp_path / "none.csv")
     with pytest.raises(InputError, match="expected a column 'leg'"):
-        read_soundings(csv_file("x,y,z\n1,2,3\n"), TableFormat(by="leg"))
+        read_soundings(csv_file("x,y,z\n1,2,3\n"), ReadOptions(by="leg"))
     with pytest.raises(InputError, match="expected MEANING=NAME"):
         read_mapping(["z"])
 
@@ -173,25 +154,25 @@ TIMES = [
 def test_a_crop_in_time_counts_from_the_first(csv_file, times):
     path = csv_file("when,x,y,z\n" + "".join(f"{t},{i},0,-1\n" for i, t in enumerate(times)))
     named = {"time": "when"}
-    assert read_soundings(path, TableFormat(named, stop=2.0)).row.tolist() == [0, 1]
-    found = read_soundings(path, TableFormat(named, start=0.5))
+    assert read_soundings(path, ReadOptions(named, stop=2.0)).row.tolist() == [0, 1]
+    found = read_soundings(path, ReadOptions(named, start=0.5))
     assert found.row.tolist() == [1, 2] and found.refused == {"outside_times": 1}
     (early,) = found.refused_pings.rows
     assert (early.reason, early.x, early.z) == ("outside_times", 0.0, -1.0)
     assert early.stamp_ns == found.stamp_ns[0] - 10**9
     with pytest.raises(InputError, match=r"got none .they last 5 s"):
-        read_soundings(path, TableFormat(named, start=60.0))
+        read_soundings(path, ReadOptions(named, start=60.0))
     with pytest.raises(InputError, match="expected a column of times"):
-        read_soundings(path, TableFormat(start=0.5))
+        read_soundings(path, ReadOptions(start=0.5))
 
 
 def test_times_matter_to_those_who_ask(csv_file):
     path = csv_file("time,x,y,z\nnever,0,0,-1\n7,1,0,-1\n")
     assert len(read_soundings(path)) == 2
-    assert read_soundings(path, TableFormat(stop=1.0)).refused == {"no_time": 1}
+    assert read_soundings(path, ReadOptions(stop=1.0)).refused == {"no_time": 1}
 
 
 def test_the_speed_of_sound_is_applied_anew(csv_file):
-    by = TableFormat(water_level=100.0, sound_scale=0.98)
+    by = ReadOptions(water_level=100.0, sound_scale=0.98)
     assert read_soundings(csv_file("x,y,depth\n0,0,10\n"), by).z.tolist() == [90.2]
     assert read_soundings(csv_file("x,y,z\n0,0,90\n"), by).z.tolist() == [90.2]

@@ -8,7 +8,8 @@ import pytest
 from poam_ros.core.errors import InputError
 from poam_ros.importers.dialect import Times, angle, sniff
 from poam_ros.importers.levels import WaterLevels
-from poam_ros.importers.tables import TableFormat, read_soundings
+from poam_ros.importers.raw import ReadOptions
+from poam_ros.importers.readers import read_soundings
 
 COUNT = 60
 
@@ -88,7 +89,7 @@ def test_a_table_without_a_header(lake, write):
     path = write(rows(lake))
     with pytest.raises(InputError, match="--columns latitude=1 longitude=2 depth=3"):
         read_soundings(path)
-    said = TableFormat({"latitude": "1", "longitude": "2", "depth": "3"})
+    said = ReadOptions({"latitude": "1", "longitude": "2", "depth": "3"})
     np.testing.assert_allclose(read_soundings(path, said).z, -lake[2], atol=0.01)
 
 
@@ -109,8 +110,8 @@ def test_values_that_contradict_their_names_are_asked_about(lake, write, header,
 
 def test_what_the_user_says_is_not_questioned(lake, write):
     path = write("latitude,longitude,z\n" + rows(lake))
-    assert (read_soundings(path, TableFormat({"z": "z"})).z > 0).all()
-    assert (read_soundings(path, TableFormat({"depth": "z"})).z < 0).all()
+    assert (read_soundings(path, ReadOptions({"z": "z"})).z > 0).all()
+    assert (read_soundings(path, ReadOptions({"depth": "z"})).z < 0).all()
 
 
 def test_readings_that_are_none_are_refused_by_name(lake, write):
@@ -140,11 +141,11 @@ def test_the_water_level_over_time(lake, write):
     text = "time,lat,lon,depth\n" + "".join(
         f"2026-05-01 08:{i:02d}:30,{row}\n" for i, row in enumerate(rows(lake).split()) if i < 40
     )
-    found = read_soundings(write(text), TableFormat(levels=levels))
+    found = read_soundings(write(text), ReadOptions(levels=levels))
     assert found.refused == {"no_water_level": 11}
     np.testing.assert_allclose(found.z, (np.arange(29) + 0.5) / 100 - lake[2][:29], atol=0.01)
     with pytest.raises(InputError, match="expected a column of times"):
-        read_soundings(write("lat,lon,depth\n" + rows(lake)), TableFormat(levels=levels))
+        read_soundings(write("lat,lon,depth\n" + rows(lake)), ReadOptions(levels=levels))
 
 
 def test_daily_levels_hold_for_their_days(write):
@@ -174,11 +175,11 @@ def test_eastings_become_degrees_by_their_crs(write):
     t = np.arange(COUNT)
     text = "".join(f"{363400 + i:.2f},{5801100 + 2 * i:.2f},{3 + 0.01 * i:.2f}\n" for i in t)
     path = write("easting,northing,depth\n" + text)
-    placed = read_soundings(path, TableFormat(crs="EPSG:25833"))
+    placed = read_soundings(path, ReadOptions(crs="EPSG:25833"))
     assert placed.source["origin"] == pytest.approx([52.3427, 12.9956], abs=2e-3)
     local = read_soundings(path)
     # UTM is 0.9996 of the true length there, and turned by the convergence of its meridian.
     true = np.hypot(*(placed.xy[-1] - placed.xy[0])) / np.hypot(*(local.xy[-1] - local.xy[0]))
     assert true == pytest.approx(1 / 0.9998, abs=3e-4) and local.projection is None
     with pytest.raises(InputError, match="expected a code such as"):
-        read_soundings(path, TableFormat(crs="EPSG:nonsense"))
+        read_soundings(path, ReadOptions(crs="EPSG:nonsense"))

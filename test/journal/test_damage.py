@@ -23,7 +23,7 @@ from poam_ros.frontend.events import Problem
 from poam_ros.journal.checkpoint import read_checkpoint
 from poam_ros.journal.folder import MissionFolder
 from poam_ros.journal.reader import read_mission
-from poam_ros.learning.opening import open_mission
+from poam_ros.learning.create import open_mission
 from poam_ros.mission.mission import Mission
 from poam_ros.mission.store import MissionStore, MissionStoreSettings
 
@@ -32,7 +32,7 @@ SIDE = ("checkpoint.npz", "mission.json", "track.json")
 
 
 def until(done):
-    end = time.monotonic() + 20
+    end = time.monotonic() + 200
     while not done():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -55,12 +55,12 @@ def image(tmp_path_factory):
         survey.work()
     memory = MissionStore(MissionStoreSettings(str(folder)))
     for t in range(9):
-        mission.locate(np.array([float(t), 10.0]), float(t))
+        mission.update_position(np.array([float(t), 10.0]), float(t))
     mission.count_samples(survey.session.samples)
-    memory.keep(mission, 100.0)
+    memory.save(mission, 100.0)
     survey.drive(13)  # ahead of SQLite's own checkpoint
-    survey.session.keeping._next_checkpoint = -1.0
-    assert survey.session.keeping.mark(survey.now).reached.wait(20)
+    survey.session.journal._next_checkpoint = -1.0
+    assert survey.session.journal.checkpoint_due(survey.now).reached.wait(20)
     until(lambda: not (folder / f"{LOG}-wal").stat().st_size)
     survey.drive(9)
     until(lambda: (folder / f"{LOG}-wal").stat().st_size)
@@ -81,10 +81,16 @@ def copied(image, tmp_path):
 
 def content(logged):
     """All that a log holds, to be compared."""
-    doubts, refused = logged.doubts, logged.refused
-    samples = [a.tobytes() for each in (logged.samples, doubts.held, logged.waiting)
+    screening_state, refused = logged.screening_state, logged.refused
+    samples = [a.tobytes() for each in (logged.samples, screening_state.held, logged.unscreened)
                for a in each.arrays]  # fmt: skip
-    return samples, logged.steps, doubts.judged, doubts.memory, refused.rows.__repr__()
+    return (
+        samples,
+        logged.steps,
+        screening_state.screened,
+        screening_state.screener,
+        refused.rows.__repr__(),
+    )
 
 
 def opened(folder):
@@ -141,7 +147,7 @@ def trials(image, tmp_path, count, seed):
                 np.testing.assert_array_equal(kept.arrays[array], there, err_msg=str(told))
             memory, mission = MissionStore(MissionStoreSettings(str(folder))), planned()
             try:
-                memory.take_up(mission)
+                memory.restore(mission)
             finally:
                 memory.close()
             assert mission.budget.samples > 0, told
@@ -153,7 +159,7 @@ def trials(image, tmp_path, count, seed):
     return seen
 
 
-def test_a_flipped_bit_or_a_cut_costs_nothing_and_is_said(image, tmp_path):
+def test_a_flipped_bit_or_a_cut_loses_nothing_and_is_reported(image, tmp_path):
     seen = trials(image, tmp_path, 30, np.random.SeedSequence().entropy % 10**6)
     assert seen["detected"] > 10
 
@@ -163,14 +169,14 @@ def test_three_hundred_flipped_bits_and_cuts(image, tmp_path):
     print(trials(image, tmp_path, 300, 22))
 
 
-def test_a_mapper_says_what_was_damaged_and_goes_on(image, tmp_path):
+def test_a_mapper_reports_damage_and_recovers(image, tmp_path):
     folder = copied(image, tmp_path)
     lines = (folder / JOURNAL).read_bytes().splitlines(keepends=True)
     lines[5] = lines[5].replace(b"0", b"1", 1)
     (folder / JOURNAL).write_bytes(b"".join(lines))
     survey = Echoing(folder)
     survey.work()
-    told = [o.note.text for o in survey.outcomes if isinstance(o, Problem)]
+    told = [o.message.text for o in survey.outcomes if isinstance(o, Problem)]
     assert len(told) == 1 and "pings.journal was damaged" in told[0] and "damaged-" in told[0]
     survey.close()
 
@@ -187,7 +193,7 @@ def both_damaged(folder):
     return lost
 
 
-def test_what_is_lost_for_good_is_refused_and_costs_its_own_transaction(image, tmp_path, capsys):
+def test_lost_pings_are_refused_and_cost_only_their_transaction(image, tmp_path, capsys):
     folder = copied(image, tmp_path)
     pings = len(read_mission(folder).logged.samples)
     lost = both_damaged(folder)
@@ -197,7 +203,7 @@ def test_what_is_lost_for_good_is_refused_and_costs_its_own_transaction(image, t
             opening(folder)
     assert held(folder) == before
     assert main(["repair", str(folder)]) == 0
-    assert f"{pings - lost} pings, whole now" in capsys.readouterr().out
+    assert f"{pings - lost} pings, repaired" in capsys.readouterr().out
     survey = Echoing(folder)
     assert survey.session.samples == pings - lost > 0
     survey.work()
@@ -210,7 +216,7 @@ def test_what_is_lost_for_good_is_refused_and_costs_its_own_transaction(image, t
 
 
 @pytest.mark.parametrize("counts", ["checkpoint.npz", "mission.json"])
-def test_a_log_that_lacks_what_was_counted_is_not_gone_on_with(image, tmp_path, counts):
+def test_a_journal_that_lacks_counted_pings_is_refused(image, tmp_path, counts):
     """Both files of the log are whole, and older than what stands beside them."""
     folder = copied(image, tmp_path)
     lines = (folder / JOURNAL).read_bytes().splitlines(keepends=True)
@@ -225,21 +231,21 @@ def test_a_log_that_lacks_what_was_counted_is_not_gone_on_with(image, tmp_path, 
     open_mission(settings(folder, screening=True))[1]()
 
 
-def test_a_damaged_file_of_the_planner_is_set_aside_by_repair(image, tmp_path):
+def test_repair_sets_a_damaged_planner_file_aside(image, tmp_path):
     folder = copied(image, tmp_path)
     text = (folder / "mission.json").read_text()
     (folder / "mission.json").write_text(text.replace('"clipped": 0', '"clipped": 1'))
     memory = MissionStore(MissionStoreSettings(str(folder)))
     with pytest.raises(InputError, match=f"checksum.*poam repair {folder}"):
-        memory.take_up(planned())
+        memory.restore(planned())
     memory.close()
     assert main(["repair", str(folder)]) == 0
     memory = MissionStore(MissionStoreSettings(str(folder)))
-    assert memory.take_up(planned()) == ""
+    assert memory.restore(planned()) == ""
     memory.close()
 
 
-def test_each_checkpoint_brings_the_tables_home(image, tmp_path):
+def test_each_checkpoint_flushes_the_tables(image, tmp_path):
     """The main file alone has what was there at the last one."""
     folder = copied(image, tmp_path)
     (folder / f"{LOG}-wal").unlink()
@@ -260,27 +266,27 @@ def test_a_file_of_json_that_is_none(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["../out", "/tmp/poam-out", ".", "reset-002", "reset-001/..", ""])
-def test_a_log_leads_nowhere_but_to_the_folder_after_it(tmp_path, name):
+def test_a_journal_names_only_the_next_folder(tmp_path, name):
     folder = tmp_path / "a" / "m"
     survey = Echoing(folder)
     survey.drive(3)
-    survey.session.keeping._disk.folder.log.end(0, name)
+    survey.session.journal._disk.folder.log.end(0, name)
     survey.close()
     for opening in (read_mission, lambda at: open_mission(settings(at, screening=True))):
-        with pytest.raises(InputError, match="expected it to go on in its reset-001"):
+        with pytest.raises(InputError, match="expected it to continue in reset-001"):
             opening(folder)
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
     assert [p.name for p in (tmp_path / "a").iterdir()] == ["m"]
     assert not [p for p in folder.iterdir() if p.is_dir()]
 
 
-def test_a_link_in_place_of_the_folder_after_a_reset_is_not_followed(tmp_path):
+def test_a_link_instead_of_the_next_folder_is_not_followed(tmp_path):
     folder = tmp_path / "m"
     survey = Echoing(folder)
-    survey.session.keeping._disk.folder.log.end(0, "reset-001")
+    survey.session.journal._disk.folder.log.end(0, "reset-001")
     survey.close()
     (tmp_path / "elsewhere").mkdir()
     (folder / "reset-001").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(InputError, match="go on in its reset-001"):
+    with pytest.raises(InputError, match="continue in reset-001"):
         open_mission(settings(folder, screening=True))
     assert not list((tmp_path / "elsewhere").iterdir())

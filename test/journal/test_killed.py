@@ -18,7 +18,7 @@ pytest.importorskip("torch")
 
 from kept import rebuilt, rows
 
-KILLS = 3
+KILLS = 2
 #: Stamps that go by while it is dead: more than it may have heard after it said the last.
 GAP = 1000
 

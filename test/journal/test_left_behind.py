@@ -39,12 +39,13 @@ def compare(found, expected):
     assert found.samples == expected.samples
 
 
-@pytest.mark.parametrize("waiting", [0, 7])
-@pytest.mark.parametrize("end", ["interrupted", "done", "restarted"])
-def test_the_map_left_behind_is_the_log_s(tmp_path, end, waiting):
+@pytest.mark.parametrize(
+    ("end", "waiting"), [("interrupted", 7), ("interrupted", 0), ("done", 7), ("restarted", 7)]
+)
+def test_the_last_map_is_that_of_the_journal(tmp_path, end, waiting):
     survey = Kept(tmp_path / "m", training_duty=0.5).mapped(steps=3)
     for _ in range(5):
-        survey.session.spare.train(4)  # after the last map
+        survey.session.idle_training.train(4)  # after the last map
     for _ in range(waiting):
         survey.ping()  # in no batch yet, and maybe on its way to the disk
     if end == "restarted":
@@ -61,19 +62,19 @@ def test_the_map_left_behind_is_the_log_s(tmp_path, end, waiting):
     compare(found, of_log(tmp_path / "m", tmp_path))
 
 
-def test_a_pilot_survey_that_is_interrupted_stays_one(tmp_path):
+def test_an_interrupted_pilot_survey_leaves_no_map(tmp_path):
     survey = Kept(tmp_path / "m")
     survey.drive(9)
     assert not list(survey.session.leave(survey.now)) and survey.session.map is None
     survey.close()
     survey = Kept(tmp_path / "m")
-    assert len(survey.session.backlog) == 0 and survey.session.samples == 9
+    assert len(survey.session.sample_queue) == 0 and survey.session.samples == 9
     survey.work()
-    assert len(survey.session.backlog) == 9
+    assert len(survey.session.sample_queue) == 9
     survey.close()
 
 
-def test_after_a_reset_the_map_before_it_is_not_left(tmp_path):
+def test_after_a_reset_no_earlier_map_is_left(tmp_path):
     survey = Kept(tmp_path / "m").mapped(steps=1)
     survey.session.handle(ResetRequested(), survey.now)  # which the model has not seen
     survey.drive(3)
@@ -81,8 +82,8 @@ def test_after_a_reset_the_map_before_it_is_not_left(tmp_path):
     survey.close()
 
 
-def test_where_the_disk_fails_the_map_has_what_counted(tmp_path, monkeypatch):
-    from poam_ros.journal.log import JournalDatabase
+def test_while_the_disk_fails_the_map_has_all_counted_pings(tmp_path, monkeypatch):
+    from poam_ros.journal.database import JournalDatabase
 
     survey = Kept(tmp_path / "m").mapped(steps=1)
 

@@ -20,7 +20,7 @@ from kept import Echoing, rows
 
 from poam_ros.frontend.events import MissionStateChanged, Problem, ResetRequested
 from poam_ros.frontend.front_end import RawPing
-from poam_ros.journal.log import JournalDatabase
+from poam_ros.journal.database import JournalDatabase
 from poam_ros.journal.reader import read_mission
 
 END = 200  # pings
@@ -46,7 +46,7 @@ class Doubtful(Echoing):
 
     @property
     def memory(self):
-        return self.session._screen.remembered()
+        return self.session._screen.dump_state()
 
 
 @pytest.fixture
@@ -64,9 +64,9 @@ def doubtful(tmp_path):
 
 def written(survey):
     """Wait until all that was told is on the disk."""
-    keeping = survey.session.keeping
-    keeping._next_checkpoint = -1.0
-    assert keeping.mark(survey.now).reached.wait(20)
+    journal = survey.session.journal
+    journal._next_checkpoint = -1.0
+    assert journal.checkpoint_due(survey.now).reached.wait(20)
 
 
 @pytest.fixture
@@ -86,9 +86,7 @@ def image(monkeypatch, tmp_path):
         yield lambda: patch.undo() or draw.sample(made, min(4, len(made)))
 
 
-def test_after_a_crash_at_any_moment_pings_are_judged_as_if_there_had_been_none(
-    doubtful, image, tmp_path
-):
+def test_after_a_crash_at_any_moment_screening_gives_the_same_result(doubtful, image, tmp_path):
     whole = doubtful().until(END)
     written(whole)
     everything, counts = whole.session.everything(), whole.session.ledger.counts()
@@ -96,10 +94,10 @@ def test_after_a_crash_at_any_moment_pings_are_judged_as_if_there_had_been_none(
     images = image()
     assert len(images) > 1
     for at in images:
-        doubts, waiting = rows(at, HELD), rows(at, WAITING)
+        screening_state, waiting = rows(at, HELD), rows(at, WAITING)
         [(judged,)] = rows(at, "SELECT judged FROM screen") or [(0,)]
         refused = rows(at, REFUSED)
-        known = [row[1] for row in (*rows(at), *doubts, *waiting)]
+        known = [row[1] for row in (*rows(at), *screening_state, *waiting)]
         known += [row[2] for row in refused]
         assert len(set(known)) == len(known), (at, "all or nothing of a judgement is there")
         again = doubtful(at.name)
@@ -107,8 +105,8 @@ def test_after_a_crash_at_any_moment_pings_are_judged_as_if_there_had_been_none(
         again.stamp = judged + len(waiting)
         assert again.balanced
         first = again.session.ledger.counts()
-        assert (first["held"], first["pending"]) == (len(doubts), len(waiting)), at
-        assert again.session.undecided == len(doubts) + len(waiting), at
+        assert (first["held"], first["pending"]) == (len(screening_state), len(waiting)), at
+        assert again.session.undecided == len(screening_state) + len(waiting), at
         again.turn()
         again.until(END)
         for ours, theirs in zip(again.session.everything().arrays, everything.arrays, strict=True):
@@ -120,7 +118,7 @@ def test_after_a_crash_at_any_moment_pings_are_judged_as_if_there_had_been_none(
         assert again.balanced
 
 
-def test_the_log_has_what_is_held_and_what_waits(doubtful, tmp_path):
+def test_the_journal_has_held_and_unscreened_pings(doubtful, tmp_path):
     s = doubtful().until(END)
     s.drive(3)
     written(s)
@@ -142,7 +140,7 @@ def test_the_log_has_what_is_held_and_what_waits(doubtful, tmp_path):
     assert len(rows(tmp_path / "m")) == s.session.mapper.samples
 
 
-def test_a_reset_refuses_what_was_in_doubt(doubtful, tmp_path):
+def test_a_reset_refuses_held_pings(doubtful, tmp_path):
     s = doubtful().until(END)
     s.session.handle(ResetRequested(), s.now)
     s.drive(9)
@@ -153,7 +151,7 @@ def test_a_reset_refuses_what_was_in_doubt(doubtful, tmp_path):
     assert again.session.ledger.counts()["pending"] == 9 and again.balanced
 
 
-def test_what_other_rules_remembered_is_judged_anew(doubtful, tmp_path):
+def test_pings_held_by_other_rules_are_screened_again(doubtful, tmp_path):
     s = doubtful().until(END)
     s.close()
     held = rows(tmp_path / "m", HELD)
@@ -162,15 +160,15 @@ def test_what_other_rules_remembered_is_judged_anew(doubtful, tmp_path):
         memory = json.loads(text)
         memory["Memory"]["of earlier rules"] = 1
     log = JournalDatabase(tmp_path / "m" / "pings.sqlite", {}).begin()
-    doubts = log.logged.doubts
-    log.append([], [], 0, doubts=replace(doubts, memory=json.dumps(memory)))
+    screening_state = log.logged.screening_state
+    log.append([], [], 0, screening_state=replace(screening_state, screener=json.dumps(memory)))
     log.close()
     again = doubtful()
     counts = again.session.ledger.counts()
     assert held and counts["held"] == 0 and counts["pending"] >= len(held)
     again.stamp = s.stamp
     again.until(END + 30)
-    told = [o.note for o in again.outcomes if isinstance(o, Problem)]
+    told = [o.message for o in again.outcomes if isinstance(o, Problem)]
     assert [note.reason for note in told] == ["screen"] and "other rules" in told[0].text
     assert again.balanced
 
@@ -179,7 +177,7 @@ def test_what_other_rules_remembered_is_judged_anew(doubtful, tmp_path):
     ("layout", "lacks"),
     [(1, ("held", "waiting", "screen", "refused")), (2, ("refused",)), (3, ())],
 )
-def test_a_log_of_a_version_before_goes_on(doubtful, tmp_path, layout, lacks):
+def test_a_journal_of_an_earlier_version_is_recovered(doubtful, tmp_path, layout, lacks):
     s = doubtful().until(100)
     s.close()
     accepted, held = s.session.samples, rows(tmp_path / "m", HELD)
@@ -191,10 +189,10 @@ def test_a_log_of_a_version_before_goes_on(doubtful, tmp_path, layout, lacks):
     (tmp_path / "m" / "pings.journal").unlink()
     past = read_mission(tmp_path / "m").logged
     assert len(past.samples) == accepted and (layout == 3) == (len(past.refused) > 0)
-    assert len(past.doubts.held) == (0 if layout == 1 else len(held)) and held
+    assert len(past.screening_state.held) == (0 if layout == 1 else len(held)) and held
     again = doubtful()
     assert again.session.samples == accepted
-    assert again.session.ledger.counts()["held"] == len(past.doubts.held)
+    assert again.session.ledger.counts()["held"] == len(past.screening_state.held)
     again.stamp = s.stamp
     again.until(150)
     again.session.handle(RawPing(again.now.ros_ns, float("nan"), 1.0, 1000.0), again.now)
@@ -208,7 +206,7 @@ def test_a_log_of_a_version_before_goes_on(doubtful, tmp_path, layout, lacks):
     )
 
 
-def test_what_is_believed_is_learned_before_more_is_judged(doubtful, monkeypatch):
+def test_accepted_pings_are_learned_before_more_are_screened(doubtful, monkeypatch):
     """Else a sonar that is faster than the disk would keep the model from learning for ever."""
     s, gate, append = doubtful(), threading.Event(), JournalDatabase.append
 

@@ -23,7 +23,7 @@ from std_msgs.msg import String
 
 LAUNCH_FILE = Path(__file__).parent.parent.parent / "launch" / "sim.launch.py"
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-PATIENCE = 120.0  # s
+PATIENCE = 300.0  # s
 
 
 def generate_test_description() -> LaunchDescription:

@@ -17,7 +17,7 @@ TARGET = {
     "target.tvu": "",
     "target.share": "0.95",
     "target.distance": "0.0",
-    "target.depths": "0.0",
+    "target.depth_factor": "0.0",
 }
 SIM = {
     **TARGET,
@@ -151,11 +151,11 @@ def test_simulation_runs_on_simulated_time_with_typed_values():
 def test_a_target_is_the_planners_and_the_mapper_draws_its_tvu():
     given = {"target.tvu": "1b", "target.share": "0.9", "target.distance": "25"}
     for name, place in (("sim", {}), ("robot", {"workspace": "0 12 -4 4.5"})):
-        commands = nodes(name, **{"target.depths": "3"}, **given, **place)
+        commands = nodes(name, **{"target.depth_factor": "3"}, **given, **place)
         planner, mapper = parameters(commands["planner"]), parameters(commands["mapper"])
         assert mapper["target.tvu"] == planner["target.tvu"] == "1b"
         assert planner["target.share"] == 0.9 and planner["target.distance"] == 25.0
-        assert planner["target.depths"] == 3.0 and "target_share" not in mapper
+        assert planner["target.depth_factor"] == 3.0 and "target_share" not in mapper
     two = parameters(nodes("sim", **{"target.tvu": "2"})["planner"])["target.tvu"]
     assert two == "2"  # the name of an order, which reads as a number
 
@@ -184,7 +184,7 @@ def test_robot_topics_and_workspace():
         water_level_topic="/harbour/tide",
     )  # fmt: skip
     assert set(commands) == {"mapper", "planner"}
-    assert "water.level:=/harbour/tide" in commands["mapper"]
+    assert "water_level:=/harbour/tide" in commands["mapper"]
     assert "sonar/range:=/auv/sonar" in commands["mapper"]
     assert "goal_pose:=/auv/goal" in commands["planner"]
     better = {
@@ -260,13 +260,13 @@ def test_a_simulations_view_has_its_clock():
 
 def test_a_view_alone_starts_nothing_of_the_vehicle(tmp_path):
     file = tmp_path / "view.yaml"
-    file.write_text("/**/drapes:\n  ros__parameters: {most_cells: 500, water_level: 1.5}\n")
+    file.write_text("/**/drapes:\n  ros__parameters: {max_cells: 500, water.level: 1.5}\n")
     commands = nodes(
         "view", params_file=str(file), **{"water.level": "2"}, range_topic="/auv/sonar"
     )
     assert set(commands) == {"drapes", "rviz2"}
     found = parameters(commands["drapes"])
-    assert found == {"most_cells": 500, "water.level": 2.0, "use_sim_time": False}
+    assert found == {"max_cells": 500, "water.level": 2.0, "use_sim_time": False}
     assert "sonar/range:=/auv/sonar" in commands["rviz2"]
     assert set(nodes("view", rviz="false")) == {"drapes"}
     simulated = nodes("view", simulated="true", namespace="auv")["rviz2"]

@@ -29,8 +29,8 @@ def stamps(mission, table="pings"):
         return [stamp for (stamp,) in log.execute(f"SELECT stamp_ns FROM {table} ORDER BY rowid")]
 
 
-def test_a_mapper_that_is_killed_is_started_again_and_goes_on(tmp_path):
-    environment = launched.prefix(tmp_path, domain=88)
+def test_a_mapper_that_is_killed_is_started_again_and_goes_on(tmp_path, other_domain):
+    environment = launched.prefix(tmp_path, other_domain)
     mission, params = tmp_path / "mission", environment["POAM_TEST_PARAMS"]
     robot = launched.launch(
         "robot",
@@ -58,8 +58,8 @@ def test_a_mapper_that_is_killed_is_started_again_and_goes_on(tmp_path):
         nodes.wait_until(lambda: stamps(mission, "waiting") or stamps(mission), "ping is kept")
         (process,) = re.findall(r"\[mapper-\d+\]: process started with pid \[(\d+)\]", said)
         os.kill(int(process), signal.SIGKILL)
-        said = nodes.wait_for("going on after ")
-        kept = int(re.search(r"going on after (\d+) pings kept", said)[1])
+        said = nodes.wait_for("recovering ")
+        kept = int(re.search(r"recovering (\d+) pings from", said)[1])
         assert kept > 0 and "exit code -9" in said
         said = nodes.wait_for("the mission is done: ")
         mapped = int(re.search(r"the mission is done: (\d+) samples", said)[1])

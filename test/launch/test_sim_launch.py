@@ -23,9 +23,9 @@ HERE = Path(__file__).parent
 
 
 @pytest.fixture
-def environment(tmp_path):
+def environment(tmp_path, other_domain):
     """An ament prefix with this checkout's nodes, on a ROS domain of its own."""
-    return launched.prefix(tmp_path, domain=87)
+    return launched.prefix(tmp_path, other_domain)
 
 
 def run(

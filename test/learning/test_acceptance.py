@@ -21,7 +21,7 @@ def total(s):
     return counts
 
 
-def test_pings_are_accepted_when_their_batch_closes(survey):
+def test_pings_are_accepted_when_their_batch_is_due(survey):
     s = survey(pilot_samples=30, screening=ON)
     s.drive(29)
     assert s.samples == [] and s.session.samples == 0 and total(s)["pending"] == 29
@@ -57,7 +57,7 @@ def test_held_pings_are_refused_when_the_mission_is_done(survey):
     assert len(finished.samples) == 38
 
 
-def test_a_reset_refuses_what_is_held_and_what_waits(survey):
+def test_a_reset_refuses_held_and_unscreened_pings(survey):
     s = survey(pilot_samples=30, screening=ON)
     s.drive(30)
     s.work()
@@ -73,7 +73,7 @@ def test_a_reset_refuses_what_is_held_and_what_waits(survey):
     assert s.session.everything().number.tolist() == list(range(34)) and total(s)
 
 
-def test_a_reset_while_pings_are_judged_forgets_them(survey):
+def test_a_reset_during_screening_refuses_the_pings(survey):
     s = survey(pilot_samples=30, screening=ON)
     s.drive(30)
     s.work()
@@ -89,12 +89,12 @@ def test_a_reset_while_pings_are_judged_forgets_them(survey):
     assert total(s)["rejected"] == 20 and s.session.samples == 0
 
 
-def test_pings_after_a_reset_that_the_model_has_not_seen_yet_wait_for_it(survey):
+def test_pings_after_a_pending_reset_wait_for_it(survey):
     s = survey(pilot_samples=30, screening=ON)
     s.drive(30)
     s.work()
     s.drive(20)
-    s.session._trouble = "of other rules"  # said before anything is judged
+    s.session._problem = "of other rules"  # said before anything is judged
     work = s.session.work(s.now)
     next(work)
     s.handle(ResetRequested())
@@ -104,7 +104,7 @@ def test_pings_after_a_reset_that_the_model_has_not_seen_yet_wait_for_it(survey)
     assert total(s)["accepted"] == 60 and s.session.samples == 30 and total(s)["pending"] == 0
 
 
-def test_a_map_that_cannot_be_asked_is_said_and_done_without(survey):
+def test_without_predictions_pings_are_screened_without_the_map(survey):
     s = survey(pilot_samples=30, screening=ON)
     s.drive(30)
     s.work()
@@ -163,7 +163,7 @@ def test_no_ping_is_ever_lost_or_counted_twice(survey, seed):
         assert everything.tolist() == list(range(s.session.samples))
 
 
-def test_a_judgement_that_is_far_behind_takes_no_more(survey):
+def test_slow_screening_takes_no_more_pings(survey):
     s = survey(pilot_samples=1000, screening=ON)
     s.session.queue.capacity = 25
     s.drive(40)

@@ -53,7 +53,7 @@ def test_the_pilot_survey_ends_when_the_mission_explores(survey):
     assert s.mapper.batches == [50]
 
 
-def test_where_nobody_announces_states_enough_pings_end_the_pilot_survey(survey):
+def test_without_a_mission_state_enough_pings_end_the_pilot_survey(survey):
     s = survey(pilot_samples=30)
     s.handle(MissionStateSourceChanged(True))
     s.drive(40)
@@ -63,7 +63,7 @@ def test_where_nobody_announces_states_enough_pings_end_the_pilot_survey(survey)
     assert s.mapper.batches == [40]
 
 
-def test_a_batch_closes_by_number_or_age_and_takes_all_that_waits(survey):
+def test_a_batch_is_due_by_number_or_age_and_takes_all_samples(survey):
     s = survey(pilot_samples=5, policy=TimedBatches(batch_size=20, batch_period=5.0))
     s.drive(19)
     assert not s.session.due(s.now)
@@ -91,7 +91,7 @@ def test_the_age_of_a_batch_survives_a_clock_that_is_set_back(survey):
     assert s.session.due(s.now)
 
 
-def test_the_papers_batches_close_at_waypoints_where_anything_was_measured(survey):
+def test_the_papers_batches_are_due_at_waypoints_with_new_samples(survey):
     s = survey(policy=WaypointBatches(), grid=None)
     s.handle(MissionStateChanged("exploring"))
     s.drive(50)
@@ -106,26 +106,26 @@ def test_the_papers_batches_close_at_waypoints_where_anything_was_measured(surve
     assert s.mapper.batches == [50, 10]
 
 
-def test_flat_ground_waits_for_more(survey):
+def test_a_flat_bottom_waits_for_more(survey):
     s = survey()
     s.handle(MissionStateChanged("exploring"))
     s.drive(25, distance=80.0)
     assert s.kinds() == ["Problem"]
-    assert s.mapper.batches == [] and len(s.session.backlog) == 25
+    assert s.mapper.batches == [] and len(s.session.sample_queue) == 25
     assert not s.session.due(s.now)  # not again without new pings
     s.drive(20)
     assert s.kinds() == LEARNED
     assert s.mapper.batches == [45]
 
 
-def test_a_numerical_failure_keeps_its_batch_for_the_next(survey):
+def test_a_batch_is_retried_after_a_numerical_failure(survey):
     s = survey(pilot_samples=5)
     s.mapper.failures = [CholeskyError("Kuu is not positive definite")]
     s.drive(20)
     (trouble,) = s.work()
-    assert trouble.fault and "kept for the next batch" in trouble.note.text
+    assert trouble.error and "retried with the next batch" in trouble.message.text
     assert s.session.status.failing.startswith("CholeskyError")
-    assert len(s.session.backlog) == 20 and not s.session.due(s.now)
+    assert len(s.session.sample_queue) == 20 and not s.session.due(s.now)
     s.drive(19)
     assert not s.session.due(s.now)
     s.drive(1)
@@ -134,7 +134,7 @@ def test_a_numerical_failure_keeps_its_batch_for_the_next(survey):
     assert s.session.status.failing == "" and s.session.status.errors == {"CholeskyError": 1}
 
 
-def test_any_other_failure_is_tried_three_times_and_then_its_batch_is_dropped(survey):
+def test_after_three_other_failures_a_batch_is_dropped(survey):
     s = survey(pilot_samples=5, policy=TimedBatches(batch_size=5, batch_period=3600.0))
     s.drive(20)
     s.work()
@@ -143,13 +143,13 @@ def test_any_other_failure_is_tried_three_times_and_then_its_batch_is_dropped(su
         s.drive(6)
         assert s.kinds() == ["Problem"]
     assert s.mapper.batches == [20, 6, 12, 18]
-    assert s.session.status.dropped == {"RuntimeError": 18} and len(s.session.backlog) == 0
+    assert s.session.status.dropped == {"RuntimeError": 18} and len(s.session.sample_queue) == 0
     s.drive(6)
     assert s.kinds() == LEARNED
     assert s.session.status.samples + 18 == s.session.ledger.accepted == 44
 
 
-def test_input_that_the_model_refuses_is_dropped_at_once(survey):
+def test_a_batch_refused_by_the_model_is_dropped_at_once(survey):
     s = survey(pilot_samples=5)
     s.mapper.failures = [InputError("update: expected finite pings")]
     s.drive(20)
@@ -157,7 +157,7 @@ def test_input_that_the_model_refuses_is_dropped_at_once(survey):
     assert s.session.status.dropped == {"InputError": 20}
 
 
-def test_the_last_batch_is_tried_again_and_whatever_comes_of_it_the_mission_finishes(survey):
+def test_the_last_batch_is_retried_and_the_mission_finishes_in_any_case(survey):
     s = survey(pilot_samples=5)
     s.drive(20)
     s.work()
@@ -179,7 +179,7 @@ def test_an_update_that_is_interrupted_loses_no_samples(survey):
     assert s.session.everything().number.tolist() == list(range(21))
 
 
-def test_done_takes_what_can_be_placed_and_refuses_the_rest(survey):
+def test_at_the_end_pings_are_placed_or_refused(survey):
     s = survey()
     s.drive(30)
     s.wait(0.1)
@@ -204,7 +204,7 @@ def test_a_mission_without_a_map_finishes_too(survey):
     assert len(s.session.everything()) == 3
 
 
-def test_a_paused_mission_refuses_pings_by_that_name(survey):
+def test_a_paused_mission_refuses_pings(survey):
     s = survey()
     s.drive(5)
     s.handle(MissionStateChanged("paused"))
@@ -214,7 +214,7 @@ def test_a_paused_mission_refuses_pings_by_that_name(survey):
     assert counts(s) == {"paused": 4} and s.session.samples == 6
 
 
-def test_a_mission_that_waits_for_its_start_refuses_pings_by_that_name(survey):
+def test_a_waiting_mission_refuses_pings(survey):
     s = survey(pilot_samples=5)
     s.handle(MissionStateChanged("waiting"))
     s.drive(9)
@@ -226,7 +226,7 @@ def test_a_mission_that_waits_for_its_start_refuses_pings_by_that_name(survey):
     assert s.kinds() == LEARNED
 
 
-def test_a_new_mission_after_the_end_goes_on_with_the_map_and_its_numbers(survey):
+def test_a_new_mission_continues_the_map_and_its_numbers(survey):
     s = survey()
     s.handle(MissionStateChanged("exploring"))
     s.drive(30)
@@ -243,7 +243,7 @@ def test_a_new_mission_after_the_end_goes_on_with_the_map_and_its_numbers(survey
     assert s.kinds()[-1] == "MissionFinished"
 
 
-def test_stopped_before_it_is_dealt_with_the_end_is_still_the_end(survey):
+def test_a_stop_after_the_end_still_processes_the_last_batch(survey):
     s = survey()
     s.handle(MissionStateChanged("exploring"))
     s.drive(7)
@@ -253,7 +253,7 @@ def test_stopped_before_it_is_dealt_with_the_end_is_still_the_end(survey):
 
 
 @pytest.mark.parametrize("state", ["paused", "waiting"])
-def test_a_pause_ends_where_nobody_is_left_who_could_end_it(survey, state):
+def test_a_pause_ends_if_no_planner_is_left(survey, state):
     s = survey()
     s.handle(MissionStateChanged(state))
     s.handle(MissionStateSourceChanged(True))
@@ -269,7 +269,7 @@ def test_a_pause_ends_where_nobody_is_left_who_could_end_it(survey, state):
     assert counts(s) == {state: 3} and s.notes == ["states_gone"]
 
 
-def test_the_end_of_a_mission_needs_nobody_to_stand(survey):
+def test_the_end_of_a_mission_outlasts_its_planner(survey):
     s = survey()
     s.handle(MissionStateChanged("done"))
     s.handle(MissionStateSourceChanged(False))
@@ -277,7 +277,7 @@ def test_the_end_of_a_mission_needs_nobody_to_stand(survey):
     assert counts(s) == {"after_mission": 2} and not s.notes
 
 
-def test_a_reset_forgets_all_but_what_came_after_it(survey):
+def test_a_reset_keeps_only_what_came_after_it(survey):
     s = survey(pilot_samples=20)
     s.handle(MissionStateChanged("exploring"))
     s.drive(20)
@@ -309,17 +309,17 @@ def test_after_a_reset_within_the_pilot_survey_its_end_starts_the_model(survey):
     assert s.mapper.samples == 30
 
 
-def test_a_reset_during_an_update_forgets_its_batch_whether_it_fails_or_not(survey):
+def test_a_reset_during_an_update_drops_its_batch_even_if_it_fails(survey):
     for failures in ([], [CholeskyError("no")]):
         s = survey(pilot_samples=20)
         s.drive(20)
         s.mapper.failures = failures
         s.mapper.during = lambda s=s: s.handle(ResetRequested())
         assert s.kinds()[-1] == "ModelReset"
-        assert s.mapper.samples == 0 and len(s.session.backlog) == 0
+        assert s.mapper.samples == 0 and len(s.session.sample_queue) == 0
 
 
-def test_a_mission_that_is_done_before_its_reset_was_dealt_with_finishes(survey):
+def test_a_mission_done_before_its_pending_reset_finishes(survey):
     s = survey(pilot_samples=20)
     s.drive(20)
     s.mapper.during = lambda: s.handle(ResetRequested())
@@ -342,7 +342,7 @@ def test_time_set_back_leaves_waiting_pings_without_odometry(survey):
     assert counts(s) == {"no_odometry": 1} and s.notes == ["clock"]
 
 
-def test_odometry_set_back_is_said(survey):
+def test_odometry_set_back_is_reported(survey):
     s = survey()
     s.wait(60)
     s.drive(2)
@@ -371,7 +371,7 @@ def test_new_settings_place_the_pings_that_wait(survey):
     policy = TimedBatches(batch_size=3)
     s.handle(SettingsChanged(GateSettings(range_time_offset=-0.5), policy, 7))
     s.handle(Tick())
-    assert s.session.backlog.policy is policy and s.session.pilot.samples == 7
+    assert s.session.sample_queue.policy is policy and s.session.pilot.samples == 7
     assert s.samples[-1].stamp_ns.tolist() == [s.now.ros_ns - SECOND // 2]
 
 
@@ -381,7 +381,7 @@ def test_odometry_of_another_frame_is_counted(survey):
     assert s.session.ledger.odometry_rejected == {"wrong_frame": 1}
 
 
-def test_a_state_that_is_none_changes_nothing(survey):
+def test_an_unknown_state_changes_nothing(survey):
     s = survey()
     s.handle(MissionStateChanged("exploring"))
     s.handle(MissionStateChanged("swimming"))
@@ -389,7 +389,7 @@ def test_a_state_that_is_none_changes_nothing(survey):
 
 
 @pytest.mark.parametrize("taker_fails", [False, True])
-def test_a_map_is_the_latest_once_it_was_taken(survey, taker_fails):
+def test_a_map_is_the_latest_once_it_was_processed(survey, taker_fails):
     s = survey(pilot_samples=5)
     s.drive(20)
     outcomes = s.session.work(s.now)

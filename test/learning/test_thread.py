@@ -15,7 +15,7 @@ from poam_ros.frontend.events import BatchLearned, Message, ModelTrained, Proble
 from poam_ros.learning.thread import ModelThread
 
 LEARNED = BatchLearned(UpdateReport({}), (0.0, 1.0))
-PATIENCE = 30.0  # s, for a machine that is busy with something else
+PATIENCE = 300.0  # s, for a machine that is busy with something else
 
 
 class Session:
@@ -23,7 +23,7 @@ class Session:
 
     def __init__(self) -> None:
         self.given: queue.SimpleQueue = queue.SimpleQueue()
-        self.spare = SimpleNamespace(rest=lambda now: math.inf)
+        self.idle_training = SimpleNamespace(seconds_until_due=lambda now: math.inf)
 
     def due(self, now):
         return not self.given.empty()
@@ -48,29 +48,29 @@ def driven():
     assert thread.stop(PATIENCE)
 
 
-def test_hands_on_what_comes_of_the_work(driven):
+def test_passes_events_on(driven):
     session, thread, taken = driven
     session.given.put([LEARNED, LEARNED])
     thread.wake()
     assert taken.get(timeout=PATIENCE) is taken.get(timeout=PATIENCE) is LEARNED
 
 
-def test_finds_work_that_comes_with_time_alone(driven):
+def test_finds_work_that_is_due_by_time_alone(driven):
     session, _, taken = driven
     session.given.put([LEARNED])  # nobody wakes it
     assert taken.get(timeout=PATIENCE) is LEARNED
 
 
-def test_outlives_a_failure_of_the_work(driven):
+def test_survives_a_failure_of_the_work(driven):
     session, thread, taken = driven
     session.given.put([RuntimeError("no memory")])
     trouble = taken.get(timeout=PATIENCE)
-    assert isinstance(trouble, Problem) and "no memory" in trouble.note.text
+    assert isinstance(trouble, Problem) and "no memory" in trouble.message.text
     session.given.put([LEARNED])
     assert taken.get(timeout=PATIENCE) is LEARNED and thread.alive
 
 
-def test_outlives_whoever_takes_it_and_goes_on_with_the_rest():
+def test_survives_a_failing_receiver_and_passes_on_the_rest():
     session, taken, seen, troubles = Session(), queue.Queue(), [], []
 
     def take(outcome):
@@ -86,20 +86,20 @@ def test_outlives_whoever_takes_it_and_goes_on_with_the_rest():
     session.given.put([LEARNED, LEARNED])
     thread.start()
     assert taken.get(timeout=PATIENCE) is taken.get(timeout=PATIENCE) is LEARNED
-    assert [trouble.note.reason for trouble in troubles] == ["RuntimeError"]
+    assert [trouble.message.reason for trouble in troubles] == ["RuntimeError"]
     assert thread.stop(PATIENCE)
 
 
-def test_spare_time_is_used_until_something_is_due(driven):
+def test_trains_while_nothing_is_due(driven):
     session, _, taken = driven
     trained = ModelTrained(UpdateReport({}, steps=1))
-    session.spare.use = lambda now: iter([trained])
-    session.spare.rest = lambda now: 0.0
+    session.idle_training.train_slice = lambda now: iter([trained])
+    session.idle_training.seconds_until_due = lambda now: 0.0
     assert taken.get(timeout=PATIENCE) is taken.get(timeout=PATIENCE) is trained
     session.given.put([LEARNED])
     while taken.get(timeout=PATIENCE) is not LEARNED:
         pass
-    session.spare.rest = lambda now: math.inf
+    session.idle_training.seconds_until_due = lambda now: math.inf
 
 
 def test_stops_in_the_middle_of_the_work():

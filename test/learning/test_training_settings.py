@@ -10,16 +10,20 @@ from poam_ros.core.errors import CholeskyError, InputError
 from poam_ros.frontend.batching import TimedBatches, TrainingSettings
 from poam_ros.frontend.events import MapDrawn, MissionStateChanged, ModelTrained, SettingsChanged
 from poam_ros.frontend.front_end import GateSettings
-from poam_ros.learning.updater import PATIENCE_S, REDRAW_S
+from poam_ros.learning.updater import REDRAW_S, RETRY_S
 
 
 def use(s):
     """One slice, if it is time for one."""
-    return list(s.session.spare.use(s.now)) if s.session.spare.rest(s.now) <= 0 else []
+    return (
+        list(s.session.idle_training.train_slice(s.now))
+        if s.session.idle_training.seconds_until_due(s.now) <= 0
+        else []
+    )
 
 
-def after_a_batch(survey, **effort):
-    s = survey(pilot_samples=5, effort=TrainingSettings(**effort))
+def after_a_batch(survey, **training):
+    s = survey(pilot_samples=5, training=TrainingSettings(**training))
     s.drive(20)
     s.work()
     return s
@@ -29,7 +33,7 @@ def test_without_a_budget_an_update_ends_by_its_own_steps(survey):
     assert after_a_batch(survey).mapper.enough == [None]
 
 
-def test_a_budget_that_is_spent_ends_the_training(survey):
+def test_an_exhausted_time_budget_ends_the_training(survey):
     s = after_a_batch(survey, update_budget=1e-9)
     assert s.mapper.enough[0](0) is True  # before the first step: the data are in all the same
     assert after_a_batch(survey, update_budget=3600.0).mapper.enough[0](100) is False
@@ -37,23 +41,23 @@ def test_a_budget_that_is_spent_ends_the_training(survey):
 
 def test_without_a_duty_nothing_is_trained_between_updates(survey):
     s = after_a_batch(survey)
-    assert s.session.spare.rest(s.now) == math.inf
+    assert s.session.idle_training.seconds_until_due(s.now) == math.inf
 
 
-def test_nothing_is_trained_before_there_is_a_map_or_after_the_end(survey):
-    s = survey(effort=TrainingSettings(training_duty=1.0))
+def test_no_training_before_the_map_or_after_the_end(survey):
+    s = survey(training=TrainingSettings(training_duty=1.0))
     s.drive(5)
-    assert s.session.spare.rest(s.now) == math.inf
+    assert s.session.idle_training.seconds_until_due(s.now) == math.inf
     s.handle(MissionStateChanged("exploring"))
     s.drive(20)
     s.work()
-    assert s.session.spare.rest(s.now) == 0.0
+    assert s.session.idle_training.seconds_until_due(s.now) == 0.0
     s.handle(MissionStateChanged("done"))
     s.work()
-    assert s.session.spare.rest(s.now) == math.inf
+    assert s.session.idle_training.seconds_until_due(s.now) == math.inf
 
 
-def test_a_slice_is_followed_by_a_rest_as_the_duty_says(survey, monkeypatch):
+def test_the_pause_after_a_slice_follows_from_the_duty(survey, monkeypatch):
     """By a clock that stands still but for the training: 10 ms a step."""
     s = after_a_batch(survey, training_duty=0.25)
     clock, train = [0.0], s.mapper.train
@@ -67,7 +71,7 @@ def test_a_slice_is_followed_by_a_rest_as_the_duty_says(survey, monkeypatch):
     begun = s.now.steady_s
     while s.now.steady_s - begun < 20.0:
         use(s)
-        s.wait(max(s.session.spare.rest(s.now), 1e-6))
+        s.wait(max(s.session.idle_training.seconds_until_due(s.now), 1e-6))
     assert sum(s.mapper.steps) * 0.01 == pytest.approx(0.25 * 20.0, abs=0.05)
     assert max(s.mapper.steps) == 2  # as many as fit into 30 ms: nobody waits longer for a batch
     assert s.session.status.trained == sum(s.mapper.steps)
@@ -81,7 +85,7 @@ def test_the_map_follows_training_every_few_seconds_and_keeps_its_stamp(survey):
         drawn += [o for o in use(s) if isinstance(o, MapDrawn)]
     assert len(drawn) == 11
     assert {d.map.stamp_ns for d in drawn} == {stamp}  # no ping in it is newer
-    assert list(s.session._learner.draw(s.now.ros_ns)) == []  # nothing has changed since
+    assert list(s.session._updater.draw(s.now.ros_ns)) == []  # nothing has changed since
 
 
 def test_a_batch_that_is_due_comes_before_more_training(survey):
@@ -92,21 +96,21 @@ def test_a_batch_that_is_due_comes_before_more_training(survey):
     assert type(use(s)[0]) is ModelTrained
 
 
-def test_training_that_fails_is_said_and_not_repeated_at_once(survey):
+def test_failed_training_is_reported_and_retried_later(survey):
     s = after_a_batch(survey, training_duty=1.0)
     s.mapper.failures = [CholeskyError("K")]
     (trouble,) = use(s)
-    assert trouble.note.reason == "CholeskyError"
-    assert s.session.spare.rest(s.now) == PATIENCE_S
-    s.wait(PATIENCE_S)
+    assert trouble.message.reason == "CholeskyError"
+    assert s.session.idle_training.seconds_until_due(s.now) == RETRY_S
+    s.wait(RETRY_S)
     assert use(s)
 
 
-def test_a_survey_that_runs_takes_another_effort(survey):
+def test_training_settings_can_change_at_run_time(survey):
     s = after_a_batch(survey)
     changed = TrainingSettings(update_budget=2.0, training_duty=0.5)
     s.handle(SettingsChanged(GateSettings(), TimedBatches(batch_size=5), 5, changed))
-    assert s.session.spare.rest(s.now) == 0.0
+    assert s.session.idle_training.seconds_until_due(s.now) == 0.0
     s.drive(5)
     s.work()
     assert s.mapper.enough[-1] is not None

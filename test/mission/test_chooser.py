@@ -32,9 +32,9 @@ def chooser():
 
     def make(**target):
         mission = Mission(np.empty((0, 2)), WORKSPACE)
-        mission.locate(np.array([1.0, 1.0]), 0.0)
+        mission.update_position(np.array([1.0, 1.0]), 0.0)
         aim = MapTarget(TargetSettings(**target))
-        aim.judge(mission, drawn(), 1.0)
+        aim.assess(mission, drawn(), 1.0)
         return WaypointChooser(mission, aim, "max-entropy", np.random.default_rng(0))
 
     return make
@@ -45,7 +45,7 @@ def test_the_planner_sees_the_latest_map(chooser):
     assert goal[0] > 38
 
 
-def test_or_what_it_is_given_instead(chooser):
+def test_or_a_given_view(chooser):
     class West:
         def predict(self, xy):
             return Predicted(np.zeros(len(xy)), 41.0 - xy[:, 0])
@@ -54,13 +54,13 @@ def test_or_what_it_is_given_instead(chooser):
     assert goal[0] < 2
 
 
-def test_gaps_that_the_target_wants_closed_come_before(chooser):
+def test_gaps_that_are_due_come_first(chooser):
     """Nothing else ends this mission: the gap that is nearest is gone to at once."""
     (goal,) = chooser(distance=10.0).path(drawn(), 1.0, 0.0, 1.0, OPTIONS)
     assert np.hypot(*(goal - 1.0)) < 20
 
 
-def test_a_map_that_allows_no_choice_is_said(chooser):
+def test_a_map_that_allows_no_choice_is_reported(chooser):
     nothing = drawn(np.full((21, 21), np.nan)[: len(drawn().grid.y), : len(drawn().grid.x)])
     with pytest.raises(InputError, match="no"):
         chooser().path(nothing, 1.0, 0.0, 1.0, OPTIONS)

@@ -35,7 +35,7 @@ class Chooser:
 
 def drive(mission: Mission, *places: tuple[float, float], start: float = 0.0) -> None:
     for i, place in enumerate(places):
-        mission.locate(np.array(place), start + float(i))
+        mission.update_position(np.array(place), start + float(i))
 
 
 def finish_pilot(mission: Mission) -> None:
@@ -47,9 +47,9 @@ def test_starts_with_the_first_position():
     assert mission.state == "pilot"
     assert mission.goal is None
     mission.tick(3.0)
-    assert mission.goal is None and mission.budget.began is None
-    mission.locate(np.array([-3.0, 0.0]), 4.0)
-    assert mission.budget.began == 4.0
+    assert mission.goal is None and mission.budget.start_time_s is None
+    mission.update_position(np.array([-3.0, 0.0]), 4.0)
+    assert mission.budget.start_time_s == 4.0
     assert mission.goal.tolist() == [0, 0]
     assert mission.plan.tolist() == [[-3, 0], [0, 0], [5, 0], [10, 0]]  # clipped
 
@@ -61,20 +61,20 @@ def test_pilot_then_waits_for_a_map_then_explores():
     assert mission.goal is None and len(mission.plan) == 0
     assert mission.waits_for_map
     choose = Chooser([(0.0, 8.0)])
-    mission.explore_with(choose)
+    mission.set_planner(choose)
     assert choose.asked == [[10.0, 0.0]]
     assert mission.goal.tolist() == [0, 8] and not mission.waits_for_map
     drive(mission, (0, 8), start=20.0)
     assert choose.asked == [[10.0, 0.0], [0.0, 8.0]]
-    assert mission.legs.arrivals == {"reached": 4}
+    assert mission.goals.results == {"reached": 4}
 
 
 def test_a_path_is_driven_to_its_end_before_the_next_is_chosen():
     mission, choose = make(), Chooser([(1, 1), (2, 2), (3, 3)], [(4, 4)])
     finish_pilot(mission)
-    mission.explore_with(choose)
+    mission.set_planner(choose)
     assert mission.plan.tolist() == [[10, 0], [1, 1], [2, 2], [3, 3]]
-    mission.explore_with(choose)  # a newer map does not disturb the path
+    mission.set_planner(choose)  # a newer map does not disturb the path
     drive(mission, (1, 1), start=20.0)
     assert mission.plan.tolist() == [[1, 1], [2, 2], [3, 3]]
     mission.pause()
@@ -89,7 +89,7 @@ def test_a_path_is_driven_to_its_end_before_the_next_is_chosen():
 
 def test_without_a_pilot_it_explores_at_once():
     mission = Mission(np.empty((0, 2)), WORKSPACE)
-    mission.explore_with(Chooser([(1, 1)]))
+    mission.set_planner(Chooser([(1, 1)]))
     assert mission.state == "pilot" and mission.goal is None
     drive(mission, (3, 3))
     assert mission.state == "exploring" and mission.goal.tolist() == [1, 1]
@@ -103,35 +103,35 @@ def test_choosing_may_end_the_mission():
         mission.count_samples(10)
         return np.array([[1.0, 1.0]])
 
-    mission.explore_with(learn_and_choose)
+    mission.set_planner(learn_and_choose)
     finish_pilot(mission)
     assert mission.state == "done" and mission.goal is None and len(mission.plan) == 0
 
 
 def test_goals_outside_the_workspace_are_moved_into_it_and_counted():
     mission = make()
-    assert mission.legs.clipped == 1  # of the pilot
+    assert mission.goals.clipped == 1  # of the pilot
     finish_pilot(mission)
-    mission.explore_with(Chooser([(0.0, 50.0), (-10.0, 10.0 + 1e-12), (-99.0, -99.0)]))
+    mission.set_planner(Chooser([(0.0, 50.0), (-10.0, 10.0 + 1e-12), (-99.0, -99.0)]))
     assert mission.plan.tolist() == [[10, 0], [0, 10], [-10, 10], [-10, -10]]
-    assert mission.legs.clipped == 3  # but not what is rounding
-    assert mission.facts()["goals_clipped"] == 3
+    assert mission.goals.clipped == 3  # but not what is rounding
+    assert mission.diagnostics()["goals_clipped"] == 3
 
 
 @pytest.mark.parametrize("path", [[(np.nan, 0.0)], [(0.0, np.inf)], [0.0, 1.0], [(0.0, 1.0, 2.0)]])
-def test_what_is_no_path_is_refused(path):
+def test_invalid_paths_are_refused(path):
     with pytest.raises(InputError, match=r"waypoints: expected finite numbers \[K, 2\]"):
         Mission(np.array(path), WORKSPACE)
     mission = make()
     finish_pilot(mission)
     with pytest.raises(InputError, match="waypoints"):
-        mission.explore_with(Chooser(path))
+        mission.set_planner(Chooser(path))
 
 
 def test_an_empty_path_is_no_choice():
     mission = make()
     finish_pilot(mission)
-    mission.explore_with(lambda position: np.empty((0, 2)))
+    mission.set_planner(lambda position: np.empty((0, 2)))
     assert mission.waits_for_map
 
 
@@ -142,13 +142,13 @@ def test_a_goals_time_starts_with_the_position_after_it_was_chosen():
     """
     mission = Mission(np.array([[0.0, 0.0], [1.0, 0.0], [9.0, 0.0]]), WORKSPACE)
     drive(mission, (-3, 0), (0, 0), (2, 0))
-    assert mission.goal.tolist() == [1, 0] and mission.legs.arrivals == {"reached": 1}
+    assert mission.goal.tolist() == [1, 0] and mission.goals.results == {"reached": 1}
     mission = make(arrival={"max_speed": 1.0})
-    mission.locate(np.array([-3.0, 0.0]), 0.0)
+    mission.update_position(np.array([-3.0, 0.0]), 0.0)
     # Limits of 36 s: counted from 1000 s, when the next position comes.
-    mission.locate(np.array([-3.0, 0.0]), 1000.0)
-    assert mission.locate(np.array([-3.0, 0.0]), 1035.9) is None
-    assert mission.locate(np.array([-3.0, 0.0]), 1036.1) == "timeout"
+    mission.update_position(np.array([-3.0, 0.0]), 1000.0)
+    assert mission.update_position(np.array([-3.0, 0.0]), 1035.9) is None
+    assert mission.update_position(np.array([-3.0, 0.0]), 1036.1) == "timeout"
 
 
 def test_a_situation_is_what_a_planner_needs_to_know():
@@ -166,11 +166,11 @@ def test_a_situation_is_what_a_planner_needs_to_know():
     assert make().budget.samples_left is None
 
 
-def test_facts():
+def test_diagnostics():
     mission = make()
-    mission.locate(np.array([-3.0, 0.0]), 1760000000.5)
+    mission.update_position(np.array([-3.0, 0.0]), 1760000000.5)
     drive(mission, (0, 0), start=1760000001.0)
-    assert mission.facts() == {
+    assert mission.diagnostics() == {
         "state": "pilot",
         "reason": "started by itself",
         "samples": 0,
@@ -184,7 +184,7 @@ def test_facts():
 
 def test_a_map_during_the_pilot_changes_nothing_until_its_end():
     mission = make()
-    mission.explore_with(Chooser([(1, 1)]))
+    mission.set_planner(Chooser([(1, 1)]))
     drive(mission, (-3, 0))
     assert mission.goal.tolist() == [0, 0]
     finish_pilot(mission)
@@ -194,26 +194,26 @@ def test_a_map_during_the_pilot_changes_nothing_until_its_end():
 def test_holds_station_while_the_map_allows_no_choice():
     mission = make()
     finish_pilot(mission)
-    mission.explore_with(lambda position: None)
+    mission.set_planner(lambda position: None)
     assert mission.state == "exploring" and mission.goal is None
-    mission.explore_with(Chooser([(1, 1)]))
+    mission.set_planner(Chooser([(1, 1)]))
     assert mission.goal.tolist() == [1, 1]
 
 
 def test_gives_up_a_goal_that_takes_too_long():
     mission = make()
     for now in range(100):
-        mission.locate(np.array([-3.0, 0.01 * (now % 2)]), float(now))
-    assert mission.legs.arrivals["timeout"] >= 1
+        mission.update_position(np.array([-3.0, 0.01 * (now % 2)]), float(now))
+    assert mission.goals.results["timeout"] >= 1
     assert mission.goal.tolist() != [0, 0]
 
 
-def test_positions_that_waited_in_a_queue_are_judged_by_their_stamps():
+def test_delayed_positions_are_timed_by_their_stamps():
     mission = make()
-    mission.locate(np.array([-3.0, 0.0]), 0.0, measured=0.0)
+    mission.update_position(np.array([-3.0, 0.0]), 0.0, measured=0.0)
     for i in range(1, 4):
-        mission.locate(np.array([-3.0 + i, 0.0]), 500.0, measured=float(i))
-    assert mission.legs.arrivals == {"reached": 1}
+        mission.update_position(np.array([-3.0 + i, 0.0]), 500.0, measured=float(i))
+    assert mission.goals.results == {"reached": 1}
 
 
 @pytest.mark.parametrize("paused", [False, True])
@@ -272,8 +272,8 @@ def test_a_pause_does_not_use_up_the_goals_time():
     mission.pause()
     mission.tick(1000.0)
     mission.resume()
-    mission.locate(np.array([-3.0, 0.0]), 1001.0)
-    assert mission.legs.arrivals["timeout"] == 0
+    mission.update_position(np.array([-3.0, 0.0]), 1001.0)
+    assert mission.goals.results["timeout"] == 0
 
 
 def test_a_clock_that_is_set_back_does_not_lengthen_the_mission():
@@ -286,7 +286,7 @@ def test_a_clock_that_is_set_back_does_not_lengthen_the_mission():
     assert mission.state == "done"
 
 
-def test_a_situation_knows_what_can_still_be_driven():
+def test_a_situation_has_the_distance_left():
     mission = make(max_samples=100)
     drive(mission, (-3, 0))
     assert mission.situation(0.0, 1.0).distance_left == math.inf
@@ -306,13 +306,13 @@ def waiting(**options) -> Mission:
     return Mission(PILOT, WORKSPACE, autostart=False, **options)
 
 
-def test_nothing_is_done_before_the_start():
+def test_nothing_happens_before_the_start():
     mission = waiting(max_samples=10, max_duration=5.0)
-    mission.explore_with(Chooser([(1, 1)]))
+    mission.set_planner(Chooser([(1, 1)]))
     drive(mission, (0, 0), (5, 0), (10, 0), start=100.0)
     mission.count_samples(50)
     mission.tick(1000.0)
-    assert (mission.state, mission.goal, mission.hold) == ("waiting", None, None)
+    assert (mission.state, mission.goal, mission.station) == ("waiting", None, None)
     assert mission.pause() == (False, "the mission is waiting")
     assert not mission.resume()[0]
 
@@ -339,11 +339,11 @@ def test_a_start_after_the_end_is_a_new_mission_on_the_same_map():
     mission.start(0.0)
     finish_pilot(mission)
     choose = Chooser([(1, 1)])
-    mission.explore_with(choose)
+    mission.set_planner(choose)
     mission.count_samples(10)
     assert (mission.state, mission.reason) == ("done", "max_samples of 10 were taken")
     assert mission.start(100.0)[0]
-    assert mission.state == "pilot" and mission.hold is None
+    assert mission.state == "pilot" and mission.station is None
     mission.count_samples(19)
     assert mission.state == "pilot"
     drive(mission, (3, 3), (0, 0), (5, 0), (10, 0), start=101.0)
@@ -352,19 +352,19 @@ def test_a_start_after_the_end_is_a_new_mission_on_the_same_map():
     assert mission.state == "done"
 
 
-def test_a_mapper_that_is_reset_gives_the_budget_back():
+def test_a_reset_of_the_mapper_restores_the_budget():
     mission = waiting(max_samples=10)
     mission.count_samples(50)
     mission.start(0.0)
     mission.count_samples(0)
     assert mission.budget.samples_left == 10
-    mission.explore_with(None)  # and its map is no more
+    mission.set_planner(None)  # and its map is no more
     finish_pilot(mission)
     assert mission.waits_for_map
 
 
 @pytest.mark.parametrize("before", ["waiting", "pilot", "exploring", "paused", "done"])
-def test_a_stop_holds_whatever_it_was_doing_and_waits(before):
+def test_a_stop_holds_station_and_waits(before):
     mission = waiting(max_samples=10)
     drive(mission, (-4, 0), start=-9.0)
     if before != "waiting":
@@ -380,9 +380,9 @@ def test_a_stop_holds_whatever_it_was_doing_and_waits(before):
     drive(mission, (-2, 1), start=50.0)
     assert mission.stop() == (True, f"stopped while {before}")
     assert (mission.state, mission.reason, mission.goal) == ("waiting", "stopped", None)
-    assert mission.hold.tolist() == [-2, 1]
+    assert mission.station.tolist() == [-2, 1]
     drive(mission, (2, 2), start=60.0)
-    assert mission.goal is None and mission.hold.tolist() == [-2, 1]
+    assert mission.goal is None and mission.station.tolist() == [-2, 1]
     assert mission.start(70.0)[0] and mission.state == "pilot"
 
 
@@ -390,22 +390,22 @@ def test_a_stop_holds_whatever_it_was_doing_and_waits(before):
 def test_pause_and_done_hold_where_the_vehicle_is_even_outside(how):
     mission = make(max_samples=10)
     drive(mission, (-3, 0), (14, 2))
-    assert mission.hold is None
+    assert mission.station is None
     if how == "pause":
         mission.pause()
     else:
         mission.count_samples(10)
-    assert mission.hold.tolist() == [14, 2] and mission.legs.clipped == 1  # of the pilot alone
-    held = mission.hold
+    assert mission.station.tolist() == [14, 2] and mission.goals.clipped == 1  # of the pilot alone
+    held = mission.station
     drive(mission, (13, 2), start=9.0)
-    assert mission.hold is held
+    assert mission.station is held
     if how == "pause":
         mission.resume()
         mission.pause()
-        assert mission.hold is not held and mission.hold.tolist() == [13, 2]
+        assert mission.station is not held and mission.station.tolist() == [13, 2]
 
 
-def test_at_its_end_it_goes_home_if_asked_to_and_holds_there():
+def test_at_its_end_it_returns_home_if_set_and_holds_station():
     wall = np.array([(-1.0, -5.0), (1.0, -5.0), (1.0, 5.0), (-1.0, 5.0)])
     areas = NavigableArea(WORKSPACE, keep_outs=[wall], margin=0.5)
     mission = Mission(
@@ -415,7 +415,7 @@ def test_at_its_end_it_goes_home_if_asked_to_and_holds_there():
     assert mission.goal is not None and len(mission.plan) > 2  # round the wall
     drive(mission, (8, 0), start=20.0)
     mission.count_samples(10)
-    assert mission.state == "done" and mission.hold is None
+    assert mission.state == "done" and mission.station is None
     drive(mission, (8, 0), start=30.0)
     driven = [np.array([8.0, 0.0])]
     for second in range(40, 60):
@@ -425,18 +425,18 @@ def test_at_its_end_it_goes_home_if_asked_to_and_holds_there():
         driven.append(mission.goal)
         drive(mission, driven[-1], driven[-1], start=float(second))
     assert mission.state == "done" and driven[-1].tolist() == [-8, 0]
-    assert mission.hold.tolist() == [-8, 0]
+    assert mission.station.tolist() == [-8, 0]
 
 
 def test_a_mission_that_ends_in_a_pause_does_not_go_home():
     mission = make(max_duration=10.0, on_done="home")
     drive(mission, (-3, 0), (-2, 0))
     mission.pause()
-    held = mission.hold
+    held = mission.station
     mission.tick(99.0)
     assert mission.state == "done"
     drive(mission, (-2, 0), start=99.0)
-    assert mission.goal is None and mission.hold is held
+    assert mission.goal is None and mission.station is held
 
 
 def test_a_stop_on_the_way_home_holds():
@@ -447,7 +447,7 @@ def test_a_stop_on_the_way_home_holds():
     assert mission.goal.tolist() == [-3, 0]
     assert mission.pause() == (False, "the mission is done")
     assert mission.stop()[0]
-    assert mission.goal is None and mission.hold.tolist() == [3, 0]
+    assert mission.goal is None and mission.station.tolist() == [3, 0]
 
 
 def test_after_a_pause_the_way_round_is_planned_from_where_the_vehicle_is():
@@ -472,7 +472,7 @@ def test_no_leg_of_a_mission_crosses_a_keep_out():
         rim = rng.uniform(1, 6, 7)[:, None] * np.column_stack((np.cos(angles), np.sin(angles)))
         areas = NavigableArea(WORKSPACE, keep_outs=[rng.uniform(-6, 6, 2) + rim], margin=0.3)
         mission = Mission(pilot, WORKSPACE, areas=areas)
-        mission.explore_with(lambda position: rng.uniform(-10, 10, (2, 2)))
+        mission.set_planner(lambda position: rng.uniform(-10, 10, (2, 2)))
         position = areas.nearest(rng.uniform(-10, 10, 2))
         for second in range(0, 60, 2):
             drive(mission, position, start=float(second))
@@ -480,14 +480,14 @@ def test_no_leg_of_a_mission_crosses_a_keep_out():
                 continue  # the path led to where no way leads
             assert areas.leg_allowed(position, mission.goal[None])[0]
             position = mission.goal
-        assert mission.legs.arrivals["reached"] > 5
+        assert mission.goals.results["reached"] > 5
 
 
 @pytest.mark.parametrize("leap", [-3600.0, -1.0, 3600.0])
-def test_a_leap_of_the_stamps_gives_no_goal_up_and_more_time_to_none(leap):
+def test_a_step_of_the_stamps_does_not_change_a_goal_s_time_limit(leap):
     mission = make(arrival={"max_speed": 1.0})
-    mission.locate(np.array([-3.0, 0.0]), 0.0, 5000.0)
-    mission.locate(np.array([-3.0, 0.0]), 0.0, 5000.0)  # a limit of 36 s from here
-    assert mission.locate(np.array([-3.0, 0.0]), 10.0, 5010.0 + leap) is None
-    assert mission.locate(np.array([-3.0, 0.0]), 35.9, 5035.9 + leap) is None
-    assert mission.locate(np.array([-3.0, 0.0]), 36.1, 5036.1 + leap) == "timeout"
+    mission.update_position(np.array([-3.0, 0.0]), 0.0, 5000.0)
+    mission.update_position(np.array([-3.0, 0.0]), 0.0, 5000.0)  # a limit of 36 s from here
+    assert mission.update_position(np.array([-3.0, 0.0]), 10.0, 5010.0 + leap) is None
+    assert mission.update_position(np.array([-3.0, 0.0]), 35.9, 5035.9 + leap) is None
+    assert mission.update_position(np.array([-3.0, 0.0]), 36.1, 5036.1 + leap) == "timeout"

@@ -39,46 +39,46 @@ def memory(tmp_path):
 def under_way(memory, **options):
     """A mission that has reached the first waypoint, and what keeps it."""
     kept, m = memory(), mission(**options)
-    assert kept.take_up(m) == ""
+    assert kept.restore(m) == ""
     for t, x in enumerate(np.arange(0.0, 12.0, 0.5)):
-        m.locate(np.array([min(x, 10.0), 10.0]), float(t))
-        kept.keep(m, float(t))
+        m.update_position(np.array([min(x, 10.0), 10.0]), float(t))
+        kept.save(m, float(t))
     m.count_samples(37)
-    kept.keep(m, 1000.0)
+    kept.save(m, 1000.0)
     kept.close()
     return m
 
 
-def test_a_mission_under_way_is_paused_by_a_restart_and_goes_on_when_it_is_asked_to(memory):
+def test_a_restart_pauses_a_mission_until_it_is_resumed(memory):
     before = under_way(memory)
-    assert before.legs.arrivals["reached"] == 1
+    assert before.goals.results["reached"] == 1
     kept, m = memory(), mission()
-    assert "paused" in kept.take_up(m)
+    assert "paused" in kept.restore(m)
     assert (m.state, m.reason) == ("paused", "the planner was restarted while pilot")
     assert m.goal is None
-    m.locate(np.array([11.0, 10.0]), 100.0)
-    kept.keep(m, 0.0)
-    assert m.goal is None and m.hold.tolist() == [11.0, 10.0]  # whatever it was told before
+    m.update_position(np.array([11.0, 10.0]), 100.0)
+    kept.save(m, 0.0)
+    assert m.goal is None and m.station.tolist() == [11.0, 10.0]  # whatever it was told before
     assert m.resume()[0]
-    m.locate(np.array([11.0, 10.0]), 101.0)
+    m.update_position(np.array([11.0, 10.0]), 101.0)
     assert m.state == "pilot" and m.goal.tolist() == before.goal.tolist() == [50.0, 10.0]
-    assert m.legs.arrivals["reached"] == 1 and m.budget.taken == 37
-    assert m.budget.began == before.budget.began
+    assert m.goals.results["reached"] == 1 and m.budget.taken == 37
+    assert m.budget.start_time_s == before.budget.start_time_s
     visited = before.track.visited()
     np.testing.assert_array_equal(m.track.visited()[: len(visited)], visited)
     assert m.track.length >= before.track.length > 5.0
 
 
-def test_what_is_drawn_at_random_goes_on(memory, tmp_path):
+def test_the_random_generator_is_restored(memory, tmp_path):
     draws = np.random.default_rng(3)
     kept = MissionStore(MissionStoreSettings(str(tmp_path)), draws)
-    kept.keep(mission(), 0.0)
+    kept.save(mission(), 0.0)
     draws.random(7)
-    kept.keep(mission(), 1.0)
+    kept.save(mission(), 1.0)
     kept.close()
     again = np.random.default_rng(3)
     kept = MissionStore(MissionStoreSettings(str(tmp_path)), again)
-    kept.take_up(mission())
+    kept.restore(mission())
     kept.close()
     assert again.random() == draws.random()
     file = tmp_path / "mission.json"
@@ -88,80 +88,80 @@ def test_what_is_drawn_at_random_goes_on(memory, tmp_path):
     file.write_text(json.dumps(content))
     kept = MissionStore(MissionStoreSettings(str(tmp_path)), again)
     with pytest.raises(InputError, match="expected a mission"):
-        kept.take_up(mission())
+        kept.restore(mission())
     kept.close()
     del content["draws"]  # as the version before wrote it
     file.write_text(json.dumps(content))
-    memory().take_up(mission())
+    memory().restore(mission())
 
 
-def test_with_autoresume_it_goes_on_at_once(memory):
+def test_with_autoresume_it_resumes_at_once(memory):
     under_way(memory)
     kept, m = memory(autoresume=True), mission()
-    kept.take_up(m)
-    m.locate(np.array([11.0, 10.0]), 100.0)
+    kept.restore(m)
+    m.update_position(np.array([11.0, 10.0]), 100.0)
     assert m.state == "pilot" and m.goal.tolist() == [50.0, 10.0]
 
 
 @pytest.mark.parametrize("autoresume", [False, True])
-def test_what_a_person_paused_stays_paused(memory, autoresume):
+def test_a_mission_paused_by_an_operator_stays_paused(memory, autoresume):
     kept, m = memory(), mission()
-    m.locate(np.array([0.0, 10.0]), 0.0)
+    m.update_position(np.array([0.0, 10.0]), 0.0)
     m.pause("to look at it")
-    kept.keep(m, 0.0)
+    kept.save(m, 0.0)
     kept.close()
     again = mission()
-    memory(autoresume=autoresume).take_up(again)
+    memory(autoresume=autoresume).restore(again)
     assert (again.state, again.reason) == ("paused", "to look at it")
     assert again.resume()[0] and again.state == "pilot"
 
 
 @pytest.mark.parametrize("state", ["waiting", "done"])
-def test_a_mission_that_is_not_under_way_stays_what_it_is(memory, state):
+def test_a_mission_that_is_not_under_way_keeps_its_state(memory, state):
     kept, m = memory(), mission(autostart=state == "done")
-    m.locate(np.array([0.0, 10.0]), 0.0)
+    m.update_position(np.array([0.0, 10.0]), 0.0)
     if state == "done":
         m.count_samples(100)
-    kept.keep(m, 0.0)
+    kept.save(m, 0.0)
     kept.close()
     again = mission(autostart=True)
     kept = memory()
-    kept.take_up(again)
-    again.locate(np.array([0.0, 10.0]), 1.0)
-    kept.keep(again, 0.0)
+    kept.restore(again)
+    again.update_position(np.array([0.0, 10.0]), 1.0)
+    kept.save(again, 0.0)
     assert again.state == m.state == state
     assert again.goal is None
 
 
 def test_a_mission_that_was_exploring_asks_for_waypoints_again(memory):
     kept, m = memory(), Mission(np.empty((0, 2)), WORKSPACE)
-    m.explore_with(lambda position: np.array([[30.0, 30.0]]))
-    m.locate(np.array([1.0, 1.0]), 0.0)
-    kept.keep(m, 0.0)
+    m.set_planner(lambda position: np.array([[30.0, 30.0]]))
+    m.update_position(np.array([1.0, 1.0]), 0.0)
+    kept.save(m, 0.0)
     kept.close()
     again = Mission(PILOT, WORKSPACE)
-    memory(autoresume=True).take_up(again)
-    again.locate(np.array([1.0, 1.0]), 1.0)
+    memory(autoresume=True).restore(again)
+    again.update_position(np.array([1.0, 1.0]), 1.0)
     assert again.state == "exploring" and again.goal.tolist() == [30.0, 30.0]
     asked = []
-    again.explore_with(lambda position: asked.append(position) or np.array([[5.0, 5.0]]))
-    again.locate(np.array([30.0, 30.0]), 2.0)
+    again.set_planner(lambda position: asked.append(position) or np.array([[5.0, 5.0]]))
+    again.update_position(np.array([30.0, 30.0]), 2.0)
     assert len(asked) == 1 and again.goal.tolist() == [5.0, 5.0]
 
 
-def test_goals_are_kept_at_once_and_the_track_every_few_seconds(memory, tmp_path):
+def test_goals_are_saved_at_once_and_the_track_every_few_seconds(memory, tmp_path):
     kept, m = memory(), mission()
-    m.locate(np.array([0.0, 10.0]), 0.0)
-    kept.keep(m, 0.0)
-    expected = {"schema": 1, **m.memento()}
+    m.update_position(np.array([0.0, 10.0]), 0.0)
+    kept.save(m, 0.0)
+    expected = {"schema": 1, **m.to_dict()}
     assert read_json(tmp_path / "mission.json", "a mission") == expected
-    m.locate(np.array([5.0, 10.0]), 1.0)
-    kept.keep(m, 1.0)
+    m.update_position(np.array([5.0, 10.0]), 1.0)
+    kept.save(m, 1.0)
     first = (tmp_path / "track.json").read_text()
-    m.locate(np.array([7.0, 10.0]), 2.0)
-    kept.keep(m, 1.0 + TRACK_S / 2)
+    m.update_position(np.array([7.0, 10.0]), 2.0)
+    kept.save(m, 1.0 + TRACK_S / 2)
     assert (tmp_path / "track.json").read_text() == first
-    kept.keep(m, 1.0 + TRACK_S)
+    kept.save(m, 1.0 + TRACK_S)
     assert len(json.loads((tmp_path / "track.json").read_text())["newest"]) == 3
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "mission.json", "planner.lock", "track.json",
@@ -169,17 +169,17 @@ def test_goals_are_kept_at_once_and_the_track_every_few_seconds(memory, tmp_path
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{", '{"schema": 9}', '{"schema": 1}'])
-def test_what_is_no_mission_is_refused_and_left(memory, tmp_path, text):
+def test_a_foreign_file_is_refused_and_left_unchanged(memory, tmp_path, text):
     (tmp_path / "mission.json").write_text(text)
     with pytest.raises(InputError, match="expected a mission of this package"):
-        memory().take_up(mission())
+        memory().restore(mission())
     assert (tmp_path / "mission.json").read_text() == text
 
 
 def test_another_workspaces_mission_is_refused(memory):
     under_way(memory)
     with pytest.raises(InputError, match=r"workspace .* not \[0"):
-        memory().take_up(Mission(PILOT, Extent(0, 9, 0, 9)))
+        memory().restore(Mission(PILOT, Extent(0, 9, 0, 9)))
 
 
 def test_one_planner_at_a_time(memory):
@@ -188,26 +188,26 @@ def test_one_planner_at_a_time(memory):
         memory()
 
 
-def test_without_a_folder_nothing_is_kept(tmp_path, monkeypatch):
+def test_without_a_folder_nothing_is_saved(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     kept, m = MissionStore(MissionStoreSettings()), mission()
-    assert kept.take_up(m) == ""
-    m.locate(np.array([0.0, 10.0]), 0.0)
-    kept.keep(m, 0.0)
+    assert kept.restore(m) == ""
+    m.update_position(np.array([0.0, 10.0]), 0.0)
+    kept.save(m, 0.0)
     kept.close()
     assert list(tmp_path.iterdir()) == [] and m.state == "pilot"
 
 
-def test_a_disk_that_fails_is_said_and_the_mission_goes_on(memory, tmp_path, monkeypatch):
+def test_a_failing_disk_is_reported_and_the_mission_continues(memory, tmp_path, monkeypatch):
     kept, m = memory(), mission()
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    m.locate(np.array([0.0, 10.0]), 0.0)
+    m.update_position(np.array([0.0, 10.0]), 0.0)
     with monkeypatch.context() as broken:
         broken.setattr("os.fsync", full)
-        kept.keep(m, 0.0)
+        kept.save(m, 0.0)
         assert "No space left" in kept.failing
-    kept.keep(m, 1.0)
+    kept.save(m, 1.0)
     assert kept.failing == "" and (tmp_path / "mission.json").exists()

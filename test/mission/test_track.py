@@ -16,7 +16,7 @@ def drive(track, places, begin=0.0):
         track.add(begin + k, np.array(place, dtype=float))
 
 
-def test_length_is_what_was_driven_and_jitter_adds_little():
+def test_length_is_the_distance_travelled_and_jitter_adds_little():
     track = VehicleTrack(SQUARE)
     drive(track, [(0.01 * k, 0.05 * (-1) ** k) for k in range(2001)])
     assert track.length == pytest.approx(20, rel=0.15)
@@ -32,7 +32,7 @@ def test_newest_places_are_bounded_and_visited_ones_stay():
     assert len(squares) == len(track.visited())
 
 
-def test_places_far_outside_are_not_remembered_to_the_end():
+def test_places_far_outside_are_not_stored_for_long():
     track = VehicleTrack(SQUARE)
     drive(track, [(1e6 + k, 0) for k in range(50)])
     assert len(track.visited()) == 0
@@ -56,7 +56,7 @@ def test_a_track_forgets_its_oldest_places():
     assert track.since(-1.0)[0].tolist() == [10, 0]
 
 
-def test_a_clock_set_back_takes_back_the_places_it_saw():
+def test_a_clock_set_back_removes_later_places():
     """They would look newer than every map that comes, for as long as the clock was set back."""
     track = VehicleTrack(SQUARE)
     for k in range(5):
@@ -66,9 +66,9 @@ def test_a_clock_set_back_takes_back_the_places_it_saw():
     assert track.since(1.5).tolist() == [[8, 0]]
 
 
-def test_places_around_a_time_are_parted_by_it():
+def test_places_are_split_at_a_time():
     track = VehicleTrack(SQUARE)
     drive(track, [(k, 0) for k in range(10)])
-    since, before = track.around(3.5)
+    since, before = track.split_at(3.5)
     np.testing.assert_array_equal(since[:, 0], range(4, 10))
     np.testing.assert_array_equal(before[:, 0], range(4))

@@ -10,7 +10,7 @@ import pytest
 from poam_ros.core.geometry import Extent
 from poam_ros.frontend.odometry import largest_std
 from poam_ros.mission.mission import Mission
-from poam_ros.mission.watchdog import CALM_S, MAP, SONAR, Autopilot, Watchdog, WatchdogSettings
+from poam_ros.mission.watchdog import MAP, RECOVERY_S, SONAR, Autopilot, Watchdog, WatchdogSettings
 from poam_ros.planning.areas import NavigableArea
 
 WORKSPACE = Extent(-10, 10, -10, 10)
@@ -23,14 +23,14 @@ class Watched:
     def __init__(self, speed: float = 1.0, **settings) -> None:
         self.areas = NavigableArea(WORKSPACE)
         self.mission = Mission(FAR, WORKSPACE)
-        self.dog = Watchdog(WatchdogSettings(**{"progress_patience": 0.0} | settings), self.areas)
+        self.dog = Watchdog(WatchdogSettings(**{"progress_timeout": 0.0} | settings), self.areas)
         self.wall, self.ros, self.speed = 100.0, 5000.0, speed
         self.be_at(0, 0)
-        self.dog.look(self.mission, self.wall, self.ros)
+        self.dog.check(self.mission, self.wall, self.ros)
 
     def be_at(self, x: float, y: float, std: float = 0.0) -> None:
-        self.mission.locate(np.array([x, y], dtype=float), self.ros)
-        self.dog.located(self.mission, std)
+        self.mission.update_position(np.array([x, y], dtype=float), self.ros)
+        self.dog.position_received(self.mission, std)
 
     def wait(self, seconds: float, *heard: str, odometry: bool = True, std: float = 0.0) -> None:
         """Wall time passes in looks of a second."""
@@ -39,8 +39,8 @@ class Watched:
             if odometry:
                 self.be_at(0.0, 0.0, std)
             for source in heard:
-                self.dog.heard(source)
-            self.dog.look(self.mission, self.wall, self.ros)
+                self.dog.received(source)
+            self.dog.check(self.mission, self.wall, self.ros)
 
 
 def test_silence_of_odometry_pauses_and_its_return_resumes():
@@ -50,8 +50,8 @@ def test_silence_of_odometry_pauses_and_its_return_resumes():
     watched.wait(1, SONAR, odometry=False)
     assert watched.mission.state == "paused"
     assert watched.mission.reason == "no odometry for 5 s"
-    assert watched.mission.hold.tolist() == [0, 0]
-    watched.wait(CALM_S - 1, SONAR)
+    assert watched.mission.station.tolist() == [0, 0]
+    watched.wait(RECOVERY_S - 1, SONAR)
     assert watched.mission.state == "paused"
     watched.wait(2, SONAR)
     assert watched.mission.state == "pilot"
@@ -59,7 +59,7 @@ def test_silence_of_odometry_pauses_and_its_return_resumes():
 
 
 def test_silence_of_the_sonar_pauses():
-    watched = Watched(sonar_patience=10.0)
+    watched = Watched(sonar_timeout=10.0)
     watched.wait(10)
     assert watched.mission.state == "pilot"
     watched.wait(1)
@@ -71,7 +71,7 @@ def test_silence_of_the_sonar_pauses():
 
 
 def test_an_old_map_pauses_an_exploration_alone():
-    watched = Watched(map_patience=20.0)
+    watched = Watched(map_timeout=20.0)
     watched.wait(30, SONAR)
     assert watched.mission.state == "pilot"
     watched.be_at(9, 9)
@@ -85,11 +85,11 @@ def test_an_old_map_pauses_an_exploration_alone():
     watched.wait(1, SONAR, MAP)
     watched.wait(4, SONAR)
     assert watched.mission.state == "exploring"
-    watched.wait(15, SONAR)  # a new patience
+    watched.wait(15, SONAR)  # new timeouts
     assert watched.mission.state == "exploring"
 
 
-def test_a_position_that_is_not_known_well_enough_pauses():
+def test_an_uncertain_position_pauses():
     watched = Watched(max_position_std=2.0)
     watched.wait(3, SONAR, std=1.9)
     assert watched.mission.state == "pilot"
@@ -122,23 +122,23 @@ def test_the_slower_clock_counts():
     assert jumped.mission.state == "pilot"
 
 
-def test_a_process_that_was_held_up_does_not_take_it_for_silence():
+def test_a_suspended_process_does_not_count_as_silence():
     watched = Watched()
     watched.wall, watched.ros = watched.wall + 60, watched.ros + 60
-    watched.dog.look(watched.mission, watched.wall, watched.ros)
+    watched.dog.check(watched.mission, watched.wall, watched.ros)
     assert watched.mission.state == "pilot"
     watched.wait(10, SONAR)
     assert watched.mission.state == "pilot"
 
 
-def test_zero_switches_a_watch_off():
-    watched = Watched(odometry_patience=0.0, sonar_patience=0.0, map_patience=0.0)
+def test_zero_switches_a_check_off():
+    watched = Watched(odometry_timeout=0.0, sonar_timeout=0.0, map_timeout=0.0)
     watched.wait(1000, odometry=False)
     assert watched.mission.state == "pilot"
 
 
-def test_without_leave_it_does_not_go_on_by_itself():
-    watched = Watched(resumes=False)
+def test_without_auto_resume_it_does_not_resume():
+    watched = Watched(auto_resume=False)
     watched.wait(6, SONAR, odometry=False)
     watched.wait(60, SONAR)
     assert watched.mission.state == "paused"
@@ -147,7 +147,7 @@ def test_without_leave_it_does_not_go_on_by_itself():
     assert watched.mission.state == "pilot"
 
 
-def test_what_a_person_paused_only_a_person_resumes():
+def test_only_an_operator_resumes_an_operator_s_pause():
     watched = Watched()
     watched.mission.pause()
     watched.wait(60, SONAR)
@@ -166,16 +166,16 @@ def test_a_mission_that_has_not_begun_is_not_watched():
     mission = Mission(FAR, WORKSPACE, autostart=False)
     dog = Watchdog(WatchdogSettings(), NavigableArea(WORKSPACE))
     for second in range(60):
-        dog.look(mission, float(second), float(second))
+        dog.check(mission, float(second), float(second))
     assert mission.state == "waiting"
     assert mission.start(60.0)[0]
     for second in range(60, 67):
-        dog.look(mission, float(second), float(second))
+        dog.check(mission, float(second), float(second))
     assert (mission.state, mission.reason) == ("paused", "no odometry for 5 s")
 
 
 @pytest.mark.parametrize("margin", [0.0, 2.0])
-def test_the_fence_is_armed_by_being_inside_and_not_passed_twice(margin):
+def test_the_geofence_is_armed_inside_and_triggers_once(margin):
     watched = Watched(geofence_margin=margin)
     out = 10 + margin
     watched.be_at(out - 0.1 if margin else 10, 0)
@@ -183,11 +183,11 @@ def test_the_fence_is_armed_by_being_inside_and_not_passed_twice(margin):
     watched.be_at(out + 1.5, 0)
     assert watched.mission.state == "paused"
     assert watched.mission.reason == f"the vehicle is {margin + 1.5:.1f} m outside the workspace"
-    assert watched.mission.hold.tolist() == [out + 1.5, 0]
+    assert watched.mission.station.tolist() == [out + 1.5, 0]
     watched.be_at(0, 0)
     for _ in range(60):
         watched.wall, watched.ros = watched.wall + 1, watched.ros + 1
-        watched.dog.look(watched.mission, watched.wall, watched.ros)
+        watched.dog.check(watched.mission, watched.wall, watched.ros)
     assert watched.mission.state == "paused"  # a person lets it go on
     watched.be_at(out + 3, 0)
     watched.mission.resume()
@@ -196,7 +196,7 @@ def test_the_fence_is_armed_by_being_inside_and_not_passed_twice(margin):
     assert watched.mission.state == "paused"
 
 
-def test_whoever_resumes_outside_may_drive_it_back():
+def test_an_operator_may_resume_outside_and_drive_back():
     watched = Watched(geofence_margin=2.0)
     watched.be_at(15, 0)
     watched.mission.resume()
@@ -208,12 +208,12 @@ def test_whoever_resumes_outside_may_drive_it_back():
     assert watched.mission.state == "paused"
 
 
-def test_a_vehicle_that_begins_outside_is_not_fenced():
+def test_a_vehicle_that_starts_outside_is_not_paused():
     mission = Mission(FAR, WORKSPACE)
     dog = Watchdog(WatchdogSettings(), NavigableArea(WORKSPACE))
     for x in (500.0, 400.0, 100.0):
-        mission.locate(np.array([x, 0.0]), 1.0)
-        dog.located(mission, 0.0)
+        mission.update_position(np.array([x, 0.0]), 1.0)
+        dog.position_received(mission, 0.0)
         assert mission.state == "pilot"
 
 
@@ -227,14 +227,14 @@ def test_the_largest_standard_deviation_of_a_covariance():
     assert math.isnan(largest_std(math.nan, 0.0, 1.0))
 
 
-def test_a_vehicle_that_stands_still_pauses_the_mission_whatever_goals_it_gives_up():
-    watched = Watched(progress_patience=40.0)
-    legs = watched.mission.legs
-    legs.add(np.array([[9.0, -9.0], [-9.0, -9.0], [-9.0, 9.0]]))
-    legs.arrival["max_speed"] = 10.0  # a goal is given up after 33 s
-    legs.set_out(watched.mission.position)
+def test_a_stationary_vehicle_pauses_the_mission_over_several_goals():
+    watched = Watched(progress_timeout=40.0)
+    goals = watched.mission.goals
+    goals.add(np.array([[9.0, -9.0], [-9.0, -9.0], [-9.0, 9.0]]))
+    goals.arrival["max_speed"] = 10.0  # a goal is given up after 33 s
+    goals.replan(watched.mission.position)
     watched.wait(40, SONAR)
-    assert watched.mission.state == "pilot" and legs.arrivals == {"timeout": 1}
+    assert watched.mission.state == "pilot" and goals.results == {"timeout": 1}
     watched.wait(1, SONAR)
     words = "the vehicle stands still: no nearer to its goal for 40 s"
     assert (watched.mission.state, watched.mission.reason) == ("paused", words)
@@ -242,11 +242,11 @@ def test_a_vehicle_that_stands_still_pauses_the_mission_whatever_goals_it_gives_
     assert watched.mission.state == "paused"  # a person lets it go on
     assert watched.mission.resume()[0]
     watched.wait(40, SONAR)
-    assert watched.mission.state == "pilot"  # a new patience
+    assert watched.mission.state == "pilot"  # new timeouts
 
 
 def test_a_vehicle_that_is_driven_elsewhere_pauses_the_mission():
-    watched = Watched(progress_patience=20.0)
+    watched = Watched(progress_timeout=20.0)
     for second in range(22):
         watched.wait(1, SONAR, odometry=False)
         watched.be_at(-0.4 * second, 0.0)
@@ -255,7 +255,7 @@ def test_a_vehicle_that_is_driven_elsewhere_pauses_the_mission():
 
 
 def test_a_slow_vehicle_that_comes_nearer_is_left_alone():
-    watched = Watched(progress_patience=20.0)
+    watched = Watched(progress_timeout=20.0)
     for second in range(120):
         watched.wait(1, SONAR, odometry=False)
         watched.be_at(0.06 * second, 0.06 * second)
@@ -266,33 +266,33 @@ def test_another_mode_disarming_or_silence_of_the_autopilot_pauses_until_a_perso
     for told, words in (
         (("MANUAL", True, True), "the autopilot's mode is MANUAL, and was GUIDED at the start"),
         (("GUIDED", False, True), "the vehicle was disarmed"),
-        (("", False, False), "the autopilot is not heard any more"),
+        (("", False, False), "the autopilot is not connected any more"),
     ):
         watched, pilot = Watched(), Autopilot()
-        pilot.hear(watched.mission, "GUIDED", False, True)
-        pilot.hear(watched.mission, "GUIDED", True, True)  # armed after the start
+        pilot.update(watched.mission, "GUIDED", False, True)
+        pilot.update(watched.mission, "GUIDED", True, True)  # armed after the start
         assert watched.mission.state == "pilot"
-        pilot.hear(watched.mission, *told)
+        pilot.update(watched.mission, *told)
         assert (watched.mission.state, watched.mission.reason) == ("paused", words)
-        pilot.hear(watched.mission, "GUIDED", True, True)
+        pilot.update(watched.mission, "GUIDED", True, True)
         watched.wait(60, SONAR)
         assert watched.mission.state == "paused"
         assert watched.mission.resume()[0]
         pilot.agree()
-        pilot.hear(watched.mission, "GUIDED", True, True)
+        pilot.update(watched.mission, "GUIDED", True, True)
         assert watched.mission.state == "pilot"
 
 
-def test_a_take_over_in_a_watchdog_s_pause_makes_it_a_person_s():
+def test_a_takeover_during_a_watchdog_pause_needs_an_operator():
     watched, pilot = Watched(), Autopilot()
-    pilot.hear(watched.mission, "AUTO", True, True)
+    pilot.update(watched.mission, "AUTO", True, True)
     watched.wait(6, SONAR, odometry=False)
     assert watched.mission.paused_by == "watchdog"
-    pilot.hear(watched.mission, "MANUAL", True, True)
+    pilot.update(watched.mission, "MANUAL", True, True)
     watched.wait(60, SONAR)
     assert watched.mission.state == "paused"
     assert watched.mission.reason.startswith("the autopilot's mode is MANUAL, and was AUTO")
     assert watched.mission.resume()[0]
     pilot.agree()  # in the mode that it is resumed in
-    pilot.hear(watched.mission, "MANUAL", True, True)
+    pilot.update(watched.mission, "MANUAL", True, True)
     assert watched.mission.state == "pilot"

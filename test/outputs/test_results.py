@@ -9,7 +9,7 @@ from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.core.samples import Samples
-from poam_ros.frontend.refused import RefusedPings
+from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.outputs.results import ResultFolder, read_unmapped
 
@@ -44,7 +44,7 @@ def test_a_pilot_survey_that_was_cut_short_replaces_no_earlier_run(tmp_path):
     assert results.keep_remains(MAP, SAMPLES, REFUSED) == ["samples.csv", "map.npz"]
 
 
-def test_without_a_folder_nothing_is_kept():
+def test_without_a_folder_nothing_is_saved():
     assert ResultFolder("").keep(MAP, SAMPLES, REFUSED) == []
 
 

@@ -89,10 +89,10 @@ def may_take(areas: NavigableArea, start: np.ndarray, end: np.ndarray) -> bool:
     return areas.polygon is None or all(parts_inside(areas.polygon, start, end))
 
 
-def test_no_way_ever_crosses_a_keep_out_of_1000_random_polygons():
+def test_no_way_ever_crosses_a_keep_out_of_300_random_polygons():
     rng = np.random.default_rng(0)
     polygons = legs = found = escapes = 0
-    while polygons < 1000:
+    while polygons < 300:
         areas = random_areas(rng)
         if areas is None:
             continue
@@ -115,13 +115,13 @@ def test_no_way_ever_crosses_a_keep_out_of_1000_random_polygons():
                 assert SQUARE.contains(b, 1e-6)
                 assert may_take(areas, a, b), (areas.keep_outs, a, b)
                 legs += 1
-    assert legs > 1.2 * found > 600 and escapes > 60
+    assert legs > 1.2 * found > 180 and escapes > 15
 
 
 def test_legs_judged_clear_are_clear_by_other_means_too():
     rng = np.random.default_rng(1)
     judged = clear = 0
-    while judged < 1500:
+    while judged < 900:
         areas = random_areas(rng, margin=0.01)
         if areas is None:
             continue
@@ -132,7 +132,7 @@ def test_legs_judged_clear_are_clear_by_other_means_too():
             # What only just passes may be refused for its margin; nothing else is.
             assert truth or not verdict
             judged, clear = judged + 1, clear + verdict
-    assert 150 < clear < 1350
+    assert 90 < clear < 810
 
 
 def test_everything_is_allowed_in_a_plain_rectangle():

@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("rclpy")
 
 from geometry_msgs.msg import PoseStamped
+from heard import Listener
 from nav_msgs.msg import Odometry
 from rclpy.clock import Clock, ROSClock
 from rclpy.clock_type import ClockType
@@ -17,7 +18,6 @@ from rclpy.parameter import Parameter
 from rclpy.time import Time as Stamp
 from rosgraph_msgs.msg import Clock as ClockMessage
 from sensor_msgs.msg import Range
-from std_msgs.msg import String
 
 from poam_ros.core.clock import SECOND
 from poam_ros.frontend.events import STATES
@@ -47,18 +47,13 @@ class SetClock(ROSClock):
         )
 
 
-class Boat(Node):
-    """Odometry and pings, stamped as a test says, while it says so; hears goals and states."""
+class Boat(Listener):
+    """Odometry and pings, stamped as a test says, while it says so; hears goals."""
 
     def __init__(self) -> None:
         super().__init__("boat")
         self.place, self.offset_s, self.silent = (0.0, 0.0, 0.0), 0.0, False
-        self.states: list[str] = []
-        self.goals: list[PoseStamped] = []
-        self.create_subscription(
-            String, "mission/state", lambda m: self.states.append(m.data), qos.KEPT
-        )
-        self.create_subscription(PoseStamped, "goal_pose", self.goals.append, qos.GOAL)
+        self.listen(PoseStamped, "goal_pose", qos.GOAL)
         self._odometry = self.create_publisher(Odometry, "odom", qos.SENSOR_PUBLISH)
         self._pings = self.create_publisher(Range, "sonar/range", qos.SENSOR_PUBLISH)
         self.create_timer(0.05, self._step, clock=Clock(clock_type=ClockType.STEADY_TIME))
@@ -75,13 +70,13 @@ def ring(ros, eventually):
     """A planner whose system clock a test sets, in a state; and the boat."""
 
     def start(state="pilot", **parameters):
-        given = {"workspace": WORKSPACE, "pilot": "lawnmower", "watchdog.odometry_patience": 1.0}
+        given = {"workspace": WORKSPACE, "pilot": "lawnmower", "watchdog.odometry_timeout": 4.0}
         given |= {"autostart": state != "waiting"} | parameters
         overrides = [Parameter(name, value=value) for name, value in given.items()]
         # Of the same clock underneath, which timers and /clock hang on.
         planner = ros(PlannerNode, parameter_overrides=overrides, up=False)
         planner.get_clock().__class__ = SetClock
-        planner.come_up()
+        planner.start_up()
         boat = ros(Boat)
         eventually(lambda: planner.mission.position is not None)
         mission = planner.mission
@@ -118,52 +113,57 @@ def test_no_node_can_make_a_timer_on_another_clock(ros):
         planner.create_timer(1.0, print, clock=planner.get_clock())
 
 
-@pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("state", STATES)
 def test_a_system_clock_that_is_set_leaves_the_mission_as_it_is_and_watched(
-    ring, eventually, state, step
+    ring, eventually, state
 ):
     planner, boat = ring(state, max_duration=1000.0)
-    counted = len(boat.goals)
-    planner.get_clock().offset_s = boat.offset_s = step
-    if state == "pilot":
-        eventually(lambda: len(boat.goals) >= counted + 3, 20.0)  # goals go on being repeated
-        stamp = messages.stamp_to_ns(boat.goals[-1].header.stamp) / SECOND
-        assert stamp == pytest.approx(planner.now_ns / SECOND, abs=5.0)
-    seen = planner.mission.track.length
-    boat.place = (1.0, 0.0, 0.0)
-    eventually(lambda: planner.mission.track.length > seen)
-    assert planner.mission.state == state  # neither spent, nor paused, nor going on
+
+    def stamp_is_right():
+        stamp = messages.stamp_to_ns(boat.heard["goal_pose"][-1].header.stamp) / SECOND
+        return abs(stamp - planner.now_ns / SECOND) < 60.0
+
+    for count, step in enumerate(STEPS, 1):
+        counted = len(boat.goals)
+        planner.get_clock().offset_s = boat.offset_s = step
+        if state == "pilot":
+            eventually(lambda n=counted: len(boat.goals) >= n + 3)  # goals go on being repeated
+            eventually(stamp_is_right)
+        seen = planner.mission.track.length
+        boat.place = (0.5 * count, 0.0, 0.0)
+        eventually(lambda seen=seen: planner.mission.track.length > seen)
+        assert planner.mission.state == state  # neither spent, nor paused, nor going on
     boat.silent = True
     if state in ("pilot", "exploring"):
-        eventually(lambda: planner.mission.state == "paused", 20.0)
-        assert planner.mission.reason == "no odometry for 1 s"
+        eventually(lambda: planner.mission.state == "paused")
+        assert planner.mission.reason == "no odometry for 4 s"
         boat.silent = False
-        eventually(lambda: planner.mission.state == state, 20.0)
+        eventually(lambda: planner.mission.state == state)
 
 
-@pytest.mark.parametrize("leap", STEPS)
-def test_a_leap_of_odometry_s_stamps_alone_gives_no_goal_up(ring, eventually, leap):
+def test_a_leap_of_odometry_s_stamps_alone_gives_no_goal_up(ring, eventually):
     planner, boat = ring("pilot")
     target = planner.mission.goal
-    boat.offset_s = leap
-    stamps = set()
-    located = planner.mission.locate
-    planner.mission.locate = lambda *given: stamps.add(given[2]) or located(*given)
+    stamps = []
+    located = planner.mission.update_position
+    planner.mission.update_position = lambda *given: stamps.append(given[2]) or located(*given)
     now_s = planner.now_ns / SECOND
-    eventually(lambda: sum(abs(stamp - now_s - leap) < 20 for stamp in stamps) > 3)
+    for leap in (-3600.0, 3600.0):
+        boat.offset_s = leap
+        eventually(lambda leap=leap: len(stamps) > 3 and abs(stamps[-1] - now_s - leap) < 300)
+        stamps.clear()
     boat.silent = True
-    eventually(lambda: planner.mission.state == "paused", 20.0)
-    assert not +planner.mission.legs.arrivals
-    assert planner.mission.legs.target is target
+    eventually(lambda: planner.mission.state == "paused")
+    assert not +planner.mission.goals.results
+    assert planner.mission.goals.current is target
 
 
 def test_max_duration_is_of_time_that_has_passed(ring, eventually):
     planner, _ = ring("pilot", max_duration=4.0)
     planner.get_clock().offset_s = 3600.0
     before = planner.moment.limit_s
-    eventually(lambda: planner.mission.state == "done", 20.0)
-    assert planner.moment.limit_s - before < 60.0
+    eventually(lambda: planner.mission.state == "done")
+    assert planner.moment.limit_s - before < 1000.0
     assert planner.mission.reason == "max_duration of 4 s has passed"
 
 
@@ -196,9 +196,9 @@ def test_limits_go_on_where_a_simulated_clock_steps_back(ros, eventually):
     assert [reach(t) for t in (100.0, 130.0, 20.0, 25.0)] == [100.0, 130.0, 130.0, 135.0]
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_the_simulator_s_stamps_follow_a_wall_clock_that_is_set(ros, eventually, monkeypatch, step):
+def test_the_simulator_s_stamps_follow_a_wall_clock_that_is_set(ros, eventually, monkeypatch):
     simulator = ros(SimulatorNode)
     true = time.time_ns
-    monkeypatch.setattr(time, "time_ns", lambda: true() + round(step * SECOND))
-    eventually(lambda: abs(simulator.now_ns - time.time_ns()) < SECOND / 2, 20.0)
+    for step in STEPS:
+        monkeypatch.setattr(time, "time_ns", lambda step=step: true() + round(step * SECOND))
+        eventually(lambda: abs(simulator.now_ns - time.time_ns()) < SECOND / 2)

@@ -58,7 +58,7 @@ def test_numbers_of_a_running_survey(mapped):
 
 
 def test_the_worst_is_said(mapped):
-    assert look(mapped, lost=3)[:2] == (WARN, "3 messages were lost on the way just now")
+    assert look(mapped, lost=3)[:2] == (WARN, "3 messages were lost in the last second")
     mapped.session.status.dropped["ValueError"] = 5
     assert look(mapped, lost=3)[1].startswith("5 accepted pings")
     mapped.session.status.failing = "CholeskyError: no"
@@ -76,10 +76,10 @@ def test_updates_that_take_long_are_said(mapped):
 
 def test_a_model_that_cannot_keep_up_refuses_pings_and_says_so():
     s = Survey(pilot_samples=10)
-    s.session.backlog.capacity = 25
+    s.session.sample_queue.capacity = 25
     s.drive(40)
     ledger = s.session.ledger
-    assert len(s.session.backlog) == 25 and ledger.rejected == {"overload": 15}
+    assert len(s.session.sample_queue) == 25 and ledger.rejected == {"overload": 15}
     assert look(s)[0] == ERROR and "cannot keep up" in look(s)[1]
     s.work()
     s.drive(3)

@@ -12,9 +12,9 @@ pytest.importorskip("rclpy")
 pytest.importorskip("torch")
 
 from feeder import Feeder
+from heard import Listener
 from lifecycle_msgs.msg import Transition, TransitionEvent
 from lifecycle_msgs.srv import ChangeState, GetAvailableTransitions, GetState
-from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from poam_ros.core.errors import InputError
@@ -36,7 +36,7 @@ NODES = {
 }  # fmt: skip
 
 
-class Operator(Node):
+class Operator(Listener):
     """Changes a node's state as `ros2 lifecycle` does, and hears what it says of it."""
 
     def __init__(self, name, eventually):
@@ -49,17 +49,18 @@ class Operator(Node):
                 (GetAvailableTransitions, "get_available_transitions"),
             )
         }  # fmt: skip
-        self.events = []
-        self.create_subscription(TransitionEvent, f"{name}/transition_event", self._hear, 10)
+        self.listen(TransitionEvent, f"{name}/transition_event", 100)
 
-    def _hear(self, event):
-        self.events.append((event.start_state.label, event.goal_state.label))
+    @property
+    def events(self):
+        heard = self.heard[f"{self.name}/transition_event"]
+        return [(event.start_state.label, event.goal_state.label) for event in heard]
 
     def ask(self, kind, **fields):
         client = self.services_of[kind]
         self._eventually(client.service_is_ready)
         future = client.call_async(kind.Request(**fields))
-        self._eventually(future.done, timeout=60)
+        self._eventually(future.done)
         return future.result()
 
     def change(self, number=0, label=""):
@@ -82,8 +83,12 @@ def operator(ros, eventually):
 
     def make(name, kind=None, **options):
         node = ros(kind or NODES[name], up=False, **options)
-        node.come_up()
-        return node, ros(lambda: Operator(name, eventually))
+        node.start_up()
+        operator = ros(lambda: Operator(name, eventually))
+        # Transitions are not kept for who comes late.
+        eventually(lambda: node.count_subscribers(f"{name}/transition_event"))
+        eventually(lambda: operator.count_publishers(f"{name}/transition_event"))
+        return node, operator
 
     return make
 
@@ -99,12 +104,12 @@ def test_a_mapper_goes_round_its_states_over_services(operator, ros, eventually)
     vehicle.say("exploring")
     eventually(lambda: mapper.session.mission_state == "exploring")
     vehicle.drive(25)
-    eventually(lambda: mapper.session.status.samples >= 20)
+    eventually(lambda: mapper.session.status.samples >= 20 and mapper.session.samples == 25)
 
     assert operator.change(Transition.TRANSITION_DEACTIVATE) and operator.state == "inactive"
+    eventually(lambda: not vehicle.connected())
     kept, heard = mapper.session, len(vehicle.reports)
     vehicle.drive(25)  # to nobody
-    eventually(lambda: not vehicle.connected())
     assert kept.samples == 25 and len(vehicle.reports) == heard
     assert operator.change(Transition.TRANSITION_ACTIVATE)
     assert mapper.session is kept and kept.status.samples >= 20
@@ -118,8 +123,12 @@ def test_a_mapper_goes_round_its_states_over_services(operator, ros, eventually)
     assert mapper.session is not kept and mapper.session.status.samples == 0
     assert operator.change(label="shutdown") and operator.state == "finalized"
     assert not operator.change(label="configure")
-    ways = [pair for pair in operator.events if pair[1] in ("inactive", "active")]
-    assert ways[:2] == [("configuring", "inactive"), ("activating", "active")]
+
+    def ways():
+        return [pair for pair in operator.events if pair[1] in ("inactive", "active")]
+
+    wanted = [("configuring", "inactive"), ("activating", "active")]
+    eventually(lambda: ways()[:2] == wanted)
 
 
 @pytest.mark.parametrize("name", ["planner", "simulator", "monitor"])
@@ -174,16 +183,16 @@ def test_nodes_are_brought_up_in_order_and_again_when_started_anew(ros, eventual
     assert not monitor.configured
     planner = subprocess.Popen(command, env=ros_env)
     try:
-        eventually(lambda: monitor.active, timeout=120)
+        eventually(lambda: monitor.active)
         assert ruler.state == "active"
         assert ruler.change(label="deactivate")
         time.sleep(2.5)
         assert ruler.state == "inactive"
         planner.kill()
         planner.wait()
+        ruler.heard.forget("planner/transition_event")
         planner = subprocess.Popen(command, env=ros_env)
-        before = len(ruler.events)
-        eventually(lambda: ("activating", "active") in ruler.events[before:], timeout=120)
+        eventually(lambda: ("activating", "active") in ruler.events)
         assert monitor.active
     finally:
         planner.kill()

@@ -1,33 +1,33 @@
 """Counting what was refused, and saying it."""
 
-from poam_ros.ros.common.log_throttle import PERIOD, LogThrottle
+from poam_ros.ros.common.log_throttle import WARNING_PERIOD_S, LogThrottle
 
 
 def test_every_reason_has_a_throttle_of_its_own():
     said, now = [], [100.0]
-    refusals = LogThrottle(said.append, clock=lambda: now[0])
+    warnings = LogThrottle(said.append, clock=lambda: now[0])
     for text in "ab":
-        refusals.add("frame", text)
-    refusals.add("not_finite", "c")
-    assert said == ["a", "c"] and refusals.counts == {"frame": 2, "not_finite": 1}
-    now[0] += PERIOD
-    refusals.add("frame", "d")
-    assert said == ["a", "c", "d (and 1 more like it)"] and refusals.counts["unheard_of"] == 0
+        warnings.add("frame", text)
+    warnings.add("not_finite", "c")
+    assert said == ["a", "c"] and warnings.counts == {"frame": 2, "not_finite": 1}
+    now[0] += WARNING_PERIOD_S
+    warnings.add("frame", "d")
+    assert said == ["a", "c", "d (and 1 more like it)"] and warnings.counts["unheard_of"] == 0
 
 
 def test_what_was_held_back_is_counted_in_the_next_warning():
     said, now = [], [0.0]
-    refusals = LogThrottle(said.append, clock=lambda: now[0])
+    warnings = LogThrottle(said.append, clock=lambda: now[0])
     for _ in range(2):
         for _ in range(313):
-            refusals.add("stamp", "odometry was set back in time")
-        now[0] += PERIOD
-    refusals.add("stamp", "odometry was set back in time")
+            warnings.add("stamp", "odometry was set back in time")
+        now[0] += WARNING_PERIOD_S
+    warnings.add("stamp", "odometry was set back in time")
     assert said == [
         "odometry was set back in time",
         "odometry was set back in time (and 312 more like it)",
         "odometry was set back in time (and 312 more like it)",
     ]
-    now[0] += PERIOD
-    refusals.add("stamp", "once")
-    assert said[-1] == "once" and refusals.counts["stamp"] == 628
+    now[0] += WARNING_PERIOD_S
+    warnings.add("stamp", "once")
+    assert said[-1] == "once" and warnings.counts["stamp"] == 628

@@ -23,7 +23,7 @@ from sensor_msgs.msg import PointCloud2, PointField  # noqa: E402
 from poam_ros.core.maps import ElevationMap  # noqa: E402
 from poam_ros.frontend.front_end import RawPing  # noqa: E402
 from poam_ros.frontend.odometry import VehicleState  # noqa: E402
-from poam_ros.frontend.refused import REASONS, RefusedPings  # noqa: E402
+from poam_ros.frontend.refused_pings import REASONS, RefusedPings  # noqa: E402
 from poam_ros.outputs.scoring import MapReport  # noqa: E402
 
 STAMP = 12_345_678_901_234
@@ -295,5 +295,5 @@ def test_reports_that_are_none_are_refused(report):
         for wrong in (math.nan, -1.0, 0.5):
             message = messages.write_report(report)
             message.data[index] = wrong
-            with pytest.raises(InputError, match=f"whole {name}, got {wrong}"):
+            with pytest.raises(InputError, match=f"integer {name}, got {wrong}"):
                 messages.read_report(message)

@@ -77,9 +77,9 @@ def test_scores_what_it_hears_from_the_first_plan_on(ros, monitor, eventually):
     eventually(lambda: node.progress.samples == 17 and node.progress.epochs == 2)
     metrics = node.progress.epoch.metrics
     assert metrics.rmse == pytest.approx(1.0, rel=1e-5)
-    assert not node.ended
+    assert not node.finished
     mission.states.publish(String(data="done"))
-    eventually(lambda: node.ended)
+    eventually(lambda: node.finished)
     assert node.recorder.succeeded and node.progress.state == "done"
 
 
@@ -90,7 +90,7 @@ def test_waits_for_the_results_with_a_folder(ros, monitor, eventually, tmp_path)
     eventually(lambda: node.progress.state == "done" and scored(node))
     assert not (tmp_path / "run" / "epochs.csv").exists()
     mission.draw(5, 10, finished=True)
-    eventually(lambda: node.ended)
+    eventually(lambda: node.finished)
     assert (tmp_path / "run" / "epochs.csv").exists()
 
 
@@ -98,7 +98,7 @@ def test_what_is_no_report_or_map_is_counted(ros, monitor, eventually):
     node, mission = monitor(), ros(Mission)
     mission.reports.publish(Float64MultiArray(data=[1.0]))
     mission.maps.publish(PointCloud2())
-    eventually(lambda: dict(node.refusals.counts) == {"report_unreadable": 1, "map_unreadable": 1})
+    eventually(lambda: dict(node.warnings.counts) == {"report_unreadable": 1, "map_unreadable": 1})
 
 
 def test_problems_of_the_nodes_in_its_namespace_are_shown(ros, monitor, eventually):

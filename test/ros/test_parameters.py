@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from poam_ros.core.errors import InputError
 from poam_ros.core.renames import RENAMED
 from poam_ros.core.settings import Setting, flat, rows
 from poam_ros.models.registry import MODELS, ModelSettings, SparseOptions
-from poam_ros.ros.common.parameter_declaration import declare
 from poam_ros.ros.common.parameter_files import generated_files, render_markdown
 from poam_ros.ros.common.parameters import (
     INNER,
@@ -121,6 +119,11 @@ def test_a_mapper_s_parameters_make_its_model_s_settings():
     assert ModelSettings.of(settings.values) == settings
 
 
+def test_old_names_of_a_model_s_options_are_refused():
+    with pytest.raises(InputError, match=r"^neighbours is now nngp\.neighbours$"):
+        ModelSettings.of({"method": "nngp", "neighbours": 8})
+
+
 def test_the_documents_name_every_method():
     text = generated_files()["docs/parameters.md"]
     (line,) = (line for line in text.splitlines() if line.startswith("| `method` |"))
@@ -179,10 +182,12 @@ def test_declared_described_and_changed_at_run_time(ros):
     from rclpy.node import Node
     from rclpy.parameter import Parameter as Given
 
+    from poam_ros.ros.common.node import declare_parameters
+
     changes = []
     overrides = [Given("gain", value=2), Given("corners", value=[3, 4])]
     node = ros(Node, node_name="declared", parameter_overrides=overrides)
-    values = declare(node, TABLE, changes.append)
+    values = declare_parameters(node, TABLE, changes.append)
     assert (values.gain, values.count, values.corners) == (2.0, 3, (3.0, 4.0))
     described = node.describe_parameter("gain")
     assert described.description == "A gain (m)."
@@ -217,9 +222,11 @@ def test_wrong_override_is_refused_at_start(ros):
     from rclpy.node import Node
     from rclpy.parameter import Parameter as Given
 
+    from poam_ros.ros.common.node import declare_parameters
+
     node = ros(Node, node_name="refused", parameter_overrides=[Given("gain", value=11)])
     with pytest.raises(InputError, match="parameter gain: expected a number from 0 to 10, got 11"):
-        declare(node, TABLE)
+        declare_parameters(node, TABLE)
 
 
 @pytest.mark.ros
@@ -239,13 +246,7 @@ def test_wrong_override_is_refused_at_start(ros):
         (["--params-file", "/no/such/file"], "/no/such/file"),
     ],
 )
-def test_mapper_process_ends_with_one_line_and_status_2(arguments, words, python, ros_env):
-    pytest.importorskip("rclpy")
-    ended = subprocess.run(
-        [python, "-m", "poam_ros.ros.mapper.node", "--ros-args", *arguments],
-        env=ros_env, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert ended.returncode == 2, ended.stderr
-    assert "Traceback" not in ended.stderr
-    lines = [line for line in ended.stderr.splitlines() if words in line]
-    assert len(lines) == 1, ended.stderr
+def test_a_mapper_ends_with_one_line_and_status_2(arguments, words, refusal):
+    from poam_ros.ros.mapper.node import main
+
+    assert words in refusal(main, *arguments)

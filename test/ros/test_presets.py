@@ -32,7 +32,7 @@ from poam_ros.frontend.settings import GateSettings
 from poam_ros.ros.common.messages import ns_to_stamp, read_odometry, read_range
 from poam_ros.ros.common.parameters import NODES
 from poam_ros.ros.common.range_converters import range_of_dvl, range_of_ping1d
-from poam_ros.ros.common.transforms import STEEPEST, FrameTransformer, mounted
+from poam_ros.ros.common.transforms import MIN_DOWNWARD, FrameTransformer, mounted
 
 ROOT = Path(__file__).resolve().parents[2]
 PRESETS = sorted((ROOT / "config" / "presets").glob("*.yaml"))
@@ -157,7 +157,7 @@ def test_mavros_frame_of_a_sensor_that_looks_down_is_no_mounting():
     transform.rotation.y, transform.rotation.w = math.sin(0.75 * math.pi), math.cos(0.75 * math.pi)
     beam = mounted("sonar", transform).beam
     np.testing.assert_allclose(beam, (0, 0, 1), atol=1e-12)
-    assert not beam[2] < -STEEPEST
+    assert not beam[2] < -MIN_DOWNWARD
 
 
 def ping1d(t, millimetres, start=300, length=30_000):

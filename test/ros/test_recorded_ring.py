@@ -14,7 +14,7 @@ from ros_bag import write_events
 
 from poam_ros.app.cli import main
 from poam_ros.importers.bags import BagSettings
-from poam_ros.journal.contents import TRAIN
+from poam_ros.journal.interface import TRAIN
 from poam_ros.journal.reader import read_mission
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.ros.mapper.node import MapperNode
@@ -53,7 +53,7 @@ def ring(ros, eventually):
         overrides = [Parameter(name, value=value) for name, value in {**EVERY, **values}.items()]
         return ros(kind, up=up, parameter_overrides=overrides)
 
-    def sail(sonar=SIMULATOR, samples=250, **settings):
+    def sail(sonar=SIMULATOR, samples=160, **settings):
         mapper = start(MapperNode, up=False, **settings)
         mapper.configure()
         record = recorded(mapper.session)
@@ -61,7 +61,7 @@ def ring(ros, eventually):
         start(PlannerNode, **PLANNER, max_samples=samples)
         start(SimulatorNode, **sonar)
         status = mapper.session.status
-        eventually(lambda: status.finished, timeout=180, what="the mission does not end")
+        eventually(lambda: status.finished, what="the mission does not end")
         mapper.deactivate()  # nothing more is heard
         return mapper, record
 
@@ -71,7 +71,7 @@ def ring(ros, eventually):
 def test_a_ring_mission_replays_to_the_same_refusals_and_samples(ring):
     mapper, record = ring(**MAPPER)
     session = mapper.session
-    assert session.ledger.accepted >= 250 and session.status.updates > 3
+    assert session.ledger.accepted >= 160 and session.status.updates > 3
     assert {"nan", "no_return", "too_close", "out_of_range"} <= set(session.ledger.rejected)
     check_replayed(record, session)
 
@@ -85,7 +85,7 @@ def test_a_recorded_ring_mission_is_mapped_as_it_was_lived(ring, eventually, tmp
 
     mission, out = tmp_path / "mission", tmp_path / "out"
     sonar = SIMULATOR | {"speed": 10.0, "sonar.false_echo": 0.1, "sonar.max_range": 2000.0}
-    mapper, record = ring(sonar, 300, **KEPT, mission_dir=str(mission))
+    mapper, record = ring(sonar, 200, **KEPT, mission_dir=str(mission))
     session, gate = mapper.session, mapper.session.front_end
     lived, drawn = session.everything(), session.map
 
@@ -96,7 +96,7 @@ def test_a_recorded_ring_mission_is_mapped_as_it_was_lived(ring, eventually, tmp
             and sum(step.kind != TRAIN for step in past.steps) == session.status.updates
         )
 
-    eventually(kept, timeout=60, what="the log is not written")
+    eventually(kept, what="the log is not written")
     assert gate.ledger.rejected["false_echo"] > 0 and session.status.updates > 0
     bag = write_events(tmp_path / "bag", record, wall=True)
 

@@ -219,16 +219,16 @@ def test_mounts_are_told_when_they_are_new(tf2):
     mounts = MountLookup(
         FrameTransformer("node", "map"), "base_link", lambda *words: said.append(words)
     )
-    assert mounts.news("sonar_link", 0.0) is None  # not there yet
+    assert mounts.changed_mount("sonar_link", 0.0) is None  # not there yet
     assert said == [("no_mount", said[0][1])] and "'sonar_link' to 'base_link'" in said[0][1]
     tf2.tree["base_link", "sonar_link"] = mount_transform()
-    assert mounts.news("sonar_link", 0.5) is None  # asked a moment ago
-    mount = mounts.news("sonar_link", 1.5)
+    assert mounts.changed_mount("sonar_link", 0.5) is None  # asked a moment ago
+    mount = mounts.changed_mount("sonar_link", 1.5)
     assert (mount.frame_id, mount.offset) == ("sonar_link", (1.5, 0.0, -0.2))
     np.testing.assert_allclose(mount.beam, (0, 0, -1), atol=1e-12)
-    assert mounts.news("sonar_link", 3.0) is None  # the same
+    assert mounts.changed_mount("sonar_link", 3.0) is None  # the same
     tf2.tree["base_link", "sonar_link"].translation.x = 1.6
-    assert mounts.news("sonar_link", 4.5).offset[0] == 1.6
+    assert mounts.changed_mount("sonar_link", 4.5).offset[0] == 1.6
     assert len(said) == 1
 
 
@@ -246,7 +246,7 @@ def test_a_mount_whose_beam_does_not_point_down_is_none(tf2, turn, words):
         FrameTransformer("node", "map"), "base_link", lambda *all: said.append(all)
     )
     tf2.tree["base_link", "sonar_link"] = mount_transform(turn)
-    assert mounts.news("sonar_link", 0.0) is None
+    assert mounts.changed_mount("sonar_link", 0.0) is None
     assert words in said[0][1]
 
 
@@ -254,12 +254,12 @@ def test_mounts_are_not_asked_for_without_a_base_and_not_of_endless_frames(monke
     monkeypatch.setitem(sys.modules, "tf2_ros", None)
     said = []
     none = MountLookup(FrameTransformer("node", "map"), "", lambda *words: said.append(words))
-    assert none.news("sonar_link", 0.0) is None and not said
+    assert none.changed_mount("sonar_link", 0.0) is None and not said
     mounts = MountLookup(
         FrameTransformer("node", "map"), "base_link", lambda *words: said.append(words)
     )
     for i in range(100):
-        assert mounts.news(f"sonar{i}", 0.0) is None
+        assert mounts.changed_mount(f"sonar{i}", 0.0) is None
     assert [words for _, words in said[:16]] == ["tf2_ros is not installed"] * 16
     assert all("more than 16 sonars" in words for _, words in said[16:]) and len(said) == 100
     assert len(mounts._asked) == 16

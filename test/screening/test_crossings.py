@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from poam_ros.screening.crossings import judge
+from poam_ros.screening.crossings import find_crossings
 
 
 def ground(xy: np.ndarray) -> np.ndarray:
@@ -33,7 +33,7 @@ def test_a_line_of_multiples_is_refused_and_nothing_else(factor):
     xy, z, line = lake()
     false = line == 3
     z[false] *= factor
-    found = judge(xy, z, line, -z)
+    found = find_crossings(xy, z, line, -z)
     assert (found.multiple[false] == factor).mean() > 0.97
     assert (found.multiple[~false] == 1).all()
     own = line[found.row] == 3
@@ -44,13 +44,13 @@ def test_a_part_of_a_line_is_refused():
     xy, z, line = lake()
     false = (line == 9) & (xy[:, 0] > 60) & (xy[:, 0] < 180)
     z[false] *= 2
-    found = judge(xy, z, line, -z)
+    found = find_crossings(xy, z, line, -z)
     assert (found.multiple[false] == 2).mean() > 0.97 and (found.multiple[~false] == 1).all()
 
 
-def test_nothing_of_a_clean_lake_is_refused_and_its_crossings_agree():
+def test_a_clean_lake_loses_no_sounding_and_its_crossings_agree():
     xy, z, line = lake()
-    found = judge(xy, z, line, -z)
+    found = find_crossings(xy, z, line, -z)
     assert (found.multiple == 1).all()
     pairs = {tuple(sorted(pair)) for pair in zip(line[found.row], line[found.other], strict=True)}
     assert pairs == {(north, east) for north in range(8) for east in range(8, 12)}
@@ -62,30 +62,30 @@ def test_a_cliff_or_a_pit_that_one_line_crosses_stays(factor):
     """Also at exactly twice the depth, as long as no other line contradicts it."""
     xy, z, line = lake()
     z[(line == 4) & (xy[:, 1] > 85) & (xy[:, 1] < 118)] *= factor  # between two lines across
-    assert (judge(xy, z, line, -z).multiple == 1).all()
+    assert (find_crossings(xy, z, line, -z).multiple == 1).all()
 
 
-def test_a_terrace_that_all_lines_have_stays():
+def test_a_terrace_on_all_lines_stays():
     xy, z, line = lake()
     z[xy[:, 0] > 110] *= 2
-    assert (judge(xy, z, line, -z).multiple == 1).all()
+    assert (find_crossings(xy, z, line, -z).multiple == 1).all()
 
 
 def test_lines_that_differ_by_a_constant_stay():
     xy, z, line = lake()
     z[line % 2 == 0] -= 1.0
-    assert (judge(xy, z, line, -z).multiple == 1).all()
+    assert (find_crossings(xy, z, line, -z).multiple == 1).all()
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 19, 20, 60])
-def test_short_records_are_believed(count):
+def test_short_records_are_not_tested(count):
     xy, z, line = (values[:count] for values in lake())
-    found = judge(xy, z, line, -z)
+    found = find_crossings(xy, z, line, -z)
     assert (found.multiple == 1).all() and len(found.multiple) == count and not len(found.row)
 
 
 @pytest.mark.parametrize("change", ["zeros", "one line", "still", "duplicates", "dry"])
-def test_odd_records_are_judged(change):
+def test_unusual_records_do_not_fail(change):
     xy, z, line = lake()
     if change == "zeros":
         z[::7] = 0.0
@@ -97,20 +97,20 @@ def test_odd_records_are_judged(change):
         xy, z, line = (np.repeat(values, 3, axis=0) for values in (xy, z, line))
     else:
         z = np.zeros(len(z))
-    assert (judge(xy, z, line, -z).multiple == 1).all()
+    assert (find_crossings(xy, z, line, -z).multiple == 1).all()
 
 
-def test_the_same_record_gives_the_same_judgement():
+def test_the_same_record_gives_the_same_result():
     xy, z, line = lake()
     z[line == 5] *= 2
     z[np.random.default_rng(1).random(len(z)) < 0.1] *= 1.7
-    first, second = judge(xy, z, line, -z), judge(xy, z, line, -z)
+    first, second = find_crossings(xy, z, line, -z), find_crossings(xy, z, line, -z)
     for name in ("multiple", "row", "other", "xy", "difference"):
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
     assert (first.multiple == 2).any()
 
 
-def test_a_long_record_with_one_line_of_doubles_is_judged():
+def test_one_line_of_doubles_in_a_long_record_is_refused():
     xy, z, line = lake()
     shifts = [(300.0 * i, 250.0 * j) for i in range(6) for j in range(5)]
     xy = np.concatenate([xy + shift for shift in shifts])
@@ -118,5 +118,5 @@ def test_a_long_record_with_one_line_of_doubles_is_judged():
     z = np.tile(z, len(shifts))
     z[line == 3] *= 2
     assert len(z) > 45_000
-    found = judge(xy, z, line, -z)
+    found = find_crossings(xy, z, line, -z)
     assert (found.multiple[line == 3] == 2).mean() > 0.97 and (found.multiple[line != 3] == 1).all()

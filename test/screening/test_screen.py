@@ -46,7 +46,7 @@ def survey(xy, z, sonar_z=0.0, *, pilot=150, batch=20, scale=0.3, **settings):
     accepted, refused = [], 0
     ends = [*range(min(pilot, len(z)), len(z), batch), len(z)]
     for begin, end in zip([0, *ends], ends, strict=False):
-        judgement = screen.judge(
+        judgement = screen.screen(
             pings(xy[begin:end], z[begin:end], ranges[begin:end], begin),
             mapped if len(mapped.known) else None,
             final=end == len(z),
@@ -99,20 +99,20 @@ def noisy(z, seed=0, std=NOISE):
 
 @pytest.mark.parametrize("ground", [slope, cliff, wreck, pit])
 @pytest.mark.parametrize("sonar_z", [8.0, 30.0])
-def test_ground_that_jumps_survives(ground, sonar_z):
+def test_cliffs_survive(ground, sonar_z):
     xy = lines()
     kept = survey(xy, noisy(ground(xy)), sonar_z)
     assert (~kept).mean() < 0.005
 
 
-def test_beyond_a_cliff_that_doubles_the_range_the_first_line_waits_for_the_next():
+def test_a_cliff_that_doubles_the_range_is_held_until_the_next_line():
     xy = lines()[:332]  # two lines
     z = cliff(xy)
     screen, ranges = Screener(ScreeningSettings()), 10.0 - z
     held = []
     for begin in range(0, len(z), 83):
         part = slice(begin, begin + 83)
-        judged = screen.judge(pings(xy[part], z[part], ranges[part], begin), flat)
+        judged = screen.screen(pings(xy[part], z[part], ranges[part], begin), flat)
         held.append(len(judged.held))
     assert held[0] == 0 and held[1] > 30
     assert held[3] == 0 or held[3] < held[1]
@@ -140,8 +140,8 @@ def test_isolated_false_echoes_are_refused(ground, scale):
     assert (~kept & ~false).mean() < 0.002
 
 
-def test_a_cliff_is_mapped_as_sharply_with_the_screen():
-    """10 m, of pings 10 to 20 m below; nngp learns what is believed, batch by batch."""
+def test_a_cliff_is_mapped_as_sharply_with_screening():
+    """10 m, of pings 10 to 20 m below; nngp learns what is accepted, batch by batch."""
     xy = lines(step=0.7, gap=8.0)
     z, wall = noisy(cliff(xy)), np.stack(np.meshgrid(np.linspace(0, 6, 13), [-6.0, 2.0, 6.0]), -1)
     wall = wall.reshape(-1, 2)
@@ -155,7 +155,7 @@ def test_a_cliff_is_mapped_as_sharply_with_the_screen():
             fresh = pings(xy[part], z[part], 10.0 - z[part], begin)
             if screening:
                 map_ = mapper.predict if mapper.initialised else None
-                fresh = screen.judge(fresh, map_, final=begin + 83 >= len(xy)).accepted
+                fresh = screen.screen(fresh, map_, final=begin + 83 >= len(xy)).accepted
             mapper.learn(fresh)
         errors.append(np.sqrt(np.mean((mapper.predict(wall).mean - cliff(wall)) ** 2)))
     without, with_it = errors
@@ -165,7 +165,7 @@ def test_a_cliff_is_mapped_as_sharply_with_the_screen():
 @pytest.mark.parametrize("factor", [1.8, 2.0, 3.0])
 @pytest.mark.parametrize("jitter", [0.0, 0.05])
 def test_a_run_of_false_echoes_is_refused(factor, jitter):
-    """Also one that is as smooth as ground: the track comes back to where it was."""
+    """Also one that is as is_smooth as ground: the track comes back to where it was."""
     xy, false = lines(), np.zeros(len(lines()), dtype=bool)
     z, rng = noisy(slope(xy)), np.random.default_rng(2)
     for begin in (300, 700, 1100):
@@ -175,7 +175,7 @@ def test_a_run_of_false_echoes_is_refused(factor, jitter):
     assert not (kept & false).any() and kept[~false].all()
 
 
-def test_a_pilot_survey_has_no_map_to_ask():
+def test_a_pilot_survey_is_screened_without_a_map():
     xy, rng = lines()[:400], np.random.default_rng(3)
     z, false = noisy(slope(xy)), rng.random(400) < 0.05
     ranges = -z * np.where(false, rng.uniform(1.5, 3.0, 400), 1.0)
@@ -187,9 +187,9 @@ def test_what_is_held_at_the_end_is_refused():
     xy = lines()[:100]
     screen = Screener(ScreeningSettings())
     ranges = np.where(np.arange(100) < 60, 10.0, 30.0)
-    first = screen.judge(pings(xy, -ranges, ranges), flat_at(-10.0))
+    first = screen.screen(pings(xy, -ranges, ranges), flat_at(-10.0))
     assert len(first.accepted) == 60 and len(first.held) == 40 == len(screen.held)
-    last = screen.judge(Samples.empty(), flat_at(-10.0), final=True)
+    last = screen.screen(Samples.empty(), flat_at(-10.0), final=True)
     assert len(last.refused) == 40 and not len(last.held) and not len(last.accepted)
 
 
@@ -198,24 +198,24 @@ def flat_at(z):
     return lambda xy: Predicted(np.full(len(xy), z), np.full(len(xy), 0.01))
 
 
-def test_held_pings_are_believed_once_the_map_has_them():
+def test_held_pings_are_accepted_once_the_map_supports_them():
     xy = lines()[:100]
     screen = Screener(ScreeningSettings())
     ranges = np.where(np.arange(100) < 60, 10.0, 30.0)
-    screen.judge(pings(xy, -ranges, ranges), flat_at(-10.0))
-    judged = screen.judge(Samples.empty(), flat_at(-30.0))
+    screen.screen(pings(xy, -ranges, ranges), flat_at(-10.0))
+    judged = screen.screen(Samples.empty(), flat_at(-30.0))
     assert judged.accepted.number.tolist() == list(range(60, 100)) and not len(judged.held)
 
 
-def test_no_more_are_held_than_allowed():
+def test_the_number_of_held_pings_is_limited():
     xy = lines()[:100]
     screen = Screener(ScreeningSettings(held_pings=7))
     ranges = np.where(np.arange(100) < 60, 10.0, 30.0)
-    judged = screen.judge(pings(xy, -ranges, ranges), flat_at(-10.0))
+    judged = screen.screen(pings(xy, -ranges, ranges), flat_at(-10.0))
     assert len(judged.refused) == 33 and judged.held.number.tolist() == list(range(93, 100))
 
 
-def test_the_same_pings_are_judged_the_same():
+def test_the_same_pings_give_the_same_result():
     xy, rng = lines()[:600], np.random.default_rng(4)
     z = noisy(cliff(xy)) - 20.0 * (rng.random(600) < 0.1)
     assert (survey(xy, z, 8.0) == survey(xy, z, 8.0)).all()

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from poam_ros.screening.track import ANOTHER_PASS, OTHERS, confirmed
+from poam_ros.screening.track import MIN_CONFIRMING, PASS_DISTANCE, confirmed_by_other_passes
 
 RADIUS = 5.0
 
@@ -19,20 +19,20 @@ def lines(count, seed=0):
     return xy, z, way, rng.uniform(0.5, 1.0, count)
 
 
-def one_by_one(xy, z, way, room):
+def one_by_one(xy, z, way, tolerance):
     found = []
     for i in range(len(xy)):
         near = ((xy - xy[i]) ** 2).sum(1) <= RADIUS**2
-        near &= np.abs(way - way[i]) > ANOTHER_PASS * RADIUS
-        same = near & (np.abs(z - z[i]) <= room[i])
-        found.append(same.sum() >= OTHERS and 2 * same.sum() > near.sum())
+        near &= np.abs(way - way[i]) > PASS_DISTANCE * RADIUS
+        same = near & (np.abs(z - z[i]) <= tolerance[i])
+        found.append(same.sum() >= MIN_CONFIRMING and 2 * same.sum() > near.sum())
     return np.array(found, dtype=bool)
 
 
 @pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 700])
 def test_each_is_compared_with_all(count):
     given = lines(count)
-    found = confirmed(*given, RADIUS)
+    found = confirmed_by_other_passes(*given, RADIUS)
     np.testing.assert_array_equal(found, one_by_one(*given))
     assert count < 700 or 0.1 < found.mean() < 0.9
 
@@ -42,11 +42,11 @@ def peak(count):
     given = lines(count)
     tracemalloc.start()
     try:
-        confirmed(*given, RADIUS)
+        confirmed_by_other_passes(*given, RADIUS)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
 
-def test_four_times_as_many_need_four_times_the_memory():
+def test_memory_grows_linearly():
     assert peak(4000) < 5 * peak(1000)

@@ -1,4 +1,4 @@
-"""Which pings measured the ground, by those before and after them."""
+"""Which pings measured the is_bottom, by those before and after them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def along(ranges, step=0.4):
     return np.column_stack([step * np.arange(len(ranges)), np.zeros(len(ranges))]), ranges
 
 
-def test_a_late_echo_is_none_of_the_ground():
+def test_a_late_echo_is_not_bottom():
     xy, ranges = along([20, 20.2, 31, 20.1, 19.9, 55, 20])
     found = follow(KNOWN, xy, ranges, None, RATIO)
-    assert found.ground.tolist() == [True, True, False, True, True, False, True]
+    assert found.is_bottom.tolist() == [True, True, False, True, True, False, True]
     assert found.origin[[0, 1, 3, 4, 6]].tolist() == [-1, 0, 1, 3, 4]
-    assert not found.jumped[found.ground].any()
+    assert not found.jumped[found.is_bottom].any()
 
 
-def test_what_is_a_jump_on_even_ground_is_none_on_rough_ground():
+def test_a_jump_on_a_smooth_bottom_is_none_on_a_rough_one():
     rng = np.random.default_rng(0)
     ranges = 60 + np.cumsum(rng.choice([-9, 9], 60))  # 9 m from ping to ping
     ranges = np.abs(ranges - 30.0) + 30
@@ -34,32 +34,32 @@ def test_what_is_a_jump_on_even_ground_is_none_on_rough_ground():
     spike[echo] *= 2.5
     xy, _ = along(ranges)
     known = np.array([[-0.4, 0.0, ranges[0]]])
-    assert follow(known, xy, ranges, None, RATIO).ground.all()
-    assert (follow(known, xy, spike, None, RATIO).ground == ~echo).all()
+    assert follow(known, xy, ranges, None, RATIO).is_bottom.all()
+    assert (follow(known, xy, spike, None, RATIO).is_bottom == ~echo).all()
 
 
-def test_ground_that_jumps_is_said_to():
+def test_jumps_of_the_bottom_are_marked():
     xy, ranges = along([20] * 10 + [45] * 30)
     found = follow(KNOWN, xy, ranges, None, RATIO)
-    assert found.ground.all() and np.flatnonzero(found.jumped).tolist() == [10]
+    assert found.is_bottom.all() and np.flatnonzero(found.jumped).tolist() == [10]
 
 
-def test_a_map_that_has_the_ground_beyond_confirms_it():
+def test_a_map_of_the_bottom_beyond_confirms_it():
     xy, ranges = along([20, 20, 45, 20, 20])
     known = np.array([20.0, 20, 45, 20, 20])
     sure, elsewhere = (PredictedRanges(mean, np.full(5, 0.5)) for mean in (known, np.full(5, 20.0)))
-    assert follow(KNOWN, xy, ranges, sure, RATIO).ground.all()
-    assert not follow(KNOWN, xy, ranges, elsewhere, RATIO).ground[2]
+    assert follow(KNOWN, xy, ranges, sure, RATIO).is_bottom.all()
+    assert not follow(KNOWN, xy, ranges, elsewhere, RATIO).is_bottom[2]
 
 
-def test_the_first_ping_of_all_may_be_an_echo():
+def test_the_first_ping_may_be_an_echo():
     xy, ranges = along([52, 20, 20.1, 19.9, 20, 20.2, 20, 19.8, 20, 20.1])
     found = follow(np.empty((0, 3)), xy, ranges, None, RATIO)
-    assert found.ground.tolist() == [False] + [True] * 9
+    assert found.is_bottom.tolist() == [False] + [True] * 9
 
 
 @pytest.mark.parametrize("ranges", [[0.0, 0.0, 0.0], [1e6, 0.0, 1e6], [5.0]])
-def test_any_range_has_a_course(ranges):
+def test_any_range_has_a_path(ranges):
     xy, ranges = along(ranges, step=0.0)
     with np.errstate(all="raise", under="ignore"):
-        assert len(follow(np.empty((0, 3)), xy, ranges, None, RATIO).ground) == len(ranges)
+        assert len(follow(np.empty((0, 3)), xy, ranges, None, RATIO).is_bottom) == len(ranges)

@@ -4,8 +4,8 @@
  *   k_ij = exp(log s_i + log s_j) l_i l_j |D|^(-1/2) exp(-Q^(g/2)),  D = (S_i + S_j)/2,
  *   Q = d' D^-1 d + NEAR,  k_ii = s_i^2;  with a tail t (1 + t Q^(g/2))^(-1/t) for the exponential
  *
- * All arrays are float64, and contiguous but for the sites'. Nothing here allocates or keeps state; every function may
- * run on any thread. The file includes itself once for each kind of processor: the upper half
+ * All arrays are float64, and contiguous but for the sites'. Nothing here allocates or keeps state;
+ * every function may run on any thread. The file includes itself once for each kind of processor: the upper half
  * belongs to all, the lower half is compiled for vectors of LANES.
  */
 
@@ -20,9 +20,11 @@
 #define ROWS 4            /* of a factor at a time: enough independent work to hide latencies */
 #define ISOTROPIC 1e-8    /* as in kernel.py, and NEAR */
 #define NEAR 1e-10
-#define LEAST_VARIANCE 1e-9 /* as in conditional.py, and DOUBT, ROUNDS and REACH */
-#define DOUBT 5.0
-#define ROUNDS 5
+#define LEAST_VARIANCE 1e-9 /* these six as in conditional.py */
+#define MAX_T 6.0
+#define MAX_TRAINING_T 8.0
+#define MAX_RESIDUAL 1.0
+#define MAX_LEFT_OUT 8
 #define REACH 4.0
 #define INLINE static inline __attribute__((always_inline))
 
@@ -84,12 +86,14 @@ static const double EXP2[] = EXP2_POLYNOMIAL;
 #endif
 
 /* mean and variance without noise [queries]; jitters [attempts] are tried in turn, relative to the
- * mean of a diagonal, and the largest that was needed is left in jitter; how many means were held
- * near their neighbours' targets, in held. Returns how many queries are beyond repair. */
+ * mean of a diagonal, and the largest that was needed is left in jitter. counts: queries that leave
+ * out a neighbour, and means limited to the range of their neighbours. Returns how many queries are
+ * beyond repair. */
 int64_t conditional_predict(const Problem *q, double *mean, double *variance,
-                            const double *jitters, int64_t attempts, double *jitter, int64_t *held)
+                            const double *jitters, int64_t attempts, double *jitter,
+                            int64_t counts[2])
 {
-    return DISPATCH(all, q, mean, variance, NULL, jitters, attempts, jitter, held);
+    return DISPATCH(all, q, mean, variance, NULL, jitters, attempts, jitter, counts);
 }
 
 /* Of the mean log loss of y [queries], whose noise is noise [queries] in units of the learned one
@@ -100,9 +104,9 @@ int64_t conditional_gradient(const Problem *q, const double *y, const double *no
                              int64_t attempts, double *jitter)
 {
     Gradient gradient = {y, noise, own, dF, 0.0, 0.0, 0.0};
-    int64_t held;
+    int64_t counts[2];
     const int64_t failed =
-        DISPATCH(all, q, NULL, NULL, &gradient, jitters, attempts, jitter, &held);
+        DISPATCH(all, q, NULL, NULL, &gradient, jitters, attempts, jitter, counts);
     others[0] = gradient.loss;
     others[1] = gradient.exponent;
     others[2] = gradient.variance;
@@ -121,6 +125,14 @@ typedef int64_t I __attribute__((vector_size(LANES * 8)));
 INLINE V FOR_LANES(choose)(I which, V yes, V no)
 {
     return (V)(((I)yes & which) | ((I)no & ~which));
+}
+
+INLINE int FOR_LANES(any)(I which)
+{
+    int any = 0;
+    for (int lane = 0; lane < LANES; lane++)
+        any |= which[lane] != 0;
+    return any;
 }
 
 INLINE double FOR_LANES(total)(V v)
@@ -393,10 +405,7 @@ INLINE I FOR_LANES(repair)(int64_t k, const V *K, V *L, V *inverse, const double
     *jitter = (V){0};
     I failed = FOR_LANES(factorise)(k, K, *jitter, L, inverse);
     for (int64_t attempt = 1; attempt < attempts; attempt++) {
-        int any = 0;
-        for (int lane = 0; lane < LANES; lane++)
-            any |= failed[lane] != 0;
-        if (!any)
+        if (!FOR_LANES(any)(failed))
             break;
         *jitter = FOR_LANES(choose)(failed, scale * jitters[attempt], *jitter);
         failed = FOR_LANES(factorise)(k, K, *jitter, L, inverse);
@@ -447,34 +456,72 @@ INLINE void FOR_LANES(krige)(const Problem *q, const G *g, const V *c, V c0, V s
     *variance = FOR_LANES(choose)(v > LEAST_VARIANCE, v, (V){0} + LEAST_VARIANCE);
 }
 
-/* Contradictory neighbours: where the residual of a target exceeds DOUBT deviations of its noise,
- * the noise variance is raised until it is DOUBT of them; in the first round, where one false target
- * has spread over the residuals of all, by the square root of that. The diagonal of K is raised, too;
- * raised: by how much so far. Returns whether anything changed. */
-INLINE int FOR_LANES(doubt)(const Problem *q, const G *g, const V solved[][3], int round, V *K,
-                            V *raised)
+/* The diagonal of (L L^T)^-1. */
+INLINE void FOR_LANES(inverse_diagonal)(int64_t k, const V *L, const V *inverse, V *diagonal)
 {
-    I changed = (I){0};
-    for (int64_t i = 0; i < q->neighbours; i++) {
-        const V noise = (q->noise * g->noise[i] + g->own[i]) * g->present[i];
-        const V left = (noise + raised[i]) * solved[i][0];
-        V excess = left * left / (DOUBT * DOUBT * noise);
-        if (round == 0)
-            excess = FOR_LANES(root)(excess);
-        const V more = FOR_LANES(choose)(excess > 1.0, noise * (excess - 1.0), (V){0});
-        changed |= more != raised[i];
-        K[AT(i, i)] += more - raised[i];
-        raised[i] = more;
+    V column[MAX_NEIGHBOURS]; /* of L^-1 */
+    for (int64_t i = 0; i < k; i++) {
+        column[i] = inverse[i];
+        diagonal[i] = column[i] * column[i];
+        for (int64_t r = i + 1; r < k; r++) {
+            V sum = (V){0};
+            for (int64_t p = i; p < r; p++)
+                sum -= L[AT(r, p)] * column[p];
+            column[r] = sum * inverse[r];
+            diagonal[i] += column[r] * column[r];
+        }
     }
-    int any = 0;
-    for (int lane = 0; lane < LANES; lane++)
-        any |= changed[lane] != 0;
-    return any;
 }
 
-/* A mean that is further than REACH deviations outside its neighbours' targets is held there, and
- * what it was moved by is one more deviation. Returns the lanes in which it was. */
-INLINE I FOR_LANES(hold)(const Problem *q, const G *g, V *mean, V *variance)
+/* Neighbour i of one lane becomes absent. */
+INLINE void FOR_LANES(leave_out)(int64_t k, int64_t i, int lane, G *g, V *K, V *c)
+{
+    for (int64_t j = 0; j < i; j++)
+        K[AT(i, j)][lane] = 0.0;
+    for (int64_t j = i + 1; j < k; j++)
+        K[AT(j, i)][lane] = 0.0;
+    K[AT(i, i)][lane] = 1.0;
+    c[i][lane] = g->target[i][lane] = g->present[i][lane] = 0.0;
+}
+
+/* Data snooping, see _snooped in conditional.py: leaves out the neighbour with the largest t_i.
+ * Because y'a is the sum of t_i^2 and a term that is not negative, a small y'a shows that no t_i is
+ * large, without an inverse. Returns the lanes that changed. */
+INLINE I FOR_LANES(snoop)(const Problem *q, G *g, const V *L, const V *inverse,
+                          const V solved[][3], double max_t, V *K, V *c)
+{
+    const int64_t k = q->neighbours;
+    V fit = (V){0}, precision = (V){0} + q->mean_precision, diagonal[MAX_NEIGHBOURS];
+    for (int64_t i = 0; i < k; i++) {
+        fit += g->target[i] * solved[i][0];
+        precision += g->present[i] * solved[i][2];
+    }
+    const I suspect = fit > max_t * max_t;
+    I changed = (I){0};
+    if (!FOR_LANES(any)(suspect))
+        return changed;
+    FOR_LANES(inverse_diagonal)(k, L, inverse, diagonal);
+    V largest = (V){0} + max_t * max_t, worst = (V){0};
+    for (int64_t i = 0; i < k; i++) {
+        const V squared = solved[i][0] * solved[i][0];
+        const V noise = q->noise * g->noise[i] + g->own[i];
+        const V own = diagonal[i] - solved[i][2] * solved[i][2] / precision;
+        const I found = suspect & (g->present[i] > 0.0) & (own > 0.0) &
+                        (squared > largest * own) &
+                        (squared * noise > MAX_RESIDUAL * MAX_RESIDUAL);
+        largest = FOR_LANES(choose)(found, squared / own, largest);
+        worst = FOR_LANES(choose)(found, (V){0} + (double)i, worst);
+        changed |= found;
+    }
+    for (int lane = 0; lane < LANES; lane++)
+        if (changed[lane])
+            FOR_LANES(leave_out)(k, (int64_t)worst[lane], lane, g, K, c);
+    return changed;
+}
+
+/* A mean more than REACH deviations outside the range of its neighbours' targets is moved there,
+ * which is one more deviation. Returns the lanes in which it was. */
+INLINE I FOR_LANES(limit)(const Problem *q, const G *g, V *mean, V *variance)
 {
     V low = (V){0} + INFINITY, high = (V){0} - INFINITY;
     for (int64_t i = 0; i < q->neighbours; i++) {
@@ -482,14 +529,14 @@ INLINE I FOR_LANES(hold)(const Problem *q, const G *g, V *mean, V *variance)
         low = FOR_LANES(choose)(there & (g->target[i] < low), g->target[i], low);
         high = FOR_LANES(choose)(there & (g->target[i] > high), g->target[i], high);
     }
-    const V reach = REACH * FOR_LANES(root)(*variance);
-    low -= reach;
-    high += reach;
-    const I under = *mean < low, over = *mean > high, left = (under | over) & (low < high);
-    const V held = FOR_LANES(choose)(under, low, high), moved = *mean - held;
-    *variance = FOR_LANES(choose)(left, *variance + moved * moved, *variance);
-    *mean = FOR_LANES(choose)(left, held, *mean);
-    return left;
+    const V margin = REACH * FOR_LANES(root)(*variance);
+    low -= margin;
+    high += margin;
+    const I under = *mean < low, over = *mean > high, outside = (under | over) & (low < high);
+    const V limited = FOR_LANES(choose)(under, low, high), moved = *mean - limited;
+    *variance = FOR_LANES(choose)(outside, *variance + moved * moved, *variance);
+    *mean = FOR_LANES(choose)(outside, limited, *mean);
+    return outside;
 }
 
 /* Gradients of one point's fields, onto the lattice. */
@@ -586,10 +633,18 @@ INLINE void FOR_LANES(learn)(const Problem *q, int64_t first, V mean, V variance
         const double noise = out->noise[first + lane], own = out->own ? out->own[first + lane] : 0.0;
         const double v = variance[lane] + q->noise * noise + own;
         const double error = out->y[first + lane] - mean[lane];
-        const double by_v = 0.5 * share * (1.0 - error * error / v) / v;
-        out->loss += 0.5 * share * (log(v) + error * error / v);
+        const double limit = MAX_TRAINING_T * MAX_TRAINING_T;
+        const double squared = error * error / v;
+        double weight = 1.0, term = squared;
+        if (squared > limit) { /* bounded: see robust_loss in conditional.py */
+            const double ratio = limit / squared;
+            weight = ratio * ratio * ratio;
+            term = limit * (1.5 - 0.5 * ratio * ratio);
+        }
+        const double by_v = 0.5 * share * (1.0 - weight * squared) / v;
+        out->loss += 0.5 * share * (log(v) + term);
         out->variance += by_v * noise;
-        (*by_mean)[lane] = -share * error / v;
+        (*by_mean)[lane] = -share * weight * error / v;
         (*by_variance)[lane] = variance[lane] > LEAST_VARIANCE ? by_v : 0.0;
     }
 }
@@ -597,22 +652,23 @@ INLINE void FOR_LANES(learn)(const Problem *q, int64_t first, V mean, V variance
 /* Every query: its prediction, or its part of the gradient, or both. */
 static int64_t FOR_LANES(all)(const Problem *q, double *mean, double *variance, Gradient *gradient,
                               const double *jitters, int64_t attempts, double *largest,
-                              int64_t *held)
+                              int64_t counts[2])
 {
     const int64_t k = q->neighbours;
     V K[PAIRS], L[PAIRS], c[MAX_NEIGHBOURS], inverse[MAX_NEIGHBOURS], solved[MAX_NEIGHBOURS][3];
     V c0, m, v, by_mean, by_variance;
     FOR_LANES(Power) powers[POINTS * (POINTS + 1) / 2];
     G g;
+    const double max_t = gradient ? MAX_TRAINING_T : MAX_T;
     int64_t beyond_repair = 0;
     *largest = 0.0;
-    *held = 0;
+    counts[0] = counts[1] = 0;
     for (int64_t first = 0; first < q->queries; first += LANES) {
         FOR_LANES(gather)(q, first, &g);
         FOR_LANES(warm)(q, first + LANES);
         FOR_LANES(system)(q, &g, K, c, &c0, powers);
-        V jitter = {0}, raised[MAX_NEIGHBOURS] = {{0}};
-        I failed;
+        V jitter = {0};
+        I failed, snooped = (I){0};
         for (int round = 0;; round++) {
             failed = FOR_LANES(repair)(k, K, L, inverse, jitters, attempts, &jitter);
             for (int64_t i = 0; i < k; i++) {
@@ -622,15 +678,20 @@ static int64_t FOR_LANES(all)(const Problem *q, double *mean, double *variance, 
             }
             FOR_LANES(solve)(k, L, inverse, solved);
             FOR_LANES(krige)(q, &g, c, c0, solved, &m, &v);
-            if (gradient || round == ROUNDS ||
-                !FOR_LANES(doubt)(q, &g, (const V(*)[3])solved, round, K, raised))
+            if (round == MAX_LEFT_OUT)
                 break;
+            const I changed =
+                FOR_LANES(snoop)(q, &g, L, inverse, (const V(*)[3])solved, max_t, K, c);
+            if (!FOR_LANES(any)(changed))
+                break;
+            snooped |= changed;
         }
-        const I outside = mean ? FOR_LANES(hold)(q, &g, &m, &v) : (I){0};
+        const I limited = mean ? FOR_LANES(limit)(q, &g, &m, &v) : (I){0};
         for (int lane = 0; lane < LANES && first + lane < q->queries; lane++) {
             beyond_repair += failed[lane] != 0 || g.lost[lane] || !isfinite(m[lane]) || !isfinite(v[lane]);
             *largest = jitter[lane] > *largest ? jitter[lane] : *largest;
-            *held += outside[lane] != 0;
+            counts[0] += snooped[lane] != 0;
+            counts[1] += limited[lane] != 0;
             if (mean) {
                 mean[first + lane] = m[lane];
                 variance[first + lane] = v[lane];

@@ -169,18 +169,18 @@ _JITTERS = np.array(EXTRA_JITTER)
 
 def condition(
     kernel: Kernel, sites: TrainingData, x: Tensor, near: Tensor
-) -> tuple[Tensor, Tensor, float, int]:
+) -> tuple[Tensor, Tensor, float, int, int]:
     """The fields of ``Conditionals`` at x [N, 2] from the sites near [N, k]."""
     problem, arrays = _problem(kernel, sites, x, near)
     mean, variance, jitter = (x.new_zeros(n) for n in (len(x), len(x), 1))
-    held = ctypes.c_int64()
+    counts = np.zeros(2, dtype=np.int64)
     failed = _conditional.conditional_predict(
         problem, mean.data_ptr(), variance.data_ptr(),
-        _JITTERS.ctypes.data, len(_JITTERS), jitter.data_ptr(), ctypes.byref(held),
+        _JITTERS.ctypes.data, len(_JITTERS), jitter.data_ptr(), counts.ctypes.data,
     )  # fmt: skip
     del arrays
     check_factors(failed, near.shape[1])
-    return mean, variance, jitter.item(), held.value
+    return mean, variance, jitter.item(), *counts.tolist()
 
 
 def gradient(

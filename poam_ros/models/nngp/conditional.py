@@ -55,21 +55,27 @@ def joint_covariance(
 
 #: A variance that cancels to nothing, or below, is this.
 LEAST_VARIANCE = 1e-9
-#: A residual of more deviations of its noise contradicts the other neighbours; how often the noise
-#: of such ones is raised; and how many deviations a mean may lie outside its neighbours' targets.
-DOUBT, ROUNDS, REACH = 5.0, 5, 4.0
+#: A neighbour contradicts the others where it is more than MAX_T standard deviations from their
+#: prediction, and more than MAX_RESIDUAL of its noise from the mean given all of them. At most
+#: MAX_LEFT_OUT are left out.
+MAX_T, MAX_RESIDUAL, MAX_LEFT_OUT = 6.0, 1.0, 8
+#: In training, where the kernel may be far from what it will be.
+MAX_TRAINING_T = 8.0
+#: A mean is at most so many standard deviations outside the range of its neighbours' targets.
+REACH = 4.0
 #: Queries at a time in torch.
 CHUNK = 1024
 
 
 class Conditionals(NamedTuple):
-    """Mean and variance without noise of each query [N], the largest extra jitter, and how many
-    means were held near their neighbours' targets."""
+    """Mean and variance without noise of each query [N], the largest extra jitter; how many queries
+    leave out a neighbour, and how many means were limited to the range of their neighbours."""
 
     mean: Tensor
     variance: Tensor
     jitter: float
-    held: int
+    snooped: int
+    limited: int
 
 
 class Gradient(NamedTuple):
@@ -94,13 +100,16 @@ def condition(kernel: Kernel, sites: TrainingData, x: Tensor, neighbours: Tensor
     parts = []
     with torch.no_grad():
         for points, near in zip(x.split(CHUNK), neighbours.split(CHUNK), strict=True):
-            system = _system(kernel, sites, points, near)
-            mean, variance, jitter = _agreed(system, kernel.mean_precision)
-            parts.append((*_held(system, mean, variance), jitter))
+            before = _system(kernel, sites, points, near)
+            system, solved = _snooped(before, kernel.mean_precision, MAX_T)
+            snooped = int((system.present != before.present).any(-1).sum())
+            parts.append((*_limited(system, solved), solved.jitter, snooped))
     if not parts:
-        return Conditionals(x.new_empty(0), x.new_empty(0), 0.0, 0)
-    means, variances, held, jitters = zip(*parts, strict=True)
-    return Conditionals(torch.cat(means), torch.cat(variances), max(jitters), sum(held))
+        return Conditionals(x.new_empty(0), x.new_empty(0), 0.0, 0, 0)
+    mean, variance, limited, jitter, left_out = zip(*parts, strict=True)
+    return Conditionals(
+        torch.cat(mean), torch.cat(variance), max(jitter), sum(left_out), sum(limited)
+    )
 
 
 @torch.no_grad()
@@ -118,7 +127,8 @@ def weights(
 
 
 def gradient(kernel: Kernel, sites: TrainingData, left_out: Tensor, neighbours: Tensor) -> Gradient:
-    """Of the mean log loss of the left-out sites [N] from their neighbours [N, k].
+    """Of the mean log loss of the left-out sites [N] from their neighbours [N, k], bounded for each
+    (``robust_loss``).
 
     Raises:
         CholeskyError: a matrix is beyond repair.
@@ -135,7 +145,7 @@ def gradient(kernel: Kernel, sites: TrainingData, left_out: Tensor, neighbours: 
         variance = variance + noise * sites.noise[left_out]
         if sites.own is not None:
             variance = variance + sites.own[left_out]
-        loss = log_loss(sites.y[left_out], mean, variance).mean()
+        loss = robust_loss(sites.y[left_out], mean, variance).mean()
         dF, dexponent, dnoise = torch.autograd.grad(loss, leaves)
     return Gradient(loss.item(), dF, dexponent.item(), dnoise.item(), jitter)
 
@@ -143,6 +153,14 @@ def gradient(kernel: Kernel, sites: TrainingData, left_out: Tensor, neighbours: 
 def log_loss(y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
     """-log N(y; mean, variance) [N], without the constant."""
     return 0.5 * (variance.log() + (y - mean).square() / variance)
+
+
+def robust_loss(y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    """As ``log_loss`` up to MAX_TRAINING_T standard deviations t. Beyond, t^2 becomes
+    L (3 - L^2 / t^4) / 2 with L = MAX_TRAINING_T^2: a target counts less the further off it is."""
+    squared, limit = (y - mean).square() / variance, MAX_TRAINING_T**2
+    bounded = limit * (1.5 - 0.5 * (limit / squared.clamp_min(limit)).square())
+    return 0.5 * (variance.log() + torch.where(squared > limit, bounded, squared))
 
 
 class _System(NamedTuple):
@@ -182,43 +200,68 @@ def _system(kernel: Kernel, sites: TrainingData, x: Tensor, neighbours: Tensor) 
     return _System(K, whole[:, :k, k] * present, whole[:, k, k], y, present, noise)
 
 
-def _agreed(system: _System, mean_precision: float) -> tuple[Tensor, Tensor, float]:
-    """Means, variances and jitter, with noise raised at neighbours that contradict the others.
+def _snooped(system: _System, mean_precision: float, max_t: float) -> tuple[_System, _Solved]:
+    """The system without neighbours that contradict the others, and its solution.
 
-    Under the model a residual has at most the variance of its noise. Where one exceeds DOUBT such
-    deviations, the noise variance is raised until it is DOUBT of them: a redescending M-estimate
-    by reweighting (Holland and Welsch 1977), that of least squares where nothing contradicts. In
-    the first round, where one false target has spread over all residuals, by the square root.
+    Data snooping (Baarda 1968) with the residuals of leaving one out: given all others, a target is
+    off its mean by a_i / (K~^-1)_ii, with variance 1 / (K~^-1)_ii. The neighbour with the largest
+    ratio t_i is left out, and again, until none exceeds max_t.
     """
-    first = _solve(system, mean_precision)
-    mean, variance, a, jitter = first.mean, first.variance, first.a, first.jitter
-    raised = torch.zeros_like(system.noise)
-    for turn in range(ROUNDS):
-        excess = ((system.noise + raised) * a).square() / (DOUBT**2 * system.noise)
-        if turn == 0:
-            excess = excess.sqrt()
-        more = torch.where(excess > 1, system.noise * (excess - 1), 0.0)
-        rows = (more != raised).any(-1).nonzero().squeeze(-1)
-        if not len(rows):
-            break
-        raised = more
-        part = _System(*(values[rows] for values in system))
-        part = part._replace(K=part.K + torch.diag_embed(raised[rows]))
-        again = _solve(part, mean_precision)
-        mean[rows], variance[rows], a[rows] = again.mean, again.variance, again.a
-        jitter = max(jitter, again.jitter)
-    return mean, variance, jitter
+    whole = _solve(system, mean_precision)
+    rows, present = torch.arange(len(system.y)), system.present.clone()
+    part, solved = system, whole
+    with torch.no_grad():
+        for _ in range(MAX_LEFT_OUT):
+            found, worst = _contradictory(part, solved.a, mean_precision, max_t)
+            if not len(found):
+                break
+            rows = rows[found]
+            present[rows, worst] = 0
+            part = _only(_System(*(values[rows] for values in system)), present[rows])
+            solved = _solve(part, mean_precision)
+            for values, new in zip(whole[:4], solved[:4], strict=True):
+                values[rows] = new
+            whole = whole._replace(jitter=max(whole.jitter, solved.jitter))
+    changed = not torch.equal(present, system.present)
+    return (_only(system, present) if changed else system), whole
 
 
-def _held(system: _System, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, int]:
-    """A mean further than REACH deviations outside its neighbours' targets is held there, and what
-    it was moved by is one more deviation; and how many were."""
-    reach, there = REACH * variance.sqrt(), system.present > 0
-    low = torch.where(there, system.y, torch.inf).amin(-1) - reach
-    high = torch.where(there, system.y, -torch.inf).amax(-1) + reach
-    left = ((mean < low) | (mean > high)) & (low < high)
-    held = torch.where(left, mean.maximum(low).minimum(high), mean)
-    return held, torch.where(left, variance + (mean - held).square(), variance), int(left.sum())
+def _only(system: _System, present: Tensor) -> _System:
+    """The system of the neighbours that are ``present`` [N, k] (1, otherwise 0)."""
+    mask = present.unsqueeze(-1) * present.unsqueeze(-2)
+    K = system.K * mask + torch.diag_embed(1 - present)
+    return system._replace(K=K, c=system.c * present, y=system.y * present, present=present)
+
+
+def _contradictory(
+    system: _System, a: Tensor, mean_precision: float, max_t: float
+) -> tuple[Tensor, Tensor]:
+    """Rows with a neighbour that contradicts the others, and its column, both [n]."""
+    # y'a is the sum of t_i^2 and a term that is not negative.
+    rows = ((system.y * a).sum(-1) > max_t**2).nonzero().squeeze(-1)
+    K, _, _, _, present, noise = (values[rows] for values in system)
+    inverse = torch.cholesky_inverse(_factorise(K)[0])
+    o = (inverse * present.unsqueeze(1)).sum(-1)
+    precision = (o * present).sum(-1, keepdim=True) + mean_precision
+    diagonal = inverse.diagonal(dim1=-2, dim2=-1) - o.square() / precision
+    squared = a[rows].square()
+    counts = (present > 0) & (diagonal > 0) & (squared * noise > MAX_RESIDUAL**2)
+    largest, worst = torch.where(counts, squared / diagonal, 0.0).max(-1)
+    found = largest > max_t**2
+    return rows[found], worst[found]
+
+
+def _limited(system: _System, solved: _Solved) -> tuple[Tensor, Tensor, int]:
+    """Means at most REACH standard deviations outside the range of their neighbours' targets. What
+    a mean is moved by is one more standard deviation. Also how many were moved."""
+    mean, variance = solved.mean, solved.variance
+    margin, there = REACH * variance.sqrt(), system.present > 0
+    low = torch.where(there, system.y, torch.inf).amin(-1) - margin
+    high = torch.where(there, system.y, -torch.inf).amax(-1) + margin
+    outside = ((mean < low) | (mean > high)) & (low < high)
+    limited = torch.where(outside, mean.maximum(low).minimum(high), mean)
+    wider = torch.where(outside, variance + (mean - limited).square(), variance)
+    return limited, wider, int(outside.sum())
 
 
 @torch.no_grad()
@@ -244,7 +287,7 @@ def _with_gradient(system: _System, mean_precision: float) -> tuple[Tensor, Tens
 
     b'y has the gradient of c'a - b'K a, and c~0 - c~'b that of c0 - 2 b'c + b'K b, a and b held.
     """
-    mean, variance, a, b, jitter = _solve(system, mean_precision)
+    system, (mean, variance, a, b, jitter) = _snooped(system, mean_precision, MAX_TRAINING_T)
     Kb = torch.einsum("nij,nj->ni", system.K, b)
     steer_mean = (system.c * a).sum(-1) - (a * Kb).sum(-1)
     steer_variance = system.c0 - 2 * (b * system.c).sum(-1) + (b * Kb).sum(-1)

@@ -50,7 +50,7 @@ class NeighbourGP:
         self._store = SiteStore()
         self._kernel: Kernel | None = None
         self._widening = VarianceCalibration()
-        self._said = False  # that predictions were held, once
+        self._warned = False  # that soundings contradict each other; once
         self.extra_jitter = 0.0
 
     @property
@@ -161,11 +161,12 @@ class NeighbourGP:
         near = self._store.spread(x, options.neighbours, options.pool, apart=options.apart)
         found = condition(kernel, self._store.sites, x, near)
         self.extra_jitter = max(self.extra_jitter, found.jitter)
-        if found.held and not self._said:
-            self._said = True
+        if (found.snooped or found.limited) and not self._warned:
+            self._warned = True
             log.warning(
-                "%d of %d predictions left the range of the soundings they are made from, and were "
-                "held near it: do soundings contradict each other?", found.held, len(x),
+                "soundings contradict each other: %d of %d predictions leave out a sounding, %d "
+                "are limited to the range of the soundings near them",
+                found.snooped, len(x), found.limited,
             )  # fmt: skip
         mean, variance = torch.empty(2, len(x), dtype=torch.float64)
         mean[order] = found.mean

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...core.errors import InputError
 from ...core.settings import check, setting
-from ..lengths import lengthscale_setting
+from ..lengthscales import lengthscale_setting
 
 
 @dataclass(frozen=True)

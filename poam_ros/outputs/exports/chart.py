@@ -13,16 +13,15 @@ import numpy as np
 
 from ... import __version__
 from ...core.errors import InputError
+from ...core.geodesy import LOCAL, GeoReference, VerticalDatum, map_heading, vertical_datum
 from ...core.geometry import Extent, Grid
 from ...core.maps import ElevationMap
 from ...core.safe_yaml import read_yaml
 from ...core.settings import check, flat, setting
 from ...frontend.settings import water_level_setting
-from ...planning.areas import map_heading
 from ...planning.tvu import CONFIDENCE_95, strictest
 from ..folder import read_map, read_table
 from ..results import UnmappedPings, read_unmapped
-from .georeference import LOCAL, GeoReference, VerticalDatum, vertical_datum
 
 
 def read_config(path: Path) -> Any:
@@ -86,7 +85,8 @@ class ExportSettings:
 
     Attributes:
         origin: latitude and longitude of the map's (0, 0), in degrees.
-        utm: north-up coordinates of the UTM zone, not of a projection around the origin.
+        utm: use the origin's UTM zone, not the local projection around the origin.
+        crs: use this projected system (``EPSG:N``), not the local projection; empty: none.
         vertical_datum: EPSG code of what the map's zero is.
         depth: depths under the water's level, positive down, in the place of elevations.
 
@@ -97,6 +97,7 @@ class ExportSettings:
     origin: tuple[float, float] | None = None
     heading: float = map_heading()
     utm: bool = False
+    crs: str = ""
     vertical_datum: int | None = None
     depth: bool = False
     water_level: float = water_level_setting()
@@ -111,13 +112,19 @@ class ExportSettings:
 
     def __post_init__(self) -> None:
         check(self)
-        if self.origin is None and (self.heading or self.utm):
-            raise InputError("heading and utm: expected an origin as well (--origin LAT LON)")
+        if self.origin is None and (self.heading or self.utm or self.crs):
+            raise InputError("heading, utm and crs: expected an origin as well (--origin LAT LON)")
+        if self.utm and self.crs:
+            raise InputError(f"crs: expected it without utm, got {self.crs}")
+        place = self.place
+        if place and place.crs and np.isnan(place.to_projected(np.zeros((1, 2)))).any():
+            raise InputError(f"crs: the origin is outside {place.crs}")
 
     @property
     def place(self) -> GeoReference | None:
         """Where the map lies, if that was said."""
-        return None if self.origin is None else GeoReference(*self.origin, self.heading, self.utm)
+        crs = "UTM" if self.utm else self.crs
+        return None if self.origin is None else GeoReference(*self.origin, self.heading, crs)
 
 
 @dataclass(frozen=True)
@@ -191,10 +198,11 @@ class Chart:
         """The coordinates as well-known text; compound where there is a vertical datum."""
         if self.place is None:
             return LOCAL
-        flat = self.place.projection
+        system = self.place.system()
+        wkt = system.to_wkt("WKT1_GDAL")
         if self.datum is None:
-            return flat.wkt
-        return f'COMPD_CS["{flat.name} + {self.datum.name}",{flat.wkt},{self.datum.wkt}]'
+            return wkt
+        return f'COMPD_CS["{system.name} + {self.datum.name}",{wkt},{self.datum.wkt}]'
 
 
 def read_chart(folder: Path, settings: ExportSettings) -> Chart:
@@ -219,10 +227,10 @@ def read_chart(folder: Path, settings: ExportSettings) -> Chart:
     grid, (mean, deviation, lengthscale) = _north_up(drawn.grid, own, place)
     support = drawn.support
     if place is not None:
-        track, support = place.outwards(track), place.outwards(support)
+        track, support = place.to_projected(track), place.to_projected(support)
     density = np.where(np.isfinite(mean), grid.counted(track), np.nan)
     words = _provenance(folder, drawn, len(track), settings, datum)
-    others = read_unmapped(folder).outwards(place)
+    others = read_unmapped(folder).to_projected(place)
     if others.logged > drawn.samples > 0:  # killed, after a map that an earlier life had left
         words["missing"] = (
             f"{others.logged - drawn.samples} of the log's {others.logged} pings; the map of "
@@ -237,7 +245,7 @@ def _north_up(
     own_grid: Grid, values: Sequence[np.ndarray], place: GeoReference | None
 ) -> tuple[Grid, Sequence[np.ndarray]]:
     """Grid and values; cells of the same size, and interpolated, if the map is turned."""
-    if place is None or place.as_it_is:
+    if place is None or place.north_up:
         return own_grid, values
     borders = own_grid.borders
     size = float(min(np.diff(own_grid.x[:2])[0], np.diff(own_grid.y[:2])[0]))
@@ -245,13 +253,13 @@ def _north_up(
     ys = np.linspace(borders.ymin, borders.ymax, 101)
     sides = [np.column_stack((xs, np.full(101, y))) for y in (borders.ymin, borders.ymax)]
     sides += [np.column_stack((np.full(101, x), ys)) for x in (borders.xmin, borders.xmax)]
-    outline = place.outwards(np.concatenate(sides))
+    outline = place.to_projected(np.concatenate(sides))
     (west, south), (east, north) = outline.min(0), outline.max(0)
     grid = Grid.cells(Extent(west, east, south, north), size)
     layers = [np.full(grid.shape, np.nan) for _ in values]
     for begin in range(0, grid.shape[0], _ROWS):
         part = Grid(grid.x, grid.y[begin : begin + _ROWS])
-        own = place.inwards(part.points)
+        own = place.to_map(part.points)
         inside = borders.contains(own, slack=1e-6 * size)
         for layer, known in zip(layers, values, strict=True):
             found = np.where(inside, own_grid.interpolate(known, own), np.nan)

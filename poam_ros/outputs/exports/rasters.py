@@ -9,8 +9,8 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from ...core.errors import requires_extra
+from ...core.geodesy import GeoReference
 from .chart import Chart
-from .georeference import TransverseMercator
 
 #: Of a cell that is dry or has no value, in the layer of whole numbers.
 _NOTHING = -1
@@ -28,7 +28,7 @@ def netcdf(chart: Chart, name: str) -> dict[str, bytes]:
     mapping = {}
     if chart.place is not None:
         mapping = {"grid_mapping": "crs"}
-        _describe(file.createVariable("crs", "i4", ()), _projection(chart, chart.place.projection))
+        _describe(file.createVariable("crs", "i4", ()), _projection(chart, chart.place))
     for number, (key, (values, kind, more)) in enumerate(layers.items()):
         layer = file.createVariable(key, kind, ("y", "x"))
         layer[:] = values
@@ -91,18 +91,9 @@ def _standard_name(chart: Chart) -> str:
     return "sea_floor_depth_below_geopotential_datum"
 
 
-def _projection(chart: Chart, flat: TransverseMercator) -> dict[str, Any]:
-    """A transverse Mercator projection as CF describes it (appendix F)."""
-    found = {
-        "grid_mapping_name": "transverse_mercator",
-        "latitude_of_projection_origin": flat.latitude,
-        "longitude_of_central_meridian": flat.longitude,
-        "scale_factor_at_central_meridian": flat.scale,
-        "false_easting": flat.easting, "false_northing": flat.northing,
-        "semi_major_axis": 6378137.0, "inverse_flattening": 298.257223563,
-        "longitude_of_prime_meridian": 0.0, "horizontal_datum_name": "WGS_1984",
-        "crs_wkt": chart.crs_wkt,
-    }  # fmt: skip
+def _projection(chart: Chart, place: GeoReference) -> dict[str, Any]:
+    """The coordinate system as CF describes it (appendix F)."""
+    found = {**place.system().to_cf(), "crs_wkt": chart.crs_wkt}
     return found if chart.datum is None else {**found, "geopotential_datum_name": chart.datum.name}
 
 

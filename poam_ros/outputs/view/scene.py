@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...frontend.refused import RefusedPings
+from ...frontend.refused_pings import RefusedPings
 from ..exports.chart import Chart
 
 #: How bad a remark is.

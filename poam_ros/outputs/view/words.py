@@ -7,7 +7,7 @@ from html import escape
 
 import numpy as np
 
-from ...frontend.refused import MOST, RefusedPings
+from ...frontend.refused_pings import MAX_PER_REASON, RefusedPings
 from ...planning.tvu import LEVEL_NAMES, ORDERS, shares
 from ..exports.chart import Chart, clock_time
 from .layers import stride
@@ -169,8 +169,8 @@ def refused(pings: RefusedPings) -> tuple[Notice, ...]:
     reasons = ", ".join(f"{counts[reason]:,} {reason}" for reason in sorted(counts))
     drawn, total = len(pings.placed), sum(counts.values())
     said = f"{drawn:,} of them are drawn where they were"
-    if any(count > MOST for count in counts.values()):
-        said += f"; of each reason the newest {MOST:,} are known"
+    if any(count > MAX_PER_REASON for count in counts.values()):
+        said += f"; of each reason the newest {MAX_PER_REASON:,} are known"
     return (Notice(f"{total:,} pings refused: {reasons}", said, NOTE),)
 
 

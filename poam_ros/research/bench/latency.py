@@ -32,8 +32,8 @@ from ...core.errors import PoamError
 from ...core.samples import Samples
 from ...frontend.front_end import RawPing
 from ...frontend.odometry import VehicleState
-from ...journal.contents import UPDATE, JournalStep
 from ...journal.folder import MissionFolder, identity
+from ...journal.interface import UPDATE, JournalStep
 from ...planning.pilots import start_pose
 from ...ros.common import messages, qos
 from ...ros.common.parameters import MAPPER

@@ -1,1 +1,1 @@
-"""What every node shares."""
+"""Code that the nodes share."""

@@ -1,4 +1,4 @@
-"""Brings managed nodes up in order, and again those that were started anew."""
+"""Configures and activates managed nodes in order, also after they were restarted."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from rclpy.utilities import remove_ros_args
 
 from .executor import run_node
 
-PERIOD = 1.0  # s of wall time between two looks
-# s of wall time for an answer. A node that was killed is seen for some seconds more and answers
-# nothing; one that is configured loads torch, or a mission, before it answers.
-PATIENCE, STEP_PATIENCE = 3.0, 120.0
+POLL_PERIOD_S = 1.0  # wall time between two polls
+# Wall time for an answer. A killed node is visible for some seconds more but does not answer; to
+# configure a node means loading torch or a mission.
+ANSWER_TIMEOUT_S, TRANSITION_TIMEOUT_S = 3.0, 120.0
 UNCONFIGURED, INACTIVE = State.PRIMARY_STATE_UNCONFIGURED, State.PRIMARY_STATE_INACTIVE
 ACTIVE = State.PRIMARY_STATE_ACTIVE
-LOOKS = 2  # that must agree that a node was started anew: its last event may still be on its way
+MIN_AGREEING_POLLS = 2
 
 
 class ManagedNodeClient:
-    """A node that is brought up once in each of its lives.
+    """Brings a managed node up once after each of its starts.
 
-    What somebody does by hand stays done: a node that is deactivated or cleaned up says so on
-    ``transition_event``. One that is unconfigured without having said so was started anew.
+    Transitions by hand are respected: a node that is deactivated or cleaned up publishes that on
+    ``transition_event``. A node that is unconfigured without such an event was restarted.
 
     Args:
-        node: that asks.
-        name: of the managed node, relative to the namespace of that.
-        group: of the clients, so that a callback can wait for an answer.
+        node: creates the clients.
+        name: of the managed node, relative to the namespace of ``node``.
+        group: callback group of the clients, so that a callback can wait for an answer.
     """
 
     def __init__(self, node: Node, name: str, group: ReentrantCallbackGroup) -> None:
@@ -46,21 +46,21 @@ class ManagedNodeClient:
             TransitionEvent, f"{name}/transition_event", self._on_event, 10, callback_group=group
         )
         self._due, self._heard, self._odd = True, UNCONFIGURED, 0
-        self.up = False  # has been, in any of its lives: others need not wait for it any more
-        self._waiting: tuple[Any, float] | None = None  # for an answer, and until when
+        self.up = False  # whether it was active once: the nodes after it need not wait any more
+        self._waiting: tuple[Any, float] | None = None  # the awaited answer and its deadline
 
-    async def look(self) -> None:
-        """Bring the node up if it is due."""
+    async def poll(self) -> None:
+        """Bring the node up if it was started."""
         if not self._get.service_is_ready():
             return
-        answer = await self._ask(self._get, GetState.Request(), PATIENCE)
+        answer = await self._ask(self._get, GetState.Request(), ANSWER_TIMEOUT_S)
         if answer is None:
             return
         state = answer.current_state.id
         self._odd = self._odd + 1 if state == UNCONFIGURED != self._heard else 0
-        if self._odd >= LOOKS:
+        if self._odd >= MIN_AGREEING_POLLS:
             self._due, self._heard, self._odd = True, UNCONFIGURED, 0
-            self._node.get_logger().info(f"{self.name} was started anew")
+            self._node.get_logger().info(f"{self.name} was restarted")
         if self._due and state == UNCONFIGURED and await self._step("configure"):
             state = INACTIVE
         if self._due and state == INACTIVE and await self._step("activate"):
@@ -71,28 +71,28 @@ class ManagedNodeClient:
     async def _step(self, label: str) -> bool:
         number = getattr(Transition, f"TRANSITION_{label.upper()}")
         request = ChangeState.Request(transition=Transition(id=number))
-        answer = await self._ask(self._change, request, STEP_PATIENCE)
+        answer = await self._ask(self._change, request, TRANSITION_TIMEOUT_S)
         if answer is not None and answer.success:
             self._node.get_logger().info(f"{self.name}: {label} done")
             return True
-        if answer is not None:  # no answer: it is asked again
+        if answer is not None:  # without an answer the next poll asks again
             self._due = False
             self._node.get_logger().error(
-                f"{self.name} refused to {label}; its own log says why. Start it again, or call "
+                f"{self.name} failed to {label}; see its log. Restart it, or call "
                 f"{self.name}/change_state"
             )
         return False
 
-    async def _ask(self, client: Any, request: Any, patience: float) -> Any:
-        """The answer, or None."""
+    async def _ask(self, client: Any, request: Any, timeout: float) -> Any:
+        """The answer; None after the timeout."""
         future = client.call_async(request)
-        self._waiting = future, time.monotonic() + patience
+        self._waiting = future, time.monotonic() + timeout
         answer = await future
         self._waiting = None
         return answer
 
-    def give_up(self) -> None:
-        """Wait no longer for an answer that may never come: a node can die in its midst."""
+    def check_timeout(self) -> None:
+        """Give up an answer that is late: the node may have died."""
         if self._waiting is not None and time.monotonic() > self._waiting[1]:
             self._waiting[0].cancel()
 
@@ -101,7 +101,7 @@ class ManagedNodeClient:
 
 
 class BringUp(Node):
-    """Asks the nodes in turn for their state; none is brought up before those ahead of it are.
+    """Brings the nodes up one after the other.
 
     Args:
         names: of the managed nodes, in order.
@@ -112,23 +112,23 @@ class BringUp(Node):
         group, steady = ReentrantCallbackGroup(), Clock(clock_type=ClockType.STEADY_TIME)
         self.managed = [ManagedNodeClient(self, name, group) for name in names]
         alone = MutuallyExclusiveCallbackGroup()
-        self.create_timer(PERIOD, self._look, callback_group=alone, clock=steady)
-        self.create_timer(PERIOD, self._give_up, callback_group=group, clock=steady)
+        self.create_timer(POLL_PERIOD_S, self._poll, callback_group=alone, clock=steady)
+        self.create_timer(POLL_PERIOD_S, self._check_timeouts, callback_group=group, clock=steady)
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         for managed in self.managed:
-            await managed.look()
+            await managed.poll()
             if not managed.up:
                 self.get_logger().info(f"waiting for {managed.name}", throttle_duration_sec=10.0)
                 return
 
-    def _give_up(self) -> None:
+    def _check_timeouts(self) -> None:
         for managed in self.managed:
-            managed.give_up()
+            managed.check_timeout()
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the node; its arguments are the names of the nodes, mapper and planner by default."""
+    """Run the node; the arguments are names of managed nodes (default: mapper planner)."""
     names = remove_ros_args(sys.argv if args is None else ["bring_up", *args])[1:]
     return run_node(lambda: BringUp(names or ["mapper", "planner"]), args)
 

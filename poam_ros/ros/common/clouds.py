@@ -1,4 +1,4 @@
-"""Grids as messages and back: organised clouds, pictures. Pure functions."""
+"""Grids as point clouds and occupancy grids, and back. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ...core.clock import SECOND
 from ...core.errors import InputError, shown
 from ...core.geometry import Grid
 from ...core.maps import ElevationMap
-from ...frontend.refused import REASONS, RefusedPings
+from ...frontend.refused_pings import REASONS, RefusedPings
 from .messages import header, stamp_to_ns
 
 MAP_FIELDS = ("x", "y", "z", "variance", "lengthscale")
 REFUSED_FIELDS = ("x", "y", "z", "reason", "age")
-MOST_AGE = 1e9  # s; of a ping that is older nobody knows its time
+MAX_AGE_S = 1e9  # an older ping has no known time
 
 
 def write_cloud(
@@ -50,24 +50,23 @@ def _cloud(values: np.ndarray, names: Sequence[str], stamp_ns: int, frame_id: st
         is_bigendian=False,
         point_step=step,
         row_step=step * columns,
-        # An array of the right type is taken as it is; bytes are checked one by one.
+        # An array of this type is used as it is; rclpy checks bytes one by one.
         data=array.array("B", values.tobytes()),
         is_dense=bool(np.isfinite(values).all()),
     )
 
 
 def write_points(points: np.ndarray, stamp_ns: int, frame_id: str) -> PointCloud2:
-    """Points [N, 3] in no order, N = 0 included."""
+    """Points [N, 3] as a cloud; N may be 0."""
     values = np.ascontiguousarray(points, dtype="<f4")
     return _cloud(values.reshape(1, -1, 3), ("x", "y", "z"), stamp_ns, frame_id)
 
 
 def write_refused(refused: RefusedPings, stamp_ns: int, frame_id: str) -> PointCloud2:
-    """Refused pings whose place is known, N = 0 included: `pings/refused`.
+    """Refused pings with a known place as `pings/refused`.
 
-    ``reason``: its place in ``survey.refused.REASONS``; ``age``: s from its time to the stamp; z is
-    NaN where no elevation is known. A reason that is none of these, of a log that a later version
-    wrote, has no number there.
+    ``reason``: index in ``frontend.refused.REASONS``; ``age``: s from the ping to the stamp; z: NaN
+    without an elevation. Pings with other reasons, from a later version's journal, are left out.
     """
     pings = refused.placed
     pings = pings[np.isin(pings.reason, REASONS)]
@@ -79,10 +78,10 @@ def write_refused(refused: RefusedPings, stamp_ns: int, frame_id: str) -> PointC
 
 
 def read_refused(message: PointCloud2) -> RefusedPings:
-    """What ``write_refused`` wrote; numbered anew.
+    """The pings of ``write_refused``, with new numbers.
 
     Raises:
-        InputError: the points are not of FLOAT32 fields x, y, z, reason, age, or a reason is none.
+        InputError: a FLOAT32 field x, y, z, reason or age is missing, or a reason is unknown.
     """
     if message.height * message.width == 0:
         return RefusedPings.none()
@@ -92,7 +91,7 @@ def read_refused(message: PointCloud2) -> RefusedPings:
     *xyz, code, age = (layers[name].ravel() for name in REFUSED_FIELDS)
     if not np.isin(code, np.arange(len(REASONS))).all():
         raise InputError(f"cloud: expected reasons from 0 to {len(REASONS) - 1}, got others")
-    known = np.isfinite(age) & (np.abs(age) < MOST_AGE)
+    known = np.isfinite(age) & (np.abs(age) < MAX_AGE_S)
     since_ns = np.round(np.where(known, age, 0.0) * SECOND).astype(np.int64)
     stamp_ns = np.where(known, stamp_to_ns(message.header.stamp) - since_ns, 0)
     reason = np.array(REASONS)[code.astype(int)]
@@ -100,10 +99,10 @@ def read_refused(message: PointCloud2) -> RefusedPings:
 
 
 def read_points(message: PointCloud2) -> np.ndarray:
-    """Points [N, 3] in no order, N = 0 included.
+    """The points [N, 3] of a cloud; N may be 0.
 
     Raises:
-        InputError: the points are not of FLOAT32 fields x, y, z.
+        InputError: a FLOAT32 field x, y or z is missing.
     """
     if message.height * message.width == 0:
         return np.empty((0, 3))
@@ -112,10 +111,10 @@ def read_points(message: PointCloud2) -> np.ndarray:
 
 
 def read_cloud(message: PointCloud2) -> tuple[Grid, dict[str, np.ndarray]]:
-    """The grid and the layers (without x, y) of an organised cloud of FLOAT32, as float64.
+    """The grid and the layers (without x, y) of an organised FLOAT32 cloud, as float64.
 
     Raises:
-        InputError: the cloud is empty, not a regular grid, or not of FLOAT32 fields x, y, z, ...
+        InputError: the cloud is empty or not a regular grid, or a field is missing.
     """
     layers = _layers(message)
     x, y = layers.pop("x"), layers.pop("y")
@@ -131,7 +130,7 @@ def _layers(message: PointCloud2) -> dict[str, np.ndarray]:
     """Every FLOAT32 field of a cloud with x, y and z, by name [rows, columns], as float64.
 
     Raises:
-        InputError: the cloud is empty, lacks one of them, or has fewer bytes than it says.
+        InputError: the cloud is empty, lacks one of them, or has too few bytes.
     """
     wanted = [f for f in message.fields if f.datatype == PointField.FLOAT32]
     names = [f.name for f in wanted]
@@ -161,7 +160,7 @@ def _layers(message: PointCloud2) -> dict[str, np.ndarray]:
 
 
 def write_map_cloud(drawn: ElevationMap, frame_id: str) -> PointCloud2:
-    """The full-precision map, `map/points`, with the map's stamp; ``density`` where it is known."""
+    """A map as `map/points`, in full precision, with its stamp; ``density`` if known."""
     layers = {"z": drawn.mean, "variance": drawn.variance, "lengthscale": drawn.lengthscale}
     if drawn.density is not None:
         layers["density"] = drawn.density
@@ -169,10 +168,10 @@ def write_map_cloud(drawn: ElevationMap, frame_id: str) -> PointCloud2:
 
 
 def read_map_cloud(message: PointCloud2) -> ElevationMap:
-    """`map/points` as a map; how many samples it was made from does not travel with it.
+    """`map/points` as a map, without its number of samples.
 
     Raises:
-        InputError: as `read_cloud`, or a layer is missing, or it is a single row or column.
+        InputError: as `read_cloud`, or a layer is missing, or there is one row or column.
     """
     grid, layers = read_cloud(message)
     if min(grid.shape) < 2:
@@ -193,10 +192,10 @@ def read_map_cloud(message: PointCloud2) -> ElevationMap:
 def write_occupancy(
     grid: Grid, values: np.ndarray | None, stamp_ns: int, frame_id: str
 ) -> tuple[OccupancyGrid, tuple[float, float] | None]:
-    """A picture for people's eyes, and the values at its 0 and 100.
+    """A layer as a picture for people, and the values at its 0 and 100.
 
-    0..100 is the affine image of the finite values [rows, cols]; -1 where there is none, and
-    everywhere (bounds None) before there is a map.
+    0..100: finite values [rows, cols], scaled linearly; -1: no value. Before there is a map, all
+    are -1 and the bounds None.
     """
     shown = np.full(grid.shape, -1, dtype=np.int8)
     bounds = None
@@ -210,10 +209,9 @@ def write_occupancy(
 
 
 def write_tvu(grid: Grid, used: np.ndarray | None, stamp_ns: int, frame_id: str) -> OccupancyGrid:
-    """What a map uses of an allowed uncertainty [rows, cols], as ``planning.tvu.used`` has it.
+    """The ratio of uncertainty to allowed uncertainty [rows, cols], of ``planning.tvu.used``.
 
-    0..50 is within it (50: all of it is used), 51..100 is not (100: twice as much or more); -1
-    where that is not known.
+    0..50: within it (50: ratio 1); 51..100: above it (100: ratio 2 or more); -1: unknown.
     """
     shown = np.full(grid.shape, -1, dtype=np.int8)
     if used is not None:
@@ -225,7 +223,7 @@ def write_tvu(grid: Grid, used: np.ndarray | None, stamp_ns: int, frame_id: str)
 
 
 def _picture(grid: Grid, shown: np.ndarray, stamp_ns: int, frame_id: str) -> OccupancyGrid:
-    """A grid of what is shown of each cell, -1..100 [rows, cols]."""
+    """An occupancy grid of cell values -1..100 [rows, cols]."""
     rows, columns = grid.shape
     resolution = float(grid.x[1] - grid.x[0]) if columns > 1 else float(grid.y[1] - grid.y[0])
     message = OccupancyGrid(header=header(stamp_ns, frame_id))

@@ -1,4 +1,4 @@
-"""How every node's ``main`` starts and ends."""
+"""Runs a node from start to exit status: executor, signals, subscriptions."""
 
 from __future__ import annotations
 
@@ -25,47 +25,47 @@ from ...core.errors import InputError
 from .node import ManagedNode
 
 DONE, FAILED, WRONG_ARGUMENTS = 0, 1, 2
-#: What a parameter makes rclpy or us raise that has a wrong value.
+#: The exceptions for a parameter with a wrong value.
 WRONG = InputError, InvalidParameterTypeException, InvalidParameterValueException
-PATIENCE_S = 3.0  # with a node that is still being made when it is to stop
-BREATH_S = 0.004  # a few callbacks wait at a time, so that none waits for 20 ms
+START_TIMEOUT_S = 3.0  # for a node that is being created when a signal arrives
+IDLE_S = 0.004  # after each callback; a few may wait, so none waits longer than 20 ms
 
 
 def run_node(factory: Callable[[], Node], args: Sequence[str] | None = None) -> int:
     """Run one node until it is stopped; return the exit status.
 
-    A ``ManagedNode`` comes up first, unless it is managed.
+    A ``ManagedNode`` starts up first, unless it is managed.
 
-    0: stopped by Ctrl-C, SIGTERM, its context's shutdown or because it ``ended``. 2: arguments, a
-    file or a parameter are wrong (one line on stderr). 1: it failed otherwise (traceback on
-    stderr).
+    0: stopped by Ctrl-C, SIGTERM, shutdown of its context, or because it is ``finished``. 2: an
+    argument, a file or a parameter is wrong (one line on stderr). 1: any other failure (traceback
+    on stderr).
     """
     with _Stop() as stop:
         try:
-            # The signals are ours: rclpy's handlers take the context away in the middle of
-            # callbacks, and whatever is logged from there on complains of it on stderr.
+            # Not rclpy's signal handlers: they shut the context down in the middle of callbacks,
+            # and everything that is logged afterwards prints an error on stderr.
             rclpy.init(
                 args=None if args is None else list(args),
                 signal_handler_options=SignalHandlerOptions.NO,
             )
         except Exception as error:  # rclpy raises types of its C library
-            return _refused(error)
+            return _report_wrong(error)
         node: Node | None = None
         try:
             node = factory()
             if isinstance(node, ManagedNode):
-                node.come_up()
-            # What is loaded by now stays: a full collection that walks through it (torch above all)
-            # holds every callback up for a quarter of a second.
+                node.start_up()
+            # A full garbage collection of all that is loaded (torch above all) would delay every
+            # callback by a quarter of a second.
             gc.freeze()
             _spin(node, stop)
             return DONE
         except ExternalShutdownException:
             return DONE
         except WRONG as error:
-            return _refused(error)
+            return _report_wrong(error)
         except Exception:
-            # A callback that was interrupted by the shutdown fails in many ways; none is a fault.
+            # A callback that the shutdown interrupts may fail in many ways.
             if not rclpy.ok():
                 return DONE
             traceback.print_exc()
@@ -77,24 +77,24 @@ def run_node(factory: Callable[[], Node], args: Sequence[str] | None = None) -> 
 
 
 def _spin(node: Node, stop: _Stop) -> None:
-    """As ``rclpy.spin``, but with a breath after every callback.
+    """As ``rclpy.spin``, but with a short sleep after every callback.
 
-    To wait for the next message costs the executor far more than a message does. In a breath
-    several arrive, and ``subscribe`` takes them all at once.
+    For the executor, waiting costs far more than a message. During the sleep several messages
+    arrive, and ``subscribe`` takes them all at once.
 
-    rclpy's own ``experimental.EventsExecutor`` would cost half as much. But the first releases of
-    Jazzy lack it; and where it is there (7.1.5), destroying an entity with event callbacks, as
-    ``cleanup`` does beside a spinning executor, crashes the process now and then
-    (ros2/rclpy#1644), and ``spin_until_future_complete`` may take all of a core and call nothing.
+    rclpy's ``experimental.EventsExecutor`` would cost half as much. But the first releases of Jazzy
+    lack it. In 7.1.5, destroying an entity with event callbacks beside a spinning executor, as
+    ``cleanup`` does, sometimes crashes the process (ros2/rclpy#1644), and
+    ``spin_until_future_complete`` may use a whole core without calling anything.
     """
     executor = SingleThreadedExecutor()
     executor.add_node(node)
-    # A task, because merely waking an executor does not make it return.
+    # A task, because waking an executor does not make it return.
     stop.act = lambda: executor.create_task(lambda: None)
     try:
-        while executor.context.ok() and not (stop.asked or getattr(node, "ended", False)):
+        while executor.context.ok() and not (stop.requested or getattr(node, "finished", False)):
             executor.spin_once()
-            time.sleep(BREATH_S)
+            time.sleep(IDLE_S)
     finally:
         executor.remove_node(node)
 
@@ -109,10 +109,10 @@ def subscribe(
     numbered: Callable[[int | None], None] = lambda _: None,
     **options: Any,
 ) -> Subscription:
-    """A subscription for many messages a second: one look at it takes all that wait.
+    """A subscription for many messages a second: each wake-up takes all that wait.
 
-    ``callback`` is called with each of them, ``afterwards`` once for all; ``numbered`` before each
-    with the number that its publisher gave it, None where the middleware does not tell.
+    ``callback`` is called with each message, ``afterwards`` once after all of them. ``numbered`` is
+    called before each message with its publication sequence number, None if unknown.
     """
 
     def take_all(message: Any, info: Any) -> None:
@@ -129,7 +129,7 @@ def subscribe(
     subscription = node.create_subscription(
         kind,
         topic,
-        take_all,  # type: ignore[arg-type]  # with two arguments it is given the info, too
+        take_all,  # type: ignore[arg-type]  # rclpy passes the info to two arguments
         qos,
         **options,
     )
@@ -137,26 +137,26 @@ def subscribe(
 
 
 class _Stop:
-    """Ctrl-C and SIGTERM as a wish, told on a thread of its own, whatever the main one waits for.
+    """Handles Ctrl-C and SIGTERM on a thread of its own, while the main thread may be waiting.
 
-    A KeyboardInterrupt anywhere would leave half-made objects whose finalisers print tracebacks.
+    A KeyboardInterrupt could leave half-created objects whose finalisers print tracebacks.
 
     Attributes:
-        asked: whether a signal came.
-        act: called then, if anything has to be done.
+        requested: whether a signal arrived.
+        act: called then.
     """
 
     def __init__(self) -> None:
-        self.asked = False
+        self.requested = False
         self.act: Callable[[], object] = self._leave
 
     def __enter__(self) -> _Stop:
         self._before: dict[int, Any] = {}
         if threading.current_thread() is threading.main_thread():
-            self._hears, self._told = socket.socketpair()
-            self._told.setblocking(False)
+            self._receiver, self._sender = socket.socketpair()
+            self._sender.setblocking(False)
             threading.Thread(target=self._listen, name="signals", daemon=True).start()
-            self._fd = signal.set_wakeup_fd(self._told.fileno())
+            self._fd = signal.set_wakeup_fd(self._sender.fileno())
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, lambda *_: None)
         return self
@@ -166,25 +166,25 @@ class _Stop:
             for number, handler in self._before.items():
                 signal.signal(number, handler)
             signal.set_wakeup_fd(self._fd)
-            self._told.close()
+            self._sender.close()
 
     def _leave(self) -> None:
-        """The node is still being made: it leaves once it is, so that others learn of it.
+        """The node is still being created: let it shut down properly, but not wait for long.
 
-        A participant that says no farewell is believed to be there for 20 s. But whatever takes
-        long now, such as a download, is not worth waiting for.
+        Other nodes would believe for 20 s that a killed participant is still there. A slow start,
+        such as a download, is not worth waiting for.
         """
-        time.sleep(PATIENCE_S)
+        time.sleep(START_TIMEOUT_S)
         if self.act == self._leave:
             os._exit(DONE)
 
     def _listen(self) -> None:
-        with self._hears:
-            while self._hears.recv(1):  # nothing once the other end is closed
-                self.asked = True
+        with self._receiver:
+            while self._receiver.recv(1):  # empty when the other end is closed
+                self.requested = True
                 self.act()
 
 
-def _refused(error: Exception) -> int:
+def _report_wrong(error: Exception) -> int:
     sys.stderr.write(" ".join(str(error).split()) + "\n")
     return WRONG_ARGUMENTS

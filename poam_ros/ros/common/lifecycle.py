@@ -1,7 +1,7 @@
-"""The standard lifecycle services of a node: others configure and activate it.
+"""The standard lifecycle services, for managed nodes.
 
-Not rclpy's own ``LifecycleNode``: there, a request for a transition that the present state does not
-have is an exception in the executor, which ends the node, and what a transition raises is lost.
+rclpy's own ``LifecycleNode`` is not used: there, a request for a transition that is invalid in the
+present state raises an exception that ends the node, and an error in a transition is lost.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from rclpy.node import Node
 
 from ...core.errors import InputError
 
-EVENTS = 10  # queue depth of the transitions, as rcl's own
+EVENTS = 10  # queue depth of transition events, as in rcl
 
 
 class _Transition(NamedTuple):
-    """A transition: from a state by way of another to a third, or back where it fails."""
+    """A transition from ``start`` via a transition state to ``goal``; back if ``method`` fails."""
 
     id: int
     label: str
     start: int
     via: int
     goal: int
-    do: str
+    method: str
 
 
 STATES = {
@@ -43,7 +43,7 @@ STATES = {
 }
 _UNCONFIGURED, _INACTIVE, _ACTIVE, _FINALIZED = list(STATES)[:4]
 _CONFIGURING, _CLEANING, _SHUTTING, _ACTIVATING, _DEACTIVATING = list(STATES)[4:]
-STEPS = tuple(
+TRANSITIONS = tuple(
     _Transition(*row)
     for row in (
         (Transition.TRANSITION_CONFIGURE, "configure",
@@ -53,24 +53,24 @@ STEPS = tuple(
         (Transition.TRANSITION_DEACTIVATE, "deactivate",
          _ACTIVE, _DEACTIVATING, _INACTIVE, "deactivate"),
         (Transition.TRANSITION_UNCONFIGURED_SHUTDOWN, "shutdown",
-         _UNCONFIGURED, _SHUTTING, _FINALIZED, "take_down"),
+         _UNCONFIGURED, _SHUTTING, _FINALIZED, "shut_down_node"),
         (Transition.TRANSITION_INACTIVE_SHUTDOWN, "shutdown",
-         _INACTIVE, _SHUTTING, _FINALIZED, "take_down"),
+         _INACTIVE, _SHUTTING, _FINALIZED, "shut_down_node"),
         (Transition.TRANSITION_ACTIVE_SHUTDOWN, "shutdown",
-         _ACTIVE, _SHUTTING, _FINALIZED, "take_down"),
+         _ACTIVE, _SHUTTING, _FINALIZED, "shut_down_node"),
     )
 )  # fmt: skip
 _UNDO = {"configure": "cleanup", "activate": "deactivate"}
 
 
 class Lifecycle:
-    """Offers a shell's way up and down as services, and says each step on ``~/transition_event``.
+    """Offers the transitions of a node as services, and publishes them on ``~/transition_event``.
 
-    A step that fails leaves the node in the state before it, says why in the log, and is answered
-    with ``success`` false; so is one that the present state does not have.
+    A transition that fails leaves the node in the state before, logs the reason, and is answered
+    with ``success`` false. So is one that is invalid in the present state.
 
     Args:
-        node: with ``configure``, ``activate``, ``deactivate``, ``cleanup`` and ``take_down``.
+        node: with ``configure``, ``activate``, ``deactivate``, ``cleanup`` and ``shut_down_node``.
     """
 
     def __init__(self, node: Any) -> None:
@@ -98,25 +98,25 @@ class Lifecycle:
 
     def _on_change(self, request: Any, response: Any) -> Any:
         wanted = request.transition
-        for step in STEPS:
+        for step in TRANSITIONS:
             named = step.label == wanted.label if wanted.label else step.id == wanted.id
             if named and step.start == self.state:
                 response.success = self._take(step)
                 return response
-        text = f"transition {wanted.label or wanted.id!r} is none of state {STATES[self.state]}"
-        self._node.refusals.add("transition", f"{text[:200]}: nothing is done")
+        text = f"transition {wanted.label or wanted.id!r} is invalid in state {STATES[self.state]}"
+        self._node.warnings.add("transition", f"{text[:200]}: ignored")
         response.success = False
         return response
 
     def _take(self, step: _Transition) -> bool:
-        """Go from one state to the next; whether that was possible."""
+        """Make a transition; returns whether it succeeded."""
         self._say(step.id, step.label, step.start, step.via)
         try:
-            getattr(self._node, step.do)()
+            getattr(self._node, step.method)()
         except Exception as error:
             words = str(error) if isinstance(error, InputError) else traceback.format_exc()
             self._node.get_logger().error(f"{step.label} failed: {words}")
-            self._undo(step.do)
+            self._undo(step.method)
             self._say(0, "transition_failure", step.via, self.state)
             return False
         self._finalized = step.goal == _FINALIZED
@@ -125,7 +125,7 @@ class Lifecycle:
         return True
 
     def _undo(self, done: str) -> None:
-        """Take back what a step had done when it failed."""
+        """Undo the part of a failed transition that was done."""
         if done not in _UNDO:
             return
         try:
@@ -148,12 +148,12 @@ class Lifecycle:
         return response
 
     def _on_transitions(self, _: Any, response: Any) -> Any:
-        steps = [step for step in STEPS if step.start == self.state]
+        steps = [step for step in TRANSITIONS if step.start == self.state]
         response.available_transitions = [_description(step) for step in steps]
         return response
 
     def _on_graph(self, _: Any, response: Any) -> Any:
-        response.available_transitions = [_description(step) for step in STEPS]
+        response.available_transitions = [_description(step) for step in TRANSITIONS]
         return response
 
 

@@ -1,4 +1,4 @@
-"""What a node was sent and could not take: counted by reason, and said, but not all the time."""
+"""Warnings of a node, counted by reason and logged at a limited rate."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-PERIOD = 10.0  # s of wall time between two warnings for the same reason
-LINES, LINE = 60, 400  # of a warning at most, and characters of each: a traceback fits, a flood not
+WARNING_PERIOD_S = 10.0  # wall time between two warnings for the same reason
+MAX_LINES, MAX_LINE = 60, 400  # lines, and characters of a line: enough for a traceback
 
 
 class LogThrottle:
-    """Counts, and a warning for each reason at most once per ``PERIOD``.
+    """Counts by reason, and logs a warning for each at most once per ``WARNING_PERIOD_S``.
 
-    A logger's own throttle goes by the place in the code: one reason would silence the others. What
-    was held back since the last warning is counted in the next.
+    A logger's own throttle works by line of code, so that one reason would suppress the others. The
+    next warning tells how many were suppressed.
 
     Args:
-        warn: takes a line of text.
-        clock: seconds that only grow.
+        warn: called with a text.
+        clock: a steady clock, in s.
     """
 
     def __init__(
@@ -27,15 +27,15 @@ class LogThrottle:
     ) -> None:
         self.counts: Counter[str] = Counter()
         self._warn, self._clock = warn, clock
-        self._said: dict[str, tuple[float, int]] = {}  # when, and at which count
+        self._logged: dict[str, tuple[float, int]] = {}  # time and count of the last warning
 
     def add(self, reason: str, text: str) -> None:
-        """Count one for a reason, and say the text if it is time to."""
+        """Count one for a reason, and log the text if its period is over."""
         self.counts[reason] += 1
         count, now = self.counts[reason], self._clock()
-        when, said = self._said.get(reason, (-math.inf, 0))
-        if now - when >= PERIOD:
-            self._said[reason] = now, count
-            more = count - said - 1
-            lines = [line[:LINE] for line in text.split("\n", LINES)[:LINES]]
+        when, logged = self._logged.get(reason, (-math.inf, 0))
+        if now - when >= WARNING_PERIOD_S:
+            self._logged[reason] = now, count
+            more = count - logged - 1
+            lines = [line[:MAX_LINE] for line in text.split("\n", MAX_LINES)[:MAX_LINES]]
             self._warn("\n".join(lines) + (f" (and {more} more like it)" if more else ""))

@@ -1,4 +1,4 @@
-"""Support points, and where the vehicle may go, as markers and back. Pure functions."""
+"""Support points and areas as markers and back, and colours. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...outputs.hillshade import brightness
 from ...planning.areas import NavigableArea
 from .messages import header
 
-#: Colours from low to high, red, green and blue of 255 each; between them it is linear.
+#: Colours from low to high (red, green, blue of 255), linear between them.
 RAMPS: dict[str, tuple[tuple[int, int, int], ...]] = {
     "depth": (
         (14, 22, 84), (24, 74, 150), (32, 130, 182), (80, 184, 190), (166, 220, 176),
@@ -23,17 +23,17 @@ RAMPS: dict[str, tuple[tuple[int, int, int], ...]] = {
     "doubt": ((52, 16, 84), (54, 78, 140), (34, 142, 138), (112, 200, 92), (250, 230, 46)),
     "length": ((12, 8, 34), (88, 24, 112), (186, 52, 104), (244, 134, 84), (252, 240, 196)),
 }  # fmt: skip
-#: Of the levels of ``planning.tvu``: within none, 2, 1b, special, exclusive.
+#: Colours of the orders of ``planning.tvu``: within none, 2, 1b, special, exclusive.
 LEVELS = ((166, 36, 44), (236, 142, 62), (248, 224, 116), (122, 192, 122), (40, 120, 178))
-#: Steps that a ramp is drawn in, and steps of light: few enough that each colour is made once.
-STEPS, LIGHTS = 100, 24
-SHADE = 0.45  # the least light, as a part of the most
+#: Number of colours of a ramp and of shades: few enough that each colour is made once.
+RAMP_STEPS, SHADE_LEVELS = 100, 24
+MIN_BRIGHTNESS = 0.45  # of 1
 
 
 def ramp(name: str) -> np.ndarray:
     """The colours of a ramp [STEPS + 1, 3], 0..1."""
     stops = np.array(RAMPS[name]) / 255
-    at = np.linspace(0, len(stops) - 1, STEPS + 1)
+    at = np.linspace(0, len(stops) - 1, RAMP_STEPS + 1)
     return np.column_stack([np.interp(at, np.arange(len(stops)), band) for band in stops.T])
 
 
@@ -43,21 +43,21 @@ def levels() -> np.ndarray:
 
 
 def steps(values: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Which colour of a ramp each of the values has, as integers; 0 where there is no value."""
+    """The index of each value's colour in a ramp; 0 for NaN."""
     share = (np.nan_to_num(values, nan=low) - low) / ((high - low) or 1.0)
-    return np.rint(STEPS * np.clip(share, 0, 1)).astype(int)
+    return np.rint(RAMP_STEPS * np.clip(share, 0, 1)).astype(int)
 
 
-def lights(heights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """How much light falls on heights [rows, columns] at x, y, as integers 0..LIGHTS."""
-    with np.errstate(invalid="ignore"):  # beside what is infinite
+def hillshade_levels(heights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The hillshade of heights [rows, columns] at x, y, as integers 0..SHADE_LEVELS."""
+    with np.errstate(invalid="ignore"):  # beside infinite heights
         rise_y, rise_x = np.gradient(heights, y, x)
-    return np.rint(LIGHTS * np.nan_to_num(brightness(rise_x, rise_y))).astype(int)
+    return np.rint(SHADE_LEVELS * np.nan_to_num(brightness(rise_x, rise_y))).astype(int)
 
 
-def lit(colour: np.ndarray, light: int) -> np.ndarray:
-    """A colour [3] in this much light."""
-    return colour * (SHADE + (1 - SHADE) * light / LIGHTS)
+def shaded(colour: np.ndarray, light: int) -> np.ndarray:
+    """A colour [3] at a level of hillshade."""
+    return colour * (MIN_BRIGHTNESS + (1 - MIN_BRIGHTNESS) * light / SHADE_LEVELS)
 
 
 #: Of support points, wherever they are drawn.
@@ -85,12 +85,12 @@ def spheres(
     stamp_ns: int,
     frame_id: str,
 ) -> MarkerArray:
-    """Places [N, 3] as one marker, each a sphere of this size [m]."""
+    """Points [N, 3] as one marker of spheres with this diameter (m)."""
     marker = blank(Marker.SPHERE_LIST, name, stamp_ns, frame_id)
     marker.scale.x = marker.scale.y = marker.scale.z = float(size)
     marker.color.r, marker.color.g, marker.color.b = colour
     marker.points = [Point(x=x, y=y, z=z) for x, y, z in points.tolist()]
-    if not marker.points:  # viewers complain of an empty list
+    if not marker.points:  # viewers report an error for an empty list
         marker.action = Marker.DELETE
     return MarkerArray(markers=[marker])
 
@@ -98,21 +98,20 @@ def spheres(
 def write_support(
     points: np.ndarray, z: float, size: float, stamp_ns: int, frame_id: str
 ) -> MarkerArray:
-    """The support points [M, 2] as one marker at height z, each a sphere of this size [m]."""
+    """Support points [M, 2] as one marker of spheres at height z with this diameter (m)."""
     places = np.column_stack((points, np.full(len(points), float(z))))
     return spheres(places, "inducing_points", SUPPORT, size, stamp_ns, frame_id)
 
 
 def write_areas(areas: NavigableArea, stamp_ns: int, frame_id: str) -> MarkerArray:
-    """Where the vehicle may go, as closed lines at height 0: ``workspace``, ``polygon``, and each
-    ``keep_out``."""
+    """The navigable area as closed lines at height 0: ``workspace``, ``polygon``, ``keep_out``."""
     left, right, lower, upper = areas.workspace.bounds
     rings = [
         ("workspace", np.array([(left, lower), (right, lower), (right, upper), (left, upper)]))
     ]
     rings += [] if areas.polygon is None else [("polygon", areas.polygon)]
     rings += [("keep_out", corners) for corners in areas.keep_outs]
-    # Those of an earlier mission; in a frame, since Lichtblick reports a marker without one.
+    # Deletes an earlier mission's. With a frame, as Lichtblick reports markers without one.
     markers = [Marker(header=header(stamp_ns, frame_id), action=Marker.DELETEALL)]
     for number, (name, corners) in enumerate(rings):
         marker = Marker(header=header(stamp_ns, frame_id), ns=name, id=number)

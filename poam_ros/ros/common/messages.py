@@ -1,6 +1,7 @@
-"""Messages to arrays and back. Pure functions; no node, no topic, no state.
+"""Converts messages to values and back, by pure functions.
 
-Those that read what a bag may hold as well are in ``reading.py``, which needs no ROS."""
+``importers/messages.py`` has those that read recordings as well and need no ROS.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ REPORT_LABELS = ("stamp_sec", "stamp_nanosec", *(f.name for f in fields(MapRepor
 
 
 def ns_to_stamp(stamp_ns: int) -> Time:
-    """Nanoseconds as a message's stamp."""
+    """Nanoseconds as a stamp."""
     return Time(sec=int(stamp_ns // SECOND), nanosec=int(stamp_ns % SECOND))
 
 
@@ -42,12 +43,12 @@ def header(stamp_ns: int, frame_id: str) -> Header:
 
 
 def yaw_to_quaternion(yaw: float) -> tuple[float, float, float, float]:
-    """A level attitude with this heading, as (x, y, z, w)."""
+    """The quaternion (x, y, z, w) of a yaw in rad, without pitch and roll."""
     return 0.0, 0.0, math.sin(yaw / 2), math.cos(yaw / 2)
 
 
 def write_odometry(state: VehicleState) -> Odometry:
-    """The state as a message; speed and yaw rate in the child's frame."""
+    """The state as odometry; speed and yaw rate are in the child frame."""
     message = Odometry(header=header(state.stamp_ns, state.frame_id))
     message.child_frame_id = bare_frame(state.child_frame_id)
     _fill_pose(message.pose.pose, state.position, state.quaternion)
@@ -58,13 +59,13 @@ def write_odometry(state: VehicleState) -> Odometry:
 
 
 def position_std(message: Odometry) -> float:
-    """The largest standard deviation of a position in the plane, in m; 0 where it is unknown."""
+    """The largest horizontal standard deviation of the position, in m; 0 if unknown."""
     covariance = message.pose.covariance
     return largest_std(covariance[0], covariance[1], covariance[7])
 
 
 def write_range(ping: RawPing, frame_id: str = "sonar_link", field_of_view: float = 0.05) -> Range:
-    """A ping as a message: an acoustic range along the x axis of its frame."""
+    """A ping as an acoustic range along the x axis of its frame."""
     return Range(
         header=header(ping.stamp_ns, frame_id),
         radiation_type=Range.ULTRASOUND,
@@ -79,19 +80,19 @@ def write_range(ping: RawPing, frame_id: str = "sonar_link", field_of_view: floa
 def write_pose(
     xy: Sequence[float], stamp_ns: int, frame_id: str, z: float = 0.0, yaw: float = 0.0
 ) -> PoseStamped:
-    """A level pose, as a goal or a point of a path."""
+    """A pose without pitch and roll, for a goal or a point of a path."""
     message = PoseStamped(header=header(stamp_ns, frame_id))
     _fill_pose(message.pose, (xy[0], xy[1], z), yaw_to_quaternion(yaw))
     return message
 
 
 def read_pose(message: PoseStamped) -> np.ndarray:
-    """The place of a goal, [2]."""
+    """x, y of a goal [2], m."""
     return np.array((message.pose.position.x, message.pose.position.y))
 
 
 def write_path(points: np.ndarray, stamp_ns: int, frame_id: str, z: float = 0.0) -> Path:
-    """The points [K, 2] as a path."""
+    """Points [K, 2] as a path."""
     poses = [write_pose(xy, stamp_ns, frame_id, z) for xy in points]
     return Path(header=header(stamp_ns, frame_id), poses=poses)
 
@@ -102,9 +103,9 @@ def read_path(message: Path) -> np.ndarray:
 
 
 def write_report(report: MapReport) -> Float64MultiArray:
-    """What belongs to a map, `map/report`: a labelled dimension for each of the values.
+    """A report as `map/report`, with a labelled dimension for each value.
 
-    A stamp in one float64 would be wrong by some 100 ns, and names no map then.
+    The stamp takes two values, as one float64 would round it by some 100 ns.
     """
     values = dict(zip(REPORT_LABELS, (0, 0, *astuple(report)[1:]), strict=True))
     values["stamp_sec"], values["stamp_nanosec"] = divmod(report.stamp_ns, SECOND)
@@ -114,10 +115,10 @@ def write_report(report: MapReport) -> Float64MultiArray:
 
 
 def read_report(message: Float64MultiArray) -> MapReport:
-    """`map/report` as a report; values with further labels are left alone.
+    """`map/report` as a report; values with other labels are ignored.
 
     Raises:
-        InputError: a value is missing, or one that counts is no whole number.
+        InputError: a value is missing, or a count is not an integer.
     """
     labels = [dimension.label for dimension in message.layout.dim]
     if len(labels) != len(message.data) or not set(REPORT_LABELS) <= set(labels):
@@ -128,7 +129,7 @@ def read_report(message: Float64MultiArray) -> MapReport:
     values: dict[str, Any] = dict(zip(labels, message.data, strict=True))
     for name in ("stamp_sec", "stamp_nanosec", "samples", "finished"):
         if not values[name].is_integer() or values[name] < 0:
-            raise InputError(f"map/report: expected a whole {name}, got {values[name]}")
+            raise InputError(f"map/report: expected an integer {name}, got {values[name]}")
         values[name] = int(values[name])
     values["finished"] = bool(values["finished"])
     seconds, nanoseconds, *others = (values[name] for name in REPORT_LABELS)
@@ -138,7 +139,7 @@ def read_report(message: Float64MultiArray) -> MapReport:
 def write_diagnostics(
     name: str, level: bytes, text: str, values: Mapping[str, object], stamp_ns: int
 ) -> DiagnosticArray:
-    """One status; numbers are shown with six digits."""
+    """A status; floats have six digits."""
     status = DiagnosticStatus(level=level, name=name, message=text)
     status.values = [
         KeyValue(key=key, value=f"{value:.6g}" if isinstance(value, float) else str(value))

@@ -1,15 +1,23 @@
-"""What every node of ours is made of: parameters, what it opens, and how that is taken down."""
+"""The base class of all nodes: parameters, lifecycle, diagnostics."""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
+from rcl_interfaces.msg import (
+    FloatingPointRange,
+    IntegerRange,
+    ParameterDescriptor,
+    SetParametersResult,
+)
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
 from rclpy.node import Node
@@ -17,36 +25,37 @@ from rclpy.subscription import Subscription
 from rosgraph_msgs.msg import Clock as ClockMessage
 
 from ...core.clock import SECOND, LastingTime, Moment
+from ...core.errors import InputError
+from ...core.renames import refuse_old
+from ...core.settings import Setting, Value
 from .log_throttle import LogThrottle
 from .messages import write_diagnostics
-from .parameter_declaration import declare
 from .parameters import inner_rows
 
 
 def _owned(kind: str) -> Callable[..., Any]:
-    """As rclpy's ``create_...`` of a kind; what it makes is destroyed with the present state."""
+    """rclpy's ``create_...`` of a kind; what it creates is destroyed with the present state."""
 
     def create(self: ManagedNode, *given: Any, **options: Any) -> Any:
         made = getattr(super(ManagedNode, self), f"create_{kind}")(*given, **options)
-        # What rclpy makes when simulated time is switched on stays as long as the node.
+        # rclpy's own subscription to /clock stays as long as the node.
         of_rclpy = isinstance(made, Subscription) and made.msg_type is ClockMessage
         if self.configured and not of_rclpy:
-            self.held.callback(getattr(self, f"destroy_{kind}"), made)
+            self.on_exit.callback(getattr(self, f"destroy_{kind}"), made)
         return made
 
     return create
 
 
 class ManagedNode(Node):
-    """A node that goes round configure, activate, deactivate, cleanup as often as one likes.
+    """A node with the lifecycle configure, activate, deactivate, cleanup, any number of times.
 
-    Construction declares parameters, and nothing else; where the parameter ``managed`` is true, it
-    offers the standard lifecycle services too, and others bring the node up. A subclass makes what
-    talks in ``configure`` and what acts (timers, threads) in ``activate``; both begin with
-    ``super()``'s. Publishers, subscriptions, services, clients and timers made through the node, by
-    whomever, are destroyed in reverse order: what is made while the node is active in
-    ``deactivate``, what is made while it is configured in ``cleanup``. ``held`` takes what else is
-    to be undone then.
+    The constructor only declares parameters. If the parameter ``managed`` is true, it also offers
+    the standard lifecycle services, and the node waits for them. A subclass creates publishers and
+    services in ``configure`` and timers and threads in ``activate``; both call ``super()`` first.
+    Publishers, subscriptions, services, clients and timers created through the node are destroyed
+    in reverse order: those created while it was active in ``deactivate``, the others in
+    ``cleanup``. ``on_exit`` takes anything else that must be undone then.
 
     Args:
         name: of the node.
@@ -54,91 +63,93 @@ class ManagedNode(Node):
         options: as ``rclpy.node.Node``.
 
     Attributes:
-        values: the parameters' current values, by name.
-        refusals: what it was sent and could not take, since it was configured.
-        steady: the clock of every timer: nothing sets it, and it goes on while a simulated one
-            stands.
-        configured, active: how far it is up.
-        ended: set by a node whose work is over; ``run_node`` returns then.
+        values: current values of the parameters, by name.
+        warnings: throttled warnings, such as messages it could not use, since ``configure``.
+        steady_clock: the clock of every timer. Nobody sets it, and it runs while a simulated clock
+            stands still.
+        configured, active: the present state.
+        finished: set by a node whose work is done; then ``run_node`` returns.
 
     Raises:
         InputError: a parameter is wrong.
     """
 
-    # Of the class, because rclpy's constructor makes publishers already.
-    configured = active = ended = False
+    # Class attributes, because rclpy's constructor already creates publishers.
+    configured = active = finished = False
 
     def __init__(self, name: str, table: Iterable[Any], **options: Any) -> None:
         super().__init__(name, **options)
         self._opened, self._started = ExitStack(), ExitStack()
-        self.steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.steady_clock = Clock(clock_type=ClockType.STEADY_TIME)
         self._lasting, self._reading = LastingTime(), threading.Lock()
-        self.refusals = LogThrottle(self.get_logger().warning)
-        self.values = declare(self, table, self._parameters_changed, partial(inner_rows, name))
+        self.warnings = LogThrottle(self.get_logger().warning)
+        self.values = declare_parameters(
+            self, table, self._parameters_changed, partial(inner_rows, name)
+        )
         if getattr(self.values, "managed", False):
-            from .lifecycle import Lifecycle  # here: lifecycle_msgs, for those who ask for it
+            from .lifecycle import Lifecycle  # needs lifecycle_msgs
 
             self._lifecycle = Lifecycle(self)
 
-    def come_up(self) -> None:
-        """Configure and activate, unless that is for others to ask for."""
+    def start_up(self) -> None:
+        """Configure and activate, unless the node is managed."""
         if not getattr(self.values, "managed", False):
             self.configure()
             self.activate()
 
     def configure(self) -> None:
-        """Make what talks."""
+        """Create publishers and services."""
         self.configured = True
-        self.refusals = LogThrottle(self.get_logger().warning)
+        self.warnings = LogThrottle(self.get_logger().warning)
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
 
     def activate(self) -> None:
-        """Begin to act."""
+        """Start timers and threads."""
         self.active = True
 
     def deactivate(self) -> None:
-        """Stop acting; what talks stays."""
+        """Stop timers and threads; publishers and services stay."""
         try:
             self._started.close()
         finally:
             self.active = False
 
     def cleanup(self) -> None:
-        """Take down what talks, also after a ``configure`` that failed; then as constructed."""
+        """Destroy publishers and services, also after a ``configure`` that failed."""
         try:
             self._opened.close()
         finally:
             self.configured = False
 
     def changed(self, names: frozenset[str]) -> None:
-        """Parameters with these names have new values; called while the node is configured."""
+        """Called with the names of parameters that have new values, while configured."""
 
-    def take_down(self) -> None:
-        """Deactivate and clean up, however far it came up."""
+    def shut_down_node(self) -> None:
+        """Deactivate and clean up, from any state."""
         if self.active:
             self.deactivate()
         if self.configured:
             self.cleanup()
 
     def destroy_node(self) -> None:
-        """Take everything down first."""
-        self.take_down()
+        """Destroy the node after ``shut_down_node``."""
+        self.shut_down_node()
         super().destroy_node()
 
     @property
-    def held(self) -> ExitStack:
-        """Takes whatever is to be undone when the present state ends (``held.callback(undo)``)."""
+    def on_exit(self) -> ExitStack:
+        """What to undo when the present state ends: ``on_exit.callback(undo)``."""
         return self._started if self.active else self._opened
 
     @property
     def now_ns(self) -> int:
-        """ROS time; 0 while a simulated clock has not begun."""
+        """ROS time; 0 before a simulated clock starts."""
         return self.get_clock().now().nanoseconds
 
     @property
     def moment(self) -> Moment:
-        """Now, by all clocks."""
-        with self._reading:  # of one thread after the other
+        """The present time on all clocks."""
+        with self._reading:  # threads read one after the other
             ros_ns, steady_s = self.now_ns, time.monotonic()
             clock: Any = self.get_clock()  # a ROSClock
             simulated = clock.ros_time_is_active
@@ -147,7 +158,7 @@ class ManagedNode(Node):
 
     @property
     def full_name(self) -> str:
-        """The node's name with its namespace, as diagnostics have it."""
+        """The name with the namespace, as in diagnostics."""
         return self.get_fully_qualified_name().lstrip("/")
 
     create_publisher = _owned("publisher")
@@ -155,11 +166,11 @@ class ManagedNode(Node):
     create_service = _owned("service")
     create_client = _owned("client")
 
-    def create_timer(  # type: ignore[override]  # there is no choice of a clock
+    def create_timer(  # type: ignore[override]  # the clock is fixed
         self, period_s: float, callback: Callable[[], Any], **options: Any
     ) -> Any:
-        """As rclpy's, by the steady clock: a system clock that is set back would stop another."""
-        return self._timer(period_s, callback, clock=self.steady, **options)
+        """rclpy's, with the steady clock: the system clock may be set back."""
+        return self._timer(period_s, callback, clock=self.steady_clock, **options)
 
     _timer = _owned("timer")
 
@@ -173,3 +184,97 @@ class ManagedNode(Node):
     def _parameters_changed(self, names: frozenset[str]) -> None:
         if self.configured:
             self.changed(names)
+
+
+def describe(row: Setting) -> ParameterDescriptor:
+    """The setting as a ROS descriptor (`ros2 param describe`)."""
+    described = ParameterDescriptor(
+        description=row.help,
+        additional_constraints=row.expected,
+        read_only=not row.mutable,
+        # Allows an integer for a float; `convert` checks the type instead of rclpy.
+        dynamic_typing=True,
+    )
+    low, high = row.minimum, row.maximum
+    if low is None and high is None:
+        return described
+    if isinstance(row.default, float):
+        ends = -math.inf if low is None else float(low), math.inf if high is None else float(high)
+        described.floating_point_range = [FloatingPointRange(from_value=ends[0], to_value=ends[1])]
+    elif isinstance(row.default, int):
+        ends = -(2**63) if low is None else int(low), 2**63 - 1 if high is None else int(high)
+        described.integer_range = [IntegerRange(from_value=ends[0], to_value=ends[1])]
+    return described
+
+
+def declare_parameters(
+    node: Node,
+    table: Iterable[Setting],
+    changed: Callable[[frozenset[str]], None] | None = None,
+    inner: Callable[[dict[str, Any]], Iterable[Setting]] = lambda values: (),
+) -> SimpleNamespace:
+    """Declare a table on a node; return the values by name, in the declared types.
+
+    ``inner`` returns further rows for the values of the table: options of the chosen model or
+    planner. After an accepted change at run time the returned namespace has the new value, and
+    ``changed`` is called with the names.
+
+    Raises:
+        InputError: an override (command line, parameter file) is wrong or has an old name.
+    """
+    rows = {row.name: row for row in table}
+    values = SimpleNamespace()
+    # rclpy ignores overrides of undeclared parameters and offers no public access to them.
+    refuse_old(node._parameter_overrides, rows, "parameter ")
+    _declare(node, rows.values(), values)
+    further = {row.name: row for row in inner(vars(values))}
+    _declare(node, further.values(), values)
+    _watch_changes(node, rows | further, values, changed)
+    return values
+
+
+def _declare(node: Node, rows: Iterable[Setting], values: SimpleNamespace) -> None:
+    for row in rows:
+        default = list(row.default) if isinstance(row.default, tuple) else row.default
+        described = describe(row)
+        # The bounds are attached after our own check, whose message says what was expected.
+        bare = type(described)(dynamic_typing=True)
+        given = node.declare_parameter(row.name, default, bare).value
+        setattr(values, row.name, _converted(row, given))
+        node.set_descriptor(row.name, described)
+
+
+def _watch_changes(
+    node: Node,
+    rows: dict[str, Setting],
+    values: SimpleNamespace,
+    changed: Callable[[frozenset[str]], None] | None,
+) -> None:
+    """Validate later changes before they are made, and apply them after."""
+
+    def validate(parameters: list[Any]) -> SetParametersResult:
+        for parameter in parameters:
+            if parameter.name in rows:
+                try:
+                    _converted(rows[parameter.name], parameter.value)
+                except InputError as error:
+                    return SetParametersResult(successful=False, reason=str(error))
+        return SetParametersResult(successful=True)
+
+    def apply(parameters: list[Any]) -> None:
+        names = frozenset(p.name for p in parameters if p.name in rows)
+        for parameter in parameters:
+            if parameter.name in names:
+                setattr(values, parameter.name, rows[parameter.name].convert(parameter.value))
+        if names and changed is not None:
+            changed(names)
+
+    node.add_on_set_parameters_callback(validate)
+    node.add_post_set_parameters_callback(apply)
+
+
+def _converted(row: Setting, value: Any) -> Value:
+    try:
+        return row.convert(value)
+    except InputError as error:
+        raise InputError(f"parameter {error}") from None

@@ -1,6 +1,6 @@
-"""The tables of parameters as files: config/*.yaml and docs/parameters.md.
+"""Writes the tables of parameters into config/*.yaml and docs/parameters.md.
 
-``python -m poam_ros.ros.common.parameter_files`` writes them (``make generate``); a test compares.
+``make generate`` runs ``python -m poam_ros.ros.common.parameter_files``; a test compares.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _SOURCE = "# Written by `make generate` from the tables of parameters; a test co
 
 
 def generated_files() -> dict[str, str]:
-    """The text of what is written from the tables, by path."""
+    """The texts of the generated files, by path."""
     return {
         "docs/parameters.md": _INTRODUCTION
         + "".join(f"\n## {node}\n\n{render_node(node, table)}" for node, table in TABLES.items()),
         "config/sim.yaml": render_yaml(TABLES, "Defaults of a simulated mission."),
         "config/robot.yaml": render_yaml(
             robot_tables() | VIEWERS,
-            "Defaults of a mission on a vehicle; its workspace has none and belongs in both nodes.",
+            "Defaults of a mission on a vehicle. The workspace has none: set it for both nodes.",
             left_out=("workspace",),
         ),
         "config/model.yaml": "\n".join(
             [
-                "# Every option of the models with its default. The mapper's parameter `model` and",
-                "# `--model` of the command line take a copy with other values.",
+                "# All options of the models with their defaults. Give a changed copy to the",
+                "# mapper (parameter `model`) or to a command (`--model`).",
                 _SOURCE,
                 *_lines(option_rows(), ""),
                 "",
@@ -47,14 +47,14 @@ _INTRODUCTION = """# Parameters
 
 Written by `make generate`. A name with a dot belongs to a group. In a parameter file groups are
 nested, `screening: {echo_ratio: 1.5}`; a node takes `-p screening.echo_ratio:=1.5`, and `poam`
-takes `--screening.echo-ratio 1.5`. A group's switch `enabled` is `--screening` or `--no-screening`
-to `poam`. Options of models and planners stand behind their own prefix; a node has those of the
-model and the planner in use. `config/model.yaml` has the models' defaults as a file for `model`.
+takes `--screening.echo-ratio 1.5`. The switch of a group, `enabled`, is `--screening` or
+`--no-screening`. Options of models and planners have a prefix of their own; a node has only those
+of the model or planner in use. `config/model.yaml` has the models' defaults as a file for `model`.
 """
 
 
 def render_node(node: str, table: Sequence[Setting]) -> str:
-    """A node's table for the docs, and those of its models or planners."""
+    """The Markdown tables of a node and of its models or planners."""
     text = render_markdown(table)
     for prefix, inner in groupby(INNER.get(node, ()), lambda row: row.name.partition(".")[0]):
         text += f"\n### {prefix}\n\n{render_markdown(list(inner))}"
@@ -64,9 +64,9 @@ def render_node(node: str, table: Sequence[Setting]) -> str:
 def render_yaml(
     nodes: Mapping[str, Sequence[Setting]], title: str, left_out: Sequence[str] = ()
 ) -> str:
-    """A ROS parameter file with every default; `/**/` lets it serve a node in any namespace.
+    """A ROS parameter file with every default, for nodes in any namespace (`/**/`).
 
-    What is ``left_out`` is there as a comment.
+    ``left_out``: names that are only comments.
     """
     lines = [f"# {title}", _SOURCE]
     for node, table in nodes.items():
@@ -77,7 +77,7 @@ def render_yaml(
 
 
 def _lines(table: Sequence[Setting], indent: str, left_out: Sequence[str] = ()) -> Iterator[str]:
-    """Settings as YAML: those without a group, then group by group."""
+    """Settings as YAML: first those without a group, then by group."""
     group = ""
     for row in sorted(table, key=lambda row: row.name.partition(".")[0] if "." in row.name else ""):
         prefix, _, own = row.name.rpartition(".")
@@ -90,7 +90,7 @@ def _lines(table: Sequence[Setting], indent: str, left_out: Sequence[str] = ()) 
 
 
 def render_markdown(table: Sequence[Setting]) -> str:
-    """The table for the docs."""
+    """A table in Markdown."""
     lines = [
         "| parameter | default | unit | expected | at run time | meaning |",
         "|---|---|---|---|---|---|",
@@ -106,7 +106,7 @@ def _yaml(value: Value) -> str:
         return "[" + ", ".join(_yaml(item) for item in value) + "]"
     if isinstance(value, float):
         text = repr(value)
-        # YAML 1.1 reads 1e-06 as text: a float needs its point.
+        # YAML 1.1 reads 1e-06 as text: a float needs a point.
         mantissa, exponent, power = text.partition("e")
         return text if "." in mantissa else mantissa + ".0" + exponent + power
     return json.dumps(value)

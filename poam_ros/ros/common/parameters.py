@@ -1,17 +1,17 @@
-"""The parameters of every node, one table each: what lower packages declare, and the node's own."""
+"""The tables of parameters of every node: settings of lower packages and the node's own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...core.errors import InputError
 from ...core.geometry import Extent
-from ...core.settings import Setting, Value, rows
+from ...core.settings import Setting, Value, check, rows, setting
 from ...frontend.batching import TimedBatches, TrainingSettings
 from ...frontend.events import HOLD, ON_DONE
-from ...frontend.front_end import GateSettings
+from ...frontend.settings import GateSettings, water_level_setting
 from ...journal.folder import JournalSettings
 from ...mission.store import MissionStoreSettings
 from ...mission.target import TargetSettings
@@ -25,7 +25,6 @@ from ...planning.planners import PLANNERS, planner_rows
 from ...screening.screen import ScreeningSettings
 from ...simulation.settings import MissionSettings
 from ...simulation.world.sonar import SonarSettings
-from ..viewers.drapes import DrapeSettings
 
 
 def _frame_name(name: str) -> None:
@@ -44,10 +43,8 @@ WORKSPACE = Setting(
     "m",
     check=Extent.of,
 )
-OUTPUT = Setting("output", "", "Folder of the results when the mission is done. Empty: none")
-MANAGED = Setting(
-    "managed", False, "Wait to be configured and activated by the standard lifecycle services"
-)
+OUTPUT = Setting("output", "", "Folder for the results of a finished mission. Empty: none")
+MANAGED = Setting("managed", False, "Wait until lifecycle services configure and activate the node")
 TERRAIN = Setting(
     "terrain",
     "jacksboro",
@@ -67,7 +64,7 @@ MAPPER: tuple[Setting, ...] = (
     Setting(
         "pilot_samples",
         500,
-        "Start the model at this many accepted pings where nobody publishes mission/state",
+        "Start the model at this many accepted pings if nobody publishes mission/state",
         minimum=5,
         maximum=1_000_000,
         mutable=True,
@@ -82,8 +79,8 @@ MAPPER: tuple[Setting, ...] = (
     ),
     replace(
         _TARGET["target.tvu"],
-        description="S-44 order (exclusive, special, 1a, 1b or 2) whose total vertical uncertainty "
-        "map/tvu compares the map's with. Empty: map/tvu is not published",
+        description="Compare the map's uncertainty with the TVU of this S-44 order (exclusive, "
+        "special, 1a, 1b or 2) in map/tvu. Empty: do not publish map/tvu",
     ),
 )
 
@@ -98,7 +95,7 @@ PLANNER: tuple[Setting, ...] = (
     Setting(
         "max_samples",
         5000,
-        "End the mission at this many accepted pings since its start. 0: no such end",
+        "End the mission at this many accepted pings since its start. 0: no limit",
         minimum=0,
         maximum=10_000_000,
         mutable=True,
@@ -106,7 +103,7 @@ PLANNER: tuple[Setting, ...] = (
     Setting(
         "max_duration",
         0.0,
-        "End the mission this long after its start, in ROS time. 0: no such end",
+        "End the mission this long after its start, in ROS time. 0: no limit",
         "s",
         minimum=0.0,
         maximum=1e7,
@@ -115,13 +112,13 @@ PLANNER: tuple[Setting, ...] = (
     Setting(
         "on_done",
         HOLD,
-        "What the vehicle does when the mission is done: stay, or go to where it began and stay",
+        "When the mission is done, hold station where the vehicle is, or return to the start first",
         choices=ON_DONE,
     ),
     Setting(
         "goal_period",
         1.0,
-        "Repeat a travel goal this often, in ROS time. 0: send each once",
+        "Period of repeating a goal, in ROS time. 0: send each goal once",
         "s",
         minimum=0.0,
         maximum=3600.0,
@@ -129,7 +126,7 @@ PLANNER: tuple[Setting, ...] = (
     Setting(
         "goal_action",
         "",
-        "Name of a nav2_msgs/NavigateToPose action that goals go to. Empty: the topic goal_pose",
+        "Send goals to this action of type nav2_msgs/NavigateToPose. Empty: to the topic goal_pose",
     ),
     Setting(
         "goal_radius",
@@ -143,8 +140,8 @@ PLANNER: tuple[Setting, ...] = (
     Setting(
         "capture_radius",
         CAPTURE_RADIUS,
-        "Count a goal as reached when the vehicle passes it within this distance: about its "
-        "turning diameter",
+        "Count a goal as reached when the vehicle passes it within this distance. Set it to about "
+        "the turning diameter",
         "m",
         minimum=1e-3,
         maximum=1e4,
@@ -153,7 +150,7 @@ PLANNER: tuple[Setting, ...] = (
     Setting(
         "max_speed",
         1.0,
-        "Speed of the vehicle, by which a goal's time limit is set",
+        "Speed of the vehicle, for the time limit of a goal",
         "m/s",
         minimum=1e-3,
         maximum=100.0,
@@ -167,7 +164,7 @@ SIMULATOR: tuple[Setting, ...] = (
     Setting(
         "elevation_range",
         (0.0, 0.0),
-        "Lowest and highest elevation to scale the terrain to. Two equal numbers: do not scale it",
+        "Scale the terrain to this lowest and highest elevation. Two equal numbers: do not scale",
         "m",
         minimum=-1e5,
         maximum=1e5,
@@ -175,7 +172,7 @@ SIMULATOR: tuple[Setting, ...] = (
     Setting(
         "environment",
         (-31.0, 31.0, -31.0, 31.0),
-        "Rectangle of the terrain, which the vehicle never leaves: xmin, xmax, ymin, ymax",
+        "Rectangle of the terrain, which the vehicle cannot leave: xmin, xmax, ymin, ymax",
         "m",
         check=Extent.of,
     ),
@@ -186,7 +183,7 @@ SIMULATOR: tuple[Setting, ...] = (
     Setting(
         "speed",
         1.0,
-        "Simulated seconds per second of wall time",
+        "Speed of simulated time, relative to wall time",
         minimum=0.01,
         maximum=1000.0,
         mutable=True,
@@ -199,7 +196,7 @@ SIMULATOR: tuple[Setting, ...] = (
     Setting(
         "goal_timeout",
         3.0,
-        "Stop the vehicle when its goal was not repeated for this long, in ROS time",
+        "Stop the vehicle when its goal is not repeated for this long, in ROS time",
         "s",
         minimum=0.1,
         maximum=3600.0,
@@ -208,7 +205,7 @@ SIMULATOR: tuple[Setting, ...] = (
     Setting(
         "wait_for_mission",
         False,
-        "Stop the clock until somebody hears the sonar and gives goals, at most 60 s of wall time",
+        "Stop the clock until mapper and planner are connected, for at most 60 s of wall time",
     ),
     *rows(SonarSettings),
     Setting(
@@ -220,11 +217,11 @@ MONITOR: tuple[Setting, ...] = (
     WORKSPACE,
     OUTPUT,
     MANAGED,
-    Setting("keep", False, "Stay up when the mission is done"),
+    Setting("keep", False, "Keep running when the mission is done"),
     Setting(
         "linger",
         10.0,
-        "Wall time between the mission's end and the monitor's own",
+        "End the monitor this long after the mission, in wall time",
         "s",
         minimum=0.0,
         maximum=3600.0,
@@ -238,22 +235,44 @@ NODES: dict[str, tuple[Setting, ...]] = {
     "monitor": MONITOR,
 }
 
-#: Of the node that draws for viewers. It is no part of the ring, and nothing waits for it.
+
+@dataclass(frozen=True)
+class DrapeSettings:
+    """How maps are draped.
+
+    Raises:
+        InputError: a value is outside its range.
+    """
+
+    exaggeration: float = setting(
+        1.0, "Vertical exaggeration of elevations", minimum=0.01, maximum=1000.0, mutable=True
+    )
+    water_level: float = water_level_setting()
+    max_cells: int = setting(
+        40_000, "Thin larger maps to about this many cells",
+        minimum=100, maximum=4_000_000, mutable=True,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+#: The node that draws for viewers. It is not part of the closed loop: no node waits for it.
 DRAPES: tuple[Setting, ...] = rows(DrapeSettings)
 VIEWERS: dict[str, tuple[Setting, ...]] = {"drapes": DRAPES}
 
 
-#: The options of the built-in models and planners, which stand behind a prefix of their own. Of
-#: these a node has those of the row in use alone.
+#: The options of the built-in models and planners, each with a prefix. A node has only those of the
+#: model or planner in use.
 INNER: dict[str, tuple[Setting, ...]] = {"mapper": option_rows(), "planner": planner_rows()}
 
 
 def inner_rows(node: str, values: Mapping[str, Any]) -> tuple[Setting, ...]:
-    """The options of the model or the planner that a node uses, with the model file's defaults.
+    """The options of the model or planner that a node uses, with defaults from the model file.
 
     Args:
-        node: its name; most have no such options.
-        values: of its parameters.
+        node: name of the node.
+        values: of its parameters, by name.
 
     Raises:
         InputError: the model file is wrong.
@@ -270,9 +289,9 @@ def inner_rows(node: str, values: Mapping[str, Any]) -> tuple[Setting, ...]:
     )
 
 
-#: What a vehicle's launch file and parameter file give, where it is not what the nodes have: the
-#: more accurate model and planner, and no false echoes. The nodes' own defaults are the paper's.
-ON_ROBOT: dict[str, Value] = {
+#: Defaults of a vehicle's launch file and parameter file that differ from the nodes', which are the
+#: paper's: a more accurate model and planner, and screening.
+ROBOT_DEFAULTS: dict[str, Value] = {
     "method": "nngp",
     "planner": "path-entropy",
     "training.duty": 0.05,
@@ -281,10 +300,10 @@ ON_ROBOT: dict[str, Value] = {
 
 
 def robot_tables() -> dict[str, tuple[Setting, ...]]:
-    """The tables of a vehicle's nodes with its defaults."""
+    """The tables of mapper and planner with a vehicle's defaults."""
     return {
         node: tuple(
-            replace(row, default=ON_ROBOT[row.name]) if row.name in ON_ROBOT else row
+            replace(row, default=ROBOT_DEFAULTS[row.name]) if row.name in ROBOT_DEFAULTS else row
             for row in NODES[node]
         )
         for node in ("mapper", "planner")

@@ -1,4 +1,4 @@
-"""How each kind of topic is sent and read."""
+"""QoS profiles, and subscriptions that count lost messages."""
 
 from __future__ import annotations
 
@@ -21,58 +21,58 @@ def _profile(depth: int, *, reliable: bool, latched: bool = False) -> QoSProfile
     )
 
 
-# Maps, terrain and the mission's state: whoever comes late gets the last one.
+# Maps, terrain and mission state: a late subscriber gets the last message.
 LATCHED = _profile(1, reliable=True, latched=True)
-# As latched, with room for what comes while something else is worked on.
+# As latched, with a queue for messages that arrive while the node is busy.
 KEPT = _profile(20, reliable=True, latched=True)
-# What a sensor driver uses.
+# As sensor drivers publish.
 SENSOR_PUBLISH = _profile(10, reliable=False)
-# How we read one: deep enough for 20 s of odometry at 100 Hz beside a busy model.
+# For reading sensors: 20 s of odometry at 100 Hz while the model is busy.
 SENSOR_READ = _profile(2000, reliable=False)
-# A goal is repeated, never latched: no stale goal moves a vehicle that comes up.
+# Goals are repeated, never latched: no old goal moves a vehicle that starts up.
 GOAL = _profile(1, reliable=True)
-# Simulated time: whoever misses one takes the next.
+# Simulated time: a lost message is replaced by the next.
 CLOCK = _profile(1, reliable=False)
 
 
 class SensorSubscriptions:
-    """Topics of sensors, and what is lost of them.
+    """Subscriptions to sensors that count lost messages.
 
-    A middleware tells of messages that did not arrive, not of those that newer ones pushed out of a
-    full queue, at either end. These show as gaps in the numbers that a publisher gives; with two
-    publishers on a topic nobody can tell a gap from the other's number.
+    The middleware reports messages that did not arrive, but not those dropped from a full queue at
+    either end. These are gaps in the publication sequence numbers, which mean nothing if a topic
+    has two publishers.
 
     Args:
-        node: that hears them.
-        afterwards: called once for all messages that one look at a topic finds.
+        node: creates the subscriptions.
+        afterwards: called once after all messages of a wake-up.
 
     Attributes:
-        lost: messages that were sent and not heard, by topic.
+        lost: messages that were sent but not received, by topic.
     """
 
     def __init__(self, node: ManagedNode, afterwards: Callable[[], None]) -> None:
         self._node, self._afterwards = node, afterwards
-        self._told: Counter[str] = Counter()  # by the middleware
-        self._missed: Counter[str] = Counter()  # by the numbers, which it is among
+        self._reported: Counter[str] = Counter()  # as the middleware reports
+        self._missed: Counter[str] = Counter()  # gaps in the numbers, which include those
         self._last: dict[str, int] = {}
         self._lost_before = 0
 
     @property
     def lost(self) -> Counter[str]:
-        """As the class says."""
-        return self._told | self._missed  # the larger of each
+        """See the class."""
+        return self._reported | self._missed  # the larger of each
 
     def take_lost(self) -> tuple[Counter[str], int]:
-        """``lost``, and how many of them were since the last call."""
+        """``lost``, and the number of messages lost since the last call."""
         lost, before = self.lost, self._lost_before
         self._lost_before = lost.total()
         return lost, self._lost_before - before
 
     def listen(self, topic: str, kind: type, callback: Callable[[Any], None]) -> None:
-        """Hear a topic; ``callback`` takes each message."""
+        """Subscribe to a topic; ``callback`` is called with each message."""
 
         def count_lost(status: Any) -> None:
-            self._told[topic] += status.total_count_change
+            self._reported[topic] += status.total_count_change
 
         def count_missed(number: int | None) -> None:
             if number is not None:
@@ -91,5 +91,5 @@ class SensorSubscriptions:
                 return
             except UnsupportedEventTypeError:
                 self._node.get_logger().warning(
-                    f"this middleware does not tell of messages lost on {topic}"
+                    f"this middleware does not report messages lost on {topic}"
                 )

@@ -1,6 +1,6 @@
-"""What drivers say in their own messages, as a sensor_msgs/Range; docs/sensors.md has the nodes.
+"""Converts drivers' own messages to sensor_msgs/Range; docs/sensors.md shows nodes that use this.
 
-The messages are read by the names of their fields: no driver's package is needed here.
+Fields are read by name: no driver's package is needed here.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from std_msgs.msg import Header
 def range_of_dvl(message: Any, min_range: float = 0.05, max_range: float = 50.0) -> Range:
     """The altitude of a marine_acoustic_msgs/Dvl, as waterlinked_dvl_driver sends it.
 
-    Without a lock on the bottom (``beam_velocities_valid``) the altitude is none: the device sends
-    -1 or its last one, and the driver calls its ranges valid all the same.
+    Without bottom lock (``beam_velocities_valid``) the range is NaN: the device sends -1 or its
+    last altitude, and the driver marks the ranges as valid all the same.
     """
     sure = message.beam_velocities_valid and message.altitude > 0
     return Range(
@@ -33,10 +33,10 @@ def range_of_dvl(message: Any, min_range: float = 0.05, max_range: float = 50.0)
 def range_of_ping1d(
     data: Mapping[str, int], stamp: Time, frame_id: str = "sonar_link", min_confidence: int = 50
 ) -> Range:
-    """A reading of a Blue Robotics Ping, as ``brping.Ping1D.get_distance()`` gives it: mm and %.
+    """A reading of ``brping.Ping1D.get_distance()`` of a Blue Robotics Ping, in mm and %.
 
-    A reading of a low confidence is none. One that was read before has the ``ping_number`` of
-    before: whoever polls drops it, or leaves it to ``repeat_window``.
+    The range is NaN if the confidence is low. A repeated reading has the same ``ping_number``: the
+    caller drops it, or ``sonar.repeat_window`` does.
     """
     start, length = data["scan_start"] / 1000, data["scan_length"] / 1000
     sure = data["confidence"] >= min_confidence

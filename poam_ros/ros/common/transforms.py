@@ -1,4 +1,4 @@
-"""Odometry from another frame into the map's, and how sonars are mounted, by tf2 where it is."""
+"""Transforms odometry into the map's frame and looks up sonar mounts, by tf2 if installed."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ...core.clock import SECOND
 from ...core.errors import shown
 from ...frontend.odometry import VehicleState, multiply, rotate
 from ...frontend.placing import SonarMount
-from ...frontend.ranges import FRAMES
+from ...frontend.ranges import MAX_FRAMES
 
-MOUNT_PERIOD = 1.0  # s of wall time between two looks at how a sonar is mounted
-STEEPEST = 0.5  # z of a beam in the vehicle's frame is below minus this
+MOUNT_PERIOD_S = 1.0  # wall time between two look-ups of a sonar mount
+MIN_DOWNWARD = 0.5  # minimum downward component of a beam in the vehicle's frame
 
 
 class FrameTransformer:
-    """Brings states into one frame.
+    """Transforms states into one frame.
 
-    tf2's buffer and listener are made when the first state in another frame comes, and only where
-    the package is there. The latest transform is taken: the one between `odom` and `map` is a slow
-    correction, and waiting for the exact moment would hold up every ping.
+    tf2's buffer and listener are created when the first state in another frame arrives. The latest
+    transform is used: the one from `odom` to `map` is a slow correction, and waiting for the exact
+    time would delay every ping.
 
     Attributes:
-        fault, reason: why the last state could not be brought; a name, and words.
+        fault, reason: why the last state could not be transformed: a name, and a text.
     """
 
     def __init__(self, node: Node, frame_id: str) -> None:
@@ -44,17 +44,17 @@ class FrameTransformer:
         self.fault = self.reason = ""
 
     def close(self) -> None:
-        """Stop listening; what comes later in another frame makes it listen anew."""
+        """Stop listening, until another state in another frame arrives."""
         if self._listener is not None:
             self._listener.unregister()
         self._buffer = self._listener = None
 
     def into_map(self, state: VehicleState) -> VehicleState | None:
-        """The state in the map's frame; None, and why, where it cannot be brought."""
+        """The state in the map's frame; None, with ``fault`` and ``reason``, if impossible."""
         if state.frame_id == self._frame_id:
             return state
         if moves_with_vehicle(state.frame_id, state.child_frame_id):
-            # tf2 would take a pose in it for one in a fixed frame: the vehicle's place twice over.
+            # tf2 would treat the frame as fixed, and add the vehicle's position twice.
             self.fault, frame_id = "body_frame", shown(state.frame_id)
             self.reason = f"odometry is in frame '{frame_id}', which moves with the vehicle"
             return None
@@ -66,15 +66,15 @@ class FrameTransformer:
             )
             return None
         if state.stamp_ns < self._latest_ns - SECOND:
-            # Time was set back. tf2 takes what it has for newer than all that comes, and learns of
-            # a jump of the system's clock only. Transforms that never change stay.
+            # Time was set back. tf2 would keep its transforms as the newest; it only notices jumps
+            # of the system clock. Static transforms stay.
             self._buffer.clear()
         self._latest_ns = state.stamp_ns
         transform = self.look_up(self._frame_id, state.frame_id)
         return None if transform is None else transformed(state, transform, self._frame_id)
 
     def look_up(self, target: str, source: str) -> Any:
-        """The latest transform from a frame to another; None, and ``reason``, without one."""
+        """The latest transform between two frames; None, with ``reason``, without one."""
         if not self._listens():
             self.reason = "tf2_ros is not installed"
             return None
@@ -98,12 +98,12 @@ class FrameTransformer:
 
 
 class MountLookup:
-    """How sonars are mounted on the vehicle, by tf2: looked up now and then, and told when new.
+    """Looks up in tf2 how sonars are mounted on the vehicle.
 
     Args:
-        frames: who asks tf2.
-        base: frame of the vehicle; empty: nobody asks.
-        warn: takes a name and words for each ping whose sonar's mounting is unknown.
+        frames: access to tf2.
+        base: frame of the vehicle; empty: no look-up.
+        warn: called with a name and a text for each ping whose sonar mount is unknown.
     """
 
     def __init__(
@@ -111,22 +111,22 @@ class MountLookup:
     ) -> None:
         self._frames, self._base, self._warn = frames, base, warn
         self._known: dict[str, SonarMount | None] = {}
-        self._asked: dict[str, float] = {}
+        self._polled: dict[str, float] = {}
 
-    def news(self, frame_id: str, now_s: float) -> SonarMount | None:
-        """The mounting of a ping's sonar, where it is another than last time."""
-        if not self._base or now_s - self._asked.get(frame_id, -math.inf) < MOUNT_PERIOD:
+    def changed_mount(self, frame_id: str, now_s: float) -> SonarMount | None:
+        """The mount of the sonar with this frame if it is new or changed, else None."""
+        if not self._base or now_s - self._polled.get(frame_id, -math.inf) < MOUNT_PERIOD_S:
             return None
-        if len(self._asked) >= FRAMES and frame_id not in self._asked:
-            self._warn("no_mount", f"more than {FRAMES} sonars: not '{shown(frame_id)}'")
+        if len(self._polled) >= MAX_FRAMES and frame_id not in self._polled:
+            self._warn("no_mount", f"more than {MAX_FRAMES} sonars: not '{shown(frame_id)}'")
             return None
-        self._asked[frame_id] = now_s
+        self._polled[frame_id] = now_s
         transform = self._frames.look_up(self._base, frame_id)
         if transform is None:
             self._warn("no_mount", self._frames.reason)
             return None
         mount = mounted(frame_id, transform)
-        if mount is None or mount.beam[2] > -STEEPEST:
+        if mount is None or mount.beam[2] > -MIN_DOWNWARD:
             text = f"the x axis of '{shown(frame_id)}', its beam, does not point down"
             self._warn("no_mount", f"{text} in '{self._base}'")
             return None
@@ -137,16 +137,16 @@ class MountLookup:
 
 
 def moves_with_vehicle(frame_id: str, child_frame_id: str) -> bool:
-    """Whether poses in this frame are none: it is the vehicle's own, or named as such are
-    (REP-105: `base_link`; of sensors `..._link`)."""
+    """Whether the frame moves with the vehicle: it is the child frame, or its name says so
+    (REP-105: `base_link`; sensors: `..._link`)."""
     name = frame_id.rpartition("/")[2]
     own = frame_id != "" and frame_id == child_frame_id
     return own or name.endswith("_link") or name == "base_footprint"
 
 
 def mounted(frame_id: str, transform: Any) -> SonarMount | None:
-    """The mounting by the geometry_msgs/Transform from a sonar's frame to the vehicle's; None where
-    that is not finite or without a rotation. The beam is the x axis of the sonar's frame."""
+    """The sonar mount for a geometry_msgs/Transform from the sonar's to the vehicle's frame; None
+    if that is not finite or has no rotation. The beam is the x axis of the sonar's frame."""
     r, t = transform.rotation, transform.translation
     norm = math.hypot(r.x, r.y, r.z, r.w)
     if not (0 < norm < math.inf and math.isfinite(t.x + t.y + t.z)):
@@ -157,11 +157,11 @@ def mounted(frame_id: str, transform: Any) -> SonarMount | None:
 
 
 def transformed(state: VehicleState, transform: Any, frame_id: str) -> VehicleState:
-    """The state under a geometry_msgs/Transform; one without a valid rotation is left to fail."""
+    """The state under a geometry_msgs/Transform; NaN if its rotation is invalid."""
     r, t = transform.rotation, transform.translation
     norm = math.hypot(r.x, r.y, r.z, r.w) or math.nan
     turn = (r.x / norm, r.y / norm, r.z / norm, r.w / norm)
     x, y, z = rotate(turn, np.array(state.position)) + (t.x, t.y, t.z)
     place, attitude = (float(x), float(y), float(z)), multiply(turn, state.quaternion)
-    # Variances stay: of x and y the mean is used, which a turn of heading leaves as it is.
+    # Variances stay: only the mean of x and y is used, which a turn does not change.
     return replace(state, position=place, quaternion=attitude, frame_id=frame_id)

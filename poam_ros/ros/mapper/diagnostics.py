@@ -1,4 +1,4 @@
-"""What the mapper says of itself, once a second: values, and how bad it is."""
+"""The diagnostics of the mapper: level, text and values."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ FRAME_FAULTS = {
     "wrong_frame": "odometry is in another frame than the map",
     "body_frame": "odometry is in a frame that moves with the vehicle",
 }
-SLOW_S = 1.0  # p99 of an update and its map above this is said
+SLOW_UPDATE_S = 1.0  # p99 of an update with its map; more is reported
 
 
 @dataclass(frozen=True)
 class MapperDiagnosticsInput:
-    """What is looked at.
+    """The input of the diagnostics.
 
     Attributes:
-        session: and all that it counts.
-        now: of both clocks.
+        session: with its ledger and status.
+        now: on both clocks.
         alive: whether the model's thread runs.
-        lost: messages lost on the way, by topic.
-        lost_lately: how many of them since the last look.
+        lost: lost messages by topic.
+        lost_lately: number of messages lost since the last report.
         bounds: the values at 0 and 100 of each occupancy grid.
     """
 
@@ -50,13 +50,13 @@ def mapper_status(view: MapperDiagnosticsInput) -> tuple[bytes, str, dict[str, o
     values: dict[str, object] = {}
     for part in PARTS:
         values |= part(view)
-    # The first that is wrong is said; what is worst is asked first.
+    # The first failing check is reported; they are sorted by severity.
     found = next(filter(None, (check(view) for check in CHECKS)), None)
     return *(found or (OK, _doing(view.session))), values
 
 
 def map_report(drawn: MapDrawn) -> MapReport:
-    """What belongs to a map and is not in it."""
+    """The report of a map, for `map/report`."""
     learned = drawn.learned
     unknown = float("nan")
     return MapReport(
@@ -79,8 +79,8 @@ def _doing(session: SurveySession) -> str:
 
 
 def _disk(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
-    failing = view.session.keeping.failing
-    return (ERROR, f"nothing is kept at present: {failing}") if failing else None
+    failing = view.session.journal.failing
+    return (ERROR, f"pings are not being stored: {failing}") if failing else None
 
 
 def _unfit_odometry(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
@@ -90,19 +90,19 @@ def _unfit_odometry(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     for fault, text in FRAME_FAULTS.items():
         if gate.ledger.odometry_rejected[fault]:
             return ERROR, text
-    return (WARN, "pings come, but no odometry") if gate.ledger.received else None
+    return (WARN, "pings arrive, but no odometry") if gate.ledger.received else None
 
 
 def _no_level(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     gate = view.session.front_end
     if gate.closed or gate.level(view.now) is not None:
         return None
-    return WARN, "pings are refused: no water level comes"
+    return WARN, "pings are refused: no water level arrives"
 
 
 def _overloaded(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     if view.session.full:
-        return ERROR, "the model cannot keep up: pings are refused until it has"
+        return ERROR, "the model cannot keep up: pings are refused until it does"
     refused = view.session.ledger.rejected[OVERLOAD]
     return (WARN, f"{refused} pings were refused while the model was behind") if refused else None
 
@@ -114,24 +114,28 @@ def _dropped(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
 
 def _lost(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     lost = view.lost_lately
-    return (WARN, f"{lost} messages were lost on the way just now") if lost else None
+    return (WARN, f"{lost} messages were lost in the last second") if lost else None
 
 
 def _jumps(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
-    """One is refused; what lasts is another place."""
+    """A single jump is refused; a lasting one is accepted."""
     jumped = view.session.front_end.ledger.odometry_rejected[JUMP]
     return (WARN, f"positions jumped: {jumped} were refused") if jumped else None
 
 
 def _slow(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     times = view.session.status.times
-    # Of fewer, the slowest is one in less than a hundred: the first, which trains from nothing.
+    # With fewer, the first update, which trains the initial model, would count.
     late = times.quantile(0.99) if len(times) >= 100 else 0.0
-    return (WARN, f"one update in a hundred takes {late:.1f} s or more") if late > SLOW_S else None
+    return (
+        (WARN, f"one update in a hundred takes {late:.1f} s or more")
+        if late > SLOW_UPDATE_S
+        else None
+    )
 
 
 Check = Callable[[MapperDiagnosticsInput], tuple[bytes, str] | None]
-#: What may be wrong, the worst first. A new one is a line here.
+#: The checks, sorted by severity. A new check is a line here.
 CHECKS: tuple[Check, ...] = (
     lambda view: None if view.alive else (ERROR, "the model's thread has ended"),
     lambda view: (ERROR, failing) if (failing := view.session.status.failing) else None,
@@ -165,14 +169,14 @@ def _progress(view: MapperDiagnosticsInput) -> dict[str, object]:
     session, status = view.session, view.session.status
     return {
         "mission_state": session.mission_state or "unknown",
-        "backlog": len(session.backlog),
+        "backlog": len(session.sample_queue),
         "samples": status.samples,
         "epoch": status.updates,
         "errors": sum(status.errors.values()),
         "trained": status.trained,
         "finished": str(status.finished).lower(),
-        "disk": session.keeping.failing or "ok",
-        "not kept": session.keeping.lost,
+        "disk": session.journal.failing or "ok",
+        "not kept": session.journal.lost,
     }
 
 
@@ -185,7 +189,7 @@ def _model(view: MapperDiagnosticsInput) -> dict[str, object]:
         "steps": report.steps,
         **{f"{part}_s": seconds for part, seconds in report.seconds.items()},
         "predict_s": status.predict_s,
-        # An update with its map, of the last some hundred.
+        # An update with its map, over the last few hundred.
         "cycle_s": status.times.last,
         "cycle_p50_s": status.times.quantile(0.5),
         "cycle_p99_s": status.times.quantile(0.99),
@@ -210,7 +214,7 @@ def _map(view: MapperDiagnosticsInput) -> dict[str, object]:
     return values
 
 
-#: What is said besides, by name. Another room's numbers are another function here.
+#: The groups of values. Another group is another function here.
 PARTS: tuple[Callable[[MapperDiagnosticsInput], dict[str, object]], ...] = (
     _pings,
     _progress,

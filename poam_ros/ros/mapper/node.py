@@ -20,8 +20,8 @@ from ...core.errors import InputError
 from ...core.maps import ElevationMap
 from ...core.process import configure_process
 from ...frontend import events
-from ...frontend.water import level_fault
-from ...learning.opening import open_mission, settings_changed, taken_up
+from ...frontend.placing import level_fault
+from ...learning.create import open_mission, recovery_message, settings_changed
 from ...learning.session import SurveySession
 from ...learning.thread import ModelThread
 from ...models.registry import MODELS
@@ -37,13 +37,13 @@ from .diagnostics import MapperDiagnosticsInput, map_report, mapper_status
 from .saving import SaveService
 from .topics import MapTopics
 
-# The model's thread and the callbacks share the interpreter. At Python's 5 ms a callback that
-# waits for its turn a few times takes longer than the sensors' period.
+# The model's thread and the callbacks share the interpreter. With Python's default of 5 ms, a
+# callback that waits a few times for the lock takes longer than the sensors' period.
 SWITCH_INTERVAL_S, BACKWARDS = 5e-4, Duration(nanoseconds=-SECOND)
 
 
 class MapperNode(ManagedNode):
-    """Callbacks feed a ``SurveySession``; a thread of its own learns and publishes the maps.
+    """Feeds a ``SurveySession``; the model's thread learns and publishes the maps.
 
     Raises:
         InputError: a parameter is wrong.
@@ -56,24 +56,24 @@ class MapperNode(ManagedNode):
         super().__init__("mapper", MAPPER, **options)
 
     def configure(self) -> None:
-        """Make the model and what is said of it; torch is loaded here."""
+        """Create model and publishers. Loads torch."""
         super().configure()
         values, self.frame_id = self.values, bare_frame(self.values.frame_id)
-        self._sensors = SensorSubscriptions(self, self._on_heard)
-        self._faults = LogThrottle(self.get_logger().error)
+        self._sensors = SensorSubscriptions(self, self._on_sensors)
+        self._errors = LogThrottle(self.get_logger().error)
         self._frames = FrameTransformer(self, self.frame_id)
         self._mounts = MountLookup(
-            self._frames, getattr(values, "sonar.base_frame"), self.refusals.add
+            self._frames, getattr(values, "sonar.base_frame"), self.warnings.add
         )
-        self.held.callback(self._frames.close)
-        ResultFolder(values.output)  # refuses a folder that cannot be written
+        self.on_exit.callback(self._frames.close)
+        ResultFolder(values.output)  # raises an error for a folder that cannot be written
         if not MODELS[values.method].bounded_time:
             self.get_logger().warning(
-                f"method {values.method}: an update's time has no bound; for comparisons only"
+                f"method {values.method}: the time of an update is unbounded; for comparisons only"
             )
         self.session, leave = open_mission(vars(values))
-        self.held.callback(leave)
-        if found := taken_up(self.session):
+        self.on_exit.callback(leave)
+        if found := recovery_message(self.session):
             self.get_logger().info(found)
         assert self.session.grid is not None  # a mission's maps are drawn
         self.topics = MapTopics(self, self.frame_id, self.session.grid)
@@ -83,46 +83,49 @@ class MapperNode(ManagedNode):
         self._publish_samples()
 
     def activate(self) -> None:
-        """Listen, and start the model's thread."""
+        """Subscribe, and start the model's thread."""
         super().activate()
         if "thread" in self.__dict__ and self.thread.alive:  # deactivated in a long update
-            raise InputError("the model is still busy with its last update: activate it later")
-        self.thread = ModelThread(self.session, self._now, self._take)
-        self.held.callback(self.thread.stop)
+            raise InputError(
+                "the model is still busy with its last update: activate the node later"
+            )
+        self.thread = ModelThread(self.session, self._now, self._handle_loop_event)
+        self.on_exit.callback(self.thread.stop)
         self._listen()
         self.create_timer(1.0, self._on_timer)
         self.thread.start()
         self.get_logger().info(f"mapping with {self.values.method}, waiting for pings")
 
     def cleanup(self) -> None:
-        """Keep what there is of a mission that was interrupted."""
-        session = self.__dict__.pop("session", None)  # none where it could not be made
+        """Write partial results of an interrupted mission."""
+        session = self.__dict__.pop("session", None)  # missing if ``configure`` failed
         if session is not None and not session.status.finished:
             try:
-                results, drawn = self._results(session), self._left(session)
+                results, drawn = self._results(session), self._final_map(session)
                 kept = drawn, session.everything(), session.ledger.refused.newest()
-                self._wrote(results, results.keep_remains(*kept))
+                self._log_written(results, results.keep_remains(*kept))
             except (OSError, InputError) as error:
-                self.get_logger().error(f"output: what there is cannot be written ({error})")
+                self.get_logger().error(f"output: partial results cannot be written ({error})")
         super().cleanup()
 
-    def _left(self, session: SurveySession) -> ElevationMap | None:
-        """The map that the log gives, or without a log the last one."""
+    def _final_map(self, session: SurveySession) -> ElevationMap | None:
+        """The map of all stored pings; without a journal the last map."""
         if "thread" in self.__dict__ and self.thread.alive:
-            if session.keeping.folder is None:
+            if session.journal.folder is None:
                 return session.map
             self.get_logger().warning(
-                "the model is still busy: its map is not written, poam map makes it of the log"
+                "the model is still busy: its map is not written, but poam map makes it from the "
+                "journal"
             )
             return None
         for outcome in session.leave(self._now()):
             if isinstance(outcome, events.Problem):
-                self.get_logger().error(outcome.note.text)
+                self.get_logger().error(outcome.message.text)
         return session.map
 
     def changed(self, names: frozenset[str]) -> None:
-        """Batches close, pings are placed and the model is trained by the new values."""
-        self._hear(settings_changed(vars(self.values)))
+        """Apply new values to front end and model loop."""
+        self._handle_event(settings_changed(vars(self.values)))
 
     def _listen(self) -> None:
         self._sensors.listen("odom", Odometry, self._on_odometry)
@@ -133,18 +136,18 @@ class MapperNode(ManagedNode):
             JumpThreshold(min_forward=None, min_backward=BACKWARDS, on_clock_change=False),
             post_callback=self._on_time_set_back,
         )
-        self.held.callback(jump.unregister)
+        self.on_exit.callback(jump.unregister)
         self.create_service(Trigger, "~/reset", self._on_reset)
         SaveService(self, self.session, self._now)
 
     def _now(self) -> Moment:
         return self.moment
 
-    def _hear(self, event: events.Event) -> None:
-        """Hand the session what happened, and tell what came of it at once."""
+    def _handle_event(self, event: events.Event) -> None:
+        """Pass an event to the session and publish its immediate result."""
         handled = self.session.handle(event, self._now())
-        if handled.note is not None:
-            self.refusals.add(*handled.note)
+        if handled.message is not None:
+            self.warnings.add(*handled.message)
         if len(handled.samples):
             self._publish_samples()
             self.thread.wake()
@@ -152,48 +155,48 @@ class MapperNode(ManagedNode):
     def _on_odometry(self, message: Odometry) -> None:
         state = self._frames.into_map(read_odometry(message))
         if state is None:
-            self.refusals.add(self._frames.fault, self._frames.reason)
-        self._hear(events.OdometryRefused(self._frames.fault) if state is None else state)
+            self.warnings.add(self._frames.fault, self._frames.reason)
+        self._handle_event(events.OdometryRefused(self._frames.fault) if state is None else state)
 
     def _on_range(self, message: Range) -> None:
         ping = read_range(message)
-        mount = self._mounts.news(ping.frame_id, time.monotonic())
+        mount = self._mounts.changed_mount(ping.frame_id, time.monotonic())
         if mount is not None:
-            self._hear(mount)
-        self._hear(ping)
+            self._handle_event(mount)
+        self._handle_event(ping)
 
     def _on_level(self, message: Float64) -> None:
         if fault := level_fault(message.data):
-            self.refusals.add("water_level", fault)
-        self._hear(events.WaterLevel(message.data))
+            self.warnings.add("water_level", fault)
+        self._handle_event(events.WaterLevel(message.data))
 
-    def _on_heard(self) -> None:
-        self._hear(events.Tick())
+    def _on_sensors(self) -> None:
+        self._handle_event(events.Tick())
 
     def _on_state(self, message: String) -> None:
-        self._hear(events.MissionStateChanged(message.data))
+        self._handle_event(events.MissionStateChanged(message.data))
         self.thread.wake()
 
     def _on_time_set_back(self, jump: TimeJump) -> None:
-        self._hear(events.ClockSetBack())
+        self._handle_event(events.ClockSetBack())
 
     def _on_reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        self._hear(events.ResetRequested())
+        self._handle_event(events.ResetRequested())
         self._publish_samples()
         self.thread.wake()
         response.success = True
-        response.message = "model and data are cleared; waiting to start again"
+        response.message = "model and data are reset; waiting for pings"
         self.get_logger().info(response.message)
         return response
 
     def _on_timer(self) -> None:
-        # Otherwise nobody asks, and the graph is slow to tell.
+        # Only then, as asking the graph is slow.
         if self.session.front_end.closed or not self.session.mapper.initialised:
             awaited = self.count_publishers(self._states.topic_name) > 0
-            self._hear(events.MissionStateSourceChanged(awaited))
-        self._hear(events.Tick())
-        if failing := self.session.keeping.failing:
-            self._faults.add("disk", f"nothing is kept at present: {failing}")
+            self._handle_event(events.MissionStateSourceChanged(awaited))
+        self._handle_event(events.Tick())
+        if failing := self.session.journal.failing:
+            self._errors.add("disk", f"pings are not being stored: {failing}")
         self.topics.publish_refused(self.session.ledger.refused, self.now_ns)
         lost = self._sensors.take_lost()
         view = (self.session, self._now(), self.thread.alive, *lost, self.topics.bounds)
@@ -202,8 +205,8 @@ class MapperNode(ManagedNode):
     def _publish_samples(self) -> None:
         self._samples.publish(UInt64(data=self.session.samples))
 
-    def _take(self, outcome: events.LoopEvent) -> None:
-        """What the model's thread has to tell. Ctrl-C may take the middleware away meanwhile."""
+    def _handle_loop_event(self, outcome: events.LoopEvent) -> None:
+        """Publish what the model loop yields. Ctrl-C may shut the context down meanwhile."""
         try:
             match outcome:
                 case events.MapDrawn():
@@ -211,9 +214,9 @@ class MapperNode(ManagedNode):
                 case events.ModelReset():
                     self.topics.publish_unknown(self.now_ns)
                 case events.MissionFinished():
-                    self._keep_results(outcome)
+                    self._write_results(outcome)
                 case events.Problem(note, fault):
-                    (self._faults if fault else self.refusals).add(*note)
+                    (self._errors if fault else self.warnings).add(*note)
                 case events.PingsScreened(accepted, held):
                     if len(accepted):
                         self._publish_samples()
@@ -230,27 +233,29 @@ class MapperNode(ManagedNode):
         self._reports.publish(write_report(map_report(drawn)))
         self._last = drawn
 
-    def _keep_results(self, finished: events.MissionFinished) -> None:
+    def _write_results(self, finished: events.MissionFinished) -> None:
         if finished.map is None:
-            if self.session.ledger.received:  # not the latched end of an earlier mission
-                self.get_logger().error("the mission is done, and there is no map: too few pings")
+            if (
+                self.session.ledger.received
+            ):  # otherwise it is the latched state of an earlier mission
+                self.get_logger().error("the mission is done without a map: too few pings")
             return
         self.get_logger().info(f"the mission is done: {len(finished.samples)} samples in the map")
         results, refused = self._results(self.session), self.session.ledger.refused.newest()
-        self._wrote(results, results.keep(finished.map, finished.samples, refused))
+        self._log_written(results, results.keep(finished.map, finished.samples, refused))
         self._reports.publish(write_report(replace(map_report(self._last), finished=True)))
 
     def _results(self, session: SurveySession) -> ResultFolder:
-        """The folder of the results: the one given or, without one, the mission's."""
-        return ResultFolder(self.values.output or str(session.keeping.folder or ""))
+        """The folder of results: ``output``, or else the mission folder."""
+        return ResultFolder(self.values.output or str(session.journal.folder or ""))
 
-    def _wrote(self, results: ResultFolder, names: list[str]) -> None:
+    def _log_written(self, results: ResultFolder, names: list[str]) -> None:
         if names:
             self.get_logger().info(f"wrote {' and '.join(names)} in {results.folder}")
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the mapper; return its exit status."""
+    """Run the node; returns the exit status."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
 
     def make() -> MapperNode:

@@ -1,4 +1,4 @@
-"""The mapper's service `~/save_map`: the present map as files, written beside the callbacks."""
+"""The mapper's service `~/save_map`: writes the present map into files, on a thread."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from ...learning.session import SurveySession
 from ...outputs.saving import SaveSettings, save
 from ..common.node import ManagedNode
 
-BUSY = "a map is being saved already"
+BUSY = "another map is being saved"
 
 
 class SaveService:
-    """Answers when the files are written; callbacks and model go on meanwhile. One at a time.
+    """Answers when the files are written, while callbacks and model continue. One at a time.
 
-    Where they go is for parameters alone to say: a request names nothing.
+    Only parameters determine folder and formats: a request has no fields.
 
     Args:
-        node: its values say what is written, and where.
-        session: whose map it is.
-        now: both clocks.
+        node: with the parameters.
+        session: with the map.
+        now: reads both clocks.
 
     Raises:
         InputError: a parameter is wrong.
@@ -42,16 +42,16 @@ class SaveService:
         self._node, self._session, self._now = node, session, now
         self._settings = instance(SaveSettings, vars(node.values))
         self._writing: threading.Thread | None = None
-        # A group of its own: while it waits, the node's other callbacks are called.
+        # A group of its own, so that other callbacks run while it waits.
         group = ReentrantCallbackGroup()
         service = node.create_service(Trigger, "~/save_map", self._answer, callback_group=group)
         send = service.send_response
 
-        def send_where_one_can(*answer: Any) -> None:
-            with suppress(InvalidHandle):  # the node was deactivated in the meantime
+        def send_if_possible(*answer: Any) -> None:
+            with suppress(InvalidHandle):  # the node was deactivated meanwhile
                 send(*answer)
 
-        service.send_response = send_where_one_can
+        service.send_response = send_if_possible
 
     async def _answer(
         self, request: Trigger.Request, response: Trigger.Response
@@ -75,18 +75,18 @@ class SaveService:
             answer = self._save()
         except OSError as error:
             answer = False, f"nothing is saved: cannot write ({error.strerror or error})"
-        except Exception as error:  # whatever it is, the mission goes on
+        except Exception as error:  # no error may end the mission
             answer = False, f"nothing is saved: {type(error).__name__}: {error}"
         written.set_result(answer)
 
     def _save(self) -> tuple[bool, str]:
-        """Whether all was written, and in words what and where, or why not."""
+        """Whether all was written, and a text: what and where, or why not."""
         values, session = vars(self._node.values), self._session
-        folder = values["output"] or str(session.keeping.folder or "")
+        folder = values["output"] or str(session.journal.folder or "")
         if not folder:
-            return False, "nothing is saved: expected the parameter output or mission_dir"
+            return False, "nothing is saved: set the parameter output or mission_dir"
         drawn, samples = session.map, session.mapper.data
-        if drawn is None or len(samples) < drawn.samples:  # fewer: it is being reset
+        if drawn is None or len(samples) < drawn.samples:  # fewer during a reset
             return False, "nothing is saved: there is no map yet"
         level = session.front_end.level(self._now())
         level = values["water.level"] if level is None else level

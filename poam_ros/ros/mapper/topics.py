@@ -1,5 +1,4 @@
-"""The mapper's outgoing topics: full-precision map, pictures of it, its support points, and the
-pings that are not in it: in doubt, or refused."""
+"""The mapper's topics: maps, their support points, held and refused pings."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from visualization_msgs.msg import MarkerArray
 from ...core.geometry import Grid
 from ...core.maps import ElevationMap
 from ...core.samples import Samples
-from ...frontend.refused import RefusedPingStore
+from ...frontend.refused_pings import RefusedPingStore
 from ...planning.tvu import used
 from ..common.clouds import write_map_cloud, write_occupancy, write_points, write_refused, write_tvu
 from ..common.markers import write_support
@@ -22,13 +21,17 @@ LAYERS = ("mean", "variance", "lengthscale")
 
 
 class MapTopics:
-    """Publishes maps on a node's latched topics; remembers the bounds of the pictures."""
+    """Publishes maps and pings on latched topics.
+
+    Attributes:
+        bounds: values at 0 and 100 of the occupancy grids, by layer.
+    """
 
     def __init__(self, node: Node, frame_id: str, grid: Grid) -> None:
         self._frame_id = frame_id
         self._grid = grid
         self._points = node.create_publisher(PointCloud2, "map/points", LATCHED)
-        # The topic's name is a promise; what is drawn are the places that any model leans on.
+        # The name of the topic is fixed; it has the support of any model.
         self._support = node.create_publisher(MarkerArray, "map/inducing_points", LATCHED)
         self._pictures = {
             layer: node.create_publisher(OccupancyGrid, f"map/{layer}", LATCHED) for layer in LAYERS
@@ -36,11 +39,11 @@ class MapTopics:
         self._tvu = node.create_publisher(OccupancyGrid, "map/tvu", LATCHED)
         self._held = node.create_publisher(PointCloud2, "pings/held", LATCHED)
         self._refused = node.create_publisher(PointCloud2, "pings/refused", LATCHED)
-        self._refused_version = -1  # that was published last
+        self._refused_version = -1  # the last one published
         self.bounds: dict[str, tuple[float, float]] = {}
 
     def publish_unknown(self, stamp_ns: int) -> None:
-        """Say that there is no map yet."""
+        """Publish that there is no map yet."""
         self.bounds = {}
         nothing = write_support(np.empty((0, 2)), 0.0, 1.0, stamp_ns, self._frame_id)
         self._support.publish(nothing)
@@ -50,13 +53,12 @@ class MapTopics:
         self._tvu.publish(write_tvu(self._grid, None, stamp_ns, self._frame_id))
 
     def publish_held(self, held: Samples, stamp_ns: int) -> None:
-        """Publish the pings that wait for confirmation, all of them."""
+        """Publish all held pings."""
         points = np.column_stack([held.xy, held.z])
         self._held.publish(write_points(points, stamp_ns, self._frame_id))
 
     def publish_refused(self, refused: RefusedPingStore, stamp_ns: int) -> None:
-        """Publish the refused pings that are remembered, if they are others than at the last call:
-        whoever calls bounds how often that is."""
+        """Publish the newest refused pings, if they changed. The caller limits the rate."""
         if refused.version != self._refused_version:
             self._refused_version = refused.version
             self._refused.publish(write_refused(refused.newest(), stamp_ns, self._frame_id))
@@ -66,8 +68,8 @@ class MapTopics:
 
         Args:
             drawn: the map.
-            order: of S-44, whose TVU `map/tvu` is drawn for; empty: it says nothing.
-            level: of the water over the map's zero, in m; None: nobody knows it.
+            order: S-44 order for `map/tvu`; empty: all cells are unknown.
+            level: water level above the datum, in m; None if unknown.
         """
         self._points.publish(write_map_cloud(drawn, self._frame_id))
         bounds = {}
@@ -82,7 +84,7 @@ class MapTopics:
         if order and level is not None:
             part = used(order, level - drawn.mean, np.sqrt(drawn.variance))
         self._tvu.publish(write_tvu(drawn.grid, part, drawn.stamp_ns, self._frame_id))
-        # Above the map's highest cell, so that no viewer hides them below it.
+        # Above the highest cell, so that viewers show them.
         height = float(drawn.mean.max())
         size = float(self._grid.x[1] - self._grid.x[0]) / 2 if len(self._grid.x) > 1 else 0.5
         self._support.publish(

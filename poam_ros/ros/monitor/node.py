@@ -1,4 +1,4 @@
-"""The monitor node: hears a simulated mission, so that its maps are scored and its run kept."""
+"""The monitor node: scores the maps of a simulated mission and records its run."""
 
 from __future__ import annotations
 
@@ -27,17 +27,16 @@ from ..common.node import ManagedNode
 from ..common.parameters import MONITOR, NODES
 
 OBSERVED = ("simulator", "mapper", "planner")
-PERIOD = 0.2  # s of wall time between two looks
-REPEAT = 1.0  # s of wall time until a question that got no answer is asked again
+POLL_PERIOD_S = 0.2  # wall time between two polls
+RETRY_PERIOD_S = 1.0  # wall time until an unanswered request is sent again
 
 
 class MonitorNode(ManagedNode):
-    """Feeds a ``RunRecorder``, which at ``done`` writes what the mapper does not.
+    """Feeds a ``RunRecorder``, which writes the run, except for the mapper's files.
 
-    Where the node is ended before, what there is is written.
+    If the node ends before the mission, the partial run is written.
 
-    Wall time alone drives it: it looks after a mission whose clock may stand still. What it needs
-    of ROS time comes with the messages.
+    It uses wall time, as the mission's clock may stand still; stamps come with the messages.
 
     Raises:
         InputError: a parameter is wrong.
@@ -47,13 +46,13 @@ class MonitorNode(ManagedNode):
         super().__init__("monitor", MONITOR, **options)
 
     def configure(self) -> None:
-        """Begin to listen.
+        """Create the recorder and the subscriptions.
 
         Raises:
             InputError: the output folder cannot be written.
         """
         values = self.values
-        # First, because `cleanup` needs it also where this fails.
+        # First, because `cleanup` needs it even if this fails.
         self.recorder = RunRecorder(
             Extent.of(values.workspace),
             Path(values.output) if values.output else None,
@@ -63,7 +62,7 @@ class MonitorNode(ManagedNode):
         )
         super().configure()
         self._remote = {node: AsyncParameterClient(self, node) for node in OBSERVED}
-        self._asked: dict[str, float] = {}
+        self._request_times: dict[str, float] = {}
         for kind, topic, callback, how in (
             (PointCloud2, "terrain", self._on_terrain, qos.LATCHED),
             (PointCloud2, "map/points", self._on_map, qos.KEPT),
@@ -76,44 +75,44 @@ class MonitorNode(ManagedNode):
             self.create_subscription(kind, topic, callback, how)
 
     def activate(self) -> None:
-        """See the mission to its end."""
+        """Start polling."""
         super().activate()
-        self.create_timer(PERIOD, self._look)
+        self.create_timer(POLL_PERIOD_S, self._poll)
 
     def cleanup(self) -> None:
-        """Keep what there is first."""
+        """Write the partial run first."""
         self.recorder.conclude()
         super().cleanup()
 
     @property
     def progress(self) -> Progress:
-        """What is known of the mission so far."""
+        """The progress of the mission."""
         return self.recorder.progress
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         for node in OBSERVED:
             self._ask_parameters(node)
         self.recorder.look()
-        self.ended = self.recorder.over
+        self.finished = self.recorder.over
 
     def _on_terrain(self, message: PointCloud2) -> None:
         try:
             grid, layers = clouds.read_cloud(message)
             self.recorder.set_truth(grid, layers["z"])
         except InputError as error:
-            self.get_logger().warning(f"terrain: expected a grid with z, got none ({error})")
+            self.get_logger().warning(f"terrain: expected a grid with z ({error})")
 
     def _on_map(self, message: PointCloud2) -> None:
         try:
             self.recorder.scores.add_map(clouds.read_map_cloud(message))
         except InputError as error:
-            self.refusals.add("map_unreadable", str(error))
+            self.warnings.add("map_unreadable", str(error))
 
     def _on_report(self, message: Float64MultiArray) -> None:
         try:
             self.recorder.add_report(messages.read_report(message))
         except InputError as error:
-            self.refusals.add("report_unreadable", str(error))
+            self.warnings.add("report_unreadable", str(error))
 
     def _on_samples(self, message: UInt64) -> None:
         self.progress.samples = message.data
@@ -122,12 +121,12 @@ class MonitorNode(ManagedNode):
         self.recorder.set_state(message.data)
 
     def _on_plan(self, message: Plan) -> None:
-        """The mission begins with the planner's first plan; whoever comes late is told it too."""
+        """The mission begins with the first plan, which is latched for late subscribers."""
         stamp_ns, scores = messages.stamp_to_ns(message.header.stamp), self.recorder.scores
         scores.began_ns = min(stamp_ns, scores.began_ns or stamp_ns)
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
-        """For people's eyes: the statuses of the nodes in our namespace; others share the topic."""
+        """For the display: statuses of the nodes in this namespace; others share the topic."""
         namespace = self.get_namespace().strip("/")
         for status in message.status:
             place, _, node = status.name.rpartition("/")
@@ -138,28 +137,28 @@ class MonitorNode(ManagedNode):
             else:
                 self.progress.problems[node] = status.message
             values = {item.key: item.value for item in status.values}
-            with contextlib.suppress(ValueError):  # whoever else uses this name
+            with contextlib.suppress(ValueError):  # of another node with this name
                 if node == "simulator":
                     self.progress.speed = float(values.get("achieved_speed", "nan"))
                 elif node == "mapper":
                     self.progress.pending = int(values.get("pending", "0"))
 
     def _ask_parameters(self, node: str) -> None:
-        """Ask a node for everything it was given, for config.yaml, until it answers.
+        """Ask a node for its parameters, for config.yaml, until it answers.
 
-        An answer is lost where the node has not discovered us as we have discovered it.
+        The answer is lost while the node has not discovered this one yet.
         """
         client, now = self._remote[node], time.monotonic()
-        early = now - self._asked.get(node, -math.inf) < REPEAT
+        early = now - self._request_times.get(node, -math.inf) < RETRY_PERIOD_S
         if node in self.recorder.config or early or not client.services_are_ready():
             return
-        self._asked[node] = now
+        self._request_times[node] = now
         own = {row.name for row in NODES[node]}
         names: list[str] = []
 
         def ask(future: Future) -> None:
             answer = future.result()
-            if answer is not None:  # of the model and the planner in use, too: behind their prefix
+            if answer is not None:  # includes options of the model and the planner in use
                 names[:] = [
                     name
                     for name in answer.result.names
@@ -182,7 +181,7 @@ class MonitorNode(ManagedNode):
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the node until the mission is over; returns the exit status."""
+    """Run the node until the mission has ended; returns the exit status."""
     return run_node(MonitorNode, args)
 
 

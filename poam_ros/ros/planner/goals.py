@@ -1,4 +1,4 @@
-"""Where goals go: to a topic that is driven to, or to an action such as Nav2's NavigateToPose."""
+"""Sends goals to the topic goal_pose, or to an action NavigateToPose of Nav2."""
 
 from __future__ import annotations
 
@@ -16,95 +16,95 @@ from ..common import qos
 from ..common.log_throttle import LogThrottle
 from ..common.node import ManagedNode
 
-RETRY_S = 5.0  # of wall time, until a goal that an action refused or gave up is sent again
-SETTLE_S = 2.0  # at most, until everyone who listens has the last goal
+RETRY_S = 5.0  # wall time until a rejected or aborted goal is sent again
+SETTLE_TIMEOUT_S = 2.0  # for all subscribers to receive the last goal
 CANCELED, ABORTED = 5, 6  # of action_msgs/GoalStatus
 
 
 class GoalSink(Protocol):
-    """What moves the vehicle."""
+    """Receives the goals of a mission."""
 
     def go(self, pose: PoseStamped) -> None:
-        """Go there, instead of wherever it goes."""
+        """Send a new goal."""
 
     def repeat(self, pose: PoseStamped) -> None:
-        """What it was told stands."""
+        """Send the same goal again."""
 
     def hold(self, pose: PoseStamped) -> None:
-        """Stay there; said once."""
+        """Hold station there; called once."""
 
-    def look(self) -> None:
-        """A second has passed."""
+    def poll(self) -> None:
+        """Called once a second."""
 
     def settle(self) -> None:
-        """Let what was said last arrive, since the node is about to end."""
+        """Wait until the last goal has arrived; the node is about to end."""
 
 
 class TopicGoals:
-    """``goal_pose``: the vehicle drives to the latest one."""
+    """Publishes goals on ``goal_pose``; the vehicle drives to the latest one."""
 
     def __init__(self, node: ManagedNode) -> None:
         self._goals = node.create_publisher(PoseStamped, "goal_pose", qos.GOAL)
         self.go = self.repeat = self.hold = self._goals.publish
 
-    def look(self) -> None:
-        """Nothing is waited for."""
+    def poll(self) -> None:
+        """Nothing to do."""
 
     def settle(self) -> None:
-        """What a publisher has not delivered when it goes is lost."""
-        self._goals.wait_for_all_acked(Duration(seconds=SETTLE_S))
+        """Wait, as a destroyed publisher delivers nothing more."""
+        self._goals.wait_for_all_acked(Duration(seconds=SETTLE_TIMEOUT_S))
 
 
 class ActionGoals:
-    """An action: each goal preempts the one before, and to hold is to cancel.
+    """Sends goals to an action. Each preempts the one before; to hold station, goals are canceled.
 
-    A goal that is refused or given up is sent again, until the mission chooses another; a cancel
-    is, until every goal has ended.
+    A rejected or aborted goal is sent again until the mission chooses another. A cancel is sent
+    again until every goal has ended.
 
     Args:
         client: as ``rclpy.action.ActionClient``.
         make_goal: the action's goal from a pose.
-        refusals: counts goals that were ``action_missing``, ``goal_rejected``, ``goal_aborted``.
-        clock: seconds that only grow.
+        warnings: for ``action_missing``, ``goal_rejected`` and ``goal_aborted``.
+        clock: a steady clock, in s.
     """
 
     def __init__(
         self,
         client: Any,
         make_goal: Callable[[PoseStamped], Any],
-        refusals: LogThrottle,
+        warnings: LogThrottle,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client, self._make_goal = client, make_goal
-        self._refusals, self._clock = refusals, clock
+        self._warnings, self._clock = warnings, clock
         self._wanted: PoseStamped | None = None
-        self._number = 0  # of the goal that counts; others are to end
-        self._handles: dict[int, Any] = {}  # of goals that were accepted and have not ended
-        self._again: float | None = None  # when the goal that counts is to be sent again
+        self._number = 0  # of the current goal; others are to end
+        self._handles: dict[int, Any] = {}  # of accepted goals that have not ended
+        self._again: float | None = None  # when to send the current goal again
 
     def go(self, pose: PoseStamped) -> None:
-        """Send a goal; the server ends the one before."""
+        """Send a goal; the server preempts the one before."""
         self._wanted = pose
         self._send()
 
     def repeat(self, pose: PoseStamped) -> None:
-        """A goal that is sent again would be a new one."""
+        """Nothing to do: a goal that is sent again would be a new one."""
 
     def hold(self, pose: PoseStamped) -> None:
-        """Cancel what there is, also what is not accepted yet."""
+        """Cancel all goals, also those that are not accepted yet."""
         self._wanted, self._again = None, None
         self._number += 1
         self._cancel()
 
-    def look(self) -> None:
-        """Send again what did not get through."""
+    def poll(self) -> None:
+        """Send goals or cancels again that had no effect."""
         if self._wanted is None:
             self._cancel()
         elif self._again is not None and self._clock() >= self._again:
             self._send()
 
     def settle(self) -> None:
-        """A cancel is a request, which nothing can be waited for without spinning."""
+        """Nothing to do: without spinning, the answer to a cancel cannot arrive."""
 
     def _send(self) -> None:
         assert self._wanted is not None
@@ -120,7 +120,7 @@ class ActionGoals:
         handle = future.result()
         if handle is None or not handle.accepted:
             self._failed(number, "goal_rejected", "goal_action: the goal was rejected")
-            self._cancel()  # what it should have replaced
+            self._cancel()  # the goal that it should have preempted
             return
         self._handles[number] = handle
         handle.get_result_async().add_done_callback(lambda future: self._ended(number, future))
@@ -131,12 +131,12 @@ class ActionGoals:
         self._handles.pop(number, None)
         answer = future.result()
         if answer is None or answer.status in (ABORTED, CANCELED):
-            self._failed(number, "goal_aborted", "goal_action: the goal was given up")
+            self._failed(number, "goal_aborted", "goal_action: the goal was aborted")
 
     def _failed(self, number: int, reason: str, text: str) -> None:
         if number == self._number and self._wanted is not None:
             self._again = self._clock() + RETRY_S
-            self._refusals.add(reason, text)
+            self._warnings.add(reason, text)
 
     def _cancel(self) -> None:
         for handle in self._handles.values():
@@ -144,10 +144,10 @@ class ActionGoals:
 
 
 def open_goals(node: ManagedNode, action: str) -> GoalSink:
-    """The topic or, by its name, the action; closed with the node's present state.
+    """The topic, or the action with this name; closed with the node's present state.
 
     Raises:
-        InputError: an action is asked for, and nav2_msgs is not installed.
+        InputError: an action is given, but nav2_msgs is not installed.
     """
     if not action:
         return TopicGoals(node)
@@ -158,5 +158,5 @@ def open_goals(node: ManagedNode, action: str) -> GoalSink:
             f"parameter goal_action: expected nav2_msgs to be installed for '{action}'; it is not"
         ) from None
     client = importlib.import_module("rclpy.action").ActionClient(node, kind, action)
-    node.held.callback(client.destroy)
-    return ActionGoals(client, lambda pose: kind.Goal(pose=pose), node.refusals)
+    node.on_exit.callback(client.destroy)
+    return ActionGoals(client, lambda pose: kind.Goal(pose=pose), node.warnings)

@@ -1,4 +1,4 @@
-"""The planner node: pilot survey, waypoints from the map, and the mission's state."""
+"""The planner node: pilot survey, waypoints from the map, and the mission state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ...core.geometry import Extent, is_place
 from ...core.maps import ElevationMap
 from ...core.settings import instance
 from ...frontend.events import PAUSED
-from ...frontend.odometry import JUMP, MOVED, JumpWatch
+from ...frontend.odometry import JUMP, MOVED, JumpDetector
 from ...mission.chooser import WaypointChooser
 from ...mission.mission import Mission
 from ...mission.store import MissionStore, MissionStoreSettings
@@ -38,24 +38,24 @@ from ..common.executor import run_node, subscribe
 from ..common.node import ManagedNode
 from ..common.parameters import PLANNER
 from ..common.transforms import FrameTransformer
-from .diagnostics import planner_status
 from .goals import open_goals
-from .topics import MissionTopics
+from .topics import MissionTopics, planner_status
 
-LOOK_PERIOD = 1.0  # s between two looks at limits and watchdogs
-REPORT_PERIOD = 1.0  # s
-ODOMETRY_PATIENCE = 15.0  # s without odometry before this is said
+POLL_PERIOD_S = 1.0  # between two checks of limits and watchdog
+REPORT_PERIOD_S = 1.0
+ODOMETRY_TIMEOUT_S = 15.0  # without odometry, until it is reported
 SERVICES = "start", "stop", "pause", "resume"
 
 
 class PlannerNode(ManagedNode):
-    """Feeds a ``Mission`` with odometry, maps and counts, and publishes what it decides.
+    """Feeds a ``Mission`` with odometry, maps and counts of samples, and publishes its decisions.
 
-    A mission begins with ``configure``; an inactive planner hears nothing and sends nothing.
+    ``configure`` creates the mission. An inactive planner receives and sends nothing.
 
     Attributes:
-        mission: what the node feeds; target: what ends it by its map.
-        latest_map: by which waypoints are chosen; None before there is one.
+        mission: the present mission.
+        target: its map target.
+        latest_map: for the choice of waypoints; None before the first map.
 
     Raises:
         InputError: a parameter is wrong.
@@ -65,11 +65,11 @@ class PlannerNode(ManagedNode):
         super().__init__("planner", PLANNER, **node_arguments)
 
     def configure(self) -> None:
-        """A mission that has not begun, and the publishers of what it decides."""
+        """Create the mission, or restore a stored one, and the publishers."""
         super().configure()
         p, workspace = self.values, Extent.of(self.values.workspace)
         areas = instance(AreaSettings, vars(p)).open(workspace)
-        # The pilot's draws and the waypoints' do not disturb each other.
+        # Separate random generators for pilot survey and waypoints.
         pilot, waypoints = map(np.random.default_rng, np.random.SeedSequence(p.seed).spawn(2))
         self.mission = Mission(
             PILOTS[p.pilot](workspace, pilot),
@@ -81,46 +81,46 @@ class PlannerNode(ManagedNode):
             autostart=p.autostart,
             on_done=p.on_done,
         )
-        self._memory = MissionStore(instance(MissionStoreSettings, vars(p)), waypoints)
-        self.held.callback(self._memory.close)
-        if found := self._memory.take_up(self.mission):
+        self._store = MissionStore(instance(MissionStoreSettings, vars(p)), waypoints)
+        self.on_exit.callback(self._store.close)
+        if found := self._store.restore(self.mission):
             self.get_logger().warning(found)
         self.watchdog = Watchdog(instance(WatchdogSettings, vars(p)), areas)
-        self.autopilot, self._jumps = Autopilot(), JumpWatch()
+        self.autopilot, self._jumps = Autopilot(), JumpDetector()
         self.target = MapTarget(instance(TargetSettings, vars(p)), self.mission.state)
         self._chooser = WaypointChooser(self.mission, self.target, p.planner, waypoints)
         self.latest_map: ElevationMap | None = None
         self._frames = FrameTransformer(self, p.frame_id)
-        self.held.callback(self._frames.close)
+        self.on_exit.callback(self._frames.close)
         self._topics = MissionTopics(self, self.mission, open_goals(self, p.goal_action))
 
     def activate(self) -> None:
-        """Listen, answer, and say the state."""
+        """Subscribe, offer the services, and publish the state."""
         super().activate()
-        self._heard = time.monotonic()  # the last odometry that was usable
-        self._repeated = -math.inf  # when a goal was last said again
+        self._odometry_time = time.monotonic()  # time of the last usable odometry
+        self._repeat_time = -math.inf  # time of the last repetition of a goal
         self._sonar: Subscription | None = None
         subscribe(self, Odometry, "odom", self._on_odometry, qos.SENSOR_READ)
         self.create_subscription(PointCloud2, "map/points", self._on_map, qos.LATCHED)
         self.create_subscription(UInt64, "map/samples", self._on_samples, qos.LATCHED)
         self.create_subscription(Float64, "water_level", self._on_level, qos.SENSOR_READ)
-        with suppress(ImportError):  # where MAVROS is, it is heard
+        with suppress(ImportError):  # only if MAVROS is installed
             kind = importlib.import_module("mavros_msgs.msg").State
             self.create_subscription(kind, "mavros/state", self._on_autopilot, qos.SENSOR_READ)
         for name in SERVICES:
             self.create_service(Trigger, f"~/{name}", partial(self._answer, name))
-        self.create_timer(LOOK_PERIOD, self._on_timer)
-        self.create_timer(REPORT_PERIOD, self._report)
+        self.create_timer(POLL_PERIOD_S, self._on_timer)
+        self.create_timer(REPORT_PERIOD_S, self._report)
         self._announce()
 
     def deactivate(self) -> None:
-        """Let nothing go on that nobody looks at any more."""
+        """Let the vehicle hold station, and stop."""
         if self.active and self.mission.goal is not None:
             self._topics.hold()
         super().deactivate()
 
     def changed(self, names: frozenset[str]) -> None:
-        """Limits of the mission and of arrival; options of the planner are read at every choice."""
+        """Apply new limits; options of the planner are read at every choice."""
         p = self.values
         self.mission.change(self._arrival, p.max_samples, p.max_duration)
         self.watchdog.settings = instance(WatchdogSettings, vars(p))
@@ -129,93 +129,93 @@ class PlannerNode(ManagedNode):
 
     @property
     def _arrival(self) -> dict[str, float]:
-        """What a ``ArrivalDetector`` judges arrival by."""
+        """The settings of an ``ArrivalDetector``."""
         names = ("goal_radius", "capture_radius", "max_speed")
         return {name: getattr(self.values, name) for name in names}
 
     def _on_odometry(self, message: Odometry) -> None:
         state = self._frames.into_map(messages.read_odometry(message))
         if state is None:
-            self.refusals.add("odometry_frame", self._frames.reason)
+            self.warnings.add("odometry_frame", self._frames.reason)
             return
         position = np.array(state.position[:2])
         if not (is_place(position) and math.isfinite(state.position[2])):
-            self.refusals.add(
+            self.warnings.add(
                 "odometry_not_finite", f"odometry: expected numbers, got {state.position}"
             )
             return
         if self.now_ns == 0:
             return  # simulated time has not begun
-        fault = self._jumps.judge(state, self.values.max_speed, self.watchdog.settings.max_jump)
+        fault = self._jumps.check(state, self.values.max_speed, self.watchdog.settings.max_jump)
         if fault == JUMP:
-            text = (
-                f"odometry: a position {self._jumps.distance:.1f} m from the last one is not used"
-            )
-            self.refusals.add("odometry_jump", text)
+            text = f"odometry: a position {self._jumps.distance:.1f} m from the last one is ignored"
+            self.warnings.add("odometry_jump", text)
             return
-        self._heard = time.monotonic()
-        if self._sonar is None:  # not before: a simulator waits for the mapper to hear its sonar
+        self._odometry_time = time.monotonic()
+        if self._sonar is None:  # not before: a simulator waits until the mapper is subscribed
             self._sonar = subscribe(self, Range, "sonar/range", self._on_ping, qos.SENSOR_READ)
         self._topics.z, self._topics.yaw = state.position[2], state.yaw
         if fault == MOVED:
-            text = f"odometry jumped by {self._jumps.distance:.1f} m, and stays there"
+            text = f"odometry jumped by {self._jumps.distance:.1f} m and stays there"
             self.get_logger().warning(text)
-            self.watchdog.moved(self.mission, position, self._jumps.distance)
+            self.watchdog.position_jumped(self.mission, position, self._jumps.distance)
         now_s = self.moment.limit_s
-        arrival = self.mission.locate(position, now_s, state.stamp_ns / SECOND)
+        arrival = self.mission.update_position(position, now_s, state.stamp_ns / SECOND)
         if arrival == "timeout":
-            count = self.mission.legs.arrivals["timeout"]
-            self.get_logger().warning(f"a goal was not reached in time: given up ({count} so far)")
-        self.watchdog.located(self.mission, messages.position_std(message))
+            count = self.mission.goals.results["timeout"]
+            self.get_logger().warning(
+                f"a goal was given up, as it was not reached in time ({count} so far)"
+            )
+        self.watchdog.position_received(self.mission, messages.position_std(message))
         self._announce()
         self._repeat(now_s)
 
     def _on_autopilot(self, message: Any) -> None:
         """A mavros_msgs/State."""
-        self.autopilot.hear(self.mission, message.mode, message.armed, message.connected)
+        self.autopilot.update(self.mission, message.mode, message.armed, message.connected)
         self._announce()
 
     def _on_ping(self, _: Range) -> None:
-        self.watchdog.heard(SONAR)
+        self.watchdog.received(SONAR)
 
     def _on_map(self, message: PointCloud2) -> None:
         frame, expected = messages.bare_frame(message.header.frame_id), self.values.frame_id
         if frame != expected:
-            self.refusals.add("map_frame", f"map/points: expected {expected}, got '{shown(frame)}'")
+            self.warnings.add("map_frame", f"map/points: expected {expected}, got '{shown(frame)}'")
             return
         try:
             self.latest_map = clouds.read_map_cloud(message)
         except InputError as error:
-            self.refusals.add("map_unreadable", str(error))
+            self.warnings.add("map_unreadable", str(error))
             return
-        self.watchdog.heard(MAP)
-        self.target.judge(self.mission, self.latest_map, self.moment.limit_s)
-        self.mission.explore_with(self._choose)
+        self.watchdog.received(MAP)
+        self.target.assess(self.mission, self.latest_map, self.moment.limit_s)
+        self.mission.set_planner(self._next_waypoints)
         self._announce()
 
     def _on_samples(self, message: UInt64) -> None:
-        if message.data < self.mission.budget.samples:  # the mapper was reset: its map is no more
+        if message.data < self.mission.budget.samples:  # the mapper was reset: the map is gone
             self.latest_map = None
             self.target.forget()
-            self.mission.explore_with(None)
-        if self.mission.state == PAUSED:  # else the map is what counts
-            self.watchdog.heard(MAP)
+            self.mission.set_planner(None)
+        if self.mission.state == PAUSED:  # otherwise only a map shows that the mapper works
+            self.watchdog.received(MAP)
         self.mission.count_samples(message.data)
         self._announce()
 
     def _on_level(self, message: Float64) -> None:
-        if fault := self.target.hear(message.data):
-            self.refusals.add("water_level", fault)
+        if fault := self.target.set_water_level(message.data):
+            self.warnings.add("water_level", fault)
 
-    def _choose(self, position: np.ndarray) -> np.ndarray | None:
-        """The next waypoints by the latest map; None, and a warning, where the map allows none."""
+    def _next_waypoints(self, position: np.ndarray) -> np.ndarray | None:
+        """The next waypoints from the latest map; None, with a warning, if it allows none."""
         values, now_s = self.values, self.moment.limit_s
         latest, yaw = self.latest_map, self._topics.yaw
         try:
             options: Any = instance(PLANNERS[values.planner].options, vars(values))
             return self._chooser.path(latest, now_s, yaw, values.max_speed, options)
         except InputError as error:
-            self.refusals.add("map_unusable", f"no waypoint from this map: {error}")
+            self.warnings.add("map_unusable", f"no waypoint from this map: {error}")
             return None
 
     def _on_timer(self) -> None:
@@ -223,37 +223,37 @@ class PlannerNode(ManagedNode):
         now = self.moment
         self.mission.tick(now.limit_s)
         self.target.tick(self.mission, now.limit_s)
-        self.watchdog.look(self.mission, now.steady_s, now.limit_s)
+        self.watchdog.check(self.mission, now.steady_s, now.limit_s)
         self._announce()
         self._repeat(now.limit_s)
-        self._topics.goals.look()
+        self._topics.goals.poll()
 
     def _repeat(self, now_s: float) -> None:
-        """Say again where the vehicle shall go, every ``goal_period`` of ROS time.
+        """Send the goal again every ``goal_period`` of ROS time.
 
-        Odometry is looked at as well as the timer: in a quick simulation it comes more often.
+        Called by odometry as well as by the timer, which is too slow in a fast simulation.
         """
         period = self.values.goal_period
-        if period and now_s - self._repeated >= period:
-            # On the beat, but none that was missed is made up for.
-            self._repeated = max(self._repeated + period, now_s - period / 2)
+        if period and now_s - self._repeat_time >= period:
+            # At regular times, without catching up on missed ones.
+            self._repeat_time = max(self._repeat_time + period, now_s - period / 2)
             self._topics.repeat()
 
     def _announce(self) -> None:
-        self.target.look(self.mission)
+        self.target.update_reason(self.mission)
         if self.active:
-            self._memory.keep(self.mission, time.monotonic())
+            self._store.save(self.mission, time.monotonic())
             if self._topics.announce():
                 self._report()
-            if self._memory.failing:
-                self.refusals.add("disk", self._memory.failing)
+            if self._store.failing:
+                self.warnings.add("disk", self._store.failing)
 
     def _answer(
         self, service: str, _: Trigger.Request, response: Trigger.Response
     ) -> Trigger.Response:
         """Start, stop, pause or resume."""
         if service == "start" and self.now_ns == 0:
-            response.message = "there is no time yet: nothing on /clock"
+            response.message = "no time yet: nothing is published on /clock"
             return response
         given = (self.moment.limit_s,) if service == "start" else ()
         response.success, response.message = getattr(self.mission, service)(*given)
@@ -263,14 +263,14 @@ class PlannerNode(ManagedNode):
         return response
 
     def _report(self) -> None:
-        """Diagnostics, once a second and with every new state, whose reason is in it as well."""
-        silent = time.monotonic() - self._heard > ODOMETRY_PATIENCE
+        """Publish diagnostics, once a second and with every new state or reason."""
+        silent = time.monotonic() - self._odometry_time > ODOMETRY_TIMEOUT_S
         if silent:
-            text = f"no odometry: waiting for it on {self.resolve_topic_name('odom')}"
+            text = f"no odometry: waiting for {self.resolve_topic_name('odom')}"
             if self.now_ns == 0:
-                text += " and for /clock"
+                text += " and /clock"
             self.get_logger().warning(text, throttle_duration_sec=10.0)
-        failing, counts = self._memory.failing, self.refusals.counts
+        failing, counts = self._store.failing, self.warnings.counts
         self.report(*planner_status(self.mission, self.target, counts, silent, failing))
 
 

@@ -1,4 +1,4 @@
-"""The simulator node: takes a real vehicle's place, and drives simulated time. Holds no maths."""
+"""The simulator node: replaces a vehicle and publishes simulated time."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from ..common.node import ManagedNode
 from ..common.parameters import SIMULATOR
 from .topics import SimulatorTopics
 
-TICK = 0.01  # s of wall time between two looks at the clock
-MISSION_PATIENCE = 60.0  # s of wall time to wait for a mission that was announced
-REPORT_PERIOD = 1.0  # s of wall time
-GOAL_TRAVEL = 0.25  # s of wall time that a goal may be on its way, however fast time runs
-CLOCK_OFF = 0.25  # s and a control period that stamps may be off the wall clock they follow
-GOAL_SLACK = 1e-6  # m outside the workspace that are rounding
-START_NS = SECOND  # simulated time begins here: zero means "no time yet" to ROS
+TICK_S = 0.01  # wall time between two checks of the clock
+MISSION_TIMEOUT_S = 60.0  # wall time to wait for a mission
+REPORT_PERIOD_S = 1.0  # wall time
+MAX_GOAL_DELAY_S = 0.25  # wall time that a goal may take to arrive, at any speed
+MAX_CLOCK_OFFSET_S = 0.25  # of stamps from the wall clock, plus a control period
+GOAL_TOLERANCE = 1e-6  # m outside the workspace: rounding
+START_NS = SECOND  # start of simulated time: in ROS, zero means "no time yet"
 GOAL_REFUSALS = ("frame", "not_finite", "stale")
 
 
 class SimulatorNode(ManagedNode):
-    """Steps a ``Simulation`` by a steady wall clock and publishes what its vehicle would.
+    """Steps a ``Simulation`` by a steady clock, and publishes what a vehicle would.
 
-    With ``use_sim_time`` it is the source of ``/clock``, ``speed`` times as fast as the wall clock;
-    without, stamps follow the wall clock and the speed is 1. Where the machine cannot keep up,
-    simulated time slows down (diagnostics give the speed achieved). It stands while the node is
-    not active, and never goes back.
+    With ``use_sim_time`` it publishes ``/clock``, ``speed`` times as fast as wall time. Without,
+    stamps follow the wall clock and the speed is 1. If the machine cannot keep up, simulated time
+    slows down (diagnostics report the speed achieved). It stands still while the node is inactive,
+    and never goes back.
 
     Raises:
         InputError: a parameter or the terrain is wrong.
@@ -59,7 +59,7 @@ class SimulatorNode(ManagedNode):
         self._time_ns = START_NS  # when the node was last active
 
     def configure(self) -> None:
-        """Load the terrain, and make what the vehicle speaks with.
+        """Load the terrain, and create the publishers.
 
         Raises:
             InputError: the terrain is wrong, or the vehicle's start lies outside it.
@@ -75,16 +75,16 @@ class SimulatorNode(ManagedNode):
         self.create_service(Trigger, "~/reset", self._on_reset)
 
     def activate(self) -> None:
-        """Let time run, and obey goals."""
+        """Start time, and subscribe to goals."""
         super().activate()
         self._follow_wall_clock()
-        self._pacer = Pacer(1.0 / self.values.control_rate, self.values.speed, tick=TICK)
+        self._pacer = Pacer(1.0 / self.values.control_rate, self.values.speed, tick=TICK_S)
         self._goal_ns: int | None = None  # simulation time of the last goal
         self._waiting_since = time.monotonic() if self.values.wait_for_mission else None
         self._reported = (time.monotonic(), self.simulation.time_ns)
         self._goals = self.create_subscription(PoseStamped, "goal_pose", self._on_goal, qos.GOAL)
-        self.create_timer(TICK, self._on_tick)
-        self.create_timer(REPORT_PERIOD, self._report_speed)
+        self.create_timer(TICK_S, self._on_tick)
+        self.create_timer(REPORT_PERIOD_S, self._report_speed)
 
     def deactivate(self) -> None:
         """Stop time, and forget the goal."""
@@ -111,12 +111,12 @@ class SimulatorNode(ManagedNode):
 
     @property
     def now_ns(self) -> int:
-        """The stamp of the present moment."""
+        """The present stamp."""
         return self.simulation.time_ns + self._offset_ns
 
     @property
     def waiting(self) -> bool:
-        """Whether time waits for a mission to begin."""
+        """Whether time waits for a mission."""
         return self._waiting_since is not None
 
     def _follow_wall_clock(self) -> None:
@@ -124,29 +124,29 @@ class SimulatorNode(ManagedNode):
             self._offset_ns = time.time_ns() - self.simulation.time_ns
 
     def _on_tick(self) -> None:
-        """Take the control steps that wall time has made due."""
-        if self._waiting_since is not None and not self._mission_is_there():
+        """Take the control steps that are due."""
+        if self._waiting_since is not None and not self._mission_connected():
             return
         steps, _ = self._pacer.due(time.monotonic())
         for _ in range(steps):
             self._step()
-        if abs(time.time_ns() - self.now_ns) / SECOND > CLOCK_OFF + self._pacer.period:
-            # Over a time in which this machine stood still, and wherever somebody sets the clock.
+        if abs(time.time_ns() - self.now_ns) / SECOND > MAX_CLOCK_OFFSET_S + self._pacer.period:
+            # After the machine was suspended, or the clock was set.
             self._follow_wall_clock()
 
-    def _mission_is_there(self) -> bool:
-        """Whether somebody hears the sonar and gives goals, or was waited for long enough."""
+    def _mission_connected(self) -> bool:
+        """Whether sonar and goals are connected, or the wait is over."""
         assert self._waiting_since is not None
-        late = time.monotonic() - self._waiting_since > MISSION_PATIENCE
-        ready = self._outgoing.heard and self.count_publishers(self._goals.topic_name) > 0
+        late = time.monotonic() - self._waiting_since > MISSION_TIMEOUT_S
+        ready = self._outgoing.connected and self.count_publishers(self._goals.topic_name) > 0
         if late and not ready:
-            self.get_logger().warning("no mission appeared; simulated time begins without one")
+            self.get_logger().warning("no mission appeared; simulated time starts without one")
         if late or ready:
             self._waiting_since = None
         return not self.waiting
 
     def _step(self) -> None:
-        """One control period: the vehicle moves, and what its sensors say is published."""
+        """One control period: move the vehicle, and publish its sensors."""
         simulation = self.simulation
         stale_ns = round(self.values.goal_timeout * SECOND)
         if self._goal_ns is not None and simulation.time_ns - self._goal_ns > stale_ns:
@@ -155,9 +155,9 @@ class SimulatorNode(ManagedNode):
         self._outgoing.send(simulation.step(), self._offset_ns)
 
     def _on_goal(self, message: PoseStamped) -> None:
-        """A fresh goal in our frame moves the vehicle; another is refused, counted and said.
+        """Accept a fresh goal in the map's frame; others are refused with a warning.
 
-        One outside the workspace is clipped to it, which is counted and said as well.
+        A goal outside the workspace is moved into it, with a warning.
         """
         p, goal = self.values, messages.read_pose(message)
         frame = messages.bare_frame(message.header.frame_id)
@@ -165,20 +165,20 @@ class SimulatorNode(ManagedNode):
         age = (self.now_ns - stamp_ns) / SECOND if stamp_ns else 0.0  # no stamp: now
         if frame != p.frame_id:
             text = f"goal refused: expected frame {p.frame_id!r}, got '{shown(frame)}'"
-            self.refusals.add("frame", text)
+            self.warnings.add("frame", text)
         elif not np.all(np.isfinite(goal)):
             text = f"goal refused: expected finite x and y, got {goal.tolist()}"
-            self.refusals.add("not_finite", text)
-        elif age > (limit := max(p.goal_timeout, GOAL_TRAVEL * p.speed)):
-            text = f"goal refused: expected one of the last {limit:g} s, got one of {age:.1f} s ago"
-            self.refusals.add("stale", text)
+            self.warnings.add("not_finite", text)
+        elif age > (limit := max(p.goal_timeout, MAX_GOAL_DELAY_S * p.speed)):
+            text = f"goal refused: expected at most {limit:g} s old, got {age:.1f} s"
+            self.warnings.add("stale", text)
         else:
             nearest = self._workspace.clip(goal)
-            if not self._workspace.contains(goal, slack=GOAL_SLACK):
-                self.refusals.add(
+            if not self._workspace.contains(goal, slack=GOAL_TOLERANCE):
+                self.warnings.add(
                     "outside",
-                    f"goal {goal.tolist()} is outside the workspace: heading for the nearest point "
-                    f"in it, {nearest.tolist()}",
+                    f"goal {goal.tolist()} is outside the workspace: moved to the nearest point in "
+                    f"it, {nearest.tolist()}",
                 )
             self.simulation.set_goal(nearest)
             self._goal_ns = self.simulation.time_ns
@@ -186,13 +186,16 @@ class SimulatorNode(ManagedNode):
     def _on_reset(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self.simulation.reset()
         self._goal_ns = None
-        response.success, response.message = True, "the vehicle is back at its start; time goes on"
+        response.success, response.message = (
+            True,
+            "the vehicle is at its start again; time continues",
+        )
         return response
 
     def _validate(self, parameters: list[Any]) -> SetParametersResult:
         for parameter in parameters:
             if parameter.name == "use_sim_time" and parameter.value != self._simulated_time:
-                reason = "parameter use_sim_time: fixed at the simulator's start"
+                reason = "parameter use_sim_time: expected only at the simulator's start"
                 return SetParametersResult(successful=False, reason=reason)
             fixed = not self._simulated_time and parameter.value not in (1, 1.0)
             if parameter.name == "speed" and fixed:
@@ -200,12 +203,12 @@ class SimulatorNode(ManagedNode):
         return SetParametersResult(successful=True)
 
     def changed(self, names: frozenset[str]) -> None:
-        """A new speed holds from the next tick on."""
+        """Apply a new speed."""
         if "speed" in names and self.active:
             self._pacer.speed = self.values.speed
 
     def _report_speed(self) -> None:
-        """Diagnostics: how fast simulated time runs, and what was refused."""
+        """Publish diagnostics: speed of simulated time, and refused goals."""
         now, time_ns = time.monotonic(), self.simulation.time_ns
         (since, since_ns), self._reported = self._reported, (now, time_ns)
         achieved = (time_ns - since_ns) / SECOND / (now - since)
@@ -218,7 +221,7 @@ class SimulatorNode(ManagedNode):
                 throttle_duration_sec=30.0,
                 skip_first=True,
             )
-        counts = self.refusals.counts
+        counts = self.warnings.counts
         values = {
             "speed": speed,
             "achieved_speed": achieved,

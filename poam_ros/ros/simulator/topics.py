@@ -1,4 +1,4 @@
-"""What the simulator sends: clock, odometry, pings, transforms and its terrain."""
+"""The simulator's topics: clock, odometry, pings, transforms and terrain."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from ..common.clouds import write_cloud
 from ..common.messages import yaw_to_quaternion
 
 ODOMETRY_FRAME, BASE_FRAME, SONAR_FRAME = "odom", "base_link", "sonar_link"
-TERRAIN_CELLS = 400  # largest number of rows or columns of the terrain message
+MAX_TERRAIN_CELLS = 400  # rows or columns of the terrain message
 
 
 class SimulatorTopics:
-    """The simulator's topics, and the messages of every control period.
+    """The simulator's publishers, and the messages of every control period.
 
-    Each message is made once: making costs more than sending.
+    Messages are reused: creating one costs more than sending it.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class SimulatorTopics:
         self._open(node)
 
     def _open(self, node: Node) -> None:
-        # The executor spends most of its time on a publisher's default events; readers tell of
-        # settings that do not match as well.
+        # A publisher's default events cost the executor most of its time. Subscribers report
+        # incompatible QoS as well.
         events = PublisherEventCallbacks(use_default_callbacks=False)
         silent: dict[str, Any] = {"event_callbacks": events}
         publisher = node.create_publisher
@@ -67,20 +67,20 @@ class SimulatorTopics:
         self._terrain_publisher = publisher(PointCloud2, "terrain", qos.LATCHED, **silent)
 
     @property
-    def heard(self) -> bool:
-        """Whether somebody hears both sensors."""
+    def connected(self) -> bool:
+        """Whether both sensors have subscribers."""
         sensors = (self._range_publisher, self._odometry_publisher)
         return all(sensor.get_subscription_count() > 0 for sensor in sensors)
 
     def send_terrain(self, terrain: Terrain, stamp_ns: int) -> None:
         """Publish the ground truth."""
-        grid, elevation = thinned(terrain, TERRAIN_CELLS)
+        grid, elevation = thinned(terrain, MAX_TERRAIN_CELLS)
         self._terrain_publisher.publish(
             write_cloud(grid, {"z": elevation}, stamp_ns, self._frame_id)
         )
 
     def send(self, step: SimulationStep, offset_ns: int) -> None:
-        """Publish a step; its stamps are the simulation's times and the offset."""
+        """Publish a step; stamps are the simulation's time plus the offset."""
         self._stamp.sec, self._stamp.nanosec = divmod(step.time_ns + offset_ns, SECOND)
         if self._clock_publisher is not None:
             self._clock_publisher.publish(self._clock)
@@ -112,7 +112,7 @@ class SimulatorTopics:
 
 
 def thinned(terrain: Terrain, cells: int) -> tuple[Grid, np.ndarray]:
-    """The terrain's own cells, or every k-th where there are more than ``cells`` along a side."""
+    """The cells of the terrain; every k-th if a side has more than ``cells``."""
     rows, columns = terrain.elevation.shape
     stride = math.ceil(max(rows, columns) / cells)
     extent = terrain.extent
@@ -125,10 +125,10 @@ def thinned(terrain: Terrain, cells: int) -> tuple[Grid, np.ndarray]:
 
 
 def transform_broadcaster(node: Node, frame_id: str) -> Any:
-    """A tf2 broadcaster, with what never moves sent already; None where tf2_ros is missing.
+    """A tf2 broadcaster that has sent the static transforms; None without tf2_ros.
 
     The tree is that of REP-105: map -> odom -> base_link -> sonar_link. The simulated odometry does
-    not drift, so map and odom coincide.
+    not drift, so map and odom are equal.
     """
     try:
         from tf2_ros import StaticTransformBroadcaster, TransformBroadcaster
@@ -142,6 +142,6 @@ def transform_broadcaster(node: Node, frame_id: str) -> Any:
     origin = TransformStamped(child_frame_id=ODOMETRY_FRAME)
     origin.header.frame_id = frame_id
     broadcaster = TransformBroadcaster(node)
-    broadcaster.static = StaticTransformBroadcaster(node)  # lives as long
+    broadcaster.static = StaticTransformBroadcaster(node)  # keeps it alive
     broadcaster.static.sendTransform([origin, mount])
     return broadcaster

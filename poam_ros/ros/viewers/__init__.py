@@ -1,1 +1,1 @@
-"""Nodes and readers for people who watch: RViz, Foxglove, the page."""
+"""Live views of a mission: the node drapes for RViz and Foxglove, the graph for `poam view`."""

@@ -1,6 +1,6 @@
-"""Markers that lie at a map's height: its surface in a layer's colours, and what lies on it.
+"""Markers at a map's height: its surface in the colours of a layer, and points and lines on it.
 
-Every viewer draws triangles as they come, so that no cell size is set in a viewer. Pure functions.
+They are triangles, which need no cell size to be set in a viewer. Pure functions.
 """
 
 from __future__ import annotations
@@ -16,46 +16,23 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from ...core.geometry import Grid
 from ...core.maps import ElevationMap
-from ...core.settings import check, setting
 from ...frontend.odometry import VehicleState
-from ...frontend.settings import water_level_setting
 from ...planning import tvu
 from ..common import markers
 from ..common.markers import blank, spheres
 from ..common.messages import yaw_to_quaternion
+from ..common.parameters import DrapeSettings
 
-
-@dataclass(frozen=True)
-class DrapeSettings:
-    """How maps are draped.
-
-    Raises:
-        InputError: a value is outside its range.
-    """
-
-    exaggeration: float = setting(
-        1.0, "Draw elevations this many times as large", minimum=0.01, maximum=1000.0, mutable=True
-    )
-    water_level: float = water_level_setting()
-    most_cells: int = setting(
-        40_000, "Leave out rows and columns of larger maps, until about this many cells are left",
-        minimum=100, maximum=4_000_000, mutable=True,
-    )  # fmt: skip
-
-    def __post_init__(self) -> None:
-        check(self)
-
-
-MOST_PLACES = 20_000  # of a line, however long somebody makes it
+MAX_LINE_POINTS = 20_000
 #: The vehicle's colour.
 VEHICLE = (0.1, 0.65, 1.0)
-#: What the levels of ``tvu.strictest`` are called, in the order of ``markers.LEVELS``.
+#: The names of the levels of ``tvu.strictest``, in the order of ``markers.LEVELS``.
 NAMES = ("none", *tvu.LEVELS)
 
 
 @dataclass(frozen=True)
 class SurfaceLayer:
-    """Values [rows, columns], their colours [K, 3] and which of them each value has; a legend."""
+    """Values [rows, columns], the colours [K, 3], the index of each value's colour, a legend."""
 
     values: np.ndarray
     palette: np.ndarray
@@ -65,7 +42,7 @@ class SurfaceLayer:
 
 @dataclass(frozen=True, eq=False)
 class DrapedMap:
-    """What is draped over: a map's mean, and how it is drawn."""
+    """A map that is drawn as a surface at its mean."""
 
     map: ElevationMap
     settings: DrapeSettings
@@ -77,32 +54,32 @@ class DrapedMap:
 
     @cached_property
     def lifted(self) -> np.ndarray:
-        """Where the heights are drawn [rows, columns], m."""
+        """The heights at which cells are drawn [rows, columns], m."""
         return lift(self.map.mean, self.settings)
 
     @property
     def step(self) -> float:
-        """Distance of the columns, m."""
+        """Distance between columns, m."""
         return float(self.grid.x[1] - self.grid.x[0])
 
     def under(self, xy: np.ndarray) -> np.ndarray:
-        """Where the ground is drawn at xy [N, 2], m; its lowest place where there is none."""
+        """The height of the surface at xy [N, 2], m; its minimum where it has none."""
         known = self.lifted[np.isfinite(self.lifted)]
         lowest = known.min() if known.size else self.settings.water_level
         return self.grid.interpolate(np.nan_to_num(self.lifted, nan=lowest), xy)
 
     @cached_property
     def _points(self) -> list[Point]:
-        """The cells' centres as messages: every layer uses the same ones."""
+        """The centres of the cells as messages, shared by all layers."""
         places = np.column_stack((self.grid.points, self.lifted.ravel())).tolist()
         return [Point(x=x, y=y, z=z) for x, y, z in places]
 
     @cached_property
-    def _lights(self) -> np.ndarray:
-        return markers.lights(self.lifted, self.grid.x, self.grid.y)
+    def _hillshade(self) -> np.ndarray:
+        return markers.hillshade_levels(self.lifted, self.grid.x, self.grid.y)
 
     def layers(self) -> dict[str, SurfaceLayer]:
-        """The layers of the map by the names of their topics."""
+        """The layers of the map, by name of their topic."""
         drawn, deviation = self.map, np.sqrt(np.maximum(self.map.variance, 0))
         within = tvu.strictest(self.settings.water_level - drawn.mean, deviation)
         wet = within[np.isfinite(within)]
@@ -120,21 +97,21 @@ class DrapedMap:
         }
 
     def elevations(self, name: str) -> SurfaceLayer:
-        """The heights in the colours of depths where all of them are under water, else of land."""
+        """The elevations, in the colours of depths if all are under water, else of land."""
         highest = np.max(self.map.mean, initial=-np.inf, where=np.isfinite(self.map.mean))
         wet = highest <= self.settings.water_level
         return _ramped(self.map.mean, "depth" if wet else "land", name)
 
     def drape(self, layer: SurfaceLayer) -> MarkerArray:
-        """A layer at the ground's height, and its legend beside it."""
-        # A viewer lights only what has one colour, so that light and shade are in ours.
+        """A layer at the surface's height, and its legend."""
+        # Viewers shade only markers of a single colour: these colours include the hillshade.
         surface = self._marker(Marker.TRIANGLE_LIST, "surface")
         corners = _triangles(np.isfinite(layer.values) & np.isfinite(self.map.mean))
-        key = layer.shade * (markers.LIGHTS + 1) + self._lights
+        key = layer.shade * (markers.SHADE_LEVELS + 1) + self._hillshade
         made: dict[int, ColorRGBA] = {}
         for one in np.unique(key).tolist():
-            shade, light = divmod(one, markers.LIGHTS + 1)
-            made[one] = _colour(markers.lit(layer.palette[shade], light))
+            shade, light = divmod(one, markers.SHADE_LEVELS + 1)
+            made[one] = _colour(markers.shaded(layer.palette[shade], light))
         keys, points = key.ravel()[corners].tolist(), self._points
         surface.points = [points[k] for k in corners.tolist()]
         surface.colors = [made[k] for k in keys]
@@ -156,11 +133,11 @@ class DrapedMap:
     def spheres(
         self, points: np.ndarray, name: str, colour: tuple[float, float, float], size: float
     ) -> MarkerArray:
-        """Places [N, 3] that are drawn where they are, each a sphere of this size [m]."""
+        """Points [N, 3] as spheres with this diameter (m), at their own heights."""
         return spheres(points, name, colour, size, self.map.stamp_ns, self.frame_id)
 
     def lines(self, borders: Iterable[Marker]) -> MarkerArray:
-        """Lines as they came, but on the ground; those that were there before are gone."""
+        """Lines, on the surface; earlier ones are deleted."""
         drawn = [self._marker(Marker.LINE_STRIP, "")]
         drawn[0].action = Marker.DELETEALL
         for border in borders:
@@ -169,8 +146,8 @@ class DrapedMap:
                 continue
             marker = self._marker(Marker.LINE_STRIP, border.ns, border.id)
             marker.scale.x, marker.color = self.step / 3, border.color
-            places = _closely(corners, self.step)
-            z = self.under(places) + self.step / 3  # not half in the ground
+            places = _densified(corners, self.step)
+            z = self.under(places) + self.step / 3  # not half inside the surface
             marker.points = [
                 Point(x=x, y=y, z=up)
                 for (x, y), up in zip(places.tolist(), z.tolist(), strict=True)
@@ -183,12 +160,12 @@ class DrapedMap:
 
 
 def lift(z: np.ndarray, settings: DrapeSettings) -> np.ndarray:
-    """Where elevations are drawn, m."""
+    """The heights at which elevations are drawn, m."""
     return settings.water_level + settings.exaggeration * (z - settings.water_level)
 
 
-def vehicle(state: VehicleState, trail: np.ndarray, settings: DrapeSettings) -> MarkerArray:
-    """The vehicle as an arrow, and the places [N, 3] where it was as a line."""
+def vehicle(state: VehicleState, track: np.ndarray, settings: DrapeSettings) -> MarkerArray:
+    """The vehicle as an arrow, and its track [N, 3] as a line."""
     arrow, line = (
         blank(kind, name, state.stamp_ns, state.frame_id)
         for kind, name in ((Marker.ARROW, "vehicle"), (Marker.LINE_STRIP, "trail"))
@@ -201,17 +178,17 @@ def vehicle(state: VehicleState, trail: np.ndarray, settings: DrapeSettings) -> 
     arrow.scale.x, arrow.scale.y, arrow.scale.z = 2.5, 0.8, 0.8
     line.scale.x = 0.25
     arrow.color, line.color = _colour(np.array(VEHICLE)), _colour(np.array(VEHICLE))
-    heights = lift(trail[:, 2], settings).tolist()
+    heights = lift(track[:, 2], settings).tolist()
     line.points = [
-        Point(x=x, y=y, z=z) for (x, y), z in zip(trail[:, :2].tolist(), heights, strict=True)
+        Point(x=x, y=y, z=z) for (x, y), z in zip(track[:, :2].tolist(), heights, strict=True)
     ]
-    return MarkerArray(markers=[arrow, line] if len(trail) > 1 else [arrow])
+    return MarkerArray(markers=[arrow, line] if len(track) > 1 else [arrow])
 
 
-def thinned(drawn: ElevationMap, most_cells: int) -> ElevationMap:
-    """A map with so many cells or not many more, of which every so manieth stays as it is."""
+def thinned(drawn: ElevationMap, max_cells: int) -> ElevationMap:
+    """The map with every k-th row and column, so that about ``max_cells`` cells are left."""
     rows, columns = drawn.grid.shape
-    step = min(round(np.sqrt(rows * columns / most_cells)), rows - 1, columns - 1)
+    step = min(round(np.sqrt(rows * columns / max_cells)), rows - 1, columns - 1)
     every = slice(None, None, max(1, step))
     fields = {name: values[every, every] for name, values in drawn.fields.items()}
     grid = Grid(drawn.grid.x[every], drawn.grid.y[every])
@@ -224,23 +201,23 @@ def thinned(drawn: ElevationMap, most_cells: int) -> ElevationMap:
 def _ramped(values: np.ndarray, ramp: str, name: str) -> SurfaceLayer:
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-    said = f"{name} {low:.3g} to {high:.3g} m" if finite.size else f"{name}: none"
-    return SurfaceLayer(values, markers.ramp(ramp), markers.steps(values, low, high), said)
+    legend = f"{name} {low:.3g} to {high:.3g} m" if finite.size else f"{name}: none"
+    return SurfaceLayer(values, markers.ramp(ramp), markers.steps(values, low, high), legend)
 
 
-def _triangles(there: np.ndarray) -> np.ndarray:
-    """Indices of the corners of two triangles for each four cells that are there, flat."""
-    rows, columns = there.shape
+def _triangles(exists: np.ndarray) -> np.ndarray:
+    """Flat indices of the corners of two triangles for each 2 x 2 cells that exist."""
+    rows, columns = exists.shape
     number = np.arange(rows * columns).reshape(rows, columns)
     a, b, c, d = number[:-1, :-1], number[:-1, 1:], number[1:, :-1], number[1:, 1:]
-    whole = there[:-1, :-1] & there[:-1, 1:] & there[1:, :-1] & there[1:, 1:]
+    whole = exists[:-1, :-1] & exists[:-1, 1:] & exists[1:, :-1] & exists[1:, 1:]
     return np.stack([corner[whole] for corner in (a, b, d, a, d, c)], axis=1).ravel()
 
 
-def _closely(corners: np.ndarray, step: float) -> np.ndarray:
-    """A line through corners [K, 2], with a place every step m or so."""
+def _densified(corners: np.ndarray, step: float) -> np.ndarray:
+    """A line through corners [K, 2], with a point about every ``step`` m."""
     far = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(corners, axis=0).T))])
-    count = int(min(far[-1] / step, MOST_PLACES)) + 2
+    count = int(min(far[-1] / step, MAX_LINE_POINTS)) + 2
     at = np.unique(np.concatenate([far, np.linspace(0, far[-1], count)]))
     return np.column_stack([np.interp(at, far, axis) for axis in corners.T])
 

@@ -1,9 +1,11 @@
-"""A live graph as a scene to look at: the newest of what its topics say. Sends nothing."""
+"""The live graph as a scene for `poam view`, from its topics. Publishes nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from operator import attrgetter
 from threading import Lock
 from typing import Any
 
@@ -26,23 +28,21 @@ from ...planning.tvu import CONFIDENCE_95
 from ..common import clouds, markers, messages, qos
 from ..common.executor import subscribe
 
-#: Maps whose times are kept for the curves.
-MOST = 5000
-#: m; a water level that moved by less does not draw the map anew.
-STEP = 0.01
+MAX_REPORTS = 5000  # for the curves
+MIN_LEVEL_CHANGE = 0.01  # m, to draw the map again
 #: Titles of the curves.
 UNCERTAINTY, UPDATE, PREDICTION = "95 %, median (m)", "update", "prediction"
 
 
 class GraphMonitor:
-    """Listens for a node. Callbacks come on the node's thread, ``scene`` is asked for on others.
+    """Subscribes with a node. Callbacks run on the node's thread, ``scene`` on any.
 
     Args:
-        node: whose namespace is watched.
-        settings: how maps are shown; their water level holds until the topic says another.
+        node: in the namespace to watch.
+        settings: how maps are shown; the topic water_level overrides their water level.
 
     Attributes:
-        version: grows with whatever is heard.
+        version: increases with every message.
     """
 
     def __init__(self, node: Node, settings: ExportSettings) -> None:
@@ -50,46 +50,53 @@ class GraphMonitor:
         self._lock, self._settings = Lock(), settings
         place = node.get_namespace().strip("/")
         self._scene = Scene(f"Live survey {place}".strip())
-        self._trail, self._frames, self._fault = ThinnedTrack(), {"odom": "", "map": ""}, ""
+        self._track, self._frames, self._fault = ThinnedTrack(), {"odom": "", "map": ""}, ""
         self._map: ElevationMap | None = None
         self._support = np.empty((0, 2))
         self._reports: dict[int, MapReport] = {}
         self._medians: dict[int, float] = {}
-        # Whether what they are made of has changed since they were made.
+        # Whether chart and curves are out of date.
         self._chart_old = self._curves_old = False
-        for kind, topic, hear, how in (
+        for kind, topic, callback, how in (
             (PointCloud2, "map/points", self._on_map, qos.KEPT),
             (MarkerArray, "map/inducing_points", self._on_support, qos.LATCHED),
             (UInt64, "map/samples", self._on_samples, qos.LATCHED),
             (Float64MultiArray, "map/report", self._on_report, qos.KEPT),
-            (String, "mission/state", self._on_state, qos.LATCHED),
-            (String, "mission/reason", self._on_reason, qos.LATCHED),
-            (PoseStamped, "goal_pose", self._on_goal, qos.GOAL),
-            (Plan, "plan", self._on_plan, qos.KEPT),
-            (PointCloud2, "pings/held", self._on_held, qos.LATCHED),
-            (PointCloud2, "pings/refused", self._on_refused, qos.LATCHED),
             (Float64, "water_level", self._on_level, qos.SENSOR_READ),
         ):
-            node.create_subscription(kind, topic, self._safely(topic, hear), how)
-        hear_odometry = self._safely("odom", self._on_odometry)
-        subscribe(node, Odometry, "odom", hear_odometry, qos.SENSOR_READ)
+            node.create_subscription(kind, topic, self._safely(topic, callback), how)
+        data = attrgetter("data")
+        for field, kind, topic, read, how in (
+            ("state", String, "mission/state", data, qos.LATCHED),
+            ("reason", String, "mission/reason", data, qos.LATCHED),
+            ("goal", PoseStamped, "goal_pose", lambda m: messages.read_pose(m)[None], qos.GOAL),
+            ("plan", Plan, "plan", messages.read_path, qos.KEPT),
+            ("held", PointCloud2, "pings/held", _read_xy, qos.LATCHED),
+            ("refused", PointCloud2, "pings/refused", clouds.read_refused, qos.LATCHED),
+        ):
+            callback = self._safely(topic, partial(self._on_field, field, read))
+            node.create_subscription(kind, topic, callback, how)
+        on_odometry = self._safely("odom", self._on_odometry)
+        subscribe(node, Odometry, "odom", on_odometry, qos.SENSOR_READ)
 
     def scene(self, remarks: Sequence[Notice]) -> Scene:
-        """What is known now, with these remarks and our own."""
+        """The present scene, with these remarks and its own."""
         with self._lock:
             self._redraw()
             odometry, ours = self._frames["odom"], self._frames["map"]
             elsewhere = bool(odometry and ours and odometry != ours)
-            said = [*remarks]
+            notices = [*remarks]
             if elsewhere:
                 text = f"odometry is in the frame {odometry}, the map in {ours}"
-                said.append(Notice(text, "the track is not shown: this page knows no tf", NOTE))
+                notices.append(
+                    Notice(text, "the track is not shown, as this page does not use tf", NOTE)
+                )
             if self._fault:
-                said.append(Notice(self._fault, "what sends it is no node of this version", BAD))
-            track = np.empty((0, 2)) if elsewhere else self._trail.places
+                notices.append(Notice(self._fault, "its publisher has another version", BAD))
+            track = np.empty((0, 2)) if elsewhere else self._track.places
             vehicle = None if elsewhere else self._scene.vehicle
             return replace(
-                self._scene, track=track, vehicle=vehicle, remarks=tuple(said),
+                self._scene, track=track, vehicle=vehicle, remarks=tuple(notices),
                 waiting=self._waiting(remarks),
             )  # fmt: skip
 
@@ -100,12 +107,12 @@ class GraphMonitor:
         known = [f"mission {scene.state}" if scene.state else "", scene.reason]
         known.append(f"{scene.samples} pings so far" if scene.samples else "")
         found = ", ".join(filter(None, known))
-        if not found and not self._trail.places.size and remarks:
+        if not found and not self._track.places.size and remarks:
             found = "; ".join(filter(None, (remarks[0].text, remarks[0].todo)))
-        return f"waiting for the first map: {found or 'nothing is heard of the mission yet'}"
+        return f"waiting for the first map: {found or 'nothing received from the mission yet'}"
 
     def _redraw(self) -> None:
-        """The chart and the curves, where what they are made of has changed."""
+        """Make chart and curves again if they are out of date."""
         if self._chart_old:
             self._set(chart=self._chart())
         if self._curves_old:
@@ -137,19 +144,19 @@ class GraphMonitor:
              PREDICTION: np.array([report.predict_s for report in reports])},
         )  # fmt: skip
 
-    def _safely(self, topic: str, hear: Any) -> Any:
-        """A callback that may refuse a message, in words; one after the other."""
+    def _safely(self, topic: str, callback: Any) -> Any:
+        """A callback with a lock that shows an InputError as a remark."""
 
-        def heard(message: Any) -> None:
+        def receive(message: Any) -> None:
             with self._lock:
                 try:
-                    hear(message)
+                    callback(message)
                 except InputError as error:
                     text = str(error)
                     self._fault = text if text.startswith(topic) else f"{topic}: {text}"
                 self.version += 1
 
-        return heard
+        return receive
 
     def _set(self, **values: Any) -> None:
         self._scene = replace(self._scene, **values)
@@ -168,8 +175,8 @@ class GraphMonitor:
         self._support, self._chart_old = markers.read_support(message), True
 
     def _on_samples(self, message: UInt64) -> None:
-        if message.data < self._scene.samples:  # the mapper forgot, and begins anew
-            self._map, self._trail = None, ThinnedTrack()
+        if message.data < self._scene.samples:  # the mapper was reset
+            self._map, self._track = None, ThinnedTrack()
             self._reports, self._medians = {}, {}
             self._chart_old = self._curves_old = True
         self._set(samples=message.data)
@@ -180,26 +187,14 @@ class GraphMonitor:
         _bound(self._reports)
         self._chart_old = self._curves_old = True
 
-    def _on_state(self, message: String) -> None:
-        self._set(state=message.data)
-
-    def _on_reason(self, message: String) -> None:
-        self._set(reason=message.data)
-
-    def _on_goal(self, message: PoseStamped) -> None:
-        self._set(goal=messages.read_pose(message)[None])
-
-    def _on_plan(self, message: Plan) -> None:
-        self._set(plan=messages.read_path(message))
-
-    def _on_held(self, message: PointCloud2) -> None:
-        self._set(held=clouds.read_points(message)[:, :2])
-
-    def _on_refused(self, message: PointCloud2) -> None:
-        self._set(refused=clouds.read_refused(message))
+    def _on_field(self, field: str, read: Callable[[Any], Any], message: Any) -> None:
+        self._set(**{field: read(message)})
 
     def _on_level(self, message: Float64) -> None:
-        if np.isfinite(message.data) and abs(message.data - self._settings.water_level) >= STEP:
+        if (
+            np.isfinite(message.data)
+            and abs(message.data - self._settings.water_level) >= MIN_LEVEL_CHANGE
+        ):
             self._settings = replace(self._settings, water_level=message.data)
             self._chart_old = True
 
@@ -208,10 +203,14 @@ class GraphMonitor:
         x, y, _ = state.position
         if np.isfinite((x, y, state.yaw)).all():
             self._frames["odom"] = state.frame_id
-            self._trail.add(x, y)
+            self._track.add(x, y)
             self._set(vehicle=(x, y, state.yaw))
 
 
+def _read_xy(message: PointCloud2) -> np.ndarray:
+    return clouds.read_points(message)[:, :2]
+
+
 def _bound(kept: dict[int, Any]) -> None:
-    while len(kept) > MOST:
+    while len(kept) > MAX_REPORTS:
         del kept[min(kept)]

@@ -1,4 +1,4 @@
-"""The drapes node: draws the map for RViz and Foxglove, on the machine of whoever looks at it."""
+"""The node drapes: draws the map for RViz and Foxglove, on the viewer's machine."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from ..common.executor import run_node
 from ..common.markers import SUPPORT, read_support
 from ..common.messages import bare_frame, read_odometry, stamp_to_ns
 from ..common.node import ManagedNode
-from ..common.parameters import DRAPES
+from ..common.parameters import DRAPES, DrapeSettings
 from ..common.qos import LATCHED, SENSOR_READ
-from .drapes import DrapedMap, DrapeSettings, lift, thinned, vehicle
+from .drapes import DrapedMap, lift, thinned, vehicle
 
 LAYERS = ("mean", "uncertainty", "lengthscale", "tvu")
 HELD, REFUSED = (0.95, 0.1, 0.3), (0.35, 0.05, 0.1)
-TRAIL, TRAIL_STEP = 5000, 0.25  # places, and m between two of them
-VEHICLE_PERIOD = 0.5  # s of wall time
+MAX_TRACK_POINTS, TRACK_SPACING = 5000, 0.25  # points, and m between them
+VEHICLE_PERIOD_S = 0.5  # wall time
 
 
 class DrapesNode(ManagedNode):
-    """Hears maps and what belongs to them, and publishes them as surfaces at their own height.
+    """Publishes maps and what belongs to them as surfaces at their own height.
 
-    The vehicle's nodes do not know of it: without it nothing is drawn, and nothing else differs.
+    The other nodes do not depend on it.
 
     Raises:
         InputError: a parameter is wrong.
@@ -46,14 +46,14 @@ class DrapesNode(ManagedNode):
         super().__init__("drapes", DRAPES, **options)
 
     def configure(self) -> None:
-        """Make what is published, and listen; everything that is drawn is latched."""
+        """Create latched publishers, and subscribe."""
         super().configure()
         self._map: tuple[ElevationMap, str] | None = None
         self._truth: tuple[ElevationMap, str] | None = None
         self._support = np.empty((0, 2))
         self._held = self._refused = np.empty((0, 3))
         self._borders: list[Marker] = []
-        self._trail: deque[tuple[float, float, float]] = deque(maxlen=TRAIL)
+        self._track: deque[tuple[float, float, float]] = deque(maxlen=MAX_TRACK_POINTS)
         self._vehicle: VehicleState | None = None
         names = (*LAYERS, "truth", "support", "held", "refused", "areas", "vehicle")
         self._topics = {
@@ -67,24 +67,24 @@ class DrapesNode(ManagedNode):
             (PointCloud2, "pings/refused", self._take_refused),
             (MarkerArray, "mission/areas", self._take_areas),
         ):
-            self.create_subscription(kind, topic, partial(self._heard, topic, take), LATCHED)
+            self.create_subscription(kind, topic, partial(self._receive, topic, take), LATCHED)
 
     def activate(self) -> None:
-        """Follow the vehicle."""
+        """Draw the vehicle."""
         super().activate()
         self.create_subscription(Odometry, "odom", self._on_odometry, SENSOR_READ)
-        self.create_timer(VEHICLE_PERIOD, self._draw_vehicle)
+        self.create_timer(VEHICLE_PERIOD_S, self._draw_vehicle)
 
     def changed(self, names: frozenset[str]) -> None:
-        """Draw everything anew."""
+        """Draw everything again."""
         self._draw_map()
         self._draw_truth()
 
-    def _heard(self, topic: str, take: Callable[[Any], None], message: Any) -> None:
+    def _receive(self, topic: str, take: Callable[[Any], None], message: Any) -> None:
         try:
             take(message)
         except InputError as error:
-            self.refusals.add("unreadable", f"{topic}: {error}")
+            self.warnings.add("unreadable", f"{topic}: {error}")
 
     def _take_map(self, message: PointCloud2) -> None:
         self._map = clouds.read_map_cloud(message), message.header.frame_id
@@ -99,11 +99,11 @@ class DrapesNode(ManagedNode):
 
     def _take_support(self, message: MarkerArray) -> None:
         self._support = _finite(read_support(message))
-        self._draw_what_lies_on_it()
+        self._draw_overlays()
 
     def _take_held(self, message: PointCloud2) -> None:
         self._held = _finite(clouds.read_points(message))
-        self._draw_what_lies_on_it()
+        self._draw_overlays()
 
     def _take_refused(self, message: PointCloud2) -> None:
         points = clouds.read_refused(message).xyz
@@ -112,70 +112,70 @@ class DrapesNode(ManagedNode):
 
     def _take_areas(self, message: MarkerArray) -> None:
         self._borders = [marker for marker in message.markers if marker.action == Marker.ADD]
-        self._draw_what_lies_on_it()
+        self._draw_overlays()
 
     def _on_odometry(self, message: Odometry) -> None:
         state = read_odometry(message)
         if not np.isfinite(state.position).all():
             return
-        if not self._trail or math.dist(self._trail[-1], state.position) > TRAIL_STEP:
-            self._trail.append(state.position)
+        if not self._track or math.dist(self._track[-1], state.position) > TRACK_SPACING:
+            self._track.append(state.position)
         self._vehicle = state
 
-    def _ground(self, known: tuple[ElevationMap, str] | None) -> DrapedMap | None:
-        """What is draped over, thinned where it is large; None where nothing is known."""
+    def _surface(self, known: tuple[ElevationMap, str] | None) -> DrapedMap | None:
+        """The surface to drape, thinned if it is large; None if unknown."""
         if known is None:
             return None
         settings = instance(DrapeSettings, vars(self.values))
-        return DrapedMap(thinned(known[0], settings.most_cells), settings, bare_frame(known[1]))
+        return DrapedMap(thinned(known[0], settings.max_cells), settings, bare_frame(known[1]))
 
     def _draw_map(self) -> None:
-        ground = self._ground(self._map)
-        if ground is None:
+        surface = self._surface(self._map)
+        if surface is None:
             return
-        for name, layer in ground.layers().items():
-            self._topics[name].publish(ground.drape(layer))
-        self._draw_what_lies_on_it()
+        for name, layer in surface.layers().items():
+            self._topics[name].publish(surface.drape(layer))
+        self._draw_overlays()
 
     def _draw_truth(self) -> None:
-        ground = self._ground(self._truth)
-        if ground is not None:
-            self._topics["truth"].publish(ground.drape(ground.elevations("truth")))
+        surface = self._surface(self._truth)
+        if surface is not None:
+            self._topics["truth"].publish(surface.drape(surface.elevations("truth")))
 
     def _draw_vehicle(self) -> None:
-        """The vehicle and where it came from, in the frame of its odometry."""
+        """Draw the vehicle and its track, in the frame of the odometry."""
         state, self._vehicle = self._vehicle, None
         if state is not None:
             settings = instance(DrapeSettings, vars(self.values))
-            self._topics["vehicle"].publish(vehicle(state, np.array(self._trail), settings))
+            self._topics["vehicle"].publish(vehicle(state, np.array(self._track), settings))
 
-    def _draw_what_lies_on_it(self) -> None:
-        """Support points, borders and held pings; there is no place for them before a map."""
-        ground = self._ground(self._map)
-        if ground is None:
+    def _draw_overlays(self) -> None:
+        """Draw support points, borders and pings on the map, if there is one."""
+        surface = self._surface(self._map)
+        if surface is None:
             return
-        size = ground.step / 2
-        support = np.column_stack((self._support, ground.under(self._support) + size / 2))
+        size = surface.step / 2
+        support = np.column_stack((self._support, surface.under(self._support) + size / 2))
         held = self._held.copy()
-        held[:, 2] = lift(held[:, 2], ground.settings)
-        self._topics["support"].publish(ground.spheres(support, "support", SUPPORT, size))
-        self._topics["held"].publish(ground.spheres(held, "held", HELD, size))
-        self._topics["areas"].publish(ground.lines(self._borders))
+        held[:, 2] = lift(held[:, 2], surface.settings)
+        self._topics["support"].publish(surface.spheres(support, "support", SUPPORT, size))
+        self._topics["held"].publish(surface.spheres(held, "held", HELD, size))
+        self._topics["areas"].publish(surface.lines(self._borders))
         self._draw_refused()
 
     def _draw_refused(self) -> None:
-        """Refused pings, on the ground where nobody knows how deep they were."""
-        ground = self._ground(self._map)
-        if ground is None:
+        """Draw refused pings; those of unknown elevation lie on the surface."""
+        surface = self._surface(self._map)
+        if surface is None:
             return
-        points, size = self._refused.copy(), ground.step / 2
-        z, under = lift(points[:, 2], ground.settings), ground.under(points[:, :2]) + size / 2
+        points, size = self._refused.copy(), surface.step / 2
+        z, under = lift(points[:, 2], surface.settings), surface.under(points[:, :2]) + size / 2
         points[:, 2] = np.where(np.isfinite(z), z, under)
-        self._topics["refused"].publish(ground.spheres(points, "refused", REFUSED, size))
+        self._topics["refused"].publish(surface.spheres(points, "refused", REFUSED, size))
 
 
 def _finite(points: np.ndarray) -> np.ndarray:
-    """Those of the points [N, D] that are somewhere."""
+    """The finite ones of points [N, D]."""
     return points[np.isfinite(points).all(axis=1)]
 
 

@@ -3,14 +3,13 @@
 import logging
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from problems import scattered
 
 from poam_ros.models.data import Dataset
 from poam_ros.models.nngp import conditional
-from poam_ros.models.nngp.conditional import condition, log_loss
+from poam_ros.models.nngp.conditional import condition, gradient, log_loss
 from poam_ros.models.nngp.fields import ParameterLayout
 from poam_ros.models.nngp.index import NumpyIndex
 from poam_ros.models.nngp.kernel import Kernel, TrainingData
@@ -53,15 +52,20 @@ def predicted(sites, x, kernel=None):
     return condition(kernel or smooth(), sites, x, near), sites.y[near]
 
 
+def unguarded(patch):
+    """Torch, without leaving out neighbours, bounding losses and limiting means."""
+    patch.setattr(conditional.native, "usable", lambda neighbours: False)
+    for name in ("MAX_T", "MAX_TRAINING_T", "REACH"):
+        patch.setattr(conditional, name, 1e9)
+
+
 @pytest.fixture
 def plain(monkeypatch):
-    """Without the two guards, in torch."""
+    """Predictions that trust every sounding."""
 
     def compute(*arguments):
         with monkeypatch.context() as patch:
-            patch.setattr(conditional.native, "usable", lambda neighbours: False)
-            patch.setattr(conditional, "ROUNDS", 0)
-            patch.setattr(conditional, "REACH", 1e9)
+            unguarded(patch)
             return predicted(*arguments)[0]
 
     return compute
@@ -77,13 +81,13 @@ def test_false_soundings_make_neither_land_nor_pits(seed, plain):
     assert (found.mean <= targets.amax(1) + reach).all()
     without = plain(sites, x)
     error, before = (p.mean - ground(x) for p in (found, without))
-    assert error.abs().mean() < 0.75 * before.abs().mean()
-    # Whoever is wrong says so: the log loss of places that no sounding is at.
-    losses, losses_before = (
-        log_loss(ground(x), p.mean, p.variance).mean() for p in (found, without)
+    clean = predicted(lines(0, seed), x)[0]
+    assert error.abs().mean() < 0.5 * before.abs().mean()
+    loss, loss_before, loss_clean = (
+        log_loss(ground(x), p.mean, p.variance).mean() for p in (found, without, clean)
     )
-    assert losses < losses_before - 5
-    assert losses > log_loss(ground(x), *predicted(lines(0, seed), x)[0][:2]).mean()
+    assert loss_clean < loss < loss_before - 5
+    assert found.snooped > 0
 
 
 def test_a_clean_record_is_predicted_as_before_to_the_last_bit(plain, monkeypatch):
@@ -91,7 +95,7 @@ def test_a_clean_record_is_predicted_as_before_to_the_last_bit(plain, monkeypatc
     before = plain(sites, x)
     monkeypatch.setattr(conditional.native, "usable", lambda neighbours: False)
     found, _ = predicted(sites, x)
-    assert found.held == 0
+    assert found.snooped == found.limited == 0
     assert torch.equal(found.mean, before.mean)
     assert torch.equal(found.variance, before.variance)
 
@@ -104,13 +108,14 @@ def test_compiled_equals_torch(monkeypatch):
     compiled, _ = predicted(sites, x)
     monkeypatch.setattr(conditional.native, "usable", lambda neighbours: False)
     found, _ = predicted(sites, x)
-    assert found.held == compiled.held
+    assert found[3:] == compiled[3:]
+    assert found.snooped > 0
     torch.testing.assert_close(compiled.mean, found.mean, rtol=1e-7, atol=1e-7)
     torch.testing.assert_close(compiled.variance, found.variance, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.usefixtures("backend")
-def test_a_mean_outside_its_neighbours_is_held_and_its_variance_says_so():
+def test_a_mean_outside_the_range_of_its_neighbours_is_limited():
     # Two slopes in a row of nearly no noise: the prediction beyond them goes on and on.
     along = torch.linspace(-0.3, 0.0, 24).double()
     sites = TrainingData(
@@ -129,15 +134,46 @@ def test_a_mean_outside_its_neighbours_is_held_and_its_variance_says_so():
     assert (found.mean >= sites.y.min() - reach).all()
 
 
-def test_it_is_said_once_that_predictions_were_held(monkeypatch, caplog):
-    model = MODELS["nngp"].build(NeighbourOptions(first_steps=2), 0, torch.device("cpu"))
-    model.update(Dataset(scattered(40, 1).X, scattered(40, 1).y))
+def test_the_compiled_gradient_equals_torch_where_soundings_contradict_each_other(monkeypatch):
+    if not conditional.native.available():
+        pytest.skip("no compiled kernel")
+    sites = lines(40, 4)
+    left_out = torch.randperm(len(sites.x), generator=torch.Generator().manual_seed(1))[:300]
+    index = NumpyIndex()
+    index.add(sites.x)
+    near = index.spread(sites.x[left_out], 24, 96, beyond=torch.full((300,), 1e-6).double())
+    compiled = gradient(smooth(), sites, left_out, near)
     monkeypatch.setattr(conditional.native, "usable", lambda neighbours: False)
-    monkeypatch.setattr(conditional, "REACH", -1e3)
-    monkeypatch.setattr(
-        conditional, "_held", lambda system, mean, variance: (mean, variance, len(mean))
-    )
+    for found, expected in zip(gradient(smooth(), sites, left_out, near), compiled, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-7)
+    with monkeypatch.context() as patch:
+        unguarded(patch)
+        assert gradient(smooth(), sites, left_out, near).loss > compiled.loss + 1
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_training_learns_as_from_a_clean_record(guarded, monkeypatch):
+    if not guarded:
+        unguarded(monkeypatch)
+
+    def learned(false):
+        options = NeighbourOptions(first_steps=100, left_out=64, hidden=8, lattice=8)
+        model = MODELS["nngp"].build(options, 0, torch.device("cpu"))
+        sites = lines(false)
+        model.update(Dataset(sites.x, sites.y))
+        x = scattered(300, 9).X
+        fields = model.fields(x)
+        return fields["lengthscale"].mean(), (model.predict(x).mean - ground(x)).abs().max()
+
+    (clean, _), (length, error) = learned(0), learned(40)
+    assert (length > 0.7 * clean and error < 0.5) == guarded
+
+
+def test_a_map_warns_once_that_soundings_contradict_each_other(caplog):
+    model = MODELS["nngp"].build(NeighbourOptions(first_steps=60), 0, torch.device("cpu"))
+    sites = lines(40)
     with caplog.at_level(logging.WARNING):
+        model.update(Dataset(sites.x, sites.y))
         for _ in range(2):
-            model.predict(torch.from_numpy(np.zeros((3, 2))))
-    assert caplog.text.count("3 of 3 predictions left the range") == 1
+            model.predict(scattered(200, 9).X)
+    assert caplog.text.count("soundings contradict each other") == 1

@@ -114,9 +114,10 @@ def test_a_quarter_turn_keeps_the_cells(run, drawn):
     np.testing.assert_array_equal(chart.density, counted(drawn.grid.shape).T[::-1])
 
 
-def test_utm_has_its_code_and_the_same_ground(run, drawn, tmp_path):
+@pytest.mark.parametrize("given", [{"utm": True}, {"crs": "EPSG:32615"}])
+def test_another_system_has_its_code_and_the_same_bottom(run, drawn, tmp_path, given):
     rasterio, warp = pytest.importorskip("rasterio"), pytest.importorskip("rasterio.warp")
-    settings = ExportSettings(ORIGIN, utm=True, vertical_datum=3855)
+    settings = ExportSettings(ORIGIN, **given, vertical_datum=3855)
     (path,) = export(run, tmp_path / "map.tif", settings)
     with rasterio.open(path) as file:
         assert 'AUTHORITY["EPSG","32615"]' in file.crs.to_wkt()
@@ -337,8 +338,12 @@ def test_what_does_not_go_together_is_refused(run, tmp_path, name, settings, wor
 
 
 def test_settings_and_runs_that_are_none_are_refused(run, tmp_path):
-    with pytest.raises(InputError, match="heading and utm: expected an origin"):
+    with pytest.raises(InputError, match="heading, utm and crs: expected an origin"):
         ExportSettings(heading=10.0)
+    with pytest.raises(InputError, match="crs: expected it without utm"):
+        ExportSettings(ORIGIN, utm=True, crs="EPSG:32615")
+    with pytest.raises(InputError, match="crs: expected a projected system"):
+        ExportSettings(ORIGIN, crs="EPSG:4326")
     with pytest.raises(InputError, match="heading: expected"):
         ExportSettings(ORIGIN, heading=400.0)
     with pytest.raises(InputError, match=r"map\.npz"):

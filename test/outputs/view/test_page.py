@@ -12,8 +12,8 @@ from view_folders import drawn, write_run
 pytest.importorskip("bokeh")
 
 from poam_ros.core.errors import InputError
-from poam_ros.frontend.refused import RefusedPings
-from poam_ros.journal.log import JournalDatabase
+from poam_ros.frontend.refused_pings import RefusedPings
+from poam_ros.journal.database import JournalDatabase
 from poam_ros.outputs import folder as files
 from poam_ros.outputs import results
 from poam_ros.outputs.exports.chart import ExportSettings

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.ros, pytest.mark.slow]
 def test_profile_of_the_nodes_counts_what_came_back(ros_env, python):
     command = [python, "-m", "poam_ros.app.cli", "profile", "--nodes", "6", "--json"]
     done = subprocess.run(
-        command, env=ros_env, capture_output=True, text=True, timeout=240, check=False
+        command, env=ros_env, capture_output=True, text=True, timeout=500, check=False
     )
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)

@@ -31,7 +31,7 @@ SMALL = {
     "environments": {"sea": "seamounts"},
     "methods": ["poam", "ovc++"],
     "seeds": [0],
-    "max_samples": 250,
+    "max_samples": 120,
     "resolution": 2.0,
     "model": {
         "sparse.num_inducing": 25,
@@ -94,7 +94,7 @@ def test_every_run_is_there_whole(swept):
     assert [row["method"] for row in rows] == ["poam", "ovc++"]
     for row in rows:
         assert row["folder"] == f"runs/sea/{row['method']}/bezier-max-entropy/seed-0"
-        assert (row["kernel"], row["samples"]) == ("attentive", "250")
+        assert (row["kernel"], row["samples"]) == ("attentive", "120")
         assert float(row["wall_s"]) > 0
         names = {path.name for path in (swept / row["folder"]).iterdir()}
         assert names == {
@@ -187,13 +187,14 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path, scheduler, monk
         arguments = ["--output", str(tmp_path), "--scheduler", scheduler]
         assert main(["benchmark", str(config), *arguments]) == 130
     assert "the same command goes on" in capsys.readouterr().err
-    (first,) = rows_of(tmp_path)
+    done = {row["seed"] for row in rows_of(tmp_path)}
+    assert 0 < len(done) < 4  # the other worker may have ended a run at the same time
     before = state_of(tmp_path)
     seen = []
     run_sweep(
         read_sweep(config), tmp_path, scheduler=scheduler, on_run=lambda _, run: seen.append(run)
     )
-    assert {str(run.mission.seed) for run in seen[1:]} == {"0", "1", "2", "3"} - {first["seed"]}
+    assert {str(run.mission.seed) for run in seen[1:]} == {"0", "1", "2", "3"} - done
     assert {path: state_of(tmp_path)[path] for path in before} == before
 
 
@@ -205,7 +206,7 @@ def test_workers_of_this_machine_and_another_configuration_in_the_folder(tmp_pat
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [*command, "--output", str(tmp_path / "out")], capture_output=True, text=True,
-        env=environment, timeout=120,
+        env=environment, timeout=400,
     )  # fmt: skip
     assert done.returncode == 0 and "1/1 runs done" in done.stdout
     assert "distributed" not in done.stderr and "Traceback" not in done.stderr

@@ -66,10 +66,10 @@ def check_period(motion, before: Pose, after: DubinsVehicle) -> None:
 
 
 def test_random_goals_switched_at_random_times():
-    """25 000 periods: inside, within every limit, and each goal left alone is reached in time."""
+    """8 000 periods: inside, within every limit, and each goal left alone is reached in time."""
     rng = np.random.default_rng(4)
     car, since, bound, patience, reached, slowed = vehicle(30, -30, math.pi), 0.0, 0.0, 0.0, 0, 0
-    for _ in range(25_000):
+    for _ in range(8_000):
         if car.goal is None or car.at_goal or since > patience:
             if rng.random() < 0.05:
                 car.set_goal(None)
@@ -88,7 +88,7 @@ def test_random_goals_switched_at_random_times():
             assert distance(car.pose, car.goal) <= ARRIVAL_RADIUS + 1e-9
         assert since <= bound
         slowed += 0 < car.speed < SPEED
-    assert reached > 300
+    assert reached > 90
     assert slowed > 0
 
 
@@ -170,7 +170,7 @@ def test_shortest_candidate_beats_brute_force():
     """No turn-then-turn or turn-then-straight path on a fine grid of angles is shorter."""
     rng = np.random.default_rng(2)
     first, second = np.meshgrid(np.linspace(0, 2 * np.pi, 1000), np.linspace(0, 2 * np.pi, 1000))
-    for goal in rng.uniform(-1.5, 1.5, (8, 2)):
+    for goal in rng.uniform(-1.5, 1.5, (3, 2)):
         best = min(p.length for p in dubins_paths(Pose(0, 0, 0), tuple(goal), 1.0, 1.5, 1.0))
         for side in (1, -1):
             bend_x, bend_y = RADIUS * np.sin(first), side * RADIUS * (1 - np.cos(first))
@@ -234,7 +234,7 @@ def test_goal_that_keeps_jumping_does_not_trap_or_expel_it():
 def test_holding_in_mid_turn_beside_the_border_is_no_trap():
     """Stopped anywhere on a path, it finds a way to any other goal without leaving."""
     rng = np.random.default_rng(7)
-    for _ in range(60):
+    for _ in range(20):
         car = vehicle(*rng.choice([-30.0, 30.0], 2), rng.uniform(-math.pi, math.pi))
         car.set_goal(some_goal(rng))
         for _ in range(rng.integers(1, 40)):

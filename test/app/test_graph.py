@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from poam_ros.app import robot
+from poam_ros.app import graph
 from poam_ros.core.errors import InputError
 from poam_ros.ros.common.parameters import NODES
 
 
-def test_a_vehicle_gets_the_more_accurate_pair_and_waits_for_its_start():
+def test_a_vehicle_has_accurate_defaults_and_waits_for_start():
     mapper = {"method": "nngp", "screening.enabled": True, "training.duty": 0.05}
-    assert robot.defaults("mapper") == mapper
-    assert robot.defaults("planner") == {"planner": "path-entropy"}
-    assert robot.ROWS["method"].default == "nngp"
-    assert robot.ROWS["autostart"].default is False
+    assert graph.robot_defaults("mapper") == mapper
+    assert graph.robot_defaults("planner") == {"planner": "path-entropy"}
+    assert graph.ROBOT_ROWS["method"].default == "nngp"
+    assert graph.ROBOT_ROWS["autostart"].default is False
     own = {row.name: row.default for row in NODES["mapper"]}
     assert own["method"] == "poam"  # the nodes' own default is the paper's
 
@@ -26,11 +26,11 @@ def written(tmp_path, text: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["/**", "mapper_and_planner"])
-def test_a_file_may_name_the_workspace_of_both(tmp_path, name):
+def test_a_file_may_set_the_workspace_of_both_nodes(tmp_path, name):
     body = "\n  ros__parameters:\n    workspace: [0.0, 9.0, 0.0, 9.0]\n"
     text = f"/**:{body}" if name == "/**" else f"/**/mapper:{body}/auv/planner:{body}"
-    robot.require_workspace(False, written(tmp_path, text))
-    robot.require_workspace(True, "")
+    graph.require_workspace(False, written(tmp_path, text))
+    graph.require_workspace(True, "")
 
 
 @pytest.mark.parametrize(
@@ -43,15 +43,15 @@ def test_a_file_may_name_the_workspace_of_both(tmp_path, name):
         ("[1, 2", "params_file: .*robot.yaml"),
     ],
 )
-def test_without_a_workspace_it_is_refused_in_one_line(tmp_path, text, words):
+def test_a_missing_workspace_is_refused_in_one_line(tmp_path, text, words):
     file = "" if text is None else written(tmp_path, text)
     with pytest.raises(InputError, match=words) as refused:
-        robot.require_workspace(False, file)
+        graph.require_workspace(False, file)
     assert "\n" not in str(refused.value)
 
 
-def test_the_shipped_file_names_none(tmp_path):
+def test_the_included_file_has_no_workspace(tmp_path):
     from poam_ros.ros.common.parameter_files import generated_files
 
     with pytest.raises(InputError, match="has none for mapper and planner"):
-        robot.require_workspace(False, written(tmp_path, generated_files()["config/robot.yaml"]))
+        graph.require_workspace(False, written(tmp_path, generated_files()["config/robot.yaml"]))

@@ -1,12 +1,10 @@
-"""The log of a mission: every accepted ping, what the model did with them, the pings that are not
-accepted yet (they wait to be judged, or are in doubt), and those refused.
+"""The journal: accepted pings, what the model did with them, unscreened, held and refused pings.
 
-From it alone the map can be made again: a row of ``updates`` says which pings a batch held and how
-many training steps were taken. It is there twice. ``pings.journal`` has every transaction with a
-checksum (``transactions``), and is on the disk before what it says counts, so that this outlives
-the process (kill -9) and the power. ``pings.sqlite`` has the same as tables that any program can
-read (``tables``). What is damaged in one of them is made again from the other; what is damaged in
-both is told, and not gone on with.
+It is enough to build the map again: a row of ``updates`` has the pings of a batch and the training
+steps taken. It is stored twice. ``pings.journal`` has every transaction with a checksum
+(``transactions``) and is on the disk before its content counts, so it survives the process
+(kill -9) and a power failure. ``pings.sqlite`` has the same as tables (``tables``) that any program
+can read. Damage in one is repaired from the other; damage in both is reported and refused.
 """
 
 from __future__ import annotations
@@ -23,15 +21,15 @@ from typing import Any
 from ..core.errors import InputError
 from ..core.files import checksum, rename_folder, replacing, sync
 from ..core.samples import Samples
-from ..frontend.refused import RefusedPing
-from .contents import JournalStep, ScreeningState
+from ..frontend.refused_pings import RefusedPing
+from .interface import JournalStep, ScreeningState
 from .tables import (
     SCHEMA,
     Transaction,
     apply,
+    create_tables,
     facts_of,
     in_memory,
-    lay_out,
     load,
     ping_rows,
     refused_rows,
@@ -40,14 +38,14 @@ from .tables import (
 from .transactions import NONE, Line, Transactions, encode
 from .verify import JOURNAL, Found, find
 
-#: Endings of what SQLite leaves beside its file.
+#: Endings of SQLite's own files beside the database.
 BESIDE = ("-wal", "-shm")
-#: Rows of a transaction where a log is written anew.
+#: Rows of a transaction when a journal is rewritten.
 ROWS = 100
 
 
 def _transactions(db: sqlite3.Connection) -> Iterator[dict[str, Any]]:
-    """What makes a log as it is, in a few rows each."""
+    """Transactions that recreate the tables, a few rows each."""
     yield {"layout": SCHEMA, "mission": facts_of(db)}
     for table in ("pings", "updates", "waiting", "refused"):
         cursor = db.execute(f"SELECT * FROM {table} ORDER BY 1, 2")
@@ -60,8 +58,10 @@ def _transactions(db: sqlite3.Connection) -> Iterator[dict[str, Any]]:
 
 
 def set_aside(folder: Path, files: Sequence[Path]) -> Path:
-    """Copy files of a folder into one in it that is named by what they hold, before they are
-    changed: what is damaged in the same way is there once. Raises OSError."""
+    """Copy files into a subfolder named by their content, before they are changed.
+
+    The same damage is copied once. Raises OSError.
+    """
     there = [file for file in files if file.is_file()]
     name = f"damaged-{checksum(*(file.read_bytes() for file in there))[:8]}"
     place, beside = folder / name, folder / f".{name}.{os.getpid()}"
@@ -74,21 +74,21 @@ def set_aside(folder: Path, files: Sequence[Path]) -> Path:
 
 
 class JournalDatabase:
-    """A log, which is read at once, and written after ``begin``. Used by one thread at a time.
+    """A journal: read when constructed, written after ``begin``. For one thread at a time.
 
     Args:
-        path: of the tables' file.
-        facts: of the mission, kept as JSON where the log is new.
+        path: the file of tables.
+        facts: of the mission; written as JSON if the journal is new.
         salvage: see ``find``.
 
     Attributes:
-        facts: of the mission, as they were when the log was made.
-        logged: what it holds.
-        successor: the folder that the mission goes on in since a reset; None while it does here.
-        notes: in words what is damaged; nothing of that is lost.
+        facts: of the mission, from when the journal was created.
+        logged: its contents.
+        successor: the folder that continues the mission after a reset; None: no reset.
+        notes: what is damaged but not lost, as text.
 
     Raises:
-        InputError: there is something else, or a log that is damaged or of another version.
+        InputError: the file is not a journal, or is damaged or of another version.
     """
 
     def __init__(self, path: Path, facts: Mapping[str, Any], salvage: bool = False) -> None:
@@ -102,7 +102,7 @@ class JournalDatabase:
         self._db: sqlite3.Connection | None = None
 
     def begin(self) -> JournalDatabase:
-        """Make what is damaged or missing, once a copy of it is set aside, and write from now on.
+        """Set damaged files aside, write what is damaged or missing, and open it for writing.
 
         Raises:
             InputError: it cannot be written.
@@ -115,10 +115,10 @@ class JournalDatabase:
                 found = Found(in_memory())
             if found.notes:
                 place = set_aside(self.path.parent, self._files[:3])
-                self.notes = [f"{note}; as it was: {place}" for note in found.notes]
-            if found.anew:
+                self.notes = [f"{note}; damaged files copied to {place}" for note in found.notes]
+            if found.rewrite:
                 found.last = self._write_journal(found.db)
-            if found.anew or found.tables:
+            if found.rewrite or found.rewrite_tables:
                 self._write_tables(found)
             found.db.close()
             last, journal = found.last, self._files[0]
@@ -127,16 +127,15 @@ class JournalDatabase:
                 self.path, isolation_level=None, check_same_thread=False
             )
             db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = NORMAL")  # the journal is on the disk before it
+            db.execute("PRAGMA synchronous = NORMAL")  # the journal is on the disk first
             if not last.sequence:
                 self._create()
-                self.bring_home()
+                self.flush_tables()
             sync(self.path.parent)
         except (sqlite3.Error, OSError) as error:
             self.close()
             raise InputError(
-                f"{self.path}: expected a log of this package in a folder that can be written "
-                f"({error})"
+                f"{self.path}: expected a journal of this package in a writable folder ({error})"
             ) from None
         return self
 
@@ -146,19 +145,19 @@ class JournalDatabase:
         steps: Sequence[JournalStep],
         done: int,
         waiting: Sequence[Samples] = (),
-        doubts: ScreeningState | None = None,
+        screening_state: ScreeningState | None = None,
         refused: Sequence[RefusedPing] = (),
     ) -> None:
-        """Commit all of this or nothing. What is there already, by its number, stays: a commit
-        that failed may have reached the disk all the same.
+        """Commit all of this or nothing. Existing rows with the same number stay: a failed commit
+        may have reached the disk all the same.
 
         Args:
             samples: accepted pings.
             steps: what the model did.
-            done: so many steps came before.
-            waiting: pings that wait to be judged.
-            doubts: what is left by the last judgement; None: as before.
-            refused: pings; the newest of each reason stay.
+            done: number of steps before these.
+            waiting: unscreened pings.
+            screening_state: what the last screening left; None: unchanged.
+            refused: refused pings; the newest of each reason stay.
 
         Raises:
             sqlite3.Error, OSError: the disk is full, or fails.
@@ -170,28 +169,33 @@ class JournalDatabase:
             "refused": refused_rows(refused),
         }
         parts = {name: rows for name, rows in parts.items() if rows}
-        if doubts is not None:
-            parts |= {"screen": [doubts.judged, doubts.memory], "held": ping_rows(doubts.held)}
+        if screening_state is not None:
+            parts |= {
+                "screen": [screening_state.screened, screening_state.screener],
+                "held": ping_rows(screening_state.held),
+            }
         self._commit(parts)
 
-    def forget(self, done: int) -> None:
-        """Only the first ``done`` steps are what happened: the others could not be repeated."""
+    def truncate_steps(self, done: int) -> None:
+        """Drop all steps after the first ``done``, which could not be repeated."""
         self._commit({"forget": done})
 
     def end(self, stamp_ns: int, folder: str) -> None:
-        """A reset: the mission goes on in another folder, with a log of its own; what was in doubt
-        or waited is refused."""
+        """Write a reset: the mission continues in another folder with its own journal. Held and
+        unscreened pings are refused."""
         self._commit({"end": [stamp_ns, folder]})
         self.successor = folder
 
-    def bring_home(self) -> None:
-        """Bring what SQLite has written ahead into the file of the tables, and that to the disk."""
+    def flush_tables(self) -> None:
+        """Move SQLite's write-ahead log into the file of tables, and that to the disk."""
         assert self._db is not None
-        with suppress(sqlite3.Error):  # a reader, or the disk: the next commit has its say
+        with suppress(
+            sqlite3.Error
+        ):  # a reader blocks it, or the disk fails: the next commit reports
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
-        """Nothing is written any more; the tables are in one file then."""
+        """Close both files; the tables are in a single file then."""
         if self._db is not None:
             self._db.close()
         if (journal := self.__dict__.pop("_journal", None)) is not None:
@@ -205,25 +209,25 @@ class JournalDatabase:
     def _create(self) -> None:
         assert self._db is not None
         with Transaction(self._db):
-            lay_out(self._db, 0)
+            create_tables(self._db, 0)
         self._commit({"layout": SCHEMA, "mission": self._new})
 
     def _commit(self, parts: Mapping[str, Any]) -> None:
-        """To both files or to none: the journal first, as what it says may count from then on."""
+        """Write to both files or none. The journal is first: its content counts from then on."""
         assert self._db is not None
         before = self._journal.sequence
         try:
             with Transaction(self._db):
                 apply(self._db, parts)
                 self._journal.append(parts)
-                _stand_at(self._db, self._journal.sequence, self._journal.last)
+                _store_position(self._db, self._journal.sequence, self._journal.last)
         except BaseException:
             if self._journal.sequence > before:
                 self._journal.take_back()
             raise
 
     def _write_journal(self, db: sqlite3.Connection) -> Line:
-        """A journal of what a log holds; returns its last line."""
+        """Write the journal of these tables; returns its last line."""
         last = NONE
         with replacing(self._files[0]) as file:
             for number, parts in enumerate(_transactions(db), start=1):
@@ -233,9 +237,9 @@ class JournalDatabase:
         return last
 
     def _write_tables(self, found: Found) -> None:
-        """The tables of what was found, in a file of their own; what SQLite left beside goes first,
-        as it would be put into that."""
-        _stand_at(found.db, found.last.sequence, found.last.checksum)
+        """Replace the file of tables; first delete SQLite's own files beside it, which would be
+        applied to the new one."""
+        _store_position(found.db, found.last.sequence, found.last.checksum)
         beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
             with suppress(FileNotFoundError):
@@ -252,7 +256,7 @@ class JournalDatabase:
             beside.unlink(missing_ok=True)
 
 
-def _stand_at(db: sqlite3.Connection, sequence: int, last: str) -> None:
-    """These tables are of the journal up to here."""
+def _store_position(db: sqlite3.Connection, sequence: int, last: str) -> None:
+    """Store the position in the journal up to which these tables are."""
     db.execute("DELETE FROM chain")
     db.execute("INSERT INTO chain VALUES (?, ?)", (sequence, last))

@@ -12,7 +12,7 @@ import pytest
 
 from poam_ros.core.clock import SECOND
 from poam_ros.core.geometry import Extent
-from poam_ros.frontend import refused
+from poam_ros.frontend import refused_pings
 from poam_ros.frontend.events import (
     ClockSetBack,
     MissionStateChanged,
@@ -21,15 +21,21 @@ from poam_ros.frontend.events import (
     Tick,
 )
 from poam_ros.frontend.odometry import VehicleState
+from poam_ros.frontend.placing import WaterLevel
 from poam_ros.frontend.ranges import RawPing
-from poam_ros.frontend.refused import MOST, REASONS, RefusedPing, RefusedPings, RefusedPingStore
+from poam_ros.frontend.refused_pings import (
+    MAX_PER_REASON,
+    REASONS,
+    RefusedPing,
+    RefusedPings,
+    RefusedPingStore,
+)
 from poam_ros.frontend.settings import GateSettings
-from poam_ros.frontend.water import WaterLevel
 from poam_ros.screening.screen import ScreeningSettings
 
 SMALL = Extent(-5, 5, -5, 5)
 GATE = GateSettings(workspace=SMALL, margin=0.0)
-SOURCES = Path(refused.__file__).parents[1]
+SOURCES = Path(refused_pings.__file__).parents[1]
 
 
 class Straight:
@@ -96,21 +102,21 @@ def test_without_a_range_it_is_the_place_of_the_sonar(survey, distance, reason):
         ),
     ],
 )  # fmt: skip
-def test_with_a_range_it_is_where_the_beam_ended(survey, gate, more, expected):
+def test_with_a_range_it_is_the_end_of_the_beam(survey, gate, more, expected):
     v = Straight(survey, **gate)
     v.at(1.0)
     v.ping(1.0, 40.0, **more)
     same(v.only(), expected)
 
 
-def test_where_the_position_is_too_uncertain_the_place_is_what_was_said(survey):
+def test_a_too_uncertain_position_still_gives_the_place(survey):
     v = Straight(survey, max_position_std=1.0)
     v.at(1.0, variance=(9.0, 9.0, 0.0))
     v.ping(1.0, 40.0)
     same(v.only(), ("position_uncertain", 1.0, 1.0, 0.0, 60.0))
 
 
-def test_an_elevation_that_cannot_be_one_is_said_as_it_came(survey):
+def test_an_impossible_elevation_is_reported_unchanged(survey):
     v = Straight(survey)
     v.s.handle(VehicleState(SECOND, (1.0, 0.0, 2e5)))
     v.ping(1.0, 40.0)
@@ -121,7 +127,7 @@ def test_an_elevation_that_cannot_be_one_is_said_as_it_came(survey):
     same(far.only(), ("outside_workspace", 1.0, nan, nan, nan))
 
 
-def test_second_readings_and_pings_of_other_times_have_a_place(survey):
+def test_duplicates_and_late_pings_have_a_place(survey):
     v = Straight(survey, repeat_window=5.0)
     v.at(1.0)
     v.ping(1.0, 40.0)
@@ -138,7 +144,7 @@ def test_second_readings_and_pings_of_other_times_have_a_place(survey):
     ]  # fmt: skip
 
 
-def test_the_end_of_a_mission_refuses_what_waits_for_odometry_and_finds_its_place(survey):
+def test_the_end_of_a_mission_refuses_waiting_pings_with_their_places(survey):
     v = Straight(survey)
     v.ping(0.5, 40.0)
     v.s.handle(MissionStateChanged("done"))
@@ -148,7 +154,7 @@ def test_the_end_of_a_mission_refuses_what_waits_for_odometry_and_finds_its_plac
     same(v.only(), ("after_mission", 0.5, 0.5, 0.0, 60.0))
 
 
-def test_where_nobody_knows_there_is_no_place(survey):
+def test_without_odometry_there_is_no_place(survey):
     v = Straight(survey)
     v.ping(0.5, 40.0)  # no odometry comes for it
     v.ping(0.6, nan)
@@ -165,7 +171,7 @@ def test_where_nobody_knows_there_is_no_place(survey):
     assert np.isnan(found.xyz).all() and not len(found.placed)
 
 
-def test_mountings_and_levels_that_came_on_topics_count(survey):
+def test_mounts_and_levels_from_topics_are_used(survey):
     v = Straight(survey, base_frame="base_link", workspace=Extent(4, 9, -5, 5))
     v.s.handle(SonarMount("sonar", (0.0, 2.0, 0.0), (0.0, 0.0, -1.0)))
     v.s.handle(WaterLevel(0.5))
@@ -174,22 +180,22 @@ def test_mountings_and_levels_that_came_on_topics_count(survey):
     same(v.only(), ("outside_workspace", 1.0, 1.0, 2.0, 60.5))
 
 
-def test_a_flood_pushes_out_no_other_reason_and_every_ping_is_counted(survey):
+def test_many_pings_of_one_reason_displace_no_other(survey):
     v = Straight(survey)
     v.at(1.0)
     v.ping(1.0, 151.0)
-    total = MOST + 700
+    total = MAX_PER_REASON + 700
     for n in range(total):
         v.ping(1.0 - n * 1e-6, nan)
     found = v.s.session.ledger.refused.newest()
-    assert found.counts == {"nan": total, "out_of_range": 1} and len(found) == MOST + 1
+    assert found.counts == {"nan": total, "out_of_range": 1} and len(found) == MAX_PER_REASON + 1
     last = found[found.reason == "nan"]
     assert last.number.tolist() == list(range(700, total))
     assert last.stamp_ns[-1] == SECOND - 1000 * (total - 1)
 
 
-def test_what_waits_for_its_place_is_bounded(survey, monkeypatch):
-    monkeypatch.setattr(refused, "WAITING", 10)
+def test_pings_that_wait_for_their_place_are_bounded(survey, monkeypatch):
+    monkeypatch.setattr(refused_pings, "MAX_PENDING", 10)
     v = Straight(survey)
     for n in range(25):
         v.ping(0.5 + n * 1e-3, nan)
@@ -204,10 +210,10 @@ def test_what_waits_for_its_place_is_bounded(survey, monkeypatch):
 
 def into(kept):
     """A way to keep that remembers who was refused."""
-    return lambda samples, doubts=None, refused=(): kept.extend(refused) or samples
+    return lambda samples, screening_state=None, refused=(): kept.extend(refused) or samples
 
 
-def test_false_echoes_and_what_a_reset_forgets_are_where_they_were_placed(survey):
+def test_false_echoes_and_pings_refused_by_a_reset_keep_their_places(survey):
     s = survey(pilot_samples=30, screening=ScreeningSettings(enabled=True))
     s.drive(30)
     s.work()
@@ -227,7 +233,7 @@ def test_false_echoes_and_what_a_reset_forgets_are_where_they_were_placed(survey
     s.drive(3)
     held, waiting = s.session.held, s.session.queue.samples
     assert len(held) and len(waiting)
-    s.session.keeping.keep = lambda samples, doubts=None, refused=(): (
+    s.session.journal.append = lambda samples, screening_state=None, refused=(): (
         kept.extend(refused) or samples
     )
     s.handle(ResetRequested())
@@ -242,13 +248,13 @@ def test_false_echoes_and_what_a_reset_forgets_are_where_they_were_placed(survey
     assert store.newest().counts == {"nan": 1}
 
 
-def test_a_reset_while_pings_are_judged_knows_their_places(survey):
+def test_a_reset_during_screening_knows_the_places(survey):
     s = survey(pilot_samples=30, screening=ScreeningSettings(enabled=True))
     s.drive(30)
     s.work()
     s.drive(20)
     waiting, predict, kept = s.session.queue.samples, s.mapper.predict, []
-    s.session.keeping.keep = lambda samples, doubts=None, refused=(): (
+    s.session.journal.append = lambda samples, screening_state=None, refused=(): (
         kept.extend(refused) or samples
     )
 
@@ -262,32 +268,34 @@ def test_a_reset_while_pings_are_judged_knows_their_places(survey):
     assert s.session.ledger.rejected == {"reset": 20}
 
 
-def test_numbers_go_on_where_another_store_ended():
+def test_numbers_continue_from_another_store():
     first = RefusedPingStore()
     for n in range(3):
         first.refuse("paused", n, (float(n), 0.0, nan))
     again = RefusedPingStore()
-    again.go_on(first.newest())
+    again.recover(first.newest())
     version = again.version
     again.refuse("paused", 9)
     assert again.version != version and not again.counts["nan"]
     assert [row.number for row in again.newest().rows] == [0, 1, 2, 3]
-    assert [row.number for row in again.news()] == [3] and again.news() == []
+    assert [row.number for row in again.take_new()] == [3] and again.take_new() == []
     assert again.newest().counts == {"paused": 4}
 
 
-def test_further_pings_of_a_reason_are_numbered_on_and_bounded():
+def test_further_pings_of_a_reason_continue_its_numbers_and_are_bounded():
     first = RefusedPings.of(
         [RefusedPing("a", 4, 1, 0.0, 0.0, nan), RefusedPing("b", 0, 2, 1.0, 1.0, 1.0)]
     )
-    many = np.arange(MOST - 1), np.zeros((MOST - 1, 3))
+    many = np.arange(MAX_PER_REASON - 1), np.zeros((MAX_PER_REASON - 1, 3))
     assert first.more("a", many[0][:0], many[1][:0]) is first
     found = first.more("a", *many)
-    assert found.counts == {"a": 5 + MOST - 1, "b": 1} and len(found) == MOST + 1
+    assert (
+        found.counts == {"a": 5 + MAX_PER_REASON - 1, "b": 1} and len(found) == MAX_PER_REASON + 1
+    )
     found = found.more("a", *many).more("c", *many)
-    assert found.counts["a"] == 5 + 2 * (MOST - 1) and len(found) == 2 * MOST
+    assert found.counts["a"] == 5 + 2 * (MAX_PER_REASON - 1) and len(found) == 2 * MAX_PER_REASON
     assert found[found.reason == "a"].number.tolist() == list(
-        range(5 + 2 * (MOST - 1) - MOST, 5 + 2 * (MOST - 1))
+        range(5 + 2 * (MAX_PER_REASON - 1) - MAX_PER_REASON, 5 + 2 * (MAX_PER_REASON - 1))
     )
 
 

@@ -1,4 +1,4 @@
-"""A session from settings by name, as a node's parameters give them."""
+"""Creates survey sessions from settings by name, as a node's parameters have them."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from .session import SurveySession
 
 
 def gate_settings(values: Mapping[str, Any]) -> GateSettings:
-    """How pings are placed; ``values`` by the settings' names."""
+    """The front end's settings; ``values`` by name."""
     return instance(GateSettings, values, workspace=Extent.of(values["workspace"]))
 
 
 def settings_changed(values: Mapping[str, Any]) -> SettingsChanged:
-    """The event of new values of what may change while a survey runs."""
-    batches, effort = instance(TimedBatches, values), instance(TrainingSettings, values)
-    return SettingsChanged(gate_settings(values), batches, values["pilot_samples"], effort)
+    """The event of changed settings; ``values`` by name."""
+    batches, training = instance(TimedBatches, values), instance(TrainingSettings, values)
+    return SettingsChanged(gate_settings(values), batches, values["pilot_samples"], training)
 
 
-def open_session(values: Mapping[str, Any]) -> SurveySession:
-    """A session with its model.
+def create_session(values: Mapping[str, Any]) -> SurveySession:
+    """Create a session with its model; nothing is written.
 
     Raises:
         InputError: a value is wrong.
     """
-    # Here, because it loads torch: whoever opens a session may have something to do before.
+    # Imported here because it loads torch.
     from ..models.mapper import BathymetricMapper
 
     workspace = Extent.of(values["workspace"])
@@ -52,36 +52,37 @@ def open_session(values: Mapping[str, Any]) -> SurveySession:
 
 
 def open_mission(values: Mapping[str, Any]) -> tuple[SurveySession, Callable[[], object]]:
-    """A session of settings by name, kept in ``mission_dir`` and going on from what is kept there.
+    """Create a session that writes a journal in ``mission_dir``, and recovers what is there.
 
     Returns:
-        The session, and what is to be called when it is over: it leaves the folder.
+        The session, and a function to call at the end, which closes the journal.
 
     Raises:
         InputError: a setting is wrong, or the folder cannot be used.
     """
-    keeping = instance(JournalSettings, values)
-    if not keeping.mission_dir:
-        return open_session(values), lambda: None
-    folder = MissionFolder(Path(keeping.mission_dir).expanduser(), identity(values), plain(values))
+    journal = instance(JournalSettings, values)
+    if not journal.mission_dir:
+        return create_session(values), lambda: None
+    folder = MissionFolder(Path(journal.mission_dir).expanduser(), identity(values), plain(values))
     try:
-        session = open_session(values)
+        session = create_session(values)
     except BaseException:
         folder.close()
         raise
     logged = folder.log.logged
-    writer = JournalWriter(folder, len(logged.steps), keeping.checkpoint_period)
-    taken_up = folder.current, logged, writer.forget, folder.resets > 0, folder.notes
-    session.go_on(writer, Recovery(*taken_up))
+    writer = JournalWriter(folder, len(logged.steps), journal.checkpoint_period)
+    after_reset = folder.resets > 0
+    recovery = Recovery(folder.current, logged, writer.truncate, after_reset, folder.notes)
+    session.recover(writer, recovery)
     return session, writer.close
 
 
-def taken_up(session: SurveySession) -> str:
-    """What a session that was just opened goes on with, in words; empty where it begins."""
-    # Accepted, or still to be judged: in the pilot survey a screen has accepted none.
-    folder, pings = session.keeping.folder, session.samples + session.undecided
+def recovery_message(session: SurveySession) -> str:
+    """What a new session recovers, as text; empty: nothing."""
+    # Including undecided pings: during the pilot survey screening has accepted none.
+    folder, pings = session.journal.folder, session.samples + session.undecided
     if pings:
-        return f"going on after {pings} pings kept in {folder}"
-    if session.pilot.anew:
-        return f"going on after a reset: no pings so far in {folder}"
+        return f"recovering {pings} pings from {folder}"
+    if session.pilot.after_reset:
+        return f"recovering after a reset: no pings so far in {folder}"
     return ""

@@ -1,0 +1,1 @@
+"""A planner, a model and a reader for poam_ros."""

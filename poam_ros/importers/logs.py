@@ -1,0 +1,241 @@
+"""Logs in which positions and depths come apart, each at its time; NMEA 0183 is one of them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core.clock import SECOND
+from ..core.errors import InputError, requires_extra, shown
+from .raw import RawSoundings, ReadOptions
+
+#: Positions farther apart than this are not interpolated between, in s.
+GAP = 10.0
+DAY = 86_400.0
+#: No log is younger than this, in s since 1970 (the year 2100).
+LAST = 4.1e9
+#: Sentences of positions and of depths, the better first; and those that say the date.
+FIXES, DEPTHS, DATES = ("GGA", "RMC"), ("DBS", "DPT", "DBT"), ("RMC", "ZDA")
+LONGEST_SENTENCE = 4096  # a line, with whatever a logger has put before
+_SENTENCE = re.compile(r"\$[A-Z]{2}([A-Z]{3}),[^$*]*\*[0-9A-Fa-f]{2}")
+_BEGIN = re.compile(r"\$[A-Z]{2}([A-Z]{3}),")
+
+
+@dataclass
+class PositionsAndDepths:
+    """What a log says, by kind of message: times in s with latitude and longitude (degrees), or
+    with a depth (m)."""
+
+    positions: dict[str, list[tuple[float, float, float]]] = field(default_factory=dict)
+    depths: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    heard: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+
+    def soundings(
+        self, path: Path, fixes: Sequence[str], sounders: Sequence[str], said: str
+    ) -> RawSoundings:
+        """Of the best kinds that there are: depths at positions that are interpolated to their
+        times.
+
+        Args:
+            path: begins the message of an error.
+            fixes: kinds of positions, the better first.
+            sounders: kinds of depths, the better first.
+            said: in words, where the times come from.
+
+        Raises:
+            InputError: there are no positions, or no depths; the message says what there is.
+        """
+        fix = next((kind for kind in fixes if self.positions.get(kind)), None)
+        sounder = next((kind for kind in sounders if self.depths.get(kind)), None)
+        if fix is None or sounder is None:
+            heard = ", ".join(f"{n} {shown(kind, 20)}" for kind, n in self.heard.most_common(12))
+            missing = [
+                f"{what} ({' or '.join(kinds)})"
+                for what, kinds, kind in (
+                    ("positions", fixes, fix), ("depths", sounders, sounder),
+                )
+                if kind is None
+            ]  # fmt: skip
+            refused = ", ".join(f"{n} {reason}" for reason, n in self.refused.items())
+            raise InputError(
+                f"{path}: expected {' and '.join(missing)}, got none; the file has "
+                f"{heard or 'no message'}" + (f" (left out: {refused})" if refused else "")
+            )
+        seconds, depth = np.array(self.depths[sounder]).T
+        timed = (seconds >= 0) & (seconds < LAST)
+        stamp_ns = np.round(np.where(timed, seconds, 0) * SECOND).astype(np.int64)
+        fixed = np.array(self.positions[fix])
+        place, near = interpolated(seconds, fixed[np.isfinite(fixed).all(1)])
+        inside = np.isfinite(place).all(1)
+        found = RawSoundings(
+            place, depth, stamp_ns=stamp_ns, said=f"positions {fix}, depths {sounder} (m), {said}",
+            layout=f"{sum(self.heard.values())} messages", refused=+self.refused,
+        )  # fmt: skip
+        return found.without({"no_time": ~timed, "no_position": ~inside, "position_gap": ~near})
+
+
+def interpolated(seconds: np.ndarray, fixes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positions at times.
+
+    Args:
+        seconds: the times [N], in s.
+        fixes: time (s), latitude and longitude (degrees) of known positions [K, 3].
+
+    Returns:
+        Latitude and longitude [N, 2], NaN before the first position and after the last one; and
+        whether the positions around each are at most ``GAP`` s apart [N], boolean.
+    """
+    order = np.argsort(fixes[:, 0], kind="stable")
+    times, first = np.unique(fixes[order, 0], return_index=True)
+    latitude, longitude = fixes[order][first, 1:].T
+    longitude = np.unwrap(longitude, period=360.0)
+    place = np.column_stack([np.interp(seconds, times, each) for each in (latitude, longitude)])
+    place[:, 1] = (place[:, 1] + 180.0) % 360.0 - 180.0
+    place[(seconds < times[0]) | (seconds > times[-1])] = np.nan
+    after = np.clip(np.searchsorted(times, seconds), 1, max(1, len(times) - 1))
+    if len(times) == 1:
+        return place, np.ones(len(seconds), dtype=bool)
+    return place, (times[after] - times[after - 1] <= GAP) | np.isin(seconds, times)
+
+
+def is_nmea(path: Path, head: bytes) -> bool:
+    """Whether most lines of a file's begin have an NMEA sentence."""
+    lines = [line for line in head.decode("latin-1").splitlines()[:200] if line.strip()]
+    return bool(lines) and sum(bool(_BEGIN.search(line)) for line in lines) > len(lines) / 2
+
+
+def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
+    """A log of NMEA 0183 sentences: GGA, RMC, ZDA; DBS, DPT, DBT.
+
+    A depth has no time of its own: it is that of its place between the sentences of positions
+    before and after. Of DPT an offset to the surface is added. Text before the $ is skipped.
+
+    Raises:
+        InputError: the file cannot be read, pynmeagps is not installed, or there are no positions
+            or no depths.
+    """
+    found = PositionsAndDepths()
+    fixes: dict[str, list[tuple[int, float, float, float]]] = {kind: [] for kind in FIXES}
+    depths: dict[str, list[tuple[int, float]]] = {kind: [] for kind in DEPTHS}
+    days: list[tuple[int, float]] = []  # the line, and the date in s since 1970
+    for line, kind, message in _sentences(path, found):
+        try:
+            if kind in DATES and (day := _day(message)) is not None:
+                days.append((line, day))
+            if kind in FIXES:
+                if (fix := _fix(kind, message)) is None:
+                    found.refused["no_fix"] += 1
+                else:
+                    fixes[kind].append((line, *fix))
+            elif kind in DEPTHS:
+                if (depth := _depth(kind, message)) is None:
+                    found.refused["no_reading"] += 1
+                else:
+                    depths[kind].append((line, depth))
+        except (AttributeError, TypeError, ValueError):  # fields that are missing, or no numbers
+            found.refused["bad_sentence"] += 1
+    best = next((kind for kind in FIXES if fixes[kind]), None)
+    if best is not None:
+        lines, clock, latitude, longitude = np.array(fixes[best]).T
+        seconds = _dated(lines, clock, days)
+        found.positions[best] = list(
+            zip(seconds.tolist(), latitude.tolist(), longitude.tolist(), strict=True)
+        )
+        for sounder, every in depths.items():
+            if every:
+                at, depth = np.array(every).T
+                times = np.interp(at, lines, seconds)
+                times[(at < lines[0]) | (at > lines[-1])] = np.nan
+                outside = np.isnan(times)
+                times[outside] = np.where(at[outside] < lines[0], seconds[0] - 1, seconds[-1] + 1)
+                found.depths[sounder] = list(zip(times.tolist(), depth.tolist(), strict=True))
+    else:
+        found.depths = {sounder: [(0.0, d) for _, d in every] for sounder, every in depths.items()}
+    said = f"time UTC{'' if days else ' of day without a date'}"
+    return found.soundings(path, FIXES, DEPTHS, said)
+
+
+def _sentences(path: Path, found: PositionsAndDepths) -> Iterator[tuple[int, str, Any]]:
+    """Number of the line, kind and content of every sentence that is wanted."""
+    with requires_extra(f"{path}: NMEA 0183", "pynmeagps", "nmea"):
+        from pynmeagps import NMEAReader
+    wanted = {*FIXES, *DEPTHS, *DATES}
+    try:
+        with path.open("rb") as file:
+            number = 0
+            while text := file.readline(LONGEST_SENTENCE).decode("latin-1"):
+                number += 1
+                begin = _BEGIN.search(text)
+                if begin is None:
+                    continue
+                found.heard[begin.group(1)] += 1
+                if begin.group(1) not in wanted:
+                    continue
+                sentence = _SENTENCE.search(text)
+                try:
+                    if sentence is None:
+                        raise ValueError("no checksum")
+                    yield number, sentence.group(1), NMEAReader.parse(sentence.group(0))
+                except Exception:  # the library's own, and what odd fields make it raise
+                    found.refused["bad_checksum"] += 1
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def _fix(kind: str, message: Any) -> tuple[float, float, float] | None:
+    """Time of day (s), latitude and longitude; None where the receiver had none."""
+    known = message.quality not in (0, "") if kind == "GGA" else message.status == "A"
+    if not known or "" in (message.time, message.lat, message.lon):
+        return None
+    clock, latitude, longitude = message.time, float(message.lat), float(message.lon)
+    if abs(latitude) > 90 or abs(longitude) > 180:
+        return None
+    seconds = clock.hour * 3600 + clock.minute * 60 + clock.second + clock.microsecond / 1e6
+    return seconds, latitude, longitude
+
+
+def _day(message: Any) -> float | None:
+    """The date in s since 1970."""
+    if message.msgID == "RMC":
+        day = message.date
+    else:
+        day = "" if "" in (message.year, message.month, message.day) else date(
+            message.year, message.month, message.day
+        )  # fmt: skip
+    return None if day == "" else (day - date(1970, 1, 1)).days * DAY
+
+
+def _depth(kind: str, message: Any) -> float | None:
+    """In m: below the surface, or below the transducer where that is all there is."""
+    if kind == "DBS":
+        text = message.field_03
+    elif kind == "DPT":
+        text = message.depth
+    else:
+        text = message.depthm
+    if text == "":
+        return None
+    offset = getattr(message, "offset", "")
+    return float(text) + (max(0.0, float(offset)) if offset != "" else 0.0)
+
+
+def _dated(lines: np.ndarray, clock: np.ndarray, days: list[tuple[int, float]]) -> np.ndarray:
+    """Times of day [N] with the dates that the sentences before say; of those before any the first
+    date, and without any the day of the first is 0. A clock that goes back half a day is past
+    midnight."""
+    midnights = np.cumsum(np.diff(clock, prepend=clock[:1]) < -DAY / 2) * DAY
+    if not days:
+        return clock + midnights
+    at, day = np.array(days).T
+    index = np.maximum(np.searchsorted(at, lines, side="right") - 1, 0)
+    # At midnight the position may come before the date.
+    known = day[index] + clock
+    return known + DAY * np.round((np.maximum.accumulate(known) - known) / DAY)

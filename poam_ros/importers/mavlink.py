@@ -1,0 +1,191 @@
+"""Logs of ArduPilot and of ground stations: .bin, .tlog, and recordings of BlueOS."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ..core.clock import SECOND
+from ..core.errors import InputError, requires_extra
+from .logs import PositionsAndDepths
+from .raw import RawSoundings, ReadOptions
+
+Fields = dict[str, Any]
+#: A .bin begins with the description of a message; .tlog with a time (us) and a frame of MAVLink.
+DATAFLASH, FRAMES = b"\xa3\x95\x80", (0xFD, 0xFE)
+DOWN = 25  # MAV_SENSOR_ROTATION_PITCH_270
+#: ArduPilot's status of a rangefinder that has a reading.
+GOOD = 4
+
+
+def _whole_degrees(fields: Fields) -> tuple[float, float] | None:
+    """Of integers in 1e-7 degrees."""
+    return _known(fields["lat"] / 1e7, fields["lon"] / 1e7)
+
+
+def _known(latitude: float, longitude: float) -> tuple[float, float] | None:
+    valid = abs(latitude) <= 90 and abs(longitude) <= 180 and (latitude, longitude) != (0.0, 0.0)
+    return (float(latitude), float(longitude)) if valid else None
+
+
+def _metres(value: float, valid: bool = True) -> float | None:
+    return float(value) if valid and math.isfinite(value) and value > 0 else None
+
+
+def _number(value: Any) -> Any:
+    """Of an enumeration, which JSON has as {"type": NAME}, its number where we need it."""
+    name: Any = value.get("type") if isinstance(value, dict) else value
+    return {"MAV_SENSOR_ROTATION_PITCH_270": DOWN, "GPS_FIX_TYPE_NO_GPS": 0,
+            "GPS_FIX_TYPE_NO_FIX": 1, "GPS_FIX_TYPE_2D_FIX": 2}.get(name, name)  # fmt: skip
+
+
+def _has_fix(value: Any) -> bool:
+    number = _number(value)
+    return number >= 2 if isinstance(number, int) else str(number).startswith("GPS_FIX_TYPE")
+
+
+#: What messages say of the position (degrees), the better first; None: nothing.
+POSITIONS: dict[str, Callable[[Fields], tuple[float, float] | None]] = {
+    "POS": lambda f: _known(f["Lat"], f["Lng"]),
+    "GPS": lambda f: _known(f["Lat"], f["Lng"]) if f["Status"] >= 2 else None,
+    "GLOBAL_POSITION_INT": _whole_degrees,
+    "GPS_RAW_INT": lambda f: _whole_degrees(f) if _has_fix(f["fix_type"]) else None,
+}
+#: What messages say of the depth below the sonar (m), the better first; None: nothing.
+DEPTHS: dict[str, Callable[[Fields], float | None]] = {
+    "DPTH": lambda f: _metres(f["Depth"]),
+    "RFND": lambda f: _metres(f["Dist"], f.get("Stat", GOOD) == GOOD),
+    "WATER_DEPTH": lambda f: _metres(f["distance"]),
+    "DISTANCE_SENSOR": lambda f: _metres(f["current_distance"] / 100),
+    "RANGEFINDER": lambda f: _metres(f["distance"]),
+}
+
+
+def is_dataflash(path: Path, head: bytes) -> bool:
+    """Whether a file is ArduPilot's own log."""
+    return head.startswith(DATAFLASH)
+
+
+def is_telemetry(path: Path, head: bytes) -> bool:
+    """Whether a file is what a ground station has logged: a time before each frame."""
+    return path.suffix.lower() == ".tlog" or (
+        len(head) > 9 and head[0] == 0 and head[1] < 8 and head[8] in FRAMES and b"\0" in head[:64]
+    )
+
+
+def is_json_recording(path: Path, head: bytes) -> bool:
+    """Whether an MCAP file has messages in JSON, as BlueOS records them."""
+    if path.suffix != ".mcap":
+        return False
+    try:
+        _, encoding, _ = next(_records(path))
+    except (StopIteration, ImportError):
+        return False
+    except Exception:  # whatever a torn file makes the library raise: its reader says so
+        return False
+    return encoding == "json"
+
+
+def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
+    """Depths of ArduPilot (DPTH, RFND at POS, GPS), or of MAVLink (WATER_DEPTH, DISTANCE_SENSOR
+    downward, RANGEFINDER at GLOBAL_POSITION_INT, GPS_RAW_INT), at positions that are interpolated.
+
+    Raises:
+        InputError: the file cannot be read, a library is not installed, or there are no positions
+            or no depths.
+    """
+    found = PositionsAndDepths()
+    read = _logged
+    if path.suffix == ".mcap":
+        read = _recorded
+    for seconds, kind, fields in read(path, found):
+        found.heard[kind] += 1
+        try:
+            if kind in POSITIONS:
+                if (place := POSITIONS[kind](fields)) is None:
+                    found.refused["no_fix"] += 1
+                else:
+                    found.positions.setdefault(kind, []).append((seconds, *place))
+            elif kind in DEPTHS:
+                facing = _number(fields.get("orientation", fields.get("Orient", DOWN)))
+                if facing != DOWN:
+                    found.refused["not_downward"] += 1
+                elif (depth := DEPTHS[kind](fields)) is None:
+                    found.refused["no_reading"] += 1
+                else:
+                    found.depths.setdefault(kind, []).append((seconds, depth))
+        except (KeyError, TypeError, ValueError):
+            found.refused["bad_message"] += 1
+    said = "below the sonar, time UTC where the log knows it"
+    return found.soundings(path, tuple(POSITIONS), tuple(DEPTHS), said)
+
+
+def _logged(path: Path, found: PositionsAndDepths) -> Iterator[tuple[float, str, Fields]]:
+    """Messages of a .bin or .tlog: time in s since 1970 where it is known, kind, fields."""
+    os.environ.setdefault("MAVLINK20", "1")
+    with requires_extra(f"{path}: logs of ArduPilot", "pymavlink", "mavlink"):
+        from pymavlink import DFReader, mavutil
+    said = io.StringIO()  # the library prints what it does not understand
+    wanted = [*POSITIONS, *DEPTHS]
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            with path.open("rb") as file:
+                own = file.read(3) == DATAFLASH
+            log = DFReader.DFReader_binary(str(path)) if own else mavutil.mavlogfile(str(path))
+        while True:
+            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+                message = log.recv_match() if own else log.recv_msg()
+            if message is None:
+                return
+            kind = message.get_type()
+            if kind == "BAD_DATA":
+                found.refused["bad_message"] += 1
+                continue
+            fields = message.to_dict() if kind in wanted else {}
+            yield float(message._timestamp), kind, fields
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except InputError:
+        raise
+    except Exception as error:  # of a torn file: each version of the library raises another
+        found.refused["unreadable_rest"] += 1
+        found.heard["nothing further: " + type(error).__name__] += 1
+
+
+def _recorded(path: Path, found: PositionsAndDepths) -> Iterator[tuple[float, str, Fields]]:
+    """Messages of a recording of BlueOS."""
+    try:
+        for seconds, encoding, data in _records(path):
+            if encoding != "json":
+                continue
+            try:
+                tree = json.loads(data)
+                fields = tree.get("message", tree)
+                kind = str(fields.get("type", "without a type"))
+            except (ValueError, AttributeError, RecursionError):
+                found.refused["bad_message"] += 1
+                continue
+            yield seconds, kind, fields
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except InputError:
+        raise
+    except Exception as error:  # of a torn file
+        found.refused["unreadable_rest"] += 1
+        found.heard["nothing further: " + type(error).__name__] += 1
+
+
+def _records(path: Path) -> Iterator[tuple[float, str, bytes]]:
+    """Time in s since 1970, encoding and bytes of each message of an MCAP file, from the front."""
+    with requires_extra(f"{path}: recordings", "mcap", "bags"):
+        from mcap.reader import NonSeekingReader
+    with path.open("rb") as file:
+        reader = NonSeekingReader(file, record_size_limit=max(1, path.stat().st_size))
+        for _, channel, message in reader.iter_messages(log_time_order=False):
+            yield message.log_time / SECOND, channel.message_encoding, message.data

@@ -1,0 +1,358 @@
+"""Soundings as a file has them, and how they become soundings of the map. What readers share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import InputError
+from ..core.geodesy import WGS84, LocalProjection, coordinate_system, transformed
+from ..core.geometry import FARTHEST
+from ..frontend.placing import MAX_ELEVATION
+from ..frontend.refused_pings import RefusedPings
+from .levels import WaterLevels
+from .soundings import LINE, Soundings
+
+#: Units of depths and elevations, in m.
+UNITS = {"m": 1.0, "ft": 0.3048, "fathom": 1.8288, "cm": 0.01, "mm": 0.001}
+#: Values that instruments write where they have no reading, of either sign.
+NO_READING = (
+    0.0, 1.0, 9.0, 99.0, 999.0, 9999.0, 99.9, 999.9, 99.99, 999.99, 9999.9, 32767.0,
+    65535.0, 6553.5,
+)  # fmt: skip
+#: A place this many times as far out as nine tenths of them, and this far (m), is wrong.
+FAR_TIMES, FAR_M = 20.0, 50_000.0
+#: The deepest value, repeated so often and so many times the next one, is the sonar's limit.
+LIMIT_COUNT, LIMIT_RATIO = 5, 1.5
+DEGREE_M = 111_320.0  # of latitude
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How a file is read, as the user says.
+
+    Attributes:
+        columns: names of columns by what they mean (``columns.MEANINGS``), where they are other
+            ones.
+        by: the column whose values are the soundings' groups, such as lines; where there is none
+            of the name ``line`` they are found in the track.
+        water_level: elevation of the water's surface, from which depths are counted, in m.
+        levels: the same over time; goes before ``water_level``.
+        sound_scale: true length of a metre under the water's surface that the file says.
+        start, stop: as of ``Soundings.between``, in s.
+        units: of depths and elevations, a key of ``UNITS``; empty: as the file says, else m.
+        crs: of x and y, as pyproj takes it (EPSG:25833); empty: as the file says, else metres of
+            no known place.
+        settings: of a recording's front end and topics, and of a mission, by name.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    by: str | None = None
+    water_level: float = 0.0
+    levels: WaterLevels | None = None
+    sound_scale: float = 1.0
+    start: float = 0.0
+    stop: float = 0.0
+    units: str = ""
+    crs: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _nothing(place: np.ndarray, height: np.ndarray) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class RawSoundings:
+    """N soundings as a file has them, in its order. What a reader returns.
+
+    Attributes:
+        place: latitude and longitude on WGS 84 in degrees, where ``degrees``; else x (east) and y
+            (north) in m [N, 2].
+        height: depth below the water's surface, positive down, where ``down``; else elevation
+            above the datum, positive up [N], in ``unit``.
+        degrees, down: see there.
+        unit: of the heights, a key of ``UNITS``.
+        crs: of x and y, as pyproj takes it; empty: metres of no known place.
+        stamp_ns: times of measurement [N], in ns since 1970 (UTC), or since whatever the file
+            counts from; None where it has none.
+        row: the number of each in the file, from 0, rising [N]; None: 0 to N - 1.
+        group: index of each one's group [N], where ``names`` has their names.
+        said: what was understood, in some words: columns or messages, units, times.
+        layout: of the file, in some words.
+        refused: how many rows or messages are no soundings, by reason.
+        refused_pings: the newest of them, place and height as above.
+        question: of places and heights, as above: what contradicts the file's names, with the
+            option that answers it; empty where nothing does.
+        source: for the record, as plain values.
+    """
+
+    place: np.ndarray
+    height: np.ndarray
+    degrees: bool = True
+    down: bool = True
+    unit: str = "m"
+    crs: str = ""
+    stamp_ns: np.ndarray | None = None
+    row: np.ndarray | None = None
+    group: np.ndarray | None = None
+    names: tuple[str, ...] = ()
+    said: str = ""
+    layout: str = ""
+    refused: Counter[str] = field(default_factory=Counter)
+    refused_pings: RefusedPings = field(default_factory=RefusedPings.none)
+    question: Callable[[np.ndarray, np.ndarray], str] = field(default=_nothing, compare=False)
+    source: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        count = len(self.height)
+        rows = [each for each in (self.stamp_ns, self.row, self.group) if each is not None]
+        if self.place.shape != (count, 2) or {len(each) for each in rows} - {count}:
+            raise InputError(
+                f"soundings: expected places [N, 2], and heights, times, rows and groups [N], got "
+                f"{[each.shape for each in (self.place, self.height, *rows)]}"
+            )
+        if self.unit not in UNITS:
+            raise InputError(f"units: expected one of {', '.join(UNITS)}, got '{self.unit}'")
+
+    def __len__(self) -> int:
+        return len(self.height)
+
+    def __getitem__(self, index: np.ndarray) -> RawSoundings:
+        names = ("place", "height", "stamp_ns", "row", "group")
+        known = {name: value for name in names if (value := getattr(self, name)) is not None}
+        return replace(self, **{name: value[index] for name, value in known.items()})
+
+    def without(self, wrong: Mapping[str, np.ndarray]) -> RawSoundings:
+        """Refuse soundings, by reason: boolean [N]; the first of several reasons counts."""
+        refused, pings, kept = self.refused.copy(), self.refused_pings, np.ones(len(self), bool)
+        stamps = np.zeros(len(self), np.int64) if self.stamp_ns is None else self.stamp_ns
+        found = np.column_stack((self.place, self.height))
+        for reason, every in wrong.items():
+            these = every & kept
+            refused[reason] += int(these.sum())
+            pings = pings.more(reason, stamps[these], found[these])
+            kept &= ~these
+        return replace(self[np.flatnonzero(kept)], refused=+refused, refused_pings=pings)
+
+    def checked(self, path: Path, options: ReadOptions) -> tuple[RawSoundings, np.ndarray | float]:
+        """Those that are readings, and the elevation of the water's surface [N] or of all, in m.
+
+        Raises:
+            InputError: none is left, the values contradict the file's names, or --water-level or
+                --by asks for what the file has not.
+        """
+        if options.by not in (None, LINE) and not self.names:
+            raise InputError(f"{path}: --by: expected {LINE} (found in the track), no columns here")
+        if options.crs and self.degrees:
+            raise InputError(f"{path}: --crs: expected x and y with it, got degrees ({self.said})")
+        kept = self.without(_impossible(self))
+        kept = kept.without(_no_readings(kept)) if len(kept) else kept
+        if not len(kept):
+            reasons = ", ".join(f"{n} {reason}" for reason, n in kept.refused.items()) or "no rows"
+            raise InputError(f"{path}: expected soundings, got none ({reasons}): {self.said}")
+        if asked := self.question(kept.place, kept.height):
+            raise InputError(f"{path}: {asked}")
+        if options.levels is None:
+            return kept, options.water_level
+        if not kept.down:
+            raise InputError(
+                f"{path}: --water-level: expected depths to be counted from a level over time, got "
+                f"elevations ({kept.said})"
+            )
+        if kept.stamp_ns is None:
+            raise InputError(f"{path}: --water-level: expected times, got none ({kept.said})")
+        level = options.levels.at(kept.stamp_ns)
+        known = np.isfinite(level)
+        if not known.any():
+            raise InputError(
+                f"{path}: expected soundings at the times of --water-level, got none "
+                f"({options.levels.said})"
+            )
+        return kept.without({"no_water_level": ~known}), level[known]
+
+
+def place(files: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundings:
+    """Soundings of one or more files as one record, in m, in the order of the files.
+
+    Raises:
+        InputError: a file has none, contradicts itself, or does not go with the others.
+    """
+    checked = {path: raw.checked(path, options) for path, raw in files.items()}
+    raws = [raw for raw, _ in checked.values()]
+    crs = ["" if raw.degrees else options.crs or raw.crs for raw in raws]
+    geographic = [raw.degrees or bool(code) for raw, code in zip(raws, crs, strict=True)]
+    if len(set(geographic)) > 1:
+        metres = next(p for p, known in zip(files, geographic, strict=True) if not known)
+        raise InputError(
+            f"{metres}: expected places in degrees as in the other files, got metres of no known "
+            "place (--crs EPSG:CODE)"
+        )
+    projection = None
+    places = [raw.place for raw in raws]
+    refused_places = (raw.refused_pings.xyz[:, :2] for raw in raws)
+    aside = [np.where(np.abs(each) <= FARTHEST, each, np.nan) for each in refused_places]
+    if geographic[0]:
+        degrees = [_degrees(raw.place, code) for raw, code in zip(raws, crs, strict=True)]
+        for each, raw, code in zip(degrees, raws, crs, strict=True):
+            if not (np.isfinite(each).all() and (np.abs(each) <= (90, 360)).all()):
+                raise InputError(
+                    f"--crs: {code} has no places such as {raw.place[0].tolist()}; expected "
+                    "easting and northing in it"
+                )
+        _near(dict(zip(files, degrees, strict=True)))
+        projection = LocalProjection.about(*np.concatenate(degrees).T)
+        places = [projection.metres(*each.T) for each in degrees]
+        aside = [
+            projection.metres(*_degrees(each, code).T)
+            for each, code in zip(aside, crs, strict=True)
+        ]
+    z, depth, pings, refused = [], [], RefusedPings.none(), Counter[str]()
+    for (raw, level), xy in zip(checked.values(), aside, strict=True):
+        z.append(_elevation(raw.height, level, raw, options))
+        depth.append(level - z[-1])
+        low = _elevation(raw.refused_pings.xyz[:, 2], options.water_level, raw, options)
+        xyz = np.column_stack((xy, low))
+        if not len(pings):
+            pings = replace(raw.refused_pings, xyz=xyz)
+        else:
+            for reason in np.unique(raw.refused_pings.reason):
+                these = raw.refused_pings.reason == reason
+                pings = pings.more(reason, raw.refused_pings.stamp_ns[these], xyz[these])
+        refused += raw.refused
+    row, begins = _rows(raws)
+    group, names = _groups(raws, row)
+    stamps = [raw.stamp_ns for raw in raws if raw.stamp_ns is not None]
+    described = [{**raw.source, "said": raw.said, "layout": raw.layout} for raw in raws]
+    source: dict[str, Any] = described[0]
+    if len(raws) > 1:
+        source = {
+            "files": [
+                {"file": str(path), **each} for path, each in zip(files, described, strict=True)
+            ]
+        }
+    if projection is not None:
+        source |= projection.georeference
+    found = Soundings(
+        row, np.concatenate(places), np.concatenate(z), group, names, refused, pings, source,
+        projection, np.concatenate(stamps) if len(stamps) == len(raws) else None,
+        depth=None if options.levels is None else np.concatenate(depth),
+        files=tuple(zip(map(str, files), begins, strict=True)) if len(raws) > 1 else (),
+    )  # fmt: skip
+    found = found.between(options.start, options.stop)
+    return found.by_lines() if options.by == LINE and not names else found
+
+
+def _rows(raws: Sequence[RawSoundings]) -> tuple[np.ndarray, list[int]]:
+    """Numbers of all rows, those of each file after those of the one before; and their begins."""
+    begins, rows = [0], []
+    for raw in raws:
+        own = np.arange(len(raw)) if raw.row is None else raw.row
+        rows.append(begins[-1] + own)
+        begins.append(int(rows[-1][-1]) + 1)
+    return np.concatenate(rows), begins[:-1]
+
+
+def _groups(raws: Sequence[RawSoundings], row: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Groups of the same name in several files are one; without names each is one of its own."""
+    names = tuple(sorted({name for raw in raws for name in raw.names}))
+    if not names or not all(raw.names for raw in raws):
+        return row, ()
+    rank = {name: i for i, name in enumerate(names)}
+    groups = [np.array([rank[name] for name in raw.names])[raw.group] for raw in raws]
+    return np.concatenate(groups), names
+
+
+def _near(degrees: Mapping[Path, np.ndarray]) -> None:
+    """Refuse files whose surveys lie far from each other.
+
+    Raises:
+        InputError: two lie farther apart than any survey is long.
+    """
+    (first, places), *others = degrees.items()
+    begin = np.median(places, axis=0)
+    for path, these in others:
+        off = np.median(these, axis=0) - begin
+        off[1] = ((off[1] + 180) % 360 - 180) * np.cos(np.radians(begin[0]))
+        if (apart := DEGREE_M * float(np.hypot(*off))) > FAR_TIMES * FAR_M:
+            raise InputError(
+                f"{path}: expected the same water as in {first}, got one {apart / 1000:.0f} km away"
+            )
+
+
+def _impossible(raw: RawSoundings) -> dict[str, np.ndarray]:
+    """What can be no sounding, whatever the others are: boolean [N] by reason."""
+    limits = (90.0, 360.0) if raw.degrees else (FARTHEST, FARTHEST)
+    return {
+        "not_a_number": ~(np.isfinite(raw.place).all(1) & np.isfinite(raw.height)),
+        "impossible_place": ~(np.abs(raw.place) <= limits).all(1),
+        "wild_elevation": ~(np.abs(raw.height) * UNITS[raw.unit] <= MAX_ELEVATION),
+    }
+
+
+def _no_readings(raw: RawSoundings) -> dict[str, np.ndarray]:
+    """What instruments write where they have no reading, and places that cannot be of this survey:
+    boolean [N] by reason."""
+    place, height, wrong = raw.place, raw.height, {}
+    kept = np.ones(len(height), dtype=bool)
+
+    def refuse(reason: str, these: np.ndarray) -> None:
+        nonlocal kept
+        wrong[reason] = these & kept
+        kept = kept & ~these
+
+    size = np.abs(height)
+    bulk = np.quantile(size, 0.99)
+    sentinel = np.isin(size, NO_READING)
+    one_way = max((height > 0).mean(), (height < 0).mean()) > 0.9
+    other_side = np.sign(height) != np.sign(np.median(height))
+    # Ordinary among the others is a reading: 9 m in a lake of 12 m, 0 on a shore above the datum.
+    if one_way:
+        typical = np.quantile(size[~sentinel], 0.99) if (~sentinel).any() else bulk
+        refuse("no_reading", (sentinel & (other_side | (size > 2 * typical))) | (height == 0))
+    if kept.any():
+        deepest = size[kept].max()
+        below = size[kept & (size < deepest)]
+        repeated = int((size[kept] == deepest).sum())
+        if repeated >= LIMIT_COUNT and len(below) and deepest > LIMIT_RATIO * below.max():
+            refuse("sonar_limit", size == deepest)
+    scale = np.ones(2)
+    if raw.degrees:
+        scale = DEGREE_M * np.array([1.0, np.cos(np.radians(np.median(place[:, 0])))])
+    nowhere = (place == 0).all(1)
+    if raw.degrees or np.abs(np.median(place, axis=0)).max() > 1e4:
+        elsewhere = np.hypot(*(np.median(place, axis=0) * scale)) > FAR_M
+        refuse("null_position", nowhere & elsewhere)
+    if kept.sum() >= 20:
+        middle = np.median(place[kept], axis=0)
+        off = place - middle
+        if raw.degrees:
+            off[:, 1] = (off[:, 1] + 180) % 360 - 180
+        away = np.hypot(*(off * scale).T)
+        reach = np.quantile(away[kept], 0.9)
+        refuse("far_away", away > max(FAR_TIMES * reach, FAR_M))
+    return wrong
+
+
+def _degrees(place: np.ndarray, crs: str) -> np.ndarray:
+    """Latitude and longitude [N, 2] of places in a coordinate system; of none: as they are."""
+    if not crs:
+        return place
+    return transformed(coordinate_system("--crs", crs), WGS84, place)[:, ::-1]
+
+
+def _elevation(
+    height: np.ndarray, level: np.ndarray | float, raw: RawSoundings, options: ReadOptions
+) -> np.ndarray:
+    """Of elevations or depths as a file has them [N], in m."""
+    unit = UNITS[raw.unit]
+    metres = height if unit == 1 else unit * height
+    if not raw.down and options.sound_scale == 1:
+        return metres  # to the last bit
+    under = metres if raw.down else level - metres
+    return level - options.sound_scale * under

@@ -1,0 +1,157 @@
+"""The table of readers: which kinds of files become soundings, and by which function."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..core.errors import InputError, PoamError
+from ..core.extensions import Table
+from ..journal.folder import is_log
+from .bag_files import is_bag
+from .bags import read_recording
+from .journals import read_journal
+from .logs import is_nmea, read_nmea
+from .mavlink import is_dataflash, is_json_recording, is_telemetry, read_mavlink
+from .raw import RawSoundings, ReadOptions, place
+from .soundings import Soundings
+from .tables import is_features, is_table, read_features, read_table
+
+log = logging.getLogger(__name__)
+
+#: Reads a file. It returns soundings as the file has them, or such as are placed in m already.
+Read = Callable[[Path, ReadOptions], RawSoundings | Soundings]
+#: Bytes of a file's begin that readers recognise it by.
+HEAD = 65_536
+DEFAULTS = ReadOptions()
+MISSION, RECORDING, TABLE = "mission", "recording", "table"
+
+
+def _never(path: Path, head: bytes) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class ReaderEntry:
+    """One row of the table.
+
+    Attributes:
+        read: returns the soundings of a file; raises ``InputError`` where it has none, or is no
+            such file.
+        kind: of file, in words.
+        recognises: whether a file is of this kind, by its path and its first ``HEAD`` bytes (of a
+            folder none). Without it the reader reads what ``--reader`` gives it.
+        columns: whether the file has columns, which --columns, --units and --crs say more of.
+    """
+
+    read: Read
+    kind: str = "file of another package's kind"
+    recognises: Callable[[Path, bytes], bool] = _never
+    columns: bool = False
+
+
+#: Every reader, by name, in the order in which they are asked whether a file is theirs.
+READERS: Table[ReaderEntry] = Table(
+    "poam_ros.readers",
+    ReaderEntry,
+    {
+        MISSION: ReaderEntry(read_journal, "folder of a mission", lambda path, _: is_log(path)),
+        "blueos": ReaderEntry(
+            read_mavlink, "recording of BlueOS (.mcap with JSON)", is_json_recording
+        ),
+        RECORDING: ReaderEntry(
+            read_recording, "rosbag2 recording (folder, .mcap, .db3)", lambda path, _: is_bag(path)
+        ),
+        "features": ReaderEntry(
+            read_features, "points of GPX, GeoJSON, GeoPackage or Shapefile", is_features, True
+        ),
+        "dataflash": ReaderEntry(read_mavlink, "log of ArduPilot (.bin)", is_dataflash),
+        "telemetry": ReaderEntry(read_mavlink, "telemetry of MAVLink (.tlog)", is_telemetry),
+        "nmea": ReaderEntry(read_nmea, "log of NMEA 0183 sentences", is_nmea),
+        TABLE: ReaderEntry(read_table, "table of text (CSV)", is_table, True),
+    },
+    made=ReaderEntry,
+)
+
+
+def find_reader(path: Path, name: str = "") -> str:
+    """The name of the reader of a file: the given one, or the first that recognises it.
+
+    Readers of other packages are asked before that of tables, which takes all text.
+
+    Raises:
+        InputError: there is no such file or reader, or none recognises it.
+    """
+    if name:
+        if name not in READERS:
+            others = f" (installed: {', '.join(READERS.others)})" if READERS.others else ""
+            raise InputError(
+                f"--reader: expected one of {', '.join(READERS)}, or module:name{others}, got "
+                f"'{name}'"
+            )
+        return name
+    try:
+        head = b""
+        if not path.is_dir():
+            with path.open("rb") as file:
+                head = file.read(HEAD)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    for each in (*(own for own in READERS if own != TABLE), *READERS.others, TABLE):
+        try:
+            if READERS[each].recognises(path, head):
+                return each
+        except InputError as error:  # of a package whose reader cannot be loaded
+            log.warning("reader %s", error)
+    kinds = "; ".join(f"{own}: {READERS[own].kind}" for own in READERS)
+    others = f"; installed: {', '.join(READERS.others)}" if READERS.others else ""
+    raise InputError(
+        f"{path}: expected a file that a reader knows, got another ({kinds}{others}). Readers of "
+        "other packages: --reader NAME, or --reader module:name"
+    )
+
+
+def read_soundings(
+    paths: Path | Sequence[Path], options: ReadOptions = DEFAULTS, reader: str = ""
+) -> Soundings:
+    """The soundings of one or more files as one record.
+
+    Args:
+        paths: of the files, in order.
+        options: how they are read.
+        reader: name of a row of ``READERS``, or module:name; empty: as each file is recognised.
+
+    Raises:
+        InputError: a file cannot be read, has no soundings, or does not go with the others.
+    """
+    paths = [paths] if isinstance(paths, Path) else paths
+    found: dict[Path, RawSoundings] = {}
+    for path in paths:
+        name = find_reader(path, reader)
+        if path in found:
+            raise InputError(f"{path}: expected each file once, got it twice")
+        soundings = _read_by(path, options, name)
+        if isinstance(soundings, Soundings):
+            if len(paths) > 1:
+                raise InputError(f"{path}: expected no other files with it ({READERS[name].kind})")
+            return soundings
+        found[path] = soundings
+    return place(found, options)
+
+
+def _read_by(path: Path, options: ReadOptions, name: str) -> RawSoundings | Soundings:
+    """By a row of the table. What another package's reader does wrong is an ``InputError``."""
+    if name in list(READERS):
+        return READERS[name].read(path, options)
+    try:
+        found = READERS[name].read(path, options)
+    except PoamError:
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise InputError(f"{path}: cannot be read by the reader {name} ({reason})") from error
+    if not isinstance(found, (RawSoundings, Soundings)):
+        raise InputError(f"{name}: expected RawSoundings, got {type(found).__name__}")
+    return found

@@ -1,0 +1,123 @@
+"""The planner ``boustrophedon``: evenly spaced survey lines that spend what is left. Numpy only.
+
+The best fixed survey for a bottom that is equally rough everywhere, and the baseline that every
+adaptive planner has to beat at the end of its budget.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core.errors import InputError
+from ..core.geometry import Extent
+from ..core.settings import check, setting
+from .areas import NavigableArea
+from .situation import MapView, Situation
+
+#: Lines in one plan at most: a larger budget repeats the survey.
+MAX_LINES = 500
+#: Points of a line at which it is tested whether the vehicle may be there.
+POINTS = 256
+
+
+@dataclass(frozen=True)
+class BoustrophedonOptions:
+    """Of ``boustrophedon``.
+
+    Raises:
+        InputError: a value is outside its range.
+    """
+
+    prefix = "boustrophedon"
+
+    spacing: float = setting(
+        0.0, "Distance between the survey lines. 0: the smallest that the budget allows, or a "
+        "thirtieth of the workspace's shorter side without a budget", "m", minimum=0.0,
+        maximum=100_000.0, mutable=True,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+def boustrophedon(
+    view: MapView, situation: Situation, options: BoustrophedonOptions, rng: np.random.Generator
+) -> np.ndarray:
+    """Both ends of all survey lines, [K, 2].
+
+    The lines run along the workspace's longer side, half a spacing from the borders, and begin at
+    the corner nearest to the vehicle. Their number is the largest whose length fits into
+    ``distance_left``: transit, lines, and turns as a Dubins vehicle drives them. Where not even
+    two lines fit, one is driven across them. Keep-outs interrupt a line.
+
+    Raises:
+        InputError: no part of any line is allowed.
+    """
+    workspace = situation.workspace
+    along = int(workspace.size[1] >= workspace.size[0])
+    across = float(workspace.size[1 - along])
+    if options.spacing:
+        count = int(np.clip(round(across / options.spacing), 1, MAX_LINES))
+    elif math.isinf(situation.distance_left):
+        count = 30
+    else:
+        count = _most_lines(situation, along)
+    path = survey_lines(situation, count, along if count > 1 else 1 - along)
+    if not len(path):
+        raise InputError("boustrophedon: expected a survey line that is allowed, got none")
+    return path
+
+
+def survey_lines(situation: Situation, count: int, along: int) -> np.ndarray:
+    """The ends of ``count`` lines along one axis (0: x, 1: y) in driving order [K, 2], in m."""
+    workspace = situation.workspace
+    # The corner to begin at: 0 or 1 in each direction.
+    corner = (situation.position > workspace.centre).astype(float)
+    area = situation.routes.areas if situation.routes else None
+    ends = []
+    for k, offset in enumerate((np.arange(count) + 0.5) / count):
+        line = np.empty((2, 2))
+        line[:, along] = (0.0, 1.0) if k % 2 == 0 else (1.0, 0.0)
+        line[:, 1 - along] = offset
+        line = workspace.lower + np.abs(corner - line) * workspace.size
+        ends.append(_allowed_parts(line, workspace, area))
+    return np.concatenate(ends)
+
+
+def path_cost(path: np.ndarray, position: np.ndarray, radius: float) -> float:
+    """Length in m of the way from ``position`` [2] along the lines of ``path`` [K, 2].
+
+    Two turns of a right angle less than two turning radii apart are driven as the three arcs of a
+    Dubins vehicle (Dubins 1957): r (pi + 4 a) with cos a = (2 r + d) / (4 r).
+    """
+    legs = np.linalg.norm(np.diff(path, axis=0, prepend=position[None]), axis=1)
+    steps = legs[2::2]  # from the end of a line to the beginning of the next
+    straight = np.maximum(steps - 2 * radius, 0.0)
+    bend = np.arccos(np.clip((2 * radius + steps) / (4 * radius), -1.0, 1.0)) if radius else 0.0
+    turns = np.maximum(straight + radius * (math.pi + 4 * bend), steps)
+    return float(legs.sum() - steps.sum() + turns.sum())
+
+
+def _most_lines(situation: Situation, along: int) -> int:
+    """The largest number of lines that can be driven within the budget, by bisection."""
+    low, high = 1, MAX_LINES + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        path = survey_lines(situation, middle, along)
+        cost = path_cost(path, situation.position, situation.turning_radius)
+        low, high = (middle, high) if cost <= situation.distance_left else (low, middle)
+    return low
+
+
+def _allowed_parts(line: np.ndarray, workspace: Extent, area: NavigableArea | None) -> np.ndarray:
+    """The ends of those parts of a line [2, 2] that the vehicle may drive, in order [K, 2]."""
+    if area is None or area.unrestricted:
+        return workspace.clip(line)
+    points = line[0] + np.linspace(0, 1, POINTS)[:, None] * (line[1] - line[0])
+    inside = np.concatenate(([False], area.allowed(points), [False]))
+    changes = np.flatnonzero(inside[1:] != inside[:-1])  # first of a part, first after it
+    first, last = changes[::2], changes[1::2] - 1
+    return points[np.column_stack((first, last)).ravel()] if len(first) else points[:0]

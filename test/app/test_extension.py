@@ -1,0 +1,152 @@
+"""The package of docs/extend.md: installed, then flown, benchmarked and read with."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from poam_ros.app.cli import main
+from poam_ros.core.errors import InputError
+from poam_ros.importers.readers import READERS, read_soundings
+from poam_ros.models.registry import MODELS
+from poam_ros.outputs.folder import read_map, read_table
+from poam_ros.planning.planners import PLANNERS
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "examples" / "poam_extension"
+FILES = ("planner", "model", "reader")
+OBJECTS = {"planner": "poam_extension.planner:NEAR", "method": "poam_extension.model:WEIGHTED"}
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A folder that pip has installed the package into."""
+    if not (find_spec("pip") and find_spec("setuptools")):
+        pytest.skip("needs pip and setuptools")
+    work = tmp_path_factory.mktemp("extension")
+    source = work / "source"
+    for path in (PACKAGE / "pyproject.toml", *sorted((PACKAGE / "poam_extension").glob("*.py"))):
+        copy = source / path.relative_to(PACKAGE)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+    options = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--target"]
+    command = [sys.executable, "-m", "pip", "install", *options, str(work / "there"), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=work, check=False)
+    assert done.returncode == 0, done.stderr
+    return work / "there"
+
+
+@pytest.fixture
+def extension(installed, monkeypatch):
+    """The package on the path of this process and of those that it starts."""
+    before = os.environ.get("PYTHONPATH")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(installed), before))))
+    monkeypatch.syspath_prepend(str(installed))
+    yield
+    for name in [name for name in sys.modules if name.split(".")[0] == "poam_extension"]:
+        del sys.modules[name]
+    for table in (PLANNERS, MODELS, READERS):
+        table._found.clear()
+
+
+def test_the_page_shows_the_package_as_it_is():
+    page = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8")
+    for path in (
+        PACKAGE / "pyproject.toml",
+        *(PACKAGE / "poam_extension" / f"{n}.py" for n in FILES),
+    ):
+        assert f"\n{path.read_text(encoding='utf-8')}```\n" in page, path.name
+
+
+def test_entry_points_are_found(extension):
+    assert "near" in PLANNERS.others and "weighted" in MODELS.others and "slog" in READERS.others
+    assert PLANNERS["near"] == PLANNERS[OBJECTS["planner"]]
+
+
+@pytest.mark.parametrize("names", [{"planner": "near", "method": "weighted"}, OBJECTS])
+def test_a_mission_is_flown(extension, tmp_path, names):
+    words = ["--max-samples", "540", "--near.reach", "40", "--weighted.power", "3"]
+    for option, name in names.items():
+        words += [f"--{option}", name]
+    assert main(["run", *words, "--output", str(tmp_path)]) == 0
+    config = yaml.safe_load((tmp_path / "config.yaml").read_text())
+    assert config["planner"] == names["planner"] and config["method"] == names["method"]
+    assert config["near"]["reach"] == 40 and config["weighted"]["power"] == 3
+    assert np.isfinite(read_map(tmp_path / "map.npz").mean).all()
+
+
+def test_a_sweep_is_made(extension, tmp_path):
+    pytest.importorskip("distributed")
+    sweep = {"environments": {"seamounts": "seamounts"}, "methods": ["weighted", OBJECTS["method"]],
+             "seeds": [0], "max_samples": 520, "planners": ["near"],
+             "planning": {"near": {"reach": 40.0}}}  # fmt: skip
+    (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(sweep))
+    assert main(["benchmark", str(tmp_path / "sweep.yaml"), "--output", str(tmp_path / "out")]) == 0
+    epochs = [read_table(path) for path in (tmp_path / "out").rglob("epochs.csv")]
+    assert len(epochs) == 2
+    np.testing.assert_array_equal(epochs[0]["rmse"], epochs[1]["rmse"])
+
+
+@pytest.mark.ros
+@pytest.mark.slow
+@pytest.mark.parametrize("names", [{"planner": "near", "method": "weighted"}, OBJECTS])
+def test_the_nodes_fly_it(extension, tmp_path, ros_env, names):
+    pytest.importorskip("rclpy")
+    command = [
+        sys.executable,
+        "-m",
+        "poam_ros.app.cli",
+        "sim",
+        "--speed",
+        "30",
+        "--pilot",
+        "lawnmower",
+    ]
+    for option, name in names.items():
+        command += [f"--{option}", name]
+    command += ["--max-samples", "540", "--output", str(tmp_path / "run")]
+    done = subprocess.run(
+        command, env=ros_env, capture_output=True, text=True, timeout=280, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert read_map(tmp_path / "run" / "map.npz").samples >= 540
+    nodes = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())["nodes"]
+    assert nodes["planner"]["planner"] == names["planner"]
+    assert nodes["mapper"]["method"] == names["method"]
+
+
+@pytest.fixture
+def slog(tmp_path):
+    """A file that the package's reader reads."""
+    from poam_extension.reader import MAGIC, RECORD
+
+    i = np.arange(50)
+    found = np.zeros(50, RECORD)
+    found["time"], found["depth"] = 1.7e9 + i, 4 + np.sin(i / 7)
+    found["latitude"], found["longitude"] = 53.1 + 1e-5 * i, 8.6 + 2e-5 * np.cos(i / 3)
+    path = tmp_path / "lake.slog"
+    path.write_bytes(MAGIC + found.tobytes()[:-5])  # the last record is torn
+    return path
+
+
+def test_its_reader_reads(extension, slog, tmp_path, capsys):
+    for reader in ("", "slog", "poam_extension.reader:SLOG", "poam_extension.reader:read"):
+        found = read_soundings(slog, reader=reader)
+        assert len(found) == 49 and found.stamp_ns[1] == 1_700_000_001_000_000_000
+        np.testing.assert_allclose(-found.z, 4 + np.sin(np.arange(49) / 7), atol=1e-6)
+    small = ["--nngp.first-steps", "20", "--nngp.hidden", "8"]
+    assert main(["map", str(slog), "--output", str(tmp_path / "out"), *small]) == 0
+    assert "lake.slog: latitude, longitude, depth (m) of SLOG, time UTC; 49 records" in (
+        capsys.readouterr().out
+    )
+    with pytest.raises(InputError, match="expected soundings, got none"):
+        slog.write_bytes(b"SLOG")
+        read_soundings(slog)

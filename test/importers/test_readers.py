@@ -1,0 +1,330 @@
+"""Kinds of files: each recognised, read, torn and fuzzed; and readers of other packages."""
+
+from __future__ import annotations
+
+import functools
+import json
+import operator
+import struct
+import sys
+import types
+from datetime import datetime, timedelta, timezone
+
+import numpy as np
+import pytest
+
+from poam_ros.core.errors import InputError
+from poam_ros.importers.logs import interpolated
+from poam_ros.importers.raw import RawSoundings, ReadOptions
+from poam_ros.importers.readers import READERS, find_reader, read_soundings
+
+COUNT = 60
+BEGIN = datetime(2025, 6, 1, 23, 59, 30, tzinfo=timezone.utc)  # past midnight on the way
+LATITUDE, LONGITUDE = 53.1 + 1e-5 * np.arange(COUNT), -8.6 + 2e-5 * np.sin(np.arange(COUNT) / 9)
+DEPTH = np.round(4 + np.sin(np.arange(COUNT) / 7), 2)
+
+
+def sentence(body):
+    return f"${body}*{functools.reduce(operator.xor, body.encode()):02X}\r\n"
+
+
+def spelt(degrees, sides):
+    size = abs(degrees)
+    text = f"{int(size):0{2 if 'N' in sides else 3}d}{60 * (size % 1):08.5f}"
+    return f"{text},{sides[int(degrees < 0)]}"
+
+
+def nmea(path, depth="DPT", offset=""):
+    lines = []
+    for i in range(COUNT):
+        when = BEGIN + timedelta(seconds=i)
+        place = f"{spelt(LATITUDE[i], 'NS')},{spelt(LONGITUDE[i], 'EW')}"
+        lines += [
+            sentence(f"GPGGA,{when:%H%M%S}.00,{place},1,08,0.9,5.4,M,46.9,M,,"),
+            sentence({"DPT": f"SDDPT,{DEPTH[i]},{offset}", "DBT": f"SDDBT,,f,{DEPTH[i]},M,,F",
+                      "DBS": f"SDDBS,,f,{DEPTH[i]},M,,F"}[depth]),
+            sentence(f"GPRMC,{when:%H%M%S}.00,A,{place},2.0,84.4,{when:%d%m%y},3.1,W"),
+        ]  # fmt: skip
+    path.write_text("".join(lines), newline="")
+    return path
+
+
+def dataflash(path):
+    """FMT describes itself and others; GPS has weeks, by which times become UTC."""
+    kinds = {"GPS": (130, "QBIHLL", "TimeUS,Status,GMS,GWk,Lat,Lng"),
+             "RFND": (131, "QBfBB", "TimeUS,Instance,Dist,Stat,Orient")}  # fmt: skip
+    sizes = {"Q": 8, "B": 1, "I": 4, "H": 2, "L": 4, "f": 4}
+    codes = {"L": "i"}
+
+    def record(number, form, *values):
+        letters = "".join(codes.get(c, c) for c in form)
+        return bytes([0xA3, 0x95, number]) + struct.pack(f"<{letters}", *values)
+
+    def described(number, name, form, columns):
+        size = 3 + (86 if number == 128 else sum(sizes[c] for c in form))
+        text = struct.pack("<BB4s16s64s", number, size, name.encode(), form.encode(),
+                           columns.encode())  # fmt: skip
+        return bytes([0xA3, 0x95, 128]) + text
+
+    parts = [described(128, "FMT", "BBnNZ", "Type,Length,Name,Format,Columns")]
+    parts += [described(number, name, *rest) for name, (number, *rest) in kinds.items()]
+    for i in range(COUNT):
+        us = 1_000_000 * (i + 5)
+        lat, lng = round(1e7 * LATITUDE[i]), round(1e7 * LONGITUDE[i])
+        parts.append(record(130, "QBIHLL", us, 3, 1000 * i + 345_600_000, 2369, lat, lng))
+        parts.append(record(131, "QBfBB", us + 500_000, 0, DEPTH[i], 4, 25))
+    path.write_bytes(b"".join(parts))
+    return path
+
+
+def telemetry(path):
+    pytest.importorskip("pymavlink")
+    from pymavlink.dialects.v20 import ardupilotmega as dialect
+
+    link = dialect.MAVLink(None)
+    with path.open("wb") as file:
+        for i in range(COUNT):
+            us = int(BEGIN.timestamp() * 1e6) + 1_000_000 * i
+            lat, lon = round(1e7 * LATITUDE[i]), round(1e7 * LONGITUDE[i])
+            place = dialect.MAVLink_global_position_int_message(i, lat, lon, 0, 0, 0, 0, 0, 0)
+            depth = dialect.MAVLink_distance_sensor_message(
+                i, 10, 5000, round(100 * DEPTH[i]), 0, 0, 25, 0
+            )
+            for message in (place, depth):
+                file.write(struct.pack(">Q", us) + message.pack(link))
+    return path
+
+
+def blueos(path):
+    pytest.importorskip("mcap")
+    from mcap.writer import Writer
+
+    with path.open("wb") as file:
+        writer = Writer(file, chunk_size=2000)
+        writer.start()
+        kinds = ("GLOBAL_POSITION_INT", "DISTANCE_SENSOR")
+        channels = {
+            kind: writer.register_channel(f"mavlink/1/1/{kind}", "json", 0) for kind in kinds
+        }
+        for i in range(COUNT):
+            ns = int(BEGIN.timestamp() * 1e9) + 10**9 * i
+            place = {"lat": round(1e7 * LATITUDE[i]), "lon": round(1e7 * LONGITUDE[i])}
+            down = {"type": "MAV_SENSOR_ROTATION_PITCH_270"}
+            depth = {"current_distance": round(100 * DEPTH[i]), "orientation": down}
+            for kind, fields in zip(kinds, (place, depth), strict=True):
+                text = json.dumps({"header": {}, "message": {"type": kind, **fields}})
+                writer.add_message(channels[kind], ns, text.encode(), ns)
+        writer.finish()
+    return path
+
+
+def gpx(path):
+    points = "\n".join(
+        f'<wpt lat="{a:.7f}" lon="{b:.7f}"><ele>31</ele><extensions><depth>{c}</depth></extensions>'
+        "</wpt>"
+        for a, b, c in zip(LATITUDE, LONGITUDE, DEPTH, strict=True)
+    )
+    path.write_text(
+        '<?xml version="1.0"?>\n<gpx version="1.1" creator="test" '
+        f'xmlns="http://www.topografix.com/GPX/1/1">{points}</gpx>'
+    )
+    return path
+
+
+def geojson(path):
+    features = [
+        {"type": "Feature", "properties": {"Depth (m)": d, "name": "a"},
+         "geometry": {"type": "Point", "coordinates": [b, a]}}
+        for a, b, d in zip(LATITUDE.tolist(), LONGITUDE.tolist(), DEPTH.tolist(), strict=True)
+    ]  # fmt: skip
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    return path
+
+
+def eastings(path):
+    """Points in UTM, of what kind the ending says."""
+    raw, pyproj = pytest.importorskip("pyogrio.raw"), pytest.importorskip("pyproj")
+    to_utm = pyproj.Transformer.from_crs(4326, 32629, always_xy=True).transform
+    x, y = to_utm(LONGITUDE, LATITUDE)
+    points = [struct.pack("<BIdd", 1, 1, *each) for each in zip(x, y, strict=True)]
+    raw.write(path, np.array(points, dtype=object), [DEPTH], ["depth"], geometry_type="Point",
+              crs="EPSG:32629")  # fmt: skip
+    return path
+
+
+#: Name of the file, what writes it, and by which reader it is read.
+KINDS = {
+    "log.nmea": (nmea, "nmea", "pynmeagps"),
+    "log.bin": (dataflash, "dataflash", "pymavlink"),
+    "log.tlog": (telemetry, "telemetry", "pymavlink"),
+    "log.mcap": (blueos, "blueos", "mcap"),
+    "points.gpx": (gpx, "features", "pyogrio"),
+    "points.geojson": (geojson, "features", "pyogrio"),
+    "points.gpkg": (eastings, "features", "pyogrio"),
+    "points.shp": (eastings, "features", "pyogrio"),
+}
+
+
+@pytest.fixture(params=KINDS)
+def log(request, tmp_path):
+    write, reader, library = KINDS[request.param]
+    pytest.importorskip(library)
+    return write(tmp_path / request.param), reader
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    path = tmp_path_factory.mktemp("table") / "log.csv"
+    rows = (f"{a:.7f},{b:.7f},{c}" for a, b, c in zip(LATITUDE, LONGITUDE, DEPTH, strict=True))
+    path.write_text("\n".join(["latitude,longitude,depth", *rows]) + "\n")
+    return read_soundings(path)
+
+
+def test_each_kind_is_recognised_and_read(log, reference):
+    path, reader = log
+    assert find_reader(path) == reader
+    found = read_soundings(path)
+    assert len(found) >= COUNT - 1, found.refused  # after the last position there is none
+    count = len(found)
+    np.testing.assert_allclose(-found.z, DEPTH[:count], atol=0.006)
+    # Between positions a depth may be half a second later than in the table.
+    apart = found.projection.metres(*origin(reference)) + reference.xy[:count] - found.xy
+    assert np.abs(apart - np.median(apart, axis=0)).max() < 0.6 and np.abs(apart).max() < 2
+    assert "m" in found.source["said"] and found.source["layout"]
+
+
+def origin(soundings):
+    return (np.array([soundings.projection.latitude]), np.array([soundings.projection.longitude]))
+
+
+def test_a_torn_file_gives_what_stands_before_the_tear_or_says_what_is_wrong(log):
+    path, _ = log
+    data = path.read_bytes()
+    for share in (0.9, 0.6, 0.3, 0.05, 0.0):
+        path.write_bytes(data[: int(share * len(data))])
+        try:
+            found = read_soundings(path)
+        except InputError as error:
+            assert str(path) in str(error)
+        else:
+            assert 0 < len(found) <= COUNT
+            assert np.isin(np.round(-found.z, 2), DEPTH).all()
+
+
+def test_fuzzed_bytes_never_leave_a_traceback(log):
+    path, reader = log
+    data, rng = bytearray(path.read_bytes()), np.random.default_rng(3)
+    for number in range(16):
+        fuzzed = bytearray(data)
+        for at in rng.integers(0, len(data), rng.integers(1, 40)):
+            fuzzed[at] = rng.integers(0, 256)
+        path.write_bytes(fuzzed)
+        try:
+            found = read_soundings(path, reader=reader if number % 2 else "")
+        except InputError:
+            continue
+        assert np.isfinite(found.xy).all() and np.isfinite(found.z).all()
+
+
+def test_nmea_times_checksums_and_offsets(tmp_path):
+    pytest.importorskip("pynmeagps")
+    whole = read_soundings(nmea(tmp_path / "a.nmea"))
+    begin = BEGIN.timestamp()
+    since = whole.stamp_ns / 1e9 - begin
+    np.testing.assert_allclose(since, np.arange(len(since)) + 0.5, atol=0.51)  # over midnight
+    text = nmea(tmp_path / "b.nmea", offset="0.5").read_text()
+    damaged = text.replace(f"SDDPT,{DEPTH[7]}", f"SDDPT,9{DEPTH[7]}", 1)
+    (tmp_path / "b.nmea").write_text("2025-06-01T00:00:00 " + damaged.replace("\n$", "\nA: $"))
+    found = read_soundings(tmp_path / "b.nmea")
+    assert found.refused == {"bad_checksum": 1, "no_position": 1}
+    np.testing.assert_allclose(-found.z, np.delete(DEPTH, 7)[:-1] + 0.5)
+    for kind in ("DBT", "DBS"):
+        found = read_soundings(nmea(tmp_path / f"{kind}.nmea", kind))
+        assert kind in found.source["said"] and np.abs(found.z + DEPTH[:-1]).max() < 1e-9
+
+
+def test_positions_are_interpolated_and_gaps_refused():
+    fixes = np.array([[0, 10, 179.9], [2, 10.2, -179.9], [30, 11, -179.0], [31, 11.1, -179.0]])
+    seconds = np.array([-1.0, 0, 1, 2, 15, 30.5, 32])
+    place, near = interpolated(seconds, fixes)
+    assert np.isnan(place[[0, 6]]).all() and near.tolist()[1:6] == [True, True, True, False, True]
+    np.testing.assert_allclose(place[2], [10.1, -180.0])
+    np.testing.assert_allclose(place[5], [11.05, -179.0])
+
+
+def test_a_gap_in_the_positions_is_refused_by_name(tmp_path):
+    pytest.importorskip("pynmeagps")
+    lines = nmea(tmp_path / "log.nmea").read_text().splitlines(keepends=True)
+    lost = [line for i, line in enumerate(lines) if "DPT" in line or not 60 <= i < 105]
+    (tmp_path / "log.nmea").write_text("".join(lost), newline="")
+    found = read_soundings(tmp_path / "log.nmea")
+    assert found.refused["position_gap"] == 16 and len(found) == COUNT - 17
+
+
+@pytest.mark.parametrize("left", ["GGA", "DPT"])
+def test_a_log_without_depths_or_positions_says_what_it_has(tmp_path, left):
+    pytest.importorskip("pynmeagps")
+    lines = nmea(tmp_path / "log.nmea").read_text().splitlines(keepends=True)
+    (tmp_path / "log.nmea").write_text("".join(line for line in lines if left in line))
+    missing = {"GGA": r"depths \(DBS or DPT or DBT\)", "DPT": r"positions \(GGA or RMC\)"}[left]
+    with pytest.raises(InputError, match=f"expected {missing}, got none; the file has 60 {left}"):
+        read_soundings(tmp_path / "log.nmea")
+
+
+def test_what_no_reader_knows_is_refused_with_their_names(tmp_path):
+    path = tmp_path / "sonar.sl2"
+    path.write_bytes(b"\1\0\2\0" * 200)
+    with pytest.raises(InputError, match=r"sonar.sl2: expected a file that a reader knows.*nmea: "):
+        read_soundings(path)
+    with pytest.raises(InputError, match=r"--reader: expected one of mission, .*got 'lowrance'"):
+        read_soundings(path, reader="lowrance")
+    with pytest.raises(InputError, match=r"No such file"):
+        read_soundings(tmp_path / "gone.csv")
+
+
+def test_a_reader_of_a_module_reads_and_its_faults_are_named(tmp_path, monkeypatch):
+    path = tmp_path / "log.dat"
+    path.write_bytes(b"\0anything")
+
+    def read(path, options):
+        return RawSoundings(np.column_stack((LATITUDE, LONGITUDE)), DEPTH, said="mine")
+
+    def wrong(path, options):
+        raise KeyError("nothing")
+
+    module = types.ModuleType("my_readers")
+    module.read, module.wrong, module.other = read, wrong, lambda path, options: 3
+    monkeypatch.setitem(sys.modules, "my_readers", module)
+    found = read_soundings(path, reader="my_readers:read")
+    assert len(found) == COUNT and "my_readers:read" not in list(READERS)
+    with pytest.raises(InputError, match=r"cannot be read by the reader my_readers:wrong \(KeyErr"):
+        read_soundings(path, reader="my_readers:wrong")
+    with pytest.raises(InputError, match="expected RawSoundings, got int"):
+        read_soundings(path, reader="my_readers:other")
+    with pytest.raises(InputError, match=r"expected places \[N, 2\]"):
+        RawSoundings(np.zeros((3, 2)), np.zeros(4))
+
+
+def test_several_files_are_one_record(tmp_path, reference):
+    half = COUNT // 2
+    paths = []
+    for i, part in enumerate((slice(0, half), slice(half, COUNT))):
+        paths.append(tmp_path / f"day{i}.csv")
+        rows = zip(LATITUDE[part], LONGITUDE[part], DEPTH[part], strict=True)
+        text = "\n".join(f"{a:.7f},{b:.7f},{c}" for a, b, c in rows)
+        paths[-1].write_text(f"latitude,longitude,depth\n{text}\n")
+    found = read_soundings(paths)
+    np.testing.assert_allclose(found.xy, reference.xy, atol=1e-6)
+    np.testing.assert_array_equal(found.z, reference.z)
+    assert found.files == ((str(paths[0]), 0), (str(paths[1]), half))
+    lines = read_soundings(paths, ReadOptions(by="line"))
+    assert lines.group[half - 1] != lines.group[half]  # no line goes from a day to the next
+    with pytest.raises(InputError, match="expected each file once"):
+        read_soundings([paths[0], paths[0]])
+    (tmp_path / "metres.csv").write_text("x,y,z\n1,2,-3\n2,3,-4\n")
+    with pytest.raises(InputError, match=r"metres.csv: expected places in degrees as in the other"):
+        read_soundings([paths[0], tmp_path / "metres.csv"])
+    away = paths[1].read_text().replace("\n53.", "\n13.")
+    paths[1].write_text(away)
+    with pytest.raises(InputError, match=r"expected the same water as in .*day0.csv, got one 44"):
+        read_soundings(paths)
