@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.clock import SECOND
-from ..core.errors import InputError
+from ..core.errors import InputError, shown
 from ..core.geometry import Extent
 from ..core.settings import instance, rows
 from ..frontend.settings import GateSettings
@@ -87,12 +87,18 @@ def read(args: argparse.Namespace) -> MappingJob:
             soundings = _within(args, soundings, workspace)
         return MappingJob(soundings, workspace, settings, None)
     values = {**LIVE_DEFAULTS, **past.mapper, **past.settings, **vars(args)}
+    method = str(values["method"])
+    if ":" in method and "method" not in args:  # Python's import of a module that a file names
+        raise InputError(
+            f"{past.path}: its model is {shown(method)}, of another package; to load it, name it: "
+            f"--method {shown(method)}"
+        )
     settings = _settings(values, args)
     if past.mapper.get("screening.enabled", True):  # screened when accepted
         settings = replace(settings, screening=ScreeningSettings())
     soundings = _lived(args, past) if mission else _both(args, past)
     workspace = Extent.of(values["workspace"] or past.settings["workspace"])
-    if _anew(args):
+    if _anew(args, past):
         soundings = replace(soundings, steps=None)
     if _sized(args):
         soundings = replace(soundings, batch=None)
@@ -217,11 +223,12 @@ def _tell(past: RecordedMission) -> None:
     print(f"{past.path}: {len(pings)} accepted pings, {len(steps)} steps of the model")
 
 
-def _anew(args: argparse.Namespace) -> bool:
+def _anew(args: argparse.Namespace, past: RecordedMission) -> bool:
     """Whether an option changes what the mission's model learned."""
     model = {row.name for row in MODEL} - set(MAY_DIFFER)
     said = model.union(("seed", "batch.first", "batch.size")).intersection(vars(args))
-    return bool(said or args.workspace)
+    others = [name for name in said if vars(args)[name] != past.settings.get(name)]
+    return bool(others or args.workspace)
 
 
 def _sized(args: argparse.Namespace) -> bool:

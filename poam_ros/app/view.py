@@ -6,11 +6,12 @@ import argparse
 import importlib.util
 import logging
 import re
+import secrets
 import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,31 +26,38 @@ from .machine import Finding, problem
 if TYPE_CHECKING:
     from diagnostic_msgs.msg import DiagnosticArray
 
-PERIOD_MS = 250  # between two updates of the page
-#: Every network address of this machine.
+#: ms between two looks at what there is; what is new goes to the browsers at once.
+PERIOD_MS = 250
+#: The address of all of a machine's networks.
 ANY_ADDRESS = "0.0.0.0"
+#: Of randomness in a page's token.
+TOKEN_BYTES = 24
 
 
-def serve(scene: Callable[[], Scene], what: str, address: str, port: int) -> int:
+def serve(
+    scene: Callable[[], Scene], what: str, address: str, port: int, names: Sequence[str] = ()
+) -> int:
     """Serve the page until Ctrl-C or SIGTERM; returns the exit status.
 
     Args:
         scene: the present scene; the same object while nothing has changed.
-        what: what is shown, for people.
-        address: of the page: an IPv4 address or a host name.
-        port: of the page; 0: any free port.
+        what: is shown, in words.
+        address: where the page is; an IPv4 address, or a host's name.
+        port: of the page; 0 is any that is free.
+        names: further names of hosts by which browsers may ask for it.
 
     Raises:
         InputError: the page cannot be served there, or bokeh is not installed.
     """
-    server = make_server(scene, address, port)
+    token = secrets.token_urlsafe(TOKEN_BYTES)
+    server = make_server(scene, address, port, token, names)
     loop = server.io_loop.asyncio_loop
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, server.io_loop.stop)
     server.start()
-    print(f"{what} is at {url(address, server.port)} (Ctrl-C ends it)", flush=True)
+    print(f"{what} is at {url(address, server.port, token)} (Ctrl-C ends it)", flush=True)
     if not is_loopback(address):
-        print("anybody who reaches this port can see it: there is no password", flush=True)
+        print("whoever has this address sees it, and it is not encrypted on its way", flush=True)
     try:
         server.io_loop.start()
     finally:
@@ -57,8 +65,12 @@ def serve(scene: Callable[[], Scene], what: str, address: str, port: int) -> int
     return 0
 
 
-def make_server(scene: Callable[[], Scene], address: str, port: int) -> Any:
-    """A server that is not started yet; every browser gets a document of its own.
+def make_server(
+    scene: Callable[[], Scene], address: str, port: int, token: str, names: Sequence[str] = ()
+) -> Any:
+    """A server that is not started yet; every browser has a document of its own.
+
+    ``token``: without it, nothing is served; the rest as of ``serve``.
 
     Raises:
         InputError: the page cannot be served there, or bokeh is not installed.
@@ -66,13 +78,19 @@ def make_server(scene: Callable[[], Scene], address: str, port: int) -> Any:
     with requires_extra("poam view", "bokeh", "view"):
         from bokeh.application import Application
         from bokeh.application.handlers.function import FunctionHandler
-        from bokeh.server.server import Server
+        from bokeh.server.server import BaseServer
+        from bokeh.server.tornado import BokehTornado
         from bokeh.settings import settings
     settings.resources = "server"  # whatever the environment says: this server sends the scripts
     # They log every connection and every busy loop.
     for name in ("bokeh", "tornado"):
         logging.getLogger(name).setLevel(logging.ERROR)
 
+    from tornado.httpserver import HTTPServer
+    from tornado.ioloop import IOLoop
+    from tornado.netutil import bind_sockets
+
+    from ..outputs.view.guard import Guard
     from ..outputs.view.page import Page, document
 
     def make(bokeh_document: Any) -> None:
@@ -81,35 +99,32 @@ def make_server(scene: Callable[[], Scene], address: str, port: int) -> Any:
         document(page, first.title, bokeh_document)
         bokeh_document.add_periodic_callback(lambda: page.show(scene()), PERIOD_MS)
 
-    if ":" in address:  # IPv6, which Bokeh's list of origins cannot hold
-        raise InputError(f"--address: expected an IPv4 address or a host name, got {address}")
+    if ":" in address:
+        raise InputError(f"--address: expected an IPv4 address or a host's name, got {address}")
     try:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((address, port))
-            port = probe.getsockname()[1]
-        return Server(
-            {"/": Application(FunctionHandler(make))}, address=address, port=port,
-            allow_websocket_origin=origins(address, port), generate_session_ids=True,
-        )  # fmt: skip
+        sockets = bind_sockets(port, address, family=socket.AF_INET)
     except OSError as error:
         raise InputError(
             f"--address, --port: cannot serve at {address}, port {port} "
             f"({error.strerror or error}); expected an address of this machine and a free port"
         ) from None
+    port = sockets[0].getsockname()[1]
+    # Who may ask is up to the guard, whose rules hold for every request and not for pages alone.
+    application = BokehTornado(
+        {"/": Application(FunctionHandler(make))}, extra_websocket_origins=["*"],
+        generate_session_ids=True,
+    )  # fmt: skip
+    own = {"localhost", "127.0.0.1", socket.gethostname() if address == ANY_ADDRESS else address}
+    guard = Guard(application, {*own, *names}, address == ANY_ADDRESS, token, port)
+    http = HTTPServer(guard)
+    http.add_sockets(sockets)
+    return BaseServer(IOLoop.current(), application, http)
 
 
-def origins(address: str, port: int) -> list[str]:
-    """The hosts whose pages may open the websocket; pages of others in the same browser may not."""
-    if address == ANY_ADDRESS:
-        return ["*"]  # this machine may have any name
-    names = {"127.0.0.1", "localhost", address}
-    return sorted(f"{name}:{port}" for name in names)
-
-
-def url(address: str, port: int) -> str:
-    """The address of the page for a browser."""
-    return f"http://{socket.gethostname() if address == ANY_ADDRESS else address}:{port}/"
+def url(address: str, port: int, token: str) -> str:
+    """Where a browser finds the page."""
+    host = socket.gethostname() if address == ANY_ADDRESS else address
+    return f"http://{host}:{port}/?token={token}"
 
 
 def is_loopback(address: str) -> bool:
@@ -219,7 +234,8 @@ NO_RCLPY = (
     "RUN: expected the folder of a run or mission; the live graph needs rclpy of ROS 2, which is "
     "not installed (pip install 'poam_ros[ros]', or source the setup file of a ROS 2 installation)"
 )
-_ADDRESS = "Address of the page (default: 127.0.0.1, only this machine; there is no password)."
+_ADDRESS = "Address of the page (default: 127.0.0.1, only this machine)."
+_HOST = "Further host name for which the page is served, as behind a proxy; repeatable."
 _DEPTH = "Show depths below the water level instead of elevations."
 _NAMESPACE = "Namespace of the live nodes, without slashes at its ends (default: none)."
 
@@ -232,6 +248,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--port", type=int, default=5006, help="Port of the page (default: 5006; 0: any free port)."
     )
     add("--address", default="127.0.0.1", help=_ADDRESS)
+    add("--allow-host", default=[], action="append", metavar="NAME", help=_HOST)
     add("--namespace", default="", metavar="NAME", help=_NAMESPACE)
     add_water_level(parser, "as recorded; live: 0 until the topic water_level has one")
     add("--depth", action=argparse.BooleanOptionalAction, default=False, help=_DEPTH)
@@ -257,11 +274,11 @@ def run(args: argparse.Namespace) -> int:
         if args.namespace:
             raise InputError("--namespace: expected without RUN, as it belongs to the live graph")
         folder = FolderView(args.run, export_settings(args.run, args.run / "map.html", given))
-        return serve(folder.scene, str(args.run), args.address, args.port)
+        return serve(folder.scene, str(args.run), args.address, args.port, args.allow_host)
     if importlib.util.find_spec("rclpy") is None:
         raise InputError(NO_RCLPY)
     if not re.fullmatch(r"([A-Za-z_]\w*(/[A-Za-z_]\w*)*)?", args.namespace):
         raise InputError(f"--namespace: expected a ROS namespace, got {args.namespace}")
 
     with LiveView(args.namespace, ExportSettings(**given)) as graph:
-        return serve(graph.scene, "the live graph", args.address, args.port)
+        return serve(graph.scene, "the live graph", args.address, args.port, args.allow_host)

@@ -74,4 +74,5 @@ def _read(path: Path) -> RecordedMission:
             log.warning("%s: %s", path.parent, note)
         facts, after, logged = facts_of(db), successor_of(db), load(db, path)
     settings, mapper = (renamed(facts.get(name, {})) for name in ("settings", "mapper"))
+    mapper.pop("model", None)  # a file's path: what it said is among the settings
     return RecordedMission(path, settings, mapper, logged, after)

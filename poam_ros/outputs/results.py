@@ -26,10 +26,12 @@ MAX_DISTANCE = 5e6
 
 @dataclass(frozen=True)
 class UnmappedPings:
-    """Places of ``held`` [N, 2] in m; the newest of the ``refused`` by reason."""
+    """Places of ``held`` [N, 2] in m; the newest of the ``refused`` by reason; how many pings the
+    log has ``logged`` as accepted, 0 without a log."""
 
     held: np.ndarray = field(default_factory=lambda: np.empty((0, 2)))
     refused: RefusedPings = field(default_factory=RefusedPings.none)
+    logged: int = 0
 
     def to_projected(self, place: GeoReference | None) -> UnmappedPings:
         """The same in projected coordinates, if the map has a georeference."""
@@ -39,7 +41,8 @@ class UnmappedPings:
         if place.crs:  # odometry may be far outside any projection
             xyz[~(np.abs(xyz[:, :2]) <= MAX_DISTANCE).all(axis=1), :2] = np.nan
         xyz[:, :2] = place.to_projected(xyz[:, :2])
-        return UnmappedPings(place.to_projected(self.held), replace(self.refused, xyz=xyz))
+        held, refused = place.to_projected(self.held), replace(self.refused, xyz=xyz)
+        return replace(self, held=held, refused=refused)
 
 
 def write_refused(folder: Path, refused: RefusedPings) -> None:
@@ -57,14 +60,15 @@ def read_unmapped(folder: Path) -> UnmappedPings:
     Raises:
         InputError: refused.csv is broken.
     """
-    held, refused = np.empty((0, 2)), None
+    held, refused, logged = np.empty((0, 2)), None, 0
     with suppress(sqlite3.Error, OSError), closing(read_only(folder / LOG)) as log:
         rows = log.execute("SELECT x, y FROM held ORDER BY placed").fetchall()
         held = np.array(rows, dtype=float).reshape(-1, 2)
+        (logged,) = log.execute("SELECT count(*) FROM pings").fetchone()
         refused = read_refused(log)  # which an older one has not
     if refused is None and (folder / FILE).exists():
         refused = _read_refused(folder / FILE)
-    return UnmappedPings(held, RefusedPings.none() if refused is None else refused)
+    return UnmappedPings(held, RefusedPings.none() if refused is None else refused, logged)
 
 
 def _read_refused(path: Path) -> RefusedPings:

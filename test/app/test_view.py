@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import re
 import socket
 import urllib.request
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import numpy as np
 import pytest
@@ -79,21 +80,80 @@ def test_the_page_is_served_and_refers_to_no_other_host(tmp_path, ros_env):
     pytest.importorskip("bokeh")
     with served(ros_env, write_run(tmp_path / "lake"), "--port", "0") as address:
         assert address.startswith("http://127.0.0.1:")
-        with urllib.request.urlopen(address, timeout=300) as answer:
+        with with_cookies().open(address, timeout=300) as answer:
             page = answer.read().decode()
         links = re.findall(r'(?:src|href)="([^"]*)"', page)
         assert links and all(link.startswith("/static/") for link in links)
         assert "<title>Bathymetry of lake</title>" in page and "http" not in page
-        with urllib.request.urlopen(address.rstrip("/") + links[0], timeout=300) as answer:
+        opener = with_cookies()
+        opener.open(address, timeout=300).close()
+        with opener.open(urljoin(address, links[0]), timeout=300) as answer:
             assert answer.status == 200 and len(answer.read()) > 10_000
 
 
-def test_pages_of_other_hosts_are_refused():
-    from poam_ros.app.view import is_loopback, origins, url
+def with_cookies():
+    """What a browser keeps from one request to the next."""
+    return urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
 
-    assert origins("127.0.0.1", 5006) == ["127.0.0.1:5006", "localhost:5006"]
-    assert "10.0.0.7:80" in origins("10.0.0.7", 80) and origins("0.0.0.0", 80) == ["*"]
-    assert url("127.0.0.1", 5006) == "http://127.0.0.1:5006/"
+
+def asked(port, path, host, cookie="", **headers):
+    """Status, headers and text of an answer, whatever a browser would have asked."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.putrequest("GET", path, skip_host=True)
+        fields = {"Host": host, **({"Cookie": cookie} if cookie else {}), **headers}
+        for name, value in fields.items():
+            connection.putheader(name.replace("_", "-"), value)
+        connection.endheaders()
+        answer = connection.getresponse()
+        text = "" if answer.status == 101 else answer.read().decode()
+        return answer.status, answer.headers, text
+    finally:
+        connection.close()
+
+
+def test_only_names_of_the_page_with_its_token_are_let_in(tmp_path, ros_env):
+    pytest.importorskip("bokeh")
+    folder = write_run(tmp_path / "lake")
+    with served(ros_env, folder, "--port", "0", "--allow-host", "vehicle.lan") as address:
+        port, token = urlsplit(address).port, urlsplit(address).query
+        own = f"127.0.0.1:{port}"
+        status, headers, _ = asked(port, f"/?{token}", own)
+        assert (status, headers["Location"]) == (302, "/")
+        cookie = headers["Set-Cookie"].partition(";")[0]
+        assert "HttpOnly" in headers["Set-Cookie"] and "SameSite=Lax" in headers["Set-Cookie"]
+        for host in (own, f"localhost:{port}", "LOCALHOST", f"vehicle.lan:{port}"):
+            assert asked(port, "/", host, cookie)[0] == 200, host
+        evil = f"evil.example:{port}"
+        for path in ("/", f"/?{token}", "/static/js/bokeh.min.js", "/metadata", "/autoload.js"):
+            assert asked(port, path, evil, cookie)[0] == 403, path
+            assert asked(port, path, own, cookie, Origin="http://evil.example")[0] == 403, path
+        for path in ("/", "/?token=", f"/?{token}x", "/static/js/bokeh.min.js", "/metadata", "/x"):
+            status, _, text = asked(port, path, own)
+            assert status == 403 and "token" in text and "Bathymetry" not in text, path
+        assert asked(port, "/", own, cookie[:-1])[0] == 403
+
+        page = asked(port, "/", own, cookie)[2]
+        session = re.search(r'"token":"([^"]+)"', page).group(1)
+
+        def socket_to(host, cookie=cookie, **origin):
+            return asked(
+                port, "/ws", host, cookie, Upgrade="websocket", Connection="Upgrade",
+                Sec_WebSocket_Key="AAAAAAAAAAAAAAAAAAAAAA==", Sec_WebSocket_Version="13",
+                Sec_WebSocket_Protocol=f"bokeh, {session}", **origin,
+            )[0]  # fmt: skip
+
+        assert socket_to(own, Origin=f"http://{own}") == 101
+        assert socket_to(evil, Origin=f"http://{evil}") == 403  # a name bound to this address
+        assert socket_to(own, Origin=f"http://{evil}") == 403
+        assert socket_to(own, Origin=f"http://127.0.0.1:{port + 1}") == 403
+        assert socket_to(own, cookie="", Origin=f"http://{own}") == 403
+
+
+def test_where_the_page_is():
+    from poam_ros.app.view import is_loopback, url
+
+    assert url("127.0.0.1", 5006, "abc") == "http://127.0.0.1:5006/?token=abc"
     assert [is_loopback(a) for a in ("127.0.0.1", "localhost", "0.0.0.0")] == [True, True, False]
 
 

@@ -11,6 +11,7 @@ from kept import Kept
 
 from poam_ros.app.cli import main
 from poam_ros.frontend.events import MissionStateChanged, ResetRequested
+from poam_ros.outputs.exports.chart import ExportSettings, read_chart
 from poam_ros.outputs.folder import read_map
 from poam_ros.outputs.results import ResultFolder
 
@@ -95,3 +96,22 @@ def test_while_the_disk_fails_the_map_has_all_counted_pings(tmp_path, monkeypatc
     list(survey.session.leave(survey.now))
     assert survey.session.map.samples == survey.session.samples == 65
     survey.close()
+
+
+def test_a_map_of_an_earlier_life_says_what_it_has_not(tmp_path, caplog):
+    survey = Kept(tmp_path / "m").mapped(steps=1)
+    earlier = left(survey, tmp_path / "m").samples
+    survey = Kept(tmp_path / "m").work()
+    for _ in range(9):
+        survey.ping()
+    survey.settle()
+    survey.close()  # as if it had been killed: what is there is the earlier life's
+    assert read_map(tmp_path / "m" / "map.npz").samples == earlier
+    said = (
+        f"9 of the log's {earlier + 9} pings; the map of the whole log: poam map {tmp_path / 'm'}"
+    )
+    assert read_chart(tmp_path / "m", ExportSettings()).provenance["missing"] == said
+    assert main(["export", str(tmp_path / "m"), "--to", str(tmp_path / "map.csv")]) == 0
+    assert said in caplog.text
+    assert "the whole log" in (tmp_path / "map.csv.yaml").read_text()
+    assert of_log(tmp_path / "m", tmp_path).samples == earlier + 9

@@ -6,6 +6,7 @@ import hashlib
 import os
 import sqlite3
 import subprocess
+import sys
 from contextlib import closing
 
 import pytest
@@ -230,6 +231,34 @@ def test_former_lengthscales_of_half_the_workspace_are_in_metres():
     found = renamed(old)
     assert found["sparse.shortest_lengthscale"] == 3.0 and not found["sparse.longest_lengthscale"]
     assert renamed(found) == found
+
+
+def test_a_log_names_no_file_and_no_module(tmp_path, monkeypatch, capsys):
+    from poam_ros.app.cli import main
+
+    (tmp_path / "trap.py").write_text(f"open({str(tmp_path / 'run')!r}, 'w')\nmodel = None\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    values = settings(tmp_path / "m")
+    for name, method in (("other", values["method"]), ("module", "trap:model")):
+        given = {"model": str(tmp_path / "secret.yaml"), "method": method}
+        MissionFolder(tmp_path / name, {**identity(values), "method": method}, given).close()
+        assert main(["map", str(tmp_path / name), "--output", str(tmp_path / "out")]) == 2
+    said = [line for line in capsys.readouterr().err.splitlines() if "WARNING" not in line]
+    assert "expected pings" in said[0] and "secret" not in said[0]
+    assert "to load it, name it: --method trap:model" in said[1]
+    assert "trap" not in sys.modules and not (tmp_path / "run").exists()
+
+
+def test_a_recording_s_own_list_of_files_is_not_read(tmp_path):
+    from poam_ros.importers.bag_files import ReadProgress, bag_messages
+
+    (tmp_path / "secret.mcap").write_bytes(b"")
+    bag = tmp_path / "bag"
+    bag.mkdir()
+    listed = "rosbag2_bagfile_information: {relative_file_paths: [../secret.mcap]}"
+    (bag / "metadata.yaml").write_text(listed)
+    with pytest.raises(InputError, match=r"expected a rosbag2 folder with \.mcap or \.db3 files"):
+        list(bag_messages(bag, frozenset({"/odom"}), ReadProgress()))
 
 
 def test_a_record_with_old_and_new_name_of_a_setting_is_refused():

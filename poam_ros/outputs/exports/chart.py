@@ -235,6 +235,11 @@ def read_chart(folder: Path, settings: ExportSettings) -> Chart:
     density = np.where(np.isfinite(mean), grid.counted(track), np.nan)
     words = _provenance(folder, drawn, len(track), settings, datum)
     others = read_unmapped(folder).to_projected(place)
+    if others.logged > drawn.samples > 0:  # killed, after a map that an earlier life had left
+        words["missing"] = (
+            f"{others.logged - drawn.samples} of the log's {others.logged} pings; the map of "
+            f"the whole log: poam map {folder}"
+        )
     return Chart(
         grid, mean, deviation, density, track, settings, datum, words, lengthscale, support, others
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from ..folder import make_folder
 from .chart import Chart, ExportSettings, read_chart, recorded
 from .contours import geojson, geopackage, kml
 from .writers import bag, geotiff, nav2, netcdf, page, picture, surface, table
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,10 @@ def export(run: Path, to: Path, settings: ExportSettings) -> list[Path]:
             package for the format is not installed, or the file cannot be written.
     """
     found = _checked(to, settings)
-    files = found.write(read_chart(run, settings), to.name)
+    chart = read_chart(run, settings)
+    if "missing" in chart.provenance:
+        log.warning("%s: its map lacks %s", run, chart.provenance["missing"])
+    files = found.write(chart, to.name)
     make_folder(to.parent)
     for name, content in files.items():
         try:

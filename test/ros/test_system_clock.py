@@ -1,0 +1,219 @@
+"""Planner and mapper as processes whose system clock is set while they run, by a preloaded shim.
+
+``make soak`` does so in every state of a mission; the suite once, in the state that guards most.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import PoseStamped
+from heard import status_values
+from kept import SMALL
+from nav_msgs.msg import Odometry
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
+from rclpy.node import Node
+from sensor_msgs.msg import Range
+from std_msgs.msg import String, UInt64
+from std_srvs.srv import Trigger
+
+from poam_ros.core.clock import SECOND
+from poam_ros.frontend.events import STATES
+from poam_ros.frontend.front_end import RawPing
+from poam_ros.frontend.odometry import VehicleState
+from poam_ros.ros.common import messages, qos
+
+pytestmark = pytest.mark.ros
+
+SHIM = Path(__file__).with_name("clock_shim.c")
+STEPS = (-3600, -1, 3600)  # s
+WORKSPACE = "[-10.0, 10.0, -5.0, 5.0]"
+PATIENCE = 3.0  # s of the watchdogs
+TICK, SPEED = 0.05, {"exploring": 4.0}  # s between two messages of each kind; m/s, else 0.2
+
+
+class Boat(Node):
+    """Drives to its goals, with odometry and pings by the system clock that the test sets."""
+
+    def __init__(self, speed: float) -> None:
+        super().__init__("boat")
+        self.place, self.target, self._speed = np.zeros(2), None, speed
+        self.step_s, self.sent, self.silent = 0, 0, set()
+        self.goals, self.states, self.reason, self.samples = [], [], "", [0]
+        self.values: dict[str, str] = {}
+        hear = self.create_subscription
+        hear(String, "mission/state", lambda m: self.states.append(m.data), qos.KEPT)
+        hear(String, "mission/reason", lambda m: setattr(self, "reason", m.data), qos.KEPT)
+        hear(UInt64, "map/samples", lambda m: self.samples.append(m.data), qos.LATCHED)
+        hear(PoseStamped, "goal_pose", self._go, qos.GOAL)
+        hear(DiagnosticArray, "/diagnostics", self._keep, 10)
+        self._odometry = self.create_publisher(Odometry, "odom", qos.SENSOR_PUBLISH)
+        self._pings = self.create_publisher(Range, "sonar/range", qos.SENSOR_PUBLISH)
+        self.create_timer(TICK, self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    @property
+    def now_ns(self) -> int:
+        return time.time_ns() + self.step_s * SECOND
+
+    @property
+    def state(self) -> str:
+        return self.states[-1] if self.states else ""
+
+    def _go(self, goal: PoseStamped) -> None:
+        self.goals.append(goal)
+        self.target = np.array([goal.pose.position.x, goal.pose.position.y])
+
+    def _keep(self, message: DiagnosticArray) -> None:
+        self.values.update(status_values(message, "mapper"))
+
+    def _tick(self) -> None:
+        if self.target is not None:
+            way = self.target - self.place
+            self.place = self.place + way * min(1, self._speed * TICK / (np.hypot(*way) + 1e-9))
+        if "odometry" not in self.silent:
+            state = VehicleState(self.now_ns, (*self.place, 0.0))
+            self._odometry.publish(messages.write_odometry(state))
+        if "sonar" not in self.silent:
+            distance = 5.0 + float(np.sin(self.place[0]) * np.cos(self.place[1]))
+            self._pings.publish(messages.write_range(RawPing(self.now_ns, distance, 0.1, 50.0)))
+            self.sent += 1
+
+    def ask(self, name: str) -> None:
+        client = self.create_client(Trigger, f"planner/{name}")
+        assert client.wait_for_service(60)
+        assert client.call(Trigger.Request()).success
+        self.destroy_client(client)
+
+
+@pytest.fixture
+def processes(python, ros_env, tmp_path):
+    """`processes(**kinds)`: nodes whose system clock the file `shift` sets, in ns."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler for the shim")
+    library, shift = tmp_path / "clock_shim.so", tmp_path / "shift"
+    build = [compiler, "-shared", "-fPIC", "-o", library, SHIM, "-ldl"]
+    subprocess.run(build, check=True)
+    shift.write_text("0")
+    env = {**ros_env, "LD_PRELOAD": str(library), "CLOCK_SHIFT": str(shift)}
+    begun = []
+
+    def start(**kinds):
+        for kind, values in kinds.items():
+            given = [p for name, value in values.items() for p in ("-p", f"{name}:={value}")]
+            command = [python, "-m", f"poam_ros.ros.{kind}.node", "--ros-args", *given]
+            log = (tmp_path / f"{kind}.log").open("w")
+            begun.append(subprocess.Popen(command, env=env, stdout=log, stderr=log))
+        return shift
+
+    yield start
+    for process in begun:
+        process.kill()
+        process.wait()
+
+
+def set_clock(boat, shift, step_s):
+    """For the processes and for the vehicle, which is on the same machine."""
+    beside = shift.with_suffix(".new")
+    beside.write_text(str(step_s * SECOND))
+    beside.replace(shift)
+    boat.step_s = step_s
+
+
+def planner_values():
+    return {
+        "workspace": WORKSPACE, "pilot": "diagonal", "max_speed": 4.0, "goal_period": 0.5,
+        "watchdog.odometry_patience": PATIENCE, "watchdog.sonar_patience": PATIENCE,
+        "watchdog.progress_patience": 0.0,
+    }  # fmt: skip
+
+
+def bring_to(boat, state, eventually):
+    """A mission to one of its states."""
+    eventually(lambda: boat.state == "waiting", 120.0, "the planner does not come up")
+    if state == "waiting":
+        return
+    boat.ask("start")
+    eventually(lambda: boat.goals, what="no goal")
+    if state in ("paused", "done"):
+        boat.ask({"paused": "pause", "done": "stop"}[state])
+    eventually(lambda: boat.state == state, 120.0, f"not {state}")
+    if state == "exploring":  # and the first map is there
+        goals = len(boat.goals)
+        eventually(lambda: len(boat.goals) >= goals + 4, 60.0, f"no goals: {boat.values}")
+
+
+def said(boat, reason):
+    """Whether the mission is paused for this reason."""
+    return boat.state == "paused" and boat.reason.startswith(reason)
+
+
+def survive(boat, shift, state, step_s, eventually):
+    """Set the clock, and see whether the mission is as it was, and watched."""
+    states = len(boat.states)
+    set_clock(boat, shift, step_s)
+    going = state in ("pilot", "exploring")
+    if going:
+        goals = len(boat.goals)
+        eventually(lambda: len(boat.goals) >= goals + 4, 30.0, "goals are not repeated")
+    else:
+        sent = boat.sent
+        eventually(lambda: boat.sent >= sent + 3 * PATIENCE / TICK)
+    assert boat.states[states:] in ([], ["exploring"]), "the clock alone changes nothing"
+    for sensor, reason in (("odometry", "no odometry"), ("sonar", "no ping")):
+        boat.silent = {sensor}
+        if going:
+            paused = partial(said, boat, reason)
+            eventually(paused, 60.0, f"{sensor} is silent unseen: {boat.state}, {boat.reason}")
+        boat.silent = set()
+        if going:
+            eventually(lambda: boat.state != "paused", 30.0, f"{sensor} is back unseen")
+
+
+@pytest.mark.parametrize("step_s", [-3600])
+def test_a_pilot_survey_is_watched_when_the_system_s_clock_is_set(
+    ros, processes, eventually, step_s
+):
+    shift = processes(planner=planner_values())
+    boat = ros(Boat, speed=0.2)
+    bring_to(boat, "pilot", eventually)
+    survive(boat, shift, "pilot", step_s, eventually)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("step_s", STEPS)
+@pytest.mark.parametrize("state", STATES)
+def test_every_state_survives_a_clock_that_is_set(
+    ros, processes, eventually, tmp_path, state, step_s
+):
+    mapper = {**SMALL, "workspace": WORKSPACE, "resolution": 1.0, "mission_dir": tmp_path / "m"}
+    shift = processes(planner=planner_values(), mapper=mapper)
+    boat = ros(Boat, speed=SPEED.get(state, 0.2))
+    eventually(lambda: boat.values, 120.0, "the mapper does not come up")
+    bring_to(boat, state, eventually)
+    eventually(lambda: int(boat.values.get("received", 0)), 120.0, "the mapper hears nothing")
+    survive(boat, shift, state, step_s, eventually)
+    boat.silent = {"sonar"}
+    before = boat.samples[-1]
+
+    def accounted():
+        """Whether every ping that was heard is in a count."""
+        count = {name: int(value) for name, value in boat.values.items() if value.isdigit()}
+        rest = sum(count.get(name, 0) for name in ("accepted", "held", "pending", "rejected"))
+        return count.get("received", -1) == rest
+
+    eventually(accounted, 30.0, f"counts do not agree: {boat.values}")
+    assert boat.samples == sorted(boat.samples) and boat.samples[-1] >= before
+    heard, refused = boat.values["received"], boat.values["rejected"]
+    print(f"{state} {step_s:+d} s: {boat.sent} pings sent, {heard} received, {refused} refused")
