@@ -144,9 +144,9 @@ def _check(args: argparse.Namespace) -> None:
         InputError: options exclude or need each other, or a number is wrong.
     """
     if args.by and not (args.hold_out or args.folds):
-        raise InputError("--by: expected with --hold-out or --folds")
+        raise InputError("--by needs --hold-out or --folds")
     if args.workspace and args.room is not None:
-        raise InputError("--margin: expected without --workspace")
+        raise InputError("--margin cannot be combined with --workspace")
     if args.folds is not None and args.folds < 2:
         raise InputError(f"--folds: expected at least 2, got {args.folds}")
     if args.workers < 1:

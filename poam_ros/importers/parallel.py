@@ -84,7 +84,7 @@ def cluster(
 
 @dataclass(frozen=True)
 class MapperSnapshot:
-    """A mapper that travels, and predicts: plain arrays, the pings but for one left behind."""
+    """A mapper as plain arrays, which predicts on a worker; it carries one ping only."""
 
     workspace: Extent
     settings: ModelSettings
@@ -104,7 +104,7 @@ class MapperSnapshot:
 
     @cached_property
     def mapper(self) -> BathymetricMapper:
-        """It again. Once on a worker, which keeps what was sent to it for all of its tasks."""
+        """The mapper, rebuilt once per worker: workers cache what was sent for all their tasks."""
         mapper = BathymetricMapper(self.workspace, self.settings)
         model = unpack(self.packed)
         mapper.restore(MapperState(model, self.offset, self.deviation, self.sample))

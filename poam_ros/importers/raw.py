@@ -43,7 +43,7 @@ class ReadOptions:
             of the name ``line`` they are found in the track.
         water_level: elevation of the water's surface, from which depths are counted, in m.
         levels: the same over time; goes before ``water_level``.
-        sound_scale: true length of a metre under the water's surface that the file says.
+        sound_scale: true metres per recorded metre of depth, which corrects for sound speed.
         start, stop: as of ``Soundings.between``, in s.
         units: of depths and elevations, a key of ``UNITS``; empty: as the file says, else m.
         crs: of x and y, as pyproj takes it (EPSG:25833); empty: as the file says, else metres of

@@ -73,8 +73,8 @@ def _nodes(xy: np.ndarray, stride: float) -> list[int]:
 
 log = logging.getLogger(__name__)
 
-#: What a map of soundings gives its model, where it is not what a vehicle's has: lines that lie far
-#: apart are predicted from few soundings of many places, and there is time for them.
+#: Model settings of a map of soundings that differ from a vehicle's: between lines that lie far
+#: apart, predictions need soundings from many places, and run time matters less.
 MAP_DEFAULTS: dict[str, Value] = {
     "method": "nngp",
     "nngp.tail": 10.0,
@@ -87,7 +87,7 @@ MAP_DEFAULTS: dict[str, Value] = {
 
 #: Soundings of the first batch, of another, and how many batches a long record is cut into.
 FIRST, SMALL, MOST = 600, 60, 1000
-#: Share of soundings beside the one before from which a record is taken for a track.
+#: A record counts as a track if at least this share of soundings lies beside the previous one.
 TRACK = 0.5
 
 

@@ -73,7 +73,7 @@ MODELS: Table[ModelEntry] = Table(
 
 @cache
 def takes_noise(method: str) -> bool:
-    """Whether a model takes noise of each target's own. Where not this says so, once a process."""
+    """Whether a model accepts noise per target. If not, this logs a warning once per process."""
     if not MODELS[method].own_noise:
         log.warning("method %s cannot take noise of single pings: its map leaves it out", method)
     return MODELS[method].own_noise

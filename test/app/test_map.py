@@ -111,7 +111,7 @@ def test_holding_out_single_soundings_gives_a_warning(log, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--by", "line"], "--by: expected with --hold-out or --folds"),
+        (["--by", "line"], "--by needs --hold-out or --folds"),
         (["--folds", "1"], "--folds: expected at least 2, got 1"),
         (["--folds", "7", "--by", "line"], "folds: expected 2 to 6 (as many as groups), got 7"),
         (["--hold-out", "1.5"], "--hold-out: expected a number from 1e-06 to 0.999999, got 1.5"),

@@ -5,8 +5,8 @@ further off than that says: its soundings share errors of position and level. Wi
 held, each stretch of the record is predicted from the others; where intervals turn out too narrow,
 they are widened as these residuals ask for (jackknife+ by groups, without its one-sidedness: see
 Barber et al. 2021, doi:10.1214/20-AOS1965). Residuals of one stretch are alike and stretches are
-few, so that the next line may well be worse than these: the limit is not their quantile, but what
-that is with confidence at most.
+few, so the next line may well be worse than these: the limit is an upper confidence limit of their
+quantile, not the quantile itself.
 """
 
 from __future__ import annotations

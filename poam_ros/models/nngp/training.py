@@ -115,8 +115,8 @@ class NngpTrainer:
         return learned.stepped(total, self._rates, options.averaging), found.loss, found.jitter
 
     def _draw(self, store: SiteStore) -> tuple[Tensor, Subset, Tensor]:
-        """Left-out sites [n], with replacement, the share of the others that they are seen from,
-        and the squared distances [n] beyond which."""
+        """Left-out sites [n] (with replacement), the subset of sites that predicts them, and the
+        squared distances [n] beyond which those sites must lie."""
         options, sites = self.options, len(store)
         count = max(1, min(options.left_out, sites // 3))
         left_out = torch.randint(sites, (count,), generator=self.generator)
@@ -125,8 +125,8 @@ class NngpTrainer:
             beyond = self._gaps(store, count)
             return left_out, _thinned(store, beyond.mean().item(), part), beyond
         least = min(1.0, max(options.least_share, FEWEST * options.neighbours / sites))
-        # log-uniform: from all the others only the spacing along a track is learned. As if all
-        # that are left out were left out for each of them.
+        # Log-uniform: from all other sites, training would learn only the spacing along a track.
+        # The share excludes all left-out sites, for each of them.
         share = (1 - count / sites) * least**size
         level = 0
         while level + 1 < LEVELS and share <= 0.25 ** (level + 1):
@@ -150,12 +150,11 @@ class NngpTrainer:
 
     def _penalty(self, F: Tensor, independent: int) -> Tensor:
         """The gradient [G * G, 4] of the fields' penalties: the variances over the nodes of log s
-        and log l, and the mean |u, w|^2, in which their means may weigh less: ground that is
+        and log l, and the mean |u, w|^2, in which their means may weigh less: a bottom that is
         stretched one way everywhere needs no proof from place to place.
 
-        They are taken everywhere, not where pings are: what the network says far from all of them
-        would be anything else, and where it says by chance that there is nothing to be seen, no
-        planner ever looks.
+        They are taken everywhere, not only at pings: otherwise the network is unconstrained far
+        from them, and a region that it happens to call smooth would never be surveyed.
         """
         options = self.options
         scale = 2.0 / (independent * len(F))
