@@ -57,7 +57,9 @@ def test_every_command_is_known():
 def test_poam_takes_every_command_of_the_pages():
     assert len(list(commands("poam"))) > 20
     for block, words in commands("poam"):
-        parse(words, block)
+        # The commands of extend.md need the package of that page: test/app/test_extension.py.
+        if not str(block).startswith("extend.md"):
+            parse(words, block)
 
 
 def test_options_that_the_prose_names_are_there():

@@ -37,7 +37,7 @@ ADVICE = {
     "too slow": "lower the simulation's speed",
 }
 #: Advice for reasons that refuse many pings. Reasons that normally refuse many are not in it:
-#: waiting, paused, after_mission, repeated.
+#: waiting, paused, after_mission, repeat.
 REASONS = {
     "nan": "the driver sends NaN: the sonar fails, or its messages are misread",
     "no_return": "no echo returns: too deep, or the sonar's range is set too short",

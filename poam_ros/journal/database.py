@@ -189,9 +189,8 @@ class JournalDatabase:
     def flush_tables(self) -> None:
         """Move SQLite's write-ahead log into the file of tables, and that to the disk."""
         assert self._db is not None
-        with suppress(
-            sqlite3.Error
-        ):  # a reader blocks it, or the disk fails: the next commit reports
+        # A reader blocks it, or the disk fails: the next commit reports.
+        with suppress(sqlite3.Error):
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:

@@ -278,9 +278,8 @@ class Budget:
     def exhausted(self, now: float | None = None) -> str | None:
         """Why the budget is exhausted, by samples and, if given, ``now`` (s); None: it is not."""
         if now and self.start_time_s is not None:  # 0: simulated time has not begun
-            self.start_time_s = min(
-                self.start_time_s, now
-            )  # setting the clock back does not lengthen it
+            # Setting the clock back does not lengthen the mission.
+            self.start_time_s = min(self.start_time_s, now)
             if self.max_duration and now - self.start_time_s >= self.max_duration:
                 return f"max_duration of {self.max_duration:g} s has passed"
         if self.max_samples and self.taken >= self.max_samples:

@@ -16,14 +16,11 @@ from ..planning.areas import NavigableArea
 from .mission import Mission
 
 ODOMETRY, SONAR, MAP = "odometry", "sonar", "map"
-MAX_ELAPSED_S = (
-    2.0  # added by one check: messages that came while this process was stopped are lost
-)
+#: Added by one check at most: messages that came while this process was stopped are lost.
+MAX_ELAPSED_S = 2.0
 RECOVERY_S = 3.0  # without a fault until the mission resumes
-MIN_PROGRESS_M, PROGRESS_S = (
-    1.0,
-    10.0,
-)  # to the goal is progress; less where this takes longer, in s
+#: Coming this much nearer to the goal (m) is progress; less if that takes longer than PROGRESS_S.
+MIN_PROGRESS_M, PROGRESS_S = 1.0, 10.0
 
 
 @dataclass(frozen=True)

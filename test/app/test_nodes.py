@@ -46,7 +46,7 @@ def test_a_missing_message_package_is_named(missing, ros_env):
     pytest.importorskip("rclpy")
     done = run("planner", ros_env, missing)
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
-    assert f"ROS 2's {missing}," in done.stderr
+    assert f"needs {missing} of ROS 2," in done.stderr
 
 
 @pytest.mark.ros

@@ -43,7 +43,7 @@ def compare(found, expected):
     ("end", "waiting"), [("interrupted", 7), ("interrupted", 0), ("done", 7), ("restarted", 7)]
 )
 def test_the_last_map_is_that_of_the_journal(tmp_path, end, waiting):
-    survey = Kept(tmp_path / "m", training_duty=0.5).mapped(steps=3)
+    survey = Kept(tmp_path / "m", **{"training.duty": 0.5}).mapped(steps=3)
     for _ in range(5):
         survey.session.idle_training.train(4)  # after the last map
     for _ in range(waiting):
@@ -51,7 +51,7 @@ def test_the_last_map_is_that_of_the_journal(tmp_path, end, waiting):
     if end == "restarted":
         survey.settle()
         survey.close()  # as if it had been killed: nothing is drawn
-        survey = Kept(tmp_path / "m", training_duty=0.5).work()
+        survey = Kept(tmp_path / "m", **{"training.duty": 0.5}).work()
     if end == "done":
         survey.session.handle(MissionStateChanged("done"), survey.now)
         survey.settle()

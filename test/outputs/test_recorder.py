@@ -198,7 +198,7 @@ def test_results_that_are_never_kept_are_an_error(make, time, tmp_path):
     time.now += 0.1
     recorder.poll()
     assert written(tmp_path) and recorder.over and not recorder.succeeded
-    assert any("kept no map" in text for text in recorder.log.errors)
+    assert any("wrote no map" in text for text in recorder.log.errors)
 
 
 def test_results_that_are_kept_elsewhere_are_an_error(make, tmp_path):

@@ -83,7 +83,7 @@ def test_a_format_that_cannot_be_written_does_not_keep_back_the_rest(tmp_path):
         "config.yaml", "map.csv", "map.csv.yaml", "map.npz", "map.pgm", "map.yaml", "samples.csv",
     ]  # fmt: skip
     (fault,) = failed
-    assert fault.startswith("map.bag (to: .bag lies on the Earth")
+    assert fault.startswith("map.bag (to: .bag needs a place on the Earth")
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,9 @@ from std_msgs.msg import String
 from poam_ros.app.nodes import MODULES
 from poam_ros.core.errors import InputError
 from poam_ros.ros.common.executor import run_node
-from poam_ros.ros.common.node import NodeShell
+from poam_ros.ros.common.node import ManagedNode
 
-class Talker(NodeShell):
+class Talker(ManagedNode):
     def __init__(self):
         super().__init__("talker", ())
 

@@ -436,7 +436,7 @@ def test_mounting_and_noise_come_with_the_messages(pair, eventually):
     tree["base_link", "sonar_link"] = mount = Transform()
     mount.translation.z = -2.0
     mount.rotation.y = mount.rotation.w = math.sqrt(0.5)
-    p.mapper._mounts._asked.clear()  # else it would be asked for once a second
+    p.mapper._mounts._polled.clear()  # else it would be asked for once a second
     v.locate()
     state = VehicleState(v.t + SECOND // 10, (1.0, 2.0, DEPTH), variance=(4.0, 4.0, 3.0))
     v.odom.publish(write_odometry(state))

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.ros
 SHIM = Path(__file__).with_name("clock_shim.c")
 STEPS = (-3600, -1, 3600)  # s
 WORKSPACE = "[-10.0, 10.0, -5.0, 5.0]"
-PATIENCE = 3.0  # s of the watchdogs
+TIMEOUT_S = 3.0  # s of the watchdogs
 TICK, SPEED = 0.05, {"exploring": 4.0}  # s between two messages of each kind; m/s, else 0.2
 
 
@@ -134,8 +134,8 @@ def set_clock(boat, shift, step_s):
 def planner_values():
     return {
         "workspace": WORKSPACE, "pilot": "diagonal", "max_speed": 4.0, "goal_period": 0.5,
-        "watchdog.odometry_patience": PATIENCE, "watchdog.sonar_patience": PATIENCE,
-        "watchdog.progress_patience": 0.0,
+        "watchdog.odometry_timeout": TIMEOUT_S, "watchdog.sonar_timeout": TIMEOUT_S,
+        "watchdog.progress_timeout": 0.0,
     }  # fmt: skip
 
 
@@ -169,7 +169,7 @@ def survive(boat, shift, state, step_s, eventually):
         eventually(lambda: len(boat.goals) >= goals + 4, 30.0, "goals are not repeated")
     else:
         sent = boat.sent
-        eventually(lambda: boat.sent >= sent + 3 * PATIENCE / TICK)
+        eventually(lambda: boat.sent >= sent + 3 * TIMEOUT_S / TICK)
     assert boat.states[states:] in ([], ["exploring"]), "the clock alone changes nothing"
     for sensor, reason in (("odometry", "no odometry"), ("sonar", "no ping")):
         boat.silent = {sensor}

@@ -262,7 +262,7 @@ def test_mounts_are_not_asked_for_without_a_base_and_not_of_endless_frames(monke
         assert mounts.changed_mount(f"sonar{i}", 0.0) is None
     assert [words for _, words in said[:16]] == ["tf2_ros is not installed"] * 16
     assert all("more than 16 sonars" in words for _, words in said[16:]) and len(said) == 100
-    assert len(mounts._asked) == 16
+    assert len(mounts._polled) == 16
 
 
 def test_the_simulators_own_mount_is_that_of_the_parameters(tf2, ros):

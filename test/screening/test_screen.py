@@ -165,7 +165,7 @@ def test_a_cliff_is_mapped_as_sharply_with_screening():
 @pytest.mark.parametrize("factor", [1.8, 2.0, 3.0])
 @pytest.mark.parametrize("jitter", [0.0, 0.05])
 def test_a_run_of_false_echoes_is_refused(factor, jitter):
-    """Also one that is as is_smooth as ground: the track comes back to where it was."""
+    """Also one that is as smooth as the bottom: the track comes back to where it was."""
     xy, false = lines(), np.zeros(len(lines()), dtype=bool)
     z, rng = noisy(slope(xy)), np.random.default_rng(2)
     for begin in (300, 700, 1100):
