@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -63,6 +64,28 @@ def other_domain():
     return free_domain()
 
 
+def called_by(thread, executor, function):
+    """What a function returns that an executor's thread calls, if that runs; or raises it."""
+    if threading.current_thread() is thread or not thread.is_alive():
+        return function()
+    found = []
+    called = threading.Event()
+
+    def call():
+        try:
+            found.append((function(), None))
+        except BaseException as error:
+            found.append((None, error))
+        called.set()
+
+    executor.create_task(call)
+    assert called.wait(LIMIT), f"{function} was not called"
+    ((returned, error),) = found
+    if error is not None:
+        raise error
+    return returned
+
+
 @pytest.fixture
 def ros():
     """rclpy's default context; `ros(factory)` makes a node that spins on a thread of its own.
@@ -91,6 +114,11 @@ def ros():
         executor = SingleThreadedExecutor()
         executor.add_node(node)
         thread = threading.Thread(target=spin, args=(executor,), daemon=True)
+        # A callback must not run while a transition destroys what it uses: as in a process, both
+        # are the executor's.
+        for name in ("configure", "activate", "deactivate", "cleanup"):
+            if hasattr(node, name):
+                setattr(node, name, partial(called_by, thread, executor, getattr(node, name)))
         thread.start()
         spun.append((node, executor, thread))
         return node

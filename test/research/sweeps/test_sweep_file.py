@@ -45,7 +45,9 @@ def test_what_ships_is_what_help_and_errors_offer(capsys):
     assert sweeps == set(SHIPPED) and all(read_sweep(find_sweep(name)).runs() for name in sweeps)
     with pytest.raises(SystemExit):
         main(["benchmark", "--help"])
-    assert f"one of those included: {', '.join(SHIPPED)}" in " ".join(capsys.readouterr().out.split())
+    assert f"one of those included: {', '.join(SHIPPED)}" in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 def test_a_folder_does_not_hide_a_shipped_configuration(tmp_path, monkeypatch):
