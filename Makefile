@@ -19,6 +19,7 @@
 # CONFIG       of make benchmark: smoke (minutes), paper, ablation, robustness, or a YAML file
 # OUTPUT       its folder of results
 # SOAK_ARGS    further options of pytest in make soak, as in SOAK_ARGS="-k fuzz"
+# WORKERS      processes of make test
 # BENCHMARK_ARGS  further options of `poam benchmark`, as in BENCHMARK_ARGS="--terrains DIR"
 
 PYTHON ?= python3
@@ -30,6 +31,8 @@ CONFIG ?= smoke
 OUTPUT ?= runs/benchmark-$(basename $(notdir $(CONFIG)))
 BENCHMARK_ARGS ?=
 SOAK_ARGS ?=
+# Tests of nodes wait for most of their time: one process more than there are cores, up to six.
+WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$(( n < 5 ? n + 1 : 6 )))
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -74,7 +77,7 @@ benchmark: setup
 	$(BIN)/poam benchmark $(CONFIG) --output $(OUTPUT) $(BENCHMARK_ARGS)
 
 test: lint
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 generate: setup
 	$(BIN)/python -m poam_ros.ros.common.parameter_files

@@ -96,24 +96,16 @@ def test_a_sweep_is_made(extension, tmp_path):
 
 @pytest.mark.ros
 @pytest.mark.slow
-@pytest.mark.parametrize("names", [{"planner": "near", "method": "weighted"}, OBJECTS])
-def test_the_nodes_fly_it(extension, tmp_path, ros_env, names):
+def test_the_nodes_fly_it(extension, tmp_path, ros_env):
     pytest.importorskip("rclpy")
-    command = [
-        sys.executable,
-        "-m",
-        "poam_ros.app.cli",
-        "sim",
-        "--speed",
-        "30",
-        "--pilot",
-        "lawnmower",
-    ]
+    names = {"planner": "near", "method": OBJECTS["method"]}
+    command = [sys.executable, "-m", "poam_ros.app.cli", "sim", "--speed", "30"]
+    command += ["--pilot", "lawnmower"]
     for option, name in names.items():
         command += [f"--{option}", name]
     command += ["--max-samples", "540", "--output", str(tmp_path / "run")]
     done = subprocess.run(
-        command, env=ros_env, capture_output=True, text=True, timeout=280, check=False
+        command, env=ros_env, capture_output=True, text=True, timeout=500, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr

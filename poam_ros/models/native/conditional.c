@@ -22,7 +22,7 @@
 #define NEAR 1e-10
 #define LEAST_VARIANCE 1e-9 /* these five as in conditional.py */
 #define MAX_T 6.0
-#define MAX_RESIDUAL 3.0
+#define MAX_RESIDUAL 2.0
 #define MAX_LEFT_OUT 8
 #define REACH 4.0
 #define INLINE static inline __attribute__((always_inline))

@@ -58,7 +58,7 @@ LEAST_VARIANCE = 1e-9
 #: A neighbour contradicts the others where it is more than MAX_T standard deviations from their
 #: prediction, and more than MAX_RESIDUAL of its noise from the mean given all of them. At most
 #: MAX_LEFT_OUT are left out.
-MAX_T, MAX_RESIDUAL, MAX_LEFT_OUT = 6.0, 3.0, 8
+MAX_T, MAX_RESIDUAL, MAX_LEFT_OUT = 6.0, 2.0, 8
 #: A mean is at most so many standard deviations outside the range of its neighbours' targets.
 REACH = 4.0
 #: Queries at a time in torch.
