@@ -50,7 +50,7 @@ class NeighbourGP:
         self._store = SiteStore()
         self._kernel: Kernel | None = None
         self._widening = VarianceCalibration()
-        self._warned = False  # that soundings contradict each other; once
+        self._logged = 0  # highest level of the message that soundings contradict each other
         self.extra_jitter = 0.0
 
     @property
@@ -161,12 +161,14 @@ class NeighbourGP:
         near = self._store.spread(x, options.neighbours, options.pool, apart=options.apart)
         found = condition(kernel, self._store.sites, x, near)
         self.extra_jitter = max(self.extra_jitter, found.jitter)
-        if (found.snooped or found.limited) and not self._warned:
-            self._warned = True
-            log.warning(
-                "soundings contradict each other: %d of %d predictions leave out a sounding, %d "
-                "are limited to the range of the soundings near them",
-                found.snooped, len(x), found.limited,
+        level = logging.WARNING if found.limited else logging.INFO if found.snooped else 0
+        if level > self._logged:
+            self._logged = level
+            log.log(
+                level,
+                "soundings contradict each other: %d of %d predictions are limited to the range of "
+                "the soundings near them, %d leave out a sounding",
+                found.limited, len(x), found.snooped,
             )  # fmt: skip
         mean, variance = torch.empty(2, len(x), dtype=torch.float64)
         mean[order] = found.mean
