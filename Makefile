@@ -32,7 +32,7 @@ OUTPUT ?= runs/benchmark-$(basename $(notdir $(CONFIG)))
 BENCHMARK_ARGS ?=
 SOAK_ARGS ?=
 # Tests of nodes wait for most of their time: one process more than there are cores, up to six.
-WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$(( n < 5 ? n + 1 : 6 )))
+WORKERS ?= $(shell n=$$(env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 2); echo $$(( n < 5 ? n + 1 : 6 )))
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
