@@ -295,14 +295,19 @@ def holds(db: sqlite3.Connection, other: sqlite3.Connection, tables: Iterable[st
 
 def same(db: sqlite3.Connection, other: sqlite3.Connection) -> bool:
     """Whether two databases have the same rows."""
-    for table in TABLES:
-        query = f"SELECT * FROM {table} ORDER BY 1, 2"
-        ours, theirs = db.execute(query), other.execute(query)
-        rows: Sequence[Any] = [()]
-        while rows:
-            if (rows := ours.fetchmany(COMPARED)) != theirs.fetchmany(COMPARED):
-                return False
-    return True
+    decoded = db.text_factory, other.text_factory
+    db.text_factory = other.text_factory = bytes  # a damaged text may not be UTF-8 any more
+    try:
+        for table in TABLES:
+            query = f"SELECT * FROM {table} ORDER BY 1, 2"
+            ours, theirs = db.execute(query), other.execute(query)
+            rows: Sequence[Any] = [()]
+            while rows:
+                if (rows := ours.fetchmany(COMPARED)) != theirs.fetchmany(COMPARED):
+                    return False
+        return True
+    finally:
+        db.text_factory, other.text_factory = decoded
 
 
 def load(db: sqlite3.Connection, path: Path) -> JournalContents:
