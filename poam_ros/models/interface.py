@@ -1,4 +1,4 @@
-"""Protocols: a map model in scaled units (X in [-1, 1], y standardised), a mapper in m."""
+"""Protocols of a map model in scaled units (X in [-1, 1], y standardised), and its states."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
 from torch import Generator, Tensor
 
-from ..core.geometry import Grid
-from ..core.maps import ElevationMap, Predicted, StopCondition, UpdateReport
+from ..core.maps import StopCondition, UpdateReport
 from ..core.samples import Samples
 from .data import Dataset, Prediction
 
@@ -28,57 +26,12 @@ class ModelState:
 
 @dataclass(frozen=True)
 class MapperState:
-    """Everything ``Mapper.restore`` needs. ``offset``, ``deviation``: target scaling, in m."""
+    """What ``BathymetricMapper.restore`` needs. ``offset``, ``deviation``: target scaling, in m."""
 
     model: ModelState
     offset: float
     deviation: float
     samples: Samples
-
-
-class Mapper(Protocol):
-    """What the model loop needs of a mapper, all in m. ``BathymetricMapper`` is one.
-
-    After an exception from ``learn`` or ``train`` the mapper is as before the call.
-    """
-
-    @property
-    def initialised(self) -> bool:
-        """Whether there is a map: whether any batch was learned."""
-
-    @property
-    def samples(self) -> int:
-        """Number of pings in the map."""
-
-    @property
-    def data(self) -> Samples:
-        """The pings in the map, in the order of acceptance."""
-
-    def reset(self) -> None:
-        """Forget all data and hyperparameters."""
-
-    def learn(self, samples: Samples, enough: StopCondition | None = None) -> UpdateReport:
-        """Learn from a batch; ``enough`` may end the training early.
-
-        Raises:
-            InputError: the samples are not usable.
-            CholeskyError: a matrix is not positive definite.
-        """
-
-    def train(self, steps: int) -> UpdateReport:
-        """Take further training steps without new data. Raises as ``learn``."""
-
-    def predict(self, xy: np.ndarray, noise: bool = True) -> Predicted:
-        """Predictive mean and variance at xy [N, 2]; with or without the noise."""
-
-    def map(self, grid: Grid, stamp_ns: int = 0) -> ElevationMap:
-        """The map on a grid, with the noise in its variance."""
-
-    def state(self) -> MapperState:
-        """What ``restore`` needs. Cheap: nothing large is copied."""
-
-    def restore(self, state: MapperState) -> None:
-        """Restore the state of a mapper with the same workspace and settings, bit for bit."""
 
 
 class OnlineModel(Protocol):

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from kept import Echoing, settings
+from kept import Echoing, rows, settings
 
 from poam_ros.app.cli import main
 from poam_ros.core.errors import InputError
@@ -42,12 +42,6 @@ def planned():
     return Mission(np.array([[10.0, 10.0], [50.0, 10.0]]), Extent(0, 60, 0, 60), max_samples=999)
 
 
-def rows_of(folder, table):
-    """How many rows a table on the disk has, which its writer may be changing."""
-    with closing(sqlite3.connect(f"file:{folder / LOG}?mode=ro", uri=True)) as db:
-        return db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-
-
 @pytest.fixture(scope="module")
 def image(tmp_path_factory):
     """What the disk holds of a mission, mapper and planner, when the power goes."""
@@ -69,7 +63,8 @@ def image(tmp_path_factory):
     assert survey.session.journal.checkpoint_due(survey.now).reached.wait(20)
     until(lambda: not (folder / f"{LOG}-wal").stat().st_size)
     survey.drive(9)
-    until(lambda: rows_of(folder, "waiting") == 13 + 9)  # the tables commit after the journal
+    # The tables commit after the journal.
+    until(lambda: len(rows(folder, "SELECT * FROM waiting")) == 13 + 9)
     at = tmp_path_factory.mktemp("image") / "m"
     shutil.copytree(folder, at)
     memory.close()
