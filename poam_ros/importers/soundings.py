@@ -79,8 +79,8 @@ MAP_DEFAULTS: dict[str, Value] = {
     "method": "nngp",
     "nngp.tail": 10.0,
     "nngp.neighbours": 32,
-    "nngp.pool": 1000,
-    "nngp.apart": 0.2,
+    "nngp.candidate_neighbours": 1000,
+    "nngp.neighbour_spacing": 0.2,
     "nngp.anisotropy_penalty": 100.0,
     "nngp.shared_anisotropy": 0.1,
 }
