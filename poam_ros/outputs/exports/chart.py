@@ -107,12 +107,9 @@ class ExportSettings:
     )  # fmt: skip
 
     contour_interval: float = setting(
-        0.0,
-        "Interval between contours. 0: a round value that gives about 12 contours",
-        "m",
-        minimum=0.0,
-        maximum=1e5,
-    )
+        0.0, "Interval between contours. 0: a round value that gives about 12 contours", "m",
+        minimum=0.0, maximum=1e5,
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         check(self)
