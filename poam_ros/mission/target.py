@@ -208,7 +208,7 @@ class MapTarget:
         state: of the mission; one that is done already keeps its reason.
 
     Attributes:
-        settings: may be replaced at any time.
+        settings: of the target, the present ones.
         level: last water level received, above the datum in m; None: use that of the settings.
         status: of the newest map; None: there is none.
         closing_gaps: whether the vehicle is closing gaps now.
@@ -221,6 +221,10 @@ class MapTarget:
         self._end_reason: str | None = None  # why it ended, if not by the target
         self._starts = 0  # of the mission at the last update
         self.forget()
+
+    def change(self, settings: TargetSettings) -> None:
+        """Replace the settings."""
+        self.settings = settings
 
     def set_water_level(self, level: float) -> str:
         """Set the water level above the datum, in m; returns what is wrong with it, or ""."""

@@ -77,7 +77,7 @@ class Watchdog:
     a process that was suspended does not count as silence; on a vehicle it is plain time.
 
     Args:
-        settings: may be replaced at any time.
+        settings: when to pause.
         areas: the geofence.
     """
 
@@ -92,6 +92,10 @@ class Watchdog:
         self._progress = Progress()
         self._checked_at: tuple[float, float] | None = None
         self._was_active = False  # the mission was active at the last check
+
+    def change(self, settings: WatchdogSettings) -> None:
+        """Replace the settings."""
+        self.settings = settings
 
     def received(self, source: str) -> None:
         """A message came from ``odometry``, ``sonar`` or ``map``."""
