@@ -58,7 +58,7 @@ class Parser(argparse.ArgumentParser):
                 name, equals, value = word.partition("=")
                 if name not in action.option_strings:
                     continue
-                with suppress(InputError):  # said when the word is read
+                with suppress(InputError):  # reported when the option is read
                     if (value if equals else after) in table:
                         known = self._option_string_actions
                         own = rows(table[value if equals else after].options)

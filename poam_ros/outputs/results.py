@@ -27,7 +27,7 @@ MAX_DISTANCE = 5e6
 @dataclass(frozen=True)
 class UnmappedPings:
     """Places of ``held`` [N, 2] in m; the newest of the ``refused`` by reason; how many pings the
-    log has ``logged`` as accepted, 0 without a log."""
+    journal has as accepted (``logged``), 0 without a journal."""
 
     held: np.ndarray = field(default_factory=lambda: np.empty((0, 2)))
     refused: RefusedPings = field(default_factory=RefusedPings.none)

@@ -107,11 +107,10 @@ def test_a_map_of_an_earlier_life_says_what_it_has_not(tmp_path, caplog):
     survey.settle()
     survey.close()  # as if it had been killed: what is there is the earlier life's
     assert read_map(tmp_path / "m" / "map.npz").samples == earlier
-    said = (
-        f"9 of the log's {earlier + 9} pings; the map of the whole log: poam map {tmp_path / 'm'}"
-    )
-    assert read_chart(tmp_path / "m", ExportSettings()).provenance["missing"] == said
+    text = f"9 of the journal's {earlier + 9} pings; for the map of all of them: poam map "
+    text += str(tmp_path / "m")
+    assert read_chart(tmp_path / "m", ExportSettings()).provenance["missing"] == text
     assert main(["export", str(tmp_path / "m"), "--to", str(tmp_path / "map.csv")]) == 0
-    assert said in caplog.text
-    assert "the whole log" in (tmp_path / "map.csv.yaml").read_text()
+    assert text in caplog.text
+    assert "for the map of all of them" in (tmp_path / "map.csv.yaml").read_text()
     assert of_log(tmp_path / "m", tmp_path).samples == earlier + 9

@@ -172,7 +172,7 @@ def test_diagnostics():
     drive(mission, (0, 0), start=1760000001.0)
     assert mission.diagnostics() == {
         "state": "pilot",
-        "reason": "started by itself",
+        "reason": "started automatically",
         "samples": 0,
         "goals_reached": 1,
         "goals_passed": 0,

@@ -329,10 +329,10 @@ def test_what_cannot_be_assessed_is_reported():
     mission.update_position(np.array([2.0, 2.0]), 0.0)
     blind = MapTarget(TargetSettings(distance=10.0))
     blind.assess(mission, ElevationMap(GRID, np.zeros(GRID.shape), np.ones(GRID.shape)), 1.0)
-    assert "does not say where its pings are" in blind.fault
+    assert "lacks the density of its pings" in blind.fault
     fine = MapTarget(TargetSettings(distance=1.4))
     fine.assess(mission, chart(), 1.0)
-    assert fine.fault == "1.4 m is not more than a cell of the map everywhere"
+    assert fine.fault == "1.4 m is less than a cell of the map in places"
     nothing = MapTarget(TargetSettings())
     nothing.assess(mission, chart(), 1.0)
     assert (nothing.text, nothing.diagnostics(), nothing.fault) == ("", {}, "")

@@ -55,7 +55,7 @@ def test_silence_of_odometry_pauses_and_its_return_resumes():
     assert watched.mission.state == "paused"
     watched.wait(2, SONAR)
     assert watched.mission.state == "pilot"
-    assert watched.mission.reason == "resumed: it is over: no odometry for 5 s"
+    assert watched.mission.reason == "resumed: recovered from: no odometry for 5 s"
 
 
 def test_silence_of_the_sonar_pauses():
@@ -94,7 +94,7 @@ def test_an_uncertain_position_pauses():
     watched.wait(3, SONAR, std=1.9)
     assert watched.mission.state == "pilot"
     watched.wait(1, SONAR, std=2.5)
-    assert watched.mission.reason == "a position known to 2.5 m, not 2 m"
+    assert watched.mission.reason == "the position is known to 2.5 m only, expected 2 m"
     watched.wait(5, SONAR, std=1.0)
     assert watched.mission.state == "pilot"
     watched.wait(1, SONAR, std=math.nan)
@@ -156,7 +156,7 @@ def test_only_an_operator_resumes_an_operator_s_pause():
     watched.wait(6, SONAR, odometry=False)
     assert watched.mission.paused_by == "watchdog"
     assert watched.mission.pause()[0]
-    assert watched.mission.reason == "asked for, after: no odometry for 5 s"
+    assert watched.mission.reason == "requested, after: no odometry for 5 s"
     watched.wait(60, SONAR)
     assert watched.mission.state == "paused"
     assert not watched.mission.pause()[0]

@@ -125,7 +125,7 @@ def test_a_method_that_cannot_take_it_says_so_once_and_maps_without(caplog):
         given.update(*pings(60, k), 5.0)
         bare.update(*pings(60, k))
     assert [r.getMessage() for r in caplog.records] == [
-        "method ovc++ cannot take noise of single pings: its map leaves it out"
+        "method ovc++ does not support the noise of single pings and ignores it"
     ]
     at = pings(20, 9)[0]
     np.testing.assert_array_equal(given.predict(at).mean, bare.predict(at).mean)

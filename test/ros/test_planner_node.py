@@ -244,7 +244,7 @@ def test_diagnostics_say_how_the_mission_stands(ring, eventually):
     report = eventually(lambda: vehicle.reports[-1]["samples"] == "7" and vehicle.reports[-1])
     assert report == {
         "state": "pilot",
-        "reason": "started by itself",
+        "reason": "started automatically",
         "samples": "7",
         "goals_reached": "0",
         "goals_passed": "0",
@@ -424,7 +424,7 @@ def test_no_goal_before_the_start_and_one_to_hold_at_each_end(guided, eventually
     planner, vehicle = guided()
     some_reports(vehicle, eventually)
     assert not vehicle.goals and vehicle.states == ["waiting"]
-    eventually(lambda: vehicle.reasons == ["it has not been started"])
+    eventually(lambda: vehicle.reasons == ["not started yet"])
     assert not call(vehicle, eventually, "pause").success
     assert call(vehicle, eventually, "start").success
     assert not call(vehicle, eventually, "start").success
@@ -432,7 +432,7 @@ def test_no_goal_before_the_start_and_one_to_hold_at_each_end(guided, eventually
     eventually(lambda: vehicle.goals[-1] == [-10, -5])
     eventually(lambda: vehicle.place[0] < 8)
     asked_to_hold(vehicle, eventually, "pause", [-10, -5])
-    eventually(lambda: vehicle.states[-1] == "paused" and vehicle.reasons[-1] == "asked for")
+    eventually(lambda: vehicle.states[-1] == "paused" and vehicle.reasons[-1] == "requested")
 
     assert call(vehicle, eventually, "resume").success
     eventually(lambda: vehicle.goals[-1] == [-10, -5])
@@ -530,7 +530,7 @@ def test_diagnostics_hold_every_state_with_its_reason(guided, ros, eventually):
     for service in ("start", "pause", "resume", "stop"):  # within a second, as a report is
         assert getattr(planner.mission, service)(*([1.0] if service == "start" else []))[0]
         planner._announce()
-    wanted = [("pilot", "started"), ("paused", "asked for"), ("pilot", "resumed: asked for")]
+    wanted = [("pilot", "started"), ("paused", "requested"), ("pilot", "resumed: requested")]
     eventually(lambda: pairs()[-1] == ("waiting", "stopped"))
     assert set(wanted) <= set(pairs())
 

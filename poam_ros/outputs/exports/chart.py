@@ -234,8 +234,8 @@ def read_chart(folder: Path, settings: ExportSettings) -> Chart:
     others = read_unmapped(folder).to_projected(place)
     if others.logged > drawn.samples > 0:  # killed, after a map that an earlier life had left
         words["missing"] = (
-            f"{others.logged - drawn.samples} of the log's {others.logged} pings; the map of "
-            f"the whole log: poam map {folder}"
+            f"{others.logged - drawn.samples} of the journal's {others.logged} pings; for the map "
+            f"of all of them: poam map {folder}"
         )
     return Chart(
         grid, mean, deviation, density, track, settings, datum, words, lengthscale, support, others

@@ -202,17 +202,17 @@ def _start(noted: Path, settings: Mapping[str, Any]) -> list[subprocess.Popen[by
 
 
 def _drive(
-    vehicle: Vehicle, children: Sequence[subprocess.Popen[bytes]], seconds: float, patience: float
+    vehicle: Vehicle, children: Sequence[subprocess.Popen[bytes]], seconds: float, timeout: float
 ) -> None:
-    """Drive for ``seconds`` after the first map, which must arrive within ``patience`` (s)."""
+    """Drive for ``seconds`` after the first map, which must arrive within ``timeout`` (s)."""
     period, due = 1 / ODOMETRY_HZ, time.monotonic()
-    give_up, end = due + patience, None
+    give_up, end = due + timeout, None
     while end is None or time.monotonic() < end:
         vehicle.tick()
         if end is None and vehicle.maps:
             end = time.monotonic() + seconds
         if (end is None and time.monotonic() > give_up) or any(c.poll() for c in children):
-            raise PoamError(f"no map within {patience:g} s, or a node has failed")
+            raise PoamError(f"no map within {timeout:g} s, or a node has failed")
         due = max(due + period, time.monotonic() - period)
         time.sleep(max(0.0, due - time.monotonic()))
 

@@ -45,7 +45,7 @@ def test_what_ships_is_what_help_and_errors_offer(capsys):
     assert sweeps == set(SHIPPED) and all(read_sweep(find_sweep(name)).runs() for name in sweeps)
     with pytest.raises(SystemExit):
         main(["benchmark", "--help"])
-    assert f"one of those included: {', '.join(SHIPPED)}" in " ".join(
+    assert f"the name of a shipped one: {', '.join(SHIPPED)}" in " ".join(
         capsys.readouterr().out.split()
     )
 
@@ -203,8 +203,8 @@ def test_a_setting_that_no_method_has_is_refused(change, expected, cells, tmp_pa
     ("text", "expected"),
     [
         ("environments: {a\n", "cannot be read as YAML"),
-        ("environments:\n  a: seamounts\n  a: jacksboro\nmethods: [poam]\n", "'a' is there twice"),
-        ("a: {terrain: &t {x: 1}}\nb: {<<: *t, x: 2, x: 3}\n", "'x' is there twice"),
+        ("environments:\n  a: seamounts\n  a: jacksboro\nmethods: [poam]\n", "'a' appears twice"),
+        ("a: {terrain: &t {x: 1}}\nb: {<<: *t, x: 2, x: 3}\n", "'x' appears twice"),
         ("", "expected a mapping, got None"),
         ("environments: {a: missing.npz}\nmethods: [poam]\n", "environments.a: terrain missing"),
         ("environments: {a: N95E000}\nmethods: [poam]\n", "environments.a: terrain N95E000: no"),
