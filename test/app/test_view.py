@@ -45,7 +45,7 @@ def ours(address):
         ([".", "--port", "70000"], "--port: expected a number from 0 to 65535"),
         ([".", "--port", "{taken}"], "cannot serve at 127.0.0.1"),
         ([".", "--address", "::1"], "--address: expected an IPv4 address"),
-        ([".", "--namespace", "auv"], "--namespace: expected without RUN"),
+        ([".", "--namespace", "auv"], "--namespace: expected with the live graph only"),
         (["--namespace", "a b"], "--namespace: expected a ROS namespace"),
     ],
 )
