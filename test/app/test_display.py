@@ -1,4 +1,4 @@
-"""What a person sees of a running mission, without a terminal and in one."""
+"""The display of a running mission, with and without a terminal."""
 
 import io
 import re
@@ -15,7 +15,7 @@ def shown(capsys):
     now = [0.0]
 
     def lines(*steps):
-        """What is said for these (seconds, progress)."""
+        """The lines printed for these (seconds, progress)."""
         with ProgressDisplay(clock=lambda: now[0]) as screen:
             for now[0], progress in steps:
                 screen.show(progress)

@@ -1,4 +1,4 @@
-"""Due steps by the wall clock."""
+"""Control steps that are due by the wall clock."""
 
 from __future__ import annotations
 
