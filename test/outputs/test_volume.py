@@ -1,4 +1,4 @@
-"""Area and volume below a level: exact without uncertainty, within the interval on simulated lakes."""
+"""Area and volume below a level: exact without uncertainty, and intervals on simulated lakes."""
 
 import numpy as np
 import pytest
