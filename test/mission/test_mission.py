@@ -23,7 +23,7 @@ def make(**limits: float) -> Mission:
 
 
 class Chooser:
-    """Returns one path after the other, then repeats the last; stores the positions of its calls."""
+    """Returns one path after the other, then repeats the last; stores its calls."""
 
     def __init__(self, *paths: list) -> None:
         self.paths, self.asked = list(paths), []
