@@ -126,7 +126,7 @@ def ros():
     yield start
     ended.set()
     for _, _, thread in spun:  # nothing is taken from a thread that still spins
-        thread.join(3 * LIMIT)
+        thread.join(LIMIT)
         assert not thread.is_alive(), "a callback does not end"
     for node, executor, _ in spun:
         executor.shutdown()
