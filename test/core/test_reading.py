@@ -357,11 +357,20 @@ def test_rows_of_a_recording_that_are_computed(small, tmp_path, name):
         list(bag_messages(path, frozenset({"/odom"}), ReadProgress()))
 
 
+def repeated(path, times):
+    """A recording whose chunk stands there ``times`` times."""
+    content = path.read_bytes()
+    begin = 8 + 9 + int.from_bytes(content[9:17], "little")  # behind the magic bytes and the header
+    end = begin + 9 + int.from_bytes(content[begin + 1 : begin + 9], "little")
+    path.write_bytes(content[:begin] + times * content[begin:end] + content[end:])
+    return path
+
+
 def bombs(folder):
     """The files of the trial, at their size, with the command that reads each."""
     for size in (40, 66):  # MiB; alone a chunk of 40 is allowed
-        path = recording(folder / f"chunks-{size}.mcap", "ZSTD", 6600 // size, size * MIB)
-        yield path, ["map", path]
+        path = recording(folder / f"chunks-{size}.mcap", "ZSTD", size=size * MIB)
+        yield repeated(path, 6600 // size), ["map", path]
     for number in (20 * 2**27, 7 * 2**37):
         path = archive(folder / f"asks-{number}.npz", elevation=array_file((number,)))
         yield path, ["run", "--terrain", path]

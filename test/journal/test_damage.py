@@ -138,7 +138,7 @@ def opened(folder):
     """What a mapper finds there, and what it reports."""
     mission = MissionFolder(folder, {})
     mission.close()
-    return content(mission.log.logged), mission.notes
+    return content(mission.journal.contents), mission.notes
 
 
 def journals(folder):
@@ -375,7 +375,7 @@ def test_a_journal_names_only_the_next_folder(tmp_path, name):
     folder = tmp_path / "a" / "m"
     survey = Echoing(folder)
     survey.drive(3)
-    survey.session.journal._disk.folder.log.end(0, name)
+    survey.session.journal._disk.folder.journal.end(0, name)
     survey.close()
     for opening in (read_mission, lambda at: open_mission(settings(at, screening=True))):
         with pytest.raises(InputError, match="expected it to continue in reset-001"):
@@ -388,7 +388,7 @@ def test_a_journal_names_only_the_next_folder(tmp_path, name):
 def test_a_link_instead_of_the_next_folder_is_not_followed(tmp_path):
     folder = tmp_path / "m"
     survey = Echoing(folder)
-    survey.session.journal._disk.folder.log.end(0, "reset-001")
+    survey.session.journal._disk.folder.journal.end(0, "reset-001")
     survey.close()
     (tmp_path / "elsewhere").mkdir()
     (folder / "reset-001").symlink_to(tmp_path / "elsewhere")
