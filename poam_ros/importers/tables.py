@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import re
+import sqlite3
 import struct
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -16,7 +18,9 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError, requires_extra
+from ..core.files import UNREADABLE
 from ..core.geometry import MAX_COORDINATE
+from ..core.reading import MemoryMeter, refuse_large_dataset
 from ..frontend.placing import MAX_ELEVATION
 from ..frontend.refused_pings import RefusedPings
 from .columns import MEANINGS, Columns, guess, question
@@ -24,8 +28,9 @@ from .dialect import Dialect, Times, angle, number, said, sniff
 from .raw import UNITS, RawSoundings, ReadOptions
 from .soundings import LINE
 
-#: Rows that are text at the same time.
-CHUNK = 50_000
+#: Rows and cells that are text at the same time.
+CHUNK, CELLS = 50_000, 1_000_000
+ROW_BYTES = 96  # of memory that a row of numbers takes
 #: Rows that the meaning of columns is checked against where nobody names them.
 SAMPLE = 1000
 
@@ -45,10 +50,12 @@ class _Rows:
     refused_pings: RefusedPings = field(default_factory=RefusedPings.none)
     parts: list[tuple[np.ndarray, ...]] = field(default_factory=list)
     rows: int = 0
+    memory: MemoryMeter = field(default_factory=MemoryMeter)
 
     def add(self, chunk: list[list[str]]) -> None:
         """Numbers of the rows that have them."""
         width = 1 + max(*self.places, *self.times, self.by or 0)
+        self.memory.add(ROW_BYTES * len(chunk))
         short = [len(row) < width for row in chunk]
         cells = [[] if s else row for row, s in zip(chunk, short, strict=True)]
         numbers = [[row[i] for i in self.places] if row else [""] * 3 for row in cells]
@@ -57,7 +64,9 @@ class _Rows:
         if self.by is not None:
             codes = self.codes
             names = (row[self.by].strip() if row else "" for row in cells)
+            before = len(codes)
             groups[:] = [codes.setdefault(name, len(codes)) for name in names]
+            self.memory.add(sum(map(sys.getsizeof, islice(codes, before, None))))
         stamps, timed = np.zeros(len(chunk), dtype=np.int64), np.ones(len(chunk), dtype=bool)
         if self.times:
             texts = (" ".join(row[i] for i in self.times) if row else "" for row in cells)
@@ -181,6 +190,7 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
         tuple(header.index(name) for name in columns.names),
         times,
         Times(texts) if times else Times([]),
+        memory=MemoryMeter(f"{path}: its content"),
     )
     if times and rows.clock.ambiguous:
         raise InputError(
@@ -193,8 +203,15 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
 
 
 def _chunks(rows: Iterator[list[str]]) -> Iterator[list[list[str]]]:
-    filled = (row for row in rows if row)  # a blank line is no row
-    while chunk := list(islice(filled, CHUNK)):
+    chunk: list[list[str]] = []
+    cells = 0
+    for row in filter(None, rows):  # a blank line is no row
+        chunk.append(row)
+        cells += len(row)
+        if len(chunk) == CHUNK or cells >= CELLS:
+            yield chunk
+            chunk, cells = [], 0
+    if chunk:
         yield chunk
 
 
@@ -236,6 +253,7 @@ def read_features(path: Path, options: ReadOptions) -> RawSoundings:
     first: InputError | None = None
     said: list[str] = []
     try:
+        refuse_large_dataset(path)
         layers = [str(name) for name in list_layers(path)[:, 0]]
         for layer in layers:
             meta, _, geometries, columns = raw.read(path, layer=layer)
@@ -246,7 +264,7 @@ def read_features(path: Path, options: ReadOptions) -> RawSoundings:
                     return _features(path, options, meta, points, columns)
                 except InputError as error:
                     first = first or error
-    except (DataSourceError, DataLayerError, GeometryError, ValueError, struct.error) as error:
+    except (*UNREADABLE, DataSourceError, DataLayerError, GeometryError, sqlite3.Error) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{path}: expected points with depths ({reason})") from None
     if first is not None:
