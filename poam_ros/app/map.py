@@ -59,6 +59,9 @@ def add_arguments(parser: Parser) -> None:
     add("--columns", nargs="+", default=[], metavar="MEANING=NAME",
         help="Names of columns, as in latitude=LAT longitude=LON depth=D. "
         "Meanings: x, y or latitude, longitude; z (up) or depth (down); time.")  # fmt: skip
+    add("--exclude", action="append", default=[], metavar="COLUMN=VALUE",
+        help="Leave out soundings, as in line=L7, file=monday.csv or day=2025-01-12; may be "
+        "repeated (also read from edits.csv beside the log).")  # fmt: skip
     add("--workspace", nargs=4, type=float, metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
         help="Rectangle of the map (m). Leave out soundings outside it (default: the box around "
         "all soundings, with --margin).")  # fmt: skip
@@ -126,8 +129,8 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     announce()
     args.log = args.logs[0]
+    folder = args.folder = args.output or Path("runs") / f"map-{args.log.resolve().stem}"
     survey = read(args)
-    folder = args.output or Path("runs") / f"map-{args.log.resolve().stem}"
     _say(survey.soundings)
     survey, outline = _outlined(args, survey)
     with _client(args, survey) as client:

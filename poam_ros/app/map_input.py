@@ -23,6 +23,7 @@ from ..screening.screen import ScreeningSettings
 from .command import spelling
 
 if TYPE_CHECKING:
+    from ..importers.exclusions import Exclusion
     from ..importers.soundings import Soundings
 
 #: The settings of models, with the defaults of `poam map`.
@@ -67,7 +68,7 @@ def read(args: argparse.Namespace) -> MappingJob:
     """
     from ..importers.readers import MISSION, READERS, RECORDING, find_reader
 
-    args.levels = None
+    args.levels, args.exclusions = None, _exclusions(args)
     if isinstance(vars(args).get("water.level"), Path):
         args.levels = args.__dict__.pop("water.level")
     names = [find_reader(path, args.reader) for path in args.logs]
@@ -81,7 +82,7 @@ def read(args: argparse.Namespace) -> MappingJob:
             {"method": ROBOT_DEFAULTS["method"], **LIVE_DEFAULTS} if bag else MAP_DEFAULTS
         )
         settings = _settings({**values, **vars(args)}, args)
-        soundings = _recorded(args, {}) if bag else _sounded(args, settings)
+        soundings = _excluded(args, _recorded(args, {}) if bag else _sounded(args, settings))
         workspace = Extent.of(args.workspace) if args.workspace else soundings.workspace(args.room)
         if not bag:  # in a recording the front end did so, with its margin
             soundings = _within(args, soundings, workspace)
@@ -96,7 +97,7 @@ def read(args: argparse.Namespace) -> MappingJob:
     settings = _settings(values, args)
     if past.mapper.get("screening.enabled", True):  # screened when accepted
         settings = replace(settings, screening=ScreeningSettings())
-    soundings = _lived(args, past) if mission else _both(args, past)
+    soundings = _excluded(args, _lived(args, past) if mission else _both(args, past))
     workspace = Extent.of(values["workspace"] or past.settings["workspace"])
     if _anew(args, past):
         soundings = replace(soundings, steps=None)
@@ -149,6 +150,7 @@ def _settings(values: Mapping[str, Any], args: argparse.Namespace) -> SoundingMa
 def _sounded(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundings:
     """The soundings of files that are no recordings."""
     from ..importers.columns import read_mapping
+    from ..importers.exclusions import DAY, needed, with_lines
     from ..importers.levels import WaterLevels
     from ..importers.raw import ReadOptions
     from ..importers.readers import read_soundings
@@ -160,14 +162,37 @@ def _sounded(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundin
     levels = None if args.levels is None else WaterLevels.read(args.levels)
     options = ReadOptions(
         mapping, args.by, settings.water_level, levels, scale.sound_scale, **crop,
-        units=args.units or "", crs=args.crs, settings=given,
+        units=args.units or "", crs=args.crs, settings=given, labels=needed(args.exclusions),
+        times=DAY in needed(args.exclusions),
     )  # fmt: skip
     found = read_soundings(args.logs, options, args.reader)
     for line in found.source.get("files", [found.source]):
         print(f"{line.get('file', args.log.name)}: {line.get('said')}; {line.get('layout')}")
     if levels is not None:
         print(f"water level: {levels.said}")
-    return found
+    return with_lines(found)
+
+
+def _exclusions(args: argparse.Namespace) -> list[Exclusion]:
+    """Of ``--exclude``, and of ``edits.csv`` beside each log, in it, or in the run's folder."""
+    from ..importers.exclusions import EDITS, read_edits, read_option
+
+    folders = [path if path.is_dir() else path.parent for path in args.logs]
+    edits = dict.fromkeys((folder / EDITS).resolve() for folder in (*folders, args.folder))
+    found = [read_option(text) for text in args.exclude]
+    return found + [each for path in edits for each in read_edits(path)]
+
+
+def _excluded(args: argparse.Namespace, soundings: Soundings) -> Soundings:
+    """The soundings without those that a person left out."""
+    from ..importers.exclusions import described, exclude
+
+    if not args.exclusions:
+        return soundings
+    soundings = exclude(soundings, args.exclusions, args.logs)
+    for sentence in described(soundings.excluded):
+        print(sentence)
+    return soundings
 
 
 def _recorded(args: argparse.Namespace, known: Mapping[str, Any], crop: bool = True) -> Soundings:

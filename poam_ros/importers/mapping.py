@@ -34,6 +34,7 @@ from ..outputs.scoring import log_loss
 from ..outputs.volume import levels_of, measure, round_step, write_water
 from ..screening.screen import FALSE_ECHO, ScreeningSettings
 from .crossed import CROSSINGS, Crossed, cross
+from .exclusions import LEFT_OUT, described, write_left_out
 from .outline import Outline
 from .soundings import SoundingMapSettings, Soundings
 
@@ -60,6 +61,7 @@ OLD = (
     "samples.csv",
     FILE,
     CROSSINGS,
+    LEFT_OUT,
 )
 
 
@@ -279,6 +281,7 @@ def map_soundings(
     where = np.column_stack((echoes.xy, echoes.z))
     refused = soundings.refused_pings.more(FALSE_ECHO, echoes.stamp_ns, where)
     write_refused(folder, refused)
+    write_left_out(folder, soundings, echoes, crossed.soundings.row[crossed.refused])
     write_map(folder / "map.npz", drawn)
     if shown.any():
         levels = levels_of(drawn.mean[shown], soundings.surface(settings.water_level))
@@ -290,6 +293,8 @@ def map_soundings(
     if outline is not None:
         config["outline"] = outline.described
     config["shown"] = {"cells": int(shown.sum()), "extrapolate": extrapolate}
+    if soundings.excluded:
+        config["excluded"] = described(soundings.excluded)
     config["samples"] = {"mapped": mapper.samples, "false_echoes": len(echoes), **soundings.refused}
     write_config(folder / "config.yaml", config)
     checked = None if held is None else validate(mapper, soundings[np.flatnonzero(held)])
