@@ -11,14 +11,15 @@ from pathlib import Path
 
 import numpy as np
 from scipy.spatial import cKDTree
+from scipy.spatial.distance import cdist
 
-from poam_ros.importers.mapping import learn, validate
+from poam_ros.importers.crossed import cross
+from poam_ros.importers.mapping import learn
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 from poam_ros.importers.soundings import MAP_DEFAULTS, SoundingMapSettings, Soundings, find_lines
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.held_out import split_off
-from poam_ros.screening.screen import ScreeningSettings
 
 #: Kinds of simulated lakes.
 LAKES = ("smooth", "rough", "terraces", "shoals")
@@ -56,9 +57,7 @@ class Case:
 
 def recorded(path: Path, step: int) -> Record:
     """Every ``step``-th sounding of a file."""
-    days = np.zeros(0)
-    options = ReadOptions(by="line", start=1e-9, columns={})
-    found = read_soundings(path, options)
+    found = read_soundings(path, ReadOptions(times=True))
     found = found[np.arange(0, len(found), step)]
     assert found.stamp_ns is not None
     days = found.stamp_ns // 86_400_000_000_000
@@ -207,60 +206,90 @@ def plant(r: Record, name: str, seed: int = 5) -> Case:
     return Case(np.minimum(z, 0.0), sound, truth, feature)
 
 
-def measure(r: Record, cases: list[str], held_seeds: list[int]) -> None:
-    """Print errors (MAE in m) of held-out sound soundings: without the fault, with it, with it and
-    screening; and how many soundings were accepted or lost."""
-    model = ModelSettings.of({**MAP_DEFAULTS, "nngp.first_steps": 150, "nngp.hidden": 8})
-    screened = SoundingMapSettings(model=model, stretches=0, batch_size=300)
-    plain = replace(screened, screening=ScreeningSettings(enabled=False))
-    print(f"{len(r.z)} soundings, {len(np.unique(r.line))} lines")
-    print(f"{'case':<11}{'sound':>8}{'fault':>8}{'screen':>8}{'cost %':>8}{'change %':>9}"
-        f"{'false in':>12}{'lost %':>8}{'feature %':>10}")  # fmt: skip
-    group = np.unique(r.line, return_inverse=True)[1]
-    clean: dict[int, np.ndarray] = {}
-    costs = []
+class BlockMap:
+    """Kriging of block medians of each line, with an exponential covariance whose scales are fitted
+    to a record without faults: the same map for all cases of a record."""
+
+    def __init__(self, r: Record) -> None:
+        self.block = float(np.sqrt(np.prod(np.ptp(r.xy, axis=0))) / 80)
+        xy, z = self._medians(r.xy, r.z, r.line)
+        some = np.random.default_rng(0).permutation(len(z))[:600]
+        away, y = cdist(xy[some], xy[some]), z[some] - z.mean()
+        least = np.inf
+        for length in np.geomspace(2 * self.block, 60 * self.block, 8).tolist():
+            for noise in (0.001, 0.003, 0.01, 0.03, 0.1):
+                factor = np.linalg.cholesky(np.exp(-away / length) + noise * np.eye(len(y)))
+                u = np.linalg.solve(factor, y)
+                loss = 0.5 * len(y) * np.log(u @ u / len(y)) + np.log(np.diag(factor)).sum()
+                if loss < least:
+                    least, self.length, self.noise = loss, length, noise
+
+    def _medians(
+        self, xy: np.ndarray, z: np.ndarray, line: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        cells = np.column_stack((np.floor(xy / self.block).astype(int), line))
+        _, index = np.unique(cells, axis=0, return_inverse=True)
+        count = np.bincount(index)
+        begin = np.r_[0, np.cumsum(count)[:-1]]
+        ordered = z[np.lexsort((z, index))]
+        middle = (ordered[begin + (count - 1) // 2] + ordered[begin + count // 2]) / 2
+        return np.column_stack([np.bincount(index, c) / count for c in xy.T]), middle
+
+    def errors(self, r: Record, z: np.ndarray, use: np.ndarray, at: np.ndarray) -> np.ndarray:
+        """Absolute errors, in m, of soundings ``at`` predicted from those to ``use`` of elevations
+        z [N]."""
+        xy, z = self._medians(r.xy[use], z[use], r.line[use])
+        middle = np.median(z)
+        k = np.exp(-cdist(xy, xy) / self.length) + self.noise * np.eye(len(z))
+        found = np.exp(-cdist(r.xy[at], xy) / self.length) @ np.linalg.solve(k, z - middle)
+        return np.abs(found + middle - r.z[at])
+
+
+def refused(r: Record, z: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which of the soundings ``kept`` are refused [N], boolean: by crossings alone; by all."""
+    model = ModelSettings.of({**MAP_DEFAULTS, "nngp.first_steps": 40, "nngp.hidden": 8})
+    settings = SoundingMapSettings(model=model, stretches=0, batch_size=300)
+    whole = Soundings(np.arange(len(z)), r.xy, z, r.line, tuple(map(str, np.unique(r.line))))
+    part = whole[kept]
+    crossed = cross(part, settings)
+    _, echoes = learn(part, whole.workspace(), settings, crossed=crossed)
+    found = np.zeros((2, len(z)), dtype=bool)
+    found[0, kept[crossed.refused]] = found[1, echoes.number] = True
+    return found[0], found[1]
+
+
+def measure(r: Record, cases: list[str]) -> None:
+    """Print mean absolute errors, in m, of held-out sound soundings: without the fault; with it;
+    with it and judged by crossings; and with all screening. Of all screening: cost, change,
+    soundings of the fault accepted, and of sound soundings and of the feature refused."""
+    line = np.unique(r.line, return_inverse=True)[1]
+    r = replace(r, line=line)
+    block_map = BlockMap(r)
+    held = split_off(line, 0.25, 0)
+    kept = np.flatnonzero(~held)
+    print(f"{len(r.z)} soundings, {line.max() + 1} lines", flush=True)
+    print(f"{'case':<11}{'sound':>8}{'fault':>8}{'crossed':>9}{'screen':>8}{'cost %':>8}"
+        f"{'change %':>9}{'accepted':>12}{'lost %':>8}{'feature %':>10}", flush=True)  # fmt: skip
     for name in cases:
-        case, sums, counts = plant(r, name), np.zeros((0, 3)), np.zeros(5)
-        for seed in held_seeds:
-            held = split_off(group, 0.2, seed)
-            kept = np.flatnonzero(~held)
-            test = np.flatnonzero(held & case.sound & ~case.feature)
-
-            def errors(
-                z: np.ndarray, settings: SoundingMapSettings
-            ) -> tuple[np.ndarray, np.ndarray]:
-                soundings = Soundings(np.arange(len(z)), r.xy, z, np.arange(len(z)))
-                mapper, refused = learn(soundings[kept], soundings.workspace(), settings)  # noqa: B023
-                found = validate(mapper, replace(soundings, z=r.z)[np.flatnonzero(held)])  # noqa: B023
-                return np.abs(found.mean - found.z), refused.number
-
-            if case.feature.any() or seed not in clean:
-                whole = errors(case.truth, plain)[0]
-                if not case.feature.any():
-                    clean[seed] = whole
-            else:
-                whole = clean[seed]
-            faulty = whole if case.sound.all() else errors(case.z, plain)[0]
-            judged, refused = errors(case.z, screened)
-            use = np.isin(np.flatnonzero(held), test)
-            sums = np.vstack((sums, np.column_stack((whole, faulty, judged))[use]))
-            out = np.zeros(len(r.z), dtype=bool)
-            out[refused] = True
-            bad, good = ~case.sound[kept], case.sound[kept]
-            counts += (
-                (bad & ~out[kept]).sum(), bad.sum(), (good & out[kept]).sum(), good.sum(),
-                (case.feature & out)[kept].sum(),
-            )  # fmt: skip
-        sound, fault, screen = sums.mean(0)
-        costs.append(screen / sound - 1)
-        share = 100 * counts[4] / max(1, case.feature.sum())
-        print(f"{name:<11}{sound:8.3f}{fault:8.3f}{screen:8.3f}{100 * costs[-1]:8.1f}"
-            f"{100 * (screen / fault - 1):9.1f}{counts[0]:6.0f}/{counts[1]:<5.0f}"
-            f"{100 * counts[2] / counts[3]:8.2f}{share:10.1f}", flush=True)  # fmt: skip
-    print(f"median cost {100 * np.median(costs):.1f} %")
+        case = plant(r, name)
+        test = np.flatnonzero(held & case.sound & ~case.feature)
+        by_lines, by_all = refused(r, case.z, kept)
+        runs = (
+            (case.truth, kept), (case.z, kept), (case.z, kept[~by_lines[kept]]),
+            (case.z, kept[~by_all[kept]]),
+        )  # fmt: skip
+        sound, fault, crossed, screen = (
+            float(block_map.errors(r, z, use, test).mean()) for z, use in runs
+        )
+        bad, good = ~case.sound[kept], case.sound[kept]
+        accepted, lost = (bad & ~by_all[kept]).sum(), (good & by_all[kept]).mean()
+        share = (case.feature & by_all)[kept].sum() / max(1, case.feature[kept].sum())
+        print(f"{name:<11}{sound:8.3f}{fault:8.3f}{crossed:9.3f}{screen:8.3f}"
+            f"{100 * (screen / sound - 1):8.1f}{100 * (screen / fault - 1):9.1f}"
+            f"{accepted:6d}/{bad.sum():<5d}{100 * lost:8.2f}{100 * share:10.1f}", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":
     log, *names = sys.argv[1:]
-    found = simulated(log) if log in LAKES else recorded(Path(log), 4)
-    measure(found, names or list(FAULTS), [0])
+    found = simulated(log) if log in LAKES else recorded(Path(log), 2)
+    measure(found, names or list(FAULTS))

@@ -18,6 +18,7 @@ from ..core.settings import Setting, rows
 from ..importers.bags import BagSettings
 from ..importers.soundings import SoundingMapSettings
 from ..models.native.loader import announce
+from ..planning.tvu import ORDERS
 from .command import Parser, add_settings, exit_on_interrupt, reader
 from .map_input import GATE, MODEL, SCREENING, MappingJob, read
 
@@ -99,6 +100,9 @@ def _add_chart(group: Any) -> None:
     group.add_argument("--extrapolate", action=argparse.BooleanOptionalAction,
         help="Show cells without information from soundings (default: within an outline, and for "
         "recordings and missions).")  # fmt: skip
+    group.add_argument("--order", choices=tuple(ORDERS), default="1a",
+        help="S-44 order with whose limit depths at crossings of lines are compared (default: "
+        "1a).")  # fmt: skip
 
 
 def _add_validation(group: Any) -> None:
@@ -233,7 +237,7 @@ def _map(
     with work_progress("map", learned + cells) as report:
         mapped = map_soundings(
             args.log, soundings, grid, workspace, settings, folder, held, report, draw, outline,
-            extrapolate,
+            extrapolate, args.order,
         )  # fmt: skip
     checked = mapped.held_out
     print(f"{mapped.samples} soundings in the map, {mapped.false_echoes} refused as false echoes")
