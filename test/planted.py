@@ -284,9 +284,10 @@ def measure(r: Record, cases: list[str]) -> None:
         bad, good = ~case.sound[kept], case.sound[kept]
         accepted, lost = (bad & ~by_all[kept]).sum(), (good & by_all[kept]).mean()
         share = (case.feature & by_all)[kept].sum() / max(1, case.feature[kept].sum())
-        print(f"{name:<11}{sound:8.3f}{fault:8.3f}{crossed:9.3f}{screen:8.3f}"
-            f"{100 * (screen / sound - 1):8.1f}{100 * (screen / fault - 1):9.1f}"
-            f"{accepted:6d}/{bad.sum():<5d}{100 * lost:8.2f}{100 * share:10.1f}", flush=True)  # fmt: skip
+        cost, change = 100 * (screen / sound - 1), 100 * (screen / fault - 1)
+        print(f"{name:<11}{sound:8.3f}{fault:8.3f}{crossed:9.3f}{screen:8.3f}{cost:8.1f}"
+            f"{change:9.1f}{accepted:6d}/{bad.sum():<5d}{100 * lost:8.2f}{100 * share:10.1f}",
+            flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.geodesy import GeoReference
 from ..planning.tvu import CONFIDENCE_95, allowed
 from .folder import read_records, write_table
 
@@ -61,16 +62,29 @@ class CrossingTable:
             for line, day, (x, y), depth, by, out in rows
         ))  # fmt: skip
 
+    def to_projected(self, place: GeoReference | None) -> CrossingTable:
+        """The same in projected coordinates, if the map has a georeference."""
+        return self if place is None else replace(self, xy=place.to_projected(self.xy))
+
+    @classmethod
+    def none(cls) -> CrossingTable:
+        """No crossings."""
+        words = np.empty((0, 2), dtype=object)
+        places = np.empty((0, 2))
+        return cls(words, words, places, np.empty(0), places, np.empty(0, dtype=bool))
+
     @classmethod
     def read(cls, path: Path) -> CrossingTable:
-        """Read what ``write`` wrote.
+        """Read what ``write`` wrote; of an older version, depths are NaN. Empty without a file.
 
         Raises:
-            InputError: it is missing or broken, or of an older version.
+            InputError: it is broken.
         """
-        rows = read_records(path, COLUMNS)
+        rows = read_records(path, COLUMNS[:6]) if path.exists() else []
+        names = ("x", "y", "difference", "depth", "other_depth", "left_out")
+        older = {"depth": "nan", "other_depth": "nan", "left_out": "0", "other_day": ""}
+        rows = [{**older, **row} for row in rows]
         try:
-            names = ("x", "y", "difference", "depth", "other_depth", "left_out")
             numbers = np.array([[float(row[name]) for name in names] for row in rows])
             numbers = numbers.reshape(-1, len(names))
         except ValueError as error:

@@ -20,6 +20,8 @@ from ...core.safe_yaml import read_yaml
 from ...core.settings import check, flat, setting
 from ...frontend.settings import water_level_setting
 from ...planning.tvu import CONFIDENCE_95, strictest
+from ..crossings import FILE as CROSSINGS
+from ..crossings import CrossingTable
 from ..folder import read_map, read_table
 from ..results import UnmappedPings, read_unmapped
 
@@ -160,6 +162,7 @@ class Chart:
     lengthscale: np.ndarray
     support: np.ndarray
     unmapped: UnmappedPings = field(default_factory=UnmappedPings)
+    crossings: CrossingTable = field(default_factory=CrossingTable.none)
 
     @property
     def place(self) -> GeoReference | None:
@@ -235,14 +238,16 @@ def read_chart(folder: Path, settings: ExportSettings) -> Chart:
     density = np.where(np.isfinite(mean), grid.counted(track), np.nan)
     words = _provenance(folder, drawn, len(track), settings, datum)
     others = read_unmapped(folder).to_projected(place)
+    crossings = CrossingTable.read(folder / CROSSINGS).to_projected(place)
     if others.logged > drawn.samples > 0:  # killed, after a map that an earlier life had left
         words["missing"] = (
             f"{others.logged - drawn.samples} of the log's {others.logged} pings; the map of "
             f"the whole log: poam map {folder}"
         )
     return Chart(
-        grid, mean, deviation, density, track, settings, datum, words, lengthscale, support, others
-    )
+        grid, mean, deviation, density, track, settings, datum, words, lengthscale, support, others,
+        crossings,
+    )  # fmt: skip
 
 
 def _north_up(
