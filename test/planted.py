@@ -17,7 +17,7 @@ from poam_ros.importers.crossed import cross
 from poam_ros.importers.mapping import learn
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
-from poam_ros.importers.soundings import MAP_DEFAULTS, SoundingMapSettings, Soundings, find_lines
+from poam_ros.importers.soundings import SoundingMapSettings, Soundings, find_lines
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.held_out import split_off
 
@@ -96,8 +96,9 @@ def simulated(kind: str, seed: int = 1) -> Record:
     return Record(np.concatenate(parts), np.minimum(z, -0.2), line, line // 6)
 
 
-def plant(r: Record, name: str, seed: int = 5) -> Case:
-    """A record with a fault or a feature: one of ``FAULTS``."""
+def plant(r: Record, name: str, among: np.ndarray, seed: int = 5) -> Case:
+    """A record with a fault or a feature: one of ``FAULTS``; single lines and parts of them are
+    chosen from those of the soundings ``among`` [N], boolean."""
     rng = np.random.default_rng(seed)
     z, truth = r.z.copy(), r.z.copy()
     sound, feature = np.ones(len(z), dtype=bool), np.zeros(len(z), dtype=bool)
@@ -107,7 +108,7 @@ def plant(r: Record, name: str, seed: int = 5) -> Case:
 
     def lines(count: int) -> list[np.ndarray]:
         """Rows of lines of the longer ones."""
-        names, counts = np.unique(r.line, return_counts=True)
+        names, counts = np.unique(r.line[among], return_counts=True)
         names = names[counts >= np.quantile(np.repeat(counts, counts), 0.4)]
         return [rows(line) for line in rng.permutation(names)[:count]]
 
@@ -247,7 +248,8 @@ class BlockMap:
 
 def refused(r: Record, z: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Which of the soundings ``kept`` are refused [N], boolean: by crossings alone; by all."""
-    model = ModelSettings.of({**MAP_DEFAULTS, "nngp.first_steps": 40, "nngp.hidden": 8})
+    quick = {"nngp.first_steps": 40, "nngp.early_steps": 1, "nngp.hidden": 8, "nngp.lattice": 8}
+    model = ModelSettings.of({"method": "nngp", **quick})
     settings = SoundingMapSettings(model=model, stretches=0, batch_size=300)
     whole = Soundings(np.arange(len(z)), r.xy, z, r.line, tuple(map(str, np.unique(r.line))))
     part = whole[kept]
@@ -271,7 +273,7 @@ def measure(r: Record, cases: list[str]) -> None:
     print(f"{'case':<11}{'sound':>8}{'fault':>8}{'crossed':>9}{'screen':>8}{'cost %':>8}"
         f"{'change %':>9}{'accepted':>12}{'lost %':>8}{'feature %':>10}", flush=True)  # fmt: skip
     for name in cases:
-        case = plant(r, name)
+        case = plant(r, name, ~held)
         test = np.flatnonzero(held & case.sound & ~case.feature)
         by_lines, by_all = refused(r, case.z, kept)
         runs = (

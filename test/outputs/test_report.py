@@ -136,7 +136,7 @@ def test_crossings_have_figures_a_map_and_a_table(run):
     text = write_report(run).read_text(encoding="utf-8")
     assert text.count("<img") == before.count("<img") + 1
     for said in ("<td>0.500 m</td>", "within the limit of order 1a", "<td>50.0%</td>",
-                 "&lt;i&gt;L2", "<td>-0.100</td><td>-0.400 to 0.200</td>", 
+                 "&lt;i&gt;L2", "<td>-0.100</td><td>-0.400 to 0.200</td>",
                  "<td>day 2025-01-12</td>"):  # fmt: skip
         assert said in text, said
 
