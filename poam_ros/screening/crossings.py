@@ -50,7 +50,11 @@ class Crossings:
 
 
 def find_crossings(
-    xy: np.ndarray, z: np.ndarray, line: np.ndarray, ranges: np.ndarray
+    xy: np.ndarray,
+    z: np.ndarray,
+    line: np.ndarray,
+    ranges: np.ndarray,
+    distance: np.ndarray | None = None,
 ) -> Crossings:
     """Find the crossings of a record's lines, and multiples by them. Deterministic.
 
@@ -59,11 +63,12 @@ def find_crossings(
         z: elevations [N], in m.
         line: index of each sounding's line [N].
         ranges: from the surface, or the sounder, to the bottom [N], in m.
+        distance: along the record up to each sounding [N], in m, where parts of it are left out.
     """
     if len(z) < MIN_SOUNDINGS:
         none = np.empty(0, dtype=np.int64)
         return Crossings(np.ones(len(z), dtype=np.int64), none, none, np.empty((0, 2)), np.empty(0))
-    stretches = Stretches(xy, z, line, ranges)
+    stretches = Stretches(xy, z, line, ranges, distance)
     others = OtherLines(stretches)
     a, b, where, difference = _crossings(others)
     multiple = _MultipleSearch(stretches, others).multiples(a, b)[stretches.of]
