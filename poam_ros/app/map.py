@@ -18,6 +18,7 @@ from ..core.settings import Setting, rows
 from ..importers.bags import BagSettings
 from ..importers.soundings import SoundingMapSettings
 from ..models.native.loader import announce
+from ..planning.tvu import ORDERS
 from .command import Parser, add_settings, exit_on_interrupt, reader
 from .map_input import GATE, MODEL, SCREENING, MappingJob, read
 
@@ -59,6 +60,9 @@ def add_arguments(parser: Parser) -> None:
     add("--columns", nargs="+", default=[], metavar="MEANING=NAME",
         help="Names of columns, as in latitude=LAT longitude=LON depth=D. "
         "Meanings: x, y or latitude, longitude; z (up) or depth (down); time.")  # fmt: skip
+    add("--exclude", action="append", default=[], metavar="COLUMN=VALUE",
+        help="Leave out soundings, as in line=L7, file=monday.csv or day=2025-01-12; may be "
+        "repeated (also read from edits.csv beside the log).")  # fmt: skip
     add("--workspace", nargs=4, type=float, metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
         help="Rectangle of the map (m). Leave out soundings outside it (default: the box around "
         "all soundings, with --margin).")  # fmt: skip
@@ -96,6 +100,9 @@ def _add_chart(group: Any) -> None:
     group.add_argument("--extrapolate", action=argparse.BooleanOptionalAction,
         help="Show cells without information from soundings (default: within an outline, and for "
         "recordings and missions).")  # fmt: skip
+    group.add_argument("--order", choices=tuple(ORDERS), default="1a",
+        help="S-44 order with whose limit depths at crossings of lines are compared (default: "
+        "1a).")  # fmt: skip
 
 
 def _add_validation(group: Any) -> None:
@@ -126,8 +133,8 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     announce()
     args.log = args.logs[0]
+    folder = args.folder = args.output or Path("runs") / f"map-{args.log.resolve().stem}"
     survey = read(args)
-    folder = args.output or Path("runs") / f"map-{args.log.resolve().stem}"
     _print_soundings(survey.soundings)
     survey, outline = _with_outline(args, survey)
     with _client(args, survey) as client:
@@ -232,7 +239,7 @@ def _map(
     with work_progress("map", learned + cells) as report:
         mapped = map_soundings(
             args.log, soundings, grid, workspace, settings, folder, held_out, report, draw, outline,
-            extrapolate,
+            extrapolate, args.order,
         )  # fmt: skip
     checked = mapped.held_out
     print(f"{mapped.samples} soundings in the map, {mapped.false_echoes} refused as false echoes")

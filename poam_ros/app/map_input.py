@@ -23,6 +23,7 @@ from ..screening.screen import ScreeningSettings
 from .command import spelling
 
 if TYPE_CHECKING:
+    from ..importers.exclusions import Exclusion
     from ..importers.soundings import Soundings
 
 #: The settings of models, with the defaults of `poam map`.
@@ -67,7 +68,7 @@ def read(args: argparse.Namespace) -> MappingJob:
     """
     from ..importers.readers import MISSION, READERS, RECORDING, find_reader
 
-    args.levels = None
+    args.levels, args.exclusions = None, _exclusions(args)
     if isinstance(vars(args).get("water.level"), Path):
         args.levels = args.__dict__.pop("water.level")
     names = [find_reader(path, args.reader) for path in args.logs]
@@ -82,6 +83,7 @@ def read(args: argparse.Namespace) -> MappingJob:
         )
         settings = _settings({**values, **vars(args)}, args)
         soundings = _read_recording(args, {}) if bag else _read_files(args, settings)
+        soundings = _excluded(args, soundings)
         workspace = (
             Extent.of(args.workspace) if args.workspace else soundings.workspace(args.map_margin)
         )
@@ -99,6 +101,7 @@ def read(args: argparse.Namespace) -> MappingJob:
     if past.mapper.get("screening.enabled", True):  # screened when accepted
         settings = replace(settings, screening=ScreeningSettings())
     soundings = _read_journal(args, past) if mission else _read_recording_and_journal(args, past)
+    soundings = _excluded(args, soundings)
     workspace = Extent.of(values["workspace"] or past.settings["workspace"])
     if _changes_model(args, past):
         soundings = replace(soundings, steps=None)
@@ -154,6 +157,7 @@ def _settings(values: Mapping[str, Any], args: argparse.Namespace) -> SoundingMa
 def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundings:
     """The soundings of files that are no recordings."""
     from ..importers.columns import read_mapping
+    from ..importers.exclusions import DAY, needed, with_lines
     from ..importers.levels import WaterLevels
     from ..importers.raw import ReadOptions
     from ..importers.readers import read_soundings
@@ -165,14 +169,37 @@ def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soun
     levels = None if args.levels is None else WaterLevels.read(args.levels)
     options = ReadOptions(
         mapping, args.by, settings.water_level, levels, scale.sound_scale, **crop,
-        units=args.units or "", crs=args.crs, settings=given,
+        units=args.units or "", crs=args.crs, settings=given, labels=needed(args.exclusions),
+        times=DAY in needed(args.exclusions),
     )  # fmt: skip
     found = read_soundings(args.logs, options, args.reader)
     for line in found.source.get("files", [found.source]):
         print(f"{line.get('file', args.log.name)}: {line.get('said')}; {line.get('layout')}")
     if levels is not None:
         print(f"water level: {levels.said}")
-    return found
+    return with_lines(found)
+
+
+def _exclusions(args: argparse.Namespace) -> list[Exclusion]:
+    """Of ``--exclude``, and of ``edits.csv`` beside each log, in it, or in the run's folder."""
+    from ..importers.exclusions import EDITS, read_edits, read_option
+
+    folders = [path if path.is_dir() else path.parent for path in args.logs]
+    edits = dict.fromkeys((folder / EDITS).resolve() for folder in (*folders, args.folder))
+    found = [read_option(text) for text in args.exclude]
+    return found + [each for path in edits for each in read_edits(path)]
+
+
+def _excluded(args: argparse.Namespace, soundings: Soundings) -> Soundings:
+    """The soundings without those that a person left out."""
+    from ..importers.exclusions import described, exclude
+
+    if not args.exclusions:
+        return soundings
+    soundings = exclude(soundings, args.exclusions, args.logs)
+    for sentence in described(soundings.excluded):
+        print(sentence)
+    return soundings
 
 
 def _read_recording(

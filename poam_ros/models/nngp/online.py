@@ -97,6 +97,11 @@ class NeighbourGP:
             raise
         return self._report({"training": perf_counter() - start}, steps, loss)
 
+    def keep(self, rows: Tensor) -> None:
+        """Forget all data but those of some rows. See ``Forgetting``."""
+        self._store.restore(self.data[rows])
+        self._widening = VarianceCalibration()
+
     @torch.no_grad()
     def calibrate(self, stretches: int) -> None:
         """Widen the variances of predictions, until anything new is learned, as ``calibration``

@@ -178,7 +178,7 @@ def _filled(folder: Path, settings: Mapping[str, Any], samples: int) -> str:
     steps = [JournalStep(UPDATE, i, min(i + FILLING, samples) - 1, FILLING_STEPS) for i in firsts]
     mission = MissionFolder(folder, identity(values))
     try:
-        mission.log.append([pings], steps, 0)
+        mission.journal.append([pings], steps, 0)
     finally:
         mission.close()
     return str(folder)
