@@ -148,7 +148,7 @@ class LiveView:
 
     def __init__(self, namespace: str, settings: ExportSettings) -> None:
         self._namespace, self._settings = namespace, settings
-        self._heard: dict[str, tuple[NodeStatus, float]] = {}  # and when, by our clock
+        self._statuses: dict[str, tuple[NodeStatus, float]] = {}  # and when, by our clock
         self._known: tuple[int, int] | None = None
         self._lock = threading.Lock()
 
@@ -156,8 +156,8 @@ class LiveView:
         try:
             self._start()
         except Exception as error:  # of the middleware's libraries, in many types
-            words = " ".join(str(error).split())[:200]
-            raise PoamError(f"ROS 2 does not start ({words})") from None
+            reason = " ".join(str(error).split())[:200]
+            raise PoamError(f"ROS 2 does not start ({reason})") from None
         return self
 
     def _start(self) -> None:
@@ -211,12 +211,12 @@ class LiveView:
         with self._lock:
             for name, status in statuses(message).items():
                 if name.strip("/").rpartition("/")[0] == self._namespace:
-                    self._heard[name] = status, now
+                    self._statuses[name] = status, now
 
     def _findings(self) -> Iterator[Finding]:
-        yield from graph_findings({name: status for name, (status, _) in self._heard.items()})
+        yield from graph_findings({name: status for name, (status, _) in self._statuses.items()})
         now = time.monotonic()
-        for name, (_, when) in self._heard.items():
+        for name, (_, when) in self._statuses.items():
             if now - when > STATUS_TIMEOUT_S:
                 yield problem(
                     f"{name}: silent for {now - when:.0f} s", "check whether it still runs"

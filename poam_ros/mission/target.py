@@ -182,8 +182,8 @@ def _limit(settings: TargetSettings, drawn: ElevationMap, depth: np.ndarray) -> 
     Place and ping may each be half a diagonal from the centre of their cell.
     """
     wet = np.where(depth > 0, depth, 0.0)  # NaN is no depth
-    apart = np.maximum(settings.distance, settings.depth_factor * wet)
-    return apart - diagonal(drawn.grid)
+    max_distance = np.maximum(settings.distance, settings.depth_factor * wet)
+    return max_distance - diagonal(drawn.grid)
 
 
 def _percent(share: float, whole: Callable[[float], int]) -> str:

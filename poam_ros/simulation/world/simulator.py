@@ -281,8 +281,8 @@ class Simulation:
         which, how = self._faults.uniform(size=2)
         infinite = math.inf if how < 0.5 else -math.inf
         echo = measured * (1.5 + 1.5 * how)
-        spoiled = (None, self.max_range * (1.1 + how), math.nan, infinite, echo)
-        for name, value in zip(FAULTS, spoiled, strict=True):
+        faulty = (None, self.max_range * (1.1 + how), math.nan, infinite, echo)
+        for name, value in zip(FAULTS, faulty, strict=True):
             which -= getattr(self.settings, name)
             if which < 0:
                 return value
