@@ -163,6 +163,15 @@ class reader:
 
 
 @contextmanager
+def figures(extra: str = "sim") -> Iterator[None]:
+    """Draw in this context; without matplotlib it prints the extra that installs it."""
+    try:
+        yield
+    except ImportError:
+        print(f"no figures: matplotlib is not installed (pip install 'poam_ros[{extra}]')")
+
+
+@contextmanager
 def exit_on_interrupt(command: str) -> Iterator[None]:
     """Until the block ends, Ctrl-C ends the process with one line. For imports.
 
