@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the report; returns the exit status."""
-    from ..research.sweeps.report import write_report
+    from ..research.sweeps.sweep_report import write_report
 
     with figures("benchmark"):
         for path in write_report(args.folder):
