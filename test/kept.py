@@ -117,6 +117,11 @@ class Echoing(Kept):
         return received == sum(heaps)
 
 
+def full(*_):
+    """What a full disk does to a commit."""
+    raise sqlite3.OperationalError("database or disk is full")
+
+
 def rows(folder, query="SELECT * FROM pings ORDER BY number"):
     """The contents of a journal, read by another connection."""
     with closing(sqlite3.connect(Path(folder) / "pings.sqlite")) as db:

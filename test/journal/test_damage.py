@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import sqlite3
-import time
 from collections import Counter
 from contextlib import closing
 
@@ -39,19 +38,12 @@ SIDE = {"checkpoint.npz", "mission.json", "track.json"}
 RESULTS = {"samples.csv", "refused.csv", "map.npz"}
 
 
-def until(done):
-    end = time.monotonic() + 200
-    while not done():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def planned():
     return Mission(np.array([[10.0, 10.0], [50.0, 10.0]]), Extent(0, 60, 0, 60), max_samples=999)
 
 
 @pytest.fixture(scope="module")
-def image(tmp_path_factory):
+def image(tmp_path_factory, eventually):
     """What the disk holds of a mission, mapper and planner, when the power goes."""
     folder = tmp_path_factory.mktemp("live") / "m"
     survey, mission = Echoing(folder), planned()
@@ -69,10 +61,10 @@ def image(tmp_path_factory):
     survey.drive(13)  # ahead of SQLite's own checkpoint
     survey.session.journal._next_checkpoint = -1.0
     assert survey.session.journal.checkpoint_due(survey.now).reached.wait(20)
-    until(lambda: not (folder / f"{LOG}-wal").stat().st_size)
+    eventually(lambda: not (folder / f"{LOG}-wal").stat().st_size)
     survey.drive(9)
     # The tables commit after the journal.
-    until(lambda: len(rows(folder, "SELECT * FROM waiting")) == 13 + 9)
+    eventually(lambda: len(rows(folder, "SELECT * FROM waiting")) == 13 + 9)
     at = tmp_path_factory.mktemp("image") / "m"
     shutil.copytree(folder, at)
     memory.close()
