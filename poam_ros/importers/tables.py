@@ -26,7 +26,7 @@ from ..frontend.refused_pings import RefusedPings
 from .columns import MEANINGS, Columns, guess, question
 from .dialect import Dialect, Times, angle, number, said, sniff
 from .raw import UNITS, RawSoundings, ReadOptions
-from .soundings import LINE
+from .soundings import LINE, Labels
 
 #: Rows and cells that are text at the same time.
 CHUNK, CELLS = 50_000, 1_000_000
@@ -42,10 +42,12 @@ class _Rows:
     columns: Columns
     dialect: Dialect
     by: int | None
+    labels: dict[str, int]
     places: tuple[int, ...]
     times: tuple[int, ...]
     clock: Times
     codes: dict[str, int] = field(default_factory=dict)
+    values: dict[str, dict[str, int]] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
     refused_pings: RefusedPings = field(default_factory=RefusedPings.none)
     parts: list[tuple[np.ndarray, ...]] = field(default_factory=list)
@@ -54,7 +56,7 @@ class _Rows:
 
     def add(self, chunk: list[list[str]]) -> None:
         """Numbers of the rows that have them."""
-        width = 1 + max(*self.places, *self.times, self.by or 0)
+        width = 1 + max(*self.places, *self.times, self.by or 0, *self.labels.values())
         self.memory.add(ROW_BYTES * len(chunk))
         short = [len(row) < width for row in chunk]
         cells = [[] if s else row for row, s in zip(chunk, short, strict=True)]
@@ -62,11 +64,11 @@ class _Rows:
         values = self._numbers(numbers)
         groups = np.zeros(len(chunk), dtype=np.int64)
         if self.by is not None:
-            codes = self.codes
-            names = (row[self.by].strip() if row else "" for row in cells)
-            before = len(codes)
-            groups[:] = [codes.setdefault(name, len(codes)) for name in names]
-            self.memory.add(sum(map(sys.getsizeof, islice(codes, before, None))))
+            groups = self._coded(cells, self.by, self.codes)
+        labels = [
+            self._coded(cells, at, self.values.setdefault(name, {}))
+            for name, at in self.labels.items()
+        ]
         stamps, timed = np.zeros(len(chunk), dtype=np.int64), np.ones(len(chunk), dtype=bool)
         if self.times:
             texts = (" ".join(row[i] for i in self.times) if row else "" for row in cells)
@@ -75,8 +77,17 @@ class _Rows:
             stamps[timed] = np.round(1e9 * seconds[timed])
         kept = self._judge(values, timed, stamps)
         row = self.rows + np.flatnonzero(kept)
-        self.parts.append((row, values[kept, :2], values[kept, 2], groups[kept], stamps[kept]))
+        columns = (values[:, :2], values[:, 2], groups, stamps, *labels)
+        self.parts.append((row, *(column[kept] for column in columns)))
         self.rows += len(chunk)
+
+    def _coded(self, cells: list[list[str]], at: int, codes: dict[str, int]) -> np.ndarray:
+        """The index of each row's text in column ``at``; ``codes``, of texts, grow."""
+        before = len(codes)
+        names = (row[at].strip() if row else "" for row in cells)
+        index = [codes.setdefault(name, len(codes)) for name in names]
+        self.memory.add(sum(map(sys.getsizeof, islice(codes, before, None))))
+        return np.array(index, dtype=np.int64)
 
     def refuse(self, reason: str, wrong: np.ndarray, stamps: np.ndarray, found: np.ndarray) -> None:
         """Count rows [N] as refused, and remember the newest as they stand in the table [N, 3]."""
@@ -114,7 +125,7 @@ class _Rows:
         return np.array(rows).reshape(len(cells), 3)
 
     def joined(self) -> tuple[np.ndarray, ...]:
-        """Row, place, height, group and stamp of all rows that are soundings so far."""
+        """Row, place, height, group, stamp and labels of all rows that are soundings so far."""
         parts = tuple(np.concatenate(parts) for parts in zip(*self.parts, strict=True))
         self.parts.clear()
         return parts
@@ -143,12 +154,16 @@ def read_table(path: Path, options: ReadOptions) -> RawSoundings:
                 f"x={columns.second} y={columns.first} --crs EPSG:CODE"
             )
         raise InputError(f"{path}: expected soundings, got none ({reasons}){hint}")
-    row, place, height, group, stamp_ns = rows.joined()
+    row, place, height, group, stamp_ns, *codes = rows.joined()
+    labels = {
+        name: Labels(code, tuple(rows.values[name]))
+        for name, code in zip(rows.labels, codes, strict=True)
+    }
     decimals = [rows.dialect.decimals[i] for i in rows.places]
     return RawSoundings(
         place, height, columns.degrees, columns.down, columns.unit, "",
         stamp_ns if rows.times else None, row, group if rows.codes else None, tuple(rows.codes),
-        columns.said, said(rows.dialect), +rows.refused, rows.refused_pings,
+        labels, columns.said, said(rows.dialect), +rows.refused, rows.refused_pings,
         partial(question, columns, decimals=decimals), {"columns": asdict(columns)},
     )  # fmt: skip
 
@@ -171,9 +186,11 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
                 f"{path}: expected a column '{by}' (--by), got {','.join(header)[:120]}"
             )
         by = None
+    labels = {name: header.index(name) for name in options.labels | {LINE} if name in header}
     wanted = (
         options.start or options.stop or "time" in options.columns or options.levels is not None
-    )
+        or options.times
+    )  # fmt: skip
     if not wanted:
         columns = replace(columns, time="", date="")  # nobody asks for it
     if options.levels is not None and not columns.time:
@@ -187,6 +204,7 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
         columns,
         dialect,
         None if by is None else header.index(by),
+        labels,
         tuple(header.index(name) for name in columns.names),
         times,
         Times(texts) if times else Times([]),
@@ -316,8 +334,16 @@ def _features(
         layout=f"points of {path.suffix[1:] or 'a GIS'}", source={"columns": asdict(columns)},
         question=partial(question, columns, decimals=(7, 7, 2)),
     )  # fmt: skip
+    labels = {}
+    for name in options.labels | {LINE}:
+        if name in fields:
+            values_of, code = np.unique([str(c) for c in fields[name]], return_inverse=True)
+            labels[name] = Labels(code, tuple(map(str, values_of)))
+    found = replace(found, labels=labels)
     wrong = {"no_point": np.array([point is None for point in points])}
-    if stamps is not None and (options.start or options.stop or options.levels is not None):
+    if stamps is not None and (
+        options.start or options.stop or options.levels is not None or options.times
+    ):
         wrong["no_time"] = ~np.isfinite(seconds)
     return found.without(wrong)
 

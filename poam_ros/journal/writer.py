@@ -257,18 +257,19 @@ class JournalWriter:
         with self._changed:
             return Samples.joined([taken.samples for taken in self._unstored])
 
-    def append_step(self, step: JournalStep) -> None:
+    def append_steps(self, steps: Sequence[JournalStep]) -> None:
         """Queue what the model did; equal slices of training become one row."""
         with self._changed:
-            last = self._queue[-1] if self._queue else None
-            if (
-                step.kind == TRAIN
-                and isinstance(last, JournalStep)
-                and replace(last, times=step.times) == step
-            ):
-                self._queue[-1] = replace(last, times=last.times + step.times)
-            else:
-                self._queue.append(step)
+            for step in steps:
+                last = self._queue[-1] if self._queue else None
+                if (
+                    step.kind == TRAIN
+                    and isinstance(last, JournalStep)
+                    and replace(last, times=step.times) == step
+                ):
+                    self._queue[-1] = replace(last, times=last.times + step.times)
+                else:
+                    self._queue.append(step)
             self._changed.notify_all()
 
     def reset(self, stamp_ns: int) -> None:

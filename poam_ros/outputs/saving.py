@@ -47,10 +47,9 @@ class SaveSettings:
     """
 
     save_formats: str = setting(
-        "tif, nc",
-        f"Formats of the map that ~/save_map writes: any of {', '.join(_NAMES)}",
+        "tif, nc", f"Formats of the map that ~/save_map writes: any of {', '.join(_NAMES)}",
         check=_formats,
-    )
+    )  # fmt: skip
     origin: tuple[float, ...] = map_origin()
     heading: float = map_heading()
     vertical_datum: int = setting(

@@ -21,6 +21,8 @@ from ...core.safe_yaml import read_yaml
 from ...core.settings import check, flat, setting
 from ...frontend.settings import water_level_setting
 from ...planning.tvu import CONFIDENCE_95, strictest
+from ..crossings import FILE as CROSSINGS
+from ..crossings import CrossingTable
 from ..folder import read_map, read_table
 from ..results import UnmappedPings, read_unmapped
 
@@ -109,12 +111,9 @@ class ExportSettings:
     )  # fmt: skip
 
     contour_interval: float = setting(
-        0.0,
-        "Interval between contours. 0: a round value that gives about 12 contours",
-        "m",
-        minimum=0.0,
-        maximum=1e5,
-    )
+        0.0, "Interval between contours. 0: a round value that gives about 12 contours", "m",
+        minimum=0.0, maximum=1e5,
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         check(self)
@@ -162,6 +161,7 @@ class Chart:
     lengthscale: np.ndarray
     support: np.ndarray
     unmapped: UnmappedPings = field(default_factory=UnmappedPings)
+    crossings: CrossingTable = field(default_factory=CrossingTable.none)
 
     @property
     def place(self) -> GeoReference | None:
@@ -239,11 +239,13 @@ def read_chart(folder: Path, settings: ExportSettings, live: bool = False) -> Ch
     density = np.where(np.isfinite(mean), grid.counted(track), np.nan)
     words = _provenance(folder, drawn, len(track), settings, datum)
     others = read_unmapped(folder, live).to_projected(place)
+    crossings = CrossingTable.read(folder / CROSSINGS).to_projected(place)
     if missing := _missing(drawn, others):  # killed, after a map that an earlier life had left
         words["missing"] = f"{missing}; the map of the whole journal: poam map {folder}"
     return Chart(
-        grid, mean, deviation, density, track, settings, datum, words, lengthscale, support, others
-    )
+        grid, mean, deviation, density, track, settings, datum, words, lengthscale, support, others,
+        crossings,
+    )  # fmt: skip
 
 
 def _missing(drawn: ElevationMap, others: UnmappedPings) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from ...core.errors import InputError
 from ...journal.folder import LOG
 from ...journal.tables import read_only
+from ..crossings import FILE as CROSSINGS
 from ..exports.chart import ExportSettings, read_chart
 from ..figures import CURVES
 from ..folder import read_table
@@ -22,7 +23,7 @@ from .scene import BAD, Curves, Notice, Scene, scene_of
 from .texts import refused
 
 #: Files that are read, and read again when they change.
-FILES = ("map.npz", "samples.csv", "epochs.csv", "config.yaml", FILE, LOG)
+FILES = ("map.npz", "samples.csv", "epochs.csv", "config.yaml", FILE, CROSSINGS, LOG)
 #: The database's write-ahead log, and how often it is checked, in s.
 AHEAD, AHEAD_S = f"{LOG}-wal", 5.0
 #: Columns of epochs.csv that are wall times.
