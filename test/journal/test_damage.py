@@ -32,7 +32,9 @@ from poam_ros.outputs.results import ResultFolder
 from poam_ros.outputs.saving import SaveSettings, save
 
 LOG, JOURNAL = "pings.sqlite", "pings.journal"
-FLIPS = int(os.environ.get("POAM_SOAK_FLIPS", "300"))  # of each folder
+# Of each folder, and what they are drawn by.
+FLIPS, SEED = (int(os.environ.get(f"POAM_SOAK_{name}", value)) for name, value in
+               (("FLIPS", 300), ("SEED", 22)))  # fmt: skip
 #: Files of which there is one copy: they are refused if they are damaged.
 SIDE = {"checkpoint.npz", "mission.json", "track.json"}
 RESULTS = {"samples.csv", "refused.csv", "map.npz"}
@@ -261,9 +263,9 @@ def test_a_flipped_bit_or_a_cut_loses_nothing_and_is_reported(
 @pytest.mark.soak
 @pytest.mark.parametrize("folder", ["image", "finished"])
 def test_many_flipped_bits_and_cuts(request, tmp_path, folder, caplog, capsys):
-    seen = trials(request.getfixturevalue(folder), tmp_path, FLIPS, 22, caplog, capsys)
+    seen = trials(request.getfixturevalue(folder), tmp_path, FLIPS, SEED, caplog, capsys)
     with capsys.disabled():
-        print(f"{folder}: {FLIPS} flips and cuts, {seen}")
+        print(f"{folder}: {FLIPS} flips and cuts by seed {SEED}, {seen}")
 
 
 def test_a_mapper_reports_damage_and_recovers(image, tmp_path):
