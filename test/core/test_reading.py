@@ -59,7 +59,7 @@ def array_file(shape, kind="<f8", content=b""):
 
 
 def archive(path, **members):
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
         for name, content in members.items():
             file.writestr(f"{name}.npy", content)
     return path
@@ -374,7 +374,9 @@ def bombs(folder):
     for number in (20 * 2**27, 7 * 2**37):
         path = archive(folder / f"asks-{number}.npz", elevation=array_file((number,)))
         yield path, ["run", "--terrain", path]
-    path = archive(folder / "holds.npz", elevation=array_file((2**28,), content=bytes(2**31)))
+    path = archive(
+        folder / "holds.npz", elevation=array_file((1100 * 2**17,), content=bytes(1100 * MIB))
+    )
     yield path, ["run", "--terrain", path]
     for name in ("lists", "merges", "long"):
         path = folder / f"{name}.yaml"
