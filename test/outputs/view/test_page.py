@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import sqlite3
 from dataclasses import replace
 
 import numpy as np
@@ -12,8 +11,10 @@ from view_folders import drawn, write_run
 pytest.importorskip("bokeh")
 
 from poam_ros.core.errors import InputError
+from poam_ros.core.samples import Samples
 from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.journal.database import JournalDatabase
+from poam_ros.journal.interface import ScreeningState
 from poam_ros.outputs import folder as files
 from poam_ros.outputs import results
 from poam_ros.outputs.crossings import CrossingTable
@@ -74,11 +75,10 @@ def test_before_the_first_map_the_pings_are_shown(page, tmp_path):
     page.show(view.scene())
     assert "waiting for the first map: no map.npz in" in said(page, "waiting")
     assert not page.picture.figure.visible
-    with sqlite3.connect(tmp_path / "pings.sqlite") as log:
-        log.execute("CREATE TABLE pings (number, stamp_ns, x, y, z)")
-        log.executemany("INSERT INTO pings VALUES (?, 0, ?, 1.0, -3.0)", [(0, 1.5), (1, 2.5)])
-        log.execute("CREATE TABLE held (placed, stamp_ns, x, y, z)")
-        log.execute("INSERT INTO held VALUES (2, 0, 3.5, 1.0, -9.0)")
+    log = JournalDatabase(tmp_path / "pings.sqlite", {}).begin()
+    accepted = Samples.of(np.array([[1.5, 1.0], [2.5, 1.0]]), np.full(2, -3.0))
+    held = Samples.of(np.array([[3.5, 1.0]]), np.array([-9.0]))
+    log.append([accepted], [], 0, screening_state=ScreeningState(3, held))
     log.close()
     page.show(view.scene())
     assert "2 pings so far" in said(page, "waiting") and page.picture.figure.visible
