@@ -404,7 +404,7 @@ sys.exit(status)
 
 @pytest.mark.soak
 def test_bombs_at_their_size(tmp_path):
-    """Each is refused in one line with exit status 2; ``wide.csv`` is a table that is read."""
+    """Each is refused in one line with exit status 2; ``wide.csv`` is a table, and read in full."""
     for path, command in bombs(tmp_path):
         given = [sys.executable, "-c", MEASURED, *map(str, command)]
         given += ["--output", str(tmp_path / "out")]
