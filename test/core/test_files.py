@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import os
+import subprocess
 
 import numpy as np
 import pytest
 
 from poam_ros.core.errors import InputError
-from poam_ros.core.files import atomic_write, lock, rename_folder, within
+from poam_ros.core.files import (
+    CHECKSUMS,
+    atomic_write,
+    damaged_files,
+    lock,
+    rename_folder,
+    verify,
+    within,
+    write_checksums,
+)
 from poam_ros.outputs.folder import read_map
 
 
@@ -70,3 +80,25 @@ def test_a_map_with_flipped_bits_is_refused_or_the_same(tmp_path):
             assert "map.npz: expected" in str(error)
             refused += 1
     assert refused > 100
+
+
+def test_files_are_compared_with_the_checksums_beside_them(tmp_path):
+    for name in ("a.csv", "b c.npz"):
+        (tmp_path / name).write_text(name)
+    verify(tmp_path / "a.csv")  # nothing is listed
+    write_checksums(tmp_path, ["a.csv"])
+    write_checksums(tmp_path, ["b c.npz"])
+    done = subprocess.run(["sha256sum", "-c", CHECKSUMS], cwd=tmp_path, capture_output=True)
+    assert done.returncode == 0 and damaged_files(tmp_path) == []
+    (tmp_path / "a.csv").write_text("A.csv")
+    with pytest.raises(InputError, match=f"damaged: .*poam repair {tmp_path}"):
+        verify(tmp_path / "a.csv")
+    assert damaged_files(tmp_path) == [tmp_path / "a.csv"]
+    with atomic_write(tmp_path / "a.csv") as file:  # on purpose: it is no longer listed
+        file.write(b"new")
+    assert damaged_files(tmp_path) == []
+    (tmp_path / "b c.npz").unlink()
+    for content in (b"", b"\xff\xfe", b"0" * 64 + b"  ../x\n", b"0" * 64 + b"  \0\n"):
+        (tmp_path / CHECKSUMS).write_bytes(content)
+        verify(tmp_path / "a.csv")
+        assert damaged_files(tmp_path) == []
