@@ -25,7 +25,7 @@ REASONS = (
     "nan", "no_return", "too_close", "out_of_range", "low_confidence", "duplicate", "repeat",
     "no_odometry", "no_mount", "water_level_stale", "too_noisy", "position_uncertain",
     "outside_workspace", "wild_elevation", "false_echo", "waiting", "paused", "after_mission",
-    "overload", "log_full", "reset", "standing",
+    "overload", "log_full", "reset", "standing", "withdrawn",
 )  # fmt: skip
 #: Refused pings of each reason that are stored.
 MAX_PER_REASON = 1000

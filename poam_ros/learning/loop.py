@@ -28,6 +28,7 @@ from ..frontend.events import (
     Problem,
 )
 from ..frontend.ledger import Ledger
+from ..frontend.refused_pings import RefusedPings
 from ..journal.interface import Journal, JournalStep, NoJournal, ScreeningState
 from ..screening.screen import FALSE_ECHO, Screener, ScreeningSettings
 from .judging import BatchJudge
@@ -35,8 +36,8 @@ from .recovery import Recovery
 from .updater import TRIES, IdleTraining, MapModel, ModelUpdater, UpdaterStatus
 from .withdrawals import without
 
-#: Why unscreened and held pings are refused at a reset.
-RESET = "reset"
+#: Why unscreened and held pings are refused at a reset; and accepted ones are left out of the map.
+RESET, WITHDRAWN = "reset", "withdrawn"
 NO_SCREENING = ScreeningSettings()
 #: Longest wait for the last pings to be stored, in s, before the last map is drawn without them.
 DISK_S = 2.0
@@ -124,8 +125,7 @@ class ModelLoop:
         return self._updater.map
 
     def everything(self) -> Samples:
-        """All accepted samples: the model's, then the waiting ones, without those withdrawn. Not
-        while ``work`` runs."""
+        """All accepted samples that are not withdrawn. Not while ``work`` runs."""
         known = self._recovery or self.mapper
         waiting = Samples.joined([self.sample_queue.samples, self.journal.unstored()])
         return Samples.joined([known.data, without(waiting, self.withdrawn.number)])
@@ -134,6 +134,13 @@ class ModelLoop:
     def withdrawn(self) -> Samples:
         """The accepted pings that are withdrawn."""
         return self._updater.withdrawals.withdrawn
+
+    @property
+    def unmapped(self) -> RefusedPings:
+        """The newest refused pings, and the accepted ones that are withdrawn."""
+        pings = self.withdrawn
+        xyz = np.column_stack((pings.xy, pings.z))
+        return self.ledger.refused.newest().more(WITHDRAWN, pings.stamp_ns, xyz)
 
     def recover(self, journal: Journal, recovery: Recovery) -> None:
         """Write a journal, and recover what it holds first. Call before anything else.
