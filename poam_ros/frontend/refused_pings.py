@@ -25,8 +25,11 @@ REASONS = (
     "nan", "no_return", "too_close", "out_of_range", "low_confidence", "duplicate", "repeat",
     "no_odometry", "no_mount", "water_level_stale", "too_noisy", "position_uncertain",
     "outside_workspace", "wild_elevation", "false_echo", "waiting", "paused", "after_mission",
-    "overload", "log_full", "reset", "standing", "withdrawn",
+    "overload", "log_full", "reset", "standing",
+    "withdrawn",
 )  # fmt: skip
+#: Why accepted pings are left out of the map.
+WITHDRAWN = "withdrawn"
 #: Refused pings of each reason that are stored.
 MAX_PER_REASON = 1000
 #: Largest number of refused pings that wait for odometry.

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,8 +35,8 @@ MAP_DEFAULTS: dict[str, Value] = {
     "method": "nngp",
     "nngp.tail": 10.0,
     "nngp.neighbours": 32,
-    "nngp.pool": 1000,
-    "nngp.apart": 0.2,
+    "nngp.candidate_neighbours": 1000,
+    "nngp.neighbour_spacing": 0.2,
     "nngp.anisotropy_penalty": 100.0,
     "nngp.shared_anisotropy": 0.1,
 }
@@ -111,6 +111,30 @@ def _against_screening(samples: Samples, water_level: float) -> str:
     return ""
 
 
+class Labels(NamedTuple):
+    """Values of a column: index of each sounding's value [N], and the values."""
+
+    code: np.ndarray
+    names: tuple[str, ...]
+
+    def at(self, index: np.ndarray) -> Labels:
+        """Those of some soundings."""
+        return Labels(self.code[index], self.names)
+
+
+class Excluded(NamedTuple):
+    """What a person left out: the conditions, in words; the option or file that says so; who, when
+    and why; row [M] and place [M, 3], in m, of the soundings."""
+
+    which: str
+    source: str
+    who: str
+    when: str
+    why: str
+    row: np.ndarray
+    xyz: np.ndarray
+
+
 #: In ``source``: how many lines were found in the track.
 FOUND = "lines_found"
 #: Soundings of a line, at least and in the mean; what has fewer is no track.
@@ -139,6 +163,8 @@ class Soundings:
             that of all.
         files: path and first row number of each file, where there are several; ``row`` counts on
             from file to file.
+        labels: values of columns, by the column; ``line`` among them where there is one.
+        excluded: what a person left out.
     """
 
     row: np.ndarray
@@ -156,6 +182,8 @@ class Soundings:
     steps: tuple[JournalStep, ...] | None = None
     depth: np.ndarray | None = None
     files: tuple[tuple[str, int], ...] = ()
+    labels: Mapping[str, Labels] = field(default_factory=dict)
+    excluded: tuple[Excluded, ...] = ()
 
     @classmethod
     def of(cls, taken: Samples, **others: Any) -> Soundings:
@@ -171,7 +199,10 @@ class Soundings:
     def __getitem__(self, index: np.ndarray) -> Soundings:
         names = ("row", "xy", "z", "group", "stamp_ns", "taken", "batch", "depth")
         known = {name: value for name in names if (value := getattr(self, name)) is not None}
-        return replace(self, **{name: v[index] for name, v in known.items()}, steps=None)
+        labels = {name: column.at(index) for name, column in self.labels.items()}
+        return replace(
+            self, **{name: v[index] for name, v in known.items()}, labels=labels, steps=None
+        )
 
     def workspace(self, margin: float | None = None) -> Extent:
         """Their own box with a margin in m; None: a hundredth of the longer side, at least 1 m."""

@@ -28,7 +28,7 @@ from ..frontend.events import (
     Problem,
 )
 from ..frontend.ledger import Ledger
-from ..frontend.refused_pings import RefusedPings
+from ..frontend.refused_pings import WITHDRAWN, RefusedPings
 from ..journal.interface import Journal, JournalStep, NoJournal, ScreeningState
 from ..screening.screen import FALSE_ECHO, Screener, ScreeningSettings
 from .judging import BatchJudge
@@ -36,8 +36,8 @@ from .recovery import Recovery
 from .updater import TRIES, IdleTraining, MapModel, ModelUpdater, UpdaterStatus
 from .withdrawals import without
 
-#: Why unscreened and held pings are refused at a reset; and accepted ones are left out of the map.
-RESET, WITHDRAWN = "reset", "withdrawn"
+#: Why unscreened and held pings are refused at a reset.
+RESET = "reset"
 NO_SCREENING = ScreeningSettings()
 #: Longest wait for the last pings to be stored, in s, before the last map is drawn without them.
 DISK_S = 2.0
@@ -126,9 +126,9 @@ class ModelLoop:
 
     def everything(self) -> Samples:
         """All accepted samples that are not withdrawn. Not while ``work`` runs."""
-        known = self._recovery or self.mapper
+        known = self._recovery.in_use if self._recovery else self.mapper.data
         waiting = Samples.joined([self.sample_queue.samples, self.journal.unstored()])
-        return Samples.joined([known.data, without(waiting, self.withdrawn.number)])
+        return Samples.joined([known, without(waiting, self.withdrawn.number)])
 
     @property
     def withdrawn(self) -> Samples:

@@ -6,7 +6,7 @@ import math
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Protocol
 
@@ -282,6 +282,7 @@ class ModelUpdater:
         try:
             start = perf_counter()
             drawn = self.mapper.map(self.grid, stamp_ns).with_pings(self.mapper.data.xy)
+            drawn = replace(drawn, trained=self.status.trained)
             self.status.predict_s = perf_counter() - start
         except Exception as error:
             yield self.failed(error, f"no map\n{traceback.format_exc()}")

@@ -163,7 +163,7 @@ class LineJudge:
         for part in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(piece)) + 1):
             line[part] = count + find_lines(xy[part], stride)
             count = int(line[part[-1]]) + 1
-        found = find_crossings(xy, data.z[rows], line, data.range[rows], distance)
+        found = find_crossings(xy, data.z[rows], line, data.range[rows], distance=distance)
         before = out[rows]
         for number in range(count):
             for multiple in (1, *MULTIPLES):
