@@ -142,7 +142,8 @@ def odd_pings(mapper, stranger, count, rng, eventually):
         stranger.out["sonar/range"].publish(fill(Range(), rng))
     lost, ledger = mapper._sensors, mapper.session.ledger
     eventually(
-        lambda: ledger.received + lost.lost["sonar/range"] == sent + 20, 60.0,
+        lambda: ledger.received + lost.lost["sonar/range"] == sent + 20,
+        60.0,
         f"{ledger.received} received and {lost.lost} lost, of {sent + 20}",
     )
     eventually(lambda: all_counted(ledger))
