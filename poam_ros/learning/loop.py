@@ -191,7 +191,8 @@ class ModelLoop:
 
     def change(self, policy: BatchPolicy, training: TrainingSettings) -> None:
         """Replace the batch policy and the training settings."""
-        self.sample_queue.policy = self.queue.policy = policy
+        for queue in (self.sample_queue, self.queue):
+            queue.change(policy)
         self._updater.training = training
 
     def finish(self) -> None:
@@ -208,10 +209,9 @@ class ModelLoop:
         """Refuse all waiting pings now; clear model and map with the next ``work``."""
         with self._lock:
             self._resetting, self._finishing = True, False
-            forgotten = [self.held, self._in_screening]
-            if self._screen is not None:
-                forgotten.append(self.queue.samples)
-            self.ledger.reset(RESET, Samples.joined(forgotten))
+            waiting = Samples.empty() if self._screen is None else self.queue.samples
+            forgotten = Samples.joined([self.held, self._in_screening, waiting])
+            self.ledger.reset(RESET, forgotten)
             self.journal.append(Samples.empty(), refused=self.ledger.refused.take_new())
             self.held = self._in_screening = Samples.empty()
             self._unlearned, self._problem = False, ""
