@@ -98,8 +98,13 @@ class Mission:
     @property
     def goal(self) -> np.ndarray | None:
         """The goal [2]; None: hold station."""
-        going = self.state in (PILOT, EXPLORING) or (self.state == DONE and self._returning)
+        going = self.state in (PILOT, EXPLORING) or self.returning
         return self.goals.current if going else None
+
+    @property
+    def returning(self) -> bool:
+        """Whether it is done and the vehicle on its way home."""
+        return self.state == DONE and self._returning
 
     @property
     def plan(self) -> np.ndarray:

@@ -1,0 +1,23 @@
+"""Voyages over a lake, with a model that takes no time."""
+
+import pytest
+from toy import Toy, ToyOptions
+from voyages import Voyage
+
+from poam_ros.models.registry import MODELS, ModelEntry
+
+
+@pytest.fixture
+def voyage(monkeypatch):
+    """`voyage(values, boat)`: a new one, closed at the end."""
+    pytest.importorskip("pymavlink")
+    monkeypatch.setitem(MODELS, "toy", ModelEntry(Toy, ToyOptions))
+    begun = []
+
+    def begin(values=None, boat=None):
+        begun.append(Voyage(values, boat))
+        return begun[-1]
+
+    yield begin
+    for one in begun:
+        one.close()
