@@ -26,11 +26,12 @@ def free_port() -> int:
 class Voyage:
     """Each step is 0.1 s of the boat's time, and one of the drive's.
 
-    ``values``: settings by name; ``boat``: arguments of the simulated boat.
+    ``values``: settings by name; ``boat``: arguments of the simulated boat; ``begun_s``: steady
+    time at the beginning.
     """
 
-    def __init__(self, values=None, boat=None) -> None:
-        port = free_port()
+    def __init__(self, values=None, boat=None, begun_s=100.0) -> None:
+        port, self.begun_s = free_port(), begun_s
         settings = {
             "workspace": (-10.0, 10.0, -10.0, 10.0), "pilot": "diagonal", "resolution": 2.0,
             "method": "toy", "planner": "random", "screening.enabled": False,
@@ -40,6 +41,7 @@ class Voyage:
         fields = {name: self.values[name] for name in self.values if name.startswith("mavlink.")}
         own = {name.partition(".")[2]: value for name, value in fields.items()}
         self.said: list[str] = []
+        self.closed = False
         self.drive = Drive(self.values, Link(LinkSettings(**own)), self.said.append, False)
         terrain = load_terrain("lake")
         self.boat = SimulatedBoat(
@@ -49,7 +51,8 @@ class Voyage:
 
     @property
     def now(self) -> Moment:
-        return Moment(BEGUN_NS + self.boat.simulation.time_ns, 100.0 + self.boat.time_s)
+        seconds = self.begun_s + self.boat.time_s
+        return Moment(BEGUN_NS + round(seconds * SECOND), seconds)
 
     @property
     def mission(self):
@@ -117,5 +120,6 @@ class Voyage:
         return self.boat.pings, known
 
     def close(self) -> None:
+        self.closed = True
         self.drive.close(self.now)
         self.boat.close()

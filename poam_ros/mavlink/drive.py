@@ -102,7 +102,7 @@ class Drive:
         self.session: SurveySession | None = None
         self.guidance: Guidance | None = None
         self.before_frame = self.batches = 0
-        self.finished = self._over = False
+        self.finished = self._over = self._begun = False
         self._outcomes: SimpleQueue[events.LoopEvent] = SimpleQueue()
         self._commands: SimpleQueue[str] = SimpleQueue()
         self._thread: ModelThread | None = None
@@ -298,7 +298,7 @@ class Drive:
             self._say(f"{word}: refused, as {refusal}")
             return
         if begins:
-            self._taken = self._displaced = self._over = False
+            self._begun, self._taken, self._displaced, self._over = True, False, False, False
             self.steering.forget(mission.station)
         given = (now.limit_s,) if word == "start" else ()
         _, answer = getattr(mission, word)(*given)
@@ -380,7 +380,7 @@ class Drive:
             case events.Problem(note, _):
                 log.warning("%s", note.text)
             case events.MissionFinished(drawn, samples):
-                self._over = True
+                self._over = self._begun  # otherwise it was over before a restart
                 if drawn is None:
                     self._say("the mission is done without a map: too few pings")
                     return

@@ -7,6 +7,7 @@ import io
 import math
 import os
 import select
+import socket
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from typing import Any
 
 from ..core.errors import requires_extra
 from .authority import ARMED, FAILSAFE, Status
-from .settings import BAUD, SERIAL, LinkSettings
+from .settings import BAUD, SERIAL, SOCKET, LinkSettings
 
 COMPONENT = 191  # MAV_COMP_ID_ONBOARD_COMPUTER
 AUTOPILOT_COMPONENT = 1
@@ -104,8 +105,9 @@ class Link:
         if self._connection is None and not self._open(now_s):
             return []
         try:
-            found = self._drain(now_s)
-            self._send_regular(now_s)
+            with contextlib.redirect_stdout(io.StringIO()):  # the library prints its errors
+                found = self._drain(now_s)
+                self._send_regular(now_s)
         except (OSError, EOFError, ValueError, self._mavutil.mavlink.MAVError) as error:
             self._close(str(error) or type(error).__name__)
             return []
@@ -154,6 +156,7 @@ class Link:
             with requires_extra(f"mavlink.url {url}", "pyserial", "mavlink"):
                 import serial as _  # noqa: F401
         try:
+            self._require_free(url)
             with library() as mavutil:
                 own = {"source_system": self.system or 1, "source_component": COMPONENT}
                 made = mavutil.mavlink_connection(url, baud=baud, retries=1, **own)
@@ -165,6 +168,15 @@ class Link:
         self._connection, self.failing, self._sequence = made, "", None
         self._data_s = now_s
         return True
+
+    @staticmethod
+    def _require_free(url: str) -> None:
+        """Raise an OSError if another program listens at this address: of two that share it, which
+        the library allows, only one would receive anything."""
+        found = SOCKET.fullmatch(url)
+        if found is not None and found[1] in ("udp", "udpin"):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+                probe.bind((found[2], int(found[3])))
 
     def _close(self, why: str) -> None:
         with contextlib.suppress(Exception):  # a port that was pulled out may raise anything

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import math
 import socket
+import time
 from collections import deque
 from typing import Any
 
@@ -66,6 +67,7 @@ class SimulatedBoat:
         ekf_offset: metres east and north by which the EKF errs [2].
         targets: of GUIDED, with the time in s at which each came.
         refused: number of targets that came in another mode, or disarmed.
+        intervals: numbers of the messages that it was asked for.
         pings: number of messages with ranges that were sent.
     """
 
@@ -92,12 +94,14 @@ class SimulatedBoat:
         self._out = self._speaker(SYSTEM, COMPONENT)
         if key is not None:
             self._out.signing.secret_key, self._out.signing.sign_outgoing = key, True
-            self._out.signing.timestamp = 10**13
+            # Of 10 us since 2015; a link takes none that is a minute old.
+            self._out.signing.timestamp = round((time.time() - 1_420_070_400) * 1e5)
         self.mode, self.armed, self.failsafe = "MANUAL", False, False
         self.muted: set[str] = set()
         self.ekf_flags = GOOD_EKF
         self.cut, self.delay_s, self.ekf_offset = False, 0.0, np.zeros(2)
         self.targets: list[tuple[float, tuple[float, float]]] = []
+        self.intervals: list[int] = []
         self.refused = self.pings = 0
         self._target: tuple[float, float] | None = None  # degrees, as it was sent
         self._origin = home
@@ -197,6 +201,8 @@ class SimulatedBoat:
             name = message.param_id.rstrip("\0")
             if name in PARAMETERS:
                 self._send("param_value", name.encode(), PARAMETERS[name], 9, len(PARAMETERS), 0)
+        elif kind == "COMMAND_LONG" and message.command == SET_MESSAGE_INTERVAL:
+            self.intervals.append(round(message.param1))
         elif kind == "SET_POSITION_TARGET_GLOBAL_INT":
             if self.mode != "GUIDED" or not self.armed:
                 self.refused += 1

@@ -1,4 +1,4 @@
-"""`poam drive`: its settings, and a mission on the simulated boat that is continued."""
+"""`poam drive`: its settings, and a mission on the simulated boat."""
 
 import io
 import sys
@@ -65,7 +65,7 @@ def test_a_workspace_is_needed_once():
         settings("--workspace", "0 9 0 9", "--workspace-degrees", "47 8 47.001 8.001")
 
 
-def test_a_mission_on_the_simulated_boat_is_continued(tmp_path, monkeypatch, capsys):
+def test_a_mission_on_the_simulated_boat(tmp_path, monkeypatch, capsys):
     pytest.importorskip("pymavlink")
     monkeypatch.setitem(MODELS, "toy", ModelEntry(Toy, ToyOptions))
     folder = tmp_path / "mission"
@@ -81,10 +81,6 @@ def test_a_mission_on_the_simulated_boat_is_continued(tmp_path, monkeypatch, cap
     assert "end: done: max_samples of 60 were taken" in said
     first = read_mission(folder)
     assert len(first.logged.samples) >= 60 and first.mapper["origin"] == [47.3, 8.55]
-    # A second mission in the same folder: the same frame, and more pings in one map.
-    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
-    assert main([*common, "--max-samples", "60", "--autoresume", "--max-duration", "5"]) == 0
-    assert "recovering" in capsys.readouterr().out
     place = recorded(folder)
     assert place["origin"] == (47.3, 8.55)
     chart = read_chart(folder, ExportSettings(**place))

@@ -9,15 +9,16 @@ from poam_ros.models.registry import MODELS, ModelEntry
 
 @pytest.fixture
 def voyage(monkeypatch):
-    """`voyage(values, boat)`: a new one, closed at the end."""
+    """`voyage(values, boat)`: a new one, closed at the end unless it is closed already."""
     pytest.importorskip("pymavlink")
     monkeypatch.setitem(MODELS, "toy", ModelEntry(Toy, ToyOptions))
     begun = []
 
-    def begin(values=None, boat=None):
-        begun.append(Voyage(values, boat))
+    def begin(values=None, boat=None, **others):
+        begun.append(Voyage(values, boat, **others))
         return begun[-1]
 
     yield begin
     for one in begun:
-        one.close()
+        if not one.closed:
+            one.close()
