@@ -5,16 +5,18 @@ from __future__ import annotations
 import socket
 
 from poam_ros.core.clock import SECOND, Moment
+from poam_ros.core.settings import rows
 from poam_ros.mavlink.drive import Drive
 from poam_ros.mavlink.link import Link
-from poam_ros.mavlink.settings import LinkSettings
+from poam_ros.mavlink.settings import LinkSettings, PlaceSettings
 from poam_ros.mavlink.simulated_boat import SimulatedBoat
 from poam_ros.ros.common.parameters import robot_tables
 from poam_ros.simulation.world.simulator import SonarSettings
 from poam_ros.simulation.world.terrain import load_terrain
 
 BEGUN_NS = 1_700_000_000 * SECOND
-DEFAULTS = {row.name: row.default for table in robot_tables().values() for row in table}
+TABLES = *robot_tables().values(), rows(PlaceSettings)
+DEFAULTS = {row.name: row.default for table in TABLES for row in table}
 
 
 def free_port() -> int:

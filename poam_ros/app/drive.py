@@ -17,7 +17,7 @@ from ..core.clock import SECOND, Moment
 from ..core.errors import InputError
 from ..core.renames import refuse_old
 from ..core.settings import Setting, flat, instance, rows
-from ..mavlink.settings import LinkSettings
+from ..mavlink.settings import LinkSettings, PlaceSettings
 from ..models.native.loader import announce
 from ..models.registry import MODELS, option_rows
 from ..planning.planners import PLANNERS, planner_rows
@@ -33,14 +33,7 @@ if TYPE_CHECKING:
 #: Parameters of nodes that mean nothing without ROS 2.
 FOR_NODES = ("managed", "goal_action", "frame_id", "sonar.base_frame")
 ROWS = {name: row for name, row in graph.ROBOT_ROWS.items() if name not in FOR_NODES}
-DEGREES = Setting(
-    "workspace_degrees",
-    (0.0, 0.0, 0.0, 0.0),
-    "Rectangle to be mapped in degrees, instead of workspace: south, west, north, east",
-    "deg",
-    minimum=-180.0,
-    maximum=180.0,
-)
+PLACES = rows(PlaceSettings)
 PRACTICE = Setting(
     "practice",
     1.0,
@@ -50,7 +43,8 @@ PRACTICE = Setting(
 )
 #: The options in ``--help``; ``--help-all`` shows all.
 COMMON_OPTIONS = (
-    "mavlink.url", "mavlink.key_file", "mavlink.surface", "practice", "params_file", DEGREES.name,
+    "mavlink.url", "mavlink.key_file", "mavlink.surface", "practice", "params_file",
+    *(row.name for row in PLACES),
     *(name for name in graph.ROBOT_FORWARDED if name not in FOR_NODES),
     "max_speed", "capture_radius", "sonar.offset",
 )  # fmt: skip
@@ -69,7 +63,7 @@ def add_arguments(parser: Parser) -> None:
     group.add_argument("--practice", nargs="?", const=1.0, type=float, metavar="SPEED",
         help=f"{PRACTICE.help} (default: 1)")  # fmt: skip
     group = parser.add_argument_group("mission")
-    add_settings(group, (DEGREES, *ROWS.values()))
+    add_settings(group, (*PLACES, *ROWS.values()))
     group.add_argument("--params-file", type=Path, metavar="PATH",
         help="ROS parameter file of mapper and planner. Options override it.")  # fmt: skip
     add_settings(parser.add_argument_group("options of the models"), option_rows())
@@ -85,21 +79,23 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     given = {
         n: v for n, v in vars(args).items() if n not in ("params_file", "practice", "help_all")
     }
-    known = dict(ROWS) | {row.name: row for row in (*rows(LinkSettings), DEGREES)}
+    known = dict(ROWS) | {row.name: row for row in (*rows(LinkSettings), *PLACES)}
     values: dict[str, Any] = {name: row.default for name, row in known.items()}
     inner = {row.name: row for row in (*option_rows(), *planner_rows())}
     if args.practice is not None:
         values |= {"workspace": (-25.0, 25.0, -25.0, 25.0), "sonar.offset": (0.0, 0.0, -0.5)}
     file = _of_file(args.params_file, known | inner) if args.params_file else {}
     values |= file | given
-    if values[DEGREES.name] == DEGREES.default:
-        if not (args.practice is not None or {"workspace"} & {*file, *given}):
+    degrees, metres = any(values["workspace_degrees"]), bool({"workspace"} & {*file, *given})
+    if degrees and "workspace" in given:
+        raise InputError("workspace: expected it in metres or in degrees, got both")
+    if not (degrees or metres or args.practice is not None):
+        if not values["areas.file"]:
             raise InputError(
                 "workspace: expected --workspace 'XMIN XMAX YMIN YMAX' in metres from the first "
-                "fix, or --workspace-degrees 'SOUTH WEST NORTH EAST'"
+                "fix, --workspace-degrees 'SOUTH WEST NORTH EAST', or --areas.file"
             )
-    elif "workspace" in given:
-        raise InputError("workspace: expected it in metres or in degrees, got both")
+        values["workspace"] = (0.0, 0.0, 0.0, 0.0)  # around that in the file
     if not values["mission_dir"]:
         values["mission_dir"] = f"missions/{datetime.now():%Y-%m-%d-%H%M%S}"
     for own in (MODELS[values["method"]].options, PLANNERS[values["planner"]].options):

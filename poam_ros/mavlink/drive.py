@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
@@ -20,8 +19,6 @@ from ..frontend import events
 from ..frontend.events import DONE, GUARD, PAUSED, WAITING, WATCHDOG
 from ..frontend.odometry import VehicleState
 from ..frontend.ranges import RawPing
-from ..journal.folder import is_log
-from ..journal.reader import read_mission
 from ..learning.create import open_mission, recovery_message
 from ..learning.session import SurveySession
 from ..learning.thread import ModelThread
@@ -32,7 +29,8 @@ from .frame import LocalFrame
 from .guidance import Guidance
 from .link import Link
 from .parameters import ParameterReader, advice
-from .settings import LinkSettings
+from .places import recorded_frame, workspace_of
+from .settings import LinkSettings, PlaceSettings
 from .steering import Steering
 from .telemetry import Telemetry
 
@@ -43,26 +41,6 @@ TEXT_AGE_S = 10.0  # a STATUSTEXT within this time before a failsafe says what i
 COMMANDS = ("start", "pause", "resume", "stop", "quit")
 
 
-def recorded_frame(mission_dir: str) -> LocalFrame | None:
-    """The frame of the mission in a folder; None: there is no mission yet.
-
-    Raises:
-        InputError: the log cannot be read, or is of a mission without an origin.
-    """
-    folder = Path(mission_dir).expanduser()
-    if not mission_dir or not is_log(folder):
-        return None
-    known = read_mission(folder).mapper
-    origin = tuple(known.get("origin", ()))
-    if len(origin) != 2 or not any(origin):
-        raise InputError(
-            f"mission_dir: {folder} holds a mission without an origin in degrees: expected one of "
-            "poam drive, or another folder"
-        )
-    latitude, longitude = origin
-    return LocalFrame(latitude, longitude, known.get("heading", 0.0))
-
-
 class Drive:
     """Feeds a session and a mission from a link, and sends the mission's goals as targets.
 
@@ -70,8 +48,8 @@ class Drive:
     once with a given ``origin``, the frame is made and the mission opened.
 
     Args:
-        values: settings of mapper and planner by name; ``workspace_degrees``: south, west, north,
-            east, which replaces ``workspace``.
+        values: settings of mapper, planner and places in degrees by name; the workspace: see
+            ``workspace_of``.
         link: to the autopilot.
         say: takes a line for people.
         threaded: whether the model has a thread of its own; otherwise ``step`` waits for it.
@@ -96,7 +74,7 @@ class Drive:
     ) -> None:
         self.values, self.link, self._say, self._threaded = dict(values), link, say, threaded
         settings = instance(LinkSettings, values)
-        self._max_accuracy = settings.max_accuracy
+        self._max_accuracy, self._places = settings.max_accuracy, instance(PlaceSettings, values)
         self.authority, self.telemetry = Authority(), Telemetry(settings.surface)
         self.parameters = ParameterReader()
         self.session: SurveySession | None = None
@@ -191,9 +169,7 @@ class Drive:
         """Open session and mission in a frame."""
         self.telemetry.frame = frame
         values = self.values = {**self.values, **frame.values}
-        degrees = values.get("workspace_degrees")
-        if degrees and any(degrees):
-            values["workspace"] = frame.extent(degrees, "workspace_degrees").bounds
+        values["workspace"] = workspace_of(values, frame).bounds
         guidance = Guidance(values)
         try:
             session, self._leave = open_mission(values)
@@ -302,6 +278,9 @@ class Drive:
             self.steering.forget(mission.station)
         given = (now.limit_s,) if word == "start" else ()
         _, answer = getattr(mission, word)(*given)
+        if word == "start" and any(self._places.home):
+            assert self._frame is not None
+            mission.set_home(np.array(self._frame.to_map(*self._places.home)))
         self._say(f"{word}: {answer}")
 
     def _run(self, now: Moment) -> None:

@@ -27,6 +27,36 @@ def _url(text: str) -> None:
 
 
 @dataclass(frozen=True)
+class PlaceSettings:
+    """Places of the mission in degrees; all 0: not given.
+
+    Raises:
+        InputError: a value is outside its range.
+    """
+
+    workspace: tuple[float, ...] = setting(
+        (0.0, 0.0, 0.0, 0.0),
+        "Rectangle to be mapped in degrees, instead of workspace: south, west, north, east",
+        "deg",
+        minimum=-180.0,
+        maximum=180.0,
+        name="workspace_degrees",
+    )
+    home: tuple[float, ...] = setting(
+        (0.0, 0.0),
+        "Latitude and longitude of the place to return to when the mission is done (on_done home). "
+        "0, 0: where it began",
+        "deg",
+        minimum=-180.0,
+        maximum=180.0,
+        name="home_degrees",
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True)
 class LinkSettings:
     """The link to the autopilot.
 

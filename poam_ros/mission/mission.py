@@ -163,6 +163,10 @@ class Mission:
             self._next_goal()
         return arrival
 
+    def set_home(self, place: np.ndarray) -> None:
+        """Set the place [2] to return to; by default it is where the mission began."""
+        self.home = place
+
     def replace_position(self, position: np.ndarray) -> None:
         """Set the position [2] after a jump, without following goals or track."""
         self.position = position
