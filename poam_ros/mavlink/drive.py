@@ -144,6 +144,8 @@ class Drive:
             self.steering.hold(guidance.mission.position, guidance.z)
         if self._thread is not None:
             self._thread.stop()
+        while not self._outcomes.empty():  # the results of a mission that is over
+            self._learn(self._outcomes.get(), now)
         if session is not None and guidance is not None:
             if not session.status.finished:
                 busy = self._thread is not None and self._thread.alive

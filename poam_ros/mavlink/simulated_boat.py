@@ -58,10 +58,12 @@ class SimulatedBoat:
         key: of a signed link [32 bytes]; None: not signed.
         boot_ms: time since boot at the beginning.
         seed: of noise and faults.
+        system: its id.
 
     Attributes:
         mode, armed, failsafe: as its heartbeats report them; to be set.
         muted: kinds of messages that are not sent. ``cut``: whether the link is cut in both ways.
+        loss: share of the messages that are lost on their way, in both ways.
         ekf_flags: of its EKF_STATUS_REPORT.
         delay_s: that messages, but for heartbeats, are on their way.
         ekf_offset: metres east and north by which the EKF errs [2].
@@ -82,6 +84,7 @@ class SimulatedBoat:
         key: bytes | None = None,
         boot_ms: int = 60_000,
         seed: int = 0,
+        system: int = SYSTEM,
     ) -> None:
         self.simulation = Simulation(terrain, start=start, sonar=sonar, seed=seed)
         self.frame, self._ranges = LocalFrame(*home), ranges
@@ -91,7 +94,8 @@ class SimulatedBoat:
         self._socket.setblocking(False)
         with library() as mavutil:
             self._mavlink = mavutil.mavlink
-        self._out = self._speaker(SYSTEM, COMPONENT)
+        self._out, self._system = self._speaker(system, COMPONENT), system
+        self._draws = np.random.default_rng(seed)
         if key is not None:
             self._out.signing.secret_key, self._out.signing.sign_outgoing = key, True
             # Of 10 us since 2015; a link takes none that is a minute old.
@@ -99,14 +103,14 @@ class SimulatedBoat:
         self.mode, self.armed, self.failsafe = "MANUAL", False, False
         self.muted: set[str] = set()
         self.ekf_flags = GOOD_EKF
-        self.cut, self.delay_s, self.ekf_offset = False, 0.0, np.zeros(2)
+        self.loss, self.cut, self.delay_s, self.ekf_offset = 0.0, False, 0.0, np.zeros(2)
         self.targets: list[tuple[float, tuple[float, float]]] = []
         self.intervals: list[int] = []
         self.refused = self.pings = 0
         self._target: tuple[float, float] | None = None  # degrees, as it was sent
         self._origin = home
         self._next = dict.fromkeys(PERIODS, 0.0)
-        self._queue: deque[tuple[float, bytes]] = deque()
+        self._queue: deque[tuple[float, bytes, str]] = deque()
         self._flown = self.mode
         self._yaw = start.yaw
 
@@ -169,7 +173,7 @@ class SimulatedBoat:
         step = self.simulation.step()
         now = self.time_s
         while self._queue and (self._queue[0][0] <= now or not self.delay_s):
-            self._transmit(self._queue.popleft()[1])
+            self._transmit(*self._queue.popleft()[1:])
         for ping in step.pings:
             if math.isfinite(ping.range) or self._ranges == "DISTANCE_SENSOR":
                 self._send_range(ping.range)
@@ -190,10 +194,11 @@ class SimulatedBoat:
         with contextlib.suppress(BlockingIOError, ConnectionError):
             while True:
                 data = self._socket.recv(4096)
-                if self.cut:
+                if self._is_lost():
                     continue
                 for message in self._out.parse_buffer(data) or ():
-                    self._obey(message)
+                    if getattr(message, "target_system", self._system) == self._system:
+                        self._obey(message)
 
     def _obey(self, message: Any) -> None:
         kind = message.get_type()
@@ -230,13 +235,18 @@ class SimulatedBoat:
         if kind.upper() in self.muted:
             return
         data = getattr(self._out, f"{kind}_encode")(*fields).pack(self._out)
+        self._out.seq = (self._out.seq + 1) % 256
         if self.delay_s and kind != "heartbeat":
-            self._queue.append((self.time_s + self.delay_s, data))
+            self._queue.append((self.time_s + self.delay_s, data, kind))
         else:
-            self._transmit(data)
+            self._transmit(data, kind)
 
-    def _transmit(self, data: bytes) -> None:
-        if not self.cut:
+    def _is_lost(self) -> bool:
+        return self.cut or bool(self.loss and self._draws.uniform() < self.loss)
+
+    def _transmit(self, data: bytes, kind: str = "") -> None:
+        if not self._is_lost():
+            self.pings += kind.upper() == self._ranges
             with contextlib.suppress(OSError):  # nobody listens yet
                 self._socket.sendto(data, self._address)
 
@@ -290,4 +300,3 @@ class SimulatedBoat:
             self._send("water_depth", self._ms, 0, 1, *place, 406.0, 0, 0, 0, measured / 100, 12.0)
         else:
             self._send("rangefinder", measured / 100, 0.0)
-        self.pings += kind not in self.muted and not self.cut

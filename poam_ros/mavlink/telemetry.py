@@ -119,7 +119,7 @@ class Telemetry:
     def _follow_origin(self, message: Any) -> None:
         new = message.latitude / WHOLE_DEGREE, message.longitude / WHOLE_DEGREE
         before, self._origin = self._origin, new
-        if before is not None and before != new:
+        if before is not None and before != new and any(new):
             step = math.hypot(*LocalFrame(*before).to_map(*new))
             if not step <= ORIGIN_STEP:
                 self.origin_moved += step

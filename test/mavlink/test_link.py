@@ -10,6 +10,7 @@ from voyages import free_port
 from poam_ros.core.errors import InputError
 from poam_ros.mavlink.link import Link
 from poam_ros.mavlink.settings import LinkSettings
+from poam_ros.mavlink.simulated_boat import SimulatedBoat
 
 
 @pytest.fixture(autouse=True)
@@ -101,6 +102,24 @@ def test_a_tcp_link_is_opened_again():
         else:
             raise AssertionError(f"not opened again: {link.failing}")
     link.close()
+
+
+def test_two_boats_on_one_link(voyage):
+    """The first one that is heard is ours; the other is neither listened to nor driven."""
+    v = voyage().explore()
+    terrain, port = v.boat.simulation.terrain, int(v.values["mavlink.url"].rpartition(":")[2])
+    other = SimulatedBoat(terrain, port, system=2)
+    other.armed = True
+    for mode in ("GUIDED", "MANUAL"):
+        other.mode = mode
+        for _ in range(50):
+            other.step()
+            v.step()
+    assert v.state == "exploring" and not other.targets and not other.refused
+    assert v.drive.link.left_out["of others"] > 100
+    sent, known = v.balance()
+    assert sent == known
+    other.close()
 
 
 def test_the_streams_that_are_missing_are_asked_for(voyage):

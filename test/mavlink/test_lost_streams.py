@@ -111,3 +111,14 @@ def test_a_reboot_of_the_autopilot(voyage):
     assert v.state == "exploring" and v.sent_within(3)
     before = v.drive.session.samples
     assert v.run(20).drive.session.samples > before + 30
+
+
+def test_a_link_that_loses_every_fourth_message(voyage):
+    v = voyage()
+    v.boat.loss = 0.25
+    v.explore().run(60)
+    assert not any("NO TARGETS" in text for text in v.said)
+    assert 0.15 < v.drive.link.lost_share < 0.35
+    assert v.mission.goals.results["timeout"] == 0
+    sent, known = v.balance()
+    assert sent == known > 200
