@@ -1,6 +1,6 @@
-"""Who drives the vehicle: the mission from a person's start or resume on, until the pilot's word.
+"""Who controls the vehicle: the mission from a person's start or resume on, until a take-over.
 
-The pilot's word is any mode but GUIDED, disarming, a failsafe, or silence. After it the mission
+A take-over is any mode but GUIDED, disarming, a failsafe, or silence. After it the mission
 sends nothing before a person starts or resumes it: the vehicle is never taken back.
 """
 
@@ -54,7 +54,7 @@ class Authority:
         return refusal
 
     def heartbeat(self, status: Status) -> str:
-        """Take a heartbeat; returns the pilot's word as text where it takes the vehicle, or ""."""
+        """Take a heartbeat; returns why the vehicle is taken over by it, or ""."""
         self.status = status
         return self.withdraw(status.refusal)
 

@@ -161,9 +161,9 @@ class Drive:
 
     @property
     def control(self) -> str:
-        """Who has the vehicle, as text."""
+        """Who controls the vehicle, as text."""
         if self.authority.granted:
-            return "the mission has the vehicle"
+            return "the mission controls the vehicle"
         status = self.authority.status
         return "no heartbeat" if status is None else status.refusal or "waiting for a person"
 
@@ -199,7 +199,7 @@ class Drive:
             self._thread.start()
 
     def _hear(self, message: Any, now: Moment) -> None:
-        """Take what says who has the vehicle."""
+        """Take what says who controls the vehicle."""
         kind, text = message.get_type(), ""
         if kind == "HEARTBEAT":
             status = self.link.status(message)
@@ -219,13 +219,13 @@ class Drive:
             self._withdraw(self.authority.silent(now.steady_s - heard))
 
     def _withdraw(self, reason: str) -> None:
-        """Somebody else has the vehicle now, for this reason (empty: nobody has taken it)."""
+        """The vehicle was taken over, for this reason; empty: it was not."""
         if not reason:
             return
         self._taken, self._begins = True, False
         if self.guidance is not None:
             self.guidance.mission.pause(reason, GUARD)
-            self.guidance.stay()
+            self.guidance.give_up_return()
         self._say(f"NO TARGETS ARE SENT ANY MORE: {reason}. Resume when the vehicle is free again")
 
     def _take(self, message: Any, now: Moment) -> None:

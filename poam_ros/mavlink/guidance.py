@@ -121,8 +121,8 @@ class Guidance:
         self.target.tick(self.mission, now.limit_s)
         self.watchdog.check(self.mission, now.steady_s, now.limit_s)
 
-    def stay(self) -> None:
-        """Give up the way home: somebody else has the vehicle."""
+    def give_up_return(self) -> None:
+        """Give up the way home: somebody else controls the vehicle."""
         if self.mission.returning:
             self.mission.discard_goals()
 

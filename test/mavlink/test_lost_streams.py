@@ -5,7 +5,7 @@ import math
 import pytest
 
 
-@pytest.mark.parametrize("seconds", [10, 600])
+@pytest.mark.parametrize("seconds", [10, pytest.param(600, marks=pytest.mark.slow)])
 def test_a_cut_link(voyage, seconds):
     v = voyage().explore()
     v.boat.cut = True

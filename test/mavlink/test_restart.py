@@ -46,7 +46,7 @@ def test_autoresume_waits_for_guided(voyage, tmp_path):
     again.boat.mode = "MANUAL"
     again.run(3)
     again.boat.mode = "GUIDED"
-    assert again.run(10).state == "paused"  # once, and never after the pilot's word
+    assert again.run(10).state == "paused"  # once, and never after a take-over
 
 
 def test_a_mission_that_is_over_waits_for_another_start(voyage, tmp_path):

@@ -1,4 +1,4 @@
-"""The pilot's word: after it no target is sent, the mission says why, and pings are mapped on."""
+"""Take-overs: after one no target is sent, the mission says why, and pings are mapped on."""
 
 import pytest
 
