@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 
 from poam_ros.core.clock import SECOND, Moment
@@ -23,6 +24,18 @@ def free_port() -> int:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
         found.bind(("127.0.0.1", 0))
         return found.getsockname()[1]
+
+
+def polygons(path, frame, **kinds):
+    """A GeoJSON file with rectangles (xmin, xmax, ymin, ymax) in degrees, by kind."""
+    features = []
+    for kind, (xmin, xmax, ymin, ymax) in kinds.items():
+        corners = ((xmin, ymin), (xmax, ymin), (xmax, ymax), (xmin, ymax), (xmin, ymin))
+        ring = [frame.to_degrees(corner)[::-1] for corner in corners]
+        geometry = {"type": "Polygon", "coordinates": [ring]}
+        features.append({"type": "Feature", "properties": {"kind": kind}, "geometry": geometry})
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    return str(path)
 
 
 class Voyage:

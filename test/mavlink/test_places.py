@@ -1,9 +1,9 @@
 """Workspace, areas and home in degrees, around an origin that nobody knew beforehand."""
 
-import json
 import math
 
 import pytest
+from voyages import polygons
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
@@ -38,18 +38,6 @@ def test_home_in_degrees(voyage):
     v = voyage({"on_done": "home", "max_samples": 60, "home_degrees": home}).start()
     v.until(lambda: v.drive.finished, 300)
     assert math.dist(v.boat.position, (7.0, -7.0)) < 1.5
-
-
-def polygons(path, frame, **kinds):
-    """A GeoJSON file with rectangles (xmin, xmax, ymin, ymax) in degrees, by kind."""
-    features = []
-    for kind, (xmin, xmax, ymin, ymax) in kinds.items():
-        corners = ((xmin, ymin), (xmax, ymin), (xmax, ymax), (xmin, ymax), (xmin, ymin))
-        ring = [frame.to_degrees(corner)[::-1] for corner in corners]
-        geometry = {"type": "Polygon", "coordinates": [ring]}
-        features.append({"type": "Feature", "properties": {"kind": kind}, "geometry": geometry})
-    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
-    return str(path)
 
 
 def test_a_workspace_of_the_areas_file(voyage, tmp_path):
