@@ -23,6 +23,7 @@ COMMANDS = {
     "benchmark": "Run a benchmark: terrains x methods x seeds x pilots x planners.",
     "report": "Write tables and figures of a benchmark.",
     "export": "Export the map or the contours of a run for other programs.",
+    "plan": "Forecast how long a survey takes until its map meets a target.",
     "view": "Show a run or the live ROS graph in a browser.",
     "repair": "Check and repair a mission folder.",
     "profile": "Measure the time of updates and predictions.",
