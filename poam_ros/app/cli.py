@@ -21,6 +21,8 @@ COMMANDS = {
     "run": "Simulate a mission in lock-step, without ROS (Algorithm 1 of the paper).",
     "map": "Make a map of a recorded log, and validate it.",
     "diff": "Compute the change of the bottom between two surveys.",
+    "drive": "Drive a mission on an ArduPilot vehicle over MAVLink, without ROS.",
+    "plan": "Write a survey as a plan for a ground station.",
     "benchmark": "Run a benchmark: terrains x methods x seeds x pilots x planners.",
     "report": "Write tables and figures of a benchmark.",
     "export": "Export the map or the contours of a run for other programs.",

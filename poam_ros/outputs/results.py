@@ -17,7 +17,7 @@ from ..core.maps import ElevationMap
 from ..core.samples import Samples
 from ..frontend.refused_pings import WITHDRAWN, RefusedPing, RefusedPings
 from ..journal.folder import LOG, is_log
-from ..journal.interface import DROP, REINSTATE, TRAIN, WITHDRAW, JournalStep
+from ..journal.interface import DROP, TRAIN, JournalStep, withdrawn_after
 from ..journal.reader import read_mission
 from ..journal.tables import UPDATES, read_only, read_refused
 from .folder import make_folder, read_records, write_map, write_samples, write_table
@@ -90,15 +90,11 @@ def read_unmapped(folder: Path, live: bool = False) -> UnmappedPings:
 
 
 def _counts(pings: int, steps: Sequence[JournalStep]) -> tuple[int, int]:
-    """Accepted pings that were neither dropped nor withdrawn, and training steps between
-    updates."""
-    left_out = set[int]()
+    """Accepted pings, neither dropped nor withdrawn, and training steps between updates."""
+    left_out = set(withdrawn_after(steps))
     for step in steps:
-        numbers = range(step.first, step.last + 1)
-        if step.kind in (DROP, WITHDRAW):
-            left_out.update(numbers)
-        elif step.kind == REINSTATE:
-            left_out.difference_update(numbers)
+        if step.kind == DROP:
+            left_out.update(range(step.first, step.last + 1))
     trained = sum(step.steps * step.times for step in steps if step.kind == TRAIN)
     return pings - len(left_out), trained
 
