@@ -60,7 +60,7 @@ LIGHT = (
     "core.errors", "core.geometry", "core.clock", "core.settings", "core.samples", "core.maps",
     "planning", "simulation.world", "frontend", "screening", "journal", "learning", "mission",
     "outputs", "importers.soundings", "importers.tables", "importers.bags", "importers.bag_files",
-    "importers.readers", "research.sweeps.report", "research.sweeps.folder",
+    "importers.readers", "research.sweeps.sweep_report", "research.sweeps.folder",
     "app.cli", "app.sim", "app.run", "app.map", "app.nodes", "app.repair",
     "app.benchmark", "app.report", "app.profile", "app.doctor", "app.export", "app.view",
     "app.graph", "ros.common.parameters", "importers.messages", *TABLES_WITHOUT_TORCH,

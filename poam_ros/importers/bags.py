@@ -39,9 +39,9 @@ class BagSettings:
 
     odom_topic: str = setting("/odom", "Topic of nav_msgs/Odometry")
     range_topic: str = setting("/sonar/range", "Topic of sensor_msgs/Range")
-    level_topic: str = setting("/water_level", "Topic of the water level, where there is one")
+    level_topic: str = setting("/water_level", "Topic of the water level, if there is one")
     state_topic: str = setting(
-        "/mission/state", "Topic of the mission's states, in some of which pings are refused"
+        "/mission/state", "Topic of the mission state; in some states pings are refused"
     )
     start: float = setting(0.0, "Leave out what was recorded before this", "s", 0.0, 1e9)
     stop: float = setting(0.0, "Leave out what was recorded after this. 0: nothing", "s", 0.0, 1e9)

@@ -44,7 +44,7 @@ def chart_plate(chart: Chart) -> bytes:
         )
         axis.clabel(lines, fontsize=6, fmt="%g")
     _shore(axis, chart)
-    _furnish(axis, chart)
+    _draw_decorations(axis, chart)
     figure.colorbar(image, ax=axis, shrink=0.6, label="depth (m)").ax.invert_yaxis()
     return _png(figure)
 
@@ -61,7 +61,7 @@ def uncertainty_plate(chart: Chart) -> bytes:
     )  # fmt: skip
     axis.plot(*_some(chart.track).T, ",", color="white")
     _shore(axis, chart)
-    _furnish(axis, chart)
+    _draw_decorations(axis, chart)
     figure.colorbar(image, ax=axis, shrink=0.6, label="95 % uncertainty (m)", extend="max")
     return _png(figure)
 
@@ -80,7 +80,7 @@ def crossings_plate(chart: Chart) -> bytes:
         vmax=max(high, 1e-3), edgecolors="#16283c", linewidths=0.3,
     )  # fmt: skip
     _shore(axis, chart)
-    _furnish(axis, chart)
+    _draw_decorations(axis, chart)
     figure.colorbar(drawn, ax=axis, shrink=0.6, label="difference (m)", extend="max")
     return _png(figure)
 
@@ -118,7 +118,7 @@ def _shore(axis: Any, chart: Chart) -> None:
         axis.contour(x, y, padded, [0.5], colors="#16283c", linewidths=0.9)
 
 
-def _furnish(axis: Any, chart: Chart) -> None:
+def _draw_decorations(axis: Any, chart: Chart) -> None:
     """Draw a scale bar; north arrow and graticule too if the map has a georeference."""
     xmin, xmax, ymin, ymax = chart.grid.borders.bounds
     axis.set_xlim(xmin, xmax)

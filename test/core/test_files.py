@@ -1,4 +1,4 @@
-"""Files that are whole or not there, locks, and names that lead nowhere else."""
+"""Atomic files, locks, and names that cannot leave their folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from poam_ros.core.files import (
 from poam_ros.outputs.folder import read_map
 
 
-def test_a_file_takes_its_name_when_it_is_complete_and_on_the_disk(tmp_path, monkeypatch):
+def test_a_file_appears_when_it_is_complete_and_synced(tmp_path, monkeypatch):
     path, calls = tmp_path / "x", []
     path.write_text("before")
     fsync, replace = os.fsync, type(path).replace
@@ -38,14 +38,14 @@ def test_a_file_takes_its_name_when_it_is_complete_and_on_the_disk(tmp_path, mon
     assert path.read_text() == "after" and [p.name for p in tmp_path.iterdir()] == ["x"]
 
 
-def test_a_folder_takes_its_name_with_all_that_is_in_it(tmp_path):
+def test_a_folder_appears_when_all_its_files_are_synced(tmp_path):
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun" / "a").write_text("1")
     rename_folder(tmp_path / "begun", tmp_path / "whole")
     assert (tmp_path / "whole" / "a").read_text() == "1" and not (tmp_path / "begun").exists()
 
 
-def test_one_has_a_lock_until_it_is_closed(tmp_path):
+def test_a_lock_is_held_until_it_is_closed(tmp_path):
     first = lock(tmp_path / "l")
     with pytest.raises(BlockingIOError):
         lock(tmp_path / "l")
@@ -56,7 +56,7 @@ def test_one_has_a_lock_until_it_is_closed(tmp_path):
 @pytest.mark.parametrize(
     "name", ["..", ".", "", "/etc", "a/../../b", "a//b", "../m/x", "link/x", "x\0", "a/."]
 )
-def test_a_name_in_a_file_leads_nowhere_else(tmp_path, name):
+def test_a_name_from_a_file_cannot_leave_its_folder(tmp_path, name):
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "link").symlink_to(tmp_path)
     with pytest.raises(InputError, match="expected a path inside it"):

@@ -1,4 +1,4 @@
-"""What nobody should send to a node, sent: messages, parameters, calls at the wrong time."""
+"""Bad input for nodes: messages, parameters, and service calls at the wrong time."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def odd_cloud(rng):
 
 
 def odd_map(rng):
-    """A map as it should be, of odd numbers."""
+    """A valid map of odd numbers."""
     rows, columns = rng.integers(1, 4, 2)
     grid = Grid(rng.uniform(-40, 20) + np.arange(columns), np.sort(rng.uniform(-30, 30, rows)))
     numbers = [*ODD_NUMBERS, 1.0, 2.0, 3.0]
@@ -100,7 +100,7 @@ def odd_map(rng):
 
 
 class Stranger(Listener):
-    """Sends what comes to mind."""
+    """Sends odd messages."""
 
     def __init__(self):
         super().__init__("stranger")
@@ -179,7 +179,7 @@ def test_odd_pings_and_services_at_any_time(ros, eventually, tmp_path):
 
 
 def all_counted(ledger):
-    """Whether every ping is in a count; not while one is being judged."""
+    """Whether every ping is in a count; false while one is being screened."""
     return ledger.received == ledger.accepted + ledger.pending + ledger.rejected.total()
 
 
@@ -195,7 +195,7 @@ def alive(node, stranger, eventually):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_odd_messages_are_survived_and_said_in_short(name, ros, eventually, capfd):
+def test_odd_messages_are_survived_and_logged_briefly(name, ros, eventually, capfd):
     node, stranger = ros(KINDS[name]), ros(Stranger)
     rng = np.random.default_rng(0)
     heard = "terrain" if name == "monitor" else "goal_pose" if name == "simulator" else "odom"

@@ -183,9 +183,7 @@ def survive(boat, state, change, eventually):
 
 
 @pytest.mark.parametrize("step_s", [-3600])
-def test_a_pilot_survey_is_watched_when_the_system_s_clock_is_set(
-    ros, processes, eventually, step_s
-):
+def test_the_watchdog_works_after_the_system_clock_is_set(ros, processes, eventually, step_s):
     shift = processes(planner=planner_values())
     boat = ros(Boat, speed=0.2)
     bring_to(boat, "pilot", eventually)
@@ -195,7 +193,7 @@ def test_a_pilot_survey_is_watched_when_the_system_s_clock_is_set(
 @pytest.mark.soak
 @pytest.mark.parametrize("step_s", STEPS)
 @pytest.mark.parametrize("state", STATES)
-def test_every_state_survives_a_clock_that_is_set(
+def test_every_state_survives_setting_the_clock(
     ros, processes, eventually, tmp_path, state, step_s
 ):
     mapper = {**SMALL, "workspace": WORKSPACE, "resolution": 1.0, "mission_dir": tmp_path / "m"}
