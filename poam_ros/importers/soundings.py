@@ -37,6 +37,7 @@ MAP_DEFAULTS: dict[str, Value] = {
     "nngp.neighbours": 32,
     "nngp.candidate_neighbours": 1000,
     "nngp.neighbour_spacing": 0.2,
+    "nngp.blending": 1.5,
     "nngp.anisotropy_penalty": 100.0,
     "nngp.shared_anisotropy": 0.1,
 }

@@ -98,8 +98,13 @@ class Mission:
     @property
     def goal(self) -> np.ndarray | None:
         """The goal [2]; None: hold station."""
-        going = self.state in (PILOT, EXPLORING) or (self.state == DONE and self._returning)
+        going = self.state in (PILOT, EXPLORING) or self.returning
         return self.goals.current if going else None
+
+    @property
+    def returning(self) -> bool:
+        """Whether it is done and the vehicle on its way home."""
+        return self.state == DONE and self._returning
 
     @property
     def plan(self) -> np.ndarray:
@@ -157,6 +162,10 @@ class Mission:
         if self.goals.current is None:
             self._next_goal()
         return arrival
+
+    def set_home(self, place: np.ndarray) -> None:
+        """Set the place [2] to return to; by default it is where the mission began."""
+        self.home = place
 
     def replace_position(self, position: np.ndarray) -> None:
         """Set the position [2] after a jump, without following goals or track."""

@@ -11,7 +11,7 @@ import numpy as np
 from ..core.errors import InputError
 from .exports.chart import Chart
 from .exports.contours import levels_of
-from .figures import blank_figure
+from .figures import blank_figure, outline_cells
 from .view.layers import RELIEF, UNCERTAINTY, mixed
 
 #: Maximum width and height of a figure on the page, in inches.
@@ -110,12 +110,7 @@ def _shore(axis: Any, chart: Chart) -> None:
     """Draw the border between cells with and without a value."""
     known = np.isfinite(chart.depth)
     if not known.all():
-        padded = np.pad(known, 1).astype(float)
-        x, y = (
-            np.concatenate(([2 * v[0] - v[1]], v, [2 * v[-1] - v[-2]]))
-            for v in (chart.grid.x, chart.grid.y)
-        )
-        axis.contour(x, y, padded, [0.5], colors="#16283c", linewidths=0.9)
+        outline_cells(axis, chart.grid, known)
 
 
 def _draw_decorations(axis: Any, chart: Chart) -> None:

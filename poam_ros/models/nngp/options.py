@@ -35,6 +35,11 @@ class NeighbourOptions:
         0.0, "Minimum spacing of the chosen neighbours, relative to their distance from the "
         "prediction, as far as possible. 0: none", minimum=0.0, maximum=2.0,
     )  # fmt: skip
+    blending: float = setting(
+        0.0, "Spacing of the nodes whose neighbours a map is blended from, to avoid steps, "
+        "relative to the mean spacing of the pings. 0: every cell has neighbours of its own",
+        minimum=0.0, maximum=10.0,
+    )  # fmt: skip
     left_out: int = setting(128, "Pings left out in one training step", minimum=1, maximum=100_000)
     first_steps: int = setting(
         250, "Training steps after the first batch", minimum=0, maximum=100_000
