@@ -62,7 +62,7 @@ LIGHT = (
     "core.errors", "core.geometry", "core.clock", "core.settings", "core.samples", "core.maps",
     "planning", "simulation.world", "frontend", "screening", "journal", "learning", "mission",
     "outputs", "importers.soundings", "importers.tables", "importers.bags", "importers.bag_files",
-    "importers.readers", "research.sweeps.report", "research.sweeps.folder",
+    "importers.readers", "research.sweeps.sweep_report", "research.sweeps.folder",
     "mavlink", "app.cli", "app.drive", "app.plan", "app.sim", "app.run", "app.map", "app.nodes",
     "app.repair",
     "app.benchmark", "app.report", "app.profile", "app.doctor", "app.export", "app.view",

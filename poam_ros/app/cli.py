@@ -20,6 +20,7 @@ COMMANDS = {
     "sim": "Simulate a mission with the ROS 2 nodes.",
     "run": "Simulate a mission in lock-step, without ROS (Algorithm 1 of the paper).",
     "map": "Make a map of a recorded log, and validate it.",
+    "diff": "Compute the change of the bottom between two surveys.",
     "drive": "Drive a mission on an ArduPilot vehicle over MAVLink, without ROS.",
     "plan": "Write a survey as a plan for a ground station.",
     "benchmark": "Run a benchmark: terrains x methods x seeds x pilots x planners.",
