@@ -68,7 +68,7 @@ def find_crossings(
         none = np.empty(0, dtype=np.int64)
         return Crossings(multiple, none, none, np.empty((0, 2)), np.empty(0), np.empty(0))
     stretches = Stretches(xy, z, line, ranges)
-    others = OtherLines(stretches)
+    others = OtherLines(stretches, screened)
     a, b, where, own, other = _crossings(others)
     if screened:
         multiple = _MultipleSearch(stretches, others).multiples(a, b)[stretches.of]

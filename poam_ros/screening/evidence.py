@@ -81,6 +81,10 @@ def fit_covariance(h: np.ndarray, difference: np.ndarray) -> Covariance | None:
 class OtherLines:
     """Predicts each stretch from the others by nodes: block medians along the stretches.
 
+    Args:
+        stretches: of a record.
+        predicting: whether predictions are wanted; without, only the nodes are.
+
     Attributes:
         nodes: number of nodes, M.
         block: length of a block along a stretch, in m.
@@ -92,12 +96,13 @@ class OtherLines:
         covariance: of differences between lines; None: too few lie near each other.
     """
 
-    def __init__(self, stretches: Stretches) -> None:
+    def __init__(self, stretches: Stretches, predicting: bool = True) -> None:
         self.stretches = stretches
         self.deepest = DEEP * float(np.quantile(stretches.range, 0.75))
         self.block = max(stretches.depth / 4, 3 * stretches.usual)
         self._make_nodes()
-        self._make_pool()
+        if predicting:
+            self._make_pool()
         self.covariance: Covariance | None = None
         self.amplitude = np.ones(self.nodes)
 
