@@ -95,20 +95,17 @@ class _MultipleSearch:
         from_believed = self.believed[self.others.stretch[across]]
         nodes, across = nodes[from_believed], across[from_believed]
         for s in np.flatnonzero(doubted).tolist():
-            m = int(self.kind[s])
-            here = self.others.stretch[nodes] == s
-            expected = self.others.range[across[here]]
-            near = (
-                np.abs(self.others.range[nodes[here]] / m - expected) <= DEPTH_TOLERANCE * expected
-            )
-            if 2 * near.sum() <= len(near):
-                continue
             found, differ = self.others.likelihoods(s, self.believed, free=False)
-            if (
-                differ >= MIN_DIFFERENCE
-                and found[2 + MULTIPLES.index(m)] - found[0] >= REFUSAL_ODDS
-            ):
-                factor[s] = m
+            if differ < MIN_DIFFERENCE:
+                continue
+            here = self.others.stretch[nodes] == s
+            own, expected = self.others.range[nodes[here]], self.others.range[across[here]]
+            for i in np.argsort(-found[2:], kind="stable").tolist():
+                m = MULTIPLES[i]
+                near = np.abs(own / m - expected) <= DEPTH_TOLERANCE * expected
+                if 2 * near.sum() > len(near) and found[2 + i] - found[0] >= REFUSAL_ODDS:
+                    factor[s] = m
+                    break
         return factor
 
     def _settle(self) -> None:
