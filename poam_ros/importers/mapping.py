@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -96,6 +96,8 @@ def learn(
     steps, screening = soundings.steps, ScreeningSettings()  # the mission's pings were screened
     if steps is None:
         screening = settings.screened(samples).screening
+        if soundings.taken is None:  # a table's lines are judged as a whole
+            screening = replace(screening, crossings=False)
     crossed = cross(soundings, settings) if crossed is None else crossed
     refused = [samples[np.flatnonzero(crossed.refused)]]
     if crossed.refused.any():  # a part of a mission's soundings has no steps
@@ -120,7 +122,7 @@ def learn(
     if mapper.initialised:
         if steps is None:
             mapper.calibrate(settings.stretches)
-        return mapper, Samples.joined(refused)
+        return mapper, Samples.joined([*refused, loop.withdrawn])
     if steps is not None:
         raise InputError("mission: expected one that came to a map, got none in its log")
     if failing := loop.status.failing:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -21,55 +20,12 @@ from ..frontend.refused_pings import RefusedPings
 from ..frontend.settings import water_level_setting
 from ..journal.interface import JournalStep
 from ..models.registry import ModelSettings
+from ..screening.lines import find_lines
 from ..screening.screen import ScreeningSettings
 from ..screening.track import MIN_NEIGHBOURHOOD
 
 #: What people call such a group; a column of this name goes before.
 LINE = "line"
-#: A course this far from the line's own is a turn, in radians.
-TURN = math.radians(45)
-#: Courses are taken over this share of the longer side of the soundings' box.
-STRIDE = 0.02
-
-
-def find_lines(xy: np.ndarray) -> np.ndarray:
-    """The line of each sounding [N], counted from 0 in the order of the record.
-
-    A line goes on while its course, also across a gap, is within ``TURN`` of the way from its
-    begin. Where it turns it ends at the farthest point it came to.
-
-    Args:
-        xy: places [N, 2] along the track, in m.
-    """
-    begins = np.zeros(len(xy), dtype=np.int64)
-    begins[_turns(xy, STRIDE * float(np.ptp(xy, axis=0).max()))] = 1
-    return np.cumsum(begins)
-
-
-def _turns(xy: np.ndarray, stride: float) -> list[int]:
-    """The first soundings of new lines."""
-    nodes, turns, begin = _nodes(xy, stride), [], 0
-    for i in range(2, len(nodes)):
-        if i < begin + 2:
-            continue
-        (bx, by), (px, py), (nx, ny) = (xy[nodes[j]] for j in (begin, i - 1, i))
-        own, now = math.atan2(py - by, px - bx), math.atan2(ny - py, nx - px)
-        if abs(math.remainder(now - own, math.tau)) > TURN:
-            ahead = xy[nodes[i - 1] : nodes[i]] @ (math.cos(own), math.sin(own))
-            turns.append(nodes[i] - int(ahead[::-1].argmax()))  # the last of them where it stood
-            begin = i
-    return turns
-
-
-def _nodes(xy: np.ndarray, stride: float) -> list[int]:
-    """The first sounding, and each that is a stride or more from the last of these."""
-    nodes, (x, y) = [0], xy[0]
-    for i, (east, north) in enumerate(xy.tolist()):
-        if (east - x) ** 2 + (north - y) ** 2 >= stride * stride > 0:
-            nodes.append(i)
-            x, y = east, north
-    return nodes
-
 
 log = logging.getLogger(__name__)
 
@@ -79,8 +35,8 @@ MAP_DEFAULTS: dict[str, Value] = {
     "method": "nngp",
     "nngp.tail": 10.0,
     "nngp.neighbours": 32,
-    "nngp.pool": 1000,
-    "nngp.apart": 0.2,
+    "nngp.candidate_neighbours": 1000,
+    "nngp.neighbour_spacing": 0.2,
     "nngp.anisotropy_penalty": 100.0,
     "nngp.shared_anisotropy": 0.1,
 }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import re
+import sqlite3
 import struct
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -16,7 +18,9 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError, requires_extra
+from ..core.files import UNREADABLE
 from ..core.geometry import MAX_COORDINATE
+from ..core.reading import MemoryMeter, refuse_large_dataset
 from ..frontend.placing import MAX_ELEVATION
 from ..frontend.refused_pings import RefusedPings
 from .columns import MEANINGS, Columns, guess, question
@@ -24,8 +28,9 @@ from .dialect import Dialect, Times, angle, number, said, sniff
 from .raw import UNITS, RawSoundings, ReadOptions
 from .soundings import LINE, Labels
 
-#: Rows that are text at the same time.
-CHUNK = 50_000
+#: Rows and cells that are text at the same time.
+CHUNK, CELLS = 50_000, 1_000_000
+ROW_BYTES = 96  # of memory that a row of numbers takes
 #: Rows that the meaning of columns is checked against where nobody names them.
 SAMPLE = 1000
 
@@ -47,19 +52,22 @@ class _Rows:
     refused_pings: RefusedPings = field(default_factory=RefusedPings.none)
     parts: list[tuple[np.ndarray, ...]] = field(default_factory=list)
     rows: int = 0
+    memory: MemoryMeter = field(default_factory=MemoryMeter)
 
     def add(self, chunk: list[list[str]]) -> None:
         """Numbers of the rows that have them."""
         width = 1 + max(*self.places, *self.times, self.by or 0, *self.labels.values())
+        self.memory.add(ROW_BYTES * len(chunk))
         short = [len(row) < width for row in chunk]
         cells = [[] if s else row for row, s in zip(chunk, short, strict=True)]
         numbers = [[row[i] for i in self.places] if row else [""] * 3 for row in cells]
         values = self._numbers(numbers)
         groups = np.zeros(len(chunk), dtype=np.int64)
         if self.by is not None:
-            groups = _coded(cells, self.by, self.codes)
+            groups = self._coded(cells, self.by, self.codes)
         labels = [
-            _coded(cells, at, self.values.setdefault(name, {})) for name, at in self.labels.items()
+            self._coded(cells, at, self.values.setdefault(name, {}))
+            for name, at in self.labels.items()
         ]
         stamps, timed = np.zeros(len(chunk), dtype=np.int64), np.ones(len(chunk), dtype=bool)
         if self.times:
@@ -72,6 +80,14 @@ class _Rows:
         columns = (values[:, :2], values[:, 2], groups, stamps, *labels)
         self.parts.append((row, *(column[kept] for column in columns)))
         self.rows += len(chunk)
+
+    def _coded(self, cells: list[list[str]], at: int, codes: dict[str, int]) -> np.ndarray:
+        """The index of each row's text in column ``at``; ``codes``, of texts, grow."""
+        before = len(codes)
+        names = (row[at].strip() if row else "" for row in cells)
+        index = [codes.setdefault(name, len(codes)) for name in names]
+        self.memory.add(sum(map(sys.getsizeof, islice(codes, before, None))))
+        return np.array(index, dtype=np.int64)
 
     def refuse(self, reason: str, wrong: np.ndarray, stamps: np.ndarray, found: np.ndarray) -> None:
         """Count rows [N] as refused, and remember the newest as they stand in the table [N, 3]."""
@@ -113,12 +129,6 @@ class _Rows:
         parts = tuple(np.concatenate(parts) for parts in zip(*self.parts, strict=True))
         self.parts.clear()
         return parts
-
-
-def _coded(cells: list[list[str]], at: int, codes: dict[str, int]) -> np.ndarray:
-    """The index of each row's text in column ``at``; ``codes``, of texts, grow."""
-    names = (row[at].strip() if row else "" for row in cells)
-    return np.array([codes.setdefault(name, len(codes)) for name in names], dtype=np.int64)
 
 
 def read_table(path: Path, options: ReadOptions) -> RawSoundings:
@@ -198,6 +208,7 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
         tuple(header.index(name) for name in columns.names),
         times,
         Times(texts) if times else Times([]),
+        memory=MemoryMeter(f"{path}: its content"),
     )
     if times and rows.clock.ambiguous:
         raise InputError(
@@ -210,8 +221,15 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
 
 
 def _chunks(rows: Iterator[list[str]]) -> Iterator[list[list[str]]]:
-    filled = (row for row in rows if row)  # a blank line is no row
-    while chunk := list(islice(filled, CHUNK)):
+    chunk: list[list[str]] = []
+    cells = 0
+    for row in filter(None, rows):  # a blank line is no row
+        chunk.append(row)
+        cells += len(row)
+        if len(chunk) == CHUNK or cells >= CELLS:
+            yield chunk
+            chunk, cells = [], 0
+    if chunk:
         yield chunk
 
 
@@ -253,6 +271,7 @@ def read_features(path: Path, options: ReadOptions) -> RawSoundings:
     first: InputError | None = None
     said: list[str] = []
     try:
+        refuse_large_dataset(path)
         layers = [str(name) for name in list_layers(path)[:, 0]]
         for layer in layers:
             meta, _, geometries, columns = raw.read(path, layer=layer)
@@ -263,7 +282,7 @@ def read_features(path: Path, options: ReadOptions) -> RawSoundings:
                     return _features(path, options, meta, points, columns)
                 except InputError as error:
                     first = first or error
-    except (DataSourceError, DataLayerError, GeometryError, ValueError, struct.error) as error:
+    except (*UNREADABLE, DataSourceError, DataLayerError, GeometryError, sqlite3.Error) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{path}: expected points with depths ({reason})") from None
     if first is not None:

@@ -52,7 +52,12 @@ class Crossings:
 
 
 def find_crossings(
-    xy: np.ndarray, z: np.ndarray, line: np.ndarray, ranges: np.ndarray, screened: bool = True
+    xy: np.ndarray,
+    z: np.ndarray,
+    line: np.ndarray,
+    ranges: np.ndarray,
+    screened: bool = True,
+    distance: np.ndarray | None = None,
 ) -> Crossings:
     """Find the crossings of a record's lines, and multiples by them. Deterministic.
 
@@ -62,12 +67,13 @@ def find_crossings(
         line: index of each sounding's line [N].
         ranges: from the surface, or the sounder, to the bottom [N], in m.
         screened: whether to look for multiples.
+        distance: along the record up to each sounding [N], in m, where parts of it are left out.
     """
     multiple = np.ones(len(z), dtype=np.int64)
     if len(z) < MIN_SOUNDINGS:
         none = np.empty(0, dtype=np.int64)
         return Crossings(multiple, none, none, np.empty((0, 2)), np.empty(0), np.empty(0))
-    stretches = Stretches(xy, z, line, ranges)
+    stretches = Stretches(xy, z, line, ranges, distance)
     others = OtherLines(stretches, screened)
     a, b, where, own, other = _crossings(others)
     if screened:

@@ -47,7 +47,7 @@ def test_a_line_is_held_out(log, tmp_path, capsys):
     assert main(["map", str(log), "--output", str(out), *by, *QUICK]) == 0
     said = capsys.readouterr().out
     assert "240 soundings on 58.5 x 40 m in 6 groups" in said and "40 soundings held out" in said
-    assert "flatters" not in said
+    assert "so these figures are too good" not in said
     scores = json.loads((out / "validation.json").read_text())
     assert scores["count"] == 40 and 0 < scores["rmse"] < 3
     held = read_table(out / "held_out.csv", ("row", "z"))
@@ -103,7 +103,7 @@ def test_holding_out_single_soundings_gives_a_warning(log, tmp_path, capsys):
     out = tmp_path / "out"
     assert main(["map", str(log), "--output", str(out), "--hold-out", "0.1", *QUICK]) == 0
     said = capsys.readouterr().out
-    assert "this flatters the map. Give --by line" in said
+    assert "so these figures are too good. Give --by line" in said
     for name in ("maps.png", "validation.png"):
         assert (out / name).stat().st_size > 10_000 and f"figure:  {out / name}" in said
 

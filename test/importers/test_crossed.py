@@ -80,9 +80,7 @@ def test_a_line_of_doubles_is_left_out_and_said(tmp_path):
 def test_a_clean_lake_loses_nothing_and_without_screening_nothing_is_judged():
     clean = cross(lake(doubles=False), SETTINGS)
     assert (
-        not clean.refused.any()
-        and len(clean.sentences("1a")) == 1
-        and len(clean.found.row) == 15
+        not clean.refused.any() and len(clean.sentences("1a")) == 1 and len(clean.found.row) == 15
     )
     unscreened = cross(lake(), UNSCREENED)
     assert not unscreened.refused.any() and len(unscreened.table.xy) == 15

@@ -75,7 +75,7 @@ class FolderView:
         try:
             if not (folder / "map.npz").exists():
                 return self._without_map(curves)
-            chart = read_chart(folder, self._settings)
+            chart = read_chart(folder, self._settings, live=before.chart is not None)
         except InputError as error:
             # A file is broken or being replaced: keep showing the previous map.
             remark = Notice(str(error), "the page reads the file again when it changes", BAD)
@@ -88,7 +88,7 @@ class FolderView:
         pings, said = _pings(self._folder), f"no map.npz in {self._folder} yet"
         if len(pings):
             said += f"; {len(pings)} pings so far"
-        others = read_unmapped(self._folder)
+        others = read_unmapped(self._folder, live=True)
         return Scene(
             self._title, waiting=f"waiting for the first map: {said}", samples=len(pings),
             pings=pings, track=pings, held=others.held, refused=others.refused, curves=curves,
