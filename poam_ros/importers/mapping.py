@@ -90,7 +90,8 @@ def learn(
     samples = soundings.samples(settings.water_level)
     steps, screening = soundings.steps, ScreeningSettings()  # the mission's pings were screened
     if steps is None:
-        screening = settings.screened(samples).screening
+        settings = settings.screened(samples)
+        screening = settings.screening
     crossed = cross(soundings, settings) if crossed is None else crossed
     refused = [samples[np.flatnonzero(crossed.refused)]]
     if crossed.refused.any():  # a part of a mission's soundings has no steps
