@@ -125,8 +125,10 @@ def ros():
 
     yield start
     ended.set()
-    for node, executor, thread in spun:
+    for _, _, thread in spun:  # nothing is taken from a thread that still spins
         thread.join(LIMIT)
+        assert not thread.is_alive(), "a callback does not end"
+    for node, executor, _ in spun:
         executor.shutdown()
         node.destroy_node()
     rclpy.try_shutdown()

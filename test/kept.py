@@ -6,6 +6,7 @@ import sqlite3
 import sys
 import time
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -115,6 +116,60 @@ class Echoing(Kept):
     def balanced(self):
         received, *heaps = self.session.ledger.counts().values()
         return received == sum(heaps)
+
+
+def _lines():
+    """Places 0.6 m apart along three lines north and two east, and the line of each; -1: a turn."""
+    ends = [(-18, -24), (-18, 24), (0, 24), (0, -24), (18, -24), (18, 24)]
+    ends += [(26, -10), (-26, -10), (-26, 10), (26, 10)]
+    places, lines = [], []
+    for number, (a, b) in enumerate(pairwise(np.array(ends, dtype=float))):
+        count = round(np.hypot(*(b - a)) / 0.6)
+        places.append(a + (b - a) * np.arange(count)[:, None] / count)
+        lines += [-1 if number % 2 else number // 2] * count
+    return np.concatenate(places), np.array(lines)
+
+
+class Crossed(Kept):
+    """Along lines over a lake, screened; every ping of one line is a double echo. The two lines
+    east are surveyed after the pilot survey."""
+
+    PLACES, LINES = _lines()
+    FALSE = 1
+
+    def __init__(self, folder, begin=0, **changed):
+        pilot = int(np.flatnonzero(self.LINES == 3)[0])
+        super().__init__(
+            folder, begin, **{"screening.enabled": True, "pilot_samples": pilot} | changed
+        )
+
+    def ping(self):
+        x, y = self.PLACES[self.stamp].tolist()
+        self.stamp += 1
+        ns = self.stamp * SECOND // 10
+        depth = 6 + np.sin(x / 9) + np.cos(y / 7) + 0.02 * np.sin(self.stamp**2 % 97)
+        false = self.LINES[self.stamp - 1] == self.FALSE
+        self.session.handle(VehicleState(ns, (x, y, 0.0)), self.now)
+        self.session.handle(RawPing(ns, float(depth) * (1 + false), 0.1, 100.0), self.now)
+        self.session.handle(Tick(), self.now)
+
+    def turn(self):
+        """Screen, store and learn all that is due."""
+        self.work()
+        self.settle()
+        self.work()
+
+    def until(self, stamp=None):
+        while self.stamp < (stamp or len(self.PLACES)):
+            self.ping()
+            if self.session.due(self.now):
+                self.turn()
+        return self
+
+    @property
+    def withdrawn_lines(self):
+        """The line of each ping that is withdrawn."""
+        return self.LINES[self.session.withdrawn.stamp_ns * 10 // SECOND - 1]
 
 
 def rows(folder, query="SELECT * FROM pings ORDER BY number"):

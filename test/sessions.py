@@ -56,6 +56,11 @@ class Mapper:
         self.data = Samples.joined([self.data, batch])
         return UpdateReport({}, samples=len(self.data), batch=len(batch))
 
+    forgets = True
+
+    def withdraw(self, numbers: np.ndarray) -> None:
+        self.data = self.data[~np.isin(self.data.number, numbers)]
+
     def train(self, steps: int) -> UpdateReport:
         if self.failures:
             raise self.failures.pop(0)

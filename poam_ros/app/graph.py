@@ -17,11 +17,9 @@ from ..ros.common.parameters import NODES, ROBOT_DEFAULTS, VIEWERS, robot_tables
 ROWS = {row.name: row for table in (NODES | VIEWERS).values() for row in table}
 NAMESPACE = Setting("namespace", "", "Namespace of all nodes, without slashes at its ends")
 PARAMS_FILE = Setting(
-    "params_file",
-    "",
-    "ROS parameter file that names nodes as config/*.yaml does (/**/mapper:). It overrides the "
-    "defaults, and arguments override it",
-)
+    "params_file", "", "ROS parameter file that names nodes as config/*.yaml does (/**/mapper:). "
+    "It overrides the defaults, and arguments override it",
+)  # fmt: skip
 RVIZ = Setting("rviz", False, "Show the mission in RViz (package rviz2), with the node drapes")
 #: Arguments for a graph as a whole.
 OWN = (PARAMS_FILE, NAMESPACE, RVIZ)

@@ -18,6 +18,7 @@ from ..core.settings import Setting, rows
 from ..importers.bags import BagSettings
 from ..importers.soundings import SoundingMapSettings
 from ..models.native.loader import announce
+from ..planning.tvu import ORDERS
 from .command import Parser, add_settings, exit_on_interrupt, reader
 from .map_input import GATE, MODEL, SCREENING, MappingJob, read
 
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from ..importers.outline import Outline
     from ..importers.soundings import Soundings
 
-FLATTERS = (
-    "note: single soundings were held out, but not their neighbours on the track: this flatters "
-    "the map. Give --by line to hold out whole survey lines: those of the column `line`, or "
+SINGLE_HELD_OUT = (
+    "note: single soundings were held out, but not their neighbours on the track, so these figures "
+    "are too good. Give --by line to hold out whole survey lines: those of the column `line`, or "
     "without such a column those found in the track."
 )
 
@@ -59,10 +60,13 @@ def add_arguments(parser: Parser) -> None:
     add("--columns", nargs="+", default=[], metavar="MEANING=NAME",
         help="Names of columns, as in latitude=LAT longitude=LON depth=D. "
         "Meanings: x, y or latitude, longitude; z (up) or depth (down); time.")  # fmt: skip
+    add("--exclude", action="append", default=[], metavar="COLUMN=VALUE",
+        help="Leave out soundings, as in line=L7, file=monday.csv or day=2025-01-12; may be "
+        "repeated (also read from edits.csv beside the log).")  # fmt: skip
     add("--workspace", nargs=4, type=float, metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
         help="Rectangle of the map (m). Leave out soundings outside it (default: the box around "
         "all soundings, with --margin).")  # fmt: skip
-    add("--margin", dest="room", type=reader(MARGIN), metavar="M",
+    add("--margin", dest="map_margin", type=reader(MARGIN), metavar="M",
         help="Margin around that box (m; default: a hundredth of its longer side).")  # fmt: skip
     add("--resolution", type=reader(RESOLUTION), metavar="M",
         help="Cell size (m; default: about 256 cells along the longer side).")  # fmt: skip
@@ -96,6 +100,9 @@ def _add_chart(group: Any) -> None:
     group.add_argument("--extrapolate", action=argparse.BooleanOptionalAction,
         help="Show cells without information from soundings (default: within an outline, and for "
         "recordings and missions).")  # fmt: skip
+    group.add_argument("--order", choices=tuple(ORDERS), default="1a",
+        help="S-44 order with whose limit depths at crossings of lines are compared (default: "
+        "1a).")  # fmt: skip
 
 
 def _add_validation(group: Any) -> None:
@@ -126,14 +133,14 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     announce()
     args.log = args.logs[0]
+    folder = args.folder = args.output or Path("runs") / f"map-{args.log.resolve().stem}"
     survey = read(args)
-    folder = args.output or Path("runs") / f"map-{args.log.resolve().stem}"
-    _say(survey.soundings)
-    survey, outline = _outlined(args, survey)
+    _print_soundings(survey.soundings)
+    survey, outline = _with_outline(args, survey)
     with _client(args, survey) as client:
         _map(args, survey, outline, folder, client)
     _draw(folder, validated=bool(args.hold_out or args.folds))
-    _sum_up(folder)
+    _print_summary(folder)
     return 0
 
 
@@ -145,7 +152,7 @@ def _check(args: argparse.Namespace) -> None:
     """
     if args.by and not (args.hold_out or args.folds):
         raise InputError("--by needs --hold-out or --folds")
-    if args.workspace and args.room is not None:
+    if args.workspace and args.map_margin is not None:
         raise InputError("--margin cannot be combined with --workspace")
     if args.folds is not None and args.folds < 2:
         raise InputError(f"--folds: expected at least 2, got {args.folds}")
@@ -166,7 +173,7 @@ def _client(args: argparse.Namespace, survey: MappingJob) -> Iterator[Any]:
         yield client
 
 
-def _say(soundings: Soundings) -> None:
+def _print_soundings(soundings: Soundings) -> None:
     width, height = np.ptp(soundings.xy, axis=0)
     refused = ", ".join(f"{n} {reason}" for reason, n in soundings.refused.items())
     kind = "lines found in the track" if "lines_found" in soundings.source else "groups"
@@ -175,7 +182,7 @@ def _say(soundings: Soundings) -> None:
         + (f" in {len(soundings.names)} {kind}" if soundings.names else "")
         + (f"; refused: {refused}" if refused else "")
     )
-    # A mirrored place, or feet that nobody named, can be seen here alone.
+    # The only line that shows a mirrored position or an unnamed unit.
     where = f"bottom at {soundings.z.min():.4g} to {soundings.z.max():.4g} m"
     if (origin := soundings.projection) is not None:
         north, east = ("S" if origin.latitude < 0 else "N"), ("W" if origin.longitude < 0 else "E")
@@ -183,7 +190,9 @@ def _say(soundings: Soundings) -> None:
     print(where)
 
 
-def _outlined(args: argparse.Namespace, survey: MappingJob) -> tuple[MappingJob, Outline | None]:
+def _with_outline(
+    args: argparse.Namespace, survey: MappingJob
+) -> tuple[MappingJob, Outline | None]:
     """The outline, if any, and the job with a workspace around it unless one was given."""
     if args.outline is None:
         return survey, None
@@ -218,19 +227,19 @@ def _map(
         draw = partial(draw_in_bands, client)
     soundings, workspace, settings = survey.soundings, survey.workspace, survey.settings
     grid = map_grid(workspace, args.resolution or survey.resolution or cell_size(workspace))
-    held, extrapolate = None, args.extrapolate
+    held_out, extrapolate = None, args.extrapolate
     if extrapolate is None:  # the same as on the vehicle
         extrapolate = outline is not None or soundings.taken is not None
     if args.folds:  # raises an error before the map is made
         split_folds(soundings.group, args.folds, settings.seed)
     if args.hold_out:
-        held = split_off(soundings.group, args.hold_out, settings.seed)
+        held_out = split_off(soundings.group, args.hold_out, settings.seed)
     cells, count = grid.shape[0] * grid.shape[1], len(soundings)
-    learned = count if held is None else int((~held).sum())
+    learned = count if held_out is None else int((~held_out).sum())
     with work_progress("map", learned + cells) as report:
         mapped = map_soundings(
-            args.log, soundings, grid, workspace, settings, folder, held, report, draw, outline,
-            extrapolate,
+            args.log, soundings, grid, workspace, settings, folder, held_out, report, draw, outline,
+            extrapolate, args.order,
         )  # fmt: skip
     checked = mapped.held_out
     print(f"{mapped.samples} soundings in the map, {mapped.false_echoes} refused as false echoes")
@@ -249,7 +258,7 @@ def _map(
             f"{100 * scores.coverage95:.1f} % within the 95 % interval"
         )
         if not soundings.names:
-            print(FLATTERS)
+            print(SINGLE_HELD_OUT)
 
 
 def _draw(folder: Path, validated: bool) -> None:
@@ -270,7 +279,7 @@ def _draw(folder: Path, validated: bool) -> None:
         print("no figures: matplotlib is not installed (pip install 'poam_ros[sim]')")
 
 
-def _sum_up(folder: Path) -> None:
+def _print_summary(folder: Path) -> None:
     """Print the summary and what to do next."""
     from ..outputs.exports.chart import ExportSettings, read_chart, recorded
     from ..outputs.report import summary

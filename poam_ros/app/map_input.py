@@ -23,6 +23,7 @@ from ..screening.screen import ScreeningSettings
 from .command import spelling
 
 if TYPE_CHECKING:
+    from ..importers.exclusions import Exclusion
     from ..importers.soundings import Soundings
 
 #: The settings of models, with the defaults of `poam map`.
@@ -67,7 +68,7 @@ def read(args: argparse.Namespace) -> MappingJob:
     """
     from ..importers.readers import MISSION, READERS, RECORDING, find_reader
 
-    args.levels = None
+    args.levels, args.exclusions = None, _exclusions(args)
     if isinstance(vars(args).get("water.level"), Path):
         args.levels = args.__dict__.pop("water.level")
     names = [find_reader(path, args.reader) for path in args.logs]
@@ -81,31 +82,38 @@ def read(args: argparse.Namespace) -> MappingJob:
             {"method": ROBOT_DEFAULTS["method"], **LIVE_DEFAULTS} if bag else MAP_DEFAULTS
         )
         settings = _settings({**values, **vars(args)}, args)
-        soundings = _recorded(args, {}) if bag else _sounded(args, settings)
-        workspace = Extent.of(args.workspace) if args.workspace else soundings.workspace(args.room)
+        soundings = _read_recording(args, {}) if bag else _read_files(args, settings)
+        soundings = _excluded(args, soundings)
+        workspace = (
+            Extent.of(args.workspace) if args.workspace else soundings.workspace(args.map_margin)
+        )
         if not bag:  # in a recording the front end did so, with its margin
-            soundings = _within(args, soundings, workspace)
+            soundings = _in_workspace(args, soundings, workspace)
         return MappingJob(soundings, workspace, settings, None)
     values = {**LIVE_DEFAULTS, **past.mapper, **past.settings, **vars(args)}
     method = str(values["method"])
     if ":" in method and "method" not in args:  # Python's import of a module that a file names
         raise InputError(
-            f"{past.path}: its model is {shown(method)}, of another package; to load it, name it: "
+            f"{past.path}: its model {shown(method)} is of another package; to load it, give "
             f"--method {shown(method)}"
         )
     settings = _settings(values, args)
     if past.mapper.get("screening.enabled", True):  # screened when accepted
         settings = replace(settings, screening=ScreeningSettings())
-    soundings = _lived(args, past) if mission else _both(args, past)
+    soundings = _read_journal(args, past) if mission else _read_recording_and_journal(args, past)
+    soundings = _excluded(args, soundings)
     workspace = Extent.of(values["workspace"] or past.settings["workspace"])
-    if _anew(args, past):
+    if _changes_model(args, past):
         soundings = replace(soundings, steps=None)
-    if _sized(args):
+    if _sets_batch_size(args):
         soundings = replace(soundings, batch=None)
     if args.by:
         soundings = soundings.by_lines()
     return MappingJob(
-        _within(args, soundings, workspace), workspace, settings, past.mapper.get("resolution")
+        _in_workspace(args, soundings, workspace),
+        workspace,
+        settings,
+        past.mapper.get("resolution"),
     )
 
 
@@ -132,7 +140,7 @@ def _check(args: argparse.Namespace, mission: bool, bag: bool, columns: bool) ->
             f"--by: expected {LINE} (lines found in the track), as {args.log} has no columns; got "
             f"{args.by}"
         )
-    if args.room is not None and (mission or args.mission):
+    if args.map_margin is not None and (mission or args.mission):
         raise InputError("--margin: expected without a mission, which has a workspace")
 
 
@@ -146,9 +154,10 @@ def _settings(values: Mapping[str, Any], args: argparse.Namespace) -> SoundingMa
     )
 
 
-def _sounded(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundings:
+def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundings:
     """The soundings of files that are no recordings."""
     from ..importers.columns import read_mapping
+    from ..importers.exclusions import DAY, needed, with_lines
     from ..importers.levels import WaterLevels
     from ..importers.raw import ReadOptions
     from ..importers.readers import read_soundings
@@ -160,17 +169,42 @@ def _sounded(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundin
     levels = None if args.levels is None else WaterLevels.read(args.levels)
     options = ReadOptions(
         mapping, args.by, settings.water_level, levels, scale.sound_scale, **crop,
-        units=args.units or "", crs=args.crs, settings=given,
+        units=args.units or "", crs=args.crs, settings=given, labels=needed(args.exclusions),
+        times=DAY in needed(args.exclusions),
     )  # fmt: skip
     found = read_soundings(args.logs, options, args.reader)
     for line in found.source.get("files", [found.source]):
         print(f"{line.get('file', args.log.name)}: {line.get('said')}; {line.get('layout')}")
     if levels is not None:
         print(f"water level: {levels.said}")
-    return found
+    return with_lines(found)
 
 
-def _recorded(args: argparse.Namespace, known: Mapping[str, Any], crop: bool = True) -> Soundings:
+def _exclusions(args: argparse.Namespace) -> list[Exclusion]:
+    """Of ``--exclude``, and of ``edits.csv`` beside each log, in it, or in the run's folder."""
+    from ..importers.exclusions import EDITS, read_edits, read_option
+
+    folders = [path if path.is_dir() else path.parent for path in args.logs]
+    edits = dict.fromkeys((folder / EDITS).resolve() for folder in (*folders, args.folder))
+    found = [read_option(text) for text in args.exclude]
+    return found + [each for path in edits for each in read_edits(path)]
+
+
+def _excluded(args: argparse.Namespace, soundings: Soundings) -> Soundings:
+    """The soundings without those that a person left out."""
+    from ..importers.exclusions import described, exclude
+
+    if not args.exclusions:
+        return soundings
+    soundings = exclude(soundings, args.exclusions, args.logs)
+    for sentence in described(soundings.excluded):
+        print(sentence)
+    return soundings
+
+
+def _read_recording(
+    args: argparse.Namespace, known: Mapping[str, Any], crop: bool = True
+) -> Soundings:
     """The soundings of a recording; ``known``: the parameters of the mission's mapper."""
     from ..importers.bags import read_recording
     from ..importers.raw import ReadOptions
@@ -180,36 +214,36 @@ def _recorded(args: argparse.Namespace, known: Mapping[str, Any], crop: bool = T
     times = {name: given[name] for name in CROP if crop and name in given}
     soundings = read_recording(args.log, ReadOptions(settings=given, **times))
     print(soundings.source["said"])
-    if _sized(args):
+    if _sets_batch_size(args):
         soundings = replace(soundings, batch=None)
     return soundings.by_lines() if args.by and not known else soundings
 
 
-def _lived(args: argparse.Namespace, past: RecordedMission) -> Soundings:
+def _read_journal(args: argparse.Namespace, past: RecordedMission) -> Soundings:
     """The soundings of a mission's journal."""
     from ..importers.journals import of_log
 
     given = vars(args)
     soundings = of_log(past, given.get("water.sound_speed"), given.get("water.level"))
-    _tell(past)
+    _print_mission(past)
     return soundings.between(given.get("start", 0.0), given.get("stop", 0.0))
 
 
-def _both(args: argparse.Namespace, past: RecordedMission) -> Soundings:
+def _read_recording_and_journal(args: argparse.Namespace, past: RecordedMission) -> Soundings:
     """The soundings of a recording, with the journal of its mission."""
     from ..importers.journals import as_recorded
 
     given, offset = vars(args), "sonar.time_offset"
     if past.mapper.get("sonar.base_frame") and not ({"sonar.offset", "sonar.tilt"} & {*given}):
         raise InputError(
-            "--sonar.offset, --sonar.tilt: expected the sonar's mounting, which the mission's "
-            "mapper took from tf2"
+            "--sonar.offset or --sonar.tilt: expected, as the mission's mapper took the sonar's "
+            "mount from tf2"
         )
     known = {**past.mapper, "workspace": past.settings["workspace"]}
-    recorded = _recorded(args, known, crop=False)
+    recorded = _read_recording(args, known, crop=False)
     then, now = (float(values.get(offset, 0.0)) for values in (past.mapper, {**known, **given}))
     soundings, agreed = as_recorded(past, recorded, round((now - then) * SECOND))
-    _tell(past)
+    _print_mission(past)
     print(
         f"{agreed.shared} of these pings are also in the recording, at most "
         f"{agreed.farthest:.3g} m apart; {agreed.missing} are only in the journal, "
@@ -218,26 +252,26 @@ def _both(args: argparse.Namespace, past: RecordedMission) -> Soundings:
     return soundings.between(given.get("start", 0.0), given.get("stop", 0.0))
 
 
-def _tell(past: RecordedMission) -> None:
+def _print_mission(past: RecordedMission) -> None:
     pings, steps = past.logged.samples, past.logged.steps
     print(f"{past.path}: {len(pings)} accepted pings, {len(steps)} steps of the model")
 
 
-def _anew(args: argparse.Namespace, past: RecordedMission) -> bool:
+def _changes_model(args: argparse.Namespace, past: RecordedMission) -> bool:
     """Whether an option changes what the mission's model learned."""
     model = {row.name for row in MODEL} - set(MAY_DIFFER)
-    said = model.union(("seed", "batch.first", "batch.size")).intersection(vars(args))
-    others = [name for name in said if vars(args)[name] != past.settings.get(name)]
+    given = model.union(("seed", "batch.first", "batch.size")).intersection(vars(args))
+    others = [name for name in given if vars(args)[name] != past.settings.get(name)]
     return bool(others or args.workspace)
 
 
-def _sized(args: argparse.Namespace) -> bool:
+def _sets_batch_size(args: argparse.Namespace) -> bool:
     """Whether sizes of batches are given; otherwise they are those of the live mapper."""
     given = vars(args)
     return bool(given.get("batch.first") or given.get("batch.size"))
 
 
-def _within(args: argparse.Namespace, soundings: Soundings, workspace: Extent) -> Soundings:
+def _in_workspace(args: argparse.Namespace, soundings: Soundings, workspace: Extent) -> Soundings:
     """The soundings within ``--workspace``, if it is given."""
     if not args.workspace:
         return soundings

@@ -50,13 +50,7 @@ def run(args: argparse.Namespace) -> int:
     if args.nodes is not None:
         return _profile_nodes(args)
     with exit_on_interrupt("poam profile"):
-        from ..research.bench.profile import (
-            ProfileSettings,
-            draw_profile,
-            machine,
-            profile,
-            table,
-        )
+        from ..research.bench.profile import ProfileSettings, draw_profile, machine, profile, table
         from ..research.bench.rates import measure_rates
 
     names = ("method", "batch", "queries", "repeats", "threads", "device", "reference")

@@ -20,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check and repair; returns the exit status."""
+    from ..core.files import CHECKSUMS
     from ..journal.folder import MissionFolder, is_log
     from ..mission.store import MISSION, repair
 
@@ -33,7 +34,22 @@ def run(args: argparse.Namespace) -> int:
         folder.close()
     if (path / MISSION).is_file():
         notes += repair(path, pings if is_log(path) else 2**63)
+    for listing in sorted(path.rglob(CHECKSUMS)):
+        notes += _remove_damaged(listing.parent)
     for note in notes:
         print(note)
     print(f"{path}: {pings} pings, {'repaired' if notes else 'nothing is damaged'}")
     return 0
+
+
+def _remove_damaged(folder: Path) -> list[str]:
+    """Set files aside that are not what the folder's list of checksums says; returns notes."""
+    from ..core.files import damaged_files
+    from ..journal.database import set_aside
+
+    found = damaged_files(folder)
+    place = set_aside(folder, found) if found else folder
+    for file in found:
+        file.unlink()
+    again = f"the results again from the journal: poam map {folder}"
+    return [f"{file} was damaged and is in {place}; {again}" for file in found]

@@ -9,17 +9,19 @@ import os
 import struct
 import tokenize
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 from zipfile import BadZipFile
 
 from .errors import InputError, shown
-from .reading import parse_json
+from .reading import parse_json, read_whole
 
 #: Characters of a checksum, in hexadecimal.
 CHECKSUM = 32
+#: File with the SHA-256 of other files in its folder, as ``sha256sum -c`` reads it.
+CHECKSUMS = "SHA256SUMS"
 #: Errors that reading a damaged or foreign NumPy file may raise.
 UNREADABLE = (
     OSError, ValueError, KeyError, TypeError, EOFError, AttributeError, RecursionError, MemoryError,
@@ -31,6 +33,60 @@ UNREADABLE = (
 def checksum(*parts: bytes) -> str:
     """The first half of the SHA-256 of the concatenated bytes."""
     return hashlib.sha256(b"".join(parts)).hexdigest()[:CHECKSUM]
+
+
+def write_checksums(folder: Path, names: Iterable[str]) -> None:
+    """List the SHA-256 of these files of a folder, beside those listed before. Raises OSError."""
+    _write_listed(folder, _listed(folder) | {name: _sha256(folder / name) for name in names})
+
+
+def verify(path: Path) -> None:
+    """Compare a file with its folder's ``CHECKSUMS``; one that is not listed passes.
+
+    Raises:
+        OSError: it cannot be read.
+        InputError: its content is not what was listed.
+    """
+    expected = _listed(path.parent).get(path.name)
+    if expected is not None and expected != _sha256(path):
+        raise InputError(
+            f"damaged: not what {CHECKSUMS} says; to set it aside: poam repair {path.parent}"
+        )
+
+
+def damaged_files(folder: Path) -> list[Path]:
+    """The files of a folder that are not what its ``CHECKSUMS`` says; missing ones are left out."""
+    found = []
+    for name in sorted(_listed(folder)):
+        try:
+            if (folder / name).is_file():
+                verify(folder / name)
+        except InputError:
+            found.append(folder / name)
+    return found
+
+
+def _listed(folder: Path) -> dict[str, str]:
+    """SHA-256 by name; a line that is damaged lists nothing."""
+    try:
+        text = read_whole(folder / CHECKSUMS).decode(errors="replace")
+    except (OSError, InputError):
+        return {}
+    rows = (line.partition("  ") for line in text.split("\n"))
+    return {name: total for total, _, name in rows if name and "/" not in name and "\0" not in name}
+
+
+def _write_listed(folder: Path, listed: Mapping[str, str]) -> None:
+    with atomic_write(folder / CHECKSUMS) as file:
+        file.writelines(f"{total}  {name}\n".encode() for name, total in sorted(listed.items()))
+
+
+def _sha256(path: Path) -> str:
+    total = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(2**20):
+            total.update(part)
+    return total.hexdigest()
 
 
 def sync(path: Path) -> None:
@@ -57,7 +113,8 @@ def within(folder: Path, name: str) -> Path:
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    """A file to write, which appears under its name only when it is complete and synced.
+    """A file to write, which appears under its name only when it is complete and synced. What
+    ``CHECKSUMS`` said of an earlier file by this name is removed before.
 
     Raises:
         OSError: it cannot be written; an earlier file by this name stays.
@@ -68,6 +125,9 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
+        if path.name != CHECKSUMS and path.name in (listed := _listed(path.parent)):
+            del listed[path.name]
+            _write_listed(path.parent, listed)
         beside.replace(path)
         sync(path.parent)
     finally:

@@ -6,7 +6,10 @@ from __future__ import annotations
 import json
 import math
 import os
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
+from glob import escape
 from pathlib import Path
 from typing import IO, Any, TextIO
 from zipfile import ZipFile
@@ -20,6 +23,8 @@ VARIABLE = "POAM_FILE_MEMORY"
 DEFAULT_MIB = 1024.0
 #: Bytes of memory per byte of text, at worst: of JSON, and of a record in a recording.
 JSON_FACTOR = RECORD_FACTOR = 16
+#: The same of a table whose rows are texts.
+TEXT_FACTOR = 32
 #: Characters of a line of a table.
 LONGEST_LINE = 65_536
 
@@ -49,6 +54,52 @@ def refuse_larger(what: str, size: float, factor: int = 1) -> None:
             f"{what} takes {size * factor / 2**20:.0f} MiB of memory, expected at most "
             f"{most / 2**20:g} ({VARIABLE}, in MiB)"
         )
+
+
+class MemoryMeter:
+    """Counts what the content of one file takes of memory while it is read.
+
+    Args:
+        what: takes it.
+    """
+
+    def __init__(self, what: str = "its content") -> None:
+        self._what, self._taken, self._most = what, 0, allowance()
+
+    def add(self, size: int) -> None:
+        """Count ``size`` bytes more. Raises an ``InputError``: they are too many."""
+        self._taken += size
+        if self._taken > self._most:
+            refuse_larger(self._what, self._taken)
+
+
+def refuse_large_dataset(path: Path) -> None:
+    """Refuse a data set of a GIS that would take more memory than allowed, or has rows that are
+    computed, or names other files. All files of the same name count, and what an archive holds.
+
+    Raises:
+        OSError: it cannot be read.
+        InputError: see above.
+    """
+    with path.open("rb") as file:  # GDAL takes such a file by any name, and opens what it names
+        head = file.read(4096)
+    if b"VRTDataSource" in head:
+        raise InputError("it names other files")
+    size = sum(part.stat().st_size for part in path.parent.glob(f"{escape(path.stem)}.*"))
+    if head[:2] == b"PK":
+        with ZipFile(path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+    refuse_larger("its content", size, RECORD_FACTOR)
+    if head.startswith(b"SQLite format 3"):
+        query = (
+            "SELECT count(*) FROM sqlite_master AS made LEFT JOIN pragma_table_xinfo(made.name) AS "
+            "part WHERE made.type IN ('table', 'view') AND made.name IN (SELECT table_name FROM "
+            "gpkg_contents) AND (made.type = 'view' OR made.sql LIKE 'CREATE VIRTUAL%' OR "
+            "part.hidden)"
+        )
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
+            if db.execute(query).fetchone()[0]:
+                raise InputError("its rows are computed")
 
 
 def read_whole(path: Path, factor: int = 1) -> bytes:

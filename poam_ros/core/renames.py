@@ -12,6 +12,13 @@ def _grouped(group: str, names: str) -> dict[str, tuple[str, ...]]:
     return {name: (f"{group}.{name}",) for name in names.split()}
 
 
+def _moved(group: str, **names: str) -> dict[str, tuple[str, ...]]:
+    """Settings that had other names, before they had a group and in it."""
+    return {
+        old: (f"{group}.{new}",) for own, new in names.items() for old in (own, f"{group}.{own}")
+    }
+
+
 #: The old names with the new ones; two if it depends on the model or the node.
 RENAMED: dict[str, tuple[str, ...]] = {
     **_grouped(
@@ -19,11 +26,12 @@ RENAMED: dict[str, tuple[str, ...]] = {
         "jitter tolerance learning_rate network_learning_rate",
     ),
     **_grouped(
-        "nngp", "tail neighbours pool apart left_out first_steps "
-        "early_steps early_samples update_steps global_rate network_rate averaging least_share "
-        "gap_share hidden lattice weight_penalty field_penalty anisotropy_penalty "
-        "shared_anisotropy mean_precision initial_noise initial_lengthscale",
+        "nngp", "tail neighbours left_out first_steps early_steps early_samples update_steps "
+        "global_rate network_rate averaging least_share gap_share hidden lattice weight_penalty "
+        "field_penalty anisotropy_penalty shared_anisotropy mean_precision initial_noise "
+        "initial_lengthscale",
     ),
+    **_moved("nngp", pool="candidate_neighbours", apart="neighbour_spacing"),
     **{
         f"{which}_lengthscale_m": (f"sparse.{which}_lengthscale", f"nngp.{which}_lengthscale")
         for which in ("shortest", "longest")
@@ -34,7 +42,11 @@ RENAMED: dict[str, tuple[str, ...]] = {
     "shortest_lengthscale": ("nngp.shortest_lengthscale",),
     "longest_lengthscale": ("nngp.longest_lengthscale",),
     **_grouped("max_entropy", "candidates distance_weight"),
-    **_grouped("path_entropy", "ways leg exploration reach cells"),
+    **_grouped("path_entropy", "exploration"),
+    **_moved(
+        "path_entropy", ways="candidates", leg="max_leg", reach="exploration_distance",
+        cells="grid_cells",
+    ),
     **_grouped("lawnmower", "lanes sweeps"),
     **_grouped(
         "sonar", "min_range max_range repeat_window min_confidence beam_width base_frame noise_std "
@@ -67,7 +79,7 @@ RENAMED: dict[str, tuple[str, ...]] = {
     "training_rate": ("training.rate",),
     "screening": ("screening.enabled",),
     **_grouped("screening", "echo_ratio confirm_pings confirm_radius held_pings"),
-    "echo_deviations": ("screening.map_sigmas",),
+    **_moved("screening", echo_deviations="map_sigmas"),
     "workspace_polygon": ("areas.polygon",),
     "keep_outs": ("areas.keep_outs",),
     "areas": ("areas.file",),
@@ -77,10 +89,14 @@ RENAMED: dict[str, tuple[str, ...]] = {
     "target_share": ("target.share",),
     "target_distance": ("target.distance",),
     "target_depths": ("target.depth_factor",),
-    **{f"{what}_patience": (f"watchdog.{what}_timeout",)
-       for what in ("odometry", "sonar", "map", "progress")},
+    "target.depths": ("target.depth_factor",),
+    **_moved(
+        "watchdog", odometry_patience="odometry_timeout", sonar_patience="sonar_timeout",
+        map_patience="map_timeout", progress_patience="progress_timeout",
+    ),
     "geofence_margin": ("watchdog.geofence_margin",),
     "watchdog_resumes": ("watchdog.auto_resume",),
+    "watchdog.resumes": ("watchdog.auto_resume",),
     "most_cells": ("max_cells",),
 }  # fmt: skip
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from ..core.errors import InputError
-from ..core.reading import RECORD_FACTOR, refuse_larger
+from ..core.reading import RECORD_FACTOR, allowance, refuse_larger
 from ..journal.tables import OTHERS, read_only
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _mcap(
     schemas: dict[int, Schema] = {}
     channels: dict[int, Channel] = {}
     with file.open("rb") as stream:
-        records = _mcap_records(stream, file.stat().st_size)
+        records = mcap_records(stream, file.stat().st_size)
         while True:
             try:
                 record = next(records)
@@ -129,7 +129,7 @@ def _mcap(
             yield stream.tell(), raw
 
 
-def _mcap_records(stream: BinaryIO, size: int) -> Iterator[Any]:
+def mcap_records(stream: BinaryIO, size: int) -> Iterator[Any]:
     """The records of a file of ``size`` bytes, those of its chunks too.
 
     Raises:
@@ -138,7 +138,8 @@ def _mcap_records(stream: BinaryIO, size: int) -> Iterator[Any]:
     from mcap.records import Chunk
     from mcap.stream_reader import StreamReader, breakup_chunk
 
-    reader = StreamReader(stream, emit_chunks=True, record_size_limit=max(1, size))
+    longest = max(1, min(size, allowance()))
+    reader = StreamReader(stream, emit_chunks=True, record_size_limit=longest)
     unpacked = 0
     for record in reader.records:
         if not isinstance(record, Chunk):

@@ -1,25 +1,22 @@
-"""What the crossings of a table's lines say of its soundings: what is left out of the map, the list
-of crossings, and a sentence for each line that something is left out of."""
+"""What the crossings of a record's lines say of its soundings: multiples, which are left out of a
+table's map; the list of crossings; and a verdict on each line and day."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
 
-from ..core.clock import SECOND
-from ..outputs.folder import write_table
+from ..outputs.crossings import Bias, CrossingTable, biases, figures, spoken, write_lines
 from ..screening.crossings import Crossings, find_crossings
-from .soundings import SoundingMapSettings, Soundings
+from .exclusions import days, with_lines
+from .soundings import LINE, Labels, SoundingMapSettings, Soundings
 
-#: The file of a run's crossings, and its columns.
-CROSSINGS = "crossings.csv"
-COLUMNS = ("line", "other", "day", "x", "y", "difference")
-#: Times before this are no dates but counted from some begin.
-DATES = int(datetime(1980, 1, 1, tzinfo=timezone.utc).timestamp()) * SECOND
 NAMES = {2: "double", 3: "triple"}
+#: Offsets of lines, the largest, that are said.
+SAID = 8
 
 
 @dataclass(frozen=True)
@@ -27,72 +24,108 @@ class Crossed:
     """What the crossings of soundings say.
 
     Attributes:
-        soundings: that were judged, N.
-        refused: which of them are multiples [N], boolean.
-        line: index of each one's line [N].
-        names: of the lines.
-        found: the judgement and the crossings; None where nothing was judged.
+        refused: which soundings are multiples [N], boolean.
+        line, day: of each sounding [N].
+        found: the crossings, and which soundings are multiples.
+        table: of the crossings.
     """
 
-    soundings: Soundings
     refused: np.ndarray
-    line: np.ndarray
-    names: tuple[str, ...]
-    found: Crossings | None
+    line: Labels
+    day: Labels
+    found: Crossings
+    table: CrossingTable
 
     def write(self, folder: Path) -> None:
-        """Write ``crossings.csv``: a row per crossing, elevations of ``line`` less those of
-        ``other`` in m, and the day (UTC) of ``line``. Nothing where nothing was judged."""
-        if self.found is None:
+        """Write ``crossings.csv`` and ``lines.csv``; nothing without crossings."""
+        if not len(self.found.row):
             return
-        found = self.found
-        ends = zip(found.row, found.other, strict=True)
-        lines = ([self.names[self.line[i]] for i in pair] for pair in ends)
-        places = ([f"{v:.3f}" for v in p] for p in np.column_stack((found.xy, found.difference)))
-        days = map(self._day, found.row)
-        rows = ([*pair, day, *place] for pair, day, place in zip(lines, days, places, strict=True))
-        write_table(folder / CROSSINGS, COLUMNS, rows)
+        self.table.write(folder)
+        lines = [(bias.name, "", bias, out, said) for bias, out, said in self._lines()]
+        by_day = [("", bias.name, bias, 0, _verdict(bias)) for bias in self._days()]
+        write_lines(folder, lines + by_day)
 
-    def _day(self, row: int) -> str:
-        stamp = self.soundings.stamp_ns
-        if stamp is None or stamp[row] < DATES:
-            return ""
-        return f"{datetime.fromtimestamp(int(stamp[row]) // SECOND, timezone.utc):%Y-%m-%d}"
-
-    def sentences(self) -> list[str]:
-        """One for each line that something is left out of, in the order of the lines."""
-        if self.found is None:
+    def _days(self) -> list[Bias]:
+        """Of each day, where there are several."""
+        names = set(self.table.days.ravel().tolist()) - {""}
+        if len(names) < 2:
             return []
-        said, found = [], self.found
-        for number in np.unique(self.line[self.refused]).tolist():
-            own, others = self.line[found.row] == number, self.line[found.other] == number
-            across = own != others  # not where it crosses itself
-            differences = np.where(own, 1, -1)[across] * found.difference[across]
-            text = f"line {self.names[number]}: {len(differences)} crossings"
-            if len(differences):
-                text += f", median {np.median(differences):+.1f} m"
-            kinds = found.multiple[self.line == number]
-            counts = ((name, int((kinds == m).sum())) for m, name in NAMES.items())
-            parts = [f"{name} echoes, {n} soundings left out" for name, n in counts if n]
-            said.append(f"{text}: {'; '.join(parts)}")
+        return biases(self.table.days, self.table.difference, self.table.left_out)
+
+    def _lines(self) -> Iterator[tuple[Bias, int, str]]:
+        """Bias, soundings left out and verdict of each line with crossings, or with multiples."""
+        found = biases(self.table.lines, self.table.difference, self.table.left_out)
+        known = {bias.name: bias for bias in found}
+        out = np.bincount(self.line.code[self.refused], minlength=len(self.line.names))
+        for number, name in enumerate(self.line.names):
+            if not out[number] and name not in known:
+                continue
+            bias = known.get(name, Bias(name, 0, np.nan, np.nan, np.nan, False))
+            kinds = self.found.multiple[self.line.code == number]
+            counts = ((text, int((kinds == m).sum())) for m, text in NAMES.items())
+            parts = [f"{text} echoes, {n} soundings left out" for text, n in counts if n]
+            yield bias, int(out[number]), "; ".join(parts) or _verdict(bias)
+
+    def sentences(self, order: str) -> list[str]:
+        """The survey's figures, a sentence for each line that something is left out of, and for
+        the largest offsets of lines and days."""
+        if not len(self.found.row):
+            return []
+        lines = list(self._lines())
+        said = [spoken(figures(self.table, order), order)]
+        said += [_sentence("line", bias, verdict, 1) for bias, out, verdict in lines if out]
+        offsets = [("line", bias) for bias, out, _ in lines if bias.offset and not out]
+        offsets.sort(key=lambda each: -abs(each[1].median))
+        said += [
+            _sentence(kind, bias, _verdict(bias), 2)
+            for kind, bias in [("day", b) for b in self._days() if b.offset] + offsets[:SAID]
+        ]
+        if len(offsets) > SAID:
+            said.append(f"{len(offsets) - SAID} more lines with an offset: lines.csv")
         return said
 
 
-def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
-    """Judge soundings of a table by the crossings of their lines, where they are screened.
+def _verdict(bias: Bias) -> str:
+    if not bias.crossings:
+        return "no crossings with others"
+    if bias.offset:
+        return f"{'higher' if bias.median > 0 else 'lower'} than what it crosses"
+    return "agrees" if bias.crossings > 1 else "one crossing only"
 
-    Lines are the groups that have names, else those found in the track. Recordings and missions
-    are not judged: their maps are those that the vehicle had.
+
+def _sentence(kind: str, bias: Bias, verdict: str, digits: int) -> str:
+    text = f"{kind} {bias.name}: {bias.crossings} crossings"
+    if bias.crossings:
+        text += f", median {bias.median:+.{digits}f} m"
+        if digits > 1:
+            text += f" ({bias.low:+.2f} to {bias.high:+.2f})"
+    return f"{text}: {verdict}"
+
+
+def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
+    """Find the crossings of soundings, and of a table that is screened also multiples by them.
+
+    Lines are those of a column ``line``, else those found in the track. Recordings and missions
+    lose nothing: their maps are those that the vehicle had.
     """
     table = soundings.steps is None and soundings.batch is None and soundings.taken is None
     samples = soundings.samples(settings.water_level)
-    nothing = np.zeros(len(soundings), dtype=bool)
-    if not (table and settings.screened(samples, say=False).screening.enabled):
-        return Crossed(soundings, nothing, nothing.astype(np.int64), (), None)
-    if soundings.names:
-        line, names = soundings.group, soundings.names
+    screened = table and settings.screened(samples, say=False).screening.enabled
+    if LINE not in soundings.labels and soundings.names and table:
+        line = Labels(soundings.group, soundings.names)
     else:
-        line = soundings.lines()
-        names = tuple(f"{i + 1}" for i in range(int(line[-1]) + 1))
-    found = find_crossings(soundings.xy, soundings.z, line, samples.range)
-    return Crossed(soundings, found.multiple > 1, line, names, found)
+        line = with_lines(soundings).labels[LINE]
+    depth = settings.water_level - soundings.z if soundings.depth is None else soundings.depth
+    ranges = np.where(np.isfinite(samples.range), samples.range, depth)
+    found = find_crossings(soundings.xy, soundings.z, line.code, ranges, screened)
+    day, refused = days(soundings), found.multiple > 1
+    ends = np.column_stack((found.row, found.other))
+    surface = (soundings.z + depth)[ends]
+    elevations = np.column_stack((found.z, found.z - found.difference))
+    names, dates = (np.array(each.names, dtype=object)[each.code[ends]] for each in (line, day))
+    return Crossed(
+        refused, line, day, found,
+        CrossingTable(
+            names, dates, found.xy, found.difference, surface - elevations, refused[ends].any(1)
+        ),
+    )  # fmt: skip

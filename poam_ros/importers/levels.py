@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.clock import SECOND
 from ..core.errors import InputError
+from ..core.reading import TEXT_FACTOR, refuse_larger
 from ..frontend.settings import MAX_LEVEL
 from .dialect import Times, is_clock, is_date, number, sniff
 
@@ -41,6 +42,7 @@ class WaterLevels:
             InputError: the file cannot be read, or is no such table.
         """
         try:
+            refuse_larger(f"{path}: its content", path.stat().st_size, TEXT_FACTOR)
             dialect, head = sniff(path)
             rows = list(dialect.rows(path))
         except (OSError, UnicodeError) as error:

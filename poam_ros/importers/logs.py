@@ -14,8 +14,11 @@ import numpy as np
 
 from ..core.clock import SECOND
 from ..core.errors import InputError, requires_extra, shown
+from ..core.reading import MemoryMeter
 from .raw import RawSoundings, ReadOptions
 
+#: Bytes of memory that a position, a depth or a kind of message takes.
+ROW_BYTES = 200
 #: Positions farther apart than this are not interpolated between, in s.
 GAP = 10.0
 DAY = 86_400.0
@@ -37,6 +40,13 @@ class PositionsAndDepths:
     depths: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     heard: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
+    memory: MemoryMeter = field(default_factory=MemoryMeter)
+
+    def hear(self, kind: str, wanted: bool) -> None:
+        """Count a message. Raises an ``InputError``: those that are kept take too much memory."""
+        if wanted or kind not in self.heard:
+            self.memory.add(ROW_BYTES)
+        self.heard[kind] += 1
 
     def soundings(
         self, path: Path, fixes: Sequence[str], sounders: Sequence[str], said: str
@@ -122,7 +132,7 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
         InputError: the file cannot be read, pynmeagps is not installed, or there are no positions
             or no depths.
     """
-    found = PositionsAndDepths()
+    found = PositionsAndDepths(memory=MemoryMeter(f"{path}: its content"))
     fixes: dict[str, list[tuple[int, float, float, float]]] = {kind: [] for kind in FIXES}
     depths: dict[str, list[tuple[int, float]]] = {kind: [] for kind in DEPTHS}
     days: list[tuple[int, float]] = []  # the line, and the date in s since 1970
@@ -176,7 +186,7 @@ def _sentences(path: Path, found: PositionsAndDepths) -> Iterator[tuple[int, str
                 begin = _BEGIN.search(text)
                 if begin is None:
                     continue
-                found.heard[begin.group(1)] += 1
+                found.hear(begin.group(1), begin.group(1) in wanted)
                 if begin.group(1) not in wanted:
                     continue
                 sentence = _SENTENCE.search(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,13 +27,16 @@ from ..journal.interface import JournalContents
 from ..learning.loop import ModelLoop
 from ..learning.recovery import Recovery
 from ..models.mapper import BathymetricMapper
+from ..outputs.crossings import FILE as CROSSINGS
+from ..outputs.crossings import LINES
 from ..outputs.folder import make_folder, write_config, write_map, write_samples
 from ..outputs.held_out import HeldOut
 from ..outputs.results import FILE, write_refused
 from ..outputs.scoring import log_loss
 from ..outputs.volume import levels_of, measure, round_step, write_water
 from ..screening.screen import FALSE_ECHO, ScreeningSettings
-from .crossed import CROSSINGS, Crossed, cross
+from .crossed import Crossed, cross
+from .exclusions import LEFT_OUT, described, write_left_out
 from .outline import Outline
 from .soundings import SoundingMapSettings, Soundings
 
@@ -60,6 +63,8 @@ OLD = (
     "samples.csv",
     FILE,
     CROSSINGS,
+    LEFT_OUT,
+    LINES,
 )
 
 
@@ -92,6 +97,8 @@ def learn(
     if steps is None:
         settings = settings.screened(samples)
         screening = settings.screening
+        if soundings.taken is None:  # a table's lines are judged as a whole
+            screening = replace(screening, crossings=False)
     crossed = cross(soundings, settings) if crossed is None else crossed
     refused = [samples[np.flatnonzero(crossed.refused)]]
     if crossed.refused.any():  # a part of a mission's soundings has no steps
@@ -116,7 +123,7 @@ def learn(
     if mapper.initialised:
         if steps is None:
             mapper.calibrate(settings.stretches)
-        return mapper, Samples.joined(refused)
+        return mapper, Samples.joined([*refused, loop.withdrawn])
     if steps is not None:
         raise InputError("mission: expected one that came to a map, got none in its log")
     if failing := loop.status.failing:
@@ -218,7 +225,7 @@ def validate_fold(
 @dataclass(frozen=True)
 class MappingResult:
     """What became of a record: soundings in the map, those refused as false echoes, those held out,
-    where some were, and a sentence for each line of which some are refused by crossings."""
+    where some were, and what the crossings of lines say, in sentences."""
 
     samples: int
     false_echoes: int
@@ -243,9 +250,10 @@ def map_soundings(
     draw: Draw = draw,
     outline: Outline | None = None,
     extrapolate: bool = False,
+    order: str = "1a",
 ) -> MappingResult:
     """Map soundings and write the folder: config.yaml, samples.csv, refused.csv, map.npz,
-    volume.csv, and crossings.csv of a table whose lines were judged.
+    left_out.csv, volume.csv, and where lines cross crossings.csv and lines.csv.
 
     Args:
         log: the file that they are from, for the record.
@@ -259,6 +267,7 @@ def map_soundings(
         draw: predicts the grid, in this process or by the help of others.
         outline: where the map ends; outside of it cells are NaN.
         extrapolate: keep cells that the soundings say nothing about; else they are NaN.
+        order: of S-44, whose limit the differences at crossings are compared with.
 
     Raises:
         InputError: no map can be made, or the folder cannot be written.
@@ -280,6 +289,7 @@ def map_soundings(
     where = np.column_stack((echoes.xy, echoes.z))
     refused = soundings.refused_pings.more(FALSE_ECHO, echoes.stamp_ns, where)
     write_refused(folder, refused)
+    write_left_out(folder, soundings, echoes, taken.row[crossed.refused])
     write_map(folder / "map.npz", drawn)
     if shown.any():
         levels = levels_of(drawn.mean[shown], soundings.surface(settings.water_level))
@@ -290,11 +300,14 @@ def map_soundings(
     config = describe(log, soundings, grid, workspace, settings)
     if outline is not None:
         config["outline"] = outline.described
+    config["order"] = order
     config["shown"] = {"cells": int(shown.sum()), "extrapolate": extrapolate}
+    if soundings.excluded:
+        config["excluded"] = described(soundings.excluded)
     config["samples"] = {"mapped": mapper.samples, "false_echoes": len(echoes), **soundings.refused}
     write_config(folder / "config.yaml", config)
     checked = None if held is None else validate(mapper, soundings[np.flatnonzero(held)])
-    return MappingResult(mapper.samples, len(echoes), checked, crossed.sentences())
+    return MappingResult(mapper.samples, len(echoes), checked, crossed.sentences(order))
 
 
 def known(drawn: ElevationMap, xy: np.ndarray, z: np.ndarray) -> np.ndarray:

@@ -13,6 +13,8 @@ from typing import Any
 
 from ..core.clock import SECOND
 from ..core.errors import InputError, requires_extra
+from ..core.reading import JSON_FACTOR, MemoryMeter, refuse_larger
+from .bag_files import mcap_records
 from .logs import PositionsAndDepths
 from .raw import RawSoundings, ReadOptions
 
@@ -20,6 +22,7 @@ Fields = dict[str, Any]
 #: A .bin begins with the description of a message; .tlog with a time (us) and a frame of MAVLink.
 DATAFLASH, FRAMES = b"\xa3\x95\x80", (0xFD, 0xFE)
 DOWN = 25  # MAV_SENSOR_ROTATION_PITCH_270
+OFFSET_BYTES = 40  # of memory for each message of a .bin
 #: ArduPilot's status of a rangefinder that has a reading.
 GOOD = 4
 
@@ -100,12 +103,12 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
         InputError: the file cannot be read, a library is not installed, or there are no positions
             or no depths.
     """
-    found = PositionsAndDepths()
+    found = PositionsAndDepths(memory=MemoryMeter(f"{path}: its content"))
     read = _logged
     if path.suffix == ".mcap":
         read = _recorded
     for seconds, kind, fields in read(path, found):
-        found.heard[kind] += 1
+        found.hear(kind, kind in POSITIONS or kind in DEPTHS)
         try:
             if kind in POSITIONS:
                 if (place := POSITIONS[kind](fields)) is None:
@@ -131,12 +134,11 @@ def _logged(path: Path, found: PositionsAndDepths) -> Iterator[tuple[float, str,
     os.environ.setdefault("MAVLINK20", "1")
     with requires_extra(f"{path}: logs of ArduPilot", "pymavlink", "mavlink"):
         from pymavlink import DFReader, mavutil
-    said = io.StringIO()  # the library prints what it does not understand
+    said = _Nowhere()  # the library prints what it does not understand
     wanted = [*POSITIONS, *DEPTHS]
     try:
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-            with path.open("rb") as file:
-                own = file.read(3) == DATAFLASH
+            own = _is_small_dataflash(path)
             log = DFReader.DFReader_binary(str(path)) if own else mavutil.mavlogfile(str(path))
         while True:
             with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
@@ -184,8 +186,38 @@ def _recorded(path: Path, found: PositionsAndDepths) -> Iterator[tuple[float, st
 def _records(path: Path) -> Iterator[tuple[float, str, bytes]]:
     """Time in s since 1970, encoding and bytes of each message of an MCAP file, from the front."""
     with requires_extra(f"{path}: recordings", "mcap", "bags"):
-        from mcap.reader import NonSeekingReader
+        from mcap.records import Channel, Message
+    encodings: dict[int, str] = {}
+    try:
+        with path.open("rb") as file:
+            for record in mcap_records(file, path.stat().st_size):
+                if isinstance(record, Channel):
+                    encodings[record.id] = record.message_encoding
+                elif isinstance(record, Message):
+                    refuse_larger("a message", len(record.data), JSON_FACTOR)
+                    yield record.log_time / SECOND, encodings[record.channel_id], record.data
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+class _Nowhere(io.TextIOBase):
+    """Takes text and forgets it."""
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+
+def _is_small_dataflash(path: Path) -> bool:
+    """Whether a file is a .bin, whose messages the library lists before it reads any.
+
+    Raises:
+        OSError: it cannot be read.
+        InputError: the list takes too much memory.
+    """
     with path.open("rb") as file:
-        reader = NonSeekingReader(file, record_size_limit=max(1, path.stat().st_size))
-        for _, channel, message in reader.iter_messages(log_time_order=False):
-            yield message.log_time / SECOND, channel.message_encoding, message.data
+        if file.read(3) != DATAFLASH:
+            return False
+        memory = MemoryMeter(f"{path}: the list of its messages")
+        while part := file.read(2**20):
+            memory.add(OFFSET_BYTES * part.count(DATAFLASH[:2]))
+    return True

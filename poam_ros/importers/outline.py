@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError, requires_extra
+from ..core.files import UNREADABLE
 from ..core.geodesy import WGS84, LocalProjection, transformed
 from ..core.geometry import Extent, Grid
-from ..core.reading import parse_json
+from ..core.reading import parse_json, refuse_large_dataset
 from ..planning import polygons as plane
 
 #: A polygon: its border, then its holes, each corners [K, 2].
@@ -174,12 +176,10 @@ def _of_pyogrio(path: Path) -> tuple[list[Rings], str | None]:
         from pyogrio.errors import DataLayerError, DataSourceError, GeometryError
     if not path.exists():
         raise InputError(f"{path}: cannot be read (No such file or directory)")
-    with path.open("rb") as file:  # GDAL takes such a file by any name, and opens what it names
-        if b"VRTDataSource" in file.read(4096):
-            raise InputError(f"{path}: expected polygons, got a file that names other files")
     try:
+        refuse_large_dataset(path)
         meta, _, geometries, _ = raw.read(path, columns=[], force_2d=True)
-    except (DataSourceError, DataLayerError, GeometryError, ValueError) as error:
+    except (*UNREADABLE, DataSourceError, DataLayerError, GeometryError, sqlite3.Error) as error:
         raise InputError(f"{path}: expected polygons ({shown_error(error)})") from None
     found = [rings for data in geometries if data for rings in _of_binary(bytes(data), [0])]
     return found, meta["crs"]

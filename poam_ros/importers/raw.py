@@ -16,7 +16,7 @@ from ..core.geometry import MAX_COORDINATE
 from ..frontend.placing import MAX_ELEVATION
 from ..frontend.refused_pings import RefusedPings
 from .levels import WaterLevels
-from .soundings import LINE, Soundings
+from .soundings import LINE, Labels, Soundings
 
 #: Units of depths and elevations, in m.
 UNITS = {"m": 1.0, "ft": 0.3048, "fathom": 1.8288, "cm": 0.01, "mm": 0.001}
@@ -49,6 +49,8 @@ class ReadOptions:
         crs: of x and y, as pyproj takes it (EPSG:25833); empty: as the file says, else metres of
             no known place.
         settings: of a recording's front end and topics, and of a mission, by name.
+        labels: columns whose values are kept, besides that of lines: ``Soundings.labels``.
+        times: read the times even if nothing here needs them.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -61,6 +63,8 @@ class ReadOptions:
     units: str = ""
     crs: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    labels: frozenset[str] = frozenset()
+    times: bool = False
 
 
 def _nothing(place: np.ndarray, height: np.ndarray) -> str:
@@ -83,6 +87,7 @@ class RawSoundings:
             counts from; None where it has none.
         row: the number of each in the file, from 0, rising [N]; None: 0 to N - 1.
         group: index of each one's group [N], where ``names`` has their names.
+        labels: values of further columns, by the column.
         said: what was understood, in some words: columns or messages, units, times.
         layout: of the file, in some words.
         refused: how many rows or messages are no soundings, by reason.
@@ -102,6 +107,7 @@ class RawSoundings:
     row: np.ndarray | None = None
     group: np.ndarray | None = None
     names: tuple[str, ...] = ()
+    labels: Mapping[str, Labels] = field(default_factory=dict)
     said: str = ""
     layout: str = ""
     refused: Counter[str] = field(default_factory=Counter)
@@ -111,7 +117,9 @@ class RawSoundings:
 
     def __post_init__(self) -> None:
         count = len(self.height)
-        rows = [each for each in (self.stamp_ns, self.row, self.group) if each is not None]
+        labels = (column.code for column in self.labels.values())
+        every = (self.stamp_ns, self.row, self.group, *labels)
+        rows = [each for each in every if each is not None]
         if self.place.shape != (count, 2) or {len(each) for each in rows} - {count}:
             raise InputError(
                 f"soundings: expected places [N, 2], and heights, times, rows and groups [N], got "
@@ -126,7 +134,8 @@ class RawSoundings:
     def __getitem__(self, index: np.ndarray) -> RawSoundings:
         names = ("place", "height", "stamp_ns", "row", "group")
         known = {name: value for name in names if (value := getattr(self, name)) is not None}
-        return replace(self, **{name: value[index] for name, value in known.items()})
+        labels = {name: column.at(index) for name, column in self.labels.items()}
+        return replace(self, **{name: value[index] for name, value in known.items()}, labels=labels)
 
     def without(self, wrong: Mapping[str, np.ndarray]) -> RawSoundings:
         """Refuse soundings, by reason: boolean [N]; the first of several reasons counts."""
@@ -226,7 +235,9 @@ def place(files: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundings
                 pings = pings.more(reason, raw.refused_pings.stamp_ns[these], xyz[these])
         refused += raw.refused
     row, begins = _rows(raws)
-    group, names = _groups(raws, row)
+    group, names = Labels(row, ())
+    if all(raw.names for raw in raws):
+        group, names = _joined([(raw.group, raw.names) for raw in raws])
     stamps = [raw.stamp_ns for raw in raws if raw.stamp_ns is not None]
     described = [{**raw.source, "said": raw.said, "layout": raw.layout} for raw in raws]
     source: dict[str, Any] = described[0]
@@ -243,6 +254,7 @@ def place(files: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundings
         projection, np.concatenate(stamps) if len(stamps) == len(raws) else None,
         depth=None if options.levels is None else np.concatenate(depth),
         files=tuple(zip(map(str, files), begins, strict=True)) if len(raws) > 1 else (),
+        labels=_labels(raws),
     )  # fmt: skip
     found = found.between(options.start, options.stop)
     return found.by_lines() if options.by == LINE and not names else found
@@ -258,14 +270,23 @@ def _rows(raws: Sequence[RawSoundings]) -> tuple[np.ndarray, list[int]]:
     return np.concatenate(rows), begins[:-1]
 
 
-def _groups(raws: Sequence[RawSoundings], row: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Groups of the same name in several files are one; without names each is one of its own."""
-    names = tuple(sorted({name for raw in raws for name in raw.names}))
-    if not names or not all(raw.names for raw in raws):
-        return row, ()
+def _joined(parts: Sequence[tuple[np.ndarray | None, tuple[str, ...]]]) -> Labels:
+    """Groups of the same name in several files are one."""
+    names = tuple(sorted({name for _, own in parts for name in own}))
     rank = {name: i for i, name in enumerate(names)}
-    groups = [np.array([rank[name] for name in raw.names])[raw.group] for raw in raws]
-    return np.concatenate(groups), names
+    codes = [np.array([rank[name] for name in own], dtype=np.int64)[code] for code, own in parts]
+    return Labels(np.concatenate(codes), names)
+
+
+def _labels(raws: Sequence[RawSoundings]) -> dict[str, Labels]:
+    """Columns of one or more of the files; in the others their values are empty."""
+    columns = sorted({name for raw in raws for name in raw.labels})
+    return {
+        name: _joined([
+            raw.labels.get(name, Labels(np.zeros(len(raw), dtype=np.int64), ("",))) for raw in raws
+        ])
+        for name in columns
+    }  # fmt: skip
 
 
 def _near(degrees: Mapping[Path, np.ndarray]) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,55 +20,12 @@ from ..frontend.refused_pings import RefusedPings
 from ..frontend.settings import water_level_setting
 from ..journal.interface import JournalStep
 from ..models.registry import ModelSettings, NeighbourOptions
+from ..screening.lines import find_lines
 from ..screening.screen import ScreeningSettings
 from ..screening.track import MIN_NEIGHBOURHOOD
 
 #: What people call such a group; a column of this name goes before.
 LINE = "line"
-#: A course this far from the line's own is a turn, in radians.
-TURN = math.radians(45)
-#: Courses are taken over this share of the longer side of the soundings' box.
-STRIDE = 0.02
-
-
-def find_lines(xy: np.ndarray) -> np.ndarray:
-    """The line of each sounding [N], counted from 0 in the order of the record.
-
-    A line goes on while its course, also across a gap, is within ``TURN`` of the way from its
-    begin. Where it turns it ends at the farthest point it came to.
-
-    Args:
-        xy: places [N, 2] along the track, in m.
-    """
-    begins = np.zeros(len(xy), dtype=np.int64)
-    begins[_turns(xy, STRIDE * float(np.ptp(xy, axis=0).max()))] = 1
-    return np.cumsum(begins)
-
-
-def _turns(xy: np.ndarray, stride: float) -> list[int]:
-    """The first soundings of new lines."""
-    nodes, turns, begin = _nodes(xy, stride), [], 0
-    for i in range(2, len(nodes)):
-        if i < begin + 2:
-            continue
-        (bx, by), (px, py), (nx, ny) = (xy[nodes[j]] for j in (begin, i - 1, i))
-        own, now = math.atan2(py - by, px - bx), math.atan2(ny - py, nx - px)
-        if abs(math.remainder(now - own, math.tau)) > TURN:
-            ahead = xy[nodes[i - 1] : nodes[i]] @ (math.cos(own), math.sin(own))
-            turns.append(nodes[i] - int(ahead[::-1].argmax()))  # the last of them where it stood
-            begin = i
-    return turns
-
-
-def _nodes(xy: np.ndarray, stride: float) -> list[int]:
-    """The first sounding, and each that is a stride or more from the last of these."""
-    nodes, (x, y) = [0], xy[0]
-    for i, (east, north) in enumerate(xy.tolist()):
-        if (east - x) ** 2 + (north - y) ** 2 >= stride * stride > 0:
-            nodes.append(i)
-            x, y = east, north
-    return nodes
-
 
 log = logging.getLogger(__name__)
 
@@ -79,8 +35,8 @@ MAP_DEFAULTS: dict[str, Value] = {
     "method": "nngp",
     "nngp.tail": 10.0,
     "nngp.neighbours": 32,
-    "nngp.pool": 1000,
-    "nngp.apart": 0.2,
+    "nngp.candidate_neighbours": 1000,
+    "nngp.neighbour_spacing": 0.2,
     "nngp.max_residual": 4.0,
     "nngp.anisotropy_penalty": 100.0,
     "nngp.shared_anisotropy": 0.1,
@@ -165,6 +121,30 @@ def _against_screening(samples: Samples, water_level: float, beside: float) -> s
     return ""
 
 
+class Labels(NamedTuple):
+    """Values of a column: index of each sounding's value [N], and the values."""
+
+    code: np.ndarray
+    names: tuple[str, ...]
+
+    def at(self, index: np.ndarray) -> Labels:
+        """Those of some soundings."""
+        return Labels(self.code[index], self.names)
+
+
+class Excluded(NamedTuple):
+    """What a person left out: the conditions, in words; the option or file that says so; who, when
+    and why; row [M] and place [M, 3], in m, of the soundings."""
+
+    which: str
+    source: str
+    who: str
+    when: str
+    why: str
+    row: np.ndarray
+    xyz: np.ndarray
+
+
 #: In ``source``: how many lines were found in the track.
 FOUND = "lines_found"
 #: Soundings of a line, at least and in the mean; what has fewer is no track.
@@ -193,6 +173,8 @@ class Soundings:
             that of all.
         files: path and first row number of each file, where there are several; ``row`` counts on
             from file to file.
+        labels: values of columns, by the column; ``line`` among them where there is one.
+        excluded: what a person left out.
     """
 
     row: np.ndarray
@@ -210,6 +192,8 @@ class Soundings:
     steps: tuple[JournalStep, ...] | None = None
     depth: np.ndarray | None = None
     files: tuple[tuple[str, int], ...] = ()
+    labels: Mapping[str, Labels] = field(default_factory=dict)
+    excluded: tuple[Excluded, ...] = ()
 
     @classmethod
     def of(cls, taken: Samples, **others: Any) -> Soundings:
@@ -225,7 +209,10 @@ class Soundings:
     def __getitem__(self, index: np.ndarray) -> Soundings:
         names = ("row", "xy", "z", "group", "stamp_ns", "taken", "batch", "depth")
         known = {name: value for name in names if (value := getattr(self, name)) is not None}
-        return replace(self, **{name: v[index] for name, v in known.items()}, steps=None)
+        labels = {name: column.at(index) for name, column in self.labels.items()}
+        return replace(
+            self, **{name: v[index] for name, v in known.items()}, labels=labels, steps=None
+        )
 
     def workspace(self, margin: float | None = None) -> Extent:
         """Their own box with a margin in m; None: a hundredth of the longer side, at least 1 m."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import re
+import sqlite3
 import struct
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -16,16 +18,19 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError, requires_extra
+from ..core.files import UNREADABLE
 from ..core.geometry import MAX_COORDINATE
+from ..core.reading import MemoryMeter, refuse_large_dataset
 from ..frontend.placing import MAX_ELEVATION
 from ..frontend.refused_pings import RefusedPings
 from .columns import MEANINGS, Columns, guess, question
 from .dialect import Dialect, Times, angle, number, said, sniff
 from .raw import UNITS, RawSoundings, ReadOptions
-from .soundings import LINE
+from .soundings import LINE, Labels
 
-#: Rows that are text at the same time.
-CHUNK = 50_000
+#: Rows and cells that are text at the same time.
+CHUNK, CELLS = 50_000, 1_000_000
+ROW_BYTES = 96  # of memory that a row of numbers takes
 #: Rows that the meaning of columns is checked against where nobody names them.
 SAMPLE = 1000
 
@@ -37,27 +42,33 @@ class _Rows:
     columns: Columns
     dialect: Dialect
     by: int | None
+    labels: dict[str, int]
     places: tuple[int, ...]
     times: tuple[int, ...]
     clock: Times
     codes: dict[str, int] = field(default_factory=dict)
+    values: dict[str, dict[str, int]] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
     refused_pings: RefusedPings = field(default_factory=RefusedPings.none)
     parts: list[tuple[np.ndarray, ...]] = field(default_factory=list)
     rows: int = 0
+    memory: MemoryMeter = field(default_factory=MemoryMeter)
 
     def add(self, chunk: list[list[str]]) -> None:
         """Numbers of the rows that have them."""
-        width = 1 + max(*self.places, *self.times, self.by or 0)
+        width = 1 + max(*self.places, *self.times, self.by or 0, *self.labels.values())
+        self.memory.add(ROW_BYTES * len(chunk))
         short = [len(row) < width for row in chunk]
         cells = [[] if s else row for row, s in zip(chunk, short, strict=True)]
         numbers = [[row[i] for i in self.places] if row else [""] * 3 for row in cells]
         values = self._numbers(numbers)
         groups = np.zeros(len(chunk), dtype=np.int64)
         if self.by is not None:
-            codes = self.codes
-            names = (row[self.by].strip() if row else "" for row in cells)
-            groups[:] = [codes.setdefault(name, len(codes)) for name in names]
+            groups = self._coded(cells, self.by, self.codes)
+        labels = [
+            self._coded(cells, at, self.values.setdefault(name, {}))
+            for name, at in self.labels.items()
+        ]
         stamps, timed = np.zeros(len(chunk), dtype=np.int64), np.ones(len(chunk), dtype=bool)
         if self.times:
             texts = (" ".join(row[i] for i in self.times) if row else "" for row in cells)
@@ -66,8 +77,17 @@ class _Rows:
             stamps[timed] = np.round(1e9 * seconds[timed])
         kept = self._judge(values, timed, stamps)
         row = self.rows + np.flatnonzero(kept)
-        self.parts.append((row, values[kept, :2], values[kept, 2], groups[kept], stamps[kept]))
+        columns = (values[:, :2], values[:, 2], groups, stamps, *labels)
+        self.parts.append((row, *(column[kept] for column in columns)))
         self.rows += len(chunk)
+
+    def _coded(self, cells: list[list[str]], at: int, codes: dict[str, int]) -> np.ndarray:
+        """The index of each row's text in column ``at``; ``codes``, of texts, grow."""
+        before = len(codes)
+        names = (row[at].strip() if row else "" for row in cells)
+        index = [codes.setdefault(name, len(codes)) for name in names]
+        self.memory.add(sum(map(sys.getsizeof, islice(codes, before, None))))
+        return np.array(index, dtype=np.int64)
 
     def refuse(self, reason: str, wrong: np.ndarray, stamps: np.ndarray, found: np.ndarray) -> None:
         """Count rows [N] as refused, and remember the newest as they stand in the table [N, 3]."""
@@ -105,7 +125,7 @@ class _Rows:
         return np.array(rows).reshape(len(cells), 3)
 
     def joined(self) -> tuple[np.ndarray, ...]:
-        """Row, place, height, group and stamp of all rows that are soundings so far."""
+        """Row, place, height, group, stamp and labels of all rows that are soundings so far."""
         parts = tuple(np.concatenate(parts) for parts in zip(*self.parts, strict=True))
         self.parts.clear()
         return parts
@@ -134,12 +154,16 @@ def read_table(path: Path, options: ReadOptions) -> RawSoundings:
                 f"x={columns.second} y={columns.first} --crs EPSG:CODE"
             )
         raise InputError(f"{path}: expected soundings, got none ({reasons}){hint}")
-    row, place, height, group, stamp_ns = rows.joined()
+    row, place, height, group, stamp_ns, *codes = rows.joined()
+    labels = {
+        name: Labels(code, tuple(rows.values[name]))
+        for name, code in zip(rows.labels, codes, strict=True)
+    }
     decimals = [rows.dialect.decimals[i] for i in rows.places]
     return RawSoundings(
         place, height, columns.degrees, columns.down, columns.unit, "",
         stamp_ns if rows.times else None, row, group if rows.codes else None, tuple(rows.codes),
-        columns.said, said(rows.dialect), +rows.refused, rows.refused_pings,
+        labels, columns.said, said(rows.dialect), +rows.refused, rows.refused_pings,
         partial(question, columns, decimals=decimals), {"columns": asdict(columns)},
     )  # fmt: skip
 
@@ -162,9 +186,11 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
                 f"{path}: expected a column '{by}' (--by), got {','.join(header)[:120]}"
             )
         by = None
+    labels = {name: header.index(name) for name in options.labels | {LINE} if name in header}
     wanted = (
         options.start or options.stop or "time" in options.columns or options.levels is not None
-    )
+        or options.times
+    )  # fmt: skip
     if not wanted:
         columns = replace(columns, time="", date="")  # nobody asks for it
     if options.levels is not None and not columns.time:
@@ -178,9 +204,11 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
         columns,
         dialect,
         None if by is None else header.index(by),
+        labels,
         tuple(header.index(name) for name in columns.names),
         times,
         Times(texts) if times else Times([]),
+        memory=MemoryMeter(f"{path}: its content"),
     )
     if times and rows.clock.ambiguous:
         raise InputError(
@@ -193,8 +221,15 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
 
 
 def _chunks(rows: Iterator[list[str]]) -> Iterator[list[list[str]]]:
-    filled = (row for row in rows if row)  # a blank line is no row
-    while chunk := list(islice(filled, CHUNK)):
+    chunk: list[list[str]] = []
+    cells = 0
+    for row in filter(None, rows):  # a blank line is no row
+        chunk.append(row)
+        cells += len(row)
+        if len(chunk) == CHUNK or cells >= CELLS:
+            yield chunk
+            chunk, cells = [], 0
+    if chunk:
         yield chunk
 
 
@@ -236,6 +271,7 @@ def read_features(path: Path, options: ReadOptions) -> RawSoundings:
     first: InputError | None = None
     said: list[str] = []
     try:
+        refuse_large_dataset(path)
         layers = [str(name) for name in list_layers(path)[:, 0]]
         for layer in layers:
             meta, _, geometries, columns = raw.read(path, layer=layer)
@@ -246,7 +282,7 @@ def read_features(path: Path, options: ReadOptions) -> RawSoundings:
                     return _features(path, options, meta, points, columns)
                 except InputError as error:
                     first = first or error
-    except (DataSourceError, DataLayerError, GeometryError, ValueError, struct.error) as error:
+    except (*UNREADABLE, DataSourceError, DataLayerError, GeometryError, sqlite3.Error) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{path}: expected points with depths ({reason})") from None
     if first is not None:
@@ -298,8 +334,16 @@ def _features(
         layout=f"points of {path.suffix[1:] or 'a GIS'}", source={"columns": asdict(columns)},
         question=partial(question, columns, decimals=(7, 7, 2)),
     )  # fmt: skip
+    labels = {}
+    for name in options.labels | {LINE}:
+        if name in fields:
+            values_of, code = np.unique([str(c) for c in fields[name]], return_inverse=True)
+            labels[name] = Labels(code, tuple(map(str, values_of)))
+    found = replace(found, labels=labels)
     wrong = {"no_point": np.array([point is None for point in points])}
-    if stamps is not None and (options.start or options.stop or options.levels is not None):
+    if stamps is not None and (
+        options.start or options.stop or options.levels is not None or options.times
+    ):
         wrong["no_time"] = ~np.isfinite(seconds)
     return found.without(wrong)
 

@@ -83,7 +83,7 @@ class JournalDatabase:
 
     Attributes:
         facts: of the mission, from when the journal was created.
-        logged: its contents.
+        contents: what it holds.
         successor: the folder that continues the mission after a reset; None: no reset.
         notes: what is damaged but not lost, as text.
 
@@ -97,7 +97,7 @@ class JournalDatabase:
         self._found = find(path, salvage)
         db = in_memory() if self._found is None else self._found.db
         self.facts = self._new if self._found is None else facts_of(db)
-        self.logged, self.successor = load(db, path), successor_of(db)
+        self.contents, self.successor = load(db, path), successor_of(db)
         self.notes = [] if self._found is None else self._found.notes
         self._db: sqlite3.Connection | None = None
 
@@ -116,12 +116,11 @@ class JournalDatabase:
             if found.notes:
                 place = set_aside(self.path.parent, self._files[:3])
                 self.notes = [f"{note}; damaged files copied to {place}" for note in found.notes]
-            if found.rewrite:
-                found.last = self._write_journal(found.db)
+            journal = self._files[0]
+            last = self._write_journal(found.db) if found.rewrite else found.last
             if found.rewrite or found.rewrite_tables:
-                self._write_tables(found)
+                self._write_tables(found.db, last)
             found.db.close()
-            last, journal = found.last, self._files[0]
             self._journal = Transactions(journal, last.sequence, last.checksum, last.end)
             self._db = db = sqlite3.connect(
                 self.path, isolation_level=None, check_same_thread=False
@@ -235,16 +234,16 @@ class JournalDatabase:
                 last = Line(number, last.checksum, total, parts, last.end + len(text))
         return last
 
-    def _write_tables(self, found: Found) -> None:
+    def _write_tables(self, content: sqlite3.Connection, last: Line) -> None:
         """Replace the file of tables; first delete SQLite's own files beside it, which would be
         applied to the new one."""
-        _store_position(found.db, found.last.sequence, found.last.checksum)
+        _store_position(content, last.sequence, last.checksum)
         beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
             with suppress(FileNotFoundError):
                 beside.unlink()
             db = sqlite3.connect(beside)
-            found.db.backup(db)
+            content.backup(db)
             db.close()
             sync(beside)
             for file in self._files[2:]:

@@ -111,7 +111,7 @@ class MissionFolder:
     Attributes:
         path: the mission folder.
         current: the folder that the mission is in now.
-        log: the journal in ``current``.
+        journal: the one in ``current``.
         resets: number of resets.
         notes: what was damaged, as text.
         most: pings in the mission's largest journal when it was opened.
@@ -141,15 +141,15 @@ class MissionFolder:
         try:
             begun = is_log(path)
             self._open(path)
-            self.most = len(self.log.logged.samples)
-            while (name := self.log.successor) is not None:
+            self.most = len(self.journal.contents.samples)
+            while (name := self.journal.successor) is not None:
                 after = folder_after(path, self.resets + 1, name)
                 if salvage and not is_log(after):
                     break  # the mapper will create it
-                self.log.close()
+                self.journal.close()
                 self.resets += 1
                 self._open(after)
-                self.most = max(self.most, len(self.log.logged.samples))
+                self.most = max(self.most, len(self.journal.contents.samples))
             if begun and not salvage:
                 self._compare_planner()
         except BaseException:
@@ -163,9 +163,9 @@ class MissionFolder:
             InputError, sqlite3.Error, OSError: it cannot be created. The call can be repeated.
         """
         name = f"reset-{self.resets + 1:03d}"
-        if self.log.successor is None:
-            self.log.end(stamp_ns, name)
-        before = self.log
+        if self.journal.successor is None:
+            self.journal.end(stamp_ns, name)
+        before = self.journal
         self._open(folder_after(self.path, self.resets + 1, name))
         self.resets += 1
         before.close()
@@ -173,12 +173,12 @@ class MissionFolder:
     def truncate_steps(self, steps: int) -> None:
         """Drop the checkpoint and all steps of the journal after the first ``steps``."""
         (self.current / NAME).unlink(missing_ok=True)
-        self.log.truncate_steps(steps)
+        self.journal.truncate_steps(steps)
 
     def close(self) -> None:
         """Release the folder."""
-        if "log" in self.__dict__:
-            self.log.close()
+        if "journal" in self.__dict__:
+            self.journal.close()
         self._lock.close()
 
     def _open(self, folder: Path) -> None:
@@ -191,8 +191,8 @@ class MissionFolder:
             "version": __version__, "process": os.getpid(), "settings": self._settings,
             "mapper": self._given,
         }  # fmt: skip
-        log = JournalDatabase(folder / LOG, facts, self._salvage)
-        recorded = renamed(log.facts.get("settings", {}))
+        journal = JournalDatabase(folder / LOG, facts, self._salvage)
+        recorded = renamed(journal.facts.get("settings", {}))
         other = [
             f"{name} {recorded[name]!r}, not {value!r}"
             for name, value in self._settings.items()
@@ -203,9 +203,9 @@ class MissionFolder:
                 f"mission_dir: {folder} holds a mission with {'; '.join(other)}: expected the same "
                 f"settings, or another folder"
             )
-        self._compare_checkpoint(folder, len(log.logged.steps))
-        self.log, self.current = log.begin(), folder
-        self.notes += log.notes
+        self._compare_checkpoint(folder, len(journal.contents.steps))
+        self.journal, self.current = journal.begin(), folder
+        self.notes += journal.notes
 
     def _compare_checkpoint(self, folder: Path, steps: int) -> None:
         """A checkpoint is written after its steps, so the journal must have at least as many."""

@@ -15,8 +15,9 @@ from ..frontend.refused_pings import RefusedPing, RefusedPings
 if TYPE_CHECKING:
     from ..models.mapper import MapperState
 
-#: Kinds of steps: a batch was learned or dropped; the model trained without new pings.
-UPDATE, DROP, TRAIN = "update", "drop", "train"
+#: Kinds of steps: a batch was learned or dropped; the model trained without new pings; accepted
+#: pings were withdrawn or reinstated.
+UPDATE, DROP, TRAIN, WITHDRAW, REINSTATE = "update", "drop", "train", "withdraw", "reinstate"
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class JournalStep:
 
     Attributes:
         kind: one of the above.
-        first, last: numbers of the first and last ping of the batch; -1 for ``TRAIN``.
+        first, last: numbers of the first and last ping of the batch, or of those withdrawn or
+            reinstated; -1 for ``TRAIN``.
         steps: training steps taken.
         times: number of repetitions.
         stamp_ns: when the batch became due.
@@ -134,8 +136,8 @@ class Journal(Protocol):
     def unstored(self) -> Samples:
         """Accepted pings that were appended and not returned yet."""
 
-    def append_step(self, step: JournalStep) -> None:
-        """Append what the model did."""
+    def append_steps(self, steps: Sequence[JournalStep]) -> None:
+        """Append what the model did, all or nothing."""
 
     def reset(self, stamp_ns: int) -> None:
         """Start another mission; pings that were not returned yet never will be."""
@@ -168,7 +170,7 @@ class NoJournal:
         """None."""
         return Samples.empty()
 
-    def append_step(self, step: JournalStep) -> None:
+    def append_steps(self, steps: Sequence[JournalStep]) -> None:
         """Do nothing."""
 
     def reset(self, stamp_ns: int) -> None:

@@ -60,6 +60,8 @@ STATEMENTS = {
 OTHERS = """
 SELECT count(*) FROM sqlite_master AS made LEFT JOIN pragma_table_xinfo(made.name) AS part
 WHERE made.type IN ('view', 'trigger') OR made.sql LIKE 'CREATE VIRTUAL%' OR part.hidden"""
+#: The steps: an id, then the fields of a ``JournalStep``.
+UPDATES = "SELECT * FROM updates ORDER BY id"
 #: Rows compared at a time.
 COMPARED = 10_000
 #: All tables except ``chain``.
@@ -318,7 +320,7 @@ def load(db: sqlite3.Connection, path: Path) -> JournalContents:
     """
     try:
         samples, held, waiting = (read_pings(db, table) for table in ("pings", "held", "waiting"))
-        rows = db.execute("SELECT * FROM updates ORDER BY id").fetchall()
+        rows = db.execute(UPDATES).fetchall()
         last = max((row[3] for row in rows), default=-1)
         ids = np.array([row[0] for row in rows], dtype=np.int64) - 1
         if not _counts(ids) or last >= len(samples) or not _counts(samples.number):

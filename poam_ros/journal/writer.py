@@ -29,6 +29,11 @@ class CheckpointMark:
     folder: Path | None = None
     steps: int = 0
 
+    def reach(self, folder: Path | None, steps: int = 0) -> None:
+        """All entries before it are written; ``folder`` None: they are not, and never will be."""
+        self.folder, self.steps = folder, steps
+        self.reached.set()
+
 
 class ResetEntry(NamedTuple):
     """What follows belongs in a new folder; ``ended_early``: some of that was dropped."""
@@ -61,6 +66,10 @@ class AcceptedEntry:
 
     samples: Samples
     stored: bool = False
+
+    def release(self) -> None:
+        """They may be returned from now on."""
+        self.stored = True
 
 
 Entry = (
@@ -130,18 +139,31 @@ class EntryWriter:
             self.lost += pings + len(steps)
         elif taken or placed or steps or screening_state or refused:
             accepted = [t.samples for t in taken]
-            self.folder.log.append(accepted, steps, self._steps, placed, screening_state, refused)
+            self.folder.journal.append(
+                accepted, steps, self._steps, placed, screening_state, refused
+            )
         for row in rows:
             if isinstance(row, AcceptedEntry):
-                row.stored = True
+                row.release()
             elif isinstance(row, JournalStep):
                 self._steps += not self.ended_early
             elif isinstance(row, CheckpointMark):
-                if not self.ended_early:
-                    row.folder, row.steps = self.folder.current, self._steps
-                row.reached.set()
-                self.folder.log.flush_tables()
+                row.reach(None if self.ended_early else self.folder.current, self._steps)
+                self.folder.journal.flush_tables()
         return pings + sum(map(len, placed))
+
+    def end_early(self, entries: deque[Entry]) -> int:
+        """Write nothing more before a reset. Before the last one all entries but resets are
+        dropped; returns the number of pings among them."""
+        self.ended_early = True
+        resets = [entry for entry in entries if isinstance(entry, ResetEntry)]
+        if not resets:
+            return 0
+        ended_early = resets[-1].ended_early or entries[-1] is not resets[-1]
+        others = [e for e in entries if not isinstance(e, (ResetEntry, TruncateEntry))]
+        entries.clear()
+        entries += [*resets[:-1], resets[-1]._replace(ended_early=ended_early)]
+        return self.write_rows(others, None)
 
 
 COMMIT_INTERVAL_S = 0.1  # entries within it share a transaction
@@ -235,18 +257,19 @@ class JournalWriter:
         with self._changed:
             return Samples.joined([taken.samples for taken in self._unstored])
 
-    def append_step(self, step: JournalStep) -> None:
+    def append_steps(self, steps: Sequence[JournalStep]) -> None:
         """Queue what the model did; equal slices of training become one row."""
         with self._changed:
-            last = self._queue[-1] if self._queue else None
-            if (
-                step.kind == TRAIN
-                and isinstance(last, JournalStep)
-                and replace(last, times=step.times) == step
-            ):
-                self._queue[-1] = replace(last, times=last.times + step.times)
-            else:
-                self._queue.append(step)
+            for step in steps:
+                last = self._queue[-1] if self._queue else None
+                if (
+                    step.kind == TRAIN
+                    and isinstance(last, JournalStep)
+                    and replace(last, times=step.times) == step
+                ):
+                    self._queue[-1] = replace(last, times=last.times + step.times)
+                else:
+                    self._queue.append(step)
             self._changed.notify_all()
 
     def reset(self, stamp_ns: int) -> None:
@@ -350,21 +373,12 @@ class JournalWriter:
 
     def _handle_disk_failure(self, entries: deque[Entry]) -> None:
         """While the disk fails, let pings count, and bound the number of waiting entries."""
-        useless = [entry for entry in entries if isinstance(entry, (CheckpointMark, RefusedEntry))]
-        for left in useless:
-            entries.remove(left)
+        for left in list(entries):
+            if isinstance(left, (CheckpointMark, RefusedEntry)):
+                entries.remove(left)
             if isinstance(left, CheckpointMark):
-                left.reached.set()
-        for entry in entries:
-            if isinstance(entry, AcceptedEntry):
-                entry.stored = True
+                left.reach(None)
+            elif isinstance(left, AcceptedEntry):
+                left.release()
         if self._unwritten + len(entries) > MAX_QUEUED_ON_FAILURE:
-            self._disk.ended_early = True
-            if resets := [entry for entry in entries if isinstance(entry, ResetEntry)]:
-                ended_early = resets[-1].ended_early or entries[-1] is not resets[-1]
-                rows = [
-                    entry for entry in entries if not isinstance(entry, (ResetEntry, TruncateEntry))
-                ]
-                self._account(self._disk.write_rows(rows, None))
-                entries.clear()
-                entries += [*resets[:-1], resets[-1]._replace(ended_early=ended_early)]
+            self._account(self._disk.end_early(entries))

@@ -69,7 +69,7 @@ def open_mission(values: Mapping[str, Any]) -> tuple[SurveySession, Callable[[],
     except BaseException:
         folder.close()
         raise
-    logged = folder.log.logged
+    logged = folder.journal.contents
     writer = JournalWriter(folder, len(logged.steps), journal.checkpoint_period)
     after_reset = folder.resets > 0
     recovery = Recovery(folder.current, logged, writer.truncate, after_reset, folder.notes)

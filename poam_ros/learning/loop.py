@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -30,8 +30,10 @@ from ..frontend.events import (
 from ..frontend.ledger import Ledger
 from ..journal.interface import Journal, JournalStep, NoJournal, ScreeningState
 from ..screening.screen import FALSE_ECHO, Screener, ScreeningSettings
+from .judging import BatchJudge
 from .recovery import Recovery
 from .updater import TRIES, IdleTraining, MapModel, ModelUpdater, UpdaterStatus
+from .withdrawals import without
 
 #: Why unscreened and held pings are refused at a reset.
 RESET = "reset"
@@ -81,6 +83,7 @@ class ModelLoop:
         self.journal: Journal = NoJournal()
         self._begins = begins
         self._screen = Screener(screening) if screening.enabled else None
+        self._judge = BatchJudge(self._updater, screening.enabled and screening.crossings)
         self.sample_queue = SampleQueue(policy)
         self.queue = self.sample_queue if self._screen is None else SampleQueue(policy)
         self.held = Samples.empty()
@@ -121,9 +124,16 @@ class ModelLoop:
         return self._updater.map
 
     def everything(self) -> Samples:
-        """All accepted samples: the model's, then the waiting ones. Not while ``work`` runs."""
+        """All accepted samples: the model's, then the waiting ones, without those withdrawn. Not
+        while ``work`` runs."""
         known = self._recovery or self.mapper
-        return Samples.joined([known.data, self.sample_queue.samples, self.journal.unstored()])
+        waiting = Samples.joined([self.sample_queue.samples, self.journal.unstored()])
+        return Samples.joined([known.data, without(waiting, self.withdrawn.number)])
+
+    @property
+    def withdrawn(self) -> Samples:
+        """The accepted pings that are withdrawn."""
+        return self._updater.withdrawals.withdrawn
 
     def recover(self, journal: Journal, recovery: Recovery) -> None:
         """Write a journal, and recover what it holds first. Call before anything else.
@@ -233,6 +243,7 @@ class ModelLoop:
             updater.reset()
             if self._screen is not None:
                 self._screen.clear()
+            self._judge.clear()
             yield ModelReset()
             return
         if self._recovery is not None:
@@ -280,6 +291,7 @@ class ModelLoop:
             yield outcome
             if self._resetting:
                 return
+        self._judge.recover(recovery.data[: len(recovery.data) - len(recovery.unlearned)])
         with self._lock:
             if not self._resetting:
                 self._recovery = None
@@ -337,26 +349,32 @@ class ModelLoop:
         backlog = self.sample_queue
         while len(batch) and tries:
             try:
+                steps, events = self._judge.judge(batch, now.ros_ns)
+                self._record(steps)
                 outcome, retry = self._updater.learn(batch)
             except BaseException:  # Ctrl-C: no ping is lost
                 with self._lock:
                     backlog.put_back(batch, now.ros_ns, retry=True)
                 raise
             if not retry:
-                report = getattr(outcome, "report", None)  # a dropped batch has none
-                self._record(JournalStep.of(batch, report, now.ros_ns))
+                self._judge.learned()
+                if outcome is not None:
+                    report = getattr(outcome, "report", None)  # a dropped batch has none
+                    self._record([JournalStep.of(batch, report, now.ros_ns)])
             batch, tries = batch if retry else Samples.empty(), tries - 1
             with self._lock:
                 if not self._resetting:
                     backlog.put_back(batch, now.ros_ns, retry=True)
                     batch = backlog.take() if retry and tries else Samples.empty()
-            yield outcome
+            yield from events
+            if outcome is not None:
+                yield outcome
 
-    def _record(self, step: JournalStep) -> None:
-        """Write a step to the journal."""
+    def _record(self, steps: Sequence[JournalStep]) -> None:
+        """Write steps to the journal, all or nothing."""
         with self._lock:
             if not self._resetting:
-                self.journal.append_step(step)
+                self.journal.append_steps(steps)
 
     def _write_checkpoint(self, now: Moment) -> Iterator[LoopEvent]:
         """Write a checkpoint if one is due."""

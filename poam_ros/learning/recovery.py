@@ -12,7 +12,16 @@ from ..core.samples import Samples
 from ..frontend.events import LoopEvent, Message, Problem
 from ..journal.checkpoint import NAME, Checkpoint, read_checkpoint
 from ..journal.database import set_aside
-from ..journal.interface import DROP, TRAIN, UPDATE, JournalContents, JournalStep
+from ..journal.interface import (
+    DROP,
+    REINSTATE,
+    TRAIN,
+    UPDATE,
+    WITHDRAW,
+    JournalContents,
+    JournalStep,
+)
+from .withdrawals import Withdrawals, without
 
 if TYPE_CHECKING:
     from .updater import ModelUpdater
@@ -89,7 +98,8 @@ class Recovery:
             checkpoint = None if self._folder is None else read_checkpoint(self._folder)
             if checkpoint is None:
                 return 0, None
-            updater.recover(checkpoint, self._in_model(checkpoint), self.steps[: checkpoint.steps])
+            inside, withdrawals = self._in_model(checkpoint, updater.mapper.forgets)
+            updater.recover(checkpoint, inside, withdrawals, self.steps[: checkpoint.steps])
             return checkpoint.steps, None
         except InputError as error:
             updater.reset()
@@ -98,17 +108,27 @@ class Recovery:
                     set_aside(self._folder, [self._folder / NAME])
             return 0, str(error)
 
-    def _in_model(self, checkpoint: Checkpoint) -> Samples:
-        """The pings in the model at a checkpoint.
+    def _in_model(self, checkpoint: Checkpoint, forgets: bool) -> tuple[Samples, Withdrawals]:
+        """The pings in the model at a checkpoint, and those that are withdrawn then.
 
         Raises:
             InputError: the checkpoint does not fit the journal.
         """
-        steps = self.steps[: checkpoint.steps]
-        samples = Samples.joined([self._batch(step) for step in steps if step.kind == UPDATE])
+        steps, parts, found = self.steps[: checkpoint.steps], [Samples.empty()], Withdrawals()
+        for step in steps:
+            pings = self._batch(step)
+            if step.kind == UPDATE:
+                parts.append(found.to_learn(pings))
+                found.learned()
+            elif step.kind in (WITHDRAW, REINSTATE):
+                parts = [Samples.joined(parts)]
+                found.apply(step, pings, parts[0])
+                if step.kind == WITHDRAW and forgets:
+                    parts = [without(parts[0], pings.number)]
+        samples = Samples.joined(parts)
         if len(steps) != checkpoint.steps or len(samples) != checkpoint.pings:
             raise InputError("checkpoint: it does not fit the journal")
-        return samples
+        return samples, found
 
     def _batch(self, step: JournalStep) -> Samples:
         """The pings of a step; none for training."""

@@ -6,7 +6,7 @@ import math
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Protocol
 
@@ -20,7 +20,16 @@ from ..core.samples import Samples
 from ..frontend.batching import DEFAULT_TRAINING, TrainingSettings
 from ..frontend.events import BatchLearned, LoopEvent, MapDrawn, Message, ModelTrained, Problem
 from ..journal.checkpoint import Checkpoint
-from ..journal.interface import DROP, TRAIN, UPDATE, JournalStep, RestorableModel
+from ..journal.interface import (
+    DROP,
+    REINSTATE,
+    TRAIN,
+    UPDATE,
+    WITHDRAW,
+    JournalStep,
+    RestorableModel,
+)
+from .withdrawals import Withdrawals
 
 MAX_DURATIONS = 500
 
@@ -47,6 +56,13 @@ class MapModel(RestorableModel, Protocol):
     @property
     def extra_jitter(self) -> float:
         """Largest jitter added beyond the setting since the last update began."""
+
+    @property
+    def forgets(self) -> bool:
+        """Whether samples can be taken out of the model."""
+
+    def withdraw(self, numbers: np.ndarray) -> None:
+        """Take the samples with these numbers out of the model."""
 
     def learn(self, samples: Samples, enough: StopCondition | None = None) -> UpdateReport:
         """Update the model with a batch; ``enough`` may end the training early."""
@@ -112,6 +128,7 @@ class UpdaterStatus:
     finished: bool = False  # the mission's last batch was processed, and its events were taken
     errors: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
+    withdrawn: int = 0  # accepted pings that are withdrawn now
 
 
 class ModelUpdater:
@@ -121,6 +138,9 @@ class ModelUpdater:
         mapper: the model, in metres.
         grid: of the maps; None: none are drawn.
         training: how long an update trains; may be replaced at any time.
+
+    Attributes:
+        withdrawals: which accepted pings are not to be learned.
     """
 
     def __init__(
@@ -134,21 +154,26 @@ class ModelUpdater:
         self.map: ElevationMap | None = None
         self._learned: BatchLearned | None = None
         self._tries = 0
-        self._retrained = False  # since the last map
+        self.withdrawals = Withdrawals()
+        self._retrained = False  # since the last map, or other pings were withdrawn
         self._began = float("nan")  # begin of the update that is not in a map yet
 
     def reset(self) -> None:
         """Clear model, data, map and status."""
         self.mapper.reset()
         self.status, self.map, self._learned, self._tries = UpdaterStatus(), None, None, 0
-        self._retrained = False
+        self._retrained, self.withdrawals = False, Withdrawals()
 
     def set_finished(self, finished: bool) -> None:
         """Set whether the mission's last batch was processed."""
         self.status.finished = finished
 
-    def learn(self, batch: Samples) -> tuple[LoopEvent, bool]:
-        """Update the model with a batch; returns the event, and whether to retry the batch."""
+    def learn(self, batch: Samples) -> tuple[LoopEvent | None, bool]:
+        """Update the model with a batch; returns the event, and whether to retry the batch. None:
+        all of its pings are withdrawn."""
+        batch = self.withdrawals.to_learn(batch)
+        if not len(batch):
+            return None, False
         if not self.mapper.initialised and (
             len(batch) < MIN_FIRST_BATCH or not np.ptp(batch.z) > 0
         ):
@@ -174,14 +199,31 @@ class ModelUpdater:
             Exception: any error of the model; the updater is then as before the call.
         """
         if step.kind == UPDATE:
+            batch = self.withdrawals.to_learn(batch)
             return self._updated(self.mapper.learn(batch, lambda taken: taken >= step.steps))
+        if step.kind in (WITHDRAW, REINSTATE):
+            self.change(step, batch)
         if step.kind == TRAIN:
             for _ in range(step.times):
                 self.mapper.train(step.steps)
         self._account(step)
         return None
 
-    def recover(self, checkpoint: Checkpoint, data: Samples, steps: Sequence[JournalStep]) -> None:
+    def change(self, step: JournalStep, pings: Samples) -> None:
+        """Withdraw or reinstate pings. Reinstated ones are learned with the next batch."""
+        self.withdrawals.apply(step, pings, self.mapper.data)
+        self.status.withdrawn = len(self.withdrawals.withdrawn)
+        if step.kind == WITHDRAW and self.mapper.forgets:
+            self.mapper.withdraw(pings.number)
+            self._retrained = True
+
+    def recover(
+        self,
+        checkpoint: Checkpoint,
+        data: Samples,
+        withdrawals: Withdrawals,
+        steps: Sequence[JournalStep],
+    ) -> None:
         """Restore a model's state after these steps of the journal, with these pings in it.
 
         Raises:
@@ -189,6 +231,7 @@ class ModelUpdater:
         """
         checkpoint.restore(self.mapper, data)
         self.status.samples = len(data)
+        self.withdrawals, self.status.withdrawn = withdrawals, len(withdrawals.withdrawn)
         self.status.updates = sum(step.kind == UPDATE for step in steps)
         for step in steps:
             self._account(step)
@@ -206,6 +249,7 @@ class ModelUpdater:
     def _updated(self, report: UpdateReport) -> BatchLearned:
         """A batch is in the model."""
         self._tries = 0
+        self.withdrawals.learned()
         z, status = self.mapper.z, self.status
         status.report, status.failing = report, ""
         status.updates, status.samples = status.updates + 1, report.samples
@@ -238,6 +282,7 @@ class ModelUpdater:
         try:
             start = perf_counter()
             drawn = self.mapper.map(self.grid, stamp_ns).with_pings(self.mapper.data.xy)
+            drawn = replace(drawn, trained=self.status.trained)
             self.status.predict_s = perf_counter() - start
         except Exception as error:
             yield self.failed(error, f"no map\n{traceback.format_exc()}")
@@ -282,10 +327,12 @@ class IdleTraining:
 
     Args:
         updater: of the model.
-        record: called with each step.
+        record: called with each step, in a list.
     """
 
-    def __init__(self, updater: ModelUpdater, record: Callable[[JournalStep], object]) -> None:
+    def __init__(
+        self, updater: ModelUpdater, record: Callable[[Sequence[JournalStep]], object]
+    ) -> None:
         self._updater, self._record = updater, record
         self._steps = 1
         self._due_at = self._redraw_at = -math.inf
@@ -302,7 +349,7 @@ class IdleTraining:
         """Take training steps and record them."""
         outcome = self._updater.train(steps)
         if isinstance(outcome, ModelTrained):
-            self._record(JournalStep(TRAIN, steps=outcome.report.steps))
+            self._record([JournalStep(TRAIN, steps=outcome.report.steps)])
         return outcome
 
     def train_slice(self, now: Moment) -> Iterator[LoopEvent]:

@@ -49,6 +49,10 @@ class GoalQueue:
         """Smallest radius of a turn, in m."""
         return self.arrival.get("capture_radius", CAPTURE_RADIUS) / 2
 
+    def set_arrival(self, arrival: Mapping[str, float]) -> None:
+        """Replace the settings of ``ArrivalDetector``, from the next goal on."""
+        self.arrival = dict(arrival)
+
     def add(self, path: np.ndarray) -> None:
         """Queue waypoints [K, 2], each moved to the nearest navigable place.
 
@@ -270,6 +274,15 @@ class Budget:
     def begin(self, now: float) -> None:
         """A mission begins at ``now`` (s); the samples so far do not count."""
         self.start_time_s, self.samples_at_start = now, self.samples
+
+    def start_clock(self, now: float) -> None:
+        """The mission's time starts at ``now`` (s), unless it has started; all samples count."""
+        if self.start_time_s is None:
+            self.start_time_s = now
+
+    def set_limits(self, max_samples: int, max_duration: float) -> None:
+        """Replace the limits."""
+        self.max_samples, self.max_duration = max_samples, max_duration
 
     def count(self, samples: int) -> None:
         """Set the number of samples of the mapper; fewer than before if it was reset."""

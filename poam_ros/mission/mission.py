@@ -148,8 +148,7 @@ class Mission:
         self.track.add(measured, self.position)
         self._follow_stamps(now, measured)
         if self.state != WAITING:
-            if self.budget.start_time_s is None:
-                self.budget.start_time_s = now
+            self.budget.start_clock(now)
             self.home = self.position.copy() if self.home is None else self.home
         self.tick(now)
         if not (self.state in (PILOT, EXPLORING) or self._returning):
@@ -246,8 +245,8 @@ class Mission:
 
     def change(self, arrival: Mapping[str, float], max_samples: int, max_duration: float) -> None:
         """Replace the settings of arrival and the limits of the budget."""
-        self.goals.arrival = dict(arrival)
-        self.budget.max_samples, self.budget.max_duration = max_samples, max_duration
+        self.goals.set_arrival(arrival)
+        self.budget.set_limits(max_samples, max_duration)
         self.count_samples(self.budget.samples)
 
     def discard_goals(self) -> None:

@@ -38,37 +38,23 @@ class TargetSettings:
     prefix = "target"
 
     tvu: str = setting(
-        "",
-        "End the mission when target.share of the workspace is within the total vertical "
+        "", "End the mission when target.share of the workspace is within the total vertical "
         "uncertainty of this S-44 order: exclusive, special, 1a, 1b or 2. Empty: never",
-        mutable=True,
-        check=_order,
-    )
+        mutable=True, check=_order,
+    )  # fmt: skip
     share: float = setting(
-        0.95,
-        "Share of the workspace that must be within target.tvu. Counts what is under water and "
-        "may be entered",
-        minimum=0.001,
-        maximum=1.0,
-        mutable=True,
-    )
+        0.95, "Share of the workspace that must be within target.tvu. Counts what is under water "
+        "and may be entered", minimum=0.001, maximum=1.0, mutable=True,
+    )  # fmt: skip
     distance: float = setting(
-        0.0,
-        "Leave no place farther than this from a ping: close the gaps before the mission ends. "
-        "0, with target.depth_factor 0: no limit",
-        "m",
-        minimum=0.0,
-        maximum=1e5,
+        0.0, "Leave no place farther than this from a ping: close the gaps before the mission "
+        "ends. 0, with target.depth_factor 0: no limit", "m", minimum=0.0, maximum=1e5,
         mutable=True,
-    )
+    )  # fmt: skip
     depth_factor: float = setting(
-        0.0,
-        "Allow this many times the depth where that is more than target.distance. For "
-        "max(3 d, 25 m): 3 and 25",
-        minimum=0.0,
-        maximum=100.0,
-        mutable=True,
-    )
+        0.0, "Allow this many times the depth where that is more than target.distance. For max(3 "
+        "d, 25 m): 3 and 25", minimum=0.0, maximum=100.0, mutable=True,
+    )  # fmt: skip
     water_level: float = water_level_setting()
 
     def __post_init__(self) -> None:
@@ -222,7 +208,7 @@ class MapTarget:
         state: of the mission; one that is done already keeps its reason.
 
     Attributes:
-        settings: may be replaced at any time.
+        settings: of the target, the present ones.
         level: last water level received, above the datum in m; None: use that of the settings.
         status: of the newest map; None: there is none.
         closing_gaps: whether the vehicle is closing gaps now.
@@ -235,6 +221,10 @@ class MapTarget:
         self._end_reason: str | None = None  # why it ended, if not by the target
         self._starts = 0  # of the mission at the last update
         self.forget()
+
+    def change(self, settings: TargetSettings) -> None:
+        """Replace the settings."""
+        self.settings = settings
 
     def set_water_level(self, level: float) -> str:
         """Set the water level above the datum, in m; returns what is wrong with it, or ""."""

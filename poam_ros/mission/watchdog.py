@@ -40,51 +40,30 @@ class WatchdogSettings:
         30.0, "Pause when no ping has come for this long. 0: never", "s", 0.0, 1e5, mutable=True
     )
     map_timeout: float = setting(
-        120.0,
-        "Pause exploring when no map has come for this long. 0: never",
-        "s",
-        0.0,
-        1e5,
+        120.0, "Pause exploring when no map has come for this long. 0: never", "s", 0.0, 1e5,
         mutable=True,
-    )
+    )  # fmt: skip
     progress_timeout: float = setting(
-        60.0,
-        "Pause when the vehicle has made no progress to its goal for this long. 0: never",
-        "s",
-        minimum=0.0,
-        maximum=1e5,
-        mutable=True,
-    )
+        60.0, "Pause when the vehicle has made no progress to its goal for this long. 0: never",
+        "s", minimum=0.0, maximum=1e5, mutable=True,
+    )  # fmt: skip
     max_position_std: float = setting(
-        0.0,
-        "Pause when the standard deviation of the position in the odometry is larger. 0: never",
-        "m",
-        minimum=0.0,
-        maximum=1e6,
-        mutable=True,
-    )
+        0.0, "Pause when the standard deviation of the position in the odometry is larger. 0: "
+        "never", "m", minimum=0.0, maximum=1e6, mutable=True,
+    )  # fmt: skip
     max_jump: float = setting(
-        2.0,
-        "Ignore a position that is farther than this beyond what three times max_speed can reach, "
-        "and pause when that lasts for 1 s. 0: never",
-        "m",
-        minimum=0.0,
-        maximum=1e6,
+        2.0, "Ignore a position that is farther than this beyond what three times max_speed can "
+        "reach, and pause when that lasts for 1 s. 0: never", "m", minimum=0.0, maximum=1e6,
         mutable=True,
-    )
+    )  # fmt: skip
     geofence_margin: float = setting(
-        10.0,
-        "Pause when the vehicle, once it was inside the workspace, is farther than this outside",
-        "m",
-        minimum=0.0,
-        maximum=1e6,
-        mutable=True,
-    )
+        10.0, "Pause when the vehicle, once it was inside the workspace, is farther than this "
+        "outside", "m", minimum=0.0, maximum=1e6, mutable=True,
+    )  # fmt: skip
     auto_resume: bool = setting(
-        True,
-        "Resume when the fault that paused the mission is over; never after the geofence",
+        True, "Resume when the fault that paused the mission is over; never after the geofence",
         mutable=True,
-    )
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         check(self)
@@ -98,7 +77,7 @@ class Watchdog:
     a process that was suspended does not count as silence; on a vehicle it is plain time.
 
     Args:
-        settings: may be replaced at any time.
+        settings: when to pause.
         areas: the geofence.
     """
 
@@ -113,6 +92,10 @@ class Watchdog:
         self._progress = Progress()
         self._checked_at: tuple[float, float] | None = None
         self._was_active = False  # the mission was active at the last check
+
+    def change(self, settings: WatchdogSettings) -> None:
+        """Replace the settings."""
+        self.settings = settings
 
     def received(self, source: str) -> None:
         """A message came from ``odometry``, ``sonar`` or ``map``."""

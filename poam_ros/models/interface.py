@@ -105,6 +105,14 @@ class SupportsCalibration(Protocol):
 
 
 @runtime_checkable
+class Forgetting(Protocol):
+    """A model that data can be taken out of, without training anew."""
+
+    def keep(self, rows: Tensor) -> None:
+        """Forget all data but those of some rows, [N] boolean; hyperparameters stay."""
+
+
+@runtime_checkable
 class Sampling(Protocol):
     """A model that draws maps jointly at more places than a covariance can be factorised for."""
 

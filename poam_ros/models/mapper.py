@@ -14,7 +14,7 @@ from ..core.geometry import Extent, Grid
 from ..core.maps import ElevationMap, Predicted, StopCondition, UpdateReport
 from ..core.samples import Samples, SampleStore
 from .data import WEIGHTLESS, Dataset, Prediction
-from .interface import MapperState, OnlineModel, Sampling, SupportsCalibration
+from .interface import Forgetting, MapperState, OnlineModel, Sampling, SupportsCalibration
 from .lengthscales import scaled
 from .linalg import cholesky
 from .registry import MODELS, ModelSettings, takes_noise
@@ -137,6 +137,24 @@ class BathymetricMapper:
             raise
         self._offset, self._deviation = offset, deviation
         return self._reported(report, len(samples), start)
+
+    @property
+    def forgets(self) -> bool:
+        """Whether pings can be taken out of the map."""
+        return isinstance(self._model, Forgetting)
+
+    def withdraw(self, numbers: np.ndarray) -> None:
+        """Take the pings with these numbers out of the map, without training.
+
+        Raises:
+            InputError: the model cannot forget.
+        """
+        if not isinstance(self._model, Forgetting):
+            raise InputError(f"withdraw: {self.settings.method} cannot forget pings")
+        kept = ~np.isin(self.data.number, numbers)
+        if not kept.all():
+            self._model.keep(torch.as_tensor(kept))
+            self._store = SampleStore(self.data[np.flatnonzero(kept)])
 
     def _own_noise(self, samples: Samples, deviation: float) -> Tensor | None:
         """Scaled variances of the pings' own noise [N]; None if unknown or not supported."""

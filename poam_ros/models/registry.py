@@ -128,11 +128,9 @@ class ModelSettings:
 
 #: Where a model's options may come from, besides parameters and command-line options.
 MODEL_FILE = Setting(
-    "model",
-    "",
-    "YAML file with options of the model, as config/model.yaml has them all. Empty: the defaults. "
-    "A parameter that is given overrides the file",
-)
+    "model", "", "YAML file with options of the model, as config/model.yaml has them all. Empty: "
+    "the defaults. A parameter that is given overrides the file",
+)  # fmt: skip
 
 
 def option_rows() -> tuple[Setting, ...]:

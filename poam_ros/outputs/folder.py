@@ -14,10 +14,10 @@ import numpy as np
 import yaml
 
 from ..core.errors import InputError
-from ..core.files import UNREADABLE, atomic_write
+from ..core.files import UNREADABLE, atomic_write, verify
 from ..core.geometry import Extent, Grid
 from ..core.maps import ElevationMap
-from ..core.reading import lines, read_arrays, refuse_larger
+from ..core.reading import TEXT_FACTOR, lines, read_arrays, refuse_larger
 from ..simulation.world.terrain import Terrain
 
 #: Columns of epochs.csv, one row per decision epoch.
@@ -32,8 +32,6 @@ RUN_COLUMNS = (
 ROWS = 10_000
 #: What a spreadsheet takes a cell that begins so for: something to compute.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-#: Bytes of memory for each byte of a table whose rows are texts.
-TEXT_FACTOR = 32
 
 
 @dataclass(frozen=True)
@@ -148,8 +146,10 @@ def read_records(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
 
 @contextmanager
 def _refusing(path: Path, expected: str) -> Iterator[None]:
-    """Raise an ``InputError`` if a file does not hold what is expected."""
+    """Raise an ``InputError`` if a file is not what was written, or does not hold what is
+    expected."""
     try:
+        verify(path)
         yield
     except (*UNREADABLE, csv.Error) as error:
         raise InputError(f"{path}: expected {expected} ({error})") from None
@@ -195,6 +195,8 @@ def write_map(path: Path, drawn: ElevationMap) -> None:
         "variance": drawn.variance, "lengthscale": drawn.lengthscale,
         "inducing_points": drawn.support, "samples": drawn.samples, "stamp_ns": drawn.stamp_ns,
     }  # fmt: skip
+    if drawn.trained is not None:
+        arrays["trained"] = drawn.trained
     with atomic_write(path) as file:
         np.savez_compressed(file, **arrays)
 
@@ -225,9 +227,12 @@ def read_map(path: Path) -> ElevationMap:
         names = ("x", "y", "mean", "variance", "inducing_points", "samples")
         x, y, mean, variance, support, samples = (arrays.pop(name) for name in names)
         stamp_ns = int(arrays.pop("stamp_ns", 0))
+        trained = int(arrays.pop("trained")) if "trained" in arrays else None
         if np.isnan(arrays["lengthscale"]).all():  # of a model that has none
             del arrays["lengthscale"]
-    return ElevationMap(Grid(x, y), mean, variance, arrays, support, int(samples), stamp_ns)
+    return ElevationMap(
+        Grid(x, y), mean, variance, arrays, support, int(samples), stamp_ns, trained=trained
+    )
 
 
 def write_truth(path: Path, elevation: np.ndarray, extent: Extent) -> None:

@@ -66,6 +66,25 @@ def uncertainty_plate(chart: Chart) -> bytes:
     return _png(figure)
 
 
+def crossings_plate(chart: Chart) -> bytes:
+    """The crossings of survey lines, with the soundings, as PNG."""
+    figure, axis = _page(chart, 0.75)
+    axis.plot(*_some(chart.track).T, ",", color="#666666", alpha=0.5)
+    crossings = chart.crossings
+    amount = np.abs(crossings.difference)
+    order = np.argsort(amount, kind="stable")  # the largest on top
+    kept = amount[~crossings.left_out]
+    high = float(np.quantile(kept, 0.98)) if len(kept) else 1.0
+    drawn = axis.scatter(
+        *crossings.xy[order].T, s=14, c=amount[order], cmap=_mixed(UNCERTAINTY), vmin=0.0,
+        vmax=max(high, 1e-3), edgecolors="#16283c", linewidths=0.3,
+    )  # fmt: skip
+    _shore(axis, chart)
+    _furnish(axis, chart)
+    figure.colorbar(drawn, ax=axis, shrink=0.6, label="difference (m)", extend="max")
+    return _png(figure)
+
+
 def _page(chart: Chart, part: float = 1.0) -> tuple[Any, Any]:
     """A figure that fits the page and ``part`` of its height, and its axis."""
     width, height = chart.grid.borders.size

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,17 @@ class Progress:
     epochs: int = 0
     speed: float = float("nan")
     problems: dict[str, str] = field(default_factory=dict)  # by node
+
+    def add_status(self, node: str, problem: str, values: Mapping[str, str]) -> None:
+        """Take a node's diagnostics: its problem (empty: none) and its values by key."""
+        self.problems.pop(node, None)
+        if problem:
+            self.problems[node] = problem
+        with suppress(ValueError):  # of another node with this name
+            if node == "simulator":
+                self.speed = float(values.get("achieved_speed", "nan"))
+            elif node == "mapper":
+                self.pending = int(values.get("pending", "0"))
 
 
 class RunRecorder:
@@ -94,7 +106,18 @@ class RunRecorder:
         self._finished = report if report.finished else None
         self._finished_at = self._clock()
 
+    def add_config(self, node: str, config: dict[str, Any]) -> None:
+        """Add a node's parameters by name, for config.yaml."""
+        self.config[node] = config
+        if node == "planner":
+            self.progress.max_samples = config["max_samples"]
+
+    def set_samples(self, count: int) -> None:
+        """Set the number of pings that the mapper has accepted."""
+        self.progress.samples = count
+
     def set_state(self, state: str) -> None:
+        """Set the state of the mission."""
         self.progress.state = state
         if state == DONE and self._done_at is None:
             self._done_at = self._clock()

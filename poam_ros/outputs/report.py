@@ -13,9 +13,11 @@ import yaml
 
 from ..core.errors import InputError
 from ..core.reading import parse_json
+from ..planning.tvu import ORDERS
+from .crossings import LINE_COLUMNS, LINES, figures
 from .exports.chart import Chart, ExportSettings, read_chart, read_config, recorded
-from .folder import atomic_write
-from .plates import chart_plate, contour_levels, uncertainty_plate
+from .folder import atomic_write, read_records
+from .plates import chart_plate, contour_levels, crossings_plate, uncertainty_plate
 from .view.texts import numbers, table
 from .volume import FILE as VOLUME
 from .volume import QUANTITIES, WaterBelow, read_water
@@ -61,6 +63,7 @@ def write_report(folder: Path) -> Path:
         *_section("Uncertainty", _figure(uncertainty_plate(chart), UNCERTAINTY_CAPTION)),
         table({k: v for k, v in numbers(chart).items() if k.startswith("TVU")}),
         *_held_out(folder),
+        *_crossings(folder, chart, config),
         *_volumes(folder, chart),
         *_section("Soundings", table(_soundings(config))),
         *_section("Method", f"<p>{METHOD}</p>", table(_made(chart, config))),
@@ -169,6 +172,46 @@ def _held_out(folder: Path) -> Iterable[str]:
     caption = "Predicted against measured elevations, and the errors on a map."
     figures = [_figure(picture.read_bytes(), caption)] if picture.exists() else []
     return _section("Errors at held-out soundings", table(words), *figures)
+
+
+def _crossings(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterable[str]:
+    """The section on crossings of survey lines, if there are any."""
+    if not len(chart.crossings.xy):
+        return ()
+    order = config.get("order")
+    order = order if order in ORDERS else "1a"
+    found = figures(chart.crossings, order)
+    words = {} if found is None else {
+        "crossings": f"{found.crossings:,}",
+        "median difference": f"{found.median:.3f} m",
+        "95 % of the differences": f"up to {found.quantile95:.3f} m",
+        f"within the limit of order {order}": f"{found.within:.1%}",
+    }  # fmt: skip
+    lines = read_records(folder / LINES, LINE_COLUMNS) if (folder / LINES).exists() else []
+    note = (
+        "Differences of depth where two survey lines cross. The limit is sqrt(2) times the TVU of "
+        "S-44, as both depths may be off. Median of a line (or day): its elevations less those of "
+        "the lines that it crosses."
+    )
+    return _section(
+        "Crossings", f"<p class=note>{note}</p>", table(words),
+        _figure(crossings_plate(chart), "Crossings by difference. Grey: soundings in the map."),
+        _line_table(lines),
+    )  # fmt: skip
+
+
+def _line_table(lines: Sequence[Mapping[str, str]]) -> str:
+    if not lines:
+        return ""
+    rows = []
+    for row in lines:
+        name = row["line"] if row["line"] else f"day {row['day']}"
+        between = f"{row['low']} to {row['high']}" if row["low"] else ""
+        cells = (name, row["crossings"], row["median"], between, row["verdict"])
+        rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
+    heads = ("line", "crossings", "median (m)", "95 %", "verdict")
+    head = "".join(f"<th>{text}</th>" for text in heads)
+    return f"<table class=wide><tr>{head}</tr>{''.join(rows)}</table>"
 
 
 def _volumes(folder: Path, chart: Chart) -> Iterable[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,12 +11,15 @@ from pathlib import Path
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.files import write_checksums
 from ..core.geodesy import GeoReference
 from ..core.maps import ElevationMap
 from ..core.samples import Samples
 from ..frontend.refused_pings import RefusedPing, RefusedPings
-from ..journal.folder import LOG
-from ..journal.tables import read_only, read_refused
+from ..journal.folder import LOG, is_log
+from ..journal.interface import DROP, TRAIN, JournalStep
+from ..journal.reader import read_mission
+from ..journal.tables import UPDATES, read_only, read_refused
 from .folder import make_folder, read_records, write_map, write_samples, write_table
 
 #: File of refused pings of a run without a journal, and its columns; unknown cells are empty.
@@ -27,11 +31,13 @@ MAX_DISTANCE = 5e6
 @dataclass(frozen=True)
 class UnmappedPings:
     """Places of ``held`` [N, 2] in m; the newest of the ``refused`` by reason; how many pings the
-    log has ``logged`` as accepted, 0 without a log."""
+    journal has as accepted (``logged``) and how many training steps between updates (``trained``),
+    0 without a journal."""
 
     held: np.ndarray = field(default_factory=lambda: np.empty((0, 2)))
     refused: RefusedPings = field(default_factory=RefusedPings.none)
     logged: int = 0
+    trained: int = 0
 
     def to_projected(self, place: GeoReference | None) -> UnmappedPings:
         """The same in projected coordinates, if the map has a georeference."""
@@ -54,21 +60,36 @@ def write_refused(folder: Path, refused: RefusedPings) -> None:
     write_table(folder / FILE, COLUMNS, rows)
 
 
-def read_unmapped(folder: Path) -> UnmappedPings:
+def read_unmapped(folder: Path, live: bool = False) -> UnmappedPings:
     """Read the journal, or else refused.csv; empty if there is neither.
 
+    Args:
+        folder: of a run or mission.
+        live: read the tables alone, and of a damaged journal nothing: quick enough to be repeated.
+
     Raises:
-        InputError: refused.csv is broken.
+        InputError: refused.csv is broken, or something of the journal is lost.
     """
-    held, refused, logged = np.empty((0, 2)), None, 0
+    if not live and is_log(folder):
+        logged = read_mission(folder / LOG).logged
+        held = logged.screening_state.held.xy
+        return UnmappedPings(held, logged.refused, *_counts(len(logged.samples), logged.steps))
+    held, refused, counts = np.empty((0, 2)), None, (0, 0)
     with suppress(sqlite3.Error, OSError), closing(read_only(folder / LOG)) as log:
         rows = log.execute("SELECT x, y FROM held ORDER BY placed").fetchall()
         held = np.array(rows, dtype=float).reshape(-1, 2)
-        (logged,) = log.execute("SELECT count(*) FROM pings").fetchone()
+        (pings,) = log.execute("SELECT count(*) FROM pings").fetchone()
+        counts = _counts(pings, [JournalStep(*row[1:]) for row in log.execute(UPDATES)])
         refused = read_refused(log)  # which an older one has not
     if refused is None and (folder / FILE).exists():
         refused = _read_refused(folder / FILE)
-    return UnmappedPings(held, RefusedPings.none() if refused is None else refused, logged)
+    return UnmappedPings(held, RefusedPings.none() if refused is None else refused, *counts)
+
+
+def _counts(pings: int, steps: Sequence[JournalStep]) -> tuple[int, int]:
+    """Accepted pings that were not dropped, and training steps between updates."""
+    dropped = sum(step.last - step.first + 1 for step in steps if step.kind == DROP)
+    return pings - dropped, sum(step.steps * step.times for step in steps if step.kind == TRAIN)
 
 
 def _read_refused(path: Path) -> RefusedPings:
@@ -107,12 +128,14 @@ class ResultFolder:
         """
         if self.folder is None:
             return []
+        names = ["samples.csv"]
         write_refused(self.folder, refused)
         write_samples(self.folder / "samples.csv", samples.xy, samples.z)
-        if latest is None:
-            return ["samples.csv"]
-        write_map(self.folder / "map.npz", latest)
-        return ["samples.csv", "map.npz"]
+        if latest is not None:
+            names.append("map.npz")
+            write_map(self.folder / "map.npz", latest)
+        write_checksums(self.folder, [FILE, *names])
+        return names
 
     def write_partial(
         self, latest: ElevationMap | None, samples: Samples, refused: RefusedPings

@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import __version__
 from ..core.errors import InputError
-from ..core.files import lock, rename_folder
+from ..core.files import lock, rename_folder, write_checksums
 from ..core.geodesy import map_heading, map_origin
 from ..core.maps import ElevationMap
 from ..core.samples import Samples
@@ -47,10 +47,9 @@ class SaveSettings:
     """
 
     save_formats: str = setting(
-        "tif, nc",
-        f"Formats of the map that ~/save_map writes: any of {', '.join(_NAMES)}",
+        "tif, nc", f"Formats of the map that ~/save_map writes: any of {', '.join(_NAMES)}",
         check=_formats,
-    )
+    )  # fmt: skip
     origin: tuple[float, ...] = map_origin()
     heading: float = map_heading()
     vertical_datum: int = setting(
@@ -129,9 +128,11 @@ def save(
             for ending in settings.endings
             if (fault := _export(place, ending, settings.of(ending, water_level)))
         ]
+        names = sorted(path.name for path in place.iterdir())
+        write_checksums(place, names)
         final = home / place.name
         rename_folder(place, final)
-    return final, sorted(path.name for path in final.iterdir()), failed
+    return final, names, failed
 
 
 @contextmanager

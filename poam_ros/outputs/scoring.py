@@ -139,6 +139,10 @@ class EpochScores:
         began_ns = scored[0][0] if scored and self.began_ns is None else self.began_ns or 0
         return [replace(epoch, time_s=(ns - began_ns) / SECOND) for ns, epoch in scored]
 
+    def mission_began(self, stamp_ns: int) -> None:
+        """The mission began at this ROS time; of several the earliest counts."""
+        self.began_ns = min(stamp_ns, self.began_ns or stamp_ns)
+
     def set_truth(self, grid: Grid, elevation: np.ndarray) -> None:
         """The ground truth, elevation [rows, columns] in m."""
         self._scorer = GridScorer(self._workspace, lambda xy: grid.interpolate(elevation, xy))

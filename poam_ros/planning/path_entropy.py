@@ -31,11 +31,11 @@ class PathEntropyOptions:
 
     prefix = "path_entropy"
 
-    ways: int = setting(
+    candidates: int = setting(
         400, "Number of random candidate paths", minimum=1, maximum=100_000,
         mutable=True,
     )  # fmt: skip
-    leg: float = setting(
+    max_leg: float = setting(
         0.2, "Maximum distance driven before planning again, as a share of the workspace's "
         "longer side", minimum=0.01, maximum=10.0, mutable=True,
     )  # fmt: skip
@@ -43,11 +43,11 @@ class PathEntropyOptions:
         1.0, "Entropy added at places far from all pings", "nats",
         minimum=0.0, maximum=100.0, mutable=True,
     )  # fmt: skip
-    reach: float = setting(
+    exploration_distance: float = setting(
         0.13, "Distance from the nearest ping beyond which a place is far, as a share of the "
         "workspace's longer side", minimum=0.001, maximum=10.0, mutable=True,
     )  # fmt: skip
-    cells: int = setting(
+    grid_cells: int = setting(
         60, "Cells of the entropy grid along the workspace's longer side", minimum=4,
         maximum=1000, mutable=True,
     )  # fmt: skip
@@ -70,22 +70,24 @@ def path_entropy(
             allowed.
     """
     workspace, side = situation.workspace, float(situation.workspace.size.max())
-    leg, radius = options.leg * side, situation.turning_radius
-    goals = workspace.sample(options.ways, rng)
+    leg, radius = options.max_leg * side, situation.turning_radius
+    goals = workspace.sample(options.candidates, rng)
     shortest = max(leg / 4, 4 * radius)
     distances = np.linalg.norm(goals - situation.position, axis=1)
     open_to = situation.leg_allowed(situation.position, goals)
     if not open_to.any():
         open_to = situation.reachable(goals)
     if not open_to.any():
-        raise InputError(f"path-entropy: expected a path that is allowed, got {options.ways} not")
+        raise InputError(
+            f"path-entropy: expected a path that is allowed, got {options.candidates} not"
+        )
     enough = open_to & (distances >= min(shortest, distances[open_to].max()))
-    ways = CandidatePaths(situation.position, situation.yaw, radius, goals[enough])
+    paths = CandidatePaths(situation.position, situation.yaw, radius, goals[enough])
     grid, interest = _interest(view, situation, options, side)
     looks = (np.arange(POINTS) + 0.5) / POINTS
-    seen = ways.at(np.minimum(ways.length, situation.distance_left)[:, None] * looks)
+    seen = paths.at(np.minimum(paths.length, situation.distance_left)[:, None] * looks)
     worth = grid.interpolate(interest, seen.reshape(-1, 2)).reshape(len(seen), POINTS).mean(1)
-    best = ways.only(int(np.argmax(worth)))
+    best = paths.only(int(np.argmax(worth)))
     # A goal within the turn could not be driven to: the leg ends on the straight.
     end = np.minimum(np.maximum(leg, best.turn + shortest), best.length)
     return workspace.clip(best.at(end[:, None])[0])
@@ -95,7 +97,9 @@ def _interest(
     view: MapView, situation: Situation, options: PathEntropyOptions, side: float
 ) -> tuple[Grid, np.ndarray]:
     """Entropy [rows, columns] on a grid over the workspace, raised where no ping is near."""
-    shape = np.maximum(np.round(options.cells * situation.workspace.size / side), 2).astype(int)
+    shape = np.maximum(np.round(options.grid_cells * situation.workspace.size / side), 2).astype(
+        int
+    )
     grid = Grid.nodes(situation.workspace, *(shape + 1))
     variance = np.asarray(view.predict(grid.points).variance, dtype=float)
     good = usable(variance, len(grid.points))
@@ -103,7 +107,7 @@ def _interest(
     values[good] = entropy(variance[good])
     values[~good] = values[good].min()  # unknown variance: no reason to go there
     if options.exploration:
-        reach = options.reach * side
+        reach = options.exploration_distance * side
         places = thinned(situation.visited, situation.workspace, reach / 8)
         far = squared_distance_to(grid.points, places)
         values += options.exploration * -np.expm1(-far / reach**2)

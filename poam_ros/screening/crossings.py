@@ -40,6 +40,7 @@ class Crossings:
         row, other: index of a sounding beside the crossing, on each of the two lines [C].
         xy: place of the crossing [C, 2], in m.
         difference: elevation on the line of ``row`` minus that on the other [C], in m.
+        z: elevation on the line of ``row`` [C], in m.
     """
 
     multiple: np.ndarray
@@ -47,10 +48,16 @@ class Crossings:
     other: np.ndarray
     xy: np.ndarray
     difference: np.ndarray
+    z: np.ndarray
 
 
 def find_crossings(
-    xy: np.ndarray, z: np.ndarray, line: np.ndarray, ranges: np.ndarray
+    xy: np.ndarray,
+    z: np.ndarray,
+    line: np.ndarray,
+    ranges: np.ndarray,
+    screened: bool = True,
+    distance: np.ndarray | None = None,
 ) -> Crossings:
     """Find the crossings of a record's lines, and multiples by them. Deterministic.
 
@@ -59,15 +66,19 @@ def find_crossings(
         z: elevations [N], in m.
         line: index of each sounding's line [N].
         ranges: from the surface, or the sounder, to the bottom [N], in m.
+        screened: whether to look for multiples.
+        distance: along the record up to each sounding [N], in m, where parts of it are left out.
     """
+    multiple = np.ones(len(z), dtype=np.int64)
     if len(z) < MIN_SOUNDINGS:
         none = np.empty(0, dtype=np.int64)
-        return Crossings(np.ones(len(z), dtype=np.int64), none, none, np.empty((0, 2)), np.empty(0))
-    stretches = Stretches(xy, z, line, ranges)
+        return Crossings(multiple, none, none, np.empty((0, 2)), np.empty(0), np.empty(0))
+    stretches = Stretches(xy, z, line, ranges, distance)
     others = OtherLines(stretches)
-    a, b, where, difference = _crossings(others)
-    multiple = _MultipleSearch(stretches, others).multiples(a, b)[stretches.of]
-    return Crossings(multiple, others.row[a], others.row[b], where, difference)
+    a, b, where, own, other = _crossings(others)
+    if screened:
+        multiple = _MultipleSearch(stretches, others).multiples(a, b)[stretches.of]
+    return Crossings(multiple, others.row[a], others.row[b], where, own - other, own)
 
 
 class _MultipleSearch:
@@ -161,14 +172,14 @@ class _MultipleSearch:
 
 def _crossings(
     others: OtherLines,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """All crossings, also of a line with itself, each once.
 
     Lines are polylines through their nodes; elevations are interpolated along them.
 
     Returns:
         The node before the crossing on each line [C] and [C], the places [C, 2] and the
-        differences [C].
+        elevations on both lines [C] and [C].
     """
     n = others.nodes
     xy, z = others.xy[:n], others.z[:n]
@@ -177,7 +188,7 @@ def _crossings(
     legs = np.flatnonzero(same & (length > 0) & (length <= 3 * others.block))
     if len(legs) < 2:
         none = np.empty(0, dtype=np.int64)
-        return none, none, np.empty((0, 2)), np.empty(0)
+        return none, none, np.empty((0, 2)), np.empty(0), np.empty(0)
     middle = (xy[legs] + xy[legs + 1]) / 2
     k = min(NEAR_LEGS, len(legs))
     far = float(length[legs].max())
@@ -194,8 +205,8 @@ def _crossings(
     passes = np.abs(others.distance[a] - others.distance[b]) > PASS_RATIO * others.block
     hit = (t >= 0) & (t < 1) & (u >= 0) & (u < 1) & passes
     a, b, t, u = a[hit], b[hit], t[hit], u[hit]
-    difference = z[a] + t * (z[a + 1] - z[a]) - z[b] - u * (z[b + 1] - z[b])
-    return a, b, xy[a] + t[:, None] * p[hit], difference
+    own, other = z[a] + t * (z[a + 1] - z[a]), z[b] + u * (z[b + 1] - z[b])
+    return a, b, xy[a] + t[:, None] * p[hit], own, other
 
 
 def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:

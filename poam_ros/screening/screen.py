@@ -76,6 +76,9 @@ class ScreeningSettings:
     held_pings: int = setting(
         1000, "Hold at most this many pings. Beyond that, refuse the oldest", "", 0, 100_000
     )
+    crossings: bool = setting(
+        True, "Withdraw accepted pings that crossing lines show to be multiples"
+    )
 
     def __post_init__(self) -> None:
         check(self)

@@ -61,11 +61,18 @@ class Stretches:
         depth: median range, in m.
     """
 
-    def __init__(self, xy: np.ndarray, z: np.ndarray, line: np.ndarray, ranges: np.ndarray) -> None:
+    def __init__(
+        self,
+        xy: np.ndarray,
+        z: np.ndarray,
+        line: np.ndarray,
+        ranges: np.ndarray,
+        distance: np.ndarray | None = None,
+    ) -> None:
         self.xy, self.z, self.line = xy, z, line
         self.range = np.maximum(ranges, MIN_RANGE_M)
         step = np.hypot(*np.diff(xy, axis=0).T)
-        self.distance = np.r_[0.0, np.cumsum(step)]
+        self.distance = np.r_[0.0, np.cumsum(step)] if distance is None else distance
         self.usual = float(np.median(step[step > 0])) if (step > 0).any() else 1.0
         self.depth = float(np.median(self.range))
         self.granted = np.maximum(np.maximum(JUMP * self.range, STEP), STEPS * _scatter(self.range))

@@ -40,10 +40,9 @@ class MissionSettings:
     )
     pilot: str = setting("bezier", "Pilot survey", choices=MISSION_PILOTS)
     policy: str = setting(
-        "paper",
-        "Batches and planner's map as in the paper's experiments, or as on a vehicle",
+        "paper", "Batches and planner's map as in the paper's experiments, or as on a vehicle",
         choices=POLICIES,
-    )
+    )  # fmt: skip
     seed: int = setting(0, "Seed: same seed, same mission", minimum=0, maximum=2**31 - 1)
     max_samples: int = setting(
         5000, "End the mission at this many accepted pings", minimum=1, maximum=10**7
@@ -52,13 +51,9 @@ class MissionSettings:
         0.5, "Cell size of the final map", "m", minimum=0.01, maximum=1000.0
     )
     training_rate: float = setting(
-        0.0,
-        "Training steps per second of mission time, taken before the next update",
-        "1/s",
-        minimum=0.0,
-        maximum=1e4,
-        name="training.rate",
-    )
+        0.0, "Training steps per second of mission time, taken before the next update", "1/s",
+        minimum=0.0, maximum=1e4, name="training.rate",
+    )  # fmt: skip
     planner_noise: bool = setting(
         True, "Plan by the entropy of a ping, noise included, instead of that of the bottom"
     )

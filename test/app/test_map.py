@@ -47,7 +47,7 @@ def test_a_line_is_held_out(log, tmp_path, capsys):
     assert main(["map", str(log), "--output", str(out), *by, *QUICK]) == 0
     said = capsys.readouterr().out
     assert "240 soundings on 58.5 x 40 m in 6 groups" in said and "40 soundings held out" in said
-    assert "flatters" not in said
+    assert "so these figures are too good" not in said
     scores = json.loads((out / "validation.json").read_text())
     assert scores["count"] == 40 and 0 < scores["rmse"] < 3
     held = read_table(out / "held_out.csv", ("row", "z"))
@@ -103,7 +103,7 @@ def test_holding_out_single_soundings_gives_a_warning(log, tmp_path, capsys):
     out = tmp_path / "out"
     assert main(["map", str(log), "--output", str(out), "--hold-out", "0.1", *QUICK]) == 0
     said = capsys.readouterr().out
-    assert "this flatters the map. Give --by line" in said
+    assert "so these figures are too good. Give --by line" in said
     for name in ("maps.png", "validation.png"):
         assert (out / name).stat().st_size > 10_000 and f"figure:  {out / name}" in said
 
@@ -210,3 +210,25 @@ def test_cells_far_from_soundings_are_blank_without_extrapolate(log, tmp_path):
     x, y = near["--extrapolate"].grid.points.T
     inside = (x > 0) & (x < 58) & (y > 0) & (y < 40)
     assert not blank.ravel()[inside].any() and blank.ravel()[(x < -150) | (x > 210)].all()
+
+
+def test_what_a_person_excludes_stays_out_and_is_listed(log, tmp_path, capsys):
+    out = tmp_path / "out"
+    out.mkdir()
+    (tmp_path / "edits.csv").write_text("who,when,why,row\nAnn,2026-01-02,fish,0-9\n")
+    (out / "edits.csv").write_text("who,when,why,row\nBo,,bubbles,230-239\n")
+    command = ["map", str(log), "--output", str(out), "--resolution", "4", *QUICK]
+    assert main([*command, "--exclude", "line=L2"]) == 0
+    said = capsys.readouterr().out
+    assert "40 soundings excluded: line=L2 (--exclude)" in said
+    assert "10 soundings excluded: row=0-9 (edits.csv: fish, Ann, 2026-01-02)" in said
+    rows = read_records(out / "left_out.csv", ("file", "row", "reason", "why", "who", "when"))
+    taken = {int(row["row"]): row["why"] for row in rows if row["reason"] == "excluded"}
+    assert taken == {
+        **dict.fromkeys(range(80, 120), "line=L2"), **dict.fromkeys(range(10), "fish"),
+        **dict.fromkeys(range(230, 240), "bubbles"),
+    }  # fmt: skip
+    config = yaml.safe_load((out / "config.yaml").read_text())
+    assert config["samples"]["excluded"] == 60 and len(config["excluded"]) == 3
+    assert config["samples"]["mapped"] + config["samples"]["false_echoes"] == 180
+    assert "got 'L9'" in refused([*command, "--exclude", "line=L9"], capsys)

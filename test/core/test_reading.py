@@ -5,7 +5,10 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import sqlite3
+import subprocess
+import sys
 import tracemalloc
 import zipfile
 from contextlib import closing
@@ -19,7 +22,12 @@ from poam_ros.core.files import UNREADABLE
 from poam_ros.core.reading import VARIABLE, allowance, lines, parse_json, read_arrays
 from poam_ros.core.safe_yaml import read_yaml
 from poam_ros.importers.bag_files import ReadProgress, bag_messages
+from poam_ros.importers.levels import WaterLevels
+from poam_ros.importers.mavlink import read_mavlink
 from poam_ros.importers.outline import read_outline
+from poam_ros.importers.raw import ReadOptions
+from poam_ros.importers.readers import find_reader, read_soundings
+from poam_ros.importers.tables import _chunks, read_features
 from poam_ros.models.registry import ModelSettings, read_model
 from poam_ros.outputs.exports.chart import read_config
 from poam_ros.outputs.folder import read_map, read_records, read_table, write_table
@@ -198,7 +206,7 @@ def test_a_terrain_that_names_another_file_is_none(tmp_path):
         read_outline(tmp_path / "lake.kml", None, np.zeros((1, 2)))
 
 
-def recording(path, compression, chunks=1, size=SIZE):
+def recording(path, compression, chunks=1, size=SIZE, encoding="cdr"):
     """An MCAP of messages of zeros, which take next to nothing in the file."""
     writer = pytest.importorskip("mcap.writer")
     with path.open("wb") as file:
@@ -206,7 +214,7 @@ def recording(path, compression, chunks=1, size=SIZE):
         record = writer.Writer(file, chunk_size=size, compression=kind)
         record.start()
         schema = record.register_schema("nav_msgs/msg/Odometry", "ros2msg", b"")
-        channel = record.register_channel("/odom", "cdr", schema)
+        channel = record.register_channel("/odom", encoding, schema)
         for _ in range(chunks):
             record.add_message(channel, 0, bytes(size), 0)
         record.finish()
@@ -250,6 +258,84 @@ def test_a_chunk_that_lies_about_its_size(small, tmp_path, compression):
     assert reach.torn
 
 
+def test_recordings_of_json_are_bounded_too(small, tmp_path):
+    path = recording(tmp_path / "bomb.mcap", "ZSTD", size=8 * MIB, encoding="json")
+    assert find_reader(path) == "recording"
+    with pytest.raises(InputError, match=rf"^\S*bomb\.mcap: a chunk takes 128 MiB.*{VARIABLE}"):
+        read_mavlink(path, ReadOptions())
+    path = recording(tmp_path / "long.mcap", "NONE", size=2 * MIB, encoding="json")
+    with pytest.raises(InputError, match=rf"^\S*long\.mcap: .*{VARIABLE}"):
+        read_mavlink(path, ReadOptions())
+
+
+#: Logs of which little takes much: of many messages, rows or cells.
+MANY = {
+    "log.nmea": ("pynmeagps", b"$SDDPT,4.2,*7D\r\n" * 6000),
+    "log.bin": ("pymavlink", b"\xa3\x95\x80" * 30_000),
+    "log.csv": ("numpy", b"x,y,z\n" + b"1,2,3\n4,5,6\n7,8,9\n" * 4000),
+    "log.gpx": ("pyogrio", b"<?xml version='1.0'?><gpx>" + b" " * 70_000 + b"</gpx>"),
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_logs_that_take_more_than_is_allowed(monkeypatch, tmp_path, name):
+    library, content = MANY[name]
+    pytest.importorskip(library)
+    monkeypatch.setenv(VARIABLE, "1")
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=rf"{name}: .*takes .* MiB .*{VARIABLE}"):
+        read_soundings(tmp_path / name)
+
+
+def test_rows_of_many_cells_are_few_at_a_time():
+    assert {len(chunk) for chunk in _chunks(["1"] * 10_000 for _ in range(300))} == {100}
+
+
+def test_what_a_library_prints_of_a_log_takes_no_memory(small, tmp_path):
+    pytest.importorskip("pymavlink")
+    (tmp_path / "log.bin").write_bytes(b"\xa3\x95\x80" + bytes(500_000))
+    with pytest.raises(InputError, match=r"log\.bin: expected positions"):
+        read_soundings(tmp_path / "log.bin")
+
+
+def test_a_gauge_s_file_is_bounded(small, tmp_path):
+    sparse(tmp_path / "gauge.csv", b"time,level\n1,2\n")
+    with pytest.raises(InputError, match=rf"gauge\.csv: its content takes .*{VARIABLE}"):
+        WaterLevels.read(tmp_path / "gauge.csv")
+
+
+def sparse(path, begin, size=8 * 2**30):
+    """A file of ``size`` bytes, which takes next to none of the disk."""
+    with path.open("wb") as file:
+        file.write(begin)
+        file.truncate(size)
+    return path
+
+
+@pytest.mark.parametrize("fault", ["large", "archive", "view", "column", "names"])
+def test_files_of_a_gis_are_looked_at_before_a_library_opens_them(small, tmp_path, fault):
+    pytest.importorskip("pyogrio")
+    path = tmp_path / {"large": "a.shp", "archive": "a.kml", "names": "a.gpx"}.get(fault, "a.gpkg")
+    if fault == "large":
+        path.write_bytes(bytes(100))
+        sparse(tmp_path / "a.dbf", b"")
+    elif fault == "archive":
+        archive(path, doc=bytes(8 * MIB))
+    elif fault == "names":
+        path.write_text("<OGRVRTDataSource></OGRVRTDataSource>")
+    else:
+        with closing(sqlite3.connect(path)) as db, db:
+            db.execute("CREATE TABLE gpkg_contents(table_name TEXT)")
+            db.execute("INSERT INTO gpkg_contents VALUES ('messages')")
+            db.execute("CREATE TABLE topics(id INTEGER PRIMARY KEY)")
+            db.execute(COMPUTED[fault])
+    words = {"view": "computed", "column": "computed", "names": "other files"}.get(fault, VARIABLE)
+    for read in (lambda: read_features(path, ReadOptions()),
+                 lambda: read_outline(path, None, np.zeros((1, 2)))):  # fmt: skip
+        with pytest.raises(InputError, match=rf"{path.name}: .*{words}"):
+            read()
+
+
 COMPUTED = {
     "view": "CREATE VIEW messages AS WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 "
             "FROM n) SELECT id, 1 AS topic_id, 0 AS timestamp, zeroblob(1000000) AS data FROM n",
@@ -269,6 +355,60 @@ def test_rows_of_a_recording_that_are_computed(small, tmp_path, name):
             db.execute("INSERT INTO messages(topic_id, timestamp) VALUES (1, 0)")
     with pytest.raises(InputError, match=r"bag\.db3: .*computed"):
         list(bag_messages(path, frozenset({"/odom"}), ReadProgress()))
+
+
+def repeated(path, times):
+    """A recording whose chunk stands there ``times`` times."""
+    content = path.read_bytes()
+    begin = 8 + 9 + int.from_bytes(content[9:17], "little")  # behind the magic bytes and the header
+    end = begin + 9 + int.from_bytes(content[begin + 1 : begin + 9], "little")
+    path.write_bytes(content[:begin] + times * content[begin:end] + content[end:])
+    return path
+
+
+def bombs(folder):
+    """The files of the trial, at their size, with the command that reads each."""
+    for size in (40, 66):  # MiB; alone a chunk of 40 is allowed
+        path = recording(folder / f"chunks-{size}.mcap", "ZSTD", size=size * MIB)
+        yield repeated(path, 6600 // size), ["map", path]
+    for number in (20 * 2**27, 7 * 2**37):
+        path = archive(folder / f"asks-{number}.npz", elevation=array_file((number,)))
+        yield path, ["run", "--terrain", path]
+    path = archive(folder / "holds.npz", elevation=array_file((2**28,), content=bytes(2**31)))
+    yield path, ["run", "--terrain", path]
+    for name in ("lists", "merges", "long"):
+        path = folder / f"{name}.yaml"
+        path.write_text(ALIASES[name])
+        yield path, ["benchmark", path]
+    for path, begin in (
+        (folder / "endless.csv", b"x,y,z\n" + b"1" * 70_000),
+        (folder / "endless.geojson", b'{"type": "FeatureCollection", ' + b" " * 70_000),
+        (folder / "endless.gpx", b"<?xml version='1.0'?><gpx>"),
+        (folder / "wide.csv", b"x,y,z\n" + b"1,2,3\n" * 100 + (b"1," * 30_000 + b"\n") * 3000),
+    ):
+        size = 8 * 2**30 if "endless" in path.name else len(begin)
+        yield sparse(path, begin, size), ["map", path]
+
+
+@pytest.mark.soak
+def test_bombs_at_their_size(tmp_path):
+    """Each is refused in one line with exit status 2; ``wide.csv`` is a table that is read."""
+    for path, command in bombs(tmp_path):
+        size, seen = path.stat().st_size, tmp_path / "stderr"
+        with seen.open("w") as file:
+            given = [sys.executable, "-m", "poam_ros.app.cli", *map(str, command)]
+            given += ["--output", str(tmp_path / "out")]
+            process = subprocess.Popen(given, stdout=subprocess.DEVNULL, stderr=file)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        said = seen.read_text().splitlines()
+        print(
+            f"{path.name}: {size / 1e6:.2f} MB, peak {usage.ru_maxrss / 1024:.0f} MB, {said[-1:]}"
+        )
+        assert usage.ru_maxrss / 1024 < 1400, path
+        if path.name != "wide.csv":
+            assert process.returncode == 2 and len(said) == 1 and path.name in said[0]
+        path.unlink()
 
 
 def test_no_text_in_a_table_is_a_formula(tmp_path):

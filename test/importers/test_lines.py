@@ -11,7 +11,7 @@ from soundings import LINES, PER_LINE, write_survey
 from poam_ros.core.errors import InputError
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
-from poam_ros.importers.soundings import find_lines
+from poam_ros.screening.lines import find_lines
 
 
 def along(*corners, step=0.5):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 import time
+from collections import Counter
 from contextlib import closing
 
 import numpy as np
@@ -17,18 +19,24 @@ from kept import Echoing, rows, settings
 
 from poam_ros.app.cli import main
 from poam_ros.core.errors import InputError
-from poam_ros.core.files import read_json, write_json
+from poam_ros.core.files import CHECKSUMS, read_json, write_json
 from poam_ros.core.geometry import Extent
-from poam_ros.frontend.events import Problem
+from poam_ros.frontend.events import MissionStateChanged, Problem, ResetRequested
 from poam_ros.journal.checkpoint import read_checkpoint
 from poam_ros.journal.folder import MissionFolder
 from poam_ros.journal.reader import read_mission
 from poam_ros.learning.create import open_mission
 from poam_ros.mission.mission import Mission
 from poam_ros.mission.store import MissionStore, MissionStoreSettings
+from poam_ros.outputs.exports.chart import ExportSettings, read_chart
+from poam_ros.outputs.results import ResultFolder
+from poam_ros.outputs.saving import SaveSettings, save
 
 LOG, JOURNAL = "pings.sqlite", "pings.journal"
-SIDE = ("checkpoint.npz", "mission.json", "track.json")
+FLIPS = int(os.environ.get("POAM_SOAK_FLIPS", "300"))  # of each folder
+#: Files of which there is one copy: they are refused if they are damaged.
+SIDE = {"checkpoint.npz", "mission.json", "track.json"}
+RESULTS = {"samples.csv", "refused.csv", "map.npz"}
 
 
 def until(done):
@@ -73,6 +81,38 @@ def image(tmp_path_factory):
     return at
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The folder of a mission with a reset, that ended, with its results and a saved map."""
+    folder = tmp_path_factory.mktemp("finished") / "m"
+    survey = Echoing(folder)
+    survey.drive(60)
+    survey.work()
+    survey.session.handle(ResetRequested(), survey.now)
+    survey.work()
+    survey.drive(60)
+    survey.work()
+    for _ in range(3):
+        survey.drive(20)
+        survey.work()
+    memory, mission = MissionStore(MissionStoreSettings(str(folder))), planned()
+    for t in range(9):
+        mission.update_position(np.array([float(t), 10.0]), float(t))
+    memory.save(mission, 100.0)
+    memory.close()
+    survey.session.handle(MissionStateChanged("done"), survey.now)
+    survey.settle()
+    survey.work()
+    session = survey.session
+    now = session.journal.folder
+    ResultFolder(str(now)).write(session.map, session.everything(), session.ledger.refused.newest())
+    settings = SaveSettings(save_formats="csv, ply")
+    save(now, settings, session.map, session.everything(), 0.0, {"a": 1})
+    survey.close()
+    assert now.name == "reset-001" and session.map.samples > 60
+    return folder
+
+
 def copied(image, tmp_path):
     folder = tmp_path / "m"
     shutil.rmtree(folder, ignore_errors=True)
@@ -98,7 +138,52 @@ def opened(folder):
     """What a mapper finds there, and what it reports."""
     mission = MissionFolder(folder, {})
     mission.close()
-    return content(mission.log.logged), mission.notes
+    return content(mission.journal.contents), mission.notes
+
+
+def journals(folder):
+    """The folders that have a journal."""
+    return [path.parent for path in sorted(folder.rglob(JOURNAL)) if "damaged" not in str(path)]
+
+
+def read_all(folder):
+    """All that the readers of a folder's files find there, by what reads it; an ``InputError``
+    where they refuse."""
+
+    def planner():
+        memory, mission = MissionStore(MissionStoreSettings(str(folder))), planned()
+        try:
+            memory.restore(mission)
+        finally:
+            memory.close()
+        return mission.budget.samples, mission.track.length, mission.state
+
+    def model(at):
+        found = read_checkpoint(at)
+        arrays = sorted((name, array.tobytes()) for name, array in found.arrays.items())
+        return found.steps, found.pings, arrays
+
+    def exported(at):
+        chart = read_chart(at, ExportSettings())
+        words = {k: v for k, v in chart.provenance.items() if k not in ("title", "export_time")}
+        layers = chart.elevation, chart.deviation, chart.track, chart.unmapped.held
+        return [layer.tobytes() for layer in layers], repr(chart.unmapped.refused.rows), words
+
+    found = {"planner": planner}
+    for at in journals(folder):
+        name = at.relative_to(folder)
+        found[f"{name} journal"] = lambda at=at: content(read_mission(at / LOG).logged)
+        if (at / "checkpoint.npz").exists():
+            found[f"{name} model"] = lambda at=at: model(at)
+    for path in folder.rglob("map.npz"):
+        found[f"{path.parent.relative_to(folder)} export"] = lambda at=path.parent: exported(at)
+    read = {}
+    for name, reader in found.items():
+        try:
+            read[name] = reader()
+        except InputError as error:
+            read[name] = error
+    return read
 
 
 def held(folder):
@@ -117,47 +202,47 @@ def cut(file, draw):
     file.write_bytes(file.read_bytes()[: draw.integers(file.stat().st_size)])
 
 
-def trials(image, tmp_path, count, seed):
-    """Damage one file at a time, and look what a mapper and a planner make of it."""
+def trials(image, tmp_path, count, seed, caplog, capsys):
+    """Damage one file at a time, and look what everybody makes of it."""
     draw = np.random.default_rng(seed)
-    whole, notes = opened(copied(image, tmp_path))
-    assert not notes
-    checkpoint = read_checkpoint(image)
-    names = sorted(p.name for p in image.iterdir() if p.stat().st_size)
-    assert {LOG, JOURNAL, f"{LOG}-wal", *SIDE} <= set(names)
-    seen = {"harmless": 0, "detected": 0}
+    folder = copied(image, tmp_path)
+    whole = read_all(folder)
+    assert opened(folder)[1] == []
+    paths = sorted(p for p in image.rglob("*") if p.is_file() and p.stat().st_size)
+    names = [path.relative_to(image) for path in paths]
+    lists = [path for path in paths if path.name == CHECKSUMS]
+    listed = {path.parent / name for path in lists for name in path.read_text().split()[1::2]}
+    seen = Counter()
     for trial in range(count):
         folder = copied(image, tmp_path)
         name = names[draw.integers(len(names))]
         damage = (flip, flip, cut)[draw.integers(3)]
         damage(folder / name, draw)
         damaged = (folder / name).read_bytes()
-        told = (seed, trial, name, damage.__name__)
-        content_read = content(read_mission(folder).logged)
-        found, notes = opened(folder)
-        assert content_read == found == whole, told
-        if notes:  # there was a copy before anything was written
-            [aside] = folder.glob("damaged-*")
-            assert (aside / name).read_bytes() == damaged, told
-        again, anew = opened(folder)
-        assert again == whole and not anew, told
-        try:
-            kept = read_checkpoint(folder)
-            assert kept.steps == checkpoint.steps, told
-            for array, there in checkpoint.arrays.items():
-                np.testing.assert_array_equal(kept.arrays[array], there, err_msg=str(told))
-            memory, mission = MissionStore(MissionStoreSettings(str(folder))), planned()
-            try:
-                memory.restore(mission)
-            finally:
-                memory.close()
-            assert mission.budget.samples > 0, told
-            assert mission.track.length == 8.0, told
-        except InputError as error:
-            assert name in SIDE and name in str(error), told
-            notes.append(error)
-        seen["detected" if notes else "harmless"] += 1
-    return seen
+        told = (seed, trial, str(name), damage.__name__)
+        caplog.clear()
+        found = read_all(folder)
+        refused = {key for key in found if isinstance(found[key], InputError)}
+        # One line that names the file, and only of files of which there is no other copy.
+        assert not refused or name.name in SIDE | RESULTS | {CHECKSUMS, "config.yaml"}, told
+        assert all(name.name in str(found[key]) or name.name == CHECKSUMS for key in refused), told
+        assert all(found[key] == whole[key] for key in whole.keys() - refused), told
+        noted = [*refused, *caplog.messages, *opened(folder)[1]]
+        assert main(["repair", str(folder)]) == 0, told
+        said = capsys.readouterr().out
+        if noted or "nothing is damaged" not in said:
+            seen["detected"] += 1
+            if "damaged-" in said and name.name != CHECKSUMS:  # a damaged list accuses others
+                [aside] = (folder / name).parent.glob("damaged-*")
+                assert (aside / name.name).read_bytes() == damaged, told
+        else:
+            assert image / name not in listed, told
+            seen["harmless"] += 1
+        assert main(["repair", str(folder)]) == 0, told
+        assert "nothing is damaged" in capsys.readouterr().out, told
+        again = read_all(folder)
+        assert all(again[key] == whole[key] for key in whole if "journal" in key), told
+    return dict(seen)
 
 
 def test_a_text_that_is_no_utf_8_any_more_is_restored_from_the_journal(image, tmp_path):
@@ -173,14 +258,20 @@ def test_a_text_that_is_no_utf_8_any_more_is_restored_from_the_journal(image, tm
     assert found == whole and notes
 
 
-def test_a_flipped_bit_or_a_cut_loses_nothing_and_is_reported(image, tmp_path):
-    seen = trials(image, tmp_path, 30, seed=23)
-    assert seen["detected"] > 10
+@pytest.mark.parametrize("folder", ["image", "finished"])
+def test_a_flipped_bit_or_a_cut_loses_nothing_and_is_reported(
+    request, tmp_path, folder, caplog, capsys
+):
+    seen = trials(request.getfixturevalue(folder), tmp_path, 15, 23, caplog, capsys)
+    assert seen["detected"] > 5
 
 
 @pytest.mark.soak
-def test_three_hundred_flipped_bits_and_cuts(image, tmp_path):
-    print(trials(image, tmp_path, 300, 22))
+@pytest.mark.parametrize("folder", ["image", "finished"])
+def test_many_flipped_bits_and_cuts(request, tmp_path, folder, caplog, capsys):
+    seen = trials(request.getfixturevalue(folder), tmp_path, FLIPS, 22, caplog, capsys)
+    with capsys.disabled():
+        print(f"{folder}: {FLIPS} flips and cuts, {seen}")
 
 
 def test_a_mapper_reports_damage_and_recovers(image, tmp_path):
@@ -284,7 +375,7 @@ def test_a_journal_names_only_the_next_folder(tmp_path, name):
     folder = tmp_path / "a" / "m"
     survey = Echoing(folder)
     survey.drive(3)
-    survey.session.journal._disk.folder.log.end(0, name)
+    survey.session.journal._disk.folder.journal.end(0, name)
     survey.close()
     for opening in (read_mission, lambda at: open_mission(settings(at, screening=True))):
         with pytest.raises(InputError, match="expected it to continue in reset-001"):
@@ -297,7 +388,7 @@ def test_a_journal_names_only_the_next_folder(tmp_path, name):
 def test_a_link_instead_of_the_next_folder_is_not_followed(tmp_path):
     folder = tmp_path / "m"
     survey = Echoing(folder)
-    survey.session.journal._disk.folder.log.end(0, "reset-001")
+    survey.session.journal._disk.folder.journal.end(0, "reset-001")
     survey.close()
     (tmp_path / "elsewhere").mkdir()
     (folder / "reset-001").symlink_to(tmp_path / "elsewhere")

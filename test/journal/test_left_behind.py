@@ -98,20 +98,30 @@ def test_while_the_disk_fails_the_map_has_all_counted_pings(tmp_path, monkeypatc
     survey.close()
 
 
-def test_a_map_of_an_earlier_life_says_what_it_has_not(tmp_path, caplog):
+LATER = "9 of the journal's 69 pings", "12 of the journal's 24 training steps"
+
+
+@pytest.mark.parametrize("later", LATER)
+def test_a_map_of_an_earlier_life_says_what_it_lacks(tmp_path, caplog, later):
     survey = Kept(tmp_path / "m").mapped(steps=1)
+    survey.session.idle_training.train(8)
     earlier = left(survey, tmp_path / "m").samples
     survey = Kept(tmp_path / "m").work()
-    for _ in range(9):
+    for _ in range(9 if "pings" in later else 0):
         survey.ping()
+    for _ in range(0 if "pings" in later else 3):
+        survey.session.idle_training.train(4)
     survey.settle()
     survey.close()  # as if it had been killed: what is there is the earlier life's
-    assert read_map(tmp_path / "m" / "map.npz").samples == earlier
-    said = (
-        f"9 of the log's {earlier + 9} pings; the map of the whole log: poam map {tmp_path / 'm'}"
-    )
-    assert read_chart(tmp_path / "m", ExportSettings()).provenance["missing"] == said
+    assert read_map(tmp_path / "m" / "map.npz").samples == earlier == 60
+    for live in (False, True):
+        said = read_chart(tmp_path / "m", ExportSettings(), live).provenance["missing"]
+        assert said.startswith(later)
+        assert said.endswith(f"the map of the whole journal: poam map {tmp_path / 'm'}")
     assert main(["export", str(tmp_path / "m"), "--to", str(tmp_path / "map.csv")]) == 0
     assert said in caplog.text
-    assert "the whole log" in (tmp_path / "map.csv.yaml").read_text()
-    assert of_log(tmp_path / "m", tmp_path).samples == earlier + 9
+    assert "the whole journal" in (tmp_path / "map.csv.yaml").read_text()
+    found = of_log(tmp_path / "m", tmp_path)
+    assert found.samples == earlier + (9 if "pings" in later else 0)
+    left(Kept(tmp_path / "m").work(), tmp_path / "m")
+    assert "missing" not in read_chart(tmp_path / "m", ExportSettings()).provenance

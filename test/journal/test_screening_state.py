@@ -159,7 +159,7 @@ def test_pings_held_by_other_rules_are_screened_again(doubtful, tmp_path):
         memory = json.loads(text)
         memory["Memory"]["of earlier rules"] = 1
     log = JournalDatabase(tmp_path / "m" / "pings.sqlite", {}).begin()
-    screening_state = log.logged.screening_state
+    screening_state = log.contents.screening_state
     log.append([], [], 0, screening_state=replace(screening_state, screener=json.dumps(memory)))
     log.close()
     again = doubtful()

@@ -76,10 +76,7 @@ def test_samples_keep_their_identity():
 
 QUICK = {"first_steps": 30, "update_steps": 2, "early_steps": 2, "hidden": 8, "lattice": 8}
 #: Methods that take noise of single pings, quick.
-TAKING = {
-    "poam": SMALL,
-    "nngp": ModelSettings("nngp", MODELS["nngp"].options(**QUICK)),
-}
+TAKING = {"poam": SMALL, "nngp": ModelSettings("nngp", MODELS["nngp"].options(**QUICK))}
 
 
 @pytest.mark.parametrize("method", TAKING)

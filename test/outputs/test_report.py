@@ -14,6 +14,7 @@ from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.outputs import folder as files
+from poam_ros.outputs.crossings import Bias, CrossingTable, write_lines
 from poam_ros.outputs.figures import draw_hypsometry
 from poam_ros.outputs.plates import _angle, _bar, _round_angles
 from poam_ros.outputs.report import write_report
@@ -115,3 +116,35 @@ def test_angles_and_bars_are_round():
     ]  # fmt: skip
     assert len(_round_angles(12.99, 13.001)) in (2, 3, 4) and 13.0 in _round_angles(12.99, 13.001)
     assert _bar(290.0) == 200 and _bar(0.7) == 0.5
+
+
+def crossings(left_out: bool) -> CrossingTable:
+    names = np.array([["L1", "<i>L2"], ["L1", "L3"], ["L4", "L3"]], dtype=object)
+    difference = np.array([0.1, 0.9, 5.0])
+    depth = np.column_stack((np.full(3, 4.0), 4.0 + difference))
+    xy = np.array([[20.0, 10.0], [30.0, 20.0], [40.0, 30.0]])
+    last = np.array([False, False, left_out])
+    return CrossingTable(names, np.full((3, 2), "", dtype=object), xy, difference, depth, last)
+
+
+def test_crossings_have_figures_a_map_and_a_table(run):
+    before = write_report(run).read_text(encoding="utf-8")
+    assert "Crossings" not in before
+    crossings(left_out=True).write(run)
+    bias = Bias("<i>L2", 1, -0.1, -0.4, 0.2, False)
+    write_lines(run, [("<i>L2", "", bias, 0, "agrees"), ("", "2025-01-12", bias, 0, "agrees")])
+    text = write_report(run).read_text(encoding="utf-8")
+    assert text.count("<img") == before.count("<img") + 1
+    for said in ("<td>0.500 m</td>", "within the limit of order 1a", "<td>50.0%</td>",
+                 "&lt;i&gt;L2", "<td>-0.100</td><td>-0.400 to 0.200</td>",
+                 "<td>day 2025-01-12</td>"):  # fmt: skip
+        assert said in text, said
+
+
+def test_crossings_of_an_older_version_are_read(run):
+    (run / "crossings.csv").write_text("line,other,day,x,y,difference\nA,B,,20,10,0.25\n")
+    assert "0.250 m" in write_report(run).read_text(encoding="utf-8")
+    assert np.isnan(CrossingTable.read(run / "crossings.csv").depth).all()
+    (run / "crossings.csv").write_text("line,other,day,x,y,difference\nA,B,,20,ten,0.25\n")
+    with pytest.raises(InputError, match="expected numbers"):
+        write_report(run)

@@ -60,7 +60,7 @@ def test_two_who_save_into_one_folder_leave_each_others_map_alone(tmp_path, monk
     places = sorted((tmp_path / "saved").iterdir())
     assert [place.name for place in places] == [first.name, "map-002-7-samples"]
     for place in places:
-        assert sorted(path.name for path in place.iterdir()) == names
+        assert sorted(path.name for path in place.iterdir()) == ["SHA256SUMS", *names]
         assert len(read_table(place / "samples.csv")["x"]) == 7
 
 

@@ -1,4 +1,4 @@
-"""The planner of ways: their geometry, and which one is taken."""
+"""The planner path-entropy: the geometry of its candidate paths, and which of them it chooses."""
 
 from __future__ import annotations
 
@@ -45,35 +45,35 @@ def plan(variance_of, seed=0, workspace=SQUARE, position=(0.0, 0.0), situation=N
 
 
 @pytest.mark.parametrize("yaw", [0.0, 1.0, math.pi, -2.5])
-def test_ways_are_the_shortest_of_a_dubins_car(yaw):
+def test_candidate_paths_are_the_shortest_of_a_dubins_car(yaw):
     goals = SQUARE.sample(200, np.random.default_rng(3))
     goals = goals[np.linalg.norm(goals - (3, -2), axis=1) > 4 * RADIUS]
-    ways = CandidatePaths(np.array([3.0, -2.0]), yaw, RADIUS, goals)
+    paths = CandidatePaths(np.array([3.0, -2.0]), yaw, RADIUS, goals)
     for i, goal in enumerate(goals):
-        paths = dubins_paths(Pose(3, -2, yaw), tuple(goal.tolist()), 1.0, 1 / RADIUS, 1.0)
-        shortest = min(paths, key=lambda path: path.duration)
-        assert ways.length[i] == pytest.approx(shortest.duration, rel=1e-9)
+        dubins = dubins_paths(Pose(3, -2, yaw), tuple(goal.tolist()), 1.0, 1 / RADIUS, 1.0)
+        shortest = min(dubins, key=lambda path: path.duration)
+        assert paths.length[i] == pytest.approx(shortest.duration, rel=1e-9)
         travelled = np.linspace(0, shortest.duration * (1 - 1e-9), 9)
-        there = ways.only(i).at(travelled[None])[0]
+        there = paths.only(i).at(travelled[None])[0]
         expected = [(pose.x, pose.y) for pose in map(shortest.pose, travelled.tolist())]
         np.testing.assert_allclose(there, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(("yaw", "radius"), [(math.nan, RADIUS), (0.3, 0.0)])
-def test_ways_are_straight_where_there_is_no_turn(yaw, radius):
+def test_candidate_paths_are_straight_without_turns(yaw, radius):
     goals = np.array([[3.0, 4.0], [-6.0, 8.0]])
-    ways = CandidatePaths(np.zeros(2), yaw, radius, goals)
-    np.testing.assert_allclose(ways.length, [5, 10])
-    halfway = ways.at(ways.length[:, None] / 2)[:, 0]
+    paths = CandidatePaths(np.zeros(2), yaw, radius, goals)
+    np.testing.assert_allclose(paths.length, [5, 10])
+    halfway = paths.at(paths.length[:, None] / 2)[:, 0]
     np.testing.assert_allclose(halfway, goals / 2, atol=1e-12)
 
 
-def test_the_way_through_what_is_uncertain_is_taken_not_the_one_that_ends_there():
-    """A band of high variance along the x axis, and a single spot that is higher still."""
+def test_a_path_through_high_variance_is_chosen_not_one_that_ends_at_it():
+    """A band of high variance along the x axis, and a small place with a higher one."""
 
     def band_and_spot(xy):
-        spot = np.linalg.norm(xy - (0, 25), axis=1) < 2
-        return np.where(np.abs(xy[:, 1]) < 2, 10.0, np.where(spot, 30.0, 0.1))
+        peak = np.linalg.norm(xy - (0, 25), axis=1) < 2
+        return np.where(np.abs(xy[:, 1]) < 2, 10.0, np.where(peak, 30.0, 0.1))
 
     for seed in range(5):
         goal = plan(band_and_spot, seed, exploration=0.0)
@@ -82,7 +82,7 @@ def test_the_way_through_what_is_uncertain_is_taken_not_the_one_that_ends_there(
 
 def test_a_leg_is_at_most_as_long_as_asked():
     for seed in range(20):
-        goal = plan(flat, seed, leg=0.1, exploration=0.0)
+        goal = plan(flat, seed, max_leg=0.1, exploration=0.0)
         assert np.linalg.norm(goal) <= 6 + 1e-9
 
 
@@ -164,7 +164,7 @@ def test_where_no_goal_is_in_sight_ways_lead_round_about():
     given = around(*inner, screen)
     assert not given["routes"].areas.leg_allowed(np.zeros(2), np.array([(0.0, -20.0)]))[0]
     for seed in range(3):
-        assert plan(flat, seed, situation=given, ways=20).shape == (2,)
+        assert plan(flat, seed, situation=given, candidates=20).shape == (2,)
 
 
 def test_a_workspace_smaller_than_a_turn_still_has_a_way():

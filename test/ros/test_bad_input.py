@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 
 import numpy as np
 import pytest
@@ -47,6 +48,8 @@ WRONG_VALUES = (
     [1, 2], [math.nan] * 4, ["a"] * 4, [b"\x00"],
 )  # fmt: skip
 ROUNDS = 25
+PINGS, CALLS = (int(os.environ.get(f"POAM_SOAK_{name}", count)) for name, count in
+                (("ODD", 265_000), ("CALLS", 500)))  # fmt: skip
 
 
 def fill(message, rng):
@@ -125,6 +128,56 @@ class Stranger(Listener):
         values = [KeyValue(key="achieved_speed", value="fast")]
         status = [DiagnosticStatus(name="simulator", message="x" * 1000, values=values)]
         self.diagnostics.publish(DiagnosticArray(status=status))
+
+
+def odd_pings(mapper, stranger, count, rng, eventually):
+    """Send ``count`` odd pings as fast as they can be; returns how many were sent and lost."""
+    sent = 0
+    while sent < count:
+        for _ in range(min(1000, count - sent)):
+            stranger.out["sonar/range"].publish(fill(Range(), rng))
+            sent += 1
+        stranger.out["odom"].publish(write_odometry(VehicleState(rng.integers(2**60), (0.0,) * 3)))
+    for _ in range(20):  # the number of one that arrives tells of what was lost before it
+        stranger.out["sonar/range"].publish(fill(Range(), rng))
+    lost, ledger = mapper._sensors, mapper.session.ledger
+    eventually(
+        lambda: ledger.received + lost.lost["sonar/range"] == sent + 20,
+        60.0,
+        f"{ledger.received} received and {lost.lost} lost, of {sent + 20}",
+    )
+    eventually(lambda: all_counted(ledger))
+    return sent + 20, lost.lost["sonar/range"]
+
+
+def calls(vehicle, count, rng, eventually):
+    """Call any service ``count`` times in any state; each answers."""
+    names = [f"planner/{name}" for name in ("start", "stop", "pause", "resume")]
+    names += ["mapper/reset", "mapper/save_map"]
+    clients = [vehicle.create_client(Trigger, name) for name in names]
+    for client in clients:
+        eventually(client.service_is_ready)
+    for _ in range(count):
+        future = clients[rng.integers(len(clients))].call_async(Trigger.Request())
+        eventually(future.done)
+        assert future.result().message
+        vehicle.drive(int(rng.integers(4)))
+
+
+@pytest.mark.soak
+def test_odd_pings_and_services_at_any_time(ros, eventually, tmp_path):
+    rng = np.random.default_rng(22)
+    mapper = ros(MapperNode, parameter_overrides=[Parameter("output", value=str(tmp_path))])
+    planner, stranger, vehicle = ros(PlannerNode), ros(Stranger), ros(Feeder)
+    eventually(vehicle.connected)
+    eventually(stranger.out["sonar/range"].get_subscription_count)
+    calls(vehicle, CALLS, rng, eventually)
+    vehicle.destroy_node()
+    before = mapper.session.ledger.received
+    sent, lost = odd_pings(mapper, stranger, PINGS, rng, eventually)
+    for node in (mapper, planner):
+        alive(node, stranger, eventually)
+    print(f"{CALLS} calls; {sent} odd pings sent, {lost} lost by DDS, {before} before them")
 
 
 def all_counted(ledger):

@@ -180,10 +180,7 @@ class Talker(Node):
 
 
 def test_limits_go_on_where_a_simulated_clock_steps_back(ros, eventually):
-    planner = ros(
-        PlannerNode,
-        parameter_overrides=[Parameter("use_sim_time", value=True)],
-    )
+    planner = ros(PlannerNode, parameter_overrides=[Parameter("use_sim_time", value=True)])
     talker = ros(Talker)
 
     def reach(seconds):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,18 @@ def test_no_parameter_has_an_old_name_and_every_new_name_is_one():
     assert not known & set(RENAMED)
     others = {"batch.first", "training.rate"}  # of `poam map` and `poam run`
     assert {new for names in RENAMED.values() for new in names} <= known | others
+
+
+def test_the_changelog_has_every_rename():
+    found = {}
+    for line in (ROOT / "CHANGELOG.md").read_text().partition("### Renamed")[2].splitlines():
+        cells = [re.findall("`([^`]+)`", cell) for cell in line.strip("|").split("|")]
+        if len(cells) == 2:  # a group, and the names that it got
+            found |= {name: {f"{group}.{name}"} for group in cells[0] for name in cells[1]}
+        elif len(cells) == 4:
+            for old, new in zip(cells[::2], cells[1::2], strict=True):
+                found |= {name: found.get(name, set()) | set(new) for name in old}
+    assert found == {old: set(new) for old, new in RENAMED.items()}
 
 
 def test_a_model_file_gives_defaults(tmp_path):
@@ -230,10 +243,35 @@ def test_wrong_override_is_refused_at_start(ros):
 
 
 @pytest.mark.ros
+def test_an_override_that_no_parameter_takes_is_a_warning(ros, monkeypatch):
+    from rclpy.impl.rcutils_logger import RcutilsLogger
+    from rclpy.node import Node
+    from rclpy.parameter import Parameter as Given
+
+    from poam_ros.ros.common.node import declare_parameters, warn_undeclared
+
+    warned = []
+    monkeypatch.setattr(RcutilsLogger, "warning", lambda self, text, **_: warned.append(text))
+    names = "gain", "gian", "sparse.steps", "qos_overrides./odom.depth", "use_sim_time", "zzz\n"
+    overrides = [Given(name, value=name == "use_sim_time" or 2) for name in names]
+    node = ros(Node, node_name="undeclared", parameter_overrides=overrides)
+    declare_parameters(node, TABLE)
+    warn_undeclared(node, ["sparse.steps"])
+    unknown = "has no effect: this node does not declare it"
+    assert warned == [
+        f"parameter gian {unknown}; the nearest name is gain", f"parameter zzz\\n {unknown}",
+    ]  # fmt: skip
+
+
+@pytest.mark.ros
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["-p", "batch_size:=0"], "parameter batch_size is now batch.size"),
+        (
+            ["-p", "screening.echo_deviations:=1.0"],
+            "parameter screening.echo_deviations is now screening.map_sigmas",
+        ),
         (
             ["-p", "nngp.neighbours:=99", "-p", "method:=nngp"],
             "parameter nngp.neighbours: expected",

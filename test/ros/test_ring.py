@@ -146,10 +146,7 @@ def test_missions_end_by_themselves_and_namespaces_keep_them_apart(ros, sim, eve
     """Two at once, one of them outside of any namespace; each keeps what it published."""
     listeners = [ros(Shore), ros(Shore, namespace="b")]
     # Slower: two at once on few cores leave a planner little wall time to repeat its goals in.
-    runs = [
-        sim("a", "--speed", "10"),
-        sim("b", "--speed", "10", "--namespace", "b", "--seed", "1"),
-    ]
+    runs = [sim("a", "--speed", "10"), sim("b", "--speed", "10", "--namespace", "b", "--seed", "1")]
     outputs = [process.communicate(timeout=LIMIT)[0] for process, _ in runs]
     snapshots = []
     for (process, folder), output, listener in zip(runs, outputs, listeners, strict=True):

@@ -19,7 +19,7 @@ pytest.importorskip("rclpy")
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped
 from heard import status_values
-from kept import SMALL
+from kept import SMALL, rows
 from nav_msgs.msg import Odometry
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
@@ -37,7 +37,7 @@ from poam_ros.ros.common import messages, qos
 pytestmark = pytest.mark.ros
 
 SHIM = Path(__file__).with_name("clock_shim.c")
-STEPS = (-3600, -1, 3600)  # s
+STEPS = (-3600, -1, 3600, LEAP := "leap")  # s; or of odometry's stamps alone, forth and back
 WORKSPACE = "[-10.0, 10.0, -5.0, 5.0]"
 TIMEOUT_S = 3.0  # s of the watchdogs
 TICK, SPEED = 0.05, {"exploring": 4.0}  # s between two messages of each kind; m/s, else 0.2
@@ -49,7 +49,7 @@ class Boat(Node):
     def __init__(self, speed: float) -> None:
         super().__init__("boat")
         self.place, self.target, self._speed = np.zeros(2), None, speed
-        self.step_s, self.sent, self.silent = 0, 0, set()
+        self.step_s, self.leap_s, self.sent, self.silent = 0, 0, 0, set()
         self.goals, self.states, self.reason, self.samples = [], [], "", [0]
         self.values: dict[str, str] = {}
         hear = self.create_subscription
@@ -82,7 +82,8 @@ class Boat(Node):
             way = self.target - self.place
             self.place = self.place + way * min(1, self._speed * TICK / (np.hypot(*way) + 1e-9))
         if "odometry" not in self.silent:
-            state = VehicleState(self.now_ns, (*self.place, 0.0))
+            stamp_ns = self.now_ns + self.leap_s * SECOND
+            state = VehicleState(stamp_ns, (*self.place, 0.0))
             self._odometry.publish(messages.write_odometry(state))
         if "sonar" not in self.silent:
             distance = 5.0 + float(np.sin(self.place[0]) * np.cos(self.place[1]))
@@ -131,11 +132,11 @@ def set_clock(boat, shift, step_s):
     boat.step_s = step_s
 
 
-def planner_values():
+def planner_values(max_duration=0.0):
     return {
         "workspace": WORKSPACE, "pilot": "diagonal", "max_speed": 4.0, "goal_period": 0.5,
         "watchdog.odometry_timeout": TIMEOUT_S, "watchdog.sonar_timeout": TIMEOUT_S,
-        "watchdog.progress_timeout": 0.0,
+        "watchdog.progress_timeout": 0.0, "max_duration": max_duration,
     }  # fmt: skip
 
 
@@ -146,8 +147,8 @@ def bring_to(boat, state, eventually):
         return
     boat.ask("start")
     eventually(lambda: boat.goals, what="no goal")
-    if state in ("paused", "done"):
-        boat.ask({"paused": "pause", "done": "stop"}[state])
+    if state == "paused":
+        boat.ask("pause")
     eventually(lambda: boat.state == state, 120.0, f"not {state}")
     if state == "exploring":  # and the first map is there
         goals = len(boat.goals)
@@ -159,10 +160,10 @@ def said(boat, reason):
     return boat.state == "paused" and boat.reason.startswith(reason)
 
 
-def survive(boat, shift, state, step_s, eventually):
-    """Set the clock, and see whether the mission is as it was, and watched."""
+def survive(boat, state, change, eventually):
+    """``change`` the clock, and see whether the mission is as it was, and watched."""
     states = len(boat.states)
-    set_clock(boat, shift, step_s)
+    change()
     going = state in ("pilot", "exploring")
     if going:
         goals = len(boat.goals)
@@ -188,7 +189,7 @@ def test_a_pilot_survey_is_watched_when_the_system_s_clock_is_set(
     shift = processes(planner=planner_values())
     boat = ros(Boat, speed=0.2)
     bring_to(boat, "pilot", eventually)
-    survive(boat, shift, "pilot", step_s, eventually)
+    survive(boat, "pilot", partial(set_clock, boat, shift, step_s), eventually)
 
 
 @pytest.mark.soak
@@ -198,14 +199,17 @@ def test_every_state_survives_a_clock_that_is_set(
     ros, processes, eventually, tmp_path, state, step_s
 ):
     mapper = {**SMALL, "workspace": WORKSPACE, "resolution": 1.0, "mission_dir": tmp_path / "m"}
-    shift = processes(planner=planner_values(), mapper=mapper)
+    shift = processes(planner=planner_values(5.0 * (state == "done")), mapper=mapper)
     boat = ros(Boat, speed=SPEED.get(state, 0.2))
     eventually(lambda: boat.values, 120.0, "the mapper does not come up")
     bring_to(boat, state, eventually)
     eventually(lambda: int(boat.values.get("received", 0)), 120.0, "the mapper hears nothing")
-    survive(boat, shift, state, step_s, eventually)
+    if step_s == LEAP:
+        for leap_s in (3600, 0):
+            survive(boat, state, partial(setattr, boat, "leap_s", leap_s), eventually)
+    else:
+        survive(boat, state, partial(set_clock, boat, shift, step_s), eventually)
     boat.silent = {"sonar"}
-    before = boat.samples[-1]
 
     def accounted():
         """Whether every ping that was heard is in a count."""
@@ -214,6 +218,12 @@ def test_every_state_survives_a_clock_that_is_set(
         return count.get("received", -1) == rest
 
     eventually(accounted, 30.0, f"counts do not agree: {boat.values}")
-    assert boat.samples == sorted(boat.samples) and boat.samples[-1] >= before
+    counted = int(boat.values["accepted"])
+    eventually(lambda: boat.samples[-1] == counted, what="an accepted ping is lost")
+    assert boat.samples == sorted(boat.samples)
+    assert [row[0] for row in rows(tmp_path / "m")] == list(range(counted))
     heard, refused = boat.values["received"], boat.values["rejected"]
-    print(f"{state} {step_s:+d} s: {boat.sent} pings sent, {heard} received, {refused} refused")
+    print(
+        f"{state} {step_s}: {boat.sent} pings sent, {heard} received, {counted} accepted and "
+        f"stored, {refused} refused"
+    )

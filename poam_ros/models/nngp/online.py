@@ -99,6 +99,11 @@ class NeighbourGP:
             raise
         return self._report({"training": perf_counter() - start}, steps, loss)
 
+    def keep(self, rows: Tensor) -> None:
+        """Forget all data but those of some rows. See ``Forgetting``."""
+        self._store.restore(self.data[rows])
+        self._widening = VarianceCalibration()
+
     @torch.no_grad()
     def _judge(self, changed: Tensor) -> None:
         """Judge these sites [n] and those that they affect, if that is wanted."""
@@ -113,8 +118,8 @@ class NeighbourGP:
         says. The joint covariance is not widened."""
         options = self.options
         self._widening = widening(
-            self._averaged(), self._store.sites, stretches, options.neighbours, options.pool,
-            options.apart,
+            self._averaged(), self._store.sites, stretches, options.neighbours,
+            options.candidate_neighbours, options.neighbour_spacing,
         )  # fmt: skip
 
     def _steps(self, first: bool) -> int:
@@ -168,7 +173,9 @@ class NeighbourGP:
         x, kernel, options = _finite("predict", _here(X)), self._averaged(), self.options
         order = along_rows(x)
         x = x[order]
-        near = self._store.spread(x, options.neighbours, options.pool, apart=options.apart)
+        near = self._store.spread(
+            x, options.neighbours, options.candidate_neighbours, apart=options.neighbour_spacing
+        )
         found = condition(kernel, self._store.sites, x, near)
         self.extra_jitter = max(self.extra_jitter, found.jitter)
         self._warn(found.limited, len(x))
@@ -209,7 +216,9 @@ class NeighbourGP:
         if not len(self._store):
             return None
         x, options = _finite("covariance", _here(X)), self.options
-        near = self._store.spread(x, options.neighbours, options.pool, apart=options.apart)
+        near = self._store.spread(
+            x, options.neighbours, options.candidate_neighbours, apart=options.neighbour_spacing
+        )
         found = joint_covariance(self._averaged(), self._store.sites, x, near)
         if found is None:
             return None
@@ -227,7 +236,9 @@ class NeighbourGP:
         keep how they vary together.
         """
         x, kernel, options = _here(X), self._averaged(), self.options
-        near = self._store.spread(x, options.neighbours, options.pool, apart=options.apart)
+        near = self._store.spread(
+            x, options.neighbours, options.candidate_neighbours, apart=options.neighbour_spacing
+        )
         found = condition(kernel, self._store.sites, x, near)
         noise = torch.randn(len(x), count, generator=generator, dtype=torch.float64)
         deviations = simulate(kernel, self._store, x, near, noise)

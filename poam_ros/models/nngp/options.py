@@ -27,12 +27,13 @@ class NeighbourOptions:
         minimum=0.0, maximum=100.0,
     )  # fmt: skip
     neighbours: int = setting(24, "Pings that a prediction is made from", minimum=1, maximum=32)
-    pool: int = setting(
-        96, "Nearest pings, in all octants, that these are chosen from", minimum=1, maximum=1000
-    )
-    apart: float = setting(
-        0.0, "Choose pings at least this far from each other, times their distance from the "
-        "prediction, as long as there are such. 0: no such distance", minimum=0.0, maximum=2.0,
+    candidate_neighbours: int = setting(
+        96, "Nearest pings, in all octants, that the neighbours are chosen from", minimum=1,
+        maximum=1000,
+    )  # fmt: skip
+    neighbour_spacing: float = setting(
+        0.0, "Minimum spacing of the chosen neighbours, relative to their distance from the "
+        "prediction, as far as possible. 0: none", minimum=0.0, maximum=2.0,
     )  # fmt: skip
     left_out: int = setting(128, "Pings left out in one training step", minimum=1, maximum=100_000)
     first_steps: int = setting(
@@ -98,9 +99,10 @@ class NeighbourOptions:
 
     def __post_init__(self) -> None:
         check(self)
-        if self.pool < self.neighbours:
+        if self.candidate_neighbours < self.neighbours:
             raise InputError(
-                f"nngp.pool: expected at least the {self.neighbours} neighbours, got {self.pool}"
+                f"nngp.candidate_neighbours: expected at least the {self.neighbours} neighbours, "
+                f"got {self.candidate_neighbours}"
             )
 
     @property

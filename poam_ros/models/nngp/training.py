@@ -102,7 +102,12 @@ class NngpTrainer:
         options, sites, independent = self.options, store.sites, store.occupied
         left_out, share, beyond = self._draw(store)
         near = store.spread(
-            sites.x[left_out], options.neighbours, options.pool, share, beyond, options.apart
+            sites.x[left_out],
+            options.neighbours,
+            options.candidate_neighbours,
+            share,
+            beyond,
+            options.neighbour_spacing,
         )
         # The network in float32, at half the cost: noise of the steps is much larger.
         parts = self.layout.split(learned.theta.float())

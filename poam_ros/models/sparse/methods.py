@@ -45,11 +45,9 @@ class SparseOptions:
         1e-6, "Jitter on the inducing points' covariance", minimum=0.0, maximum=1e-2
     )
     tolerance: float = setting(
-        1e-5,
-        "Add inducing points while one explains more than this share of the prior variance",
-        minimum=1e-12,
-        maximum=1.0,
-    )
+        1e-5, "Add inducing points while one explains more than this share of the prior variance",
+        minimum=1e-12, maximum=1.0,
+    )  # fmt: skip
     learning_rate: float = setting(
         1e-2, "Learning rate of noise and amplitude", minimum=1e-9, maximum=1.0
     )

@@ -88,6 +88,20 @@ class SparseGP(nn.Module):
         self.Z, self.q = Z, q
         self.hyperparameters_changed()
 
+    def move(self, Z: Tensor) -> None:
+        """Set the inducing inputs Z [M, D] alone; q(u) is still that of the earlier ones."""
+        self.Z = Z
+        self.hyperparameters_changed()
+
+    def restore(self, Z: Tensor, q: Posterior, extra_jitter: float) -> None:
+        """Restore inducing inputs, posterior and the recorded jitter of an earlier state."""
+        self.condition(Z, q)
+        self.extra_jitter = extra_jitter
+
+    def reset_jitter(self) -> None:
+        """Record extra jitter from now on only."""
+        self.extra_jitter = 0.0
+
     def hyperparameters_changed(self) -> None:
         """Discard the terms common to all predictions."""
         self._predictor = None

@@ -66,9 +66,10 @@ class VariationalParameters:
     def hand_over(self, model: SparseGP) -> None:
         """Write the learned values into the model."""
         if self.Z is not None:
-            model.Z = self.Z.detach().clone()
+            model.move(self.Z.detach().clone())
         if self.m is not None and self.root is not None:
-            model.q = Posterior.of_whitened(model.prior()[1].L, self.m, self.root.tril())
+            L = model.prior()[1].L
+            model.condition(model.Z, Posterior.of_whitened(L, self.m, self.root.tril()))
         model.hyperparameters_changed()
 
     def state(self) -> dict[str, Any]:
@@ -141,6 +142,11 @@ class MStep:
     def Z(self) -> Tensor:
         """The inducing inputs, whether learned or fixed [M, D]."""
         return self.model.Z if self.learned.Z is None else self.learned.Z
+
+    def pseudo_data(self, before: EpochState) -> PseudoData:
+        """The old posterior as pseudo data, computed once for all steps."""
+        self.pseudo = self.pseudo or PseudoData.of(before, self.model.factorise)
+        return self.pseudo
 
     def draw(self) -> Dataset:
         """A mini-batch drawn uniformly from all data, with replacement."""

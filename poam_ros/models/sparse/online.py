@@ -143,7 +143,7 @@ class OnlineSparseGP:
                 "not support"
             )
         before = self.state()
-        self.model.extra_jitter = 0.0
+        self.model.reset_jitter()
         try:
             return self._update(new, enough)
         except BaseException:
@@ -183,7 +183,7 @@ class OnlineSparseGP:
             self._learned = None
         selected = perf_counter()
         if self.method.train_first:
-            self.model.Z = chosen.Z
+            self.model.move(chosen.Z)
             losses = self._m_step(self._m_step_input, self.options.steps, enough)
             trained = perf_counter()
             self._e_step(self._m_step_input)
@@ -262,9 +262,8 @@ class OnlineSparseGP:
         put_parameters(self._optimizer, tree["optimizer"])
         for name, generator in self._generators.items():
             generator.set_state(tree["generators"][name])
-        model.extra_jitter = tree["extra_jitter"]
-        model.Z, model.q = tree["Z"].to(device), unpacked(Posterior, tree["q"], device)
-        model.hyperparameters_changed()
+        q = unpacked(Posterior, tree["q"], device)
+        model.restore(tree["Z"].to(device), q, tree["extra_jitter"])
         self.epoch = unpacked(EpochState, tree["epoch"], device)
         self._store = DataStore(unpacked(Dataset, tree["data"], device))
         self._learned = VariationalParameters.restored(

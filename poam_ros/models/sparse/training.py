@@ -13,7 +13,7 @@ from ...core.errors import CholeskyError
 from ...core.maps import StopCondition
 from ..interface import until
 from ..linalg import add_jitter
-from .bounds import PreviousPosterior, PseudoData, marginal_likelihood_loss, online_elbo_loss
+from .bounds import PreviousPosterior, marginal_likelihood_loss, online_elbo_loss
 from .mstep import MStep
 from .objectives import elbo_loss, whitened_elbo_loss
 from .variational import cross_covariance, weighted_terms
@@ -53,10 +53,10 @@ def online_elbo(step: MStep) -> Tensor:
     """The online ELBO of the new data, with the old posterior in place of old data (App. A-B)."""
     model, new, before, old = step.model, step.inputs.new, step.inputs.old, None
     if before is not None:
-        step.pseudo = step.pseudo or PseudoData.of(before, model.factorise)
         at_old = step.inputs.inducing.at(step.Z)
         Koo = add_jitter(model.kernel.forward(before.Z, before.Z), model.jitter)
-        old = PreviousPosterior(cross_covariance(before, at_old, model.jitter).mT, Koo, step.pseudo)
+        Kuo = cross_covariance(before, at_old, model.jitter).mT
+        old = PreviousPosterior(Kuo, Koo, step.pseudo_data(before))
     K = step.covariances(new.X)
     return online_elbo_loss(*K, model.noise, new.y, old, model.factorise)
 

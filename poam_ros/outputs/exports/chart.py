@@ -13,6 +13,7 @@ import numpy as np
 
 from ... import __version__
 from ...core.errors import InputError
+from ...core.files import verify
 from ...core.geodesy import LOCAL, GeoReference, VerticalDatum, map_heading, vertical_datum
 from ...core.geometry import Extent, Grid
 from ...core.maps import ElevationMap
@@ -20,6 +21,8 @@ from ...core.safe_yaml import read_yaml
 from ...core.settings import check, flat, setting
 from ...frontend.settings import water_level_setting
 from ...planning.tvu import CONFIDENCE_95, strictest
+from ..crossings import FILE as CROSSINGS
+from ..crossings import CrossingTable
 from ..folder import read_map, read_table
 from ..results import UnmappedPings, read_unmapped
 
@@ -31,6 +34,7 @@ def read_config(path: Path) -> Any:
         InputError: if the file is there but is no YAML.
     """
     try:
+        verify(path)
         return read_yaml(path)
     except FileNotFoundError:
         return None
@@ -107,12 +111,9 @@ class ExportSettings:
     )  # fmt: skip
 
     contour_interval: float = setting(
-        0.0,
-        "Interval between contours. 0: a round value that gives about 12 contours",
-        "m",
-        minimum=0.0,
-        maximum=1e5,
-    )
+        0.0, "Interval between contours. 0: a round value that gives about 12 contours", "m",
+        minimum=0.0, maximum=1e5,
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         check(self)
@@ -160,6 +161,7 @@ class Chart:
     lengthscale: np.ndarray
     support: np.ndarray
     unmapped: UnmappedPings = field(default_factory=UnmappedPings)
+    crossings: CrossingTable = field(default_factory=CrossingTable.none)
 
     @property
     def place(self) -> GeoReference | None:
@@ -209,8 +211,10 @@ class Chart:
         return f'COMPD_CS["{system.name} + {self.datum.name}",{wkt},{self.datum.wkt}]'
 
 
-def read_chart(folder: Path, settings: ExportSettings) -> Chart:
+def read_chart(folder: Path, settings: ExportSettings, live: bool = False) -> Chart:
     """The map of a run's folder (map.npz, samples.csv, config.yaml), ready for export.
+
+    ``live``: see ``read_unmapped``.
 
     Raises:
         InputError: if a file is missing or broken, or the vertical datum does not fit.
@@ -234,15 +238,23 @@ def read_chart(folder: Path, settings: ExportSettings) -> Chart:
         track, support = place.to_projected(track), place.to_projected(support)
     density = np.where(np.isfinite(mean), grid.counted(track), np.nan)
     words = _provenance(folder, drawn, len(track), settings, datum)
-    others = read_unmapped(folder).to_projected(place)
-    if others.logged > drawn.samples > 0:  # killed, after a map that an earlier life had left
-        words["missing"] = (
-            f"{others.logged - drawn.samples} of the log's {others.logged} pings; the map of "
-            f"the whole log: poam map {folder}"
-        )
+    others = read_unmapped(folder, live).to_projected(place)
+    crossings = CrossingTable.read(folder / CROSSINGS).to_projected(place)
+    if missing := _missing(drawn, others):  # killed, after a map that an earlier life had left
+        words["missing"] = f"{missing}; the map of the whole journal: poam map {folder}"
     return Chart(
-        grid, mean, deviation, density, track, settings, datum, words, lengthscale, support, others
-    )
+        grid, mean, deviation, density, track, settings, datum, words, lengthscale, support, others,
+        crossings,
+    )  # fmt: skip
+
+
+def _missing(drawn: ElevationMap, others: UnmappedPings) -> str:
+    """What the journal has that the map lacks, as text."""
+    if others.logged > drawn.samples > 0:
+        return f"{others.logged - drawn.samples} of the journal's {others.logged} pings"
+    if drawn.trained is not None and others.trained > drawn.trained:
+        return f"{others.trained - drawn.trained} of the journal's {others.trained} training steps"
+    return ""
 
 
 def _north_up(

@@ -14,6 +14,7 @@ import numpy as np
 from ...core.errors import InputError
 from ...journal.folder import LOG
 from ...journal.tables import read_only
+from ..crossings import FILE as CROSSINGS
 from ..exports.chart import ExportSettings, read_chart
 from ..figures import CURVES
 from ..folder import read_table
@@ -22,7 +23,7 @@ from .scene import BAD, Curves, Notice, Scene, scene_of
 from .texts import refused
 
 #: Files that are read, and read again when they change.
-FILES = ("map.npz", "samples.csv", "epochs.csv", "config.yaml", FILE, LOG)
+FILES = ("map.npz", "samples.csv", "epochs.csv", "config.yaml", FILE, CROSSINGS, LOG)
 #: The database's write-ahead log, and how often it is checked, in s.
 AHEAD, AHEAD_S = f"{LOG}-wal", 5.0
 #: Columns of epochs.csv that are wall times.
@@ -74,7 +75,7 @@ class FolderView:
         try:
             if not (folder / "map.npz").exists():
                 return self._without_map(curves)
-            chart = read_chart(folder, self._settings)
+            chart = read_chart(folder, self._settings, live=before.chart is not None)
         except InputError as error:
             # A file is broken or being replaced: keep showing the previous map.
             remark = Notice(str(error), "the page reads the file again when it changes", BAD)
@@ -87,7 +88,7 @@ class FolderView:
         pings, said = _pings(self._folder), f"no map.npz in {self._folder} yet"
         if len(pings):
             said += f"; {len(pings)} pings so far"
-        others = read_unmapped(self._folder)
+        others = read_unmapped(self._folder, live=True)
         return Scene(
             self._title, waiting=f"waiting for the first map: {said}", samples=len(pings),
             pings=pings, track=pings, held=others.held, refused=others.refused, curves=curves,

@@ -17,6 +17,8 @@ MARKS: dict[str, tuple[str, dict[str, Any]]] = {
     "pings": ("scatter", {"size": 2.5, "color": "#0d1b2a", "alpha": 0.5}),
     "support": ("scatter", {"size": 4, "color": "#ffffff", "line_color": "#8a4b00",
         "marker": "diamond"}),
+    "crossings": ("scatter", {"size": 6, "line_color": "#16283c", "fill_color": "#ffd23f",
+        "line_width": 0.6, "marker": "square"}),
     "refused": ("scatter", {"size": 8, "line_color": "#c8372d", "line_width": 1.8, "marker": "x"}),
     "held": ("scatter", {"size": 8, "fill_alpha": 0, "line_color": "#c8372d", "line_width": 1.6}),
     "plan": ("line", {"line_color": "#d6006c", "line_dash": [6, 4], "line_width": 2}),
@@ -27,13 +29,18 @@ MARKS: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 #: Names in the legend.
 NAMES = {
-    "track": "track", "pings": "pings", "support": "support points", "held": "pings held",
-    "refused": "pings refused", "plan": "plan", "goal": "goal", "vehicle": "vehicle",
+    "track": "track", "crossings": "crossings", "pings": "pings", "support": "support points",
+    "held": "pings held", "refused": "pings refused", "plan": "plan",
+    "goal": "goal", "vehicle": "vehicle",
 }  # fmt: skip
 #: Columns besides x and y.
-MORE = {"vehicle": ("heading",), "refused": ("reason", "height", "time")}
+MORE = {
+    "vehicle": ("heading",),
+    "crossings": ("lines", "difference", "depths"),
+    "refused": ("reason", "height", "time"),
+}
 #: Hidden until chosen in the legend.
-HIDDEN = ("support",)
+HIDDEN = ("support", "crossings")
 #: May be far from the map: excluded from the initial view, unless there is nothing else.
 OFTEN_FAR = ("refused",)
 
@@ -66,6 +73,8 @@ class MapOverlays:
         tip = HoverTool(renderers=[drawn["refused"]], tooltips=texts.REFUSED_HOVER,
             attachment="vertical", description="refused pings")  # fmt: skip
         figure.add_tools(tip)
+        figure.add_tools(HoverTool(renderers=[drawn["crossings"]], tooltips=texts.CROSSING_HOVER,
+            attachment="vertical", description="crossings"))  # fmt: skip
         legend = Legend(items=list(self.items.values()), orientation="horizontal",
             click_policy="hide", border_line_color=None, background_fill_alpha=0,
             inactive_fill_color="#ffffff", location="left", margin=0)  # fmt: skip
@@ -80,6 +89,7 @@ class MapOverlays:
         found = {name: getattr(scene, name) for name in MARKS if name not in ("support", *MORE)}
         if scene.chart is not None:
             found["support"] = scene.chart.support
+            self._show("crossings", texts.crossings(scene.chart.crossings))
         for name, places in found.items():
             self._show(name, {"x": places[:, 0], "y": places[:, 1]})
         if scene.vehicle is not None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from html import escape
+from typing import Any
 
 import numpy as np
 
 from ...frontend.refused_pings import MAX_PER_REASON, RefusedPings
 from ...planning.tvu import LEVEL_NAMES, ORDERS, shares
+from ..crossings import CrossingTable
 from ..exports.chart import Chart, clock_time
 from .layers import stride
 from .scene import BAD, GOOD, NOTE, Notice, Scene
@@ -146,6 +148,26 @@ REFUSED_HOVER = (
     "<tr><td><b>refused: @reason</b></td></tr><tr><td>@height</td></tr>"
     "<tr><td>@time</td></tr><tr><td>@x{0.0}, @y{0.0} m</td></tr></table>"
 )
+
+
+#: The tooltip of the crossing under the pointer.
+CROSSING_HOVER = (
+    f'<table class="ping" style="{FONT};font-size:13px">'
+    "<tr><td><b>@lines</b></td></tr><tr><td>difference @difference m</td></tr>"
+    "<tr><td>depths @depths m</td></tr></table>"
+)
+
+
+def crossings(table: CrossingTable) -> dict[str, Any]:
+    """The crossings of survey lines, as columns."""
+    x, y = table.xy.T
+    return {
+        "x": x,
+        "y": y,
+        "lines": [f"{own} across {other}" for own, other in table.lines.tolist()],
+        "difference": [f"{value:+.2f}" for value in table.difference.tolist()],
+        "depths": [f"{own:.2f}, {other:.2f}" for own, other in table.depth.tolist()],
+    }
 
 
 def heights(pings: RefusedPings, chart: Chart | None) -> list[str]:

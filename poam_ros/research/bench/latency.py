@@ -178,7 +178,7 @@ def _filled(folder: Path, settings: Mapping[str, Any], samples: int) -> str:
     steps = [JournalStep(UPDATE, i, min(i + FILLING, samples) - 1, FILLING_STEPS) for i in firsts]
     mission = MissionFolder(folder, identity(values))
     try:
-        mission.log.append([pings], steps, 0)
+        mission.journal.append([pings], steps, 0)
     finally:
         mission.close()
     return str(folder)
@@ -197,18 +197,12 @@ def _start(noted: Path, settings: Mapping[str, Any]) -> list[subprocess.Popen[by
             stdout=subprocess.DEVNULL,
             start_new_session=True,
         )
-        for module, arguments in (
-            ("research.bench.latency", mapper),
-            ("ros.planner.node", planner),
-        )
+        for module, arguments in (("research.bench.latency", mapper), ("ros.planner.node", planner))
     ]
 
 
 def _drive(
-    vehicle: Vehicle,
-    children: Sequence[subprocess.Popen[bytes]],
-    seconds: float,
-    patience: float,
+    vehicle: Vehicle, children: Sequence[subprocess.Popen[bytes]], seconds: float, patience: float
 ) -> None:
     """Drive for ``seconds`` after the first map, which must arrive within ``patience`` (s)."""
     period, due = 1 / ODOMETRY_HZ, time.monotonic()

@@ -21,13 +21,7 @@ from ...core.files import atomic_write, lock, rename_folder
 from ...core.renames import renamed
 from ...core.safe_yaml import read_yaml
 from ...core.settings import values_of
-from ...outputs.folder import (
-    RUN_COLUMNS,
-    make_folder,
-    read_records,
-    write_config,
-    write_table,
-)
+from ...outputs.folder import RUN_COLUMNS, make_folder, read_records, write_config, write_table
 from ...planning.planners import planner_rows
 from ...simulation.world.terrain import Terrain
 from .configuration import COMMON, LISTS, MODEL, SONAR, Run, SweepSettings, digest

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from difflib import get_close_matches
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -25,12 +26,12 @@ from rclpy.subscription import Subscription
 from rosgraph_msgs.msg import Clock as ClockMessage
 
 from ...core.clock import SECOND, LastingTime, Moment
-from ...core.errors import InputError
+from ...core.errors import InputError, shown
 from ...core.renames import refuse_old
 from ...core.settings import Setting, Value
 from .log_throttle import LogThrottle
 from .messages import write_diagnostics
-from .parameters import inner_rows
+from .parameters import INNER, inner_rows
 
 
 def _owned(kind: str) -> Callable[..., Any]:
@@ -86,6 +87,7 @@ class ManagedNode(Node):
         self.values = declare_parameters(
             self, table, self._parameters_changed, partial(inner_rows, name)
         )
+        warn_undeclared(self, [row.name for row in INNER.get(name, ())])
         if getattr(self.values, "managed", False):
             from .lifecycle import Lifecycle  # needs lifecycle_msgs
 
@@ -231,6 +233,21 @@ def declare_parameters(
     _declare(node, further.values(), values)
     _watch_changes(node, rows | further, values, changed)
     return values
+
+
+def warn_undeclared(node: Node, others: Sequence[str] = ()) -> None:
+    """Log a warning for every override that no declared parameter takes.
+
+    ``others``: further names that a parameter file may hold, such as options of other models.
+    """
+    declared = list(node._parameters)
+    for name in node._parameter_overrides:
+        if name in declared or name in others or name.startswith("qos_overrides."):
+            continue
+        nearest = get_close_matches(name, declared, n=1)
+        hint = f"; the nearest name is {nearest[0]}" if nearest else ""
+        text = f"parameter {shown(name)} has no effect: this node does not declare it{hint}"
+        node.get_logger().warning(text)
 
 
 def _declare(node: Node, rows: Iterable[Setting], values: SimpleNamespace) -> None:

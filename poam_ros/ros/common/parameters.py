@@ -37,19 +37,15 @@ _MISSION = {row.name: row for row in rows(MissionSettings)}
 SEED = replace(_MISSION["seed"], description="Seed of every random draw of the node")
 FRAME = Setting("frame_id", "map", "Frame of the map, without a leading slash", check=_frame_name)
 WORKSPACE = Setting(
-    "workspace",
-    MissionSettings.workspace.bounds,
-    "Rectangle to be mapped: xmin, xmax, ymin, ymax",
-    "m",
-    check=Extent.of,
-)
+    "workspace", MissionSettings.workspace.bounds, "Rectangle to be mapped: xmin, xmax, ymin, ymax",
+    "m", check=Extent.of,
+)  # fmt: skip
 OUTPUT = Setting("output", "", "Folder for the results of a finished mission. Empty: none")
 MANAGED = Setting("managed", False, "Wait until lifecycle services configure and activate the node")
 TERRAIN = Setting(
-    "terrain",
-    "jacksboro",
-    "Built-in terrain (jacksboro, lake, seamounts, corner), SRTM tile (N17E073), or a file",
-)
+    "terrain", "jacksboro", "Built-in terrain (jacksboro, lake, seamounts, corner), SRTM tile "
+    "(N17E073), or a file",
+)  # fmt: skip
 
 
 MAPPER: tuple[Setting, ...] = (
@@ -62,19 +58,11 @@ MAPPER: tuple[Setting, ...] = (
     OUTPUT,
     Setting("resolution", 1.0, "Cell size of the published maps", "m", 0.01, 1000.0),
     Setting(
-        "pilot_samples",
-        500,
-        "Start the model at this many accepted pings if nobody publishes mission/state",
-        minimum=5,
-        maximum=1_000_000,
-        mutable=True,
+        "pilot_samples", 500, "Start the model at this many accepted pings if nobody publishes "
+        "mission/state", minimum=5, maximum=1_000_000, mutable=True,
     ),
     *rows(
-        JournalSettings,
-        GateSettings,
-        TimedBatches,
-        TrainingSettings,
-        ScreeningSettings,
+        JournalSettings, GateSettings, TimedBatches, TrainingSettings, ScreeningSettings,
         SaveSettings,
     ),
     replace(
@@ -82,7 +70,7 @@ MAPPER: tuple[Setting, ...] = (
         description="Compare the map's uncertainty with the TVU of this S-44 order (exclusive, "
         "special, 1a, 1b or 2) in map/tvu. Empty: do not publish map/tvu",
     ),
-)
+)  # fmt: skip
 
 PLANNER: tuple[Setting, ...] = (
     _MISSION["planner"],
@@ -93,100 +81,58 @@ PLANNER: tuple[Setting, ...] = (
     MANAGED,
     Setting("autostart", False, "Start with the first odometry, without ~/start"),
     Setting(
-        "max_samples",
-        5000,
-        "End the mission at this many accepted pings since its start. 0: no limit",
-        minimum=0,
-        maximum=10_000_000,
-        mutable=True,
+        "max_samples", 5000, "End the mission at this many accepted pings since its start. 0: no "
+        "limit", minimum=0, maximum=10_000_000, mutable=True,
     ),
     Setting(
-        "max_duration",
-        0.0,
-        "End the mission this long after its start, in ROS time. 0: no limit",
-        "s",
-        minimum=0.0,
-        maximum=1e7,
-        mutable=True,
+        "max_duration", 0.0, "End the mission this long after its start, in ROS time. 0: no limit",
+        "s", minimum=0.0, maximum=1e7, mutable=True,
     ),
     Setting(
-        "on_done",
-        HOLD,
-        "When the mission is done, hold station where the vehicle is, or return to the start first",
-        choices=ON_DONE,
+        "on_done", HOLD, "When the mission is done, hold station where the vehicle is, or return "
+        "to the start first", choices=ON_DONE,
     ),
     Setting(
-        "goal_period",
-        1.0,
-        "Period of repeating a goal, in ROS time. 0: send each goal once",
-        "s",
-        minimum=0.0,
-        maximum=3600.0,
+        "goal_period", 1.0, "Period of repeating a goal, in ROS time. 0: send each goal once", "s",
+        minimum=0.0, maximum=3600.0,
     ),
     Setting(
-        "goal_action",
-        "",
-        "Send goals to this action of type nav2_msgs/NavigateToPose. Empty: to the topic goal_pose",
+        "goal_action", "", "Send goals to this action of type nav2_msgs/NavigateToPose. Empty: to "
+        "the topic goal_pose",
     ),
     Setting(
-        "goal_radius",
-        0.1,
-        "Count a goal as reached within this distance",
-        "m",
-        minimum=1e-3,
-        maximum=1e3,
-        mutable=True,
+        "goal_radius", 0.1, "Count a goal as reached within this distance", "m", minimum=1e-3,
+        maximum=1e3, mutable=True,
     ),
     Setting(
-        "capture_radius",
-        CAPTURE_RADIUS,
-        "Count a goal as reached when the vehicle passes it within this distance. Set it to about "
-        "the turning diameter",
-        "m",
-        minimum=1e-3,
-        maximum=1e4,
-        mutable=True,
+        "capture_radius", CAPTURE_RADIUS, "Count a goal as reached when the vehicle passes it "
+        "within this distance. Set it to about the turning diameter", "m", minimum=1e-3,
+        maximum=1e4, mutable=True,
     ),
     Setting(
-        "max_speed",
-        1.0,
-        "Speed of the vehicle, for the time limit of a goal",
-        "m/s",
-        minimum=1e-3,
-        maximum=100.0,
-        mutable=True,
+        "max_speed", 1.0, "Speed of the vehicle, for the time limit of a goal", "m/s", minimum=1e-3,
+        maximum=100.0, mutable=True,
     ),
     *rows(MissionStoreSettings, AreaSettings, TargetSettings, WatchdogSettings),
-)
+)  # fmt: skip
 
 SIMULATOR: tuple[Setting, ...] = (
     TERRAIN,
     Setting(
-        "elevation_range",
-        (0.0, 0.0),
-        "Scale the terrain to this lowest and highest elevation. Two equal numbers: do not scale",
-        "m",
-        minimum=-1e5,
-        maximum=1e5,
+        "elevation_range", (0.0, 0.0), "Scale the terrain to this lowest and highest elevation. "
+        "Two equal numbers: do not scale", "m", minimum=-1e5, maximum=1e5,
     ),
     Setting(
-        "environment",
-        (-31.0, 31.0, -31.0, 31.0),
-        "Rectangle of the terrain, which the vehicle cannot leave: xmin, xmax, ymin, ymax",
-        "m",
-        check=Extent.of,
+        "environment", (-31.0, 31.0, -31.0, 31.0), "Rectangle of the terrain, which the vehicle "
+        "cannot leave: xmin, xmax, ymin, ymax", "m", check=Extent.of,
     ),
     WORKSPACE,
     SEED,
     FRAME,
     MANAGED,
     Setting(
-        "speed",
-        1.0,
-        "Speed of simulated time, relative to wall time",
-        minimum=0.01,
-        maximum=1000.0,
-        mutable=True,
+        "speed", 1.0, "Speed of simulated time, relative to wall time", minimum=0.01,
+        maximum=1000.0, mutable=True,
     ),
     Setting(
         "control_rate", 10.0, "Rate of control and odometry", "Hz", minimum=0.1, maximum=1000.0
@@ -194,24 +140,18 @@ SIMULATOR: tuple[Setting, ...] = (
     Setting("max_speed", 1.0, "Speed of the vehicle", "m/s", minimum=1e-3, maximum=100.0),
     Setting("max_turn_rate", 1.5, "Turn rate of the vehicle", "rad/s", minimum=1e-3, maximum=100.0),
     Setting(
-        "goal_timeout",
-        3.0,
-        "Stop the vehicle when its goal is not repeated for this long, in ROS time",
-        "s",
-        minimum=0.1,
-        maximum=3600.0,
-        mutable=True,
+        "goal_timeout", 3.0, "Stop the vehicle when its goal is not repeated for this long, in ROS "
+        "time", "s", minimum=0.1, maximum=3600.0, mutable=True,
     ),
     Setting(
-        "wait_for_mission",
-        False,
-        "Stop the clock until mapper and planner are connected, for at most 60 s of wall time",
+        "wait_for_mission", False, "Stop the clock until mapper and planner are connected, for at "
+        "most 60 s of wall time",
     ),
     *rows(SonarSettings),
     Setting(
         "sonar.field_of_view", 0.05, "Width of the sonar's beam", "rad", minimum=0.0, maximum=3.1416
     ),
-)
+)  # fmt: skip
 
 MONITOR: tuple[Setting, ...] = (
     WORKSPACE,
@@ -219,14 +159,10 @@ MONITOR: tuple[Setting, ...] = (
     MANAGED,
     Setting("keep", False, "Keep running when the mission is done"),
     Setting(
-        "linger",
-        10.0,
-        "End the monitor this long after the mission, in wall time",
-        "s",
-        minimum=0.0,
-        maximum=3600.0,
+        "linger", 10.0, "End the monitor this long after the mission, in wall time", "s",
+        minimum=0.0, maximum=3600.0,
     ),
-)
+)  # fmt: skip
 
 NODES: dict[str, tuple[Setting, ...]] = {
     "mapper": MAPPER,

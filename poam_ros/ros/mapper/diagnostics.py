@@ -171,6 +171,7 @@ def _progress(view: MapperDiagnosticsInput) -> dict[str, object]:
         "mission_state": session.mission_state or "unknown",
         "backlog": len(session.sample_queue),
         "samples": status.samples,
+        "withdrawn": status.withdrawn,
         "epoch": status.updates,
         "errors": sum(status.errors.values()),
         "trained": status.trained,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import sys
 import time
@@ -115,15 +114,14 @@ class MonitorNode(ManagedNode):
             self.warnings.add("report_unreadable", str(error))
 
     def _on_samples(self, message: UInt64) -> None:
-        self.progress.samples = message.data
+        self.recorder.set_samples(message.data)
 
     def _on_state(self, message: String) -> None:
         self.recorder.set_state(message.data)
 
     def _on_plan(self, message: Plan) -> None:
         """The mission begins with the first plan, which is latched for late subscribers."""
-        stamp_ns, scores = messages.stamp_to_ns(message.header.stamp), self.recorder.scores
-        scores.began_ns = min(stamp_ns, scores.began_ns or stamp_ns)
+        self.recorder.scores.mission_began(messages.stamp_to_ns(message.header.stamp))
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         """For the display: statuses of the nodes in this namespace; others share the topic."""
@@ -132,16 +130,9 @@ class MonitorNode(ManagedNode):
             place, _, node = status.name.rpartition("/")
             if place != namespace or node not in OBSERVED:
                 continue
-            if status.level == DiagnosticStatus.OK:
-                self.progress.problems.pop(node, None)
-            else:
-                self.progress.problems[node] = status.message
+            problem = "" if status.level == DiagnosticStatus.OK else status.message
             values = {item.key: item.value for item in status.values}
-            with contextlib.suppress(ValueError):  # of another node with this name
-                if node == "simulator":
-                    self.progress.speed = float(values.get("achieved_speed", "nan"))
-                elif node == "mapper":
-                    self.progress.pending = int(values.get("pending", "0"))
+            self.progress.add_status(node, problem, values)
 
     def _ask_parameters(self, node: str) -> None:
         """Ask a node for its parameters, for config.yaml, until it answers.
@@ -170,12 +161,11 @@ class MonitorNode(ManagedNode):
             answer = future.result()
             if answer is not None and len(answer.values) == len(names):
                 values = map(parameter_value_to_python, answer.values)
-                self.recorder.config[node] = {
+                config = {
                     name: list(value) if hasattr(value, "typecode") else value
                     for name, value in zip(names, values, strict=True)
                 }
-                if node == "planner":
-                    self.progress.max_samples = self.recorder.config[node]["max_samples"]
+                self.recorder.add_config(node, config)
 
         client.list_parameters().add_done_callback(ask)
 

@@ -123,8 +123,8 @@ class PlannerNode(ManagedNode):
         """Apply new limits; options of the planner are read at every choice."""
         p = self.values
         self.mission.change(self._arrival, p.max_samples, p.max_duration)
-        self.watchdog.settings = instance(WatchdogSettings, vars(p))
-        self.target.settings = instance(TargetSettings, vars(p))
+        self.watchdog.change(instance(WatchdogSettings, vars(p)))
+        self.target.change(instance(TargetSettings, vars(p)))
         self._announce()
 
     @property
@@ -154,7 +154,7 @@ class PlannerNode(ManagedNode):
         self._odometry_time = time.monotonic()
         if self._sonar is None:  # not before: a simulator waits until the mapper is subscribed
             self._sonar = subscribe(self, Range, "sonar/range", self._on_ping, qos.SENSOR_READ)
-        self._topics.z, self._topics.yaw = state.position[2], state.yaw
+        self._topics.set_vehicle(state.position[2], state.yaw)
         if fault == MOVED:
             text = f"odometry jumped by {self._jumps.distance:.1f} m and stays there"
             self.get_logger().warning(text)

@@ -49,6 +49,10 @@ class MissionTopics:
         borders = write_areas(mission.goals.routes.areas, node.now_ns, node.values.frame_id)
         node.create_publisher(MarkerArray, "mission/areas", qos.LATCHED).publish(borders)
 
+    def set_vehicle(self, z: float, yaw: float) -> None:
+        """Take the vehicle's z in m and yaw in rad."""
+        self.z, self.yaw = z, yaw
+
     def announce(self) -> bool:
         """Publish state, reason, plan and goal where new; the place to hold station once.
 

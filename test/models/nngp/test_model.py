@@ -197,8 +197,10 @@ def test_before_any_data():
 
 
 def test_options_are_checked():
-    with pytest.raises(InputError, match="pool: expected at least the 24 neighbours, got 10"):
-        NeighbourOptions(pool=10)
+    with pytest.raises(
+        InputError, match="candidate_neighbours: expected at least the 24 neighbours, got 10"
+    ):
+        NeighbourOptions(candidate_neighbours=10)
     with pytest.raises(InputError, match="lengthscale"):
         _ = NeighbourOptions(initial_lengthscale=5.0).lengthscales
 

@@ -12,7 +12,9 @@ from poam_ros.models.nngp import simulation
 from poam_ros.models.nngp.calibration import VarianceCalibration
 from poam_ros.models.registry import MODELS, ModelSettings, NeighbourOptions
 
-OPTIONS = NeighbourOptions(first_steps=15, hidden=8, lattice=8, neighbours=32, pool=40)
+OPTIONS = NeighbourOptions(
+    first_steps=15, hidden=8, lattice=8, neighbours=32, candidate_neighbours=40
+)
 
 
 def learned(count=32):

@@ -16,6 +16,7 @@ from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.journal.database import JournalDatabase
 from poam_ros.outputs import folder as files
 from poam_ros.outputs import results
+from poam_ros.outputs.crossings import CrossingTable
 from poam_ros.outputs.exports.chart import ExportSettings
 from poam_ros.outputs.exports.formats import export
 from poam_ros.outputs.results import write_refused
@@ -247,3 +248,19 @@ def test_marks_of_a_live_survey(page):
     assert shown == {"track", "pings held", "goal", "plan", "vehicle"}
     page.show(replace(scene, held=np.empty((0, 2))))
     assert not page.picture._marks.items["held"].visible
+
+
+def test_crossings_are_a_layer_that_is_off_at_first(page, tmp_path):
+    names = np.array([["L1", "L7"]], dtype=object)
+    where, depth = np.array([[2.0, 3.0]]), np.array([[4.0, 4.25]])
+    table = CrossingTable(names, names, where, np.array([0.25]), depth, np.array([False]))
+    table.write(write_run(tmp_path))
+    page.show(FolderView(tmp_path, ExportSettings()).scene())
+    data = page.picture.marks["crossings"].data
+    assert (list(data["x"]), list(data["y"])) == ([2.0], [3.0])
+    assert (data["lines"], data["difference"]) == (["L1 across L7"], ["+0.25"])
+    item = next(i for i in page.picture.figure.legend[0].items if i.label.value == "crossings")
+    assert item.visible and not item.renderers[0].visible
+    (tmp_path / "crossings.csv").unlink()
+    page.show(FolderView(tmp_path, ExportSettings()).scene())
+    assert not len(page.picture.marks["crossings"].data["x"]) and not item.visible

@@ -1,0 +1,46 @@
+"""Which accepted pings the model shall learn: the verdicts by crossing lines, applied."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.samples import Samples
+from ..journal.interface import WITHDRAW, JournalStep
+
+
+class Withdrawals:
+    """The pings that are withdrawn, and those that were reinstated and are not in the model yet.
+
+    Attributes:
+        withdrawn: accepted pings that crossing lines show to be multiples.
+    """
+
+    def __init__(self) -> None:
+        self.withdrawn = self._reinstated = Samples.empty()
+
+    def apply(self, step: JournalStep, pings: Samples, model: Samples) -> None:
+        """Withdraw or reinstate the pings of a step; ``model``: the pings in the model."""
+        withdrawn, reinstated = (
+            without(part, pings.number) for part in (self.withdrawn, self._reinstated)
+        )
+        if step.kind == WITHDRAW:
+            self.withdrawn, self._reinstated = Samples.joined([withdrawn, pings]), reinstated
+        else:
+            missing = without(pings, model.number)
+            self.withdrawn, self._reinstated = withdrawn, Samples.joined([reinstated, missing])
+
+    def to_learn(self, batch: Samples) -> Samples:
+        """What is to be learned with a batch: reinstated pings, then those not withdrawn."""
+        if not (len(self.withdrawn) or len(self._reinstated)):
+            return batch
+        others = np.concatenate((self.withdrawn.number, self._reinstated.number))
+        return Samples.joined([self._reinstated, without(batch, others)])
+
+    def learned(self) -> None:
+        """What was to be learned is in the model."""
+        self._reinstated = Samples.empty()
+
+
+def without(pings: Samples, numbers: np.ndarray) -> Samples:
+    """The pings that have none of the numbers."""
+    return pings[~np.isin(pings.number, numbers)]

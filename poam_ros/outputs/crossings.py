@@ -1,0 +1,211 @@
+"""Crossings of survey lines: crossings.csv, and what they say of the survey and of each line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.errors import InputError
+from ..core.geodesy import GeoReference
+from ..planning.tvu import CONFIDENCE_95, allowed
+from .folder import read_records, write_table
+
+#: The file of a run's crossings, and its columns. ``left_out``: 1 where a sounding of one of the
+#: two lines there is left out of the map as a multiple.
+FILE = "crossings.csv"
+COLUMNS = (
+    "line", "other", "day", "x", "y", "difference", "depth", "other_depth", "other_day", "left_out",
+)  # fmt: skip
+#: The file of what crossings say of each line and day, and its columns.
+LINES = "lines.csv"
+LINE_COLUMNS = ("line", "day", "crossings", "median", "low", "high", "left_out", "verdict")
+#: Crossings from which their own scatter gives the interval, not that of all crossings.
+OWN_SCATTER = 10
+#: Standard deviation of a median over that of a mean, and of normal values over their MAD.
+MEDIAN_STD, MAD_STD = 1.2533, 1.4826
+#: Smaller differences are no offset, whatever the interval, in m.
+LEAST_OFFSET = 0.02
+
+
+@dataclass(frozen=True)
+class CrossingTable:
+    """C crossings of two lines each.
+
+    Attributes:
+        lines, days: names of both lines, and their days (empty: unknown) [C, 2].
+        xy: places [C, 2], in m.
+        difference: elevation on the first line less that on the second [C], in m.
+        depth: on both lines [C, 2], in m.
+        left_out: whether one of the two is left out of the map as a multiple [C].
+    """
+
+    lines: np.ndarray
+    days: np.ndarray
+    xy: np.ndarray
+    difference: np.ndarray
+    depth: np.ndarray
+    left_out: np.ndarray
+
+    def write(self, folder: Path) -> None:
+        """Write ``crossings.csv``."""
+        rows = zip(
+            self.lines.tolist(), self.days.tolist(), self.xy.tolist(), self.depth.tolist(),
+            self.difference.tolist(), self.left_out.tolist(), strict=True,
+        )  # fmt: skip
+        write_table(folder / FILE, COLUMNS, (
+            [*line, day[0], f"{x:.3f}", f"{y:.3f}", f"{by:.3f}", *(f"{d:.3f}" for d in depth),
+             day[1], int(out)]
+            for line, day, (x, y), depth, by, out in rows
+        ))  # fmt: skip
+
+    def to_projected(self, place: GeoReference | None) -> CrossingTable:
+        """The same in projected coordinates, if the map has a georeference."""
+        return self if place is None else replace(self, xy=place.to_projected(self.xy))
+
+    @classmethod
+    def none(cls) -> CrossingTable:
+        """No crossings."""
+        words = np.empty((0, 2), dtype=object)
+        places = np.empty((0, 2))
+        return cls(words, words, places, np.empty(0), places, np.empty(0, dtype=bool))
+
+    @classmethod
+    def read(cls, path: Path) -> CrossingTable:
+        """Read what ``write`` wrote; of an older version, depths are NaN. Empty without a file.
+
+        Raises:
+            InputError: it is broken.
+        """
+        rows = read_records(path, COLUMNS[:6]) if path.exists() else []
+        names = ("x", "y", "difference", "depth", "other_depth", "left_out")
+        older = {"depth": "nan", "other_depth": "nan", "left_out": "0", "other_day": ""}
+        rows = [{**older, **row} for row in rows]
+        try:
+            numbers = np.array([[float(row[name]) for name in names] for row in rows])
+            numbers = numbers.reshape(-1, len(names))
+        except ValueError as error:
+            raise InputError(f"{path}: expected numbers ({error})") from None
+        words = np.array(
+            [[row[name] for name in ("line", "other", "day", "other_day")] for row in rows],
+            dtype=object,
+        ).reshape(-1, 4)
+        return cls(
+            words[:, :2], words[:, 2:], numbers[:, :2], numbers[:, 2], numbers[:, 3:5],
+            numbers[:, 5].astype(bool),
+        )  # fmt: skip
+
+
+class CrossingFigures(NamedTuple):
+    """Of the differences of a survey's crossings, as amounts: how many, their median and 95 %
+    quantile in m, and the share within the limit of an S-44 order.
+
+    The limit is that of a difference of two soundings that are each within the order's TVU:
+    sqrt(2) TVU at their mean depth.
+    """
+
+    crossings: int
+    median: float
+    quantile95: float
+    within: float
+
+
+def figures(table: CrossingTable, order: str) -> CrossingFigures | None:
+    """Of all crossings but those with a multiple; None without any.
+
+    Args:
+        table: of a survey.
+        order: a name of ``planning.tvu.ORDERS``.
+    """
+    kept = ~table.left_out
+    if not kept.any():
+        return None
+    amount = np.abs(table.difference[kept])
+    limit = np.sqrt(2) * allowed(order, table.depth[kept].mean(1))
+    median, high = np.quantile(amount, (0.5, 0.95)).tolist()
+    return CrossingFigures(len(amount), median, high, float((amount <= limit).mean()))
+
+
+class Bias(NamedTuple):
+    """Of a line, or a day: crossings with others, the median difference of its elevations from
+    theirs with its 95 % interval, in m, and whether it is an offset, not chance."""
+
+    name: str
+    crossings: int
+    median: float
+    low: float
+    high: float
+    offset: bool
+
+
+def biases(names: np.ndarray, difference: np.ndarray, left_out: np.ndarray) -> list[Bias]:
+    """The bias of each name, in the order of names.
+
+    A crossing with a multiple counts only for names of which all crossings have one. An interval is
+    that of the median of independent normal differences; where they are few, with the scatter of
+    all crossings. A bias is an offset if it is unlikely (5 % for all names together) without one.
+
+    Args:
+        names: of the line, or day, of both sides [C, 2].
+        difference: first side less second [C], in m.
+        left_out: crossings with a multiple [C].
+    """
+    across = names[:, 0] != names[:, 1]
+    kept = across & ~left_out
+    pooled = _scatter(difference[kept]) if kept.any() else 0.0
+    known = sorted(set(names.ravel().tolist()) - {""}, key=_natural)
+    certain = CONFIDENCE_95 + 0.5 * np.log(max(1, len(known)))  # about Bonferroni's
+    found = []
+    for name in known:
+        own = np.where(names[:, 0] == name, 1.0, np.where(names[:, 1] == name, -1.0, 0.0))
+        use = (own != 0) & kept
+        use = use if use.any() else (own != 0) & across
+        values = (own * difference)[use]
+        if not len(values):
+            found.append(Bias(name, 0, np.nan, np.nan, np.nan, False))
+            continue
+        scatter = _scatter(values) if len(values) >= OWN_SCATTER else pooled
+        std = MEDIAN_STD * scatter / np.sqrt(len(values))
+        middle, half = float(np.median(values)), CONFIDENCE_95 * std
+        offset = len(values) > 1 and abs(middle) > max(certain * std, LEAST_OFFSET)
+        found.append(Bias(name, len(values), middle, middle - half, middle + half, bool(offset)))
+    return found
+
+
+def _scatter(values: np.ndarray) -> float:
+    return MAD_STD * float(np.median(np.abs(values - np.median(values))))
+
+
+def _natural(name: str) -> tuple[int, str]:
+    return len(name) if name.isdecimal() else 0, name
+
+
+def write_lines(folder: Path, rows: Iterable[tuple[str, str, Bias, int, str]]) -> None:
+    """Write ``lines.csv``.
+
+    Args:
+        folder: of the run.
+        rows: line (empty for a day), day (empty for a line), bias, soundings left out as multiples,
+            verdict.
+    """
+    write_table(folder / LINES, LINE_COLUMNS, (
+        [line, day, bias.crossings, *(_metres(v) for v in bias[2:5]), out, verdict]
+        for line, day, bias, out, verdict in rows
+    ))  # fmt: skip
+
+
+def _metres(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.3f}"
+
+
+def spoken(found: CrossingFigures | None, order: str) -> str:
+    """The figures in one sentence."""
+    if found is None:
+        return "no crossings of lines"
+    return (
+        f"{found.crossings} crossings: median difference {found.median:.2f} m, 95 % within "
+        f"{found.quantile95:.2f} m, {100 * found.within:.1f} % within the limit of order {order}"
+    )

@@ -1,0 +1,210 @@
+"""Verdicts about accepted pings that change when other lines cross theirs.
+
+Each new batch is compared with the pings of other passes beside it. Only where they contradict each
+other as multiples do, or where pings that were withdrawn before are confirmed, the pings nearest to
+the batch are judged by the crossings of their lines, as those of a record are (``crossings``). The
+work of a batch is bounded. Metres everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from ..core.samples import Samples, SampleStore
+from .crossings import DEPTH_TOLERANCE, Crossings, find_crossings
+from .evidence import PASS_RATIO
+from .lines import STRIDE, find_lines
+from .stretches import LONG, MULTIPLES
+from .track import MIN_NEIGHBOURHOOD
+
+MAX_PINGS = 2048  # judged together: about 0.2 s
+BLOCK = 64  # successive pings that are judged together or not at all
+CHUNK = 512  # pings of a batch that are compared with others at a time
+#: Ranges of two passes contradict each other if their ratio is at least this, and agree below.
+CONTRADICTION = MULTIPLES[0] * (1 - DEPTH_TOLERANCE)
+ECHOES = {2: "double echoes", 3: "triple echoes"}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Pings of one line whose verdict has changed.
+
+    Attributes:
+        pings: the pings, in order of acceptance.
+        multiple: 2 or 3 if they are double or triple echoes and are withdrawn; 1 if they are
+            bottom and are reinstated.
+        crossings: number of crossings with other lines that are in use.
+        difference: median difference of elevation from these lines, in m.
+    """
+
+    pings: Samples
+    multiple: int
+    crossings: int
+    difference: float
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words."""
+        ends = (f"({x:.0f}, {y:.0f})" for x, y in self.pings.xy[[0, -1]].tolist())
+        text = f"line from {' to '.join(ends)}: {self.crossings} crossings"
+        if self.crossings:
+            text += f", median {self.difference:+.1f} m"
+        if self.multiple == 1:
+            return f"{text}: bottom after all, {len(self.pings)} pings reinstated"
+        return f"{text}: {ECHOES[self.multiple]}, {len(self.pings)} pings withdrawn"
+
+
+class LineJudge:
+    """Judges accepted pings, batch by batch.
+
+    The verdicts depend on the pings so far, the batch, and which pings are withdrawn; nothing else
+    is remembered.
+
+    Attributes:
+        judged: pings that were judged by crossings so far, each as often as it was.
+    """
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all pings."""
+        self._store = SampleStore(Samples.empty())
+        self._boxes: list[tuple[float, ...]] = []  # of each block: xmin, ymin, xmax, ymax
+        self._middles: list[int] = []  # median stamp of each
+        self.judged = 0
+
+    def add(self, pings: Samples) -> None:
+        """Add accepted pings, in order of acceptance, without judging them."""
+        first = len(self._store) // BLOCK
+        self._store.append(pings)
+        del self._boxes[first:], self._middles[first:]
+        data = self._store.data
+        for begin in range(first * BLOCK, len(data), BLOCK):
+            part = data[begin : begin + BLOCK]
+            self._boxes.append((*part.xy.min(0).tolist(), *part.xy.max(0).tolist()))
+            self._middles.append(int(np.sort(part.stamp_ns)[len(part) // 2]))
+
+    def judge(self, batch: int, withdrawn: np.ndarray) -> list[Verdict]:
+        """Judge what the last pings contradict or confirm.
+
+        Args:
+            batch: number of the last pings.
+            withdrawn: numbers of the pings that are withdrawn.
+
+        Returns:
+            The changes, in order.
+        """
+        data, verdicts = self._store.data, []
+        out = np.isin(data.number, withdrawn)
+        for begin in range(len(data) - batch, len(data), CHUNK):
+            chunk = np.arange(begin, min(begin + CHUNK, len(data)))
+            chunk = chunk[np.isfinite(data.range[chunk])]
+            if len(chunk) and self._questioned(chunk, out):
+                for verdict, rows in self._judge_around(chunk, out):
+                    out[rows] = verdict.multiple > 1
+                    verdicts.append(verdict)
+        return verdicts
+
+    def _away(self, chunk: np.ndarray) -> np.ndarray:
+        """Distance of each block from the box of some pings."""
+        boxes, xy = np.array(self._boxes), self._store.data.xy[chunk]
+        gap = np.maximum(boxes[:, :2] - xy.max(0), xy.min(0) - boxes[:, 2:])
+        return np.hypot(*np.maximum(gap, 0.0).T)
+
+    def _track(self, blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The pings of some blocks with known ranges in order of measurement [n], the piece of the
+        track that each is on [n], and the distance travelled [n], large between pieces."""
+        data = self._store.data
+        rows = (blocks[:, None] * BLOCK + np.arange(BLOCK)).ravel()
+        rows = rows[rows < len(data)]
+        rows = rows[np.isfinite(data.range[rows])]
+        rows = rows[np.lexsort((rows, data.stamp_ns[rows]))]
+        absent = np.setdiff1d(np.arange(len(self._boxes)), blocks)
+        middles = np.sort(np.array(self._middles, dtype=np.int64)[absent])
+        piece = np.searchsorted(middles, data.stamp_ns[rows])
+        steps = np.hypot(*np.diff(data.xy[rows], axis=0).T)
+        apart = PASS_RATIO * 2 * float(np.hypot(*np.ptp(data.xy[rows], axis=0)))
+        return rows, piece, np.r_[0.0, np.cumsum(steps + apart * (np.diff(piece) > 0))]
+
+    def _questioned(self, chunk: np.ndarray, out: np.ndarray) -> bool:
+        """Whether pings contradict pings in use of another pass, or confirm withdrawn ones."""
+        data = self._store.data
+        reach = np.maximum(MIN_NEIGHBOURHOOD, data.range / 2)
+        near = np.flatnonzero(self._away(chunk) <= reach[chunk].max())
+        rows, _, distance = self._track(near)
+        place = np.full(len(data), -1)
+        place[rows] = np.arange(len(rows))
+        others = cKDTree(data.xy[rows]).query_ball_point(data.xy[chunk], reach[chunk])
+        mine = np.repeat(chunk, [len(each) for each in others])
+        theirs = np.concatenate([np.asarray(each, dtype=np.int64) for each in others])
+        passes = np.abs(distance[place[mine]] - distance[theirs]) > PASS_RATIO * reach[mine]
+        mine, theirs = mine[passes], rows[theirs[passes]]
+        low, high = np.sort(data.range[np.stack([mine, theirs])], axis=0)
+        differ = high >= CONTRADICTION * low
+        return bool(
+            (differ & ~(out[mine] | out[theirs]) | ~differ & (out[mine] != out[theirs])).any()
+        )
+
+    def _judge_around(
+        self, chunk: np.ndarray, out: np.ndarray
+    ) -> Iterator[tuple[Verdict, np.ndarray]]:
+        """Judge the blocks nearest to some pings; yields the changes with their rows."""
+        data = self._store.data
+        nearest = np.argsort(self._away(chunk), kind="stable")[: MAX_PINGS // BLOCK]
+        rows, piece, distance = self._track(np.sort(nearest))
+        self.judged += len(rows)
+        xy, stride = data.xy[rows], STRIDE * float(np.ptp(data.xy[rows], axis=0).max())
+        line, count = np.empty(len(rows), dtype=np.int64), 0
+        for part in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(piece)) + 1):
+            line[part] = count + find_lines(xy[part], stride)
+            count = int(line[part[-1]]) + 1
+        found = find_crossings(xy, data.z[rows], line, data.range[rows], distance=distance)
+        before = out[rows]
+        for number in range(count):
+            for multiple in (1, *MULTIPLES):
+                own = (line == number) & (found.multiple == multiple)
+                change = own & (before != (multiple > 1))
+                if not change.any():
+                    continue
+                about = change if multiple == 1 else own
+                differences, agree = _differences(found, about, data.range[rows])
+                if multiple == 1 and 2 * agree < max(1, len(differences)):
+                    continue
+                whole = self._continued(rows[change], out, rows)
+                median = float(np.median(differences)) if len(differences) else float("nan")
+                yield Verdict(data[whole], multiple, len(differences), median), whole
+
+    def _continued(self, rows: np.ndarray, out: np.ndarray, judged: np.ndarray) -> np.ndarray:
+        """These pings, and those that continue them without a jump, and were not judged or are too
+        few to be judged."""
+        data, parts = self._store.data, [np.sort(rows)]
+        inside = np.zeros(len(data), dtype=bool)
+        inside[judged] = True
+        for last, step in ((int(rows.min()), -1), (int(rows.max()), 1)):
+            end = last + step * MAX_PINGS
+            ahead = np.arange(last, max(end, -1) if step < 0 else min(end, len(data)), step)
+            jump = np.abs(np.diff(data.range[ahead])) > DEPTH_TOLERANCE * data.range[ahead[1:]]
+            reach = np.maximum(MIN_NEIGHBOURHOOD, data.range[ahead[1:]] / 2)
+            jump |= np.hypot(*np.diff(data.xy[ahead], axis=0).T) > reach
+            jump |= (out[ahead[1:]] != out[last]) | ~np.isfinite(reach)
+            beyond = ahead[1:][~np.maximum.accumulate(jump)]
+            known = inside[beyond]
+            if known.sum() >= LONG:  # they were judged, not just too few to be judged
+                beyond = beyond[: known.argmax()]
+            parts.append(beyond)
+        return np.sort(np.concatenate(parts))
+
+
+def _differences(found: Crossings, about: np.ndarray, ranges: np.ndarray) -> tuple[np.ndarray, int]:
+    """Differences of some soundings from the bottom on lines across, in m; and how many of them are
+    small."""
+    ends, across = np.r_[found.row, found.other], np.r_[found.other, found.row]
+    differences = np.r_[found.difference, -found.difference]
+    use = about[ends] & (found.multiple[across] == 1) & ~about[across]
+    agree = np.abs(differences[use]) <= DEPTH_TOLERANCE * ranges[ends[use]]
+    return differences[use], int(agree.sum())

@@ -1,0 +1,150 @@
+"""Multiples that other lines show are withdrawn; so they are after a restart and in a replay."""
+
+from __future__ import annotations
+
+import random
+import shutil
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from kept import POAM, Crossed, rows
+
+from poam_ros.frontend.events import MissionStateChanged, Problem, ResetRequested
+from poam_ros.importers.journals import read_journal
+from poam_ros.importers.mapping import learn
+from poam_ros.importers.raw import ReadOptions
+from poam_ros.importers.soundings import SoundingMapSettings
+from poam_ros.journal.database import JournalDatabase
+from poam_ros.journal.reader import read_mission
+
+CHANGES = "SELECT kind, first, last FROM updates WHERE kind IN ('withdraw', 'reinstate')"
+
+
+@pytest.fixture
+def crossed(tmp_path):
+    begun = []
+
+    def begin(name="m", **settings):
+        begun.append(Crossed(tmp_path / name, **settings))
+        return begun[-1]
+
+    yield begin
+    for survey in begun:
+        survey.close()
+
+
+def said(survey):
+    """What was said of crossings."""
+    messages = [o.message for o in survey.outcomes if isinstance(o, Problem) and not o.error]
+    return [message.text for message in messages if message.reason == "crossings"]
+
+
+def test_a_line_of_double_echoes_is_withdrawn_when_another_crosses_it(crossed, tmp_path):
+    s = crossed()
+    pilot = int(np.flatnonzero(s.LINES == 3)[0])
+    s.until(pilot)
+    assert s.session.mapper.samples == pilot and not len(s.session.withdrawn)  # nothing shows it
+    s.until()
+    session, false = s.session, int((s.LINES == s.FALSE).sum())
+    assert set(s.withdrawn_lines) == {s.FALSE} and len(session.withdrawn) == false
+    assert session.status.withdrawn == false
+    assert len(said(s)) == 1 and f"double echoes, {false} pings withdrawn" in said(s)[0]
+    # They stay accepted and keep their numbers, but are in neither the map nor the results.
+    assert session.ledger.accepted == session.mapper.samples + len(session.sample_queue) + false
+    number = session.everything().number
+    np.testing.assert_array_equal(
+        number, np.setdiff1d(np.arange(session.samples), session.withdrawn.number)
+    )
+    at = s.PLACES[s.LINES == s.FALSE]
+    depth = 6 + np.sin(at[:, 0] / 9) + np.cos(at[:, 1] / 7)
+    assert np.abs(session.mapper.predict(at).mean + depth).max() < 1.5
+    s.close()
+    (change,) = rows(tmp_path / "m", CHANGES)
+    assert change == ("withdraw", *session.withdrawn.number[[0, -1]].tolist())
+
+
+def test_without_the_setting_they_stay(crossed):
+    s = crossed(**{"screening.crossings": False}).until()
+    assert not len(s.session.withdrawn) and not said(s)
+    assert s.session.ledger.accepted == s.session.mapper.samples + len(s.session.sample_queue)
+
+
+def test_after_a_crash_at_any_moment_the_verdicts_are_the_same(crossed, tmp_path, monkeypatch):
+    """Also with a checkpoint from before or after the verdict, or without any."""
+    draw, images, append = random.Random(5), [], JournalDatabase.append
+
+    def pictured(journal, *given):
+        append(journal, *given)
+        if draw.random() < 0.4:
+            images.append(tmp_path / f"image-{len(images)}")
+            shutil.copytree(journal.path.parent, images[-1], ignore=shutil.ignore_patterns(".*"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(JournalDatabase, "append", pictured)
+        whole = crossed().until()
+        whole.close()
+    everything, last = whole.session.everything(), images[-1]
+    some = draw.sample(images[:-1], 4) + [last]
+    shutil.copytree(last, bare := tmp_path / "bare")
+    (bare / "checkpoint.npz").unlink(missing_ok=True)
+    for at in [*some, bare]:
+        placed = len(rows(at)) + len(rows(at, "SELECT * FROM waiting"))
+        placed += len(rows(at, "SELECT * FROM held"))
+        again = crossed(at.name)
+        again.stamp = placed
+        again.turn()
+        again.until()
+        np.testing.assert_array_equal(
+            again.session.withdrawn.number, whole.session.withdrawn.number, err_msg=str(at)
+        )
+        for ours, theirs in zip(again.session.everything().arrays, everything.arrays, strict=True):
+            np.testing.assert_array_equal(ours, theirs, err_msg=str(at))
+        np.testing.assert_allclose(again.map, whole.map, rtol=0, atol=1e-6, err_msg=str(at))
+        assert again.session.status.withdrawn == whole.session.status.withdrawn
+        again.close()
+        assert rows(at, CHANGES) == rows(tmp_path / "m", CHANGES), at
+
+
+def test_a_replay_gives_the_same_verdicts_and_map(crossed, tmp_path):
+    s = crossed().until()
+    s.session.handle(MissionStateChanged("done"), s.now)
+    s.turn()
+    s.close()
+    soundings = read_journal(tmp_path / "m", ReadOptions())
+    past = read_mission(tmp_path / "m").settings
+    settings = SoundingMapSettings(seed=past["seed"], model=s.session.mapper.settings)
+    mapper, refused = learn(soundings, s.session.mapper.workspace, settings)
+    np.testing.assert_array_equal(mapper.data.number, s.session.mapper.data.number)
+    np.testing.assert_array_equal(refused.number, s.session.withdrawn.number)
+    at = np.random.default_rng(0).uniform(-25, 25, (50, 2))
+    np.testing.assert_array_equal(mapper.predict(at).mean, s.session.mapper.predict(at).mean)
+
+
+def test_a_model_that_cannot_forget_leaves_out_what_it_has_not_learned(crossed):
+    s = crossed(**POAM).until()
+    false = int((s.LINES == s.FALSE).sum())
+    assert len(s.session.withdrawn) == false
+    assert f"({false} stay in the map: this model cannot forget pings)" in said(s)[0]
+
+    class Late(Crossed):
+        FALSE = 3
+
+    late = Late(s.session.journal.folder.parent / "late", **POAM).until()
+    assert set(late.withdrawn_lines) == {3}
+    assert np.isin(late.session.withdrawn.number, late.session.mapper.data.number).sum() == 0
+    assert "cannot forget" not in " ".join(said(late))
+    late.close()
+
+
+def test_a_reset_forgets_the_verdicts(crossed):
+    s = crossed().until()
+    s.session.handle(ResetRequested(), s.now)
+    s.turn()
+    assert not len(s.session.withdrawn) and s.session.status.withdrawn == 0
+    s.stamp = 0
+    s.until(int(np.flatnonzero(s.LINES == 3)[0]) + 20)
+    s.turn()
+    assert s.session.mapper.samples > 200 and not len(s.session.withdrawn)

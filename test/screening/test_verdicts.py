@@ -1,0 +1,111 @@
+"""Accepted pings are withdrawn and reinstated when other lines cross theirs, batch by batch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from crossing_lines import lake
+
+from poam_ros.core.samples import Samples
+from poam_ros.screening.verdicts import MAX_PINGS, LineJudge
+
+
+class Mission:
+    """A record that is judged as on a vehicle: a pilot survey, then batches of 20."""
+
+    def __init__(self, xy, z, first=300):
+        stamps = np.arange(len(z)) * 10**9
+        self.samples = replace(Samples.of(xy, z), stamp_ns=stamps, range=-z)
+        self.judge, self.first = LineJudge(), first
+        self.withdrawn, self.sentences = np.empty(0, dtype=np.int64), []
+        self.most = 0  # pings judged with one batch
+
+    def run(self, begin=0):
+        ends = [self.first, *range(self.first + 20, len(self.samples), 20), len(self.samples)]
+        for end in ends:
+            if end <= begin:
+                continue
+            self.judge.add(self.samples[begin:end])
+            before = self.judge.judged
+            for verdict in self.judge.judge(end - begin, self.withdrawn):
+                change = np.setdiff1d if verdict.multiple == 1 else np.union1d
+                self.withdrawn = change(self.withdrawn, verdict.pings.number)
+                self.sentences.append(verdict.sentence)
+            self.most, begin = max(self.most, self.judge.judged - before), end
+        return self
+
+
+@pytest.mark.parametrize("factor", [2, 3])
+@pytest.mark.parametrize("false", [0, 3, 9])
+def test_a_line_of_multiples_is_withdrawn_once_others_cross_it(factor, false):
+    xy, z, line = lake()
+    z[line == false] *= factor
+    mission = Mission(xy, z).run()
+    np.testing.assert_array_equal(mission.withdrawn, np.flatnonzero(line == false))
+    name = {2: "double", 3: "triple"}[factor]
+    assert all(f": {name} echoes, " in text for text in mission.sentences)
+    if false == 3:  # an early line is withdrawn as a whole by the first that crosses it
+        assert mission.sentences == [
+            "line from (105, 0) to (106, 200): 1 crossings, "
+            f"median {-15.5 if factor == 2 else -31.1} m: {name} echoes, 134 pings withdrawn"
+        ]
+
+
+@pytest.mark.parametrize("ground", ["clean", "pit", "terrace", "offsets"])
+def test_ground_is_never_withdrawn_and_costs_nothing_where_lines_agree(ground):
+    xy, z, line = lake()
+    if ground == "pit":  # between two lines across, exactly twice as deep
+        z[(line == 4) & (xy[:, 1] > 85) & (xy[:, 1] < 118)] *= 2
+    elif ground == "terrace":
+        z[xy[:, 0] > 110] *= 2
+    elif ground == "offsets":
+        z[line % 2 == 0] -= 1.0
+    mission = Mission(xy, z).run()
+    assert not len(mission.withdrawn) and not mission.sentences
+    assert ground == "terrace" or mission.judge.judged == 0
+
+
+def test_pings_that_false_lines_made_doubtful_are_reinstated():
+    xy, z, line = lake()
+    order = np.concatenate([np.flatnonzero(line == k) for k in (3, 8, 9, 10, 11, 0, 1, 2)])
+    xy, z, line = xy[order], z[order], line[order]
+    z[(line == 8) | (line == 9)] /= 2  # the first two lines across
+    mission = Mission(xy, z, first=120).run()
+    first, last = mission.sentences
+    assert first.endswith("double echoes, 134 pings withdrawn")
+    assert last.endswith("bottom after all, 134 pings reinstated")
+    assert not len(mission.withdrawn)
+
+
+def test_after_a_restart_at_any_batch_the_verdicts_are_the_same():
+    xy, z, line = lake()
+    z[(line == 3) | (line == 9)] *= 2
+    whole = Mission(xy, z).run()
+    for begin in (300, 1100, 1180, 1260, 1500):
+        known = Mission(xy[:begin], z[:begin]).run()
+        again = Mission(xy, z)
+        again.judge.add(again.samples[:begin])
+        again.withdrawn = known.withdrawn
+        np.testing.assert_array_equal(again.run(begin).withdrawn, whole.withdrawn)
+        assert known.sentences + again.sentences == whole.sentences
+
+
+def test_the_work_of_a_batch_is_bounded_and_distant_pings_do_not_matter():
+    xy, z, line = lake()
+    shifts = [(300.0 * i, 250.0 * j) for i in range(4) for j in range(2)]
+    z = np.concatenate([z * np.where(line == 3, 2, 1), *[z] * (len(shifts) - 1)])
+    xy = np.concatenate([xy + shift for shift in shifts])
+    assert len(z) > 6 * MAX_PINGS
+    mission = Mission(xy, z).run()
+    assert 0 < mission.most <= MAX_PINGS
+    assert set(mission.withdrawn) == set(np.flatnonzero(line == 3))
+
+
+def test_unknown_ranges_are_not_judged():
+    xy, z, line = lake()
+    z[line == 3] *= 2
+    mission = Mission(xy, z)
+    mission.samples = replace(mission.samples, range=np.full(len(z), np.nan))
+    assert not len(mission.run().withdrawn)
