@@ -95,7 +95,8 @@ def learn(
     samples = soundings.samples(settings.water_level)
     steps, screening = soundings.steps, ScreeningSettings()  # the mission's pings were screened
     if steps is None:
-        screening = settings.screened(samples).screening
+        settings = settings.screened(samples)
+        screening = settings.screening
         if soundings.taken is None:  # a table's lines are judged as a whole
             screening = replace(screening, crossings=False)
     crossed = cross(soundings, settings) if crossed is None else crossed

@@ -19,7 +19,7 @@ from ..core.settings import Value, check, setting
 from ..frontend.refused_pings import RefusedPings
 from ..frontend.settings import water_level_setting
 from ..journal.interface import JournalStep
-from ..models.registry import ModelSettings
+from ..models.registry import ModelSettings, NeighbourOptions
 from ..screening.lines import find_lines
 from ..screening.screen import ScreeningSettings
 from ..screening.track import MIN_NEIGHBOURHOOD
@@ -38,6 +38,7 @@ MAP_DEFAULTS: dict[str, Value] = {
     "nngp.candidate_neighbours": 1000,
     "nngp.neighbour_spacing": 0.2,
     "nngp.blending": 1.5,
+    "nngp.max_residual": 4.0,
     "nngp.anisotropy_penalty": 100.0,
     "nngp.shared_anisotropy": 0.1,
 }
@@ -86,17 +87,31 @@ class SoundingMapSettings:
         return [slice(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
 
     def screened(self, samples: Samples, say: bool = True) -> SoundingMapSettings:
-        """Without screening where it cannot tell: soundings above the water, whose ranges are not
-        known, or a record that is no track, in which there is nothing beside a sounding."""
-        reason = _against_screening(samples, self.water_level)
+        """Without what needs a track where the record is none: screening, and the search for
+        soundings that contradict those around them. Without screening, too, where soundings are
+        above the water: their ranges are not known."""
+        share, settings = _beside(samples), self
+        options = self.model.options
+        if share < TRACK and isinstance(options, NeighbourOptions):
+            options = replace(options, max_residual=0.0)
+            settings = replace(self, model=replace(self.model, options=options))
+        reason = _against_screening(samples, self.water_level, share)
         if not (self.screening.enabled and reason):
-            return self
+            return settings
         if say:
             log.warning("no screening: %s", reason)
-        return replace(self, screening=replace(self.screening, enabled=False))
+        return replace(settings, screening=replace(self.screening, enabled=False))
 
 
-def _against_screening(samples: Samples, water_level: float) -> str:
+def _beside(samples: Samples) -> float:
+    """The share of soundings that lie beside the one before."""
+    steps = np.hypot(*np.diff(samples.xy, axis=0).T)
+    depths = np.minimum(samples.range[1:], samples.range[:-1])
+    beside = steps <= np.maximum(MIN_NEIGHBOURHOOD, depths / 2)
+    return float(beside.mean()) if len(steps) else 1.0
+
+
+def _against_screening(samples: Samples, water_level: float, beside: float) -> str:
     """Why these cannot be screened; empty where they can."""
     dry = int((samples.range <= 0).sum())
     if dry:
@@ -104,11 +119,6 @@ def _against_screening(samples: Samples, water_level: float) -> str:
             f"{dry} of {len(samples)} soundings are not below the water's surface at "
             f"{water_level:g} m (water.level)"
         )
-    steps = np.hypot(*np.diff(samples.xy, axis=0).T)
-    depths = np.minimum(samples.range[1:], samples.range[:-1])
-    beside = (
-        float((steps <= np.maximum(MIN_NEIGHBOURHOOD, depths / 2)).mean()) if len(steps) else 1.0
-    )
     if beside < TRACK:
         return f"only {100 * beside:.0f} % of the soundings lie beside the one before"
     return ""

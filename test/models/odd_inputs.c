@@ -100,7 +100,7 @@ static void predicted(int64_t queries, int64_t k, int odd)
     double *F = doubles(SIDE * SIDE * FIELDS), *dF = doubles(SIDE * SIDE * FIELDS);
     double *x = doubles(2 * queries), *rows = doubles(4 * SITES), *own = doubles(SITES);
     double *mean = doubles(queries), *variance = doubles(queries), *y = doubles(queries);
-    int64_t *near = calloc((size_t)(queries * k + 1), sizeof *near), counts[2], lost = 0;
+    int64_t *near = calloc((size_t)(queries * k + 1), sizeof *near), limited, lost = 0;
     double jitter, others[3];
     for (int64_t i = 0; i < SIDE * SIDE * FIELDS; i++)
         F[i] = 0.3 * uniform();
@@ -123,7 +123,7 @@ static void predicted(int64_t queries, int64_t k, int odd)
     const Problem q = {queries, k, SIDE, 4, 4, 4, 1.9, 1e-3, 0.02, 3.0, 0.05, k % 2 ? 10.0 : 0.0,
                        F, x, near, rows, rows + 2, rows + 3, odd ? own : NULL};
     const int64_t failed =
-        conditional_predict(&q, mean, variance, JITTERS, 4, &jitter, counts);
+        conditional_predict(&q, mean, variance, JITTERS, 4, &jitter, &limited);
     assert(failed >= lost && failed <= queries);
     assert(odd == 3 || odd == 4 || failed == 0);
     for (int64_t i = 0; i < queries && odd != 3 && odd != 4; i++)

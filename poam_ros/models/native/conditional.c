@@ -20,10 +20,7 @@
 #define ROWS 4            /* of a factor at a time: enough independent work to hide latencies */
 #define ISOTROPIC 1e-8    /* as in kernel.py, and NEAR */
 #define NEAR 1e-10
-#define LEAST_VARIANCE 1e-9 /* these five as in conditional.py */
-#define MAX_T 6.0
-#define MAX_RESIDUAL 2.0
-#define MAX_LEFT_OUT 8
+#define LEAST_VARIANCE 1e-9 /* as in conditional.py, and REACH */
 #define REACH 4.0
 #define INLINE static inline __attribute__((always_inline))
 
@@ -85,14 +82,13 @@ static const double EXP2[] = EXP2_POLYNOMIAL;
 #endif
 
 /* mean and variance without noise [queries]; jitters [attempts] are tried in turn, relative to the
- * mean of a diagonal, and the largest that was needed is left in jitter. counts: queries that leave
- * out a neighbour, and means limited to the range of their neighbours. Returns how many queries are
- * beyond repair. */
+ * mean of a diagonal, and the largest that was needed is left in jitter. limited: how many means
+ * are limited to the range of their neighbours. Returns how many queries are beyond repair. */
 int64_t conditional_predict(const Problem *q, double *mean, double *variance,
                             const double *jitters, int64_t attempts, double *jitter,
-                            int64_t counts[2])
+                            int64_t *limited)
 {
-    return DISPATCH(all, q, mean, variance, NULL, jitters, attempts, jitter, counts);
+    return DISPATCH(all, q, mean, variance, NULL, jitters, attempts, jitter, limited);
 }
 
 /* Of the mean log loss of y [queries], whose noise is noise [queries] in units of the learned one
@@ -103,9 +99,9 @@ int64_t conditional_gradient(const Problem *q, const double *y, const double *no
                              int64_t attempts, double *jitter)
 {
     Gradient gradient = {y, noise, own, dF, 0.0, 0.0, 0.0};
-    int64_t counts[2];
+    int64_t limited;
     const int64_t failed =
-        DISPATCH(all, q, NULL, NULL, &gradient, jitters, attempts, jitter, counts);
+        DISPATCH(all, q, NULL, NULL, &gradient, jitters, attempts, jitter, &limited);
     others[0] = gradient.loss;
     others[1] = gradient.exponent;
     others[2] = gradient.variance;
@@ -455,69 +451,6 @@ INLINE void FOR_LANES(krige)(const Problem *q, const G *g, const V *c, V c0, V s
     *variance = FOR_LANES(choose)(v > LEAST_VARIANCE, v, (V){0} + LEAST_VARIANCE);
 }
 
-/* The diagonal of (L L^T)^-1. */
-INLINE void FOR_LANES(inverse_diagonal)(int64_t k, const V *L, const V *inverse, V *diagonal)
-{
-    V column[MAX_NEIGHBOURS]; /* of L^-1 */
-    for (int64_t i = 0; i < k; i++) {
-        column[i] = inverse[i];
-        diagonal[i] = column[i] * column[i];
-        for (int64_t r = i + 1; r < k; r++) {
-            V sum = (V){0};
-            for (int64_t p = i; p < r; p++)
-                sum -= L[AT(r, p)] * column[p];
-            column[r] = sum * inverse[r];
-            diagonal[i] += column[r] * column[r];
-        }
-    }
-}
-
-/* Neighbour i of one lane becomes absent. */
-INLINE void FOR_LANES(leave_out)(int64_t k, int64_t i, int lane, G *g, V *K, V *c)
-{
-    for (int64_t j = 0; j < i; j++)
-        K[AT(i, j)][lane] = 0.0;
-    for (int64_t j = i + 1; j < k; j++)
-        K[AT(j, i)][lane] = 0.0;
-    K[AT(i, i)][lane] = 1.0;
-    c[i][lane] = g->target[i][lane] = g->present[i][lane] = 0.0;
-}
-
-/* Data snooping, see _snooped in conditional.py: leaves out the neighbour with the largest t_i.
- * Because y'a is the sum of t_i^2 and a term that is not negative, a small y'a shows that no t_i is
- * large, without an inverse. Returns the lanes that changed. */
-INLINE I FOR_LANES(snoop)(const Problem *q, G *g, const V *L, const V *inverse,
-                          const V solved[][3], V *K, V *c)
-{
-    const int64_t k = q->neighbours;
-    V fit = (V){0}, precision = (V){0} + q->mean_precision, diagonal[MAX_NEIGHBOURS];
-    for (int64_t i = 0; i < k; i++) {
-        fit += g->target[i] * solved[i][0];
-        precision += g->present[i] * solved[i][2];
-    }
-    const I suspect = fit > MAX_T * MAX_T;
-    I changed = (I){0};
-    if (!FOR_LANES(any)(suspect))
-        return changed;
-    FOR_LANES(inverse_diagonal)(k, L, inverse, diagonal);
-    V largest = (V){0} + MAX_T * MAX_T, worst = (V){0};
-    for (int64_t i = 0; i < k; i++) {
-        const V squared = solved[i][0] * solved[i][0];
-        const V noise = q->noise * g->noise[i] + g->own[i];
-        const V own = diagonal[i] - solved[i][2] * solved[i][2] / precision;
-        const I found = suspect & (g->present[i] > 0.0) & (own > 0.0) &
-                        (squared > largest * own) &
-                        (squared * noise > MAX_RESIDUAL * MAX_RESIDUAL);
-        largest = FOR_LANES(choose)(found, squared / own, largest);
-        worst = FOR_LANES(choose)(found, (V){0} + (double)i, worst);
-        changed |= found;
-    }
-    for (int lane = 0; lane < LANES; lane++)
-        if (changed[lane])
-            FOR_LANES(leave_out)(k, (int64_t)worst[lane], lane, g, K, c);
-    return changed;
-}
-
 /* A mean more than REACH deviations outside the range of its neighbours' targets is moved there,
  * which is one more deviation. Returns the lanes in which it was. */
 INLINE I FOR_LANES(limit)(const Problem *q, const G *g, V *mean, V *variance)
@@ -643,7 +576,7 @@ INLINE void FOR_LANES(learn)(const Problem *q, int64_t first, V mean, V variance
 /* Every query: its prediction, or its part of the gradient, or both. */
 static int64_t FOR_LANES(all)(const Problem *q, double *mean, double *variance, Gradient *gradient,
                               const double *jitters, int64_t attempts, double *largest,
-                              int64_t counts[2])
+                              int64_t *count)
 {
     const int64_t k = q->neighbours;
     V K[PAIRS], L[PAIRS], c[MAX_NEIGHBOURS], inverse[MAX_NEIGHBOURS], solved[MAX_NEIGHBOURS][3];
@@ -652,36 +585,25 @@ static int64_t FOR_LANES(all)(const Problem *q, double *mean, double *variance, 
     G g;
     int64_t beyond_repair = 0;
     *largest = 0.0;
-    counts[0] = counts[1] = 0;
+    *count = 0;
     for (int64_t first = 0; first < q->queries; first += LANES) {
         FOR_LANES(gather)(q, first, &g);
         FOR_LANES(warm)(q, first + LANES);
         FOR_LANES(system)(q, &g, K, c, &c0, powers);
-        V jitter = {0};
-        I failed, snooped = (I){0};
-        for (int round = 0;; round++) {
-            failed = FOR_LANES(repair)(k, K, L, inverse, jitters, attempts, &jitter);
-            for (int64_t i = 0; i < k; i++) {
-                solved[i][0] = g.target[i];
-                solved[i][1] = c[i];
-                solved[i][2] = g.present[i];
-            }
-            FOR_LANES(solve)(k, L, inverse, solved);
-            FOR_LANES(krige)(q, &g, c, c0, solved, &m, &v);
-            if (gradient || round == MAX_LEFT_OUT)
-                break;
-            const I changed =
-                FOR_LANES(snoop)(q, &g, L, inverse, (const V(*)[3])solved, K, c);
-            if (!FOR_LANES(any)(changed))
-                break;
-            snooped |= changed;
+        V jitter;
+        const I failed = FOR_LANES(repair)(k, K, L, inverse, jitters, attempts, &jitter);
+        for (int64_t i = 0; i < k; i++) {
+            solved[i][0] = g.target[i];
+            solved[i][1] = c[i];
+            solved[i][2] = g.present[i];
         }
+        FOR_LANES(solve)(k, L, inverse, solved);
+        FOR_LANES(krige)(q, &g, c, c0, solved, &m, &v);
         const I limited = mean ? FOR_LANES(limit)(q, &g, &m, &v) : (I){0};
         for (int lane = 0; lane < LANES && first + lane < q->queries; lane++) {
             beyond_repair += failed[lane] != 0 || g.lost[lane] || !isfinite(m[lane]) || !isfinite(v[lane]);
             *largest = jitter[lane] > *largest ? jitter[lane] : *largest;
-            counts[0] += snooped[lane] != 0;
-            counts[1] += limited[lane] != 0;
+            *count += limited[lane] != 0;
             if (mean) {
                 mean[first + lane] = m[lane];
                 variance[first + lane] = v[lane];

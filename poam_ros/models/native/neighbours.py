@@ -169,18 +169,19 @@ _JITTERS = np.array(EXTRA_JITTER)
 
 def condition(
     kernel: Kernel, sites: TrainingData, x: Tensor, near: Tensor
-) -> tuple[Tensor, Tensor, float, int, int]:
+) -> tuple[Tensor, Tensor, float, int]:
     """The fields of ``Conditionals`` at x [N, 2] from the sites near [N, k]."""
     problem, arrays = _problem(kernel, sites, x, near)
     mean, variance, jitter = (x.new_zeros(n) for n in (len(x), len(x), 1))
-    counts = np.zeros(2, dtype=np.int64)
+    limited = ctypes.c_int64()
     failed = _conditional.conditional_predict(
         problem, mean.data_ptr(), variance.data_ptr(),
-        _JITTERS.ctypes.data, len(_JITTERS), jitter.data_ptr(), counts.ctypes.data,
+        _JITTERS.ctypes.data, len(_JITTERS), jitter.data_ptr(),
+        ctypes.byref(limited),
     )  # fmt: skip
     del arrays
     check_factors(failed, near.shape[1])
-    return mean, variance, jitter.item(), *counts.tolist()
+    return mean, variance, jitter.item(), limited.value
 
 
 def gradient(

@@ -55,10 +55,6 @@ def joint_covariance(
 
 #: A variance that cancels to nothing, or below, is this.
 LEAST_VARIANCE = 1e-9
-#: A neighbour contradicts the others where it is more than MAX_T standard deviations from their
-#: prediction, and more than MAX_RESIDUAL of its noise from the mean given all of them. At most
-#: MAX_LEFT_OUT are left out.
-MAX_T, MAX_RESIDUAL, MAX_LEFT_OUT = 6.0, 2.0, 8
 #: A mean is at most so many standard deviations outside the range of its neighbours' targets.
 REACH = 4.0
 #: Queries at a time in torch.
@@ -66,13 +62,12 @@ CHUNK = 1024
 
 
 class Conditionals(NamedTuple):
-    """Mean and variance without noise of each query [N], the largest extra jitter; how many queries
-    leave out a neighbour, and how many means were limited to the range of their neighbours."""
+    """Mean and variance without noise of each query [N], the largest extra jitter, and how many
+    means were limited to the range of their neighbours."""
 
     mean: Tensor
     variance: Tensor
     jitter: float
-    snooped: int
     limited: int
 
 
@@ -98,16 +93,13 @@ def condition(kernel: Kernel, sites: TrainingData, x: Tensor, neighbours: Tensor
     parts = []
     with torch.no_grad():
         for points, near in zip(x.split(CHUNK), neighbours.split(CHUNK), strict=True):
-            before = _system(kernel, sites, points, near)
-            system, solved = _snooped(before, kernel.mean_precision)
-            snooped = int((system.present != before.present).any(-1).sum())
-            parts.append((*_limited(system, solved), solved.jitter, snooped))
+            system = _system(kernel, sites, points, near)
+            solved = _solve(system, kernel.mean_precision)
+            parts.append((*_limited(system, solved), solved.jitter))
     if not parts:
-        return Conditionals(x.new_empty(0), x.new_empty(0), 0.0, 0, 0)
-    mean, variance, limited, jitter, left_out = zip(*parts, strict=True)
-    return Conditionals(
-        torch.cat(mean), torch.cat(variance), max(jitter), sum(left_out), sum(limited)
-    )
+        return Conditionals(x.new_empty(0), x.new_empty(0), 0.0, 0)
+    mean, variance, limited, jitter = zip(*parts, strict=True)
+    return Conditionals(torch.cat(mean), torch.cat(variance), max(jitter), sum(limited))
 
 
 @torch.no_grad()
@@ -153,16 +145,14 @@ def log_loss(y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
 
 
 class _System(NamedTuple):
-    """K [N, k, k] with noise, c [N, k], c0 [N], targets y [N, k], 1 where there is a neighbour
-    [N, k], and noise variances [N, k]. Where there is none, K has a row of the unit matrix, and the
-    rest zeros."""
+    """K [N, k, k] with noise, c [N, k], c0 [N], targets y [N, k], and 1 where there is a neighbour
+    [N, k]. Where there is none, K has a row of the unit matrix, and the rest zeros."""
 
     K: Tensor
     c: Tensor
     c0: Tensor
     y: Tensor
     present: Tensor
-    noise: Tensor
 
 
 class _Solved(NamedTuple):
@@ -186,57 +176,7 @@ def _system(kernel: Kernel, sites: TrainingData, x: Tensor, neighbours: Tensor) 
         noise = noise + sites.own[near] * present
     K = whole[:, :k, :k] * mask + torch.diag_embed(noise + (1 - present))
     y = sites.y[near] * present
-    return _System(K, whole[:, :k, k] * present, whole[:, k, k], y, present, noise)
-
-
-@torch.no_grad()
-def _snooped(system: _System, mean_precision: float) -> tuple[_System, _Solved]:
-    """The system without neighbours that contradict the others, and its solution.
-
-    Data snooping (Baarda 1968) with the residuals of leaving one out: given all others, a target is
-    off its mean by a_i / (K~^-1)_ii, with variance 1 / (K~^-1)_ii. The neighbour with the largest
-    ratio t_i is left out, and again, until none exceeds MAX_T. Training does not do this: on real
-    surveys it shrank the noise.
-    """
-    whole = _solve(system, mean_precision)
-    rows, present = torch.arange(len(system.y)), system.present.clone()
-    part, solved = system, whole
-    for _ in range(MAX_LEFT_OUT):
-        found, worst = _contradictory(part, solved.a, mean_precision)
-        if not len(found):
-            break
-        rows = rows[found]
-        present[rows, worst] = 0
-        part = _only(_System(*(values[rows] for values in system)), present[rows])
-        solved = _solve(part, mean_precision)
-        for values, new in zip(whole[:4], solved[:4], strict=True):
-            values[rows] = new
-        whole = whole._replace(jitter=max(whole.jitter, solved.jitter))
-    changed = not torch.equal(present, system.present)
-    return (_only(system, present) if changed else system), whole
-
-
-def _only(system: _System, present: Tensor) -> _System:
-    """The system of the neighbours that are ``present`` [N, k] (1, otherwise 0)."""
-    mask = present.unsqueeze(-1) * present.unsqueeze(-2)
-    K = system.K * mask + torch.diag_embed(1 - present)
-    return system._replace(K=K, c=system.c * present, y=system.y * present, present=present)
-
-
-def _contradictory(system: _System, a: Tensor, mean_precision: float) -> tuple[Tensor, Tensor]:
-    """Rows with a neighbour that contradicts the others, and its column, both [n]."""
-    # y'a is the sum of t_i^2 and a term that is not negative.
-    rows = ((system.y * a).sum(-1) > MAX_T**2).nonzero().squeeze(-1)
-    K, _, _, _, present, noise = (values[rows] for values in system)
-    inverse = torch.cholesky_inverse(_factorise(K)[0])
-    o = (inverse * present.unsqueeze(1)).sum(-1)
-    precision = (o * present).sum(-1, keepdim=True) + mean_precision
-    diagonal = inverse.diagonal(dim1=-2, dim2=-1) - o.square() / precision
-    squared = a[rows].square()
-    counts = (present > 0) & (diagonal > 0) & (squared * noise > MAX_RESIDUAL**2)
-    largest, worst = torch.where(counts, squared / diagonal, 0.0).max(-1)
-    found = largest > MAX_T**2
-    return rows[found], worst[found]
+    return _System(K, whole[:, :k, k] * present, whole[:, k, k], y, present)
 
 
 def _limited(system: _System, solved: _Solved) -> tuple[Tensor, Tensor, int]:

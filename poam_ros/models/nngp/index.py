@@ -6,6 +6,8 @@ about twice as many sites as before, and every site moves then.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -184,6 +186,9 @@ class SiteStore:
 
     Attributes:
         occupied: of CELLS x CELLS cells over [-1, 1]^2, how many have a site.
+        residual: of each site when it was judged last, in standard deviations [S]; NaN before.
+        excess: variance of noise of each that contradicts its neighbours [S]; 0 of the others.
+        contradicting: how many have such noise.
     """
 
     def __init__(self) -> None:
@@ -192,16 +197,17 @@ class SiteStore:
 
     def _forget(self) -> None:
         self._index = make_index()
-        self._count = self.occupied = 0
+        self._count = self.occupied = self.contradicting = self._turn = 0
         self._cells = torch.zeros(CELLS * CELLS, dtype=torch.bool)
         self._low, self._high = (torch.full((2,), v).double() for v in (torch.inf, -torch.inf))
         # At the place of the last ping: the site of each kind of noise.
         self._here: dict[int, int] = {}
         self._place: Tensor | None = None
         # Place, target and noise of a site side by side: conditionals fetch them from anywhere.
-        self._rows, self._sum, self._pings_of, self._sum_own, self._own = (
-            torch.empty(0, *shape, dtype=torch.float64) for shape in ((4,), (), (), (), ())
+        self._rows, self._sum, self._pings_of, self._sum_own, self._own, self._residual = (
+            torch.empty(0, *shape, dtype=torch.float64) for shape in ((4,), (), (), (), (), ())
         )
+        self._excess = torch.empty(0, dtype=torch.float64)
 
     def __len__(self) -> int:
         return self._count
@@ -217,7 +223,8 @@ class SiteStore:
     def sites(self) -> TrainingData:
         """Views of the sites; no copy."""
         rows = self._rows[: len(self)]
-        own = None if self.pings.noise is None else self._own[: len(self)]
+        silent = self.pings.noise is None and not self.contradicting
+        own = None if silent else self._own[: len(self)]
         return TrainingData(rows[:, :2], rows[:, 2], rows[:, 3], own)
 
     @property
@@ -230,19 +237,58 @@ class SiteStore:
         """Sites that searches have looked at so far."""
         return self._index.looked_at
 
-    def append(self, new: Dataset) -> None:
-        """Take new pings."""
+    @property
+    def residual(self) -> Tensor:
+        """See the class; a view."""
+        return self._residual[: len(self)]
+
+    @property
+    def excess(self) -> Tensor:
+        """See the class; a view, for ``set_excess`` to change."""
+        return self._excess[: len(self)]
+
+    def measured(self, sites: Tensor) -> Tensor:
+        """Variances of noise that pings of these sites [n] came with, beside the learned one."""
+        return self._sum_own[sites] / self._pings_of[sites].square()
+
+    def set_excess(self, sites: Tensor, excess: Tensor) -> None:
+        """Give sites [n] that contradict their neighbours this variance of noise; others 0."""
+        changed = (excess > 0).sum() - (self._excess[sites] > 0).sum()
+        self.contradicting += int(changed)
+        self._excess[sites] = excess
+        self._own[sites] = self.measured(sites) + excess
+
+    def next_judged(self, count: int) -> Tensor:
+        """So many sites in turn, going round [count]."""
+        turn = (self._turn + torch.arange(min(count, len(self)))) % len(self)
+        self._turn = (int(turn[-1]) + 1) % len(self)
+        return turn
+
+    def judged(self) -> dict[str, Tensor]:
+        """Copies of what judgements found, for ``restore``."""
+        return {
+            "residual": self.residual.clone(),
+            "excess": self.excess.clone(),
+            "turn": torch.tensor(self._turn),
+        }
+
+    def append(self, new: Dataset) -> Tensor:
+        """Take new pings; returns the sites that are new or changed [n], in order."""
         if self._pings is None:
             self._pings = DataStore(new)
         else:
             self._pings.append(new)
-        self._gather(new)
+        return self._gather(new)
 
-    def restore(self, pings: Dataset) -> None:
-        """Hold these pings, and no others."""
+    def restore(self, pings: Dataset, judged: Mapping[str, Tensor] | None = None) -> None:
+        """Hold these pings, and no others; ``judged``: as they were, None: not judged yet."""
         self._pings = DataStore(pings) if len(pings) else None
         self._forget()
         self._gather(pings)
+        if judged is not None:
+            self.residual[:] = judged["residual"]
+            self.set_excess(torch.arange(len(self)), judged["excess"])
+            self._turn = int(judged["turn"])
 
     def spread(
         self, x: Tensor, k: int, pool: int, share: Subset = EVERYTHING,
@@ -251,17 +297,18 @@ class SiteStore:
         """See ``NumpyIndex.spread``."""
         return self._index.spread(x, k, pool, share, beyond, apart)
 
-    def _gather(self, new: Dataset) -> None:
-        """The new pings join sites at their place, or begin others."""
+    def _gather(self, new: Dataset) -> Tensor:
+        """The new pings join sites at their place, or begin others; see ``append``."""
         if not len(new):
-            return
+            return torch.empty(0, dtype=torch.int64)
         old = self._count
         own = torch.zeros_like(new.y) if new.noise is None else new.noise
         site, begins = self._joined(new.X, own)
         self._make_room()
         self._rows[old : self._count, :2] = new.X[begins]
-        for buffer in (self._sum, self._sum_own, self._pings_of):
+        for buffer in (self._sum, self._sum_own, self._pings_of, self._excess):
             buffer[old : self._count] = 0.0
+        self._residual[old : self._count] = torch.nan
         # One by one, so that the sums are the same whatever batches the pings come in.
         np.add.at(self._sum.numpy(), site, new.y.numpy())
         np.add.at(self._sum_own.numpy(), site, own.numpy())
@@ -270,9 +317,10 @@ class SiteStore:
         pings = self._pings_of[changed]
         self._rows[changed, 2] = self._sum[changed] / pings
         self._rows[changed, 3] = 1.0 / pings
-        self._own[changed] = self._sum_own[changed] / pings.square()
+        self._own[changed] = self.measured(changed) + self._excess[changed]
         self._index.add(self._rows[old : self._count, :2])
         self._survey(self._rows[old : self._count, :2])
+        return changed.unique()
 
     def _survey(self, x: Tensor) -> None:
         """Where sites are, by and large, with those at x [n, 2]."""
@@ -307,7 +355,7 @@ class SiteStore:
         if self._count <= room:
             return
         more = max(self._count, 2 * room) - room
-        self._rows, self._sum, self._pings_of, self._sum_own, self._own = (
-            torch.cat([kept, kept.new_empty(more, *kept.shape[1:])])
-            for kept in (self._rows, self._sum, self._pings_of, self._sum_own, self._own)
-        )
+        buffers = ("_rows", "_sum", "_pings_of", "_sum_own", "_own", "_residual", "_excess")
+        for name in buffers:
+            kept = getattr(self, name)
+            setattr(self, name, torch.cat([kept, kept.new_empty(more, *kept.shape[1:])]))

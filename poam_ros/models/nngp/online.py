@@ -23,6 +23,7 @@ from ..native.loader import FEWER_STEPS
 from .blending import blended, site_spacing
 from .calibration import VarianceCalibration, widening
 from .conditional import condition, joint_covariance
+from .contradictions import affected, judge
 from .fields import ParameterLayout
 from .index import SiteStore
 from .kernel import Kernel, along_rows, described
@@ -73,16 +74,17 @@ class NeighbourGP:
     def update(self, new: Dataset, enough: StopCondition | None = None) -> UpdateReport:
         """Learn from new data. See ``OnlineModel``."""
         before, count, start = self._learned, len(self.data), perf_counter()
-        generator = self._trainer.generator.get_state()
+        generator, judged = self._trainer.generator.get_state(), self._store.judged()
         self.extra_jitter = 0.0
         try:
-            self._store.append(_dataset(new.X, new.y, new.noise))
+            changed = self._store.append(_dataset(new.X, new.y, new.noise))
+            self._judge(changed)
             stored = perf_counter()
             steps, loss = self._train(self._steps(first=count == 0), enough)
         except BaseException:
             self._learned, self._kernel = before, None
             self._trainer.generator.set_state(generator)
-            self._store.restore(self.data[:count])
+            self._store.restore(self.data[:count], judged)
             raise
         seconds = {"index": stored - start, "training": perf_counter() - stored}
         return self._report(seconds, steps, loss)
@@ -102,12 +104,21 @@ class NeighbourGP:
     def keep(self, rows: Tensor) -> None:
         """Forget all data but those of some rows. See ``Forgetting``."""
         self._store.restore(self.data[rows])
+        self._judge(torch.arange(len(self._store)))
         self._widening = VarianceCalibration()
+
+    @torch.no_grad()
+    def _judge(self, changed: Tensor) -> None:
+        """Judge these sites [n] and those that they affect, if that is wanted."""
+        options = self.options
+        if len(changed) and options.max_residual:
+            sites = affected(self._store, changed, options.neighbours)
+            judge(self._averaged(), self._store, sites, options.neighbours, options.max_residual)
 
     @torch.no_grad()
     def calibrate(self, stretches: int) -> None:
         """Widen the variances of predictions, until anything new is learned, as ``calibration``
-        says. The joint covariance stays as it is."""
+        says. The joint covariance is not widened."""
         options = self.options
         self._widening = widening(
             self._averaged(), self._store.sites, stretches, options.neighbours,
@@ -174,15 +185,7 @@ class NeighbourGP:
         else:
             found = condition(kernel, self._store.sites, x, spread(x))
         self.extra_jitter = max(self.extra_jitter, found.jitter)
-        level = logging.WARNING if found.limited else logging.INFO if found.snooped else 0
-        if level > self._logged:
-            self._logged = level
-            log.log(
-                level,
-                "soundings contradict each other: %d of %d predictions are limited to the range of "
-                "the soundings near them, %d leave out a sounding",
-                found.limited, len(x), found.snooped,
-            )  # fmt: skip
+        self._warn(found.limited, len(x))
         mean, variance = torch.empty(2, len(x), dtype=torch.float64)
         mean[order] = found.mean
         added, factor, _ = self._widening
@@ -190,6 +193,19 @@ class NeighbourGP:
             found.variance + (kernel.noise + added) if noise else found.variance
         )
         return Prediction(mean.to(X), variance.to(X))
+
+    def _warn(self, limited: int, places: int) -> None:
+        """Log once that soundings contradict each other, and once more where it shows."""
+        count = self._store.contradicting
+        level = logging.WARNING if limited else logging.INFO if count else 0
+        if level > self._logged:
+            self._logged = level
+            log.log(
+                level,
+                "%d soundings contradict those around them and count less; %d of %d predictions "
+                "are limited to the range of the soundings near them",
+                count, limited, places,
+            )  # fmt: skip
 
     def predict_grid(self, x: Tensor, y: Tensor, noise: bool = True) -> Prediction:
         """Predictive marginals [rows, columns] on a grid of x [columns] and y [rows].
@@ -266,13 +282,14 @@ class NeighbourGP:
                 "generator": self._trainer.generator.get_state(),
                 "extra_jitter": self.extra_jitter,
                 "widening": self._widening._asdict(),
+                "judged": self._store.judged(),
             }
         )
 
     def restore(self, state: ModelState) -> None:
         """Go on from a state of a model that was built alike, bit for bit."""
         tree = state.tree
-        self._store.restore(_dataset(tree["X"], tree["y"], tree["noise"]))
+        self._store.restore(_dataset(tree["X"], tree["y"], tree["noise"]), tree.get("judged"))
         self._learned, self._kernel = HyperparameterState(**tree["learned"]), None
         self._widening = VarianceCalibration(**tree.get("widening", {}))
         self._trainer.generator.set_state(tree["generator"])

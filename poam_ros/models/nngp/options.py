@@ -93,6 +93,10 @@ class NeighbourOptions:
         1.0, "Weight, in that penalty, of the anisotropy shared by the whole workspace",
         minimum=0.0, maximum=1.0,
     )  # fmt: skip
+    max_residual: float = setting(
+        5.0, "Residual in standard deviations beyond which a ping that contradicts those around it "
+        "counts less. 0: none does", minimum=0.0, maximum=1e6,
+    )  # fmt: skip
     mean_precision: float = setting(
         0.05, "Precision of the unknown local mean", minimum=1e-6, maximum=1e6
     )

@@ -1,4 +1,4 @@
-"""Soundings that contradict each other under a smooth kernel and little noise."""
+"""Soundings that contradict those around them under a smooth kernel and little noise."""
 
 import logging
 from dataclasses import replace
@@ -10,8 +10,9 @@ from problems import scattered
 from poam_ros.models.data import Dataset
 from poam_ros.models.nngp import conditional
 from poam_ros.models.nngp.conditional import condition, log_loss
+from poam_ros.models.nngp.contradictions import AGAIN, affected, judge
 from poam_ros.models.nngp.fields import ParameterLayout
-from poam_ros.models.nngp.index import NumpyIndex
+from poam_ros.models.nngp.index import SiteStore
 from poam_ros.models.nngp.kernel import Kernel, TrainingData
 from poam_ros.models.registry import MODELS, NeighbourOptions
 
@@ -42,76 +43,111 @@ def lines(false, seed=0):
     wrong = torch.randperm(len(x), generator=generator)[:false]
     angle = 6.283 * torch.rand(false, generator=generator).double()
     x[wrong] += 0.25 * torch.stack([angle.cos(), angle.sin()], 1)
-    return TrainingData(x, y, torch.ones(len(x)).double())
+    return Dataset(x, y)
 
 
-def predicted(sites, x, kernel=None):
-    index = NumpyIndex()
-    index.add(sites.x)
-    near = index.spread(x, 24, 96)
-    return condition(kernel or smooth(), sites, x, near), sites.y[near]
+def filled(pings, judged=True):
+    """A store of these pings, all of them judged."""
+    store = SiteStore()
+    sites = store.append(pings)
+    if judged:
+        judge(smooth(), store, sites, 24, 4.0)
+    return store
 
 
-def unguarded(patch):
-    """Torch, without leaving out neighbours and limiting means."""
-    patch.setattr(conditional.native, "usable", lambda neighbours: False)
-    for name in ("MAX_T", "REACH"):
-        patch.setattr(conditional, name, 1e9)
+def predicted(store, x):
+    near = store.spread(x, 24, 96)
+    return condition(smooth(), store.sites, x, near), store.sites.y[near]
 
 
-@pytest.fixture
-def plain(monkeypatch):
-    """Predictions that trust every sounding."""
-
-    def compute(*arguments):
-        with monkeypatch.context() as patch:
-            unguarded(patch)
-            return predicted(*arguments)[0]
-
-    return compute
+def model(**options):
+    options = NeighbourOptions(**{"first_steps": 40, "early_steps": 5, **options})
+    return MODELS["nngp"].build(options, 0, torch.device("cpu"))
 
 
 @pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_false_soundings_make_neither_land_nor_pits(seed, plain):
-    sites, x = lines(40, seed), scattered(400, 9).X
-    found, targets = predicted(sites, x)
+def test_false_soundings_make_neither_land_nor_pits(seed):
+    pings, x = lines(40, seed), scattered(400, 9).X
+    store = filled(pings)
+    found, targets = predicted(store, x)
     reach = 4.0001 * found.variance.sqrt()
     assert (found.mean >= targets.amin(1) - reach).all()
     assert (found.mean <= targets.amax(1) + reach).all()
-    without = plain(sites, x)
-    error, before = (p.mean - ground(x) for p in (found, without))
-    clean = predicted(lines(0, seed), x)[0]
-    assert error.abs().mean() < 0.5 * before.abs().mean()
+    before, _ = predicted(filled(pings, judged=False), x)
+    clean, _ = predicted(filled(lines(0, seed)), x)
+    error, error_before = (p.mean - ground(x) for p in (found, before))
+    assert error.abs().mean() < 0.5 * error_before.abs().mean()
     loss, loss_before, loss_clean = (
-        log_loss(ground(x), p.mean, p.variance).mean() for p in (found, without, clean)
+        log_loss(ground(x), p.mean, p.variance).mean() for p in (found, before, clean)
     )
-    assert loss_clean < loss < loss_before - 5
-    assert found.snooped > 0
+    assert loss_clean < loss < loss_before - 1
+    assert 0 < store.contradicting < 60
 
 
-def test_a_clean_record_is_predicted_as_before_to_the_last_bit(plain, monkeypatch):
-    sites, x = lines(0), scattered(400, 9).X
-    before = plain(sites, x)
-    monkeypatch.setattr(conditional.native, "usable", lambda neighbours: False)
-    found, _ = predicted(sites, x)
-    assert found.snooped == found.limited == 0
-    assert torch.equal(found.mean, before.mean)
-    assert torch.equal(found.variance, before.variance)
+def test_a_clean_record_is_learned_and_predicted_as_before_to_the_last_bit(monkeypatch):
+    pings, x, found = lines(0), scattered(100, 9).X, []
+    for judges in (True, False):
+        if not judges:
+            monkeypatch.setattr("poam_ros.models.nngp.online.judge", lambda *arguments: None)
+        learned = model(first_steps=120)
+        learned.update(pings)
+        learned.update(pings[:10])
+        assert learned._store.contradicting == 0
+        found.append(learned.predict(x))
+    assert torch.equal(found[0].mean, found[1].mean)
+    assert torch.equal(found[0].variance, found[1].variance)
+
+
+def test_more_noise_or_less_does_not_change_who_contradicts():
+    pings = lines(40)
+    found = []
+    for noise in (NOISE, NOISE / 100):
+        store = SiteStore()
+        judge(smooth(noise=noise), store, store.append(pings), 24, 4.0)
+        found.append(store.contradicting)
+    assert found[1] <= 1.5 * found[0]
 
 
 def test_compiled_equals_torch(monkeypatch):
     if not conditional.native.available():
         pytest.skip("no compiled kernel")
-    own = torch.linspace(0, 0.01, 1650).double()
-    sites, x = replace(lines(40, 4), own=own), scattered(700, 3).X
-    compiled, _ = predicted(sites, x)
+    pings = replace(lines(40, 4), noise=torch.linspace(0, 0.01, 1650).double())
+    compiled = filled(pings)
     monkeypatch.setattr(conditional.native, "usable", lambda neighbours: False)
-    found, _ = predicted(sites, x)
-    assert found[3:] == compiled[3:]
-    assert found.snooped > 0
-    torch.testing.assert_close(compiled.mean, found.mean, rtol=1e-7, atol=1e-7)
-    torch.testing.assert_close(compiled.variance, found.variance, rtol=1e-7, atol=1e-9)
+    store = filled(pings)
+    assert torch.equal(store.excess > 0, compiled.excess > 0)
+    torch.testing.assert_close(store.excess, compiled.excess, rtol=1e-6, atol=1e-9)
+
+
+def test_a_sounding_that_others_confirm_does_not_contradict_any_more():
+    pings = lines(0)
+    step = torch.tensor([[0.03, 0.0]], dtype=torch.float64)
+    pings.y[40] += 0.5
+    store = filled(pings)
+    assert store.excess[40] > 0.1
+    beside = torch.cat([pings.X[40:41] + (i - 3) / 30 * step for i in range(6)])
+    new = store.append(Dataset(beside, pings.y[40].expand(6).clone()))
+    judge(smooth(), store, affected(store, new, 24), 24, 4.0)
+    assert store.excess[40] == 0
+
+
+def test_an_update_judges_the_new_their_neighbours_and_some_in_turn():
+    store = filled(lines(40))
+    begin = store.next_judged(1).item()
+    new = store.append(scattered(5, 3))
+    judged = affected(store, new, 24)
+    assert set(new.tolist()) <= set(judged.tolist())
+    assert len(judged) <= 5 * 25 + AGAIN
+    assert begin + 1 in judged
+    assert store.next_judged(1).item() == begin + 1 + AGAIN
+
+
+def test_pings_with_own_noise_keep_it():
+    noise = torch.full((1650,), 0.01).double()
+    store = filled(replace(lines(40), noise=noise))
+    assert store.contradicting
+    torch.testing.assert_close(store.sites.own - store.excess, noise, rtol=0, atol=1e-12)
 
 
 @pytest.mark.usefixtures("backend")
@@ -134,11 +170,38 @@ def test_a_mean_outside_the_range_of_its_neighbours_is_limited():
     assert (found.mean >= sites.y.min() - reach).all()
 
 
+def test_a_restored_model_goes_on_bit_for_bit():
+    pings, x = lines(40), scattered(50, 9).X
+    one, two = model(), model()
+    for part in (pings[:900], pings[900:1200]):
+        one.update(part)
+    assert one._store.contradicting
+    state = one.state()
+    one.update(pings[1200:])
+    two.restore(state)
+    two.update(pings[1200:])
+    assert torch.equal(one._store.excess, two._store.excess)
+    assert torch.equal(one.predict(x).mean, two.predict(x).mean)
+
+
+def test_a_failed_update_leaves_no_judgement(monkeypatch):
+    pings = lines(40)
+    learned = model()
+    for part in (pings[:900], pings[900:1200]):
+        learned.update(part)
+    before = learned._store.judged()
+    monkeypatch.setattr(learned, "_train", lambda *arguments: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        learned.update(pings[1200:])
+    after = learned._store.judged()
+    for name, value in before.items():
+        torch.testing.assert_close(after[name], value, rtol=0, atol=0, equal_nan=True)
+
+
 def test_a_map_logs_once_that_soundings_contradict_each_other(caplog):
-    model = MODELS["nngp"].build(NeighbourOptions(first_steps=60), 0, torch.device("cpu"))
-    sites = lines(40)
+    learned = model(max_residual=4.0)
     with caplog.at_level(logging.INFO):
-        model.update(Dataset(sites.x, sites.y))
+        learned.update(lines(40))
         for _ in range(2):
-            model.predict(scattered(200, 9).X)
-    assert caplog.text.count("soundings contradict each other") == 1
+            learned.predict(scattered(200, 9).X)
+    assert caplog.text.count("contradict those around them") == 1
