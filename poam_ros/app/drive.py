@@ -146,10 +146,10 @@ def run(args: argparse.Namespace) -> int:
     boat = None if args.practice is None else _launch(values)
     link, clock = Link(instance(LinkSettings, values)), _clock(float(speed))  # type: ignore[arg-type]
     with ProgressDisplay() as display:
-        drive = Drive(values, link, display.say)
+        drive = Drive(values, link, display.print_line)
         for text in filter(None, (instance(LinkSettings, values).warning, _help(boat))):
-            display.say(text)
-        _listen(drive, boat, display.say)
+            display.print_line(text)
+        _listen(drive, boat, display.print_line)
         with _signals(drive) as stopped:
             try:
                 _loop(drive, boat, clock, display)
