@@ -63,8 +63,8 @@ LIGHT = (
     "planning", "simulation.world", "frontend", "screening", "journal", "learning", "mission",
     "outputs", "importers.soundings", "importers.tables", "importers.bags", "importers.bag_files",
     "importers.readers", "research.sweeps.sweep_report", "research.sweeps.folder",
-    "mavlink", "app.cli", "app.drive", "app.plan", "app.sim", "app.run", "app.map", "app.nodes",
-    "app.repair",
+    "mavlink", "app.cli", "app.drive", "app.waypoints", "app.plan", "app.sim", "app.run",
+    "app.map", "app.nodes", "app.repair",
     "app.benchmark", "app.report", "app.profile", "app.doctor", "app.export", "app.view",
     "app.graph", "ros.common.parameters", "importers.messages", *TABLES_WITHOUT_TORCH,
 )  # fmt: skip

@@ -1,96 +1,70 @@
-"""`poam plan`: the files, read by others' readers, have the survey's waypoints."""
+"""`poam plan`: the forecast of a survey, from an earlier run or from what is stated."""
 
-import json
-from xml.etree import ElementTree
+import re
 
 import numpy as np
 import pytest
-from voyages import polygons
 
 from poam_ros.app.cli import main
-from poam_ros.mavlink.frame import LocalFrame
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.core.maps import ElevationMap
+from poam_ros.outputs import folder as files
 
-CENTRE = (-17.5, 179.9999)  # its workspace crosses the antimeridian
-FRAME = LocalFrame(*CENTRE)
-
-
-def degrees():
-    (south, west), (north, east) = FRAME.to_degrees((-100, -60)), FRAME.to_degrees((100, 60))
-    return f"{south!r} {west!r} {north!r} {east!r}"
+STATED = ["plan", "--deviation", "0.1", "0.2", "--depth", "15", "--workspace", "0", "60", "0", "40"]
 
 
-def waypoints(path):
-    """Latitude, longitude of each waypoint, by a reader of the format."""
-    if path.suffix == ".plan":
-        items = json.loads(path.read_text())["mission"]["items"]
-        return [item["params"][4:6] for item in items]
-    if path.suffix == ".waypoints":
-        mavwp = pytest.importorskip("pymavlink.mavwp")
-        loader = mavwp.MAVWPLoader()
-        loader.load(str(path))
-        found = [loader.wp(number) for number in range(loader.count())]
-        assert found[0].frame == 0 and all(wp.frame == 3 and wp.command == 16 for wp in found[1:])
-        return [(wp.x, wp.y) for wp in found[1:]]
-    root = ElementTree.parse(path).getroot()
-    if path.suffix == ".gpx":
-        return [(float(p.get("lat")), float(p.get("lon"))) for p in root.iter() if p.get("lat")]
-    line = next(root.iter("{http://www.opengis.net/kml/2.2}LineString"))
-    places = [text.split(",") for text in line[0].text.split()]
-    return [(float(lat), float(lon)) for lon, lat, _ in places]
+def number(text, pattern):
+    return float(re.search(pattern, text).group(1))
 
 
-@pytest.mark.parametrize("ending", [".plan", ".waypoints", ".kml", ".gpx"])
-def test_round_trips(tmp_path, capsys, ending):
-    path = tmp_path / f"lake{ending}"
-    options = ["--workspace-degrees", degrees(), "--boustrophedon.spacing", "30"]
-    assert main(["plan", str(path), *options, "--origin", f"{CENTRE[0]} {CENTRE[1]}"]) == 0
-    found = np.array([FRAME.to_map(*place) for place in waypoints(path)])
-    # Four lines along the longer side, half a spacing from the borders.
-    y = np.repeat([-45, -15, 15, 45], 2)
-    x = np.resize([-100, 100, 100, -100], 8)
-    assert np.abs(found - np.column_stack((x, y))).max() < 0.05
-    assert "8 waypoints, 890 m, 0.25 h" in capsys.readouterr().out
+@pytest.fixture
+def run(tmp_path):
+    """The folder of a run with pings on lines 8 m apart, 10 m deep at a water level of 2 m."""
+    grid = Grid.cells(Extent(0, 60, 0, 40), 1.0)
+    lines = np.arange(4, 40, 8)
+    x = np.arange(0.5, 60.0, 0.5)
+    xy = np.concatenate([np.column_stack((x, np.full_like(x, y))) for y in lines])
+    variance = 0.01 + 0.02 * np.abs(grid.points[:, 1, None] - lines).min(1)
+    mean = np.full(grid.shape, -8.0)
+    files.write_map(tmp_path / "map.npz", ElevationMap(grid, mean, variance.reshape(grid.shape)))
+    files.write_samples(tmp_path / "samples.csv", xy, np.full(len(xy), -8.0))
+    files.write_config(tmp_path / "config.yaml", {"water": {"level": 2.0}})
+    return tmp_path
 
 
-def test_areas_become_the_fence_and_are_driven_around(tmp_path):
-    file = polygons(
-        tmp_path / "areas.geojson", FRAME, workspace=(-90, 90, -50, 50), keep_out=(-20, 20, -20, 20)
-    )
-    path = tmp_path / "lake.plan"
-    common = ["--origin", f"{CENTRE[0]} {CENTRE[1]}", "--areas.file", file]
-    common += ["--areas.coordinates", "degrees", "--areas.margin", "2"]
-    assert main(["plan", str(path), *common, "--boustrophedon.spacing", "20"]) == 0
-    content = json.loads(path.read_text())
-    inside, outside = content["geoFence"]["polygons"]
-    assert inside["inclusion"] and not outside["inclusion"]
-    corners = np.array([FRAME.to_map(*corner) for corner in outside["polygon"]])
-    assert np.abs(np.abs(corners) - 20).max() < 0.05
-    found = np.array([FRAME.to_map(*place) for place in waypoints(path)])
-    steps = np.linspace(0, 1, 200)[:, None, None]
-    driven = (found[:-1] + steps * np.diff(found, axis=0)).reshape(-1, 2)
-    beside = np.linalg.norm(np.maximum(np.abs(driven) - 20, 0), axis=1)
-    assert beside.min() > 1.99
-    assert (np.abs(driven) <= (88.1, 48.1)).all()
+def test_a_stated_bottom_gives_a_survey_with_its_time(capsys, tmp_path):
+    table = tmp_path / "lines.csv"
+    assert main([*STATED, "--speed", "2", "--to", str(table)]) == 0
+    out = capsys.readouterr().out
+    lines, length = number(out, r"survey: +(\d+) lines"), number(out, r"length: +(\d+) m")
+    assert number(out, r"time: +(\d+) min at 2 m/s") == pytest.approx(length / 120, abs=1)
+    ends = files.read_table(table, ("x", "y"))
+    assert len(ends["x"]) == 2 * lines
+    spacing = number(out, r"--boustrophedon.spacing ([\d.]+)")
+    assert spacing == pytest.approx(40 / lines, rel=0.01)
+    main([*STATED, "--speed", "2", "--target-tvu", "special"])
+    assert number(capsys.readouterr().out, r"survey: +(\d+) lines") > lines
 
 
-@pytest.mark.parametrize("pilot", ["bezier", "lawnmower", "diagonal"])
-def test_a_pilot_survey_in_the_middle_of_the_workspace(tmp_path, pilot):
-    path = tmp_path / "lake.gpx"
-    assert main(["plan", str(path), "--workspace-degrees", degrees(), "--survey", pilot]) == 0
-    found = np.array([FRAME.to_map(*place) for place in waypoints(path)])
-    assert len(found) >= 2 and (np.abs(found) <= (100.2, 60.2)).all()
+def test_an_earlier_run_gives_bottom_workspace_and_water_level(capsys, run):
+    assert main(["plan", "--like", str(run)]) == 0
+    out = capsys.readouterr().out
+    assert "depth 10.0 to 10.0 m" in out and "1b in 95% of the workspace" in out
+    assert main(["plan", "--like", str(run), "--water-level", "3"]) == 0
+    assert "depth 11.0 to 11.0 m" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("words", "said"),
     [
-        (["lake.txt", "--workspace-degrees", degrees()], "expected a name that ends with .plan"),
-        (["lake.plan"], "expected --workspace-degrees"),
-        (["lake.plan", "--origin", "47 8"], "expected --workspace, --workspace-degrees"),
-        (["no/lake.plan", "--workspace-degrees", degrees()], "cannot write"),
+        (STATED[:4], "expected --depth and --workspace with --deviation"),
+        ([*STATED, "--pilot", "zigzag"], "pilot: expected one of bezier"),
+        ([*STATED, "--target-share", "1.5"], "share: expected more than 0, at most 1"),
+        ([*STATED, "--speed", "0"], "speed: expected more than 0"),
+        ([*STATED, "--noise", "2"], "noise of 2 m"),
+        (["plan", "--like", "nowhere"], "nowhere/map.npz: expected a map.npz"),
     ],
 )
-def test_what_is_missing_is_said(tmp_path, monkeypatch, capsys, words, expected):
-    monkeypatch.chdir(tmp_path)
-    assert main(["plan", *words]) == 2
-    assert expected in capsys.readouterr().err
+def test_what_is_wrong_is_said(words, said, capsys):
+    assert main(words) == 2
+    assert said in capsys.readouterr().err
