@@ -63,6 +63,9 @@ def add_arguments(parser: Parser) -> None:
     add("--exclude", action="append", default=[], metavar="COLUMN=VALUE",
         help="Leave out soundings, as in line=L7, file=monday.csv or day=2025-01-12; may be "
         "repeated (also read from edits.csv beside the log).")  # fmt: skip
+    add("--calibrate", action="store_true",
+        help="Correct constant errors that crossings of lines show: levels and sound speeds of "
+        "days, latency or antenna offset, levels of lines.")  # fmt: skip
     add("--workspace", nargs=4, type=float, metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
         help="Rectangle of the map (m). Leave out soundings outside it (default: the box around "
         "all soundings, with --margin).")  # fmt: skip

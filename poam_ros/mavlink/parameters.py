@@ -55,7 +55,7 @@ class ParameterReader:
         name = message.param_id
         text = name.decode(errors="replace") if isinstance(name, bytes) else str(name)
         text = text.rstrip("\0")
-        if text in self._tries:
+        if text in self._tries and math.isfinite(message.param_value):
             self.values[text] = float(message.param_value)
 
     @property

@@ -89,7 +89,10 @@ class Telemetry:
         if kind == "GLOBAL_POSITION_INT":
             return self._position(message, arrived_ns)
         if kind == "ATTITUDE":
-            self._attitude = message
+            angles = message.roll, message.pitch, message.yaw
+            rates = message.rollspeed, message.pitchspeed, message.yawspeed
+            if all(map(math.isfinite, (*angles, *rates))):
+                self._attitude = message
         elif kind == "GPS_RAW_INT":
             self._fix, self._fix_ns = message, arrived_ns
         elif kind == "EKF_STATUS_REPORT":
@@ -118,8 +121,10 @@ class Telemetry:
 
     def _follow_origin(self, message: Any) -> None:
         new = message.latitude / WHOLE_DEGREE, message.longitude / WHOLE_DEGREE
+        if not (any(new) and abs(new[0]) < 89 and abs(new[1]) <= 180):
+            return
         before, self._origin = self._origin, new
-        if before is not None and before != new and any(new):
+        if before is not None and before != new:
             step = math.hypot(*LocalFrame(*before).to_map(*new))
             if not step <= ORIGIN_STEP:
                 self.origin_moved += step
