@@ -106,7 +106,7 @@ def test_a_take_over_during_a_persons_pause(voyage):
     v = voyage().start()
     v.drive.command("pause")
     v.run(1)
-    assert v.drive.steering.sent and v.mission.reason == "asked for"
+    assert v.drive.steering.sent and v.mission.reason == "requested"
     v.boat.mode = "MANUAL"
     v.heartbeat()
     assert v.sent_within(5) == 0
