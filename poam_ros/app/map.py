@@ -19,7 +19,7 @@ from ..importers.bags import BagSettings
 from ..importers.soundings import SoundingMapSettings
 from ..models.native.loader import announce
 from ..planning.tvu import ORDERS
-from .command import Parser, add_settings, exit_on_interrupt, reader
+from .command import Parser, add_settings, exit_on_interrupt, figures, reader
 from .map_input import GATE, MODEL, SCREENING, MappingJob, read
 
 if TYPE_CHECKING:
@@ -274,12 +274,10 @@ def _draw(folder: Path, validated: bool) -> None:
         draws.append(draw_validation)
     if (folder / FILE).exists():
         draws.append(draw_hypsometry)
-    try:
+    with figures():
         for draw in draws:
             print(f"figure:  {draw(folder)}")
         print(f"report:  {write_report(folder)}")
-    except ImportError:
-        print("no figures: matplotlib is not installed (pip install 'poam_ros[sim]')")
 
 
 def _print_summary(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""`poam map` as people call it."""
+"""The command `poam map`."""
 
 from __future__ import annotations
 
