@@ -4,7 +4,7 @@
 # make test    lint and the whole test suite, files side by side
 # make generate  docs/parameters.md and config/*.yaml from the tables of parameters
 # make sanitize  the compiled kernels with odd inputs, under the sanitizers of the C compiler
-# make soak    what takes long: 50,000 pings over topics, 100,000 odd events, nodes that are killed
+# make soak    what takes long: 50,000 pings over topics, odd events, killed nodes, set clocks, damage
 # make screenshots  the pictures of docs/view.md, by a Chromium that is installed
 # make docs    the documentation as a site, in build/site
 # make build   colcon build into install/
@@ -18,7 +18,7 @@
 # SIM_ARGS     further options of `poam sim`, as in make sim SIM_ARGS="--seed 3 --speed 5"
 # CONFIG       of make benchmark: smoke (minutes), paper, ablation, robustness, or a YAML file
 # OUTPUT       its folder of results
-# SOAK_ARGS    further options of pytest in make soak, as in SOAK_ARGS="-k fuzz"
+# SOAK_ARGS    further options of pytest in make soak, as in SOAK_ARGS="-k killed"
 # WORKERS      processes of make test
 # BENCHMARK_ARGS  further options of `poam benchmark`, as in BENCHMARK_ARGS="--terrains DIR"
 

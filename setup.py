@@ -88,7 +88,7 @@ setup(
         "geotiff": ["rasterio>=1.3"],
         "bags": ["rosbags>=0.10", "mcap>=1.1"],
         "nmea": ["pynmeagps>=1.0"],
-        "mavlink": ["pymavlink>=2.4.40"],
+        "mavlink": ["pymavlink>=2.4.40", "pyproj>=3.3", "pyserial>=3.5"],
         "download": ["pooch>=1.7"],
         "view": VIEW,
         "ros": ROS,

@@ -150,7 +150,7 @@ def refusal(capfd):
     return end
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def eventually():
     """`eventually(condition)`: its first true value, or an assertion after the timeout."""
 

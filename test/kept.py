@@ -118,6 +118,11 @@ class Echoing(Kept):
         return received == sum(heaps)
 
 
+def full(*_):
+    """What a full disk does to a commit."""
+    raise sqlite3.OperationalError("database or disk is full")
+
+
 def _lines():
     """Places 0.6 m apart along three lines north and two east, and the line of each; -1: a turn."""
     ends = [(-18, -24), (-18, 24), (0, 24), (0, -24), (18, -24), (18, 24)]

@@ -64,9 +64,9 @@ def recorded(path: Path, step: int) -> Record:
     return Record(found.xy, found.z, find_lines(found.xy), days)
 
 
-def simulated(kind: str, seed: int = 1) -> Record:
-    """A lake of 600 m x 500 m with 16 lines north and 5 east; positions off by 1 m for each line,
-    noise of 0.05 m and 0.5 %."""
+def simulated(kind: str, seed: int = 1, off: float = 1.0) -> Record:
+    """A lake of 600 m x 500 m with 16 lines north and 5 east; positions off by
+    ``off`` m for each line, noise of 0.05 m and 0.5 %."""
     rng = np.random.default_rng(seed)
     size = np.exp(rng.uniform(np.log(12), np.log(250), 220))
     k = rng.normal(size=(220, 2))
@@ -91,7 +91,7 @@ def simulated(kind: str, seed: int = 1) -> Record:
         x = np.arange(8, 592, 1.4)
         parts.append(np.column_stack((x[:: 1 - 2 * (i % 2)], y + 4 * np.sin(x / 60 + i))))
     line = np.repeat(np.arange(len(parts)), [len(p) for p in parts])
-    z = np.concatenate([bottom(p + rng.normal(0, 1.0, 2)) for p in parts])
+    z = np.concatenate([bottom(p + rng.normal(0, off, 2)) for p in parts])
     z += rng.normal(size=len(z)) * (0.05 - 0.005 * z)
     return Record(np.concatenate(parts), np.minimum(z, -0.2), line, line // 6)
 
@@ -173,7 +173,7 @@ def plant(r: Record, name: str, among: np.ndarray, seed: int = 5) -> Case:
         for these in lines(6):
             false(these, r.z[these] + rng.choice([-0.3, 0.3]))
     elif name == "metre":
-        for line in np.unique(r.line)[::2]:
+        for line in rng.permutation(np.unique(r.line[among]))[::2]:
             false(rows(line), r.z[rows(line)] - 1.0)
     elif name == "wander":
         for these in lines(5):

@@ -33,6 +33,7 @@ LAYERS = (
     ("outputs",),
     ("importers",),
     ("simulation",),
+    ("mavlink",),
     ("ros",),
     ("research",),
     ("app",),
@@ -53,6 +54,7 @@ LAUNCH_TOOLS = {"launch", "launch_ros"}
 EXTRAS = {
     "matplotlib", "PIL", "rich", "dask", "distributed", "rasterio", "pooch", "rosbags", "mcap",
     "bokeh", "pyogrio", "pyproj", "contourpy", "pynmeagps", "pymavlink",
+    "serial",
 }  # fmt: skip
 
 #: What runs where there is neither torch nor ROS 2 nor an extra.
@@ -60,8 +62,9 @@ LIGHT = (
     "core.errors", "core.geometry", "core.clock", "core.settings", "core.samples", "core.maps",
     "planning", "simulation.world", "frontend", "screening", "journal", "learning", "mission",
     "outputs", "importers.soundings", "importers.tables", "importers.bags", "importers.bag_files",
-    "importers.readers", "research.sweeps.report", "research.sweeps.folder",
-    "app.cli", "app.sim", "app.run", "app.map", "app.nodes", "app.repair",
+    "importers.readers", "research.sweeps.sweep_report", "research.sweeps.folder",
+    "mavlink", "app.cli", "app.drive", "app.waypoints", "app.plan", "app.sim", "app.run",
+    "app.map", "app.nodes", "app.repair",
     "app.benchmark", "app.report", "app.profile", "app.doctor", "app.export", "app.view",
     "app.graph", "ros.common.parameters", "importers.messages", *TABLES_WITHOUT_TORCH,
 )  # fmt: skip

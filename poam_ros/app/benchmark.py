@@ -13,7 +13,7 @@ from .command import INTERRUPTED, exit_on_interrupt
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    shipped = f"YAML file, or one of those included: {', '.join(SHIPPED)}"
+    shipped = f"YAML file, or the name of a shipped one: {', '.join(SHIPPED)}."
     add("config", metavar="CONFIG", help=shipped)
     add("--output", type=Path, metavar="DIR",
         help="Folder of results; an existing one is continued (default: "

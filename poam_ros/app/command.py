@@ -58,7 +58,7 @@ class Parser(argparse.ArgumentParser):
                 name, equals, value = word.partition("=")
                 if name not in action.option_strings:
                     continue
-                with suppress(InputError):  # said when the word is read
+                with suppress(InputError):  # reported when the option is read
                     if (value if equals else after) in table:
                         known = self._option_string_actions
                         own = rows(table[value if equals else after].options)
@@ -160,6 +160,15 @@ class reader:
         except InputError as error:
             reason = str(error).removeprefix(f"{self.row.name}: ")
             raise argparse.ArgumentTypeError(reason) from None
+
+
+@contextmanager
+def figures(extra: str = "sim") -> Iterator[None]:
+    """Draw in this context; without matplotlib it prints the extra that installs it."""
+    try:
+        yield
+    except ImportError:
+        print(f"no figures: matplotlib is not installed (pip install 'poam_ros[{extra}]')")
 
 
 @contextmanager

@@ -232,7 +232,7 @@ def _findings(args: argparse.Namespace) -> Iterator[Finding]:
     try:
         found = listen(args.seconds)
     except Exception as error:  # of the middleware's libraries, in many types
-        words = " ".join(str(error).split())[:200]
-        yield problem(f"ROS 2 does not start ({words})", "check its installation and setup file")
+        reason = " ".join(str(error).split())[:200]
+        yield problem(f"ROS 2 does not start ({reason})", "check its installation and setup file")
         return
     yield from graph_findings(found)

@@ -15,6 +15,10 @@ _UTM = "Project to the UTM zone of the origin instead of a transverse Mercator a
 _CRS = "Project to this coordinate system: EPSG:25833, ..."
 _DATUM = "EPSG code of the vertical datum: 5703 (NAVD88 height), 3855 (EGM2008 height), ..."
 _DEPTH = "Write depths below the water level instead of elevations."
+_SECTION = (
+    "Write the map along a line instead, as a .csv with a figure beside it: coordinates X Y ... "
+    "(m), or a GeoJSON file of lines."
+)
 _ROWS = {row.name: row for row in rows(ExportSettings)}
 
 
@@ -28,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, [_ROWS["heading"]])
     add_water_level(parser, "as recorded")
     add_settings(parser, [_ROWS["clearance"], _ROWS["contour_interval"]])
+    add("--section", nargs="+", metavar="X Y", default=(), help=_SECTION)
     add("--utm", action=argparse.BooleanOptionalAction, default=False, help=_UTM)
     add("--crs", metavar="EPSG:N", default=absent, help=_CRS)
     add("--vertical-datum", type=int, metavar="EPSG", default=absent, help=_DATUM)
@@ -45,11 +50,12 @@ def add_water_level(parser: argparse.ArgumentParser, default: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the file; returns the exit status."""
-    given = {key: value for key, value in vars(args).items() if key not in ("run", "to")}
+    given = {key: value for key, value in vars(args).items() if key not in ("run", "to", "section")}
     if "origin" in given:
         given["origin"] = tuple(given["origin"])
     if "water.level" in given:
         given["water_level"] = given.pop("water.level")
-    for path in export(args.run, args.to, export_settings(args.run, args.to, given)):
+    settings = export_settings(args.run, args.to, given)
+    for path in export(args.run, args.to, settings, args.section):
         print(path)
     return 0

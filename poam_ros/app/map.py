@@ -19,7 +19,7 @@ from ..importers.bags import BagSettings
 from ..importers.soundings import SoundingMapSettings
 from ..models.native.loader import announce
 from ..planning.tvu import ORDERS
-from .command import Parser, add_settings, exit_on_interrupt, reader
+from .command import Parser, add_settings, exit_on_interrupt, figures, reader
 from .map_input import GATE, MODEL, SCREENING, MappingJob, read
 
 if TYPE_CHECKING:
@@ -63,6 +63,9 @@ def add_arguments(parser: Parser) -> None:
     add("--exclude", action="append", default=[], metavar="COLUMN=VALUE",
         help="Leave out soundings, as in line=L7, file=monday.csv or day=2025-01-12; may be "
         "repeated (also read from edits.csv beside the log).")  # fmt: skip
+    add("--calibrate", action="store_true",
+        help="Correct constant errors that crossings of lines show: levels and sound speeds of "
+        "days, latency or antenna offset, levels of lines.")  # fmt: skip
     add("--workspace", nargs=4, type=float, metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
         help="Rectangle of the map (m). Leave out soundings outside it (default: the box around "
         "all soundings, with --margin).")  # fmt: skip
@@ -271,12 +274,10 @@ def _draw(folder: Path, validated: bool) -> None:
         draws.append(draw_validation)
     if (folder / FILE).exists():
         draws.append(draw_hypsometry)
-    try:
+    with figures():
         for draw in draws:
             print(f"figure:  {draw(folder)}")
         print(f"report:  {write_report(folder)}")
-    except ImportError:
-        print("no figures: matplotlib is not installed (pip install 'poam_ros[sim]')")
 
 
 def _print_summary(folder: Path) -> None:

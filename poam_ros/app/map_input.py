@@ -89,7 +89,7 @@ def read(args: argparse.Namespace) -> MappingJob:
         )
         if not bag:  # in a recording the front end did so, with its margin
             soundings = _in_workspace(args, soundings, workspace)
-        return MappingJob(soundings, workspace, settings, None)
+        return MappingJob(_calibrated(args, soundings, settings), workspace, settings, None)
     values = {**LIVE_DEFAULTS, **past.mapper, **past.settings, **vars(args)}
     method = str(values["method"])
     if ":" in method and "method" not in args:  # Python's import of a module that a file names
@@ -109,12 +109,8 @@ def read(args: argparse.Namespace) -> MappingJob:
         soundings = replace(soundings, batch=None)
     if args.by:
         soundings = soundings.by_lines()
-    return MappingJob(
-        _in_workspace(args, soundings, workspace),
-        workspace,
-        settings,
-        past.mapper.get("resolution"),
-    )
+    soundings = _calibrated(args, _in_workspace(args, soundings, workspace), settings)
+    return MappingJob(soundings, workspace, settings, past.mapper.get("resolution"))
 
 
 def _check(args: argparse.Namespace, mission: bool, bag: bool, columns: bool) -> None:
@@ -170,7 +166,7 @@ def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soun
     options = ReadOptions(
         mapping, args.by, settings.water_level, levels, scale.sound_scale, **crop,
         units=args.units or "", crs=args.crs, settings=given, labels=needed(args.exclusions),
-        times=DAY in needed(args.exclusions),
+        times=args.calibrate or DAY in needed(args.exclusions),
     )  # fmt: skip
     found = read_soundings(args.logs, options, args.reader)
     for line in found.source.get("files", [found.source]):
@@ -188,6 +184,20 @@ def _exclusions(args: argparse.Namespace) -> list[Exclusion]:
     edits = dict.fromkeys((folder / EDITS).resolve() for folder in (*folders, args.folder))
     found = [read_option(text) for text in args.exclude]
     return found + [each for path in edits for each in read_edits(path)]
+
+
+def _calibrated(
+    args: argparse.Namespace, soundings: Soundings, settings: SoundingMapSettings
+) -> Soundings:
+    """The soundings less what crossings show to be constant errors, with ``--calibrate``."""
+    if not args.calibrate:
+        return soundings
+    from ..importers.calibration import calibrated
+
+    soundings, found = calibrated(soundings, settings)
+    for sentence in found.sentences:
+        print(f"calibration: {sentence}")
+    return soundings
 
 
 def _excluded(args: argparse.Namespace, soundings: Soundings) -> Soundings:

@@ -11,28 +11,26 @@ from ..core.errors import InputError
 from .command import exit_on_interrupt
 
 
-class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows the defaults, if there are any."""
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        return action.help if action.default is None else super()._get_help_string(action)
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = _HelpFormatter
     add = parser.add_argument
-    add("--method", default="poam", help="Map model, as of poam run.")
     add("--samples", type=int, nargs="+", metavar="N",
         help="Pings in the map before the update; one case for each (default: 2000, with "
         "--nodes 0).")  # fmt: skip
     add("--inducing", type=int, nargs="+", default=[500], metavar="N",
-        help="Maximum number of inducing points, also of the reference.")  # fmt: skip
-    add("--batch", type=int, default=22, help="New pings in an update.")
-    add("--queries", type=int, default=4500, help="Places of a prediction.")
-    add("--grid", type=int, nargs="+", default=[120], metavar="G", help="Map of G x G cells.")
-    add("--repeats", type=int, default=10, help="Number of measurements after the warm-up.")
-    add("--threads", type=int, default=1, help="Threads of the linear algebra.")
-    add("--device", default="cpu", help="Torch device, such as cuda.")
+        help="Maximum number of inducing inputs; one case for each (default: 500).")  # fmt: skip
+    add("--grid", type=int, nargs="+", default=[120], metavar="G",
+        help="Map of G x G cells; one case for each (default: 120).")  # fmt: skip
+    for name, default, text in (
+        ("--method", "poam", "Map model, as of poam run"),
+        ("--batch", 22, "New pings in an update"),
+        ("--queries", 4500, "Places of a prediction"),
+        ("--repeats", 10, "Number of measurements after the warm-up"),
+        ("--threads", 1, "Threads of the linear algebra"),
+        ("--device", "cpu", "Torch device, such as cuda"),
+    ):
+        kind = type(default)
+        add(name, type=kind, default=default, metavar="N" if kind is int else "NAME",
+            help=f"{text} (default: {default}).")  # fmt: skip
     add("--reference", action=argparse.BooleanOptionalAction, default=False,
         help="Measure GPyTorch with autograd as well.")  # fmt: skip
     add("--json", action=argparse.BooleanOptionalAction, default=False,
@@ -42,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Measure the latencies of mapper and planner over topics for this long instead "
         "(s; needs ROS 2).")  # fmt: skip
     add("--update-budget", type=float, default=0.0, metavar="SECONDS",
-        help="With --nodes: training.budget of the mapper (s).")  # fmt: skip
+        help="With --nodes: training.budget of the mapper (s; default: 0: no limit).")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:

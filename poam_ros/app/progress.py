@@ -56,7 +56,7 @@ class ProgressDisplay:
             self._live.stop()
             self._live = None
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         """Print a line, above the live display if there is one."""
         if self._live is None:
             sys.stdout.write(f"{line}\n")
@@ -76,7 +76,7 @@ class ProgressDisplay:
             progress.state != DONE and now - self._shown_at >= LINE_PERIOD_S
         ):
             self._shown_at, self._state = now, progress.state
-            self.say("  ".join(f"{name} {value}" for name, value in _facts(progress)))
+            self.print_line("  ".join(f"{name} {value}" for name, value in _facts(progress)))
 
 
 def _facts(progress: Progress) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "mission",
         type=Path,
         metavar="DIR",
-        help="Mission folder that no node is using. Files are copied into damaged-... there "
+        help="Mission folder that no node is using. Files are copied to a folder damaged-... in it "
         "before they are changed.",
     )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from .command import figures
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="DIR", help="Folder of the benchmark.")
@@ -12,11 +14,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the report; returns the exit status."""
-    from ..research.sweeps.report import write_report
+    from ..research.sweeps.sweep_report import write_report
 
-    try:
+    with figures("benchmark"):
         for path in write_report(args.folder):
             print(path)
-    except ImportError:
-        print("no figures: matplotlib is not installed (pip install 'poam_ros[benchmark]')")
     return 0

@@ -16,7 +16,7 @@ from ..ros.common.parameters import TERRAIN
 from ..screening.screen import ScreeningSettings
 from ..simulation.settings import MissionSettings
 from ..simulation.world.simulator import SonarSettings
-from .command import Parser, add_settings, exit_on_interrupt
+from .command import Parser, add_settings, exit_on_interrupt, figures
 
 #: The options in ``--help``; ``--help-all`` shows all.
 COMMON_OPTIONS = (
@@ -81,16 +81,10 @@ def run(args: argparse.Namespace) -> int:
         f"RMSE {last.metrics.rmse:.2f} m"
     )
     print(f"end: {ended[0]}")
-    _draw(folder)
-    print(f"results: {folder}")
-    return 0
+    with figures():
+        from ..outputs.figures import draw_run
 
-
-def _draw(folder: Path) -> None:
-    from ..outputs.figures import draw_run
-
-    try:
         for path in draw_run(folder):
             print(f"figure:  {path}")
-    except ImportError:
-        print("no figures: matplotlib is not installed (pip install 'poam_ros[sim]')")
+    print(f"results: {folder}")
+    return 0

@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
     folder = options["output"]
     before = _file_versions(folder)
     with _interrupts() as interrupted, ProgressDisplay() as display:
-        processes = ProcessGroup(folder / "log", display.say)
+        processes = ProcessGroup(folder / "log", display.print_line)
         try:
             for node in CHILDREN:
                 command = [sys.executable, "-m", MODULES[node]]
@@ -147,9 +147,9 @@ def run(args: argparse.Namespace) -> int:
         display.stop()
         if status == FINISHED:
             for line in _summary(monitor.progress, options):
-                display.say(line)
+                display.print_line(line)
         elif status == INTERRUPTED:
-            display.say(_partial_results(folder, before))
+            display.print_line(_partial_results(folder, before))
         return status
 
 

@@ -26,11 +26,11 @@ from .machine import Finding, problem
 if TYPE_CHECKING:
     from diagnostic_msgs.msg import DiagnosticArray
 
-#: ms between two looks at what there is; what is new goes to the browsers at once.
+#: ms between two polls of the scene; changes are sent to the browsers at once.
 PERIOD_MS = 250
-#: The address of all of a machine's networks.
+#: The address that stands for all networks of a machine.
 ANY_ADDRESS = "0.0.0.0"
-#: Of randomness in a page's token.
+#: Random bytes in the token of a page.
 TOKEN_BYTES = 24
 
 
@@ -40,11 +40,11 @@ def serve(
     """Serve the page until Ctrl-C or SIGTERM; returns the exit status.
 
     Args:
-        scene: the present scene; the same object while nothing has changed.
-        what: is shown, in words.
-        address: where the page is; an IPv4 address, or a host's name.
-        port: of the page; 0 is any that is free.
-        names: further names of hosts by which browsers may ask for it.
+        scene: returns the present scene; the same object while nothing has changed.
+        what: text for what is shown.
+        address: of the page; an IPv4 address or a host name.
+        port: of the page; 0: any free port.
+        names: further host names that browsers may use.
 
     Raises:
         InputError: the page cannot be served there, or bokeh is not installed.
@@ -57,7 +57,7 @@ def serve(
     server.start()
     print(f"{what} is at {url(address, server.port, token)} (Ctrl-C ends it)", flush=True)
     if not is_loopback(address):
-        print("whoever has this address sees it, and it is not encrypted on its way", flush=True)
+        print("anybody who has this address can see it; it is not encrypted", flush=True)
     try:
         server.io_loop.start()
     finally:
@@ -70,7 +70,7 @@ def make_server(
 ) -> Any:
     """A server that is not started yet; every browser has a document of its own.
 
-    ``token``: without it, nothing is served; the rest as of ``serve``.
+    ``token``: must be in every request. The other arguments are those of ``serve``.
 
     Raises:
         InputError: the page cannot be served there, or bokeh is not installed.
@@ -81,8 +81,8 @@ def make_server(
         from bokeh.server.server import BaseServer
         from bokeh.server.tornado import BokehTornado
         from bokeh.settings import settings
-    settings.resources = "server"  # whatever the environment says: this server sends the scripts
-    # They log every connection and every busy loop.
+    settings.resources = "server"  # overrides the environment: this server sends the scripts
+    # Otherwise they log every connection and every busy loop.
     for name in ("bokeh", "tornado"):
         logging.getLogger(name).setLevel(logging.ERROR)
 
@@ -100,7 +100,7 @@ def make_server(
         bokeh_document.add_periodic_callback(lambda: page.show(scene()), PERIOD_MS)
 
     if ":" in address:
-        raise InputError(f"--address: expected an IPv4 address or a host's name, got {address}")
+        raise InputError(f"--address: expected an IPv4 address or a host name, got {address}")
     try:
         sockets = bind_sockets(port, address, family=socket.AF_INET)
     except OSError as error:
@@ -109,7 +109,7 @@ def make_server(
             f"({error.strerror or error}); expected an address of this machine and a free port"
         ) from None
     port = sockets[0].getsockname()[1]
-    # Who may ask is up to the guard, whose rules hold for every request and not for pages alone.
+    # The guard decides about every request, not only about pages.
     application = BokehTornado(
         {"/": Application(FunctionHandler(make))}, extra_websocket_origins=["*"],
         generate_session_ids=True,
@@ -122,7 +122,7 @@ def make_server(
 
 
 def url(address: str, port: int, token: str) -> str:
-    """Where a browser finds the page."""
+    """The address of the page, with its token."""
     host = socket.gethostname() if address == ANY_ADDRESS else address
     return f"http://{host}:{port}/?token={token}"
 
@@ -148,7 +148,7 @@ class LiveView:
 
     def __init__(self, namespace: str, settings: ExportSettings) -> None:
         self._namespace, self._settings = namespace, settings
-        self._heard: dict[str, tuple[NodeStatus, float]] = {}  # and when, by our clock
+        self._statuses: dict[str, tuple[NodeStatus, float]] = {}  # and when, by our clock
         self._known: tuple[int, int] | None = None
         self._lock = threading.Lock()
 
@@ -156,8 +156,8 @@ class LiveView:
         try:
             self._start()
         except Exception as error:  # of the middleware's libraries, in many types
-            words = " ".join(str(error).split())[:200]
-            raise PoamError(f"ROS 2 does not start ({words})") from None
+            reason = " ".join(str(error).split())[:200]
+            raise PoamError(f"ROS 2 does not start ({reason})") from None
         return self
 
     def _start(self) -> None:
@@ -211,12 +211,12 @@ class LiveView:
         with self._lock:
             for name, status in statuses(message).items():
                 if name.strip("/").rpartition("/")[0] == self._namespace:
-                    self._heard[name] = status, now
+                    self._statuses[name] = status, now
 
     def _findings(self) -> Iterator[Finding]:
-        yield from graph_findings({name: status for name, (status, _) in self._heard.items()})
+        yield from graph_findings({name: status for name, (status, _) in self._statuses.items()})
         now = time.monotonic()
-        for name, (_, when) in self._heard.items():
+        for name, (_, when) in self._statuses.items():
             if now - when > STATUS_TIMEOUT_S:
                 yield problem(
                     f"{name}: silent for {now - when:.0f} s", "check whether it still runs"
@@ -235,7 +235,7 @@ NO_RCLPY = (
     "not installed (pip install 'poam_ros[ros]', or source the setup file of a ROS 2 installation)"
 )
 _ADDRESS = "Address of the page (default: 127.0.0.1, only this machine)."
-_HOST = "Further host name for which the page is served, as behind a proxy; repeatable."
+_HOST = "Serve the page under this host name, too, as behind a proxy. Can be repeated."
 _DEPTH = "Show depths below the water level instead of elevations."
 _NAMESPACE = "Namespace of the live nodes, without slashes at its ends (default: none)."
 
@@ -272,7 +272,7 @@ def run(args: argparse.Namespace) -> int:
         from ..outputs.view.folders import FolderView
 
         if args.namespace:
-            raise InputError("--namespace: expected without RUN, as it belongs to the live graph")
+            raise InputError("--namespace: expected with the live graph only, got RUN as well")
         folder = FolderView(args.run, export_settings(args.run, args.run / "map.html", given))
         return serve(folder.scene, str(args.run), args.address, args.port, args.allow_host)
     if importlib.util.find_spec("rclpy") is None:

@@ -157,6 +157,11 @@ class Grid:
         """(rows, columns)."""
         return len(self.y), len(self.x)
 
+    @property
+    def cell_area(self) -> float:
+        """Area of a cell, in m^2."""
+        return float(np.prod(self.borders.size / self.shape[::-1]))
+
     @cached_property
     def points(self) -> np.ndarray:
         """All points, row-major from the lower left, x fastest, [rows * columns, 2]."""

@@ -1,5 +1,4 @@
-"""YAML as every file of it is read here: plain values only, and no more of them than a file of
-settings has, however often it repeats them by aliases."""
+"""Reads YAML files safely: plain values only, and a bounded number of them, aliases expanded."""
 
 from __future__ import annotations
 
@@ -11,9 +10,9 @@ import yaml
 from .errors import InputError
 from .reading import allowance, read_whole
 
-#: Bytes of memory for each character, and for each node: what PyYAML makes of them.
+#: Bytes of memory that PyYAML takes for each character and for each node.
 TEXT_FACTOR, NODE_BYTES = 64, 10_000
-#: Mappings and lists within each other.
+#: Maximum depth of nested mappings and lists.
 DEEPEST = 50
 MERGE = "tag:yaml.org,2002:merge"
 
@@ -37,7 +36,7 @@ class _Loader(yaml.SafeLoader):
         self._depth -= 1
         if alias:
             if id(node) not in self._sizes:
-                raise yaml.YAMLError("an alias within what it stands for")
+                raise yaml.YAMLError("an alias inside the value that it refers to")
             self._left = before - self._sizes[id(node)]
         if self._left < 0:
             raise yaml.YAMLError(f"more than {self._most} values, with those of its aliases")
@@ -46,22 +45,22 @@ class _Loader(yaml.SafeLoader):
 
 
 class _UniqueLoader(_Loader):
-    """Refuses a key that is there twice, of which YAML would quietly keep the last."""
+    """Refuses a repeated key; YAML would silently use its last value."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        # As written: merging (``<<: *a``) later puts keys beside those that they give way to.
+        # Before merging (``<<: *a``), which adds keys that the mapping's own override.
         node = super().compose_mapping_node(anchor)
         scalars = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         keys = [key.value if key.tag == MERGE else self.construct_object(key) for key in scalars]
         twice = [key for i, key in enumerate(keys) if key in keys[:i]]
         if twice:
             line = node.start_mark.line + 1
-            raise yaml.YAMLError(f"{twice[0]!r} is there twice in the mapping of line {line}")
+            raise yaml.YAMLError(f"{twice[0]!r} appears twice in the mapping at line {line}")
         return node
 
 
 def read_yaml(path: Path, unique: bool = False) -> Any:
-    """What a YAML file holds.
+    """The content of a YAML file.
 
     Args:
         path: of the file; UTF-8.

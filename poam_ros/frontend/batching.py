@@ -151,6 +151,10 @@ class SampleQueue:
             if self._oldest_ns is None:
                 self._oldest_ns = now_ns
 
+    def change(self, policy: BatchPolicy) -> None:
+        """Replace the policy."""
+        self.policy = policy
+
     def waypoint_reached(self) -> None:
         """The vehicle has reached a waypoint. Ignored where it measured nothing on the way."""
         self._arrived = len(self) > self._retry_count

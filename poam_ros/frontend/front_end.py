@@ -21,7 +21,7 @@ from .ledger import Ledger
 from .odometry import OdometryBuffer, VehicleState
 from .placing import PingPlacer, Standing
 from .ranges import RangeFilter, RawPing
-from .refused_pings import Spot
+from .refused_pings import Xyz
 from .settings import GateSettings
 
 #: Reasons to refuse pings: the mission is done; the queue of samples that wait for the model is
@@ -39,7 +39,7 @@ class PilotSurvey:
     It is over when the mission is exploring or done; without a mission state, after ``samples``.
 
     Attributes:
-        samples: accepted pings that end it; may be replaced at any time.
+        samples: accepted pings that end it.
         state: the last mission state received; None before the first.
         source_present: whether any node publishes the mission state.
         after_reset: whether ``samples`` alone ends it: after a reset in mid-mission no end of a
@@ -55,6 +55,14 @@ class PilotSurvey:
         """Take a new mission state."""
         self.state, self.source_present = state, True
         self.after_reset = self.after_reset and state not in (PILOT, DONE)
+
+    def follow_source(self, present: bool) -> None:
+        """Whether any node publishes the mission state."""
+        self.source_present = present
+
+    def change(self, samples: int) -> None:
+        """Replace the number of pings that ends it."""
+        self.samples = samples
 
     def reset(self) -> None:
         """Model and data were cleared."""
@@ -131,7 +139,7 @@ class FrontEnd:
             case events.MissionStateChanged(name):
                 return self._follow(name, now)
             case events.MissionStateSourceChanged(present):
-                self.pilot.source_present = present
+                self.pilot.follow_source(present)
                 if not present and (lifted := self.reopen(PAUSED, WAITING)):
                     text = f"mission/state lost its publisher: no longer {lifted}"
                     return EventResult(message=Message("states_gone", text))
@@ -144,7 +152,8 @@ class FrontEnd:
                     message=Message("clock", "the clock was set back: waiting for odometry")
                 )
             case events.SettingsChanged(settings, _, pilot_samples):
-                self.settings, self.pilot.samples = settings, pilot_samples
+                self.settings = settings
+                self.pilot.change(pilot_samples)
             case events.ResetRequested():
                 self.reopen(AFTER_MISSION)
                 self.pilot.reset()
@@ -202,8 +211,8 @@ class FrontEnd:
                 continue
             row = self._placer.row(ping, measured, area, settings, now)
             if isinstance(row, str):
-                spot = self._placer.spot(ping, measured, settings, now)
-                self.ledger.refuse_waiting(row, measured, spot)
+                xyz = self._placer.xyz(ping, measured, settings, now)
+                self.ledger.refuse_waiting(row, measured, xyz)
             elif self._standing.full((row[0], row[1]), settings.pings_at_place):
                 self.ledger.refuse_waiting("standing", measured, (row[0], row[1], row[2]))
             else:
@@ -247,13 +256,13 @@ class FrontEnd:
 
     def _find(
         self, newest_ns: int | None, offset_ns: int, now: Moment, ping: RawPing, since_s: float
-    ) -> tuple[int, Spot] | None:
+    ) -> tuple[int, Xyz] | None:
         """Time and place of a refused ping; None while odometry for it may still come."""
         measured = ping.stamp_ns + offset_ns
         waits = newest_ns is None or measured > newest_ns
         if waits and now.steady_s - since_s <= self.settings.odometry_wait:
             return None
-        return measured, self._placer.spot(ping, measured, self.settings, now)
+        return measured, self._placer.xyz(ping, measured, self.settings, now)
 
     def _set_back(self) -> None:
         """Time was set back: no odometry will come for the waiting pings."""

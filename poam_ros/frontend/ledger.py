@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.samples import Samples
 from .ranges import RawPing
-from .refused_pings import NOWHERE, RefusedPings, RefusedPingStore, Spot
+from .refused_pings import NOWHERE, RefusedPings, RefusedPingStore, Xyz
 
 
 class Ledger:
@@ -85,11 +85,11 @@ class Ledger:
             self.received += 1
             self.refused.refuse_unlocated(reason, ping, since_s)
 
-    def refuse_waiting(self, reason: str, stamp_ns: int, spot: Spot = NOWHERE) -> None:
-        """A ping that waited for odometry is refused; ``spot`` is final."""
+    def refuse_waiting(self, reason: str, stamp_ns: int, xyz: Xyz = NOWHERE) -> None:
+        """A ping that waited for odometry is refused; ``xyz`` is final."""
         with self._lock:
             self.waiting -= 1
-            self.refused.refuse(reason, stamp_ns, spot)
+            self.refused.refuse(reason, stamp_ns, xyz)
 
     def refuse_later(self, reason: str, ping: RawPing, since_s: float) -> None:
         """A ping that waited for odometry is refused; its place will be found later."""

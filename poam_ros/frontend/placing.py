@@ -14,7 +14,7 @@ from ..core.clock import SECOND, Moment
 from ..core.geometry import MAX_COORDINATE, Extent
 from .odometry import OdometryBuffer, VehicleState, rotate
 from .ranges import MAX_FRAMES, RawPing, refusal_reason
-from .refused_pings import NOWHERE, Spot
+from .refused_pings import NOWHERE, Xyz
 from .settings import MAX_LEVEL, GateSettings
 
 #: Largest distance of a bottom from the datum: a sample beyond would ruin the model's scaling.
@@ -193,7 +193,7 @@ class PingPlacer:
         water = settings.sound_speed_assumed, settings.sound_speed, level
         return *point, noise, ping.range, *water, *beam
 
-    def spot(self, ping: RawPing, stamp_ns: int, settings: GateSettings, now: Moment) -> Spot:
+    def xyz(self, ping: RawPing, stamp_ns: int, settings: GateSettings, now: Moment) -> Xyz:
         """Where a refused ping was, as far as known.
 
         Without a valid range it is the place of the sonar; without a mount that of the vehicle.

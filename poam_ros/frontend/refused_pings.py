@@ -26,14 +26,17 @@ REASONS = (
     "no_odometry", "no_mount", "water_level_stale", "too_noisy", "position_uncertain",
     "outside_workspace", "wild_elevation", "false_echo", "waiting", "paused", "after_mission",
     "overload", "log_full", "reset", "standing",
+    "withdrawn",
 )  # fmt: skip
+#: Why accepted pings are left out of the map.
+WITHDRAWN = "withdrawn"
 #: Refused pings of each reason that are stored.
 MAX_PER_REASON = 1000
 #: Largest number of refused pings that wait for odometry.
 MAX_PENDING = 200
 #: x, y and z of a ping in m; z is NaN if only its place is known, all are NaN if nothing is.
-Spot = tuple[float, float, float]
-NOWHERE: Spot = (math.nan, math.nan, math.nan)
+Xyz = tuple[float, float, float]
+NOWHERE: Xyz = (math.nan, math.nan, math.nan)
 
 
 class RefusedPing(NamedTuple):
@@ -142,10 +145,10 @@ class RefusedPingStore:
         """Number of refused pings that wait for their place."""
         return len(self._waiting)
 
-    def refuse(self, reason: str, stamp_ns: int, spot: Spot = NOWHERE) -> None:
-        """Count and store a refused ping; ``spot`` is final."""
+    def refuse(self, reason: str, stamp_ns: int, xyz: Xyz = NOWHERE) -> None:
+        """Count and store a refused ping; ``xyz`` is final."""
         self.counts[reason] += 1
-        self._store(reason, stamp_ns, spot)
+        self._store(reason, stamp_ns, xyz)
 
     def refuse_placed(self, reason: str, pings: Samples) -> None:
         """Count and store refused pings that were placed."""
@@ -160,7 +163,7 @@ class RefusedPingStore:
             self._abandon_first()
         self._waiting.append((ping, reason, since_s))
 
-    def locate_pending(self, find: Callable[[RawPing, float], tuple[int, Spot] | None]) -> None:
+    def locate_pending(self, find: Callable[[RawPing, float], tuple[int, Xyz] | None]) -> None:
         """Find the places of waiting pings, in their order.
 
         Args:
@@ -210,9 +213,9 @@ class RefusedPingStore:
             self._next.clear()
             self.version += 1
 
-    def _store(self, reason: str, stamp_ns: int, spot: Spot) -> None:
+    def _store(self, reason: str, stamp_ns: int, xyz: Xyz) -> None:
         with self._lock:
-            row = RefusedPing(reason, self._next[reason], stamp_ns, *spot)
+            row = RefusedPing(reason, self._next[reason], stamp_ns, *xyz)
             self._next[reason] += 1
             self._newest.setdefault(reason, deque(maxlen=MAX_PER_REASON)).append(row)
             self._new.append(row)

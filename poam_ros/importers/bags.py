@@ -1,4 +1,4 @@
-"""A rosbag2 recording through the live mapper's front end, in event time: soundings. No ROS 2."""
+"""Soundings of a rosbag2 recording, by the live mapper's front end in event time. No ROS 2."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LEVEL, STATE = "std_msgs/msg/Float64", "std_msgs/msg/String"
 
 @dataclass(frozen=True)
 class BagSettings:
-    """What is heard of a recording.
+    """Topics of a recording, and the part of it that is read.
 
     Raises:
         InputError: a value is wrong.
@@ -39,9 +39,9 @@ class BagSettings:
 
     odom_topic: str = setting("/odom", "Topic of nav_msgs/Odometry")
     range_topic: str = setting("/sonar/range", "Topic of sensor_msgs/Range")
-    level_topic: str = setting("/water_level", "Topic of the water level, where there is one")
+    level_topic: str = setting("/water_level", "Topic of the water level, if there is one")
     state_topic: str = setting(
-        "/mission/state", "Topic of the mission's states, in some of which pings are refused"
+        "/mission/state", "Topic of the mission state; in some states pings are refused"
     )
     start: float = setting(0.0, "Leave out what was recorded before this", "s", 0.0, 1e9)
     stop: float = setting(0.0, "Leave out what was recorded after this. 0: nothing", "s", 0.0, 1e9)
@@ -64,7 +64,7 @@ FRAME = "frame"
 
 
 class Decoder:
-    """CDR bytes to messages, by the definitions in the recording first, else by those of Jazzy."""
+    """Decodes CDR bytes by the recording's message definitions, or else by those of Jazzy."""
 
     def __init__(self) -> None:
         try:
@@ -91,7 +91,7 @@ class Decoder:
         store = self._empty()
         try:
             store.register(self._parse(raw.definition, raw.kind))
-        except Exception:  # one that the parser does not know
+        except Exception:  # a definition that the parser does not support
             return self._jazzy
         return store
 
@@ -103,18 +103,18 @@ def read_bag(
     policy: BatchPolicy = TimedBatches(),  # noqa: B008
     pilot_samples: int = 500,
 ) -> tuple[Soundings, ReadProgress]:
-    """Place the pings of a recording: by the front end of a live mapper, in the same order.
+    """Place the pings of a recording as the front end of a live mapper would, in order.
 
     Args:
         path: a rosbag2 folder, .mcap or .db3.
-        settings: which topics, and how much.
-        gate: how pings are placed; without a workspace they are taken from everywhere.
+        settings: topics, and the part to be read.
+        gate: how pings are placed; without a workspace, pings anywhere are accepted.
         policy: when the live mapper's batches closed.
-        pilot_samples: of its first one, where nobody announced the mission's states.
+        pilot_samples: samples of its first batch, if no mission state was recorded.
 
     Returns:
-        The pings that were placed, in order, with the batches in which a mapper that keeps up
-        takes them; and how far the recording could be read.
+        The accepted pings in order, with the batches of a mapper that keeps up; and how much of the
+        recording could be read.
 
     Raises:
         InputError: nothing can be read, a topic has another type, or no ping is accepted.
@@ -130,7 +130,7 @@ def read_bag(
             begun = bool(batches) or front_end.pilot.over(len(queue))
             if (handled.done and len(queue)) or (begun and queue.batch_due(now.ros_ns)):
                 batches.append(queue.take())
-    if now is not None:  # those that waited for odometry that never came
+    if now is not None:  # pings that waited for odometry that never came
         later = Moment(now.ros_ns, now.steady_s + 2 * gate.odometry_wait)
         queue.add(front_end.handle(Tick(), later).samples, now.ros_ns)
         batches.append(queue.take())
@@ -174,7 +174,7 @@ def read_recording(path: Path, options: ReadOptions) -> Soundings:
 
 
 class _Events:
-    """What a recording says, as the session's events, in the order of recording."""
+    """The events of a recording, in the order of recording."""
 
     def __init__(self, path: Path, settings: BagSettings, reach: ReadProgress) -> None:
         self._path, self._settings, self._reach = path, settings, reach
@@ -208,13 +208,13 @@ class _Events:
                 return read_range(message)
             if raw.kind == LEVEL:
                 return WaterLevel(message.data)
-        except Exception:  # bytes that are no such message
+        except Exception:  # bytes of something else
             self.refused["unreadable_message"] += 1
             return None
         return MissionStateChanged(message.data)
 
     def _framed(self, message: Any) -> Event:
-        """Odometry in the frame of the first; another one is refused, as without tf2."""
+        """Odometry in the frame of the first message; other frames are refused, as without tf2."""
         state = read_odometry(message)
         self._frame = self._frame or state.frame_id
         return state if state.frame_id == self._frame else OdometryRefused(FRAME)

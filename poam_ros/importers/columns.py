@@ -1,4 +1,4 @@
-"""What the columns of a table mean: by their names, by what the user says, or by their values."""
+"""The meaning of a table's columns, from their names, from options, or from their values."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ..core.errors import InputError, shown
 from .dialect import Dialect, angle, is_clock, is_date
 from .raw import UNITS
 
-#: What a column may mean, and the names it is found by where nobody says: lower case, without
-#: units, underscores and blanks.
+#: Meanings of columns, and the names that they are found by if no option names them: in lower
+#: case, without units, underscores and blanks.
 MEANINGS = {
     "x": ("x", "easting", "east", "eastings", "xcoord", "utme", "utmeasting", "rechtswert",
           "este"),
@@ -31,7 +31,7 @@ MEANINGS = {
     "date": ("date", "day", "fecha", "datumzeit", "utcdate"),
 }  # fmt: skip
 PLACES, HEIGHTS = (("x", "y"), ("latitude", "longitude")), ("z", "depth")
-#: How units are written.
+#: Spellings of units.
 _SPELT = {
     "m": "m", "meter": "m", "meters": "m", "metre": "m", "metres": "m", "mtr": "m", "ft": "ft",
     "feet": "ft", "foot": "ft", "fathom": "fathom", "fathoms": "fathom", "fm": "fathom",
@@ -41,24 +41,24 @@ _SPELT = {
 }  # fmt: skip
 
 
-#: A survey longer than this (m), and so many times longer than wide, may have swapped columns.
+#: A survey longer than this (m) and this many times longer than wide may have swapped columns.
 LONG_M, NARROW = 50_000.0, 300.0
-#: Median slope of a bottom, from which depths are taken for such in another unit.
+#: Median slope above which depths may be in another unit.
 STEEPEST = 1.0
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of a table's columns: two of a place, by what they mean, and one of a height.
+    """The names of a table's columns: two for the place, one for the elevation or depth.
 
     Attributes:
-        first, second: of the place: x, y or latitude, longitude.
-        height: of an elevation or a depth.
+        first, second: columns of x, y or latitude, longitude.
+        height: column of elevations or depths.
         degrees: whether the place is latitude, longitude.
-        down: whether the height is a depth, positive down.
-        time, date: of the times; empty where there are none.
-        unit: of the height, a key of ``UNITS``.
-        given: the meanings that the user said; what he said is not questioned.
+        down: whether ``height`` is a depth, positive down.
+        time, date: columns of the times; empty if there are none.
+        unit: of ``height``, a key of ``UNITS``.
+        given: meanings that options named; these are not questioned.
     """
 
     first: str
@@ -80,17 +80,17 @@ class Columns:
         units: Sequence[str] = (),
         unit: str = "",
     ) -> Columns:
-        """From a header.
+        """Find the columns in a header.
 
         Args:
             header: the names of the columns.
-            given: names by meaning, which go before what would be found.
-            where: begins the message of an error.
-            units: of each column, from a row of their own; empty without one.
-            unit: of the height, which goes before what the header says; empty: as the header.
+            given: names by meaning; they take precedence over what is found.
+            where: start of error messages.
+            units: of each column, from a row of units; empty without one.
+            unit: of elevation or depth; it takes precedence over the header. Empty: as the header.
 
         Raises:
-            InputError: a column is missing, or a meaning unknown.
+            InputError: a column is missing, or a meaning is unknown.
         """
         for meaning, name in given.items():
             if meaning not in MEANINGS:
@@ -106,7 +106,7 @@ class Columns:
             if (plain_index := _index(plain, names)) is not None
         }
         known = {**found, **given}
-        # One that is said decides between metres and degrees, elevation and depth.
+        # A column named by an option decides between metres and degrees, elevation and depth.
         place = _first([p for p in PLACES if all(m in known for m in p)], given)
         height = _first([(m,) for m in HEIGHTS if m in known], given)
         if place is None or height is None:
@@ -127,12 +127,12 @@ class Columns:
 
     @property
     def names(self) -> tuple[str, str, str]:
-        """Those of place and height."""
+        """The columns of the place and of elevation or depth."""
         return self.first, self.second, self.height
 
     @property
     def said(self) -> str:
-        """In words: which column is what, and in which unit."""
+        """The columns with their meanings and unit, as text."""
         place = "latitude {}, longitude {}" if self.degrees else "x {}, y {} (m)"
         height = "depth" if self.down else "elevation"
         when = f", time {' '.join(filter(None, (self.date, self.time)))}" if self.time else ""
@@ -144,7 +144,7 @@ def guess(dialect: Dialect, rows: Sequence[Sequence[str]], where: str) -> dict[s
     """Meanings of the columns of a table without a header, from the values of its first rows.
 
     Raises:
-        InputError: more than one reading is possible; the message spells the options to choose by.
+        InputError: the values allow more than one meaning; the message gives the options to decide.
     """
     columns = {
         name: [row[i] for row in rows if i < len(row)] for i, name in enumerate(dialect.header)
@@ -199,7 +199,7 @@ def read_mapping(words: Sequence[str]) -> dict[str, str]:
     """Names by meaning from words such as ``x=EASTING`` or ``x=E,y=N,z=H``.
 
     Raises:
-        InputError: a word is no such pair.
+        InputError: a word is not such a pair.
     """
     pairs = [part.partition("=") for word in words for part in word.split(",") if part]
     for meaning, equals, name in pairs:
@@ -217,14 +217,14 @@ def question(
     height: np.ndarray,
     decimals: Sequence[int],
 ) -> str:
-    """What contradicts the names of the columns, with the option that answers it; empty where
-    nothing does.
+    """How values contradict the names of the columns, with the option that decides; empty if they
+    do not.
 
     Args:
-        columns: as they were understood.
-        place: as the table has it [N, 2].
-        height: likewise [N], finite.
-        decimals: digits that the three columns usually have.
+        columns: as understood.
+        place: values of the table [N, 2].
+        height: values of the table [N], finite.
+        decimals: usual number of digits after the decimal mark in the three columns.
     """
     spelt = set(columns.given)
     first, second, name = columns.names
@@ -272,8 +272,8 @@ def question(
 
 
 def _shape(columns: Columns, place: np.ndarray, height: np.ndarray) -> str:
-    """What is odd about the survey's shape where columns may be swapped, or depths in another
-    unit; empty where nothing is. Arguments as of ``question``."""
+    """A question if the survey's shape suggests swapped columns or depths in another unit; else
+    empty. Arguments as in ``question``."""
     first, second, name = columns.names
     xy = place * (111_320.0 if columns.degrees else 1.0)
     if columns.degrees:
@@ -291,7 +291,7 @@ def _shape(columns: Columns, place: np.ndarray, height: np.ndarray) -> str:
         )
     if columns.unit != "m" or set(columns.given) & {"z", "depth"} or sides.max() == 0:
         return ""
-    # Neighbours some way along the track, so that noise and repeated positions do not count.
+    # Compared at a distance along the track, so that noise and repeated positions do not count.
     steps = np.hypot(*np.diff(xy, axis=0).T)
     lag = int(np.clip(np.ceil(sides.max() / 50 / max(np.median(steps), 1e-9)), 1, len(xy) // 2))
     apart = np.hypot(*(xy[lag:] - xy[:-lag]).T)
@@ -307,7 +307,7 @@ def _shape(columns: Columns, place: np.ndarray, height: np.ndarray) -> str:
 
 
 def _index(plain: Sequence[str], names: Sequence[str]) -> int | None:
-    """The column of the likeliest of names."""
+    """Index of the first of these names that is there."""
     return next((plain.index(name) for name in names if name in plain), None)
 
 
@@ -321,7 +321,7 @@ def _plain(name: str) -> str:
 
 
 def _unit_of(name: str) -> str:
-    """The unit that a column's name has: ``Depth (m)``, ``depth_cm``, ``Depth_in_Feet``."""
+    """The unit in a column's name: ``Depth (m)``, ``depth_cm``, ``Depth_in_Feet``."""
     lower = name.lower()
     bracket = re.search(r"[\[(]\s*([^\])]*?)\s*[\])]", lower)
     parts = [bracket.group(1)] if bracket else re.split(r"[\s_.:/-]+", lower)[1:]

@@ -1,6 +1,6 @@
-"""How a text table is laid out: encoding, comments, separator, decimal mark, header, units.
+"""The layout of a text table: encoding, comments, separator, decimal mark, header, units.
 
-Instruments and spreadsheets write tables in many ways. Nothing here knows what a column means.
+The meaning of columns is left to ``columns``.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import TextIO
 from ..core.errors import InputError, shown
 from ..core.reading import LONGEST_LINE, lines
 
-#: Separators, the likelier first where two fit alike; None: any run of blanks.
+#: Separators; the first is preferred if two fit equally. None: any run of blanks.
 SEPARATORS = (";", "\t", ",", "|", None)
 COMMENTS = ("#", "%", "//", "!")
-#: Lines that the layout is taken from, and the longest line that a table may have.
+#: Number of lines that the layout is detected from.
 HEAD = 200
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 _ANGLE = re.compile(
@@ -33,17 +33,17 @@ _ANGLE = re.compile(
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a table is laid out.
+    """The layout of a table.
 
     Attributes:
         encoding: of its text.
         separator: between cells; None: blanks.
         comma: whether numbers have a decimal comma.
-        skipped: useful lines (no comments, no blank ones) before the first row of data.
-        header: names of the columns; 1, 2, 3 ... where the table has none.
+        skipped: lines, without comments and blank ones, before the first row of data.
+        header: names of the columns; 1, 2, 3 ... if the table has none.
         named: whether the table has a header.
-        units: of each column, from a row of their own below the header; empty without one.
-        decimals: digits after the decimal mark that each column usually has.
+        units: of each column, from a row of units below the header; empty without one.
+        decimals: usual number of digits after the decimal mark in each column.
     """
 
     encoding: str
@@ -59,17 +59,17 @@ class Dialect:
         """The rows of data, as text.
 
         Raises:
-            InputError: a line is too long to be one of a table.
+            InputError: a line is too long for a table.
         """
         with path.open(newline="", encoding=self.encoding, errors="replace") as file:
             yield from _split(islice(_useful(file, path), self.skipped, None), self.separator)
 
 
 def sniff(path: Path) -> tuple[Dialect, list[list[str]]]:
-    """The layout of a table, and its first rows of data.
+    """Detect the layout of a table; returns it with the first rows of data.
 
     Raises:
-        InputError: this is no table.
+        InputError: this is not a table.
         OSError: the file cannot be read.
     """
     encoding = _encoding(path)
@@ -82,7 +82,7 @@ def sniff(path: Path) -> tuple[Dialect, list[list[str]]]:
     rows = list(_split(lines, separator))
     width = Counter(map(len, rows)).most_common(1)[0][0]
     numeric = [_numeric(row) for row in rows]
-    # Rows of data have about as many numbers as most; what comes before them is a header or text.
+    # Rows of data have about as many numbers as most rows; before them come header and text.
     usual = max(Counter(n for n, row in zip(numeric, rows, strict=True) if len(row) == width))
     first = next((i for i, n in enumerate(numeric) if n >= max(1, usual - 1)), len(rows))
     above = [row for row in rows[:first] if abs(len(row) - width) <= 1]
@@ -106,7 +106,7 @@ def sniff(path: Path) -> tuple[Dialect, list[list[str]]]:
 
 
 def number(cell: str, comma: bool = False) -> float:
-    """NaN where a cell is no number."""
+    """The number in a cell; NaN if there is none."""
     try:
         return float(cell.replace(",", ".") if comma else cell)
     except ValueError:
@@ -115,7 +115,7 @@ def number(cell: str, comma: bool = False) -> float:
 
 def angle(cell: str, comma: bool = False) -> float:
     """Degrees from decimal degrees, or degrees, minutes and seconds, with or without N, S, E, W;
-    NaN where a cell is none."""
+    NaN if a cell is no angle."""
     plain = number(cell, comma)
     if plain == plain:
         return plain
@@ -131,7 +131,7 @@ def angle(cell: str, comma: bool = False) -> float:
 
 
 class Times:
-    """Texts as times, by the first order of day and month that all of a table's texts allow."""
+    """Parser of times, by the first order of day and month that all texts of a table allow."""
 
     ORDERS = ("%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y%m%d", "%m/%d/%y")
     CLOCKS = ("", " %H:%M:%S", " %H:%M:%S.%f", " %H:%M", " %I:%M:%S %p", " %I:%M %p")
@@ -152,15 +152,15 @@ class Times:
 
     @property
     def ambiguous(self) -> bool:
-        """Whether day/month and month/day fit alike."""
+        """Whether both day/month and month/day fit."""
         return {f[:5] for f in self.formats} >= {"%m/%d", "%d/%m"}
 
     def seconds(self, cell: str) -> float:
-        """Since 1970 (UTC where the text does not say), or whatever plain numbers count from; of a
-        time without a date since midnight; NaN where it is no time."""
+        """Seconds since 1970 (UTC, unless the text says otherwise); of plain numbers, since their
+        own begin; of a time without a date, since midnight; NaN if it is no time."""
         plain = number(cell)
         if plain == plain:
-            # Seconds, or of the Unix time milli-, micro- or nanoseconds.
+            # Seconds; or Unix time in milli-, micro- or nanoseconds.
             return plain / next((10.0**p for p in (9, 6, 3) if abs(plain) > 10.0 ** (p + 8)), 1.0)
         text = _tidy(cell)
         clock = re.fullmatch(r"(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d+)?))?", text)
@@ -217,7 +217,7 @@ def _encoding(path: Path) -> str:
 
 
 def _useful(file: TextIO, path: Path, comments: list[str] | None = None) -> Iterator[str]:
-    """Lines that are neither blank nor comments."""
+    """Lines other than blank lines and comments."""
     for count, line in enumerate(lines(file, f"{path}: "), 1):
         if "\0" in line:
             raise InputError(f"{path}: line {count}: expected text, got binary data")
@@ -235,7 +235,7 @@ def _split(lines: Iterable[str], separator: str | None) -> Iterator[list[str]]:
 
 
 def _numeric(row: Sequence[str]) -> int:
-    """Cells that are numbers, angles or times."""
+    """Number of cells that are numbers, angles or times."""
     return sum(
         bool(_NUMBER.fullmatch(cell.strip())) or is_clock(cell) or is_date(cell)
         or (any(c.isdigit() for c in cell) and angle(cell, True) == angle(cell, True))
@@ -244,21 +244,21 @@ def _numeric(row: Sequence[str]) -> int:
 
 
 def _fit(rows: list[list[str]]) -> float:
-    """How well lines split: the share of rows of the usual width, times their cells of numbers (and
-    a little for cells at all: a header alone has no numbers)."""
+    """How well a separator fits: the share of rows of the usual width, times their mean number of
+    numeric cells (with a small weight for any cell, as a header alone has no numbers)."""
     width, count = Counter(map(len, rows)).most_common(1)[0]
     usual = [_numeric(row) for row in rows if len(row) == width]
     return (count / len(rows)) * (sum(usual) / len(usual) + 0.01 * width) if width > 1 else 0.0
 
 
 def _unit(cell: str) -> str:
-    """A unit as it is written in a row of units; empty where it is none."""
+    """A unit as written in a row of units; empty if it is none."""
     found = re.fullmatch(r"[\[(]?\s*([a-zA-Z°/]{1,8})\.?\s*[\])]?", cell.strip())
     return found.group(1).lower() if found else ""
 
 
 def _commented(comments: list[str], separator: str | None, width: int) -> list[str]:
-    """A header that stands in a comment, as ``# lat lon depth``; empty without one."""
+    """A header in a comment, such as ``# lat lon depth``; empty without one."""
     for line in reversed(comments[-3:]):
         for each in (separator, None):
             [cells] = _split([line], each)
@@ -269,7 +269,7 @@ def _commented(comments: list[str], separator: str | None, width: int) -> list[s
 
 
 def said(dialect: Dialect) -> str:
-    """The layout, in a few words."""
+    """The layout, as text."""
     names = {";": "semicolons", "\t": "tabs", ",": "commas", "|": "bars", None: "blanks"}
     comma = ", decimal commas" if dialect.comma else ""
     header = "" if dialect.named else ", no header"

@@ -170,7 +170,7 @@ def _values(
     if column == DAY and (found := days(soundings)).names != ("",):
         return found
     if column == FILE:
-        return Labels(_files(soundings), tuple(path.name for path in logs))
+        return Labels(files(soundings).code, tuple(path.name for path in logs))
     known = [*soundings.labels, LINE, FILE, ROW, POLYGON]
     raise InputError(
         f"{exclusion.source}: expected a column of the log ({', '.join(dict.fromkeys(known))}, or "
@@ -178,15 +178,17 @@ def _values(
     )
 
 
-def _files(soundings: Soundings) -> np.ndarray:
+def files(soundings: Soundings) -> Labels:
+    """The file of each sounding; without a name where there is one only."""
     begins = [first for _, first in soundings.files[1:]]
-    return np.searchsorted(begins, soundings.row, side="right").astype(np.int64)
+    code = np.searchsorted(begins, soundings.row, side="right").astype(np.int64)
+    return Labels(code, tuple(Path(path).name for path, _ in soundings.files) or ("",))
 
 
 def _own_rows(soundings: Soundings) -> np.ndarray:
     """The row of each sounding in its own file [N], from 0."""
     begins = np.array([first for _, first in soundings.files] or [0])
-    return soundings.row - begins[_files(soundings)]
+    return soundings.row - begins[files(soundings).code]
 
 
 def _equal(values: Labels, column: str, value: str, exclusion: Exclusion) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The water's level over time, from a gauge's file."""
+"""The water level over time, from a gauge's file."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class WaterLevels:
 
     Attributes:
         path: of the file.
-        stamp_ns: times [N], in ns since 1970, or since midnight where readings have no date.
-        level: of the water's surface over the map's zero [N], in m.
-        daily: whether readings have a date and no time: each holds for its day.
-        clock: whether readings have a time of day and no date: they are of every day.
+        stamp_ns: times [N], in ns since 1970, or since midnight if readings have no date.
+        level: water level above the datum [N], in m.
+        daily: whether readings have a date but no time: each is valid at noon of its day.
+        clock: whether readings have a time of day but no date: they are valid on every day.
     """
 
     path: Path
@@ -36,10 +36,10 @@ class WaterLevels:
 
     @classmethod
     def read(cls, path: Path) -> WaterLevels:
-        """A table of two columns or more: time (or date and time), then the level in m.
+        """Read a table of two or more columns: time (or date and time), then the level in m.
 
         Raises:
-            InputError: the file cannot be read, or is no such table.
+            InputError: the file cannot be read, or is not such a table.
         """
         try:
             refuse_larger(f"{path}: its content", path.stat().st_size, TEXT_FACTOR)
@@ -75,8 +75,8 @@ class WaterLevels:
         return cls(path, stamp, level[kept][order], daily, clock)
 
     def at(self, stamp_ns: np.ndarray) -> np.ndarray:
-        """The level at times [N], linear between readings; NaN before the first and after the last
-        of them (of daily readings: before and after their days)."""
+        """The level at times [N], linear between readings, in m; NaN before the first reading and
+        after the last (daily readings: before the first day and after the last)."""
         known = self.stamp_ns
         if self.clock:
             stamp_ns = stamp_ns % DAY
@@ -88,6 +88,6 @@ class WaterLevels:
 
     @property
     def said(self) -> str:
-        """In words: how many readings, from when to when, and how high."""
+        """Number of readings, file and range of levels, as text."""
         low, high = self.level.min(), self.level.max()
         return f"{len(self.level)} readings in {self.path.name}, {low:g} to {high:g} m"

@@ -1,4 +1,4 @@
-"""Logs in which positions and depths come apart, each at its time; NMEA 0183 is one of them."""
+"""Logs in which positions and depths come at different times; the reader of NMEA 0183."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from .raw import RawSoundings, ReadOptions
 
 #: Bytes of memory that a position, a depth or a kind of message takes.
 ROW_BYTES = 200
-#: Positions farther apart than this are not interpolated between, in s.
+#: Depths between positions farther apart than this are refused, in s.
 GAP = 10.0
 DAY = 86_400.0
-#: No log is younger than this, in s since 1970 (the year 2100).
+#: Latest plausible time, in s since 1970 (the year 2100).
 LAST = 4.1e9
-#: Sentences of positions and of depths, the better first; and those that say the date.
+#: Sentences with positions and with depths, the preferred first; and those with the date.
 FIXES, DEPTHS, DATES = ("GGA", "RMC"), ("DBS", "DPT", "DBT"), ("RMC", "ZDA")
-LONGEST_SENTENCE = 4096  # a line, with whatever a logger has put before
+LONGEST_SENTENCE = 4096  # of a line, with the text before the sentence
 _SENTENCE = re.compile(r"\$[A-Z]{2}([A-Z]{3}),[^$*]*\*[0-9A-Fa-f]{2}")
 _BEGIN = re.compile(r"\$[A-Z]{2}([A-Z]{3}),")
 
 
 @dataclass
 class PositionsAndDepths:
-    """What a log says, by kind of message: times in s with latitude and longitude (degrees), or
-    with a depth (m)."""
+    """Positions and depths of a log by kind of message: time (s), latitude and longitude (degrees);
+    time (s) and depth (m)."""
 
     positions: dict[str, list[tuple[float, float, float]]] = field(default_factory=dict)
     depths: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
@@ -51,17 +51,16 @@ class PositionsAndDepths:
     def soundings(
         self, path: Path, fixes: Sequence[str], sounders: Sequence[str], said: str
     ) -> RawSoundings:
-        """Of the best kinds that there are: depths at positions that are interpolated to their
-        times.
+        """Depths at positions interpolated to their times, both of the first kind that is there.
 
         Args:
-            path: begins the message of an error.
-            fixes: kinds of positions, the better first.
-            sounders: kinds of depths, the better first.
-            said: in words, where the times come from.
+            path: start of error messages.
+            fixes: kinds of positions, the preferred first.
+            sounders: kinds of depths, the preferred first.
+            said: where the times come from, as text.
 
         Raises:
-            InputError: there are no positions, or no depths; the message says what there is.
+            InputError: there are no positions or no depths; the message lists what there is.
         """
         fix = next((kind for kind in fixes if self.positions.get(kind)), None)
         sounder = next((kind for kind in sounders if self.depths.get(kind)), None)
@@ -117,20 +116,21 @@ def interpolated(seconds: np.ndarray, fixes: np.ndarray) -> tuple[np.ndarray, np
 
 
 def is_nmea(path: Path, head: bytes) -> bool:
-    """Whether most lines of a file's begin have an NMEA sentence."""
+    """Whether most of a file's first lines hold an NMEA sentence."""
     lines = [line for line in head.decode("latin-1").splitlines()[:200] if line.strip()]
     return bool(lines) and sum(bool(_BEGIN.search(line)) for line in lines) > len(lines) / 2
 
 
 def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
-    """A log of NMEA 0183 sentences: GGA, RMC, ZDA; DBS, DPT, DBT.
+    """Read a log of NMEA 0183 sentences: GGA, RMC, ZDA; DBS, DPT, DBT.
 
-    A depth has no time of its own: it is that of its place between the sentences of positions
-    before and after. Of DPT an offset to the surface is added. Text before the $ is skipped.
+    A depth has no time of its own: its time is interpolated by line number between the position
+    sentences before and after. The offset of DPT to the surface is added. Text before the $ is
+    skipped.
 
     Raises:
         InputError: the file cannot be read, pynmeagps is not installed, or there are no positions
-            or no depths.
+            or depths.
     """
     found = PositionsAndDepths(memory=MemoryMeter(f"{path}: its content"))
     fixes: dict[str, list[tuple[int, float, float, float]]] = {kind: [] for kind in FIXES}
@@ -174,7 +174,7 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
 
 
 def _sentences(path: Path, found: PositionsAndDepths) -> Iterator[tuple[int, str, Any]]:
-    """Number of the line, kind and content of every sentence that is wanted."""
+    """Line number, kind and content of every sentence that is needed."""
     with requires_extra(f"{path}: NMEA 0183", "pynmeagps", "nmea"):
         from pynmeagps import NMEAReader
     wanted = {*FIXES, *DEPTHS, *DATES}
@@ -194,14 +194,14 @@ def _sentences(path: Path, found: PositionsAndDepths) -> Iterator[tuple[int, str
                     if sentence is None:
                         raise ValueError("no checksum")
                     yield number, sentence.group(1), NMEAReader.parse(sentence.group(0))
-                except Exception:  # the library's own, and what odd fields make it raise
+                except Exception:  # of the library, and what malformed fields make it raise
                     found.refused["bad_checksum"] += 1
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
 
 
 def _fix(kind: str, message: Any) -> tuple[float, float, float] | None:
-    """Time of day (s), latitude and longitude; None where the receiver had none."""
+    """Time of day (s), latitude and longitude; None without a fix."""
     known = message.quality not in (0, "") if kind == "GGA" else message.status == "A"
     if not known or "" in (message.time, message.lat, message.lon):
         return None
@@ -224,7 +224,7 @@ def _day(message: Any) -> float | None:
 
 
 def _depth(kind: str, message: Any) -> float | None:
-    """In m: below the surface, or below the transducer where that is all there is."""
+    """Depth in m, below the surface; below the transducer if nothing else is known."""
     if kind == "DBS":
         text = message.field_03
     elif kind == "DPT":
@@ -238,9 +238,9 @@ def _depth(kind: str, message: Any) -> float | None:
 
 
 def _dated(lines: np.ndarray, clock: np.ndarray, days: list[tuple[int, float]]) -> np.ndarray:
-    """Times of day [N] with the dates that the sentences before say; of those before any the first
-    date, and without any the day of the first is 0. A clock that goes back half a day is past
-    midnight."""
+    """Times of day [N] with the date of the last date sentence before each; before any, with the
+    first date; without any, days count from 0. A clock that goes back by more than half a day has
+    passed midnight."""
     midnights = np.cumsum(np.diff(clock, prepend=clock[:1]) < -DAY / 2) * DAY
     if not days:
         return clock + midnights

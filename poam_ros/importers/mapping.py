@@ -86,7 +86,7 @@ def learn(
         workspace: of the model.
         settings: of the map.
         on_progress: called with how many soundings are dealt with by now.
-        crossed: what the crossings of exactly these say; None: they are judged here.
+        crossed: what the crossings of exactly these say; None: they are asked here.
 
     Raises:
         InputError: no map can be made of them.

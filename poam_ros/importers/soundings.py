@@ -37,6 +37,7 @@ MAP_DEFAULTS: dict[str, Value] = {
     "nngp.neighbours": 32,
     "nngp.candidate_neighbours": 1000,
     "nngp.neighbour_spacing": 0.2,
+    "nngp.blending": 1.5,
     "nngp.max_residual": 4.0,
     "nngp.anisotropy_penalty": 100.0,
     "nngp.shared_anisotropy": 0.1,
@@ -56,20 +57,22 @@ class SoundingMapSettings:
         InputError: a value is wrong.
     """
 
-    seed: int = setting(0, "Seed: same seed, same map and same folds", minimum=0, maximum=2**31 - 1)
+    seed: int = setting(
+        0, "Seed of all random draws and of the folds", minimum=0, maximum=2**31 - 1
+    )
     first_batch: int = setting(
-        0, "Soundings of the first batch, which fixes the scales. 0: 600, or of a recording as the "
-        "live mapper closed it", minimum=0, maximum=1_000_000, name="batch.first",
+        0, "Number of soundings in the first batch, which sets the scaling. 0: 600; for a "
+        "recording, as the live mapper closed it", minimum=0, maximum=1_000_000, name="batch.first",
     )  # fmt: skip
     batch_size: int = setting(
-        0, "Soundings of every further batch. 0: 60, or a thousandth of all where that is more, or "
-        "of a recording as the live mapper closed them", minimum=0, maximum=1_000_000,
+        0, "Number of soundings in every further batch. 0: 60, or a thousandth of all if that is "
+        "more; for a recording, as the live mapper closed them", minimum=0, maximum=1_000_000,
         name="batch.size",
     )  # fmt: skip
     water_level: float = water_level_setting()
     stretches: int = setting(
-        16, "Stretches of the record to predict from the others at the end, which say how far the "
-        "map's intervals must be widened. 0: do not widen them", minimum=0, maximum=1000,
+        16, "Calibrate the map's intervals at the end by predicting this many stretches of the "
+        "record from the others. 0: do not calibrate", minimum=0, maximum=1000,
     )  # fmt: skip
     model: ModelSettings = field(default_factory=lambda: ModelSettings.of(MAP_DEFAULTS))
     screening: ScreeningSettings = field(default_factory=lambda: ScreeningSettings(enabled=True))

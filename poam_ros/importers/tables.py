@@ -1,4 +1,4 @@
-"""Soundings from tables: of text, read in chunks, and of points in files of a GIS."""
+"""Soundings from text tables, read in chunks, and from points in GIS files."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from .dialect import Dialect, Times, angle, number, said, sniff
 from .raw import UNITS, RawSoundings, ReadOptions
 from .soundings import LINE, Labels
 
-#: Rows and cells that are text at the same time.
+#: Rows and cells held as text at a time.
 CHUNK, CELLS = 50_000, 1_000_000
 ROW_BYTES = 96  # of memory that a row of numbers takes
-#: Rows that the meaning of columns is checked against where nobody names them.
+#: Rows from which the meaning of columns without a header is guessed.
 SAMPLE = 1000
 
 
 @dataclass
 class _Rows:
-    """What was read so far."""
+    """Rows read so far."""
 
     columns: Columns
     dialect: Dialect
@@ -55,7 +55,7 @@ class _Rows:
     memory: MemoryMeter = field(default_factory=MemoryMeter)
 
     def add(self, chunk: list[list[str]]) -> None:
-        """Numbers of the rows that have them."""
+        """Parse rows; keep those that are soundings."""
         width = 1 + max(*self.places, *self.times, self.by or 0, *self.labels.values())
         self.memory.add(ROW_BYTES * len(chunk))
         short = [len(row) < width for row in chunk]
@@ -90,13 +90,13 @@ class _Rows:
         return np.array(index, dtype=np.int64)
 
     def refuse(self, reason: str, wrong: np.ndarray, stamps: np.ndarray, found: np.ndarray) -> None:
-        """Count rows [N] as refused, and remember the newest as they stand in the table [N, 3]."""
+        """Count rows [N] as refused, and keep the newest of them as in the table [N, 3]."""
         if wrong.any():
             self.refused[reason] += int(wrong.sum())
             self.refused_pings = self.refused_pings.more(reason, stamps[wrong], found[wrong])
 
     def _judge(self, values: np.ndarray, timed: np.ndarray, stamps: np.ndarray) -> np.ndarray:
-        """Which rows [N, 3] are soundings, with a time [N]."""
+        """Which rows [N, 3] are soundings that have a time; boolean [N]."""
         place, height = values[:, :2], values[:, 2]
         numbers = np.isfinite(values).all(1)
         limits = (90.0, 360.0) if self.columns.degrees else (MAX_COORDINATE, MAX_COORDINATE)
@@ -113,7 +113,7 @@ class _Rows:
         return numbers & somewhere & sane & timed
 
     def _numbers(self, cells: Sequence[Sequence[str]]) -> np.ndarray:
-        """[N, 3]; NaN where a cell is no number, or no angle where it should be one."""
+        """Values of cells [N, 3]; NaN if a cell is no number, or no angle in a column of angles."""
         comma = self.dialect.comma
         if not comma:
             try:
@@ -125,18 +125,18 @@ class _Rows:
         return np.array(rows).reshape(len(cells), 3)
 
     def joined(self) -> tuple[np.ndarray, ...]:
-        """Row, place, height, group, stamp and labels of all rows that are soundings so far."""
+        """Row, place, height, group, stamp and labels of all soundings so far."""
         parts = tuple(np.concatenate(parts) for parts in zip(*self.parts, strict=True))
         self.parts.clear()
         return parts
 
 
 def read_table(path: Path, options: ReadOptions) -> RawSoundings:
-    """A table of text in whatever layout (``dialect``), with a header or without.
+    """Read a text table of any layout (``dialect``), with or without a header.
 
     Raises:
-        InputError: the file cannot be read, lacks a column, has no soundings, or its values do not
-            say which column is what; the message then spells the option that answers it.
+        InputError: the file cannot be read, lacks a column, has no soundings, or the meaning of
+            its columns is unclear; the message then gives the option that decides.
     """
     try:
         rows = _read(path, options)
@@ -178,7 +178,7 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
     if units and units not in UNITS:
         raise InputError(f"--units: expected one of {', '.join(UNITS)}, got '{units}'")
     columns = Columns.of(header, given, str(path), dialect.units, units)
-    if not dialect.named:  # what was guessed is questioned like what a header says
+    if not dialect.named:  # a guess is questioned like a header
         columns = replace(columns, given=tuple(options.columns))
     if by is not None and by not in header:
         if by != LINE:
@@ -192,7 +192,7 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
         or options.times
     )  # fmt: skip
     if not wanted:
-        columns = replace(columns, time="", date="")  # nobody asks for it
+        columns = replace(columns, time="", date="")  # not needed
     if options.levels is not None and not columns.time:
         raise InputError(
             f"{path}: --water-level: expected a column of times, got {','.join(header)[:120]}; "
@@ -234,11 +234,11 @@ def _chunks(rows: Iterator[list[str]]) -> Iterator[list[list[str]]]:
 
 
 def is_table(path: Path, head: bytes) -> bool:
-    """Whether a file may be a table: it is text."""
+    """Whether a file may be a table, which is text."""
     return b"\0" not in head or head[:2] in (b"\xff\xfe", b"\xfe\xff")
 
 
-#: Files of points: their endings, and what they begin with (a GeoPackage has its mark at byte 68).
+#: Endings of files of points. (A GeoPackage has its signature at byte 68.)
 FEATURE_FILES = (".gpx", ".geojson", ".gpkg", ".shp", ".fgb", ".kml")
 MULTIPOINT, POINT = 4, 1
 #: Attributes that repeat what a point's geometry says.
@@ -246,7 +246,7 @@ MEANINGS_OF_PLACE = {name for m in ("x", "y", "latitude", "longitude") for name 
 
 
 def is_features(path: Path, head: bytes) -> bool:
-    """Whether a file is one of a GIS."""
+    """Whether a file is a GIS file."""
     begin = head[:2000].lstrip()
     return (
         path.suffix.lower() in FEATURE_FILES
@@ -257,8 +257,8 @@ def is_features(path: Path, head: bytes) -> bool:
 
 
 def read_features(path: Path, options: ReadOptions) -> RawSoundings:
-    """The points of the first layer that has any with depths: of an attribute that is named or
-    given as a table's column would be, else the points' own third coordinate.
+    """Read the points of the first layer that has depths: in an attribute, found like a table's
+    column, or else as the points' third coordinate.
 
     Raises:
         InputError: the file cannot be read, has no such points, or pyogrio is not installed.
@@ -291,7 +291,7 @@ def read_features(path: Path, options: ReadOptions) -> RawSoundings:
 
 
 def _point(data: bytes) -> tuple[float, float, float] | None:
-    """x, y, z of a point in well-known binary, z NaN without one; None of another geometry."""
+    """x, y, z of a point in well-known binary, with z NaN if absent; None if it is no point."""
     order = "<" if data[0] else ">"
     (kind,) = struct.unpack_from(f"{order}I", data, 1)
     if kind % 1000 == MULTIPOINT and struct.unpack_from(f"{order}I", data, 5) == (1,):
@@ -307,7 +307,7 @@ def _features(
     path: Path, options: ReadOptions, meta: Mapping[str, Any],
     points: list[tuple[float, float, float] | None], values: list[np.ndarray],
 ) -> RawSoundings:  # fmt: skip
-    """Of a layer: its description, points and attributes as pyogrio reads them."""
+    """The soundings of a layer: its description, points and attributes as pyogrio reads them."""
     with requires_extra(f"{path}: its coordinates", "pyproj"):
         from pyproj import CRS
     crs = CRS.from_user_input(meta["crs"]) if meta["crs"] else None
@@ -349,7 +349,7 @@ def _features(
 
 
 def _value(cell: Any) -> float:
-    """A number, or the depth that an extension of GPX holds as XML."""
+    """A number, or the depth in the XML of a GPX extension."""
     if isinstance(cell, str):
         inside = re.search(r"depth>\s*([-+\d.eE]+)\s*<", cell, re.IGNORECASE)
         cell = inside.group(1) if inside else cell

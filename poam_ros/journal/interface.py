@@ -49,6 +49,16 @@ class JournalStep:
         return cls(UPDATE, first, last, report.steps, stamp_ns=stamp_ns)
 
 
+def withdrawn_after(steps: Sequence[JournalStep]) -> list[int]:
+    """Numbers of the pings that are withdrawn after these steps, in order."""
+    numbers: set[int] = set()
+    for step in steps:
+        if step.kind in (WITHDRAW, REINSTATE):
+            change = numbers.update if step.kind == WITHDRAW else numbers.difference_update
+            change(range(step.first, step.last + 1))
+    return sorted(numbers)
+
+
 @dataclass(frozen=True)
 class ScreeningState:
     """What one screening leaves for the next. Its pings are numbered in the order of placing.

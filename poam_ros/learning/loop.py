@@ -28,6 +28,7 @@ from ..frontend.events import (
     Problem,
 )
 from ..frontend.ledger import Ledger
+from ..frontend.refused_pings import WITHDRAWN, RefusedPings
 from ..journal.interface import Journal, JournalStep, NoJournal, ScreeningState
 from ..screening.screen import FALSE_ECHO, Screener, ScreeningSettings
 from .judging import BatchJudge
@@ -124,16 +125,22 @@ class ModelLoop:
         return self._updater.map
 
     def everything(self) -> Samples:
-        """All accepted samples: the model's, then the waiting ones, without those withdrawn. Not
-        while ``work`` runs."""
-        known = self._recovery or self.mapper
+        """All accepted samples that are not withdrawn. Not while ``work`` runs."""
+        known = self._recovery.in_use if self._recovery else self.mapper.data
         waiting = Samples.joined([self.sample_queue.samples, self.journal.unstored()])
-        return Samples.joined([known.data, without(waiting, self.withdrawn.number)])
+        return Samples.joined([known, without(waiting, self.withdrawn.number)])
 
     @property
     def withdrawn(self) -> Samples:
         """The accepted pings that are withdrawn."""
         return self._updater.withdrawals.withdrawn
+
+    @property
+    def unmapped(self) -> RefusedPings:
+        """The newest refused pings, and the accepted ones that are withdrawn."""
+        pings = self.withdrawn
+        xyz = np.column_stack((pings.xy, pings.z))
+        return self.ledger.refused.newest().more(WITHDRAWN, pings.stamp_ns, xyz)
 
     def recover(self, journal: Journal, recovery: Recovery) -> None:
         """Write a journal, and recover what it holds first. Call before anything else.
@@ -184,7 +191,8 @@ class ModelLoop:
 
     def change(self, policy: BatchPolicy, training: TrainingSettings) -> None:
         """Replace the batch policy and the training settings."""
-        self.sample_queue.policy = self.queue.policy = policy
+        for queue in (self.sample_queue, self.queue):
+            queue.change(policy)
         self._updater.training = training
 
     def finish(self) -> None:
@@ -201,10 +209,9 @@ class ModelLoop:
         """Refuse all waiting pings now; clear model and map with the next ``work``."""
         with self._lock:
             self._resetting, self._finishing = True, False
-            forgotten = [self.held, self._in_screening]
-            if self._screen is not None:
-                forgotten.append(self.queue.samples)
-            self.ledger.reset(RESET, Samples.joined(forgotten))
+            waiting = Samples.empty() if self._screen is None else self.queue.samples
+            forgotten = Samples.joined([self.held, self._in_screening, waiting])
+            self.ledger.reset(RESET, forgotten)
             self.journal.append(Samples.empty(), refused=self.ledger.refused.take_new())
             self.held = self._in_screening = Samples.empty()
             self._unlearned, self._problem = False, ""

@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..core.errors import InputError
 from ..core.samples import Samples
 from ..frontend.events import LoopEvent, Message, Problem
@@ -20,6 +22,7 @@ from ..journal.interface import (
     WITHDRAW,
     JournalContents,
     JournalStep,
+    withdrawn_after,
 )
 from .withdrawals import Withdrawals, without
 
@@ -58,6 +61,11 @@ class Recovery:
         self.refused = logged.refused
         self._folder, self._truncate = folder, truncate
         self.unlearned = self._after(len(self.steps))
+
+    @property
+    def in_use(self) -> Samples:
+        """The accepted pings that are not withdrawn."""
+        return without(self.data, np.array(withdrawn_after(self.steps), dtype=np.int64))
 
     def __len__(self) -> int:
         """Number of pings and steps: 0 if there is nothing to recover."""

@@ -93,13 +93,18 @@ class Mission:
         self._pilot = pilot
         self.goals.add(pilot)
         self.state = PILOT if autostart else WAITING
-        self.reason = "started by itself" if autostart else "it has not been started"
+        self.reason = "started automatically" if autostart else "not started yet"
 
     @property
     def goal(self) -> np.ndarray | None:
         """The goal [2]; None: hold station."""
-        going = self.state in (PILOT, EXPLORING) or (self.state == DONE and self._returning)
+        going = self.state in (PILOT, EXPLORING) or self.returning
         return self.goals.current if going else None
+
+    @property
+    def returning(self) -> bool:
+        """Whether it is done and the vehicle on its way home."""
+        return self.state == DONE and self._returning
 
     @property
     def plan(self) -> np.ndarray:
@@ -158,6 +163,10 @@ class Mission:
             self._next_goal()
         return arrival
 
+    def set_home(self, place: np.ndarray) -> None:
+        """Set the place [2] to return to; by default it is where the mission began."""
+        self.home = place
+
     def replace_position(self, position: np.ndarray) -> None:
         """Set the position [2] after a jump, without following goals or track."""
         self.position = position
@@ -184,7 +193,7 @@ class Mission:
         Also after another mission; the mapper's samples so far do not count.
         """
         if self.state not in (WAITING, DONE):
-            return False, f"the mission has been started: it is {self.state}"
+            return False, f"the mission has already started: it is {self.state}"
         self.starts += 1
         self.budget.begin(now)
         self.home = None if self.position is None else self.position.copy()
@@ -202,12 +211,12 @@ class Mission:
         self._returning = False
         return True, f"stopped while {previous}"
 
-    def pause(self, reason: str = "asked for", by: str = OPERATOR) -> tuple[bool, str]:
+    def pause(self, reason: str = "requested", by: str = OPERATOR) -> tuple[bool, str]:
         """Hold station until ``resume``; returns success and an answer."""
         more_severe = by == OPERATOR != self.paused_by or (by, self.paused_by) == (GUARD, WATCHDOG)
         if self.state == PAUSED and more_severe:
             self.paused_by, self.reason = by, f"{reason}, after: {self.reason}"
-            return True, "paused already; now it does not resume by itself"
+            return True, "already paused; it no longer resumes automatically"
         if self.state not in (PILOT, EXPLORING):
             already = " already" if self.state == PAUSED else ""
             return False, f"the mission is {self.state}{already}"
@@ -216,7 +225,7 @@ class Mission:
         self.hold_station()
         return True, f"paused while {self.state_before_pause}"
 
-    def resume(self, reason: str = "asked for") -> tuple[bool, str]:
+    def resume(self, reason: str = "requested") -> tuple[bool, str]:
         """Continue after a pause; returns success and an answer."""
         if self.state != PAUSED:
             return False, f"the mission is not paused, but {self.state}"

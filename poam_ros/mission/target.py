@@ -43,8 +43,8 @@ class TargetSettings:
         mutable=True, check=_order,
     )  # fmt: skip
     share: float = setting(
-        0.95, "Share of the workspace that must be within target.tvu. Counts what is under water "
-        "and may be entered", minimum=0.001, maximum=1.0, mutable=True,
+        0.95, "Share of the navigable workspace under water that must be within target.tvu",
+        minimum=0.001, maximum=1.0, mutable=True,
     )  # fmt: skip
     distance: float = setting(
         0.0, "Leave no place farther than this from a ping: close the gaps before the mission "
@@ -162,11 +162,9 @@ def assess(
         away, entry = to_nearest(drawn.grid, reach.enterable & ~dry)
     limit = _limit(settings, drawn, depth)
     if drawn.density is None:
-        fault = "the map does not say where its pings are (field density)"
+        fault = "the map lacks the density of its pings (field density)"
     elif not (limit > 0)[~dry].all():
-        fault = (
-            fault or f"{settings.max_distance_text} is not more than a cell of the map everywhere"
-        )
+        fault = fault or f"{settings.max_distance_text} is less than a cell of the map in places"
     pinged = np.zeros(drawn.grid.shape) if drawn.density is None else drawn.density
     distance, _ = to_nearest(drawn.grid, (pinged > 0) | (drawn.grid.counted(more) > 0))
     far = reach.counted & (distance > limit)
@@ -184,8 +182,8 @@ def _limit(settings: TargetSettings, drawn: ElevationMap, depth: np.ndarray) -> 
     Place and ping may each be half a diagonal from the centre of their cell.
     """
     wet = np.where(depth > 0, depth, 0.0)  # NaN is no depth
-    apart = np.maximum(settings.distance, settings.depth_factor * wet)
-    return apart - diagonal(drawn.grid)
+    max_distance = np.maximum(settings.distance, settings.depth_factor * wet)
+    return max_distance - diagonal(drawn.grid)
 
 
 def _percent(share: float, whole: Callable[[float], int]) -> str:

@@ -146,7 +146,7 @@ class Watchdog:
             self._was_active = False
         self._fault_free_s = 0.0 if fault is not None else self._fault_free_s + elapsed
         if ours and self.settings.auto_resume and self._fault_free_s >= RECOVERY_S:
-            mission.resume(f"it is over: {mission.reason}")
+            mission.resume(f"recovered from: {mission.reason}")
 
     def fault(self) -> str | None:
         """The fault, as text; None: there is none."""
@@ -159,7 +159,8 @@ class Watchdog:
             if timeout and self._silent[source] > timeout:
                 return f"{what} for {timeout:g} s"
         if s.max_position_std and not self._std <= s.max_position_std:
-            return f"a position known to {self._std:.3g} m, not {s.max_position_std:g} m"
+            expected = f"expected {s.max_position_std:g} m"
+            return f"the position is known to {self._std:.3g} m only, {expected}"
         return None
 
     def _elapsed(self, wall_s: float, ros_s: float) -> float:

@@ -1,4 +1,4 @@
-"""What goes into a model and what comes out of it."""
+"""The data and the predictions of a model, as tensors."""
 
 from __future__ import annotations
 

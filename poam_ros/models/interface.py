@@ -15,7 +15,7 @@ from .data import Dataset, Prediction
 
 @dataclass(frozen=True)
 class ModelState:
-    """Everything an online model needs to continue as if it had never stopped.
+    """The complete state of an online model: restored, it continues as if it had never stopped.
 
     ``tree``: nested mappings of tensors, numbers, texts and None, by name. Its tensors are never
     modified in place: the model replaces them, or modifies copies.
@@ -120,7 +120,7 @@ class Sampling(Protocol):
         """Joint draws at X [N, D], without noise [count, N].
 
         Raises:
-            CholeskyError: a matrix is beyond repair.
+            CholeskyError: a matrix is not positive definite.
         """
 
 

@@ -1,4 +1,4 @@
-"""Lengths that are set in metres; who makes a model knows its unit. Imports no torch."""
+"""Lengthscales set in metres, and their conversion to a model's unit. Imports no torch."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def lengthscale_setting(what: str, share: float) -> Any:
 
 
 def scaled(options: Options, unit: float) -> Options:
-    """A model's options with all that is set in m in units of ``unit`` m instead."""
+    """A model's options with all lengths converted from m to units of ``unit`` m."""
     lengths = [own for own, row in declared(options).items() if row.unit == "m"]
     return replace(options, **{own: getattr(options, own) / unit for own in lengths})

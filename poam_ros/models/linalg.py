@@ -28,7 +28,7 @@ Info = ctypes.c_int
 def trsm(L: Tensor, B: Tensor, transposed: bool = False, right: bool = False) -> Tensor:
     """L^-1 B [M, N] for a lower triangular L [M, M]; ``transposed``: L^-T B; ``right``: B L^-1."""
     assert not (transposed and right)
-    if not _serves(L, B):
+    if not _supported(L, B):
         A = L.mT if transposed else L
         return torch.linalg.solve_triangular(A, B, upper=transposed, left=not right)
     solution, L, (rows, columns) = _copy(B), L.contiguous(), B.shape
@@ -39,7 +39,7 @@ def trsm(L: Tensor, B: Tensor, transposed: bool = False, right: bool = False) ->
 
 def trmm(B: Tensor, L: Tensor) -> Tensor:
     """B L [K, M] for a lower triangular L [M, M]."""
-    if not _serves(B, L):
+    if not _supported(B, L):
         return B @ L.tril()
     product, L, (K, M) = _copy(B), L.contiguous(), B.shape
     call("dtrmm", b"L", b"U", b"N", b"N", M, K, 1.0, L, M, product, M)
@@ -48,7 +48,7 @@ def trmm(B: Tensor, L: Tensor) -> Tensor:
 
 def trmm_unit_(L: Tensor, B: Tensor) -> Tensor:
     """L^T B [M, N] for a lower triangular L [M, M] with unit diagonal; overwrites B."""
-    if not (_serves(L, B) and L.is_contiguous() and B.is_contiguous()):
+    if not (_supported(L, B) and L.is_contiguous() and B.is_contiguous()):
         return B.copy_(L.mT @ B)
     M, N = B.shape
     call("dtrmm", b"R", b"U", b"T", b"U", N, M, 1.0, L, M, B, N)
@@ -57,7 +57,7 @@ def trmm_unit_(L: Tensor, B: Tensor) -> Tensor:
 
 def symm(A: Tensor, B: Tensor) -> Tensor:
     """A B [M, N] for a symmetric A [M, M]."""
-    if not _serves(A, B):
+    if not _supported(A, B):
         return (A.tril() + A.tril(-1).mT) @ B
     A, B = A.contiguous(), B.contiguous()
     product, (M, N) = torch.empty_like(B), B.shape
@@ -67,7 +67,7 @@ def symm(A: Tensor, B: Tensor) -> Tensor:
 
 def syrk(A: Tensor, alpha: float = 1.0, onto: Tensor | None = None) -> Tensor:
     """alpha A A^T [M, M]; with C = ``onto``, C + alpha A A^T, which overwrites C."""
-    if not _serves(A):
+    if not _supported(A):
         square = alpha * (A @ A.mT)
         return square if onto is None else onto.add_(square)
     A, (M, K) = A.contiguous(), A.shape
@@ -80,7 +80,7 @@ def syr2k(
     A: Tensor, B: Tensor, alpha: float = 1.0, beta: float = 1.0, onto: Tensor | None = None
 ) -> Tensor:
     """alpha (A B^T + B A^T) [M, M]; with C = ``onto``, beta C is added, and C overwritten."""
-    if not _serves(A, B):
+    if not _supported(A, B):
         product = alpha * (A @ B.mT)
         double = product + product.mT
         return double if onto is None else onto.mul_(beta).add_(double)
@@ -92,7 +92,7 @@ def syr2k(
 
 def sygst(A: Tensor, L: Tensor) -> Tensor:
     """L^-1 A L^-T [M, M] for a symmetric A [M, M] and a lower triangular L [M, M]."""
-    if not _serves(L, A):
+    if not _supported(L, A):
         half = trsm(L, A.tril() + A.tril(-1).mT)
         return trsm(L, half.mT)
     result, L, M = _copy(A), L.contiguous(), len(L)
@@ -102,7 +102,7 @@ def sygst(A: Tensor, L: Tensor) -> Tensor:
 
 def potrf(A: Tensor) -> Tensor | None:
     """Lower L [M, M] with A = L L^T; None if A is not positive definite."""
-    if _serves(A):
+    if _supported(A):
         L, info = _copy(A), Info()
         call("dpotrf", b"U", len(L), L, len(L), info)
         found = info.value
@@ -116,7 +116,7 @@ def potrf(A: Tensor) -> Tensor | None:
 
 def potri(L: Tensor) -> Tensor:
     """(L L^T)^-1 [M, M] for a lower triangular L [M, M]."""
-    if not _serves(L):
+    if not _supported(L):
         return torch.cholesky_inverse(L)
     inverse, M = _copy(L), len(L)
     call("dpotri", b"U", M, inverse, M, Info())
@@ -141,7 +141,7 @@ def call(name: str, *arguments: bytes | int | float | Tensor | ctypes.c_int) -> 
     _routine(name)(*map(_reference, arguments))
 
 
-def _serves(*tensors: Tensor) -> bool:
+def _supported(*tensors: Tensor) -> bool:
     """Whether ``call`` accepts these tensors."""
     return all(t.is_cpu and t.dtype == torch.float64 for t in tensors)
 
@@ -204,7 +204,7 @@ def cholesky(A: Tensor, name: str) -> Factor:
             return Factor(L, jitter)
     raise CholeskyError(
         f"{name} [{len(A)} x {len(A)}] is not positive definite, even with {jitter:.1e} added to "
-        f"its diagonal (mean {scale:.3g}): raise the parameter `jitter` or `tolerance`"
+        f"its diagonal (mean {scale:.3g}): raise sparse.jitter or sparse.tolerance"
     )
 
 

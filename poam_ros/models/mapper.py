@@ -178,8 +178,7 @@ class BathymetricMapper:
         return self._reported(self._model.train(steps), 0, start)
 
     def calibrate(self, stretches: int) -> None:
-        """Widen intervals until the next update or training, if the model is a
-        ``SupportsCalibration``."""
+        """Calibrate variances until the next update or training, if the model supports it."""
         if isinstance(self._model, SupportsCalibration):
             self._model.calibrate(stretches)
 
@@ -207,11 +206,11 @@ class BathymetricMapper:
         return None if covariance is None else covariance.cpu().numpy() * self._deviation**2
 
     def sample(self, xy: np.ndarray, count: int, seed: int) -> np.ndarray:
-        """Joint draws of the ground at xy [N, 2], without noise [count, N], in m.
+        """Joint draws of the bottom at xy [N, 2], without noise [count, N], in m.
 
         Raises:
-            InputError: wrong shape, or no map yet, or a model that can draw no so many places.
-            CholeskyError: a matrix is beyond repair.
+            InputError: wrong shape, no map yet, or too many places for the model.
+            CholeskyError: a matrix is not positive definite.
         """
         x, generator = self._points("sample", xy), torch.Generator().manual_seed(seed)
         if isinstance(self._model, Sampling):
@@ -219,7 +218,9 @@ class BathymetricMapper:
         else:
             covariance = self._model.covariance(x, noise=False)
             if covariance is None:
-                raise InputError(f"sample: {self.settings.method} draws no {len(xy)} places")
+                raise InputError(
+                    f"sample: {self.settings.method} cannot draw {len(xy)} places jointly"
+                )
             L, _ = cholesky(covariance, "covariance of the places")
             fresh = torch.randn(len(x), count, generator=generator, dtype=torch.float64)
             drawn = self._model.predict(x, False).mean + (L @ fresh.to(L)).mT

@@ -30,11 +30,11 @@ class ModelEntry:
     """One row of the table.
 
     Attributes:
-        build: from the options, a seed and a torch device; it loads torch when it is called. Of
-            the options, what is in m comes in units of half the workspace's longer side.
+        build: from the options, a seed and a torch device; it loads torch when it is called.
+            Lengths among the options are in units of half the workspace's longer side.
         options: frozen dataclass of the row's own settings, with a prefix.
-        bounded_time: whether an update's time can be relied on, whatever the number of data.
-        own_noise: whether it takes noise of each target's own; otherwise it must be given none.
+        bounded_time: whether an update's time is bounded, whatever the number of data.
+        own_noise: whether targets may have noise of their own; otherwise they must have none.
     """
 
     build: Build
@@ -75,20 +75,20 @@ MODELS: Table[ModelEntry] = Table(
 def takes_noise(method: str) -> bool:
     """Whether a model accepts noise per target. If not, this logs a warning once per process."""
     if not MODELS[method].own_noise:
-        log.warning("method %s cannot take noise of single pings: its map leaves it out", method)
+        log.warning("method %s does not support the noise of single pings and ignores it", method)
     return MODELS[method].own_noise
 
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """Which model, and how: ``options`` is an instance of its row's options, None for the defaults.
+    """The model and its settings; ``options``: an instance of its row's options, None: defaults.
 
     Raises:
         InputError: the method is not in the table, the options are another row's, or a value is
             outside its range.
     """
 
-    method: str = setting("poam", "Model that the map is learned with", choices=MODELS)
+    method: str = setting("poam", "Model of the map", choices=MODELS)
     options: Any = None
     threads: int = setting(1, "Threads of the linear algebra", minimum=1, maximum=256)
     device: str = setting("cpu", "Torch device of the model: cpu, cuda, cuda:1")
@@ -106,9 +106,9 @@ class ModelSettings:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> ModelSettings:
-        """From values by name, of these settings and of the row's options; others are left.
+        """From values by name, of these settings and of the row's options; others are ignored.
 
-        What the file ``model`` says comes before the defaults.
+        The file ``model`` overrides the defaults.
 
         Raises:
             InputError: as the settings do, the file is wrong, or an option has its old name.
@@ -126,10 +126,10 @@ class ModelSettings:
         return values_of(self, self.options)
 
 
-#: Where a model's options may come from, besides parameters and command-line options.
+#: A source of a model's options besides parameters and command-line options.
 MODEL_FILE = Setting(
-    "model", "", "YAML file with options of the model, as config/model.yaml has them all. Empty: "
-    "the defaults. A parameter that is given overrides the file",
+    "model", "", "YAML file with options of the model; config/model.yaml lists them all. Empty: "
+    "the defaults. Options given directly override the file",
 )  # fmt: skip
 
 

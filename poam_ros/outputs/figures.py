@@ -54,6 +54,12 @@ def blank_figure(size: tuple[float, float]) -> Any:
     return figure
 
 
+def outline_cells(axis: Any, grid: Grid, chosen: np.ndarray) -> None:
+    """Draw a line around the cells of a grid that are chosen [rows, columns], boolean."""
+    x, y = (np.concatenate(([2 * v[0] - v[1]], v, [2 * v[-1] - v[-2]])) for v in (grid.x, grid.y))
+    axis.contour(x, y, np.pad(chosen, 1).astype(float), [0.5], colors="#16283c", linewidths=0.9)
+
+
 def plain(text: str) -> str:
     """Text escaped for matplotlib, so that dollars do not start a formula."""
     return text.replace("$", r"\$")

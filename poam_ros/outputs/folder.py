@@ -28,9 +28,9 @@ EPOCH_COLUMNS = (
 RUN_COLUMNS = (
     "environment", "method", "kernel", "pilot", "planner", "seed", "samples", "wall_s", "folder",
 )  # fmt: skip
-#: Rows of a table that are held as text at a time.
+#: Rows of a table that are converted at a time.
 ROWS = 10_000
-#: What a spreadsheet takes a cell that begins so for: something to compute.
+#: Beginnings of a cell that a spreadsheet takes for a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -78,7 +78,7 @@ def make_folder(path: Path) -> Path:
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write a CSV file with a header, row by row; no text in it is a formula to a spreadsheet."""
+    """Write a CSV file with a header, row by row; texts that look like formulas are quoted."""
     with atomic_write(path) as file:
         file.write((",".join(columns) + "\n").encode())
         file.writelines((",".join(_cell(value) for value in row) + "\n").encode() for row in rows)

@@ -11,7 +11,7 @@ import numpy as np
 from ..core.errors import InputError
 from .exports.chart import Chart
 from .exports.contours import levels_of
-from .figures import blank_figure
+from .figures import blank_figure, outline_cells
 from .view.layers import RELIEF, UNCERTAINTY, mixed
 
 #: Maximum width and height of a figure on the page, in inches.
@@ -44,7 +44,7 @@ def chart_plate(chart: Chart) -> bytes:
         )
         axis.clabel(lines, fontsize=6, fmt="%g")
     _shore(axis, chart)
-    _furnish(axis, chart)
+    _draw_decorations(axis, chart)
     figure.colorbar(image, ax=axis, shrink=0.6, label="depth (m)").ax.invert_yaxis()
     return _png(figure)
 
@@ -61,7 +61,7 @@ def uncertainty_plate(chart: Chart) -> bytes:
     )  # fmt: skip
     axis.plot(*_some(chart.track).T, ",", color="white")
     _shore(axis, chart)
-    _furnish(axis, chart)
+    _draw_decorations(axis, chart)
     figure.colorbar(image, ax=axis, shrink=0.6, label="95 % uncertainty (m)", extend="max")
     return _png(figure)
 
@@ -80,7 +80,7 @@ def crossings_plate(chart: Chart) -> bytes:
         vmax=max(high, 1e-3), edgecolors="#16283c", linewidths=0.3,
     )  # fmt: skip
     _shore(axis, chart)
-    _furnish(axis, chart)
+    _draw_decorations(axis, chart)
     figure.colorbar(drawn, ax=axis, shrink=0.6, label="difference (m)", extend="max")
     return _png(figure)
 
@@ -110,15 +110,10 @@ def _shore(axis: Any, chart: Chart) -> None:
     """Draw the border between cells with and without a value."""
     known = np.isfinite(chart.depth)
     if not known.all():
-        padded = np.pad(known, 1).astype(float)
-        x, y = (
-            np.concatenate(([2 * v[0] - v[1]], v, [2 * v[-1] - v[-2]]))
-            for v in (chart.grid.x, chart.grid.y)
-        )
-        axis.contour(x, y, padded, [0.5], colors="#16283c", linewidths=0.9)
+        outline_cells(axis, chart.grid, known)
 
 
-def _furnish(axis: Any, chart: Chart) -> None:
+def _draw_decorations(axis: Any, chart: Chart) -> None:
     """Draw a scale bar; north arrow and graticule too if the map has a georeference."""
     xmin, xmax, ymin, ymax = chart.grid.borders.bounds
     axis.set_xlim(xmin, xmax)

@@ -20,7 +20,7 @@ from .folder import atomic_write, read_records
 from .plates import chart_plate, contour_levels, crossings_plate, uncertainty_plate
 from .view.texts import numbers, table
 from .volume import FILE as VOLUME
-from .volume import QUANTITIES, WaterBelow, read_water
+from .volume import QUANTITIES, WaterBelow, read_water, rounded
 
 FILE = "report.html"
 #: Approximate number of rows in the volume table.
@@ -110,7 +110,7 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
         water = read_water(folder).at(chart.settings.water_level)
         for name in QUANTITIES:
             mean, low, high = water[name]
-            shown = _rounded((mean, low, high))
+            shown = rounded((mean, low, high))
             found[name.replace("_", " ")] = (
                 f"{shown[0]} {UNITS[name]} (95 %: {shown[1]} to {shown[2]})"
             )
@@ -121,13 +121,6 @@ def summary(folder: Path, chart: Chart) -> dict[str, str]:
         )
     found["soundings in the map"] = f"{len(chart.track):,}"
     return found
-
-
-def _rounded(values: Sequence[float]) -> list[str]:
-    """Values rounded to three digits of their range, and to 0.01 at the finest."""
-    apart = max(max(values) - min(values), 1e-5 * max(map(abs, values)), 1e-2)
-    digits = min(2 - int(np.floor(np.log10(apart))), 2)
-    return [f"{round(value, digits) + 0.0:,.{max(0, digits)}f}" for value in values]
 
 
 def _scores(folder: Path) -> dict[str, Any]:
@@ -234,7 +227,7 @@ def _volume_table(water: WaterBelow, level: float) -> str:
     for index in sorted(some, reverse=True):
         cells = [f"{water.level[index]:.2f}"]
         for name in QUANTITIES:
-            mean, low, high = _rounded(getattr(water, name)[:, index])
+            mean, low, high = rounded(getattr(water, name)[:, index])
             cells += [mean, f"{low} to {high}"]
         bold = ' style="font-weight:650"' if water.level[index] == level else ""
         rows.append(f"<tr{bold}>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")

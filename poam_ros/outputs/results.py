@@ -15,9 +15,9 @@ from ..core.files import write_checksums
 from ..core.geodesy import GeoReference
 from ..core.maps import ElevationMap
 from ..core.samples import Samples
-from ..frontend.refused_pings import RefusedPing, RefusedPings
+from ..frontend.refused_pings import WITHDRAWN, RefusedPing, RefusedPings
 from ..journal.folder import LOG, is_log
-from ..journal.interface import DROP, TRAIN, JournalStep
+from ..journal.interface import DROP, TRAIN, JournalStep, withdrawn_after
 from ..journal.reader import read_mission
 from ..journal.tables import UPDATES, read_only, read_refused
 from .folder import make_folder, read_records, write_map, write_samples, write_table
@@ -30,8 +30,8 @@ MAX_DISTANCE = 5e6
 
 @dataclass(frozen=True)
 class UnmappedPings:
-    """Places of ``held`` [N, 2] in m; the newest of the ``refused`` by reason; how many pings the
-    journal has as accepted (``logged``) and how many training steps between updates (``trained``),
+    """Places of ``held`` [N, 2] in m; the newest of the ``refused`` by reason; how many pings
+    the journal has in use (``logged``) and how many training steps between updates (``trained``),
     0 without a journal."""
 
     held: np.ndarray = field(default_factory=lambda: np.empty((0, 2)))
@@ -72,8 +72,11 @@ def read_unmapped(folder: Path, live: bool = False) -> UnmappedPings:
     """
     if not live and is_log(folder):
         logged = read_mission(folder / LOG).logged
-        held = logged.screening_state.held.xy
-        return UnmappedPings(held, logged.refused, *_counts(len(logged.samples), logged.steps))
+        held, pings = logged.screening_state.held.xy, logged.samples
+        out = pings[np.array(withdrawn_after(logged.steps), dtype=np.int64)]
+        xyz = np.column_stack((out.xy, out.z))
+        left_out = logged.refused.more(WITHDRAWN, out.stamp_ns, xyz)
+        return UnmappedPings(held, left_out, *_counts(len(pings), logged.steps))
     held, refused, counts = np.empty((0, 2)), None, (0, 0)
     with suppress(sqlite3.Error, OSError), closing(read_only(folder / LOG)) as log:
         rows = log.execute("SELECT x, y FROM held ORDER BY placed").fetchall()
@@ -87,9 +90,13 @@ def read_unmapped(folder: Path, live: bool = False) -> UnmappedPings:
 
 
 def _counts(pings: int, steps: Sequence[JournalStep]) -> tuple[int, int]:
-    """Accepted pings that were not dropped, and training steps between updates."""
-    dropped = sum(step.last - step.first + 1 for step in steps if step.kind == DROP)
-    return pings - dropped, sum(step.steps * step.times for step in steps if step.kind == TRAIN)
+    """Accepted pings, neither dropped nor withdrawn, and training steps between updates."""
+    left_out = set(withdrawn_after(steps))
+    for step in steps:
+        if step.kind == DROP:
+            left_out.update(range(step.first, step.last + 1))
+    trained = sum(step.steps * step.times for step in steps if step.kind == TRAIN)
+    return pings - len(left_out), trained
 
 
 def _read_refused(path: Path) -> RefusedPings:

@@ -84,7 +84,7 @@ class SaveSettings:
 
 
 #: In the folder of the results: the folder of saved maps and its lock. In that: unfinished maps.
-SAVED, LOCK, BEGUN = "saved", ".saved.lock", ".begun"
+SAVED, LOCK, UNFINISHED = "saved", ".saved.lock", ".begun"
 
 
 def save(
@@ -116,8 +116,8 @@ def save(
     """
     home = folder / SAVED
     home.mkdir(exist_ok=True)
-    with _begun(home) as begun:
-        place = begun / _next_name(home, drawn.samples)
+    with _unfinished_folder(home) as unfinished:
+        place = unfinished / _next_name(home, drawn.samples)
         place.mkdir(parents=True)
         pings = samples[: drawn.samples]
         write_samples(place / "samples.csv", pings.xy, pings.z)
@@ -136,19 +136,19 @@ def save(
 
 
 @contextmanager
-def _begun(home: Path) -> Iterator[Path]:
+def _unfinished_folder(home: Path) -> Iterator[Path]:
     """The folder for unfinished maps, empty at first and removed at the end.
 
     The lock makes this the only writer, so old contents are a dead process's. It ends with its
     process.
     """
-    begun = home / BEGUN
+    unfinished = home / UNFINISHED
     with lock(home.parent / LOCK, wait=True):
-        shutil.rmtree(begun, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
         try:
-            yield begun
+            yield unfinished
         finally:
-            shutil.rmtree(begun, ignore_errors=True)
+            shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _next_name(home: Path, samples: int) -> str:

@@ -7,7 +7,7 @@ all cells of a block by the same amount from their own means.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,8 +72,7 @@ def measure(drawn: ElevationMap, sample: Draws, levels: np.ndarray) -> WaterBelo
         PoamError: no draws can be made.
     """
     rows, columns = np.nonzero(np.isfinite(drawn.mean))
-    borders, shape = drawn.grid.borders, drawn.grid.shape
-    cell = float(np.prod(borders.size / shape[::-1]))
+    cell = drawn.grid.cell_area
     block, count = _blocks(rows, columns)
     share = np.bincount(block, minlength=count)
     places = np.column_stack([
@@ -92,7 +91,7 @@ def measure(drawn: ElevationMap, sample: Draws, levels: np.ndarray) -> WaterBelo
         sums = np.concatenate(([0.0], np.cumsum(z)))
         area[number], volume[number] = each * below, each * (below * levels - sums[below])
     depth = np.divide(volume, area, out=np.zeros_like(volume), where=area > 0)
-    return WaterBelow(levels, *map(_interval, (area, volume, depth)))
+    return WaterBelow(levels, *map(interval, (area, volume, depth)))
 
 
 def _blocks(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, int]:
@@ -106,8 +105,16 @@ def _blocks(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, int]:
         side += 1
 
 
-def _interval(values: np.ndarray) -> np.ndarray:
+def interval(values: np.ndarray) -> np.ndarray:
+    """Mean and ends of the 95 % interval [3, ...] of draws [draws, ...]."""
     return np.stack([values.mean(0), *np.quantile(values, ENDS, axis=0)])
+
+
+def rounded(values: Sequence[float]) -> list[str]:
+    """Values rounded to three digits of their range, and to 0.01 at the finest."""
+    apart = max(max(values) - min(values), 1e-5 * max(map(abs, values)), 1e-2)
+    digits = min(2 - int(np.floor(np.log10(apart))), 2)
+    return [f"{round(value, digits) + 0.0:,.{max(0, digits)}f}" for value in values]
 
 
 def write_water(folder: Path, water: WaterBelow) -> None:

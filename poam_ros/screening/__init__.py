@@ -1,1 +1,1 @@
-"""Which soundings are believed."""
+"""Which soundings are accepted."""

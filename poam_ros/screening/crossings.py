@@ -3,9 +3,9 @@
 A sounder that hears an echo twice records a line as smooth as the bottom, at twice its depth. Along
 the line nothing shows it, but the crossing lines do. Soundings are therefore tested by stretches:
 runs of a line without a jump. For each stretch, likelihoods of being bottom, a multiple or another
-false echo are computed from the stretches currently believed to be bottom. The most contradicted
-stretch is doubted first, those that it contradicted are tested again, and so on. A doubted stretch
-is believed again if those that contradict it are doubted themselves.
+false echo are computed from the stretches currently accepted to be bottom. The most contradicted
+stretch is set aside first, those that it contradicted are tested again, and so on. It is accepted
+again if those that contradict it are set aside themselves.
 
 Only clear cases are refused: long stretches that crossing lines show to be multiples. Everything
 else is left to the screening along the track, which keeps cliffs, pits and terraces that a single
@@ -23,11 +23,11 @@ from .evidence import MIN_DIFFERENCE, MIN_PLACES, PASS_RATIO, OtherLines
 from .stretches import BOTTOM, FALSE_ECHO, LONG, MULTIPLES, Stretches
 
 MIN_SOUNDINGS = 2 * LONG  # a shorter record is not tested
-DOUBT_ODDS = 2.3  # log odds at which a long stretch is doubted
+ASIDE_ODDS = 2.3  # log odds at which a long stretch is set aside
 REFUSAL_ODDS = 4.6  # log odds, from other lines alone, at which a stretch is refused as a multiple
 DEPTH_TOLERANCE = 0.2  # largest relative difference of its depth, divided, from a crossing line's
 MAX_ITERATIONS = 60
-MAX_CHANGES = 3  # of a stretch between believed and doubted
+MAX_CHANGES = 3  # of a stretch between accepted and set aside
 NEAR_LEGS = 32  # nearest legs of each leg that are searched for crossings
 
 
@@ -74,7 +74,7 @@ def find_crossings(
         none = np.empty(0, dtype=np.int64)
         return Crossings(multiple, none, none, np.empty((0, 2)), np.empty(0), np.empty(0))
     stretches = Stretches(xy, z, line, ranges, distance)
-    others = OtherLines(stretches)
+    others = OtherLines(stretches, screened)
     a, b, where, own, other = _crossings(others)
     if screened:
         multiple = _MultipleSearch(stretches, others).multiples(a, b)[stretches.of]
@@ -86,7 +86,7 @@ class _MultipleSearch:
 
     def __init__(self, stretches: Stretches, others: OtherLines) -> None:
         self.stretches, self.others = stretches, others
-        self.believed = (stretches.places >= MIN_PLACES) & ~stretches.enclosed() & ~stretches.dry
+        self.accepted = (stretches.places >= MIN_PLACES) & ~stretches.enclosed() & ~stretches.dry
         self.odds = np.zeros(stretches.count)
         self.kind = np.full(stretches.count, BOTTOM)
 
@@ -96,53 +96,50 @@ class _MultipleSearch:
         self._settle()
         factor = np.ones(self.stretches.count, dtype=np.int64)
         long = self.stretches.places >= LONG
-        doubted = ~self.believed & long & np.isin(self.kind, MULTIPLES)
+        aside = ~self.accepted & long & np.isin(self.kind, MULTIPLES)
         nodes, across = np.r_[a, b], np.r_[b, a]
-        from_believed = self.believed[self.others.stretch[across]]
-        nodes, across = nodes[from_believed], across[from_believed]
-        for s in np.flatnonzero(doubted).tolist():
-            m = int(self.kind[s])
-            here = self.others.stretch[nodes] == s
-            expected = self.others.range[across[here]]
-            near = (
-                np.abs(self.others.range[nodes[here]] / m - expected) <= DEPTH_TOLERANCE * expected
-            )
-            if 2 * near.sum() <= len(near):
+        from_accepted = self.accepted[self.others.stretch[across]]
+        nodes, across = nodes[from_accepted], across[from_accepted]
+        for s in np.flatnonzero(aside).tolist():
+            found, differ = self.others.likelihoods(s, self.accepted, free=False)
+            if differ < MIN_DIFFERENCE:
                 continue
-            found, differ = self.others.likelihoods(s, self.believed, free=False)
-            if (
-                differ >= MIN_DIFFERENCE
-                and found[2 + MULTIPLES.index(m)] - found[0] >= REFUSAL_ODDS
-            ):
-                factor[s] = m
+            here = self.others.stretch[nodes] == s
+            own, expected = self.others.range[nodes[here]], self.others.range[across[here]]
+            for i in np.argsort(-found[2:], kind="stable").tolist():
+                m = MULTIPLES[i]
+                near = np.abs(own / m - expected) <= DEPTH_TOLERANCE * expected
+                if 2 * near.sum() > len(near) and found[2 + i] - found[0] >= REFUSAL_ODDS:
+                    factor[s] = m
+                    break
         return factor
 
     def _settle(self) -> None:
         """Test all stretches until nothing changes."""
         flips = np.zeros(self.stretches.count, dtype=np.int64)
         due, settled = set(range(self.stretches.count)), False
-        self.others.fit(self.believed)
+        self.others.fit(self.accepted)
         for _ in range(MAX_ITERATIONS):
             for s in due:
                 self.odds[s], self.kind[s] = self._test(s)
-            change = np.flatnonzero(((self.odds > 0) == self.believed) & (flips < MAX_CHANGES))
+            change = np.flatnonzero(((self.odds > 0) == self.accepted) & (flips < MAX_CHANGES))
             if not len(change):
                 if settled:
                     break
                 settled, due = True, set(range(self.stretches.count))
-                self.others.fit(self.believed)  # without the stretches that are doubted now
+                self.others.fit(self.accepted)  # without the stretches that are set aside now
                 continue
             due = self._change(change, flips)
 
     def _change(self, change: np.ndarray, flips: np.ndarray) -> set[int]:
-        """Change stretches between believed and doubted, the most contradicted first, but none
+        """Change stretches between accepted and set aside, the most contradicted first, but none
         that depends on one just changed. Returns the stretches to be tested again."""
         odds = self.odds[change]
         worst = np.where(odds > 0, np.minimum(odds, 1e9), 0.0)
         due: set[int] = set()
         for s in change[np.lexsort((-self.stretches.places[change], -worst))].tolist():
             if s not in due:
-                self.believed[s] = not self.believed[s]
+                self.accepted[s] = not self.accepted[s]
                 flips[s] += 1
                 due |= self.others.users[s] | self.stretches.beside(s) | {s}
         return due
@@ -151,16 +148,16 @@ class _MultipleSearch:
         """Log odds against a stretch being bottom, and its most likely hypothesis."""
         if self.stretches.dry[s]:
             return np.inf, FALSE_ECHO
-        along = self.stretches.likelihoods(s, self.believed)
+        along = self.stretches.likelihoods(s, self.accepted)
         free = bool(along[0] == 0.0)
-        across, differ = self.others.likelihoods(s, self.believed, free)
+        across, differ = self.others.likelihoods(s, self.accepted, free)
         long = self.stretches.places[s] >= LONG
         if (long or free) and differ < MIN_DIFFERENCE:
             return -np.inf, BOTTOM
         margin = (
-            DOUBT_ODDS
+            ASIDE_ODDS
             if long
-            else DOUBT_ODDS / 2
+            else ASIDE_ODDS / 2
             if self.stretches.places[s] >= MIN_PLACES
             else 0.0
         )

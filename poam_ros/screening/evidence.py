@@ -31,7 +31,7 @@ PRIOR = 8.0  # weight of the record's roughness in that around a node, in nodes
 MIN_DIFFERENCE = 0.15  # of the range: smaller differences are offsets, not echoes
 TVU = 0.5  # m: smaller differences are no echoes either (S-44, order 1a, shallow water)
 OFFSET = 3.0  # standard deviations between lines: smaller differences are no offsets
-DEEP = 1.5  # times the upper quartile of the ranges: a deeper bottom on one line is not believed
+DEEP = 1.5  # times the upper quartile of the ranges: a deeper bottom on one line is not accepted
 CHUNK = 4096  # nodes whose neighbours are searched at a time
 
 
@@ -81,6 +81,10 @@ def fit_covariance(h: np.ndarray, difference: np.ndarray) -> Covariance | None:
 class OtherLines:
     """Predicts each stretch from the others by nodes: block medians along the stretches.
 
+    Args:
+        stretches: of a record.
+        predicting: whether predictions are wanted; without, only the nodes are.
+
     Attributes:
         nodes: number of nodes, M.
         block: length of a block along a stretch, in m.
@@ -92,12 +96,13 @@ class OtherLines:
         covariance: of differences between lines; None: too few lie near each other.
     """
 
-    def __init__(self, stretches: Stretches) -> None:
+    def __init__(self, stretches: Stretches, predicting: bool = True) -> None:
         self.stretches = stretches
         self.deepest = DEEP * float(np.quantile(stretches.range, 0.75))
         self.block = max(stretches.depth / 4, 3 * stretches.usual)
         self._make_nodes()
-        self._make_pool()
+        if predicting:
+            self._make_pool()
         self.covariance: Covariance | None = None
         self.amplitude = np.ones(self.nodes)
 
@@ -179,9 +184,9 @@ class OtherLines:
         order = np.argsort(rank, axis=1, kind="stable")[:, :POOL]
         self.pool[ask, : order.shape[1]] = np.take_along_axis(i, order, 1)
 
-    def fit(self, believed: np.ndarray) -> None:
-        """Estimate covariance and roughness from the believed stretches [S, boolean]."""
-        good = believed[self.stretch]
+    def fit(self, accepted: np.ndarray) -> None:
+        """Estimate covariance and roughness from the accepted stretches [S, boolean]."""
+        good = accepted[self.stretch]
         known = (self.pool >= 0) & good[np.maximum(self.pool, 0)] & good[: self.nodes, None]
         mine, others = np.repeat(np.arange(self.nodes), known.sum(1)), self.pool[known]
         h = np.hypot(*(self.xy[mine] - self.xy[others]).T)
@@ -218,12 +223,12 @@ class OtherLines:
         k += COMMON * self.covariance.noise * same
         return k + 4 * self.covariance.sill + 4 * self.covariance.noise  # the unknown level
 
-    def likelihoods(self, s: int, believed: np.ndarray, free: bool) -> tuple[np.ndarray, float]:
-        """Likelihoods of a stretch from the other believed lines.
+    def likelihoods(self, s: int, accepted: np.ndarray, free: bool) -> tuple[np.ndarray, float]:
+        """Likelihoods of a stretch from the other accepted lines.
 
         Args:
             s: the stretch.
-            believed: which stretches are believed to be bottom [S], boolean.
+            accepted: which stretches are accepted to be bottom [S], boolean.
             free: whether its own line has no jump there; the edges of a feature then count here.
 
         Returns:
@@ -239,7 +244,7 @@ class OtherLines:
             parts = np.array_split(nodes, MAX_PLACES)
             nodes = np.array([part[np.argmin(self.nearest[part])] for part in parts])
         pool = self.pool[nodes]
-        used = (pool >= 0) & believed[self.stretch[np.maximum(pool, 0)]]
+        used = (pool >= 0) & accepted[self.stretch[np.maximum(pool, 0)]]
         first = np.argsort(~used, axis=1, kind="stable")[:, :NEIGHBOURS]
         pool, used = np.take_along_axis(pool, first, 1), np.take_along_axis(used, first, 1)
         nodes, others = nodes[used.any(1)], np.unique(pool[used])

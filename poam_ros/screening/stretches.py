@@ -166,8 +166,8 @@ class Stretches:
             near.update(self.owner[max(0, segment - 6) : segment + 7].tolist())
         return near
 
-    def _neighbour(self, segment: int, step: int, believed: np.ndarray) -> int:
-        """The next believed sounding of the line before or after a segment; -1: none near."""
+    def _neighbour(self, segment: int, step: int, accepted: np.ndarray) -> int:
+        """The next accepted sounding of the line before or after a segment; -1: none near."""
         row = self.first[segment] if step < 0 else self.last[segment]
         for at in range(segment + step, segment + step * (AWAY + 1), step):
             if not 0 <= at < len(self.first) or self.owner[at] == self.owner[segment]:
@@ -176,16 +176,16 @@ class Stretches:
             far = abs(self.distance[other] - self.distance[row]) > self.reach[row]
             if far or self.line[other] != self.line[row]:
                 return -1
-            if believed[self.owner[at]]:
+            if accepted[self.owner[at]]:
                 return other
         return -1
 
-    def likelihoods(self, s: int, believed: np.ndarray) -> np.ndarray:
-        """Likelihoods of a stretch from its own line, by the believed stretches beside it.
+    def likelihoods(self, s: int, accepted: np.ndarray) -> np.ndarray:
+        """Likelihoods of a stretch from its own line, by the accepted stretches beside it.
 
         Args:
             s: the stretch.
-            believed: which stretches are believed to be bottom [S], boolean.
+            accepted: which stretches are accepted to be bottom [S], boolean.
 
         Returns:
             Log likelihoods [4] as bottom, other false echo, 2nd and 3rd multiple; 0 as bottom
@@ -194,7 +194,7 @@ class Stretches:
         jumps, deeper, fitted, fits = 0, 0.0, 0, np.zeros(len(MULTIPLES))
         ends = ((int(segment), step) for segment in self.segments[s][:PARTS] for step in (-1, 1))
         for segment, step in ends:
-            other = self._neighbour(segment, step, believed)
+            other = self._neighbour(segment, step, accepted)
             if other < 0:
                 continue
             row = self.first[segment] if step < 0 else self.last[segment]

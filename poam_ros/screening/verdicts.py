@@ -24,6 +24,7 @@ from .track import MIN_NEIGHBOURHOOD
 MAX_PINGS = 2048  # judged together: about 0.2 s
 BLOCK = 64  # successive pings that are judged together or not at all
 CHUNK = 512  # pings of a batch that are compared with others at a time
+STEPS = 3.0  # steps between pings within which another pass is compared
 #: Ranges of two passes contradict each other if their ratio is at least this, and agree below.
 CONTRADICTION = MULTIPLES[0] * (1 - DEPTH_TOLERANCE)
 ECHOES = {2: "double echoes", 3: "triple echoes"}
@@ -132,23 +133,29 @@ class LineJudge:
         return rows, piece, np.r_[0.0, np.cumsum(steps + apart * (np.diff(piece) > 0))]
 
     def _questioned(self, chunk: np.ndarray, out: np.ndarray) -> bool:
-        """Whether pings contradict pings in use of another pass, or confirm withdrawn ones."""
+        """Whether pings contradict pings in use of another pass, or confirm or continue withdrawn
+        ones."""
+        if chunk[0] and out[chunk[0] - 1]:
+            return True  # the line goes on
         data = self._store.data
-        reach = np.maximum(MIN_NEIGHBOURHOOD, data.range / 2)
-        near = np.flatnonzero(self._away(chunk) <= reach[chunk].max())
-        rows, _, distance = self._track(near)
+        end = int(chunk[-1]) + 1
+        steps = np.hypot(*np.diff(data.xy[max(0, end - CHUNK) : end], axis=0).T)
+        reach = STEPS * float(np.median(steps[steps > 0])) if steps.any() else MIN_NEIGHBOURHOOD
+        rows, _, distance = self._track(np.flatnonzero(self._away(chunk) <= reach))
         place = np.full(len(data), -1)
         place[rows] = np.arange(len(rows))
-        others = cKDTree(data.xy[rows]).query_ball_point(data.xy[chunk], reach[chunk])
-        mine = np.repeat(chunk, [len(each) for each in others])
-        theirs = np.concatenate([np.asarray(each, dtype=np.int64) for each in others])
-        passes = np.abs(distance[place[mine]] - distance[theirs]) > PASS_RATIO * reach[mine]
+        near = cKDTree(data.xy[rows]).query_ball_point(data.xy[chunk], reach)
+        mine = np.repeat(chunk, [len(each) for each in near])
+        theirs = np.concatenate([np.asarray(each, dtype=np.int64) for each in near])
+        passes = np.abs(distance[place[mine]] - distance[theirs]) > PASS_RATIO * reach
         mine, theirs = mine[passes], rows[theirs[passes]]
+        order = np.lexsort((np.hypot(*(data.xy[mine] - data.xy[theirs]).T), mine))
+        mine, first = np.unique(mine[order], return_index=True)
+        theirs = theirs[order][first]  # the nearest of other passes
         low, high = np.sort(data.range[np.stack([mine, theirs])], axis=0)
-        differ = high >= CONTRADICTION * low
-        return bool(
-            (differ & ~(out[mine] | out[theirs]) | ~differ & (out[mine] != out[theirs])).any()
-        )
+        contradict = (high >= CONTRADICTION * low) & ~(out[mine] | out[theirs])
+        confirm = (high < CONTRADICTION * low) & (out[mine] != out[theirs])
+        return bool((contradict | confirm).any())
 
     def _judge_around(
         self, chunk: np.ndarray, out: np.ndarray

@@ -319,7 +319,7 @@ def run_mission(
     finally:
         # Also after Ctrl-C or a failure, so that no sample is lost.
         samples = mission.session.everything()
-        write_refused(folder, mission.session.ledger.refused.newest())
+        write_refused(folder, mission.session.unmapped)
         write_samples(folder / "samples.csv", samples.xy, samples.z)
     grid = map_grid(settings.workspace, settings.resolution)
     write_map(folder / "map.npz", mission.mapper.map(grid))

@@ -43,7 +43,7 @@ class MissionSettings:
         "paper", "Batches and planner's map as in the paper's experiments, or as on a vehicle",
         choices=POLICIES,
     )  # fmt: skip
-    seed: int = setting(0, "Seed: same seed, same mission", minimum=0, maximum=2**31 - 1)
+    seed: int = setting(0, "Seed of all random draws", minimum=0, maximum=2**31 - 1)
     max_samples: int = setting(
         5000, "End the mission at this many accepted pings", minimum=1, maximum=10**7
     )

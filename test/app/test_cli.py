@@ -1,4 +1,4 @@
-"""The command line: options from the settings' rows, one line for what is wrong, light to start."""
+"""The command line: options from settings, one line for errors, a fast start."""
 
 import argparse
 import signal
@@ -57,7 +57,7 @@ def test_options_follow_their_settings(parser):
         (["--count", "1.5"], "--count: expected an integer of at least 1, got '1.5'"),
     ],
 )
-def test_options_are_checked_like_their_settings(parser, arguments, words, capsys):
+def test_options_are_checked_as_their_settings(parser, arguments, words, capsys):
     assert f"tool: argument {words} (see" in refusal(parser.parse_args, arguments, capsys)
 
 
@@ -216,7 +216,7 @@ def test_ctrl_c_during_imports_gives_one_line_and_status_130(module, ros_env, tm
 
 
 def test_every_mission_setting_has_an_option():
-    """So that a new one becomes an option, a sweep's key and a line of config.yaml by itself."""
+    """So that a new setting becomes an option, a key of sweeps and a line of config.yaml."""
     own = set(declared(MissionSettings))
     parts = {"workspace", "model", "sonar", "batches", "planner_options", "screening", "target"}
     assert vars(MissionSettings()).keys() - own == parts

@@ -1,4 +1,4 @@
-"""What a person sees of a running mission, without a terminal and in one."""
+"""The display of a running mission, with and without a terminal."""
 
 import io
 import re
@@ -15,7 +15,7 @@ def shown(capsys):
     now = [0.0]
 
     def lines(*steps):
-        """What is said for these (seconds, progress)."""
+        """The lines printed for these (seconds, progress)."""
         with ProgressDisplay(clock=lambda: now[0]) as screen:
             for now[0], progress in steps:
                 screen.show(progress)
@@ -63,7 +63,7 @@ def test_a_terminal_shows_a_line_per_value_and_messages_below(monkeypatch):
         display.show(Progress("pilot", 450, 900))
         display.show(Progress("done", 902, 900))  # too soon to be drawn, but the last
         display.stop()
-        display.say("results: runs/sim")
+        display.print_line("results: runs/sim")
     # Each drawing goes back over the one before: the last lines are what remains.
     drawn = re.sub(r"\x1b\[\d*[AK]", "\n", screen.getvalue())
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", drawn).replace("\r", "\n")
@@ -82,7 +82,7 @@ def test_a_terminal_shows_brackets_unchanged(monkeypatch):
     screen = terminal(monkeypatch)
     with ProgressDisplay() as display:
         display.show(Progress("pilot", problems={"mapper": "expected xy [b, 2]"}))
-        display.say("mapper: [WARN] no odometry")
+        display.print_line("mapper: [WARN] no odometry")
     shown = screen.getvalue()
     assert "[WARN] no odometry" in shown and "expected xy [b, 2]" in shown
     assert "state" in shown and "bold" not in shown

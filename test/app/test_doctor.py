@@ -1,4 +1,4 @@
-"""`poam doctor`: numbers into words, and the exit status."""
+"""`poam doctor`: its findings and exit status."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_wrong_number_gives_one_line_and_status_2(capsys):
 
 
 @pytest.mark.ros
-def test_it_hears_a_live_node(python, ros_env, eventually, capsys):
+def test_it_receives_the_status_of_a_live_node(python, ros_env, eventually, capsys):
     pytest.importorskip("rclpy")
     node = subprocess.Popen(
         [python, "-m", "poam_ros.ros.planner.node", "--ros-args", "-r", "__ns:=/boat"], env=ros_env

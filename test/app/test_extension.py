@@ -56,7 +56,7 @@ def extension(installed, monkeypatch):
         table._found.clear()
 
 
-def test_the_page_shows_the_package_as_it_is():
+def test_the_docs_show_the_package_as_it_is():
     page = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8")
     for path in (
         PACKAGE / "pyproject.toml",

@@ -1,4 +1,4 @@
-"""What a command loads: none of what its answer does not need."""
+"""What commands import: nothing slow that they do not need."""
 
 import subprocess
 import sys

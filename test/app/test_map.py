@@ -1,4 +1,4 @@
-"""`poam map` as people call it."""
+"""The command `poam map`."""
 
 from __future__ import annotations
 
@@ -232,3 +232,12 @@ def test_what_a_person_excludes_stays_out_and_is_listed(log, tmp_path, capsys):
     assert config["samples"]["excluded"] == 60 and len(config["excluded"]) == 3
     assert config["samples"]["mapped"] + config["samples"]["false_echoes"] == 180
     assert "got 'L9'" in refused([*command, "--exclude", "line=L9"], capsys)
+
+
+def test_calibration_is_printed_and_recorded(log, tmp_path, capsys):
+    out = tmp_path / "out"
+    options = ["--calibrate", "--resolution", "4", *QUICK]
+    assert main(["map", str(log), "--output", str(out), *options]) == 0
+    said = "too few crossings of lines to calibrate"  # parallel lines
+    assert f"calibration: {said}" in capsys.readouterr().out
+    assert yaml.safe_load((out / "config.yaml").read_text())["calibration"] == [said]

@@ -1,4 +1,4 @@
-"""Child processes: started, watched, and ended in order. Stand-ins; no waiting."""
+"""Child processes: started, watched, and ended in order. With stand-ins, without waiting."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from poam_ros.app.sim import ProcessGroup
 
 
 class Time:
-    """A clock that goes on only where somebody waits."""
+    """A clock that advances only by waiting."""
 
     def __init__(self):
         self.now = 50.0

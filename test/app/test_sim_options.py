@@ -1,4 +1,4 @@
-"""What `poam sim` starts its nodes with: from one description, which the launch file shares."""
+"""The arguments of the nodes that `poam sim` starts, as in the launch file."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`poam view`: refusals, the server over HTTP, and a real browser that reaches nothing else."""
+"""`poam view`: errors, the server over HTTP, and a real browser without other network access."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def ours(address):
         ([".", "--port", "70000"], "--port: expected a number from 0 to 65535"),
         ([".", "--port", "{taken}"], "cannot serve at 127.0.0.1"),
         ([".", "--address", "::1"], "--address: expected an IPv4 address"),
-        ([".", "--namespace", "auv"], "--namespace: expected without RUN"),
+        ([".", "--namespace", "auv"], "--namespace: expected with the live graph only"),
         (["--namespace", "a b"], "--namespace: expected a ROS namespace"),
     ],
 )
@@ -112,7 +112,7 @@ def asked(port, path, host, cookie="", **headers):
         connection.close()
 
 
-def test_only_names_of_the_page_with_its_token_are_let_in(tmp_path, ros_env):
+def test_requests_need_a_known_host_and_the_token(tmp_path, ros_env):
     pytest.importorskip("bokeh")
     folder = write_run(tmp_path / "lake")
     with served(ros_env, folder, "--port", "0", "--allow-host", "vehicle.lan") as address:
@@ -150,7 +150,7 @@ def test_only_names_of_the_page_with_its_token_are_let_in(tmp_path, ros_env):
         assert socket_to(own, cookie="", Origin=f"http://{own}") == 403
 
 
-def test_where_the_page_is():
+def test_the_address_of_the_page():
     from poam_ros.app.view import is_loopback, url
 
     assert url("127.0.0.1", 5006, "abc") == "http://127.0.0.1:5006/?token=abc"
@@ -158,7 +158,7 @@ def test_where_the_page_is():
 
 
 def hover(browser, row, column):
-    """What is shown of a cell when the pointer is on it."""
+    """The tooltip of a cell."""
     x, y = browser.evaluate(PIXEL.format(x=GRID.x[column], y=GRID.y[row]))
     browser.point(x, y)
     place = f"{GRID.x[column]:.1f}, {GRID.y[row]:.1f} m"

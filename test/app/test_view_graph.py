@@ -159,7 +159,7 @@ def test_a_node_without_status_is_a_problem(followed, monkeypatch):
     from poam_ros.app.doctor import OK, NodeStatus
 
     monkeypatch.setattr(view, "STATUS_TIMEOUT_S", -1.0)
-    followed.graph._heard["auv/mapper"] = NodeStatus(OK, "mapping", {}, 0.1), 0.0
+    followed.graph._statuses["auv/mapper"] = NodeStatus(OK, "mapping", {}, 0.1), 0.0
     followed(lambda page: "auv/mapper: silent for" in text(page, "remarks"))
 
 

@@ -1,4 +1,4 @@
-"""Rows of other packages: by an entry point, by ``module:name``, and what is refused."""
+"""Rows of other packages: by entry point, by ``module:name``, and errors."""
 
 import sys
 import types
@@ -50,7 +50,7 @@ def test_an_entry_point_is_found_by_its_name(mine, monkeypatch, tmp_path):
         ("mine:wrong", "planner: mine:wrong: .*expected a PlannerEntry .*, got int"),
     ],
 )
-def test_what_is_no_row_is_refused(mine, name, words):
+def test_invalid_rows_are_refused(mine, name, words):
     with pytest.raises(InputError, match=words):
         MissionSettings(planner=name)
 

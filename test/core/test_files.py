@@ -1,18 +1,28 @@
-"""Files that are whole or not there, locks, and names that lead nowhere else."""
+"""Atomic files, locks, and names that cannot leave their folder."""
 
 from __future__ import annotations
 
 import os
+import subprocess
 
 import numpy as np
 import pytest
 
 from poam_ros.core.errors import InputError
-from poam_ros.core.files import atomic_write, lock, rename_folder, within
+from poam_ros.core.files import (
+    CHECKSUMS,
+    atomic_write,
+    damaged_files,
+    lock,
+    rename_folder,
+    verify,
+    within,
+    write_checksums,
+)
 from poam_ros.outputs.folder import read_map
 
 
-def test_a_file_takes_its_name_when_it_is_complete_and_on_the_disk(tmp_path, monkeypatch):
+def test_a_file_appears_when_it_is_complete_and_synced(tmp_path, monkeypatch):
     path, calls = tmp_path / "x", []
     path.write_text("before")
     fsync, replace = os.fsync, type(path).replace
@@ -28,14 +38,14 @@ def test_a_file_takes_its_name_when_it_is_complete_and_on_the_disk(tmp_path, mon
     assert path.read_text() == "after" and [p.name for p in tmp_path.iterdir()] == ["x"]
 
 
-def test_a_folder_takes_its_name_with_all_that_is_in_it(tmp_path):
+def test_a_folder_appears_when_all_its_files_are_synced(tmp_path):
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun" / "a").write_text("1")
     rename_folder(tmp_path / "begun", tmp_path / "whole")
     assert (tmp_path / "whole" / "a").read_text() == "1" and not (tmp_path / "begun").exists()
 
 
-def test_one_has_a_lock_until_it_is_closed(tmp_path):
+def test_a_lock_is_held_until_it_is_closed(tmp_path):
     first = lock(tmp_path / "l")
     with pytest.raises(BlockingIOError):
         lock(tmp_path / "l")
@@ -46,7 +56,7 @@ def test_one_has_a_lock_until_it_is_closed(tmp_path):
 @pytest.mark.parametrize(
     "name", ["..", ".", "", "/etc", "a/../../b", "a//b", "../m/x", "link/x", "x\0", "a/."]
 )
-def test_a_name_in_a_file_leads_nowhere_else(tmp_path, name):
+def test_a_name_from_a_file_cannot_leave_its_folder(tmp_path, name):
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "link").symlink_to(tmp_path)
     with pytest.raises(InputError, match="expected a path inside it"):
@@ -70,3 +80,25 @@ def test_a_map_with_flipped_bits_is_refused_or_the_same(tmp_path):
             assert "map.npz: expected" in str(error)
             refused += 1
     assert refused > 100
+
+
+def test_files_are_compared_with_the_checksums_beside_them(tmp_path):
+    for name in ("a.csv", "b c.npz"):
+        (tmp_path / name).write_text(name)
+    verify(tmp_path / "a.csv")  # nothing is listed
+    write_checksums(tmp_path, ["a.csv"])
+    write_checksums(tmp_path, ["b c.npz"])
+    done = subprocess.run(["sha256sum", "-c", CHECKSUMS], cwd=tmp_path, capture_output=True)
+    assert done.returncode == 0 and damaged_files(tmp_path) == []
+    (tmp_path / "a.csv").write_text("A.csv")
+    with pytest.raises(InputError, match=f"damaged: .*poam repair {tmp_path}"):
+        verify(tmp_path / "a.csv")
+    assert damaged_files(tmp_path) == [tmp_path / "a.csv"]
+    with atomic_write(tmp_path / "a.csv") as file:  # on purpose: it is no longer listed
+        file.write(b"new")
+    assert damaged_files(tmp_path) == []
+    (tmp_path / "b c.npz").unlink()
+    for content in (b"", b"\xff\xfe", b"0" * 64 + b"  ../x\n", b"0" * 64 + b"  \0\n"):
+        (tmp_path / CHECKSUMS).write_bytes(content)
+        verify(tmp_path / "a.csv")
+        assert damaged_files(tmp_path) == []

@@ -1,4 +1,4 @@
-"""The Earth and the plane: headings by hand, projections against geodesics and known values."""
+"""Geodesy: headings by hand, projections against geodesics and known values."""
 
 import sys
 
@@ -68,7 +68,7 @@ def test_heading_is_that_of_y_clockwise_from_north(heading, east_north):
     np.testing.assert_array_equal(place.to_map(place.to_projected(XY)), XY)
 
 
-def test_any_heading_comes_back():
+def test_any_heading_round_trips():
     place = GeoReference(60.0, 25.0, 33.3)
     np.testing.assert_allclose(place.to_map(place.to_projected(XY)), XY, atol=1e-12)
     east, north = place.to_projected(np.array([[0.0, 1.0]]))[0]
@@ -79,7 +79,7 @@ def test_any_heading_comes_back():
     ("latitude", "longitude", "code"),
     [(17.5, -91.2, 32615), (-33.9, 151.2, 32756), (0.0, 180.0, 32660), (10.0, -180.0, 32601)],
 )
-def test_utm_is_that_of_epsg(latitude, longitude, code):
+def test_utm_equals_the_epsg_definition(latitude, longitude, code):
     place = GeoReference(latitude, longitude, 20.0, "UTM")
     assert place.crs == f"EPSG:{code}" and place.system().to_epsg() == code
     to_utm = pyproj.Transformer.from_crs(4326, code, always_xy=True)
@@ -88,7 +88,7 @@ def test_utm_is_that_of_epsg(latitude, longitude, code):
     np.testing.assert_allclose(place.to_map(place.to_projected(XY)), XY, atol=1e-6)
 
 
-def test_a_system_of_another_country_comes_back():
+def test_a_national_system_round_trips():
     """British national grid: false origin south-west of the Scillies, another datum."""
     place = GeoReference(51.5, -0.1, 10.0, "EPSG:27700")
     (easting, northing) = place.to_projected(XY[:1])[0]
@@ -96,7 +96,7 @@ def test_a_system_of_another_country_comes_back():
     np.testing.assert_allclose(place.to_map(place.to_projected(XY)), XY, atol=1e-3)
 
 
-def test_degrees_are_those_of_the_ellipsoid():
+def test_degrees_are_on_the_ellipsoid():
     # A metre of latitude and of longitude on WGS 84 at 45 degrees, from the radii of curvature.
     a, e2 = 6378137.0, 0.00669437999014
     sine = np.sin(np.radians(45.0))
@@ -128,7 +128,7 @@ def test_without_pyproj_the_extra_is_named(monkeypatch):
         LocalProjection(0.0, 0.0).metres(np.zeros(1), np.zeros(1))
 
 
-def test_a_vertical_datum_counts_the_way_that_the_map_does():
+def test_a_vertical_datum_has_the_direction_of_the_map():
     found = vertical_datum(5703, depth=False)
     assert (found.code, found.name, found.is_water) == (5703, "NAVD88 height", False)
     assert found.wkt.startswith('VERT_CS["NAVD88 height"')

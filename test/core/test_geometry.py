@@ -30,7 +30,7 @@ EXTENT = Extent(-10.0, 30.0, 5.0, 15.0)
         (0, 1, 0, math.nan),
     ],
 )
-def test_refuses_empty_and_endless_extents(bounds):
+def test_empty_and_infinite_extents_are_refused(bounds):
     with pytest.raises(InputError, match="xmin < xmax and ymin < ymax"):
         Extent(*bounds)
 
@@ -122,7 +122,7 @@ def test_cells_are_centred_and_start_in_the_lower_left_corner():
 
 
 @pytest.mark.parametrize("resolution", [0.1, 0.2, 0.3, 0.7, 1.0, 3.0, 7.0, 9.99, 40.0, 100.0])
-def test_cells_cover_the_extent_with_none_to_spare(resolution):
+def test_cells_cover_the_extent_exactly(resolution):
     grid = Grid.cells(EXTENT, resolution)
     for nodes, low, high in ((grid.x, -10, 30), (grid.y, 5, 15)):
         assert nodes[0] - resolution / 2 == pytest.approx(low)
@@ -174,7 +174,7 @@ def grid(request):
     return Grid.cells(EXTENT, 2.5) if request.param == "cells" else Grid.nodes(EXTENT, 7, 6)
 
 
-def test_interpolation_gives_back_the_nodes(grid):
+def test_interpolation_reproduces_the_nodes(grid):
     values = np.random.default_rng(1).normal(size=grid.shape)
     np.testing.assert_allclose(grid.interpolate(values, grid.points), values.ravel(), atol=1e-12)
 
@@ -227,11 +227,11 @@ def test_interpolation_on_one_row_one_column_and_one_cell():
         (1.0, False),
     ],
 )
-def test_a_place_is_two_finite_numbers_of_this_world(xy, expected):
+def test_a_place_is_two_finite_numbers_within_bounds(xy, expected):
     assert is_place(np.array(xy)) is expected
 
 
-def test_counted_is_how_many_lie_in_each_cell():
+def test_counted_gives_the_points_in_each_cell():
     grid = Grid.cells(Extent(-1, 2, 0, 2), 1.0)
     places = np.array([[-1.0, 0.0], [0.5, 0.5], [0.6, 0.1], [2.0, 2.0], [2.1, 1.0], [0.5, -0.1]])
     np.testing.assert_array_equal(grid.counted(places), [[1, 2, 0], [0, 0, 1]])
@@ -241,7 +241,7 @@ def test_counted_is_how_many_lie_in_each_cell():
 
 
 @pytest.mark.filterwarnings("error")
-def test_interpolation_says_nothing_of_what_is_not_finite():
+def test_interpolation_of_places_that_are_not_finite_is_nan():
     grid = Grid.cells(Extent(0, 4, 0, 4), 1.0)
     values = np.zeros(grid.shape)
     values[1, 1:3] = np.inf, -np.inf

@@ -1,4 +1,4 @@
-"""What entry points set for their process."""
+"""Process settings of entry points."""
 
 import subprocess
 
@@ -12,7 +12,7 @@ assert torch.get_num_threads() == 1 and pools and set(pools) == {1}, (pools,)
 """
 
 
-def test_threads_are_those_that_are_asked_for(python, ros_env):
+def test_the_number_of_threads_is_set(python, ros_env):
     env = {name: value for name, value in ros_env.items() if not name.endswith("_NUM_THREADS")}
     done = subprocess.run([python, "-c", PROBE], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

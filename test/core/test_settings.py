@@ -1,4 +1,4 @@
-"""Settings declared once: what a row converts, reads and refuses, and dataclasses of them."""
+"""Settings: what a row converts, reads and refuses, and dataclasses of them."""
 
 import array
 import math
@@ -30,7 +30,7 @@ TABLE = {"first": 1, "second": 2}
 
 @dataclass(frozen=True)
 class Some:
-    """A setting of each kind, and one field that is none."""
+    """A setting of each kind, and a field that is not a setting."""
 
     flag: bool = setting(False, "A flag")
     count: int = setting(2, "A count", minimum=0, maximum=8, check=_even)
@@ -62,14 +62,14 @@ def test_rows_are_the_declared_fields_in_order():
 
 @dataclass(frozen=True)
 class Grouped:
-    """In a group, but for one."""
+    """Settings of a group, and one outside it."""
 
     prefix = "group"
     word: str = setting("a", "A word")
     level: float = setting(1.0, "A level", name="water.level")
 
 
-def test_a_prefix_stands_before_the_names_of_a_group():
+def test_names_of_a_group_have_its_prefix():
     assert [row.name for row in rows(Grouped)] == ["group.word", "water.level"]
     values = {"group.word": "b", "word": "c", "water.level": 2}
     assert instance(Grouped, values) == Grouped("b", 2.0)
@@ -87,7 +87,7 @@ def test_a_prefix_stands_before_the_names_of_a_group():
         ("pair", "2 numbers of at most 5"),
     ],
 )  # fmt: skip
-def test_what_is_expected_in_words(name, expected):
+def test_the_expected_value_as_text(name, expected):
     assert ROWS[name].expected == expected
 
 
@@ -113,7 +113,7 @@ def test_values_in_the_declared_type(name, given, value):
         ("pair", "[-1.5, 2]", (-1.5, 2.0)), ("pair", "-1,2", (-1.0, 2.0)),
     ],
 )  # fmt: skip
-def test_texts_stand_for_values(name, text, value):
+def test_texts_are_read_as_values(name, text, value):
     read = ROWS[name].read(text)
     assert read == value and type(read) is type(value)
 
@@ -142,7 +142,7 @@ def test_wrong_values_are_refused_with_name_expected_and_got(name, value, got):
     ("name", "text"),
     [("flag", "yes"), ("count", "4.0"), ("count", "x"), ("length", "2 m"), ("pair", "1 two")],
 )
-def test_wrong_texts_are_refused_as_they_were_given(name, text):
+def test_wrong_texts_are_quoted_in_the_error(name, text):
     with pytest.raises(InputError, match=f"^{name}: expected {ROWS[name].expected}, got {text!r}"):
         ROWS[name].read(text)
 
@@ -161,7 +161,7 @@ def test_choices_follow_the_table_they_come_from(monkeypatch):
     assert Some(row="third").row == "third"
 
 
-def test_what_was_got_is_shown_in_one_short_line():
+def test_a_wrong_value_is_shown_in_one_short_line():
     with pytest.raises(InputError) as caught:
         ROWS["count"].convert("x" * 1000)
     assert len(str(caught.value)) < 150
@@ -174,7 +174,7 @@ def test_settings_are_built_from_flat_values():
         instance(Some, {"count": 9})
 
 
-def test_settings_of_several_kinds_join_where_a_name_means_the_same():
+def test_settings_of_several_classes_may_share_a_setting():
     @dataclass(frozen=True)
     class Like:
         word: str = setting("a", "A word", choices=("a", "b"))

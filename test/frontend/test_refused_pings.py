@@ -314,5 +314,6 @@ def test_every_reason_has_a_number_of_its_own():
     )
     found = set(re.findall(r'(?:return |else |refuse_arrival\(|NO_ODOMETRY = )"([a-z_]+)"', code))
     found |= {"standing", "after_mission", "overload", "false_echo", "reset", "waiting", "paused"}
+    found.add("withdrawn")
     assert found == set(REASONS) and len(set(REASONS)) == len(REASONS)
     assert REASONS[:3] == ("nan", "no_return", "too_close") and REASONS[20] == "reset"

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import sqlite3
-import time
 from collections import Counter
 from contextlib import closing
 
@@ -33,17 +32,12 @@ from poam_ros.outputs.results import ResultFolder
 from poam_ros.outputs.saving import SaveSettings, save
 
 LOG, JOURNAL = "pings.sqlite", "pings.journal"
-FLIPS = int(os.environ.get("POAM_SOAK_FLIPS", "300"))  # of each folder
+# Of each folder, and what they are drawn by.
+FLIPS, SEED = (int(os.environ.get(f"POAM_SOAK_{name}", value)) for name, value in
+               (("FLIPS", 300), ("SEED", 22)))  # fmt: skip
 #: Files of which there is one copy: they are refused if they are damaged.
 SIDE = {"checkpoint.npz", "mission.json", "track.json"}
 RESULTS = {"samples.csv", "refused.csv", "map.npz"}
-
-
-def until(done):
-    end = time.monotonic() + 200
-    while not done():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def planned():
@@ -51,7 +45,7 @@ def planned():
 
 
 @pytest.fixture(scope="module")
-def image(tmp_path_factory):
+def image(tmp_path_factory, eventually):
     """What the disk holds of a mission, mapper and planner, when the power goes."""
     folder = tmp_path_factory.mktemp("live") / "m"
     survey, mission = Echoing(folder), planned()
@@ -69,10 +63,10 @@ def image(tmp_path_factory):
     survey.drive(13)  # ahead of SQLite's own checkpoint
     survey.session.journal._next_checkpoint = -1.0
     assert survey.session.journal.checkpoint_due(survey.now).reached.wait(20)
-    until(lambda: not (folder / f"{LOG}-wal").stat().st_size)
+    eventually(lambda: not (folder / f"{LOG}-wal").stat().st_size)
     survey.drive(9)
     # The tables commit after the journal.
-    until(lambda: len(rows(folder, "SELECT * FROM waiting")) == 13 + 9)
+    eventually(lambda: len(rows(folder, "SELECT * FROM waiting")) == 13 + 9)
     at = tmp_path_factory.mktemp("image") / "m"
     shutil.copytree(folder, at)
     memory.close()
@@ -269,9 +263,9 @@ def test_a_flipped_bit_or_a_cut_loses_nothing_and_is_reported(
 @pytest.mark.soak
 @pytest.mark.parametrize("folder", ["image", "finished"])
 def test_many_flipped_bits_and_cuts(request, tmp_path, folder, caplog, capsys):
-    seen = trials(request.getfixturevalue(folder), tmp_path, FLIPS, 22, caplog, capsys)
+    seen = trials(request.getfixturevalue(folder), tmp_path, FLIPS, SEED, caplog, capsys)
     with capsys.disabled():
-        print(f"{folder}: {FLIPS} flips and cuts, {seen}")
+        print(f"{folder}: {FLIPS} flips and cuts by seed {SEED}, {seen}")
 
 
 def test_a_mapper_reports_damage_and_recovers(image, tmp_path):

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
 import threading
-import time
 
 import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 
-from kept import POAM, Kept, rebuilt, rows
+from kept import POAM, Kept, full, rebuilt, rows
 
 from poam_ros.core.errors import InputError
 from poam_ros.frontend.events import MissionStateChanged, Problem, ResetRequested
@@ -314,13 +312,9 @@ def test_pings_during_recovery_wait_for_it(kept, tmp_path):
     assert again.session.mapper.data.number.tolist() == list(range(again.session.samples))
 
 
-def test_a_disk_that_fails_for_a_while_loses_nothing(kept, tmp_path, monkeypatch):
+def test_a_disk_that_fails_for_a_while_loses_nothing(kept, tmp_path, monkeypatch, eventually):
     s = kept().mapped(steps=1)
     before = s.session.samples
-
-    def full(*_):
-        raise sqlite3.OperationalError("database or disk is full")
-
     monkeypatch.setattr("poam_ros.journal.writer.RETRY_S", 0.2)
     with monkeypatch.context() as broken:
         broken.setattr(JournalDatabase, "append", full)
@@ -330,10 +324,7 @@ def test_a_disk_that_fails_for_a_while_loses_nothing(kept, tmp_path, monkeypatch
         assert s.session.samples == s.session.mapper.samples == before + 20
         assert len(rows(tmp_path / "m")) == before
     s.drive(1)
-    end = time.monotonic() + 200
-    while s.session.journal.failing:
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    eventually(lambda: not s.session.journal.failing)
     assert len(rows(tmp_path / "m")) == before + 21
     assert s.session.journal.lost == 0
     s.close()
@@ -342,23 +333,19 @@ def test_a_disk_that_fails_for_a_while_loses_nothing(kept, tmp_path, monkeypatch
     np.testing.assert_allclose(whole, s.map, rtol=0, atol=1e-6)
 
 
-def test_a_disk_that_fails_for_too_long_ends_the_journal_until_a_reset(kept, tmp_path, monkeypatch):
+def test_a_disk_that_fails_for_too_long_ends_the_journal_until_a_reset(
+    kept, tmp_path, monkeypatch, eventually
+):
     s = kept().mapped(steps=1)
     before = s.session.samples
     monkeypatch.setattr("poam_ros.journal.writer.RETRY_S", 0.05)
     monkeypatch.setattr("poam_ros.journal.writer.MAX_QUEUED_ON_FAILURE", 30)
 
-    def full(*_):
-        raise sqlite3.OperationalError("database or disk is full")
-
     with monkeypatch.context() as broken:
         broken.setattr(JournalDatabase, "append", full)
         s.drive(60)
     s.drive(5)
-    end = time.monotonic() + 200
-    while s.session.journal.lost < 60:
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    eventually(lambda: s.session.journal.lost >= 60)
     assert "ended" in s.session.journal.failing
     assert len(rows(tmp_path / "m")) == before  # no hole in it
     s.session.handle(ResetRequested(), s.now)
@@ -368,28 +355,21 @@ def test_a_disk_that_fails_for_too_long_ends_the_journal_until_a_reset(kept, tmp
     assert s.session.journal.failing == ""
 
 
-def test_a_reset_that_cannot_be_written_keeps_the_queue_bounded(kept, tmp_path, monkeypatch):
+def test_a_reset_that_cannot_be_written_keeps_the_queue_bounded(
+    kept, tmp_path, monkeypatch, eventually
+):
     s = kept().mapped(steps=1)
     writer = s.session.journal
     monkeypatch.setattr("poam_ros.journal.writer.RETRY_S", 0.05)
     monkeypatch.setattr("poam_ros.journal.writer.MAX_QUEUED_ON_FAILURE", 30)
 
-    def full(*_):
-        raise sqlite3.OperationalError("database or disk is full")
-
-    def until(done):
-        end = time.monotonic() + 200
-        while not done():
-            assert time.monotonic() < end
-            time.sleep(0.02)
-
     with monkeypatch.context() as broken:
         broken.setattr(JournalDatabase, "end", full)
         s.session.handle(ResetRequested(), s.now)
         s.drive(60)
-        until(lambda: writer.lost >= 30)
+        eventually(lambda: writer.lost >= 30)
         assert writer._unwritten <= 30 and s.session.samples == 60
-    until(lambda: "ended" in writer.failing and not writer._unwritten)
+    eventually(lambda: "ended" in writer.failing and not writer._unwritten)
     assert rows(tmp_path / "m" / "reset-001") == []  # no hole in it
     s.session.handle(ResetRequested(), s.now)
     s.drive(5)

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from kept import Kept
+from kept import Kept, full
 
 from poam_ros.app.cli import main
 from poam_ros.frontend.events import MissionStateChanged, ResetRequested
@@ -86,10 +86,6 @@ def test_while_the_disk_fails_the_map_has_all_counted_pings(tmp_path, monkeypatc
     from poam_ros.journal.database import JournalDatabase
 
     survey = Kept(tmp_path / "m").mapped(steps=1)
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
     monkeypatch.setattr(JournalDatabase, "append", full)
     for _ in range(5):
         survey.ping()

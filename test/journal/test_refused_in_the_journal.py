@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-import sqlite3
 import threading
-import time
 
 import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 
-from kept import DEPTH, Kept, rows
+from kept import DEPTH, Kept, full, rows
 
 from poam_ros.core.clock import SECOND
 from poam_ros.frontend.events import MissionStateChanged, ResetRequested, Tick
@@ -79,7 +77,9 @@ def test_a_place_a_time_and_a_reason_are_on_the_disk(kept, tmp_path):
     assert repr(seen.rows) == repr(read_mission(tmp_path / "m").logged.refused.rows)
 
 
-def test_refused_pings_alone_are_committed_from_time_to_time(kept, tmp_path, monkeypatch):
+def test_refused_pings_alone_are_committed_from_time_to_time(
+    kept, tmp_path, monkeypatch, eventually
+):
     """A vehicle that waits for days refuses every ping; each is not worth a commit."""
     monkeypatch.setattr("poam_ros.journal.writer.RETRY_S", 0.05)
     s, commits, append = kept(), [], JournalDatabase.append
@@ -87,10 +87,7 @@ def test_refused_pings_alone_are_committed_from_time_to_time(kept, tmp_path, mon
     s.drive(1)
     before = len(commits)
     s.refuse(3)
-    end = time.monotonic() + 200
-    while len(rows(tmp_path / "m", REFUSED)) < 3:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    eventually(lambda: len(rows(tmp_path / "m", REFUSED)) >= 3)
     assert len(commits) == before + 1
 
 
@@ -149,13 +146,13 @@ def test_while_the_disk_fails_they_are_counted_alone(kept, tmp_path, monkeypatch
 
     failed = threading.Event()
 
-    def full(*_):
+    def fails(*_):
         failed.set()
-        raise sqlite3.OperationalError("database or disk is full")
+        full()
 
     monkeypatch.setattr("poam_ros.journal.writer.RETRY_S", 0.05)
     with monkeypatch.context() as broken:
-        broken.setattr(JournalDatabase, "append", full)
+        broken.setattr(JournalDatabase, "append", fails)
         s.refuse(7)
         s.drive(3)  # whose pings count meanwhile
         assert failed.is_set()

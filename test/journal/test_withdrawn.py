@@ -19,6 +19,7 @@ from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.soundings import SoundingMapSettings
 from poam_ros.journal.database import JournalDatabase
 from poam_ros.journal.reader import read_mission
+from poam_ros.outputs.results import read_unmapped
 
 CHANGES = "SELECT kind, first, last FROM updates WHERE kind IN ('withdraw', 'reinstate')"
 
@@ -113,6 +114,9 @@ def test_a_replay_gives_the_same_verdicts_and_map(crossed, tmp_path):
     s.session.handle(MissionStateChanged("done"), s.now)
     s.turn()
     s.close()
+    left_out = read_unmapped(tmp_path / "m")
+    assert left_out.refused.counts["withdrawn"] == len(s.session.withdrawn)
+    assert left_out.logged == s.session.mapper.samples  # so that the map counts as complete
     soundings = read_journal(tmp_path / "m", ReadOptions())
     past = read_mission(tmp_path / "m").settings
     settings = SoundingMapSettings(seed=past["seed"], model=s.session.mapper.settings)

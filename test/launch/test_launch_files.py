@@ -274,7 +274,7 @@ def test_a_view_alone_starts_nothing_of_the_vehicle(tmp_path):
     assert "/tf:=tf" not in nodes("view", use_sim_time="true", namespace="auv")["rviz2"]
 
 
-def test_a_view_ends_where_rviz_is_closed():
+def test_a_view_ends_when_rviz_is_closed():
     description = load("view")
     from launch import LaunchContext
     from launch.actions import RegisterEventHandler, Shutdown
@@ -299,7 +299,7 @@ def test_a_view_ends_where_rviz_is_closed():
         ({"params_file": "robot.yaml"}, False),
     ],
 )
-def test_a_vehicles_node_that_dies_is_started_again(given, again, tmp_path):
+def test_a_vehicle_s_node_that_dies_is_started_again(given, again, tmp_path):
     if "params_file" in given:
         file = tmp_path / "robot.yaml"
         file.write_text("/**/planner:\n  ros__parameters:\n    autostart: true\n")

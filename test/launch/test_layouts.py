@@ -64,7 +64,7 @@ def offered():
 
 
 @pytest.mark.ros
-def test_every_topic_of_rviz_is_offered_as_it_is_asked_for(offered):
+def test_every_topic_of_rviz_is_published_with_a_matching_qos(offered):
     asked = [d for d in rviz()["Displays"] if "Topic" in d]
     assert len(asked) > 12
     for display in asked:

@@ -29,7 +29,7 @@ def stamps(mission, table="pings"):
         return [stamp for (stamp,) in log.execute(f"SELECT stamp_ns FROM {table} ORDER BY rowid")]
 
 
-def test_a_mapper_that_is_killed_is_started_again_and_goes_on(tmp_path, other_domain):
+def test_a_killed_mapper_is_restarted_and_recovers(tmp_path, other_domain):
     environment = launched.prefix(tmp_path, other_domain)
     mission, params = tmp_path / "mission", environment["POAM_TEST_PARAMS"]
     robot = launched.launch(

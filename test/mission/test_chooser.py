@@ -45,7 +45,7 @@ def test_the_planner_sees_the_latest_map(chooser):
     assert goal[0] > 38
 
 
-def test_or_a_given_view(chooser):
+def test_a_given_view_replaces_the_map(chooser):
     class West:
         def predict(self, xy):
             return Predicted(np.zeros(len(xy)), 41.0 - xy[:, 0])
@@ -55,7 +55,7 @@ def test_or_a_given_view(chooser):
 
 
 def test_gaps_that_are_due_come_first(chooser):
-    """Nothing else ends this mission: the gap that is nearest is gone to at once."""
+    """Nothing else ends this mission, so the nearest gap is the first goal."""
     (goal,) = chooser(distance=10.0).path(drawn(), 1.0, 0.0, 1.0, OPTIONS)
     assert np.hypot(*(goal - 1.0)) < 20
 

@@ -23,7 +23,7 @@ def make(**limits: float) -> Mission:
 
 
 class Chooser:
-    """Gives one path after the other, the last for ever, and keeps where it was asked."""
+    """Returns one path after the other, then repeats the last; stores its calls."""
 
     def __init__(self, *paths: list) -> None:
         self.paths, self.asked = list(paths), []
@@ -151,7 +151,7 @@ def test_a_goals_time_starts_with_the_position_after_it_was_chosen():
     assert mission.update_position(np.array([-3.0, 0.0]), 1036.1) == "timeout"
 
 
-def test_a_situation_is_what_a_planner_needs_to_know():
+def test_a_situation_has_what_planners_need():
     mission = make(max_samples=10)
     assert mission.budget.samples_left == 10
     drive(mission, (-3, 0), (-2, 0), (-1, 0))
@@ -172,7 +172,7 @@ def test_diagnostics():
     drive(mission, (0, 0), start=1760000001.0)
     assert mission.diagnostics() == {
         "state": "pilot",
-        "reason": "started by itself",
+        "reason": "started automatically",
         "samples": 0,
         "goals_reached": 1,
         "goals_passed": 0,
@@ -250,7 +250,7 @@ def test_no_limits_by_default():
     assert mission.state != "done"
 
 
-def test_pause_and_resume_answer_sensibly():
+def test_answers_of_pause_and_resume():
     mission = make(max_samples=10)
     assert mission.resume() == (False, "the mission is not paused, but pilot")
     drive(mission, (-3, 0))
@@ -450,7 +450,7 @@ def test_a_stop_on_the_way_home_holds():
     assert mission.goal is None and mission.station.tolist() == [3, 0]
 
 
-def test_after_a_pause_the_way_round_is_planned_from_where_the_vehicle_is():
+def test_after_a_pause_the_route_is_planned_from_the_vehicle():
     block = np.array([(-2.0, -2.0), (2.0, -2.0), (2.0, 2.0), (-2.0, 2.0)])
     areas = NavigableArea(WORKSPACE, keep_outs=[block], margin=0.5)
     mission = Mission(np.array([[8.0, 4.0]]), WORKSPACE, areas=areas)

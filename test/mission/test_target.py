@@ -38,7 +38,7 @@ def chart(pings=((5.0, 5.0),), std=10.0, bed=BED, stamp=0.0):
 
 
 def survey(settings, std=10.0, keep_outs=(), deaf=lambda place: False, limit=20_000, **budget):
-    """A vehicle at 1 m/s with a ping a second, whose map comes every 20 s; until the mission ends.
+    """A vehicle at 1 m/s with a ping a second and a map every 20 s, until the mission ends.
 
     ``std``: of the map, a function of how many pings it holds. ``deaf``: where none is accepted.
     """
@@ -239,7 +239,7 @@ def test_a_gap_is_given_up_independently_of_others():
     assert go(deaf) is None and target.status.gaps == 0 and target.status.excluded > 0
 
 
-def test_what_one_mission_gave_up_the_next_one_tries_again():
+def test_the_next_mission_tries_given_up_gaps_again():
     """It begins with no pilot survey, so that no map comes before it explores."""
     deaf = np.array([40.5, 20.5])
     pinged = GRID.points[(GRID.points != deaf).any(1)]
@@ -310,7 +310,7 @@ def test_closing_begins_in_the_middle_of_a_long_path():
     assert target.closing_gaps and mission.waits_for_map and not mission.goals.queue
 
 
-def test_a_pause_is_no_obstacle_and_a_pilot_survey_is_finished():
+def test_the_target_ends_a_pause_but_not_a_pilot_survey():
     target = MapTarget(TargetSettings(tvu="1b"))
     mission = Mission(PILOT, WORKSPACE)
     mission.update_position(np.array([2.0, 2.0]), 0.0)
@@ -329,10 +329,10 @@ def test_what_cannot_be_assessed_is_reported():
     mission.update_position(np.array([2.0, 2.0]), 0.0)
     blind = MapTarget(TargetSettings(distance=10.0))
     blind.assess(mission, ElevationMap(GRID, np.zeros(GRID.shape), np.ones(GRID.shape)), 1.0)
-    assert "does not say where its pings are" in blind.fault
+    assert "lacks the density of its pings" in blind.fault
     fine = MapTarget(TargetSettings(distance=1.4))
     fine.assess(mission, chart(), 1.0)
-    assert fine.fault == "1.4 m is not more than a cell of the map everywhere"
+    assert fine.fault == "1.4 m is less than a cell of the map in places"
     nothing = MapTarget(TargetSettings())
     nothing.assess(mission, chart(), 1.0)
     assert (nothing.text, nothing.diagnostics(), nothing.fault) == ("", {}, "")

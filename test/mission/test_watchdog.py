@@ -18,7 +18,7 @@ FAR = np.array([[9.0, 9.0]])
 
 
 class Watched:
-    """A mission that began, and time that passes as it is told."""
+    """A mission that has begun, with a clock set by the test."""
 
     def __init__(self, speed: float = 1.0, **settings) -> None:
         self.areas = NavigableArea(WORKSPACE)
@@ -33,7 +33,7 @@ class Watched:
         self.dog.position_received(self.mission, std)
 
     def wait(self, seconds: float, *heard: str, odometry: bool = True, std: float = 0.0) -> None:
-        """Wall time passes in looks of a second."""
+        """Let wall time pass, with a check every second."""
         for _ in range(round(seconds)):
             self.wall, self.ros = self.wall + 1, self.ros + self.speed
             if odometry:
@@ -55,7 +55,7 @@ def test_silence_of_odometry_pauses_and_its_return_resumes():
     assert watched.mission.state == "paused"
     watched.wait(2, SONAR)
     assert watched.mission.state == "pilot"
-    assert watched.mission.reason == "resumed: it is over: no odometry for 5 s"
+    assert watched.mission.reason == "resumed: recovered from: no odometry for 5 s"
 
 
 def test_silence_of_the_sonar_pauses():
@@ -94,7 +94,7 @@ def test_an_uncertain_position_pauses():
     watched.wait(3, SONAR, std=1.9)
     assert watched.mission.state == "pilot"
     watched.wait(1, SONAR, std=2.5)
-    assert watched.mission.reason == "a position known to 2.5 m, not 2 m"
+    assert watched.mission.reason == "the position is known to 2.5 m only, expected 2 m"
     watched.wait(5, SONAR, std=1.0)
     assert watched.mission.state == "pilot"
     watched.wait(1, SONAR, std=math.nan)
@@ -102,7 +102,7 @@ def test_an_uncertain_position_pauses():
 
 
 def test_the_slower_clock_counts():
-    """Neither a quick simulation, nor one that stands, nor a clock that is set is silence."""
+    """A fast or stopped simulation, or a clock that is set, does not count as silence."""
     quick = Watched(speed=20.0)
     quick.wait(5, SONAR, odometry=False)
     assert quick.mission.state == "pilot"
@@ -156,7 +156,7 @@ def test_only_an_operator_resumes_an_operator_s_pause():
     watched.wait(6, SONAR, odometry=False)
     assert watched.mission.paused_by == "watchdog"
     assert watched.mission.pause()[0]
-    assert watched.mission.reason == "asked for, after: no odometry for 5 s"
+    assert watched.mission.reason == "requested, after: no odometry for 5 s"
     watched.wait(60, SONAR)
     assert watched.mission.state == "paused"
     assert not watched.mission.pause()[0]
@@ -262,7 +262,7 @@ def test_a_slow_vehicle_that_comes_nearer_is_left_alone():
         assert watched.mission.state != "paused"
 
 
-def test_another_mode_disarming_or_silence_of_the_autopilot_pauses_until_a_person_resumes():
+def test_mode_changes_disarming_or_silence_of_the_autopilot_pause_until_an_operator_resumes():
     for told, words in (
         (("MANUAL", True, True), "the autopilot's mode is MANUAL, and was GUIDED at the start"),
         (("GUIDED", False, True), "the vehicle was disarmed"),

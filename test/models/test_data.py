@@ -13,7 +13,7 @@ def data(count, noise=None):
     )
 
 
-def test_a_column_begins_with_the_first_that_has_one():
+def test_noise_is_stored_from_the_first_data_that_have_it():
     store = DataStore(data(3))
     early = store.data
     store.append(data(2))
@@ -26,7 +26,7 @@ def test_a_column_begins_with_the_first_that_has_one():
     assert store.data[torch.tensor([6, 0])].noise.tolist() == [6.0, 0.0]
 
 
-def test_what_was_given_out_is_not_written_into():
+def test_returned_arrays_are_not_modified():
     store = DataStore(data(4, noise=1.0))
     first = store.data
     store.append(data(4, noise=2.0))

@@ -104,7 +104,7 @@ def test_noise_of_single_pings_is_in_metres_and_weighs_them(method):
 
 
 @pytest.mark.parametrize("method", TAKING)
-def test_a_map_with_noise_of_single_pings_is_gone_on_with(method):
+def test_a_map_with_noise_of_single_pings_is_restored(method):
     one, other = (BathymetricMapper(WORKSPACE, TAKING[method], seed) for seed in (0, 5))
     std = np.where(np.arange(60) % 3 == 0, np.nan, 2.0)
     one.update(*pings(60, 0))
@@ -117,7 +117,7 @@ def test_a_map_with_noise_of_single_pings_is_gone_on_with(method):
     np.testing.assert_array_equal(other.predict(at).variance, one.predict(at).variance)
 
 
-def test_a_method_that_cannot_take_it_says_so_once_and_maps_without(caplog):
+def test_methods_without_own_noise_warn_once_and_ignore_it(caplog):
     takes_noise.cache_clear()
     settings = ModelSettings.of({**SMALL.values, "method": "ovc++"})
     given, bare = (BathymetricMapper(WORKSPACE, settings) for _ in range(2))
@@ -125,7 +125,7 @@ def test_a_method_that_cannot_take_it_says_so_once_and_maps_without(caplog):
         given.update(*pings(60, k), 5.0)
         bare.update(*pings(60, k))
     assert [r.getMessage() for r in caplog.records] == [
-        "method ovc++ cannot take noise of single pings: its map leaves it out"
+        "method ovc++ does not support the noise of single pings and ignores it"
     ]
     at = pings(20, 9)[0]
     np.testing.assert_array_equal(given.predict(at).mean, bare.predict(at).mean)
@@ -145,7 +145,7 @@ def test_no_noise_is_too_large(method):
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, np.inf, -np.inf])
-def test_a_deviation_that_is_none_is_refused(bad, mapper):
+def test_invalid_standard_deviations_are_refused(bad, mapper):
     std = np.array([np.nan, 1.0, bad, 2.0])
     with pytest.raises(InputError, match=rf"noise_std above 0 m, .* got {bad:g} \(1 of 4"):
         mapper.update(*pings(4, 9), std)
@@ -154,7 +154,7 @@ def test_a_deviation_that_is_none_is_refused(bad, mapper):
     assert mapper.samples == 480
 
 
-def test_what_was_given_out_is_never_written_into(mapper):
+def test_returned_arrays_are_never_modified(mapper):
     early, state = mapper.data, mapper.state()
     kept = early.z.copy()
     mapper.update(*pings(30, 20))
@@ -186,7 +186,7 @@ def test_covariance_in_square_metres(mapper):
     assert covariance[0, 1] > 0.9 * covariance[0, 0] > abs(covariance[0, 2])
 
 
-def test_restored_it_goes_on_as_if_it_had_never_stopped(mapper):
+def test_a_restored_mapper_continues_identically(mapper):
     other = BathymetricMapper(WORKSPACE, SMALL, seed=5)
     other.restore(mapper.state())
     for each in (mapper, other):
@@ -202,7 +202,7 @@ class Fails(Exception):
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_after_any_failure_it_stands_as_before(first, monkeypatch):
+def test_after_any_failure_the_map_is_unchanged(first, monkeypatch):
     def failing(self, new, enough=None):
         raise Fails
 
@@ -220,7 +220,7 @@ def test_after_any_failure_it_stands_as_before(first, monkeypatch):
     np.testing.assert_array_equal(mapper.z, twin.z)
 
 
-def test_making_a_mapper_changes_nothing_of_the_process():
+def test_creating_a_mapper_does_not_change_the_process():
     def threads():
         return torch.get_num_threads(), [pool["num_threads"] for pool in threadpool_info()]
 
@@ -244,7 +244,7 @@ def test_scalers_are_those_of_the_first_batch_for_good():
     np.testing.assert_allclose(b.predict(at).variance, 100 * a.predict(at).variance, rtol=1e-6)
 
 
-def test_reset_begins_anew(mapper):
+def test_reset_forgets_everything(mapper):
     mapper.reset()
     assert not mapper.initialised and mapper.samples == 0 and len(mapper.xy) == 0
     mapper.update(*pings(60, 0))
@@ -273,7 +273,7 @@ def test_bad_pings_are_refused_and_change_nothing(xy, z, words):
     assert mapper.samples == 30
 
 
-def test_bad_questions_are_refused(mapper):
+def test_bad_query_points_are_refused(mapper):
     with pytest.raises(InputError, match=r"\[N, 2\]"):
         mapper.predict(np.zeros(2))
     with pytest.raises(InputError, match="at least one update"):

@@ -1,4 +1,4 @@
-"""A run's figures: every curve whole, with room around it, whatever the epochs hold."""
+"""A run's figures: every curve is complete, with a margin around it."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def drawn(folder, values):
         (4e6, 1e6),
     ],
 )
-def test_no_curve_touches_the_frame(values, tmp_path):
+def test_no_curve_touches_its_frame(values, tmp_path):
     for column, axis in drawn(tmp_path, values).items():
         (line,) = axis.lines
         axis.get_xlim(), axis.get_ylim()  # asked for, they are fitted to the curve
@@ -54,7 +54,7 @@ def test_no_curve_touches_the_frame(values, tmp_path):
         assert at[:, 0].min() >= 0.02 and at[:, 0].max() <= 0.98, column
 
 
-def test_what_has_a_size_begins_at_zero_and_what_is_relative_does_not(tmp_path):
+def test_absolute_metrics_start_at_zero_and_relative_ones_do_not(tmp_path):
     axes = drawn(tmp_path, (1.0, 0.9, 0.8))
     lows = {column: axis.get_ylim()[0] for column, axis in axes.items()}
     assert {column for column, low in lows.items() if low == 0} == {
@@ -64,13 +64,13 @@ def test_what_has_a_size_begins_at_zero_and_what_is_relative_does_not(tmp_path):
 
 
 @pytest.mark.parametrize("values", [(NAN, NAN), (0.0, 0.0), (-3.0, -1.0)])
-def test_what_has_no_size_is_drawn_all_the_same(values, tmp_path):
+def test_metrics_that_are_not_finite_are_drawn(values, tmp_path):
     for column, axis in drawn(tmp_path, values).items():
         low, high = axis.get_ylim()
         assert np.isfinite([low, high]).all() and low < high, column
 
 
-def test_broken_epochs_are_named(tmp_path):
+def test_broken_epochs_are_reported_with_their_file(tmp_path):
     with pytest.raises(InputError, match=r"epochs\.csv"):
         draw_curves(blank_figure((4, 3)), tmp_path)
 
@@ -82,7 +82,7 @@ def hollow(lowest, highest):
 
 
 @pytest.mark.parametrize(("low", "high", "wet"), [(-30, -3, True), (0, 255, False), (4, 4, False)])
-def test_ground_is_lit_from_the_north_west(low, high, wet):
+def test_relief_is_lit_from_the_north_west(low, high, wet):
     ground, extent = hollow(low, high)
     relief = Relief.of(ground, extent)
     assert relief.under_water == wet
@@ -93,7 +93,7 @@ def test_ground_is_lit_from_the_north_west(low, high, wet):
         assert colours[5, 50] > colours[-6, 9] + 0.05  # faces north-west; south-east
 
 
-def test_lines_of_depth_are_drawn_under_water_alone():
+def test_depth_contours_are_drawn_only_under_water():
     for (low, high), lines in (((-30, -3), 1), ((0, 255), 0)):
         ground, extent = hollow(low, high)
         figure = blank_figure((4, 3))

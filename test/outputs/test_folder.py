@@ -1,4 +1,4 @@
-"""What is written is what is read, and a half-written file never has its name."""
+"""Files of a run round trip, and incomplete files never appear."""
 
 import numpy as np
 import pytest

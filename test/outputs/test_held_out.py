@@ -48,7 +48,7 @@ def test_scores_are_those_of_a_normal_distribution(held):
     assert scores.msll < -0.5  # much better than the naive one
 
 
-def test_files_hold_what_they_promise(held, tmp_path):
+def test_files_have_the_documented_columns(held, tmp_path):
     scores = write_validation(tmp_path, held)
     found = json.loads((tmp_path / "validation.json").read_text())
     assert list(found) == ["count", "rmse", "mae", "msll", "nlpd", "coverage95"]
@@ -88,12 +88,12 @@ def test_a_share_is_held_out_in_whole_groups():
 
 
 @pytest.mark.parametrize("fraction", [0.0, 1.0, -1, float("nan")])
-def test_a_share_is_one(fraction):
+def test_a_share_must_be_between_0_and_1(fraction):
     with pytest.raises(InputError, match="between 0 and 1"):
         split_off(np.arange(10), fraction, 0)
 
 
-def test_too_few_groups_are_said():
+def test_too_few_groups_are_refused():
     with pytest.raises(InputError, match="takes all 2 groups"):
         split_off(np.array([0, 1, 1, 1]), 0.9, 0)
     with pytest.raises(InputError, match="expected 2 to 3"):

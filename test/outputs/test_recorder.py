@@ -1,4 +1,4 @@
-"""When a simulated mission's folder is written, and when all is over: no ROS, no waiting."""
+"""When a simulated mission's folder is written, and when the monitor ends. No ROS, no waiting."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECOND = 1_000_000_000
 
 
 class Log:
-    """Keeps what is said."""
+    """A logger that stores its messages."""
 
     def __init__(self):
         self.said = []
@@ -32,7 +32,7 @@ class Log:
 
 
 class Time:
-    """A clock that goes on only when it is told to, or slept by."""
+    """A clock that advances only when it is told to, or by sleeping."""
 
     def __init__(self):
         self.now = 100.0
@@ -62,7 +62,7 @@ def report(second, samples, finished=False):
 
 
 def keep_results(folder):
-    """What the mapper leaves, enough for the figures."""
+    """Write the mapper's files, enough for the figures."""
     np.savez_compressed(
         folder / "map.npz",
         x=GRID.x, y=GRID.y, mean=truth(), variance=np.full(GRID.shape, 4.0),
@@ -102,7 +102,7 @@ def written(folder):
     return (folder / "epochs.csv").exists()
 
 
-def test_the_folder_is_written_as_soon_as_the_results_are_kept(make, time, tmp_path):
+def test_the_folder_is_written_once_the_mapper_has_written(make, time, tmp_path):
     recorder = make()
     recorder.config["planner"] = {"max_samples": 20}
     hear(recorder, finished=False)
@@ -123,7 +123,7 @@ def test_the_folder_is_written_as_soon_as_the_results_are_kept(make, time, tmp_p
     assert {"maps.png", "metrics.png", "truth.npz"} <= {p.name for p in tmp_path.iterdir()}
 
 
-def test_the_folder_waits_for_what_the_nodes_were_given(make, time, tmp_path):
+def test_the_folder_waits_for_the_nodes_parameters(make, time, tmp_path):
     recorder = make(nodes=("mapper", "planner"))
     keep_results(tmp_path)
     recorder.config["planner"] = {"max_samples": 20}
@@ -136,7 +136,7 @@ def test_the_folder_waits_for_what_the_nodes_were_given(make, time, tmp_path):
     assert "method: poam" in (tmp_path / "config.yaml").read_text()
 
 
-def test_a_node_that_never_answers_holds_up_nothing(make, time, tmp_path):
+def test_a_node_that_never_answers_delays_nothing(make, time, tmp_path):
     recorder = make(nodes=("mapper",))
     keep_results(tmp_path)
     hear(recorder)
@@ -157,7 +157,7 @@ def test_it_lingers_from_the_missions_end_on(make, time, tmp_path):
     assert recorder.over
 
 
-def test_it_stays_for_ever_if_asked(make, time, tmp_path):
+def test_it_stays_without_a_limit_if_asked(make, time, tmp_path):
     recorder = make(linger=None)
     hear(recorder)
     time.now += 1e6
@@ -180,7 +180,7 @@ def test_the_last_map_may_come_after_its_report(make, time, tmp_path):
     assert read_table(tmp_path / "epochs.csv")["samples"].tolist() == [10, 20, 30]
 
 
-def test_a_last_map_that_does_not_come_is_not_waited_for_long(make, time, tmp_path):
+def test_the_wait_for_the_last_map_is_limited(make, time, tmp_path):
     recorder = make()
     hear(recorder)
     recorder.add_report(report(11, 30, finished=True))
@@ -189,7 +189,7 @@ def test_a_last_map_that_does_not_come_is_not_waited_for_long(make, time, tmp_pa
     assert read_table(tmp_path / "epochs.csv")["samples"].tolist() == [10, 20]
 
 
-def test_results_that_are_never_kept_are_an_error(make, time, tmp_path):
+def test_results_that_are_never_written_are_an_error(make, time, tmp_path):
     recorder = make()
     hear(recorder, finished=False)
     time.now += FILES_TIMEOUT_S - 0.1
@@ -201,7 +201,7 @@ def test_results_that_are_never_kept_are_an_error(make, time, tmp_path):
     assert any("wrote no map" in text for text in recorder.log.errors)
 
 
-def test_results_that_are_kept_elsewhere_are_an_error(make, tmp_path):
+def test_results_written_elsewhere_are_an_error(make, tmp_path):
     recorder = make()
     hear(recorder)
     recorder.poll()
@@ -238,9 +238,7 @@ def test_an_interrupted_mission_waits_for_the_mappers_files(make, time, tmp_path
     assert 102 < time.now < 103
 
 
-def test_an_interrupted_mission_does_not_wait_for_ever_nor_draw_an_earlier_map(
-    make, time, tmp_path
-):
+def test_the_wait_of_an_interrupted_mission_is_limited(make, time, tmp_path):
     keep_results(tmp_path)  # of a run before
     recorder = make()
     hear(recorder, finished=False)
@@ -252,13 +250,13 @@ def test_an_interrupted_mission_does_not_wait_for_ever_nor_draw_an_earlier_map(
     assert not written(tmp_path)
 
 
-def test_a_mission_without_epochs_leaves_nothing(make, time, tmp_path):
+def test_a_mission_without_epochs_writes_nothing(make, time, tmp_path):
     recorder = make()
     recorder.finish_early()
     assert list(tmp_path.iterdir()) == [] and time.now == 100
 
 
-def test_maps_and_reports_meet_in_any_order():
+def test_maps_and_reports_may_arrive_in_any_order():
     log = EpochScores(WORKSPACE)
     log.add_report(report(2, 10))
     log.add_map(drawn(2, 10))
@@ -281,7 +279,7 @@ def test_maps_and_reports_meet_in_any_order():
     assert (log.epochs[0].update_s, log.epochs[0].predict_s) == (0.25, 0.5)
 
 
-def test_a_map_with_a_variance_that_is_none_is_a_row_of_nans():
+def test_an_invalid_variance_gives_a_row_of_nans():
     log = EpochScores(WORKSPACE)
     log.set_truth(GRID, truth())
     log.add_map(ElevationMap(GRID, truth(), np.zeros(GRID.shape), stamp_ns=SECOND))
@@ -289,7 +287,7 @@ def test_a_map_with_a_variance_that_is_none_is_a_row_of_nans():
     assert np.isnan(log.epochs[0].metrics.smse) and log.epochs[0].samples == 10
 
 
-def test_what_waits_in_vain_is_forgotten():
+def test_maps_without_a_report_are_dropped():
     log = EpochScores(WORKSPACE)
     log.set_truth(GRID, truth())
     for second in range(1, PENDING + 2):

@@ -1,4 +1,4 @@
-"""The report: complete in its file, escaped, and true to the run's folder."""
+"""The report: self-contained, escaped, and consistent with the run's folder."""
 
 import json
 import re
@@ -84,7 +84,7 @@ def test_a_report_is_complete_in_its_file(run):
     assert "Errors at held-out soundings" not in words
 
 
-def test_held_out_errors_are_told_where_there_are_some(run):
+def test_held_out_errors_are_in_the_report(run):
     scores = {"count": 7, "rmse": 0.5, "mae": 0.4, "msll": -1.0, "nlpd": 0.1, "coverage95": 0.95}
     (run / "validation.json").write_text(json.dumps(scores))
     _, words = read(write_report(run))
@@ -94,7 +94,7 @@ def test_held_out_errors_are_told_where_there_are_some(run):
         write_report(run)
 
 
-def test_a_place_on_the_earth_has_north_and_a_graticule(run):
+def test_a_georeferenced_map_has_north_arrow_and_graticule(run):
     pytest.importorskip("rasterio")
     config = files.yaml.safe_load((run / "config.yaml").read_text())
     files.write_config(run / "config.yaml", {**config, "origin": [52.3, 13.0], "heading": 30.0})

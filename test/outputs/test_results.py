@@ -1,4 +1,4 @@
-"""A mapper's share of a run's folder, at the end and when it is cut short."""
+"""The mapper's part of a run's folder, at the end and after an interruption."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REFUSED = RefusedPings.none().more(
 )
 
 
-def test_keeps_the_map_and_its_samples_to_the_last_bit(tmp_path):
+def test_map_and_samples_are_written_to_the_last_bit(tmp_path):
     assert ResultFolder(str(tmp_path / "run")).write(MAP, SAMPLES, REFUSED) == [
         "samples.csv",
         "map.npz",
@@ -33,7 +33,7 @@ def test_keeps_the_map_and_its_samples_to_the_last_bit(tmp_path):
     assert repr(read_unmapped(tmp_path / "run").refused.rows) == repr(REFUSED.rows)
 
 
-def test_a_pilot_survey_that_was_cut_short_replaces_no_earlier_run(tmp_path):
+def test_an_interrupted_pilot_survey_replaces_no_earlier_run(tmp_path):
     results = ResultFolder(str(tmp_path))
     assert results.write_partial(None, Samples.empty(), REFUSED) == [] == list(tmp_path.iterdir())
     assert results.write_partial(None, SAMPLES, REFUSED) == ["samples.csv"]

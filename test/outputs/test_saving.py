@@ -1,4 +1,4 @@
-"""Maps saved in mid-mission: whole or not at all, and none in another's place."""
+"""Maps saved during a mission: complete or not at all, side by side."""
 
 import fcntl
 import resource
@@ -26,7 +26,7 @@ def saved(folder, formats="csv", **settings):
     return save(folder, SaveSettings(formats, **settings), DRAWN, PINGS, 0.0, {"seed": 1})
 
 
-def test_each_has_a_folder_of_its_own_with_the_pings_of_its_map(tmp_path):
+def test_each_map_has_its_own_folder_with_its_pings(tmp_path):
     (tmp_path / "saved" / ".begun" / "map-001-7-samples").mkdir(parents=True)  # of a killed process
     places = [saved(tmp_path)[0] for _ in range(2)]
     assert [place.name for place in places] == ["map-001-7-samples", "map-002-7-samples"]
@@ -36,7 +36,7 @@ def test_each_has_a_folder_of_its_own_with_the_pings_of_its_map(tmp_path):
     np.testing.assert_array_equal(table["x"], XY[:7, 0])
 
 
-def test_two_who_save_into_one_folder_leave_each_others_map_alone(tmp_path, monkeypatch):
+def test_concurrent_saves_do_not_affect_each_other(tmp_path, monkeypatch):
     """The second begins in the middle of the first's writing."""
     export, lock, moved = saving._export, fcntl.flock, threading.Event()
     second = threading.Thread(target=lambda: (saved(tmp_path), moved.set()))
@@ -77,7 +77,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path):
     assert not saved(tmp_path)[2]
 
 
-def test_a_format_that_cannot_be_written_does_not_keep_back_the_rest(tmp_path):
+def test_one_failing_format_does_not_stop_the_others(tmp_path):
     _, names, failed = saved(tmp_path, "bag, csv, yaml")
     assert names == [
         "config.yaml", "map.csv", "map.csv.yaml", "map.npz", "map.pgm", "map.yaml", "samples.csv",
@@ -99,7 +99,7 @@ def test_wrong_settings_are_refused(given, words):
         SaveSettings(**given)
 
 
-def test_formats_without_a_place_are_given_none():
+def test_formats_without_georeference_get_none():
     settings = SaveSettings("nc, yaml", (17.5, -91.2), 30.0, 5703)
     assert settings.endings == [".nc", ".yaml"]
     assert settings.of(".yaml", 1.0) == {"water_level": 1.0}

@@ -12,7 +12,7 @@ def log_density(x, mean, variance):
     return -0.5 * np.log(2 * np.pi * variance) - (x - mean) ** 2 / (2 * variance)
 
 
-def test_equal_their_definitions():
+def test_metrics_equal_their_definitions():
     rng = np.random.default_rng(0)
     truth, mean, variance = rng.normal(size=50), rng.normal(size=50), rng.uniform(0.5, 2, size=50)
     metrics = evaluate(mean, variance, truth, 0.3, 1.7)
@@ -32,7 +32,7 @@ def test_a_naive_prediction_scores_one_and_zero():
     assert_allclose(metrics.msll, 0.0, atol=1e-12)
 
 
-def test_refuses_what_has_no_metric():
+def test_inputs_without_metrics_are_refused():
     one = np.ones(3)
     with pytest.raises(InputError, match="one shape"):
         evaluate(one, np.ones(4), one, 0.0, 1.0)
@@ -48,7 +48,7 @@ def test_average_is_of_the_interpolated_curve():
     assert_allclose(average_over_samples(samples, values), (500 * 0.75 + 3500) / 4000)
 
 
-def test_average_of_a_run_that_ends_early_or_begins_late():
+def test_average_of_a_run_that_ends_early_or_starts_late():
     samples = np.array([500.0, 2000.0])
     assert_allclose(average_over_samples(samples, samples), 1500.0)
     with pytest.raises(InputError, match="1000"):

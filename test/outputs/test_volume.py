@@ -1,4 +1,4 @@
-"""Area and volume below a level: exact without doubt, held by the interval on simulated lakes."""
+"""Area and volume below a level: exact without uncertainty, and intervals on simulated lakes."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def test_cells_without_a_value_hold_no_water():
     assert water.area[0] == pytest.approx([3000]) and water.volume[0] == pytest.approx([7500])
 
 
-def test_errors_that_all_cells_share_do_not_average_out():
+def test_shared_errors_do_not_average_out():
     """A level wrong by 0.1 m is wrong by that everywhere; independent errors hardly count."""
     rng = np.random.default_rng(0)
 
@@ -67,7 +67,7 @@ def test_many_cells_are_counted_in_blocks():
     assert water.volume[0] == pytest.approx([30000], rel=1e-3)
 
 
-def test_the_table_comes_back(tmp_path):
+def test_the_table_round_trips(tmp_path):
     water = measure(slope(), sure, levels_of(slope().mean, 0.4))
     write_water(tmp_path, water)
     found = read_water(tmp_path)

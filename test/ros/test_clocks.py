@@ -1,4 +1,4 @@
-"""Clocks that are set at sea: what guards or waits goes by the steady one."""
+"""Clocks that are set during a mission: limits and watchdogs use the steady clock."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WORKSPACE = [-10.0, 10.0, -5.0, 5.0]
 
 
 class SetClock(ROSClock):
-    """The system's clock of one node, set by a test: ``offset_s`` is what it is wrong by."""
+    """The system clock of one node, set by a test; ``offset_s``: its error."""
 
     offset_s = 0.0
 
@@ -48,7 +48,7 @@ class SetClock(ROSClock):
 
 
 class Boat(Listener):
-    """Odometry and pings, stamped as a test says, while it says so; hears goals."""
+    """Publishes odometry and pings with stamps set by a test; receives goals."""
 
     def __init__(self) -> None:
         super().__init__("boat")
@@ -101,22 +101,20 @@ def nodes(ros):
     yield ros(BringUp, names=["nobody"])
 
 
-def test_every_timer_of_every_node_goes_by_the_steady_clock(ros):
+def test_every_timer_of_every_node_uses_the_steady_clock(ros):
     for node in nodes(ros):
         clocks = {timer.clock.clock_type for timer in node.timers}
         assert clocks == {ClockType.STEADY_TIME}, node.get_name()
 
 
-def test_no_node_can_make_a_timer_on_another_clock(ros):
+def test_no_node_can_create_a_timer_on_another_clock(ros):
     planner = ros(PlannerNode)
     with pytest.raises(TypeError):
         planner.create_timer(1.0, print, clock=planner.get_clock())
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_a_system_clock_that_is_set_leaves_the_mission_as_it_is_and_watched(
-    ring, eventually, state
-):
+def test_setting_the_system_clock_changes_neither_mission_nor_watchdog(ring, eventually, state):
     planner, boat = ring(state, max_duration=1000.0)
 
     def stamp_is_right():
@@ -141,7 +139,7 @@ def test_a_system_clock_that_is_set_leaves_the_mission_as_it_is_and_watched(
         eventually(lambda: planner.mission.state == state)
 
 
-def test_a_leap_of_odometry_s_stamps_alone_gives_no_goal_up(ring, eventually):
+def test_a_jump_of_the_odometry_stamps_times_out_no_goal(ring, eventually):
     planner, boat = ring("pilot")
     target = planner.mission.goal
     stamps = []
@@ -158,7 +156,7 @@ def test_a_leap_of_odometry_s_stamps_alone_gives_no_goal_up(ring, eventually):
     assert planner.mission.goals.current is target
 
 
-def test_max_duration_is_of_time_that_has_passed(ring, eventually):
+def test_max_duration_counts_elapsed_time(ring, eventually):
     planner, _ = ring("pilot", max_duration=4.0)
     planner.get_clock().offset_s = 3600.0
     before = planner.moment.limit_s
@@ -179,7 +177,7 @@ class Talker(Node):
         self._clock.publish(ClockMessage(clock=stamp))
 
 
-def test_limits_go_on_where_a_simulated_clock_steps_back(ros, eventually):
+def test_limits_hold_when_a_simulated_clock_steps_back(ros, eventually):
     planner = ros(PlannerNode, parameter_overrides=[Parameter("use_sim_time", value=True)])
     talker = ros(Talker)
 
@@ -193,7 +191,7 @@ def test_limits_go_on_where_a_simulated_clock_steps_back(ros, eventually):
     assert [reach(t) for t in (100.0, 130.0, 20.0, 25.0)] == [100.0, 130.0, 130.0, 135.0]
 
 
-def test_the_simulator_s_stamps_follow_a_wall_clock_that_is_set(ros, eventually, monkeypatch):
+def test_the_simulator_s_stamps_follow_the_wall_clock_when_it_is_set(ros, eventually, monkeypatch):
     simulator = ros(SimulatorNode)
     true = time.time_ns
     for step in STEPS:

@@ -44,7 +44,7 @@ def mapped(monkeypatch):
     return s
 
 
-def test_numbers_of_a_running_survey(mapped):
+def test_values_of_a_running_survey(mapped):
     mapped.ping(float("nan"))
     mapped.wait(2.0)
     level, text, values = look(mapped)
@@ -57,7 +57,7 @@ def test_numbers_of_a_running_survey(mapped):
     assert values["map/mean at 100"] == 2.0
 
 
-def test_the_worst_is_said(mapped):
+def test_the_most_severe_problem_is_reported(mapped):
     assert look(mapped, lost=3)[:2] == (WARN, "3 messages were lost in the last second")
     mapped.session.status.dropped["ValueError"] = 5
     assert look(mapped, lost=3)[1].startswith("5 accepted pings")
@@ -66,7 +66,7 @@ def test_the_worst_is_said(mapped):
     assert look(mapped, alive=False)[1] == "the model's thread has ended"
 
 
-def test_updates_that_take_long_are_said(mapped):
+def test_slow_updates_are_reported(mapped):
     mapped.session.status.times.add(2.5)  # not the first, which trains from nothing
     assert look(mapped)[:2] == (OK, "mapping")
     for _ in range(100):
@@ -74,7 +74,7 @@ def test_updates_that_take_long_are_said(mapped):
     assert look(mapped)[0] == WARN and "2.5 s" in look(mapped)[1]
 
 
-def test_a_model_that_cannot_keep_up_refuses_pings_and_says_so():
+def test_pings_refused_by_a_slow_model_are_reported():
     s = Survey(pilot_samples=10)
     s.session.sample_queue.capacity = 25
     s.drive(40)

@@ -65,7 +65,7 @@ def test_a_surface_lies_at_the_map_s_height_with_cells_of_its_resolution(resolut
         assert legend.type == Marker.TEXT_VIEW_FACING and legend.text
 
 
-def test_layers_say_their_range_and_have_their_colours():
+def test_layers_have_a_legend_with_their_range_and_colours():
     over = ground()
     texts = {name: over.drape(layer).markers[1].text for name, layer in over.layers().items()}
     assert texts["mean"] == "elevation -21.5 to -3.47 m"
@@ -90,7 +90,7 @@ def test_land_is_not_drawn_as_sea_and_has_no_tvu():
     np.testing.assert_array_equal(ground().layers()["mean"].palette, colours.ramp("depth"))
 
 
-def test_where_the_map_has_no_value_there_is_a_hole():
+def test_cells_without_a_value_are_not_drawn():
     drawn = bottom()
     drawn.mean[5, 5] = np.nan
     drawn.fields["lengthscale"][:] = np.nan
@@ -108,7 +108,7 @@ def test_a_slope_that_faces_the_light_is_brighter():
     assert west > 1.5 * east
 
 
-def test_large_maps_are_thinned_and_small_ones_left():
+def test_only_large_maps_are_thinned():
     drawn = bottom(0.05)
     assert drawn.mean.size == 96_000
     few = thinned(drawn, 1000)
@@ -117,7 +117,7 @@ def test_large_maps_are_thinned_and_small_ones_left():
     assert thinned(bottom(), 1000).mean.size == 240
 
 
-def test_keep_outs_lie_on_the_ground():
+def test_keep_outs_are_drawn_on_the_bottom():
     keep_out = np.array([(0.0, 0.0), (6.0, 0.0), (6.0, 4.0)])
     areas = NavigableArea(Extent(-10, 10, -6, 6), None, (keep_out,), 0.5)
     borders = markers.write_areas(areas, 1, "map").markers
@@ -133,7 +133,7 @@ def test_keep_outs_lie_on_the_ground():
     np.testing.assert_allclose(line[inside, 2], on_it + 1 / 3, rtol=1e-9)
 
 
-def test_points_are_read_as_they_were_written():
+def test_points_round_trip():
     points = np.array([(1.0, 2.0, -3.5), (4.0, 5.0, np.nan)])
     np.testing.assert_array_equal(clouds.read_points(clouds.write_points(points, 0, "map")), points)
     assert clouds.read_points(clouds.write_points(np.empty((0, 3)), 0, "map")).shape == (0, 3)
@@ -160,7 +160,7 @@ def heard(ros, eventually):
 
 
 @pytest.mark.ros
-def test_the_node_drapes_what_it_hears(heard, eventually):
+def test_the_node_drapes_what_it_receives(heard, eventually):
     node, other, last = heard
 
     def say(kind, topic, message, qos=LATCHED):

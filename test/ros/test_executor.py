@@ -1,4 +1,4 @@
-"""How nodes end: processes that are told to."""
+"""How nodes end: signals, failures, exit statuses."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def read_until(stream, text):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_node_that_talks_without_a_word_too_much(start, number):
+def test_a_signal_ends_a_logging_node_without_further_output(start, number):
     for _ in range(2):
         process = start("-c", NODE)
         read_until(process.stderr, "still here")
@@ -101,7 +101,7 @@ def test_a_signal_ends_a_node_that_talks_without_a_word_too_much(start, number):
         ("monitor", "count_subscribers", "map/report"),
     ],
 )
-def test_ctrl_c_of_our_nodes_is_quiet(start, ros, eventually, name, count, topic):
+def test_ctrl_c_of_every_node_prints_nothing(start, ros, eventually, name, count, topic):
     outside = ros(Node, node_name="outside")
     there = functools.partial(getattr(outside, count), topic)
     process = start("-m", MODULES[name])
@@ -113,7 +113,7 @@ def test_ctrl_c_of_our_nodes_is_quiet(start, ros, eventually, name, count, topic
     eventually(lambda: not there())
 
 
-def test_a_node_ends_by_itself_fails_or_refuses(start):
+def test_exit_statuses_of_finished_failed_and_refused_nodes(start):
     for word, status in (("end", 0), ("fail", 1), ("refuse", 2)):
         process = start("-c", NODE, word)
         _, heard = process.communicate(timeout=LIMIT)

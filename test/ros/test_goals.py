@@ -136,7 +136,7 @@ def test_a_goal_that_is_accepted_after_the_hold_is_cancelled():
     assert scene.server.cancels == ["1"]
 
 
-def test_after_a_hold_the_next_goal_goes_out_and_is_left_alone():
+def test_after_a_hold_the_next_goal_is_sent_and_not_cancelled():
     scene = Scene()
     scene.go(1)
     handle = scene.server.answer()
@@ -148,7 +148,7 @@ def test_after_a_hold_the_next_goal_goes_out_and_is_left_alone():
     assert scene.sent == ["1", "2"] and scene.server.cancels == ["1"]
 
 
-def test_what_was_rejected_or_given_up_is_sent_again_in_a_while():
+def test_rejected_and_aborted_goals_are_sent_again_later():
     scene = Scene()
     scene.go(1)
     scene.server.answer().end(SUCCEEDED)
@@ -164,7 +164,7 @@ def test_what_was_rejected_or_given_up_is_sent_again_in_a_while():
     assert scene.warnings.counts == {"goal_rejected": 1, "goal_aborted": 1}
 
 
-def test_a_goal_that_should_have_been_replaced_ends_where_the_new_one_is_rejected():
+def test_the_previous_goal_is_cancelled_when_the_new_one_is_rejected():
     scene = Scene()
     scene.go(1)
     scene.server.answer()
@@ -173,7 +173,7 @@ def test_a_goal_that_should_have_been_replaced_ends_where_the_new_one_is_rejecte
     assert scene.server.cancels == ["1"]
 
 
-def test_a_server_that_is_not_there_gets_the_goal_when_it_is():
+def test_a_goal_is_sent_once_the_server_appears():
     scene = Scene()
     scene.server.ready = False
     scene.go(1)

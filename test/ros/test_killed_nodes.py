@@ -63,7 +63,7 @@ class Vehicle(Listener):
 
     @property
     def counts(self):
-        """What the mapper said that others may rely on."""
+        """The messages of the mapper that others may rely on."""
         return [message.data for message in self.heard["map/samples"]]
 
     def _drive(self):
@@ -128,7 +128,7 @@ def survive(kills, pings, life, vehicle, eventually, folder):
     return {"pings": len(found), "in the map": count, "worst": abs(whole - alone).max()}
 
 
-def test_a_mapper_that_is_killed_goes_on_by_itself(ros, life, eventually, tmp_path):
+def test_a_killed_mapper_recovers(ros, life, eventually, tmp_path):
     survive(2, 150, life, ros(Vehicle), eventually, tmp_path / "m")
 
 
@@ -182,7 +182,7 @@ def explore(kills, samples, ros, python, ros_env, eventually, folder):
     return {"samples": mapper.session.samples, "goals": reached, "kills": kills}
 
 
-def test_a_planner_that_is_killed_goes_on(ros, python, ros_env, eventually, tmp_path):
+def test_a_killed_planner_recovers_with_autoresume(ros, python, ros_env, eventually, tmp_path):
     explore(2, 160, ros, python, ros_env, eventually, tmp_path)
 
 
@@ -203,7 +203,7 @@ class Waiting(Listener):
         self.odom.publish(write_odometry(VehicleState(now, (3.0, 4.0, 0.0))))
 
 
-def test_a_planner_that_is_restarted_waits_for_a_person(ros, eventually, tmp_path):
+def test_a_restarted_planner_waits_for_an_operator(ros, eventually, tmp_path):
     values = {"pilot": "lawnmower", "autostart": True, "mission_dir": str(tmp_path)}
     overrides = [Parameter(n, value=v) for n, v in {**EVERY, **values}.items()]
     overrides = [p for p in overrides if p.name != "use_sim_time"]

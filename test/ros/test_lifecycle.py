@@ -93,7 +93,7 @@ def operator(ros, eventually):
     return make
 
 
-def test_a_mapper_goes_round_its_states_over_services(operator, ros, eventually):
+def test_a_mapper_changes_its_states_by_services(operator, ros, eventually):
     mapper, operator = operator("mapper", **overrides())
     vehicle = ros(Feeder)
     assert operator.state == "unconfigured" and not mapper.configured
@@ -147,7 +147,7 @@ def test_every_node_can_be_managed_and_survives_odd_requests(operator, name):
     assert [way.transition.label for way in offered] == ["configure", "shutdown"]
 
 
-def test_a_step_that_fails_leads_back(operator):
+def test_a_failed_transition_restores_the_state(operator):
     class Fragile(PlannerNode):
         broken = "configure"
 
@@ -171,7 +171,7 @@ def test_a_step_that_fails_leads_back(operator):
     assert operator.change(label="activate") and operator.state == "active"
 
 
-def test_nodes_are_brought_up_in_order_and_again_when_started_anew(ros, eventually, ros_env):
+def test_nodes_are_brought_up_in_order_and_again_after_a_restart(ros, eventually, ros_env):
     """The second waits for the first; what an operator takes down stays down."""
     command = [sys.executable, "-m", "poam_ros.ros.planner.node", "--ros-args"]
     command += ["-p", "managed:=true"]

@@ -1,9 +1,9 @@
-"""Counting what was refused, and saying it."""
+"""The log throttle: counts by reason, and limited warnings."""
 
 from poam_ros.ros.common.log_throttle import WARNING_PERIOD_S, LogThrottle
 
 
-def test_every_reason_has_a_throttle_of_its_own():
+def test_every_reason_is_throttled_separately():
     said, now = [], [100.0]
     warnings = LogThrottle(said.append, clock=lambda: now[0])
     for text in "ab":
@@ -15,7 +15,7 @@ def test_every_reason_has_a_throttle_of_its_own():
     assert said == ["a", "c", "d (and 1 more like it)"] and warnings.counts["unheard_of"] == 0
 
 
-def test_what_was_held_back_is_counted_in_the_next_warning():
+def test_suppressed_warnings_are_counted_in_the_next_one():
     said, now = [], [0.0]
     warnings = LogThrottle(said.append, clock=lambda: now[0])
     for _ in range(2):

@@ -77,7 +77,7 @@ class Vehicle(Listener):
             self.heard.keep("status", values | said)
 
     def finished(self):
-        """Whether the mapper has told of its results."""
+        """Whether the mapper has reported its results."""
         reports = self.heard["map/report"]
         return reports and reports[-1].finished
 
@@ -136,17 +136,17 @@ def pair(ros, eventually):
 
 
 def settled(p, received):
-    """Whether this many pings came, and every one of them is judged."""
+    """Whether this many pings arrived, and all are accepted or refused."""
     ledger = p.gate.ledger
     return ledger.received == received == ledger.accepted + ledger.rejected.total()
 
 
 def learned(p):
-    """How many pings are in the model."""
+    """Number of pings in the model."""
     return p.session.status.samples
 
 
-def test_nothing_is_known_before_the_first_map(pair, eventually):
+def test_before_the_first_map_all_layers_are_unknown(pair, eventually):
     p = pair()
     for layer in ("mean", "variance", "lengthscale"):
         grid = eventually(lambda layer=layer: p.vehicle.heard[f"map/{layer}"])[-1]
@@ -159,7 +159,7 @@ def test_nothing_is_known_before_the_first_map(pair, eventually):
     assert not p.vehicle.heard["map/points"]
 
 
-def test_every_rejected_ping_has_its_reason(pair, eventually):
+def test_every_refused_ping_has_a_reason(pair, eventually):
     p = pair()
     v = p.vehicle
     v.listen(PointCloud2, "pings/refused", LATCHED, read_refused)
@@ -189,7 +189,7 @@ def test_every_rejected_ping_has_its_reason(pair, eventually):
     assert {"lost odom", "lost sonar/range", "pending", "backlog", "errors"} <= status.keys()
 
 
-def test_doubted_pings_are_shown_and_counted(pair, eventually):
+def test_held_pings_are_published_and_counted(pair, eventually):
     p = pair(**{"screening.enabled": True})
     v = p.vehicle
     v.listen(PointCloud2, "pings/held", LATCHED)
@@ -213,7 +213,7 @@ def test_doubted_pings_are_shown_and_counted(pair, eventually):
     assert p.session.ledger.counts()["held"] == 0 and p.gate.ledger.rejected["false_echo"] > 0
 
 
-def test_parameters_place_the_pings_and_may_change(pair, eventually):
+def test_pings_are_placed_by_parameters_that_may_change(pair, eventually):
     p = pair(**{"sonar.time_offset": -0.5, "sonar.offset": [1.0, 0.0, -2.0]})
     v = p.vehicle
     v.drive(30)
@@ -275,7 +275,7 @@ def test_mission_from_pilot_to_done(pair, eventually, tmp_path, ros):
     assert told <= status.keys()
 
 
-def test_starts_by_itself_where_there_is_no_planner_and_can_be_reset(pair, eventually):
+def test_without_a_planner_it_starts_automatically_and_can_be_reset(pair, eventually):
     p = pair(planner=False)
     v = p.vehicle
     v.drive(59)
@@ -330,7 +330,7 @@ def test_callbacks_and_diagnostics_do_not_wait_for_the_model(pair, eventually, f
     assert p.session.status.updates <= 3
 
 
-def test_a_failure_is_shown_until_it_is_over_and_loses_nothing(pair, eventually, fickle):
+def test_a_failure_is_reported_until_it_is_over_and_loses_nothing(pair, eventually, fickle):
     p = pair(method="fickle")
     v = p.vehicle
     fickle.failures[:] = [CholeskyError("Kuu is not positive definite")]
@@ -345,7 +345,7 @@ def test_a_failure_is_shown_until_it_is_over_and_loses_nothing(pair, eventually,
     eventually(lambda: v.says(level=b"\x00"), what="ERROR stays")
 
 
-def test_any_other_failure_leaves_the_node_up(pair, eventually, fickle):
+def test_any_other_failure_does_not_end_the_node(pair, eventually, fickle):
     p = pair(method="fickle")
     v = p.vehicle
     fickle.failures[:] = [RuntimeError("out of memory")] * 3
@@ -396,7 +396,7 @@ def test_odometry_in_a_frame_that_moves_with_the_vehicle(pair, eventually):
     eventually(lambda: p.vehicle.says(text=what), what="no ERROR of the frame")
 
 
-def test_water_levels_move_the_ground_and_pause_it_when_they_stop(pair, eventually, ros):
+def test_water_levels_shift_the_bottom_and_stale_ones_refuse_pings(pair, eventually, ros):
     p = pair(**{"water.level_timeout": 600.0, "water.sound_speed": 1470.0})
     v, later, now = p.vehicle, [0.0], p.mapper._now
     p.mapper._now = lambda: replace(now(), lasting_s=now().limit_s + later[0])
@@ -426,7 +426,7 @@ def test_water_levels_move_the_ground_and_pause_it_when_they_stop(pair, eventual
     assert p.gate.ledger.rejected == {"water_level_stale": 4} and p.gate.ledger.accepted == 6
 
 
-def test_mounting_and_noise_come_with_the_messages(pair, eventually):
+def test_mount_and_noise_are_taken_from_the_messages(pair, eventually):
     p = pair(**{"sonar.base_frame": "base_link", "noise.enabled": True, "noise.slope": 0.5})
     v, tree = p.vehicle, {}
     v.drive(4)
@@ -448,7 +448,7 @@ def test_mounting_and_noise_come_with_the_messages(pair, eventually):
     np.testing.assert_allclose(samples.noise_std, [2.0])  # of z 3, of the place 0.25 * 4
 
 
-def test_odd_stamps_fill_no_log(pair, eventually):
+def test_odd_stamps_do_not_flood_the_log(pair, eventually):
     p = pair()
     for stamp in (0, 60, 0, 60, 0, 60, 0, 60):
         p.vehicle.t = stamp * SECOND
@@ -472,7 +472,7 @@ def test_in_a_namespace_with_a_remapping(ros, eventually):
     assert services["/auv1/mapper/reset"] == ["std_srvs/srv/Trigger"]
 
 
-def test_ended_before_its_time_it_keeps_what_it_has(pair, eventually, tmp_path):
+def test_a_node_that_is_ended_early_writes_partial_results(pair, eventually, tmp_path):
     p = pair(output=str(tmp_path / "run"))
     p.vehicle.say("pilot")
     p.vehicle.drive(70)
@@ -491,7 +491,7 @@ def test_ended_before_its_time_it_keeps_what_it_has(pair, eventually, tmp_path):
     assert cloud.mean.shape == kept.mean.shape and np.isfinite(kept.mean).all()
 
 
-def test_goes_round_its_states_and_begins_anew(ros, eventually):
+def test_the_lifecycle_can_be_repeated(ros, eventually):
     mapper, vehicle = ros(MapperNode, up=False, parameter_overrides=parameters()), ros(Vehicle)
 
     def entities():
@@ -515,7 +515,7 @@ def test_goes_round_its_states_and_begins_anew(ros, eventually):
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_stops_without_a_traceback(how, python, ros_env):
+def test_signals_end_the_node_without_a_traceback(how, python, ros_env):
     arguments = [f"-p{name}:={value}" for name, value in SMALL.items()]
     flat = [part for a in arguments for part in ("-p", a[2:])]
     node = subprocess.Popen(
@@ -529,7 +529,7 @@ def test_stops_without_a_traceback(how, python, ros_env):
     assert "Traceback" not in errors
 
 
-def test_a_planner_that_dies_in_a_pause_leaves_no_pause(ros, eventually):
+def test_a_pause_ends_when_its_planner_dies(ros, eventually):
     mapper = ros(MapperNode, parameter_overrides=parameters())
     vehicle = ros(Vehicle, planner=False)
     planner = ros(lambda: Node("dying_planner"))
@@ -546,8 +546,8 @@ def test_a_planner_that_dies_in_a_pause_leaves_no_pause(ros, eventually):
     eventually(lambda: mapper.session.samples == 5)
 
 
-def test_every_ping_that_was_sent_is_in_a_count(pair, eventually):
-    """Also those that newer ones pushed out of the queue, of which no middleware tells."""
+def test_every_ping_sent_is_counted(pair, eventually):
+    """Also those dropped from a full queue, which the middleware does not report."""
     p = pair()
     p.vehicle.ping(0)
     eventually(lambda: p.gate.ledger.received == 1)

@@ -60,7 +60,7 @@ def test_map_cloud_is_float32_of_the_map(snapshot):
     np.testing.assert_array_equal(received.grid.y, snapshot.grid.y)
 
 
-def test_map_cloud_says_where_its_pings_are(snapshot):
+def test_map_cloud_has_the_density_of_its_pings(snapshot):
     assert clouds.read_map_cloud(clouds.write_map_cloud(snapshot, "map")).density is None
     known = snapshot.with_pings(np.array([[-2.9, 10.1], [-2.6, 10.4], [0.9, 11.9], [9.0, 9.0]]))
     received = clouds.read_map_cloud(clouds.write_map_cloud(known, "map"))
@@ -68,7 +68,7 @@ def test_map_cloud_says_where_its_pings_are(snapshot):
 
 
 def test_a_map_of_one_row_is_refused():
-    """Whoever judges a map asks for the sides of its cells."""
+    """Its cells would have no size."""
     grid = Grid(np.arange(5.0), np.zeros(1))
     row = ElevationMap(grid, np.zeros(grid.shape), np.ones(grid.shape),
         {"lengthscale": np.ones(grid.shape)})  # fmt: skip
@@ -76,7 +76,7 @@ def test_a_map_of_one_row_is_refused():
         clouds.read_map_cloud(clouds.write_map_cloud(row, "map"))
 
 
-def test_tvu_is_half_where_all_of_it_is_used_and_never_rounded_across():
+def test_tvu_is_50_at_ratio_1_and_never_rounded_across():
     grid = Grid.cells(Extent(0, 4, 0, 2), 1.0)
     used = np.array([[0.0, 0.501, 1.0, 1.0001], [1.5, 2.0, 9.0, np.nan]])
     shown = clouds.write_tvu(grid, used, STAMP, "map")
@@ -85,7 +85,7 @@ def test_tvu_is_half_where_all_of_it_is_used_and_never_rounded_across():
     assert set(clouds.write_tvu(grid, None, STAMP, "map").data) == {-1}
 
 
-def test_map_cloud_begins_in_the_lower_left_and_runs_along_x(snapshot):
+def test_map_cloud_is_row_major_from_the_lower_left(snapshot):
     cloud = clouds.write_map_cloud(snapshot, "map")
     points = np.frombuffer(cloud.data, dtype="<f4").reshape(-1, 5)
     np.testing.assert_allclose(points[0, :2], [-2.75, 10.25])
@@ -115,7 +115,7 @@ def test_cloud_of_another_producer_is_read():
     np.testing.assert_array_equal(layers["z"], [[0, 1, 2], [10, 11, 12]])
 
 
-def test_clouds_that_are_no_map_are_refused(snapshot):
+def test_clouds_that_are_not_maps_are_refused(snapshot):
     with pytest.raises(InputError, match="expected points"):
         clouds.read_cloud(PointCloud2())
     terrain = clouds.write_cloud(snapshot.grid, {"z": snapshot.mean}, STAMP, "map")
@@ -131,7 +131,7 @@ def test_clouds_that_are_no_map_are_refused(snapshot):
         clouds.read_cloud(crooked)
 
 
-def test_refused_pings_round_trip_and_those_without_a_place_stay_behind():
+def test_refused_pings_with_a_place_round_trip():
     places = np.array([[1.0, 2.0, -3.5], [4.0, 5.0, np.nan], [np.nan] * 3])
     pings = RefusedPings.none()
     for reason in REASONS:
@@ -148,7 +148,7 @@ def test_refused_pings_round_trip_and_those_without_a_place_stay_behind():
     assert clouds.write_refused(later, 10**18 + 2 * 10**9, "map") == message
 
 
-def test_clouds_that_are_no_refused_pings_are_refused():
+def test_clouds_that_are_not_refused_pings_are_refused():
     with pytest.raises(InputError, match="expected the fields"):
         clouds.read_refused(clouds.write_points(np.zeros((2, 3)), 0, "map"))
     known = RefusedPings.none().more("nan", np.zeros(1, dtype=int), np.zeros((1, 3)))
@@ -208,14 +208,14 @@ def test_odometry_round_trip():
     assert (read.frame_id, read.child_frame_id) == ("odom", "dvl_link")
 
 
-def test_variances_of_odometry_are_those_of_x_y_and_z():
+def test_odometry_has_the_variances_of_x_y_and_z():
     message = messages.write_odometry(VehicleState(STAMP, (0.0, 0.0, 0.0)))
     assert messages.read_odometry(message).variance == (0.0, 0.0, 0.0)
     message.pose.covariance = np.arange(36.0) - 1
     assert messages.read_odometry(message).variance == (-1.0, 6.0, 13.0)
 
 
-def test_endless_frames_are_cut():
+def test_long_frame_names_are_cut():
     message = messages.write_odometry(VehicleState(STAMP, (0.0, 0.0, 0.0)))
     message.header.frame_id = message.child_frame_id = "/" + "ß" * 100_000
     read = messages.read_odometry(message)
@@ -284,7 +284,7 @@ def test_report_round_trip_to_the_last_bit(report):
     assert repr(back) == repr(report)  # NaN does not equal itself
 
 
-def test_reports_that_are_none_are_refused(report):
+def test_invalid_reports_are_refused(report):
     message = messages.write_report(report)
     message.data = message.data[:-1]
     with pytest.raises(InputError, match=r"map/report: expected stamp_sec.* got 7 values"):

@@ -65,7 +65,7 @@ def scored(node):
     return [(epoch.samples, epoch.time_s) for epoch in node.recorder.scores.epochs]
 
 
-def test_scores_what_it_hears_from_the_first_plan_on(ros, monitor, eventually):
+def test_maps_are_scored_with_times_since_the_first_plan(ros, monitor, eventually):
     node, mission = monitor(), ros(Mission)
     mission.plan(3)
     eventually(lambda: node.recorder.scores.began_ns == 3 * SECOND)
@@ -83,7 +83,7 @@ def test_scores_what_it_hears_from_the_first_plan_on(ros, monitor, eventually):
     assert node.recorder.succeeded and node.progress.state == "done"
 
 
-def test_waits_for_the_results_with_a_folder(ros, monitor, eventually, tmp_path):
+def test_with_a_folder_it_waits_for_the_results(ros, monitor, eventually, tmp_path):
     node, mission = monitor(output=str(tmp_path / "run")), ros(Mission)
     mission.draw(5, 10)
     mission.states.publish(String(data="done"))
@@ -94,7 +94,7 @@ def test_waits_for_the_results_with_a_folder(ros, monitor, eventually, tmp_path)
     assert (tmp_path / "run" / "epochs.csv").exists()
 
 
-def test_what_is_no_report_or_map_is_counted(ros, monitor, eventually):
+def test_invalid_reports_and_maps_are_counted(ros, monitor, eventually):
     node, mission = monitor(), ros(Mission)
     mission.reports.publish(Float64MultiArray(data=[1.0]))
     mission.maps.publish(PointCloud2())
@@ -117,7 +117,7 @@ def test_problems_of_the_nodes_in_its_namespace_are_shown(ros, monitor, eventual
     eventually(lambda: node.progress.pending == 213)
 
 
-def test_a_node_is_asked_what_it_was_given_before_it_says_anything(ros, monitor, eventually):
+def test_parameters_are_requested_before_any_message_of_the_node(ros, monitor, eventually):
     ros(PlannerNode, up=False, parameter_overrides=[Parameter("max_samples", value=77)])
     node = monitor(up=False)
     for _ in range(2):  # also in its second life
@@ -131,7 +131,7 @@ def test_a_node_is_asked_what_it_was_given_before_it_says_anything(ros, monitor,
         node.cleanup()
 
 
-def test_goes_round_as_a_managed_node_would(ros, monitor, eventually):
+def test_the_lifecycle_can_be_repeated(ros, monitor, eventually):
     node, mission = monitor(up=False), ros(Mission)
 
     def entities():

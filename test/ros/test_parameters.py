@@ -73,7 +73,7 @@ def test_choices_are_those_of_the_planning_module():
     assert set(BY_NAME["pilot"].choices) == set(PILOTS)
 
 
-def test_the_tables_hold_what_lower_packages_declare():
+def test_the_tables_contain_the_settings_of_lower_packages():
     mapper, simulator = ({row.name: row for row in table} for table in (MAPPER, SIMULATOR))
     assert all(mapper[row.name] == row for row in rows(ModelSettings))
     for method, model in MODELS.items():
@@ -137,7 +137,7 @@ def test_old_names_of_a_model_s_options_are_refused():
         ModelSettings.of({"method": "nngp", "neighbours": 8})
 
 
-def test_the_documents_name_every_method():
+def test_the_docs_name_every_method():
     text = generated_files()["docs/parameters.md"]
     (line,) = (line for line in text.splitlines() if line.startswith("| `method` |"))
     assert set(MODELS) <= set(line.split("one of ")[1].split(" |")[0].split(", "))

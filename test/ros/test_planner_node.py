@@ -93,7 +93,7 @@ class Vehicle(Listener):
         return (self.goals or [None])[-1]
 
     def last_plan(self) -> int:
-        """How many places it has."""
+        """Number of its places."""
         return (self.heard["plan"] or [0])[-1]
 
 
@@ -182,7 +182,7 @@ def test_pause_and_resume(ring, eventually):
     eventually(lambda: vehicle.last_goal() == [10, -5])
 
 
-def test_refuses_what_is_in_another_frame_or_no_map(ring, eventually):
+def test_odometry_and_maps_in_another_frame_are_refused(ring, eventually):
     planner, vehicle = ring()
     refused = planner.warnings.counts
     vehicle.be_at(3, 0, frame="odom")
@@ -197,7 +197,7 @@ def test_refuses_what_is_in_another_frame_or_no_map(ring, eventually):
     assert vehicle.states == ["pilot"]
 
 
-def test_a_map_of_nans_moves_nothing(ring, eventually):
+def test_a_map_of_nans_gives_no_goal(ring, eventually):
     planner, vehicle = ring()
     vehicle.be_at(3, 0)
     eventually(lambda: vehicle.last_goal() is not None)
@@ -220,8 +220,8 @@ def test_limits_may_change_at_run_time(ring, eventually):
 
 
 @pytest.mark.parametrize("pilot", ["lawnmower", "random"])
-def test_seeds_make_the_pilot_and_the_waypoints_apart(ring, eventually, pilot):
-    """Whatever the pilot draws, the waypoints after it are the same."""
+def test_pilot_survey_and_waypoints_have_separate_seeds(ring, eventually, pilot):
+    """The waypoints do not depend on the pilot survey's draws."""
     planner, vehicle = ring(pilot=pilot, planner="random", seed=3)
     first, second = map(np.random.default_rng, np.random.SeedSequence(3).spawn(2))
     workspace = Extent.of(WORKSPACE)
@@ -234,7 +234,7 @@ def test_seeds_make_the_pilot_and_the_waypoints_apart(ring, eventually, pilot):
     np.testing.assert_array_equal(planner.mission.goal, workspace.sample(1, second)[0])
 
 
-def test_diagnostics_say_how_the_mission_stands(ring, eventually):
+def test_diagnostics_of_a_mission(ring, eventually):
     planner, vehicle = ring(max_samples=0)
     vehicle.be_at(3, 0)
     eventually(lambda: planner.mission.goal is not None)
@@ -244,7 +244,7 @@ def test_diagnostics_say_how_the_mission_stands(ring, eventually):
     report = eventually(lambda: vehicle.reports[-1]["samples"] == "7" and vehicle.reports[-1])
     assert report == {
         "state": "pilot",
-        "reason": "started by itself",
+        "reason": "started automatically",
         "samples": "7",
         "goals_reached": "0",
         "goals_passed": "0",
@@ -288,8 +288,8 @@ def test_a_path_is_driven_and_goals_outside_the_workspace_are_counted(
     eventually(lambda: vehicle.last_goal() == [0, 0])
 
 
-def test_up_down_and_up_again_in_one_process(ros, eventually):
-    """Nothing is left over, and what comes up again is a mission that has not begun."""
+def test_the_lifecycle_can_be_repeated_in_one_process(ros, eventually):
+    """No entities are left, and the second mission has not begun."""
     planner = PlannerNode(parameter_overrides=overrides(workspace=WORKSPACE, pilot="lawnmower"))
 
     def entities():
@@ -353,7 +353,7 @@ class Guided(Listener):
         self.heard.keep("goal_pose", message)
 
     def jump(self, place: tuple[float, float], target: np.ndarray | None) -> None:
-        """It is somewhere else at once, and on its way to a target."""
+        """Move it to another place at once, with a target."""
         with self._moving:
             self.place, self.target = np.array(place), target
 
@@ -420,11 +420,11 @@ def asked_to_hold(vehicle, eventually, service: str, leg: list[float]) -> None:
     assert np.linalg.norm(lately - place, axis=1).min() < 1e-6
 
 
-def test_no_goal_before_the_start_and_one_to_hold_at_each_end(guided, eventually):
+def test_no_goal_before_the_start_and_one_hold_at_each_end(guided, eventually):
     planner, vehicle = guided()
     some_reports(vehicle, eventually)
     assert not vehicle.goals and vehicle.states == ["waiting"]
-    eventually(lambda: vehicle.reasons == ["it has not been started"])
+    eventually(lambda: vehicle.reasons == ["not started yet"])
     assert not call(vehicle, eventually, "pause").success
     assert call(vehicle, eventually, "start").success
     assert not call(vehicle, eventually, "start").success
@@ -432,7 +432,7 @@ def test_no_goal_before_the_start_and_one_to_hold_at_each_end(guided, eventually
     eventually(lambda: vehicle.goals[-1] == [-10, -5])
     eventually(lambda: vehicle.place[0] < 8)
     asked_to_hold(vehicle, eventually, "pause", [-10, -5])
-    eventually(lambda: vehicle.states[-1] == "paused" and vehicle.reasons[-1] == "asked for")
+    eventually(lambda: vehicle.states[-1] == "paused" and vehicle.reasons[-1] == "requested")
 
     assert call(vehicle, eventually, "resume").success
     eventually(lambda: vehicle.goals[-1] == [-10, -5])
@@ -451,7 +451,7 @@ def test_no_goal_before_the_start_and_one_to_hold_at_each_end(guided, eventually
     assert vehicle.goals[-1] == planner.mission.station.tolist() != vehicle.goals[-2]
 
 
-def test_a_planner_that_is_ended_says_to_hold_first(ros, eventually, python, ros_env):
+def test_a_planner_that_is_ended_holds_the_vehicle_first(ros, eventually, python, ros_env):
     vehicle = ros(Guided)
     parameters = "autostart:=true", "workspace:=[-10.0, 10.0, -5.0, 5.0]", "pilot:=lawnmower"
     given = [word for parameter in parameters for word in ("-p", parameter)]
@@ -468,7 +468,7 @@ def test_a_planner_that_is_ended_says_to_hold_first(ros, eventually, python, ros
     assert np.linalg.norm(lately - vehicle.goals[-1], axis=1).min() < 1e-6
 
 
-def test_without_a_period_each_goal_goes_out_once(guided, eventually):
+def test_without_a_period_each_goal_is_sent_once(guided, eventually):
     _, vehicle = guided(goal_period=0.0)
     assert call(vehicle, eventually, "start").success
     eventually(lambda: len(vehicle.goals) == 2)
@@ -478,7 +478,7 @@ def test_without_a_period_each_goal_goes_out_once(guided, eventually):
 
 
 @pytest.mark.parametrize("preset", ["nav2", "guided"])
-def test_presets_drive_such_a_vehicle_and_hold_it(guided, eventually, preset):
+def test_presets_drive_a_vehicle_and_hold_it(guided, eventually, preset):
     folder = pathlib.Path(__file__).resolve().parents[2] / "config" / "presets"
     path = folder / f"{preset}.yaml"
     values = yaml.safe_load(path.read_text())["/**/planner"]["ros__parameters"]
@@ -494,7 +494,7 @@ def test_presets_drive_such_a_vehicle_and_hold_it(guided, eventually, preset):
     eventually(lambda: vehicle.states[-1] == "waiting")
 
 
-def test_silence_pauses_and_what_comes_back_resumes(guided, eventually):
+def test_missing_data_pause_and_their_return_resumes(guided, eventually):
     planner, vehicle = guided(
         **{"watchdog.odometry_timeout": 1.0},
         **{"watchdog.sonar_timeout": 2.0},
@@ -520,8 +520,8 @@ def test_silence_pauses_and_what_comes_back_resumes(guided, eventually):
     eventually(lambda: vehicle.states[-1] == "pilot")
 
 
-def test_diagnostics_hold_every_state_with_its_reason(guided, ros, eventually):
-    """In one message and at once: two topics keep no order between them."""
+def test_diagnostics_have_every_state_with_its_reason(guided, ros, eventually):
+    """In one message, as two topics have no common order."""
     planner, vehicle = guided()
 
     def pairs():
@@ -530,12 +530,12 @@ def test_diagnostics_hold_every_state_with_its_reason(guided, ros, eventually):
     for service in ("start", "pause", "resume", "stop"):  # within a second, as a report is
         assert getattr(planner.mission, service)(*([1.0] if service == "start" else []))[0]
         planner._announce()
-    wanted = [("pilot", "started"), ("paused", "asked for"), ("pilot", "resumed: asked for")]
+    wanted = [("pilot", "started"), ("paused", "requested"), ("pilot", "resumed: requested")]
     eventually(lambda: pairs()[-1] == ("waiting", "stopped"))
     assert set(wanted) <= set(pairs())
 
 
-def test_the_fence_pauses_and_says_why(guided, eventually):
+def test_the_geofence_pauses_with_a_reason(guided, eventually):
     _, vehicle = guided(**{"watchdog.geofence_margin": 2.0, "watchdog.max_jump": 0.0})
     assert call(vehicle, eventually, "start").success
     eventually(lambda: vehicle.goals)
@@ -548,7 +548,7 @@ def test_the_fence_pauses_and_says_why(guided, eventually):
     eventually(lambda: vehicle.states[-1] == "pilot")
 
 
-def test_the_pilot_goes_round_keep_outs(guided, eventually):
+def test_the_pilot_survey_avoids_keep_outs(guided, eventually):
     block = "-2 -6, 2 -6, 2 -3, -2 -3"  # across the first lane
     planner, vehicle = guided(**{"areas.keep_outs": block, "areas.margin": 0.5})
     areas = planner.mission.goals.routes.areas
@@ -576,8 +576,8 @@ def test_wrong_areas_end_with_one_line_and_status_2(refusal, wrong, words):
     assert words in refusal(main, "-p", f"{name}:='{value}'")
 
 
-def test_ends_by_the_map_once_the_gaps_are_closed(ring, eventually):
-    """TVU within 1b, at the level of the topic; then the places without a ping are gone to."""
+def test_the_mission_ends_once_target_and_gaps_are_met(ring, eventually):
+    """TVU within 1b, at the water level of the topic; then coverage gaps are closed."""
     given = {"target.tvu": "1b", "target.distance": 9.0, "water.level": -30.0, "max_samples": 0}
     planner, vehicle = ring(
         **given,
@@ -620,8 +620,8 @@ def test_ends_by_the_map_once_the_gaps_are_closed(ring, eventually):
 
 
 @pytest.mark.parametrize("simulated", [True, False])
-def test_silence_names_what_is_waited_for(simulated, ros, eventually, monkeypatch, capfd):
-    """Without odometry; and where time is simulated, without a clock as well."""
+def test_the_warning_names_the_missing_topics(simulated, ros, eventually, monkeypatch, capfd):
+    """Without odometry, and without a clock if time is simulated."""
     monkeypatch.setattr("poam_ros.ros.planner.node.ODOMETRY_TIMEOUT_S", -1.0)
     ros(PlannerNode, parameter_overrides=overrides(use_sim_time=simulated), namespace="auv")
     heard = []
@@ -637,7 +637,7 @@ def test_silence_names_what_is_waited_for(simulated, ros, eventually, monkeypatc
 # --- The vehicle is not where it was, or not ours ---
 
 
-def test_one_jump_is_refused_and_a_step_of_the_origin_pauses(guided, eventually):
+def test_a_single_jump_is_refused_and_a_lasting_one_pauses(guided, eventually):
     planner, vehicle = guided(**{"watchdog.odometry_timeout": 30.0})
     assert call(vehicle, eventually, "start").success
     eventually(lambda: planner.mission.goal is not None)
@@ -690,7 +690,7 @@ class WithMavros(PlannerNode):
         (State(armed=False), "the vehicle was disarmed"),
     ],
 )
-def test_a_take_over_pauses_until_a_person_resumes(ros, eventually, monkeypatch, said, words):
+def test_a_takeover_pauses_until_an_operator_resumes(ros, eventually, monkeypatch, said, words):
     mavros = types.ModuleType("mavros_msgs.msg")
     mavros.State = State
     monkeypatch.setitem(sys.modules, "mavros_msgs", types.ModuleType("mavros_msgs"))

@@ -118,7 +118,7 @@ def test_mavros_rangefinder():
     assert samples.xy[0, 0] == pytest.approx(SPEED * 100.9) and samples.z[0] == pytest.approx(-20)
 
 
-def test_mavros_rangefinder_without_its_preset_believes_all_of_it():
+def test_mavros_rangefinder_without_its_preset_is_accepted_in_full():
     """What the preset is for: 0 m and 655 m are within the limits that the plugin sends."""
     settings = GateSettings()
     assert settings.min_range == settings.max_range == 0
@@ -151,7 +151,7 @@ def test_mavros_distance_sensor():
     np.testing.assert_allclose(samples.xy[0, 0], SPEED * 101)
 
 
-def test_mavros_frame_of_a_sensor_that_looks_down_is_no_mounting():
+def test_mavros_frame_of_a_downward_sensor_is_not_its_mount():
     """PITCH_270 turns about y by 270 degrees: in ROS's axes x points up then."""
     transform = Transform()
     transform.rotation.y, transform.rotation.w = math.sin(0.75 * math.pi), math.cos(0.75 * math.pi)
@@ -239,7 +239,7 @@ def test_waterlinked_dvl():
     assert samples.z[0] == pytest.approx(-12.0)
 
 
-def test_waterlinked_dvl_odometry_is_never_odometry():
+def test_waterlinked_dvl_odometry_is_refused():
     messages = [range_of_dvl(dvl(101 + i / 5, 12.0, True)) for i in range(10)]
     settings = instance(GateSettings, values_of("waterlinked-dvl"))
     gate, frames = FrontEnd(settings), FrameTransformer("node", "map")
@@ -251,7 +251,7 @@ def test_waterlinked_dvl_odometry_is_never_odometry():
     assert len(gate.take(Moment(0, 0.0))) == 0 and gate.ledger.pending == 10
 
 
-def test_the_adapter_of_the_documents_has_ten_lines_and_names_what_is_there():
+def test_the_adapter_in_the_docs_is_short_and_valid():
     text = (ROOT / "docs" / "sensors.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len([line for line in code.splitlines() if line.strip()]) == 10

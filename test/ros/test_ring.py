@@ -106,7 +106,7 @@ def check_run(folder, output):
 
 
 def check_states(folder, shore):
-    """A mission's states; whoever meets the planner late hears the last of them alone."""
+    """A mission's states; a late subscriber receives only the last one."""
     log = (folder / "log" / "planner.log").read_text()
     said = re.findall(r"(\w+) at \d+ samples", log)
     assert [state for state, _ in groupby(said)] == STATES
@@ -126,7 +126,7 @@ def check_published(snapshot, listener, eventually):
         np.testing.assert_array_equal(kept, getattr(received, layer).astype(np.float32))
 
 
-def test_a_mission_ends_by_its_map_as_the_page_says(sim):
+def test_a_mission_ends_by_its_map_as_documented(sim):
     """By the command of docs/good-enough.md, with a share that few pings reach."""
     page = [b for b in blocks("sh") if b.page.name == "good-enough.md"]
     (words,) = (w for b in page for w in b.commands if w[:2] == ["poam", "sim"])
@@ -177,7 +177,7 @@ def test_ctrl_c_ends_everything_at_once_and_quietly(ros, sim, eventually):
     eventually(lambda: not _running(str(folder)))
 
 
-def test_ctrl_c_after_the_first_map_keeps_what_there_is(ros, sim, eventually):
+def test_ctrl_c_after_the_first_map_writes_partial_results(ros, sim, eventually):
     listener = ros(Shore)
     process, folder = sim("kept", "--max-samples", "5000")
     eventually(lambda: len(listener.maps) > 3, timeout=LIMIT)

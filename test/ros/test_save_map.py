@@ -79,7 +79,7 @@ def feed(vehicle, mapper, eventually):
     eventually(mapped)
 
 
-def test_a_map_is_saved_whole_and_none_replaces_another(ring, eventually, tmp_path):
+def test_maps_are_saved_completely_and_side_by_side(ring, eventually, tmp_path):
     rasterio = pytest.importorskip("rasterio")
     place = {"origin": [17.5, -91.2], "vertical_datum": 5703, "water.level": 1.5}
     p = ring(output=str(tmp_path), save_formats="tif, nc, yaml", **place)
@@ -116,7 +116,7 @@ def test_a_map_is_saved_whole_and_none_replaces_another(ring, eventually, tmp_pa
     assert level == 2.5
 
 
-def test_why_nothing_is_saved_is_said_and_survived(ring, eventually, tmp_path):
+def test_the_answer_says_why_nothing_is_saved(ring, eventually, tmp_path):
     p = ring(mapped=False, output=str(tmp_path))
     answer = p.ask()
     assert not answer.success and "there is no map yet" in answer.message
@@ -129,12 +129,12 @@ def test_why_nothing_is_saved_is_said_and_survived(ring, eventually, tmp_path):
     assert answer.success, answer.message
 
 
-def test_without_a_folder_it_says_which_parameter_is_missing(ring):
+def test_without_a_folder_the_answer_names_the_parameters(ring):
     answer = ring().ask()
     assert not answer.success and "set the parameter output or mission_dir" in answer.message
 
 
-def test_what_an_extra_is_missing_for_is_said_and_the_rest_is_there(ring, tmp_path, monkeypatch):
+def test_a_format_whose_extra_is_missing_is_named_and_the_rest_written(ring, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "rasterio", None)
     answer = ring(output=str(tmp_path), save_formats="tif, csv").ask()
     assert not answer.success
@@ -143,9 +143,7 @@ def test_what_an_extra_is_missing_for_is_said_and_the_rest_is_there(ring, tmp_pa
     assert (folder / "map.csv").exists() and not (folder / "map.tif").exists()
 
 
-def test_callbacks_go_on_while_it_writes_and_one_is_written_at_a_time(
-    ring, eventually, tmp_path, monkeypatch
-):
+def test_callbacks_run_while_one_map_at_a_time_is_written(ring, eventually, tmp_path, monkeypatch):
     p = ring(output=str(tmp_path))
     go, entered, write = threading.Event(), threading.Event(), saving.save
 
@@ -167,7 +165,7 @@ def test_callbacks_go_on_while_it_writes_and_one_is_written_at_a_time(
     assert first.result().success
 
 
-def test_deactivated_while_it_writes_it_stays_up(ring, eventually, tmp_path, monkeypatch):
+def test_deactivation_while_writing_is_survived(ring, eventually, tmp_path, monkeypatch):
     p = ring(output=str(tmp_path))
     go, entered = threading.Event(), threading.Event()
 
@@ -186,12 +184,12 @@ def test_deactivated_while_it_writes_it_stays_up(ring, eventually, tmp_path, mon
     eventually(lambda: p.mapper.active)
 
 
-def test_a_datum_without_a_place_is_refused_at_once(ring):
+def test_a_vertical_datum_without_an_origin_is_refused_at_once(ring):
     with pytest.raises(InputError, match="vertical_datum: expected an origin"):
         ring(vertical_datum=5703)
 
 
-def test_map_tvu_shows_what_is_used_of_the_order_s_tvu(ring, eventually):
+def test_map_tvu_shows_the_ratio_to_the_order_s_tvu(ring, eventually):
     p = ring(mapped=False, **{"target.tvu": "2"})
     heard = p.vehicle.heard
     p.vehicle.listen(PointCloud2, "map/points", LATCHED)

@@ -65,7 +65,7 @@ def test_the_policy_allows_what_a_node_opens(name, ros, eventually):
         assert not missing, f"not in config/security/poam.policy.xml, {what} of {name}: {missing}"
 
 
-def test_the_doctor_may_hear_what_it_listens_to(ros):
+def test_the_policy_lets_the_doctor_subscribe(ros):
     node = ros(lambda: Node("poam_doctor"))
     assert "/diagnostics" in allowed("poam_doctor", "subscriber")
     for what in OPENED:

@@ -160,7 +160,7 @@ def test_a_goal_with_an_old_stamp_is_refused_and_counted(ship, eventually):
     eventually(reported)
 
 
-def test_goes_round_as_a_managed_node_would(ros, eventually, terrain):
+def test_the_lifecycle_can_be_repeated(ros, eventually, terrain):
     given = {"terrain": terrain, "use_sim_time": True, "speed": 20.0}
     overrides = [Parameter(name, value=value) for name, value in given.items()]
     simulator = ros(SimulatorNode, up=False, parameter_overrides=overrides)
@@ -194,7 +194,7 @@ def entities(node):
     return [len(list(kind)) for kind in (*kinds, node.waitables)]
 
 
-def test_reset_puts_it_back_and_time_goes_on(ship, eventually):
+def test_reset_returns_the_vehicle_and_time_continues(ship, eventually):
     _, crew = ship()
     start = crew.place()
     crew.send_goal(-30, -30)

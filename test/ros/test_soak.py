@@ -95,7 +95,7 @@ def windows(feeder):
     return middles, np.array([np.quantile(part[:, 1], 0.25) for part in parts])
 
 
-def test_a_long_survey_costs_what_a_short_one_does(ros, eventually, mapper):
+def test_a_long_survey_costs_no_more_than_a_short_one(ros, eventually, mapper):
     feeder = ros(lambda: Feeder(58.0))
     memory = survey(feeder, mapper, eventually)
     middles, update_s = windows(feeder)
@@ -118,7 +118,7 @@ def test_a_long_survey_costs_what_a_short_one_does(ros, eventually, mapper):
 
 
 def keep(feeder, memory):
-    """The figures, for whoever wants to draw them."""
+    """Write the figures as CSV."""
     folder = os.environ.get("POAM_SOAK_OUTPUT")
     if not folder:
         return

@@ -142,17 +142,17 @@ def planner_values(max_duration=0.0):
 
 def bring_to(boat, state, eventually):
     """A mission to one of its states."""
-    eventually(lambda: boat.state == "waiting", 120.0, "the planner does not come up")
+    eventually(lambda: boat.state == "waiting", what="the planner does not come up")
     if state == "waiting":
         return
     boat.ask("start")
     eventually(lambda: boat.goals, what="no goal")
     if state == "paused":
         boat.ask("pause")
-    eventually(lambda: boat.state == state, 120.0, f"not {state}")
+    eventually(lambda: boat.state == state, what=f"not {state}")
     if state == "exploring":  # and the first map is there
         goals = len(boat.goals)
-        eventually(lambda: len(boat.goals) >= goals + 4, 60.0, f"no goals: {boat.values}")
+        eventually(lambda: len(boat.goals) >= goals + 4, what=f"no goals: {boat.values}")
 
 
 def said(boat, reason):
@@ -167,7 +167,7 @@ def survive(boat, state, change, eventually):
     going = state in ("pilot", "exploring")
     if going:
         goals = len(boat.goals)
-        eventually(lambda: len(boat.goals) >= goals + 4, 30.0, "goals are not repeated")
+        eventually(lambda: len(boat.goals) >= goals + 4, what="goals are not repeated")
     else:
         sent = boat.sent
         eventually(lambda: boat.sent >= sent + 3 * TIMEOUT_S / TICK)
@@ -176,16 +176,14 @@ def survive(boat, state, change, eventually):
         boat.silent = {sensor}
         if going:
             paused = partial(said, boat, reason)
-            eventually(paused, 60.0, f"{sensor} is silent unseen: {boat.state}, {boat.reason}")
+            eventually(paused, what=f"{sensor} is silent unseen: {boat.state}, {boat.reason}")
         boat.silent = set()
         if going:
-            eventually(lambda: boat.state != "paused", 30.0, f"{sensor} is back unseen")
+            eventually(lambda: boat.state != "paused", what=f"{sensor} is back unseen")
 
 
 @pytest.mark.parametrize("step_s", [-3600])
-def test_a_pilot_survey_is_watched_when_the_system_s_clock_is_set(
-    ros, processes, eventually, step_s
-):
+def test_the_watchdog_works_after_the_system_clock_is_set(ros, processes, eventually, step_s):
     shift = processes(planner=planner_values())
     boat = ros(Boat, speed=0.2)
     bring_to(boat, "pilot", eventually)
@@ -195,15 +193,15 @@ def test_a_pilot_survey_is_watched_when_the_system_s_clock_is_set(
 @pytest.mark.soak
 @pytest.mark.parametrize("step_s", STEPS)
 @pytest.mark.parametrize("state", STATES)
-def test_every_state_survives_a_clock_that_is_set(
+def test_every_state_survives_setting_the_clock(
     ros, processes, eventually, tmp_path, state, step_s
 ):
     mapper = {**SMALL, "workspace": WORKSPACE, "resolution": 1.0, "mission_dir": tmp_path / "m"}
     shift = processes(planner=planner_values(5.0 * (state == "done")), mapper=mapper)
     boat = ros(Boat, speed=SPEED.get(state, 0.2))
-    eventually(lambda: boat.values, 120.0, "the mapper does not come up")
+    eventually(lambda: boat.values, what="the mapper does not come up")
     bring_to(boat, state, eventually)
-    eventually(lambda: int(boat.values.get("received", 0)), 120.0, "the mapper hears nothing")
+    eventually(lambda: int(boat.values.get("received", 0)), what="the mapper hears nothing")
     if step_s == LEAP:
         for leap_s in (3600, 0):
             survive(boat, state, partial(setattr, boat, "leap_s", leap_s), eventually)
@@ -217,7 +215,7 @@ def test_every_state_survives_a_clock_that_is_set(
         rest = sum(count.get(name, 0) for name in ("accepted", "held", "pending", "rejected"))
         return count.get("received", -1) == rest
 
-    eventually(accounted, 30.0, f"counts do not agree: {boat.values}")
+    eventually(accounted, what=f"counts do not agree: {boat.values}")
     counted = int(boat.values["accepted"])
     eventually(lambda: boat.samples[-1] == counted, what="an accepted ping is lost")
     assert boat.samples == sorted(boat.samples)

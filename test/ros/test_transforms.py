@@ -124,7 +124,7 @@ def test_transform_without_a_rotation_fails_the_buffers_check(state):
     assert math.isnan(transformed(state, empty, "map").position[0])
 
 
-def test_listener_is_made_once_and_only_when_needed(state, tf2):
+def test_the_listener_is_created_once_when_needed(state, tf2):
     frames = FrameTransformer("node", "map")
     same = VehicleState(1, (0.0, 0.0, 0.0), frame_id="map")
     assert frames.into_map(same) is same
@@ -135,7 +135,7 @@ def test_listener_is_made_once_and_only_when_needed(state, tf2):
     assert (buffer, listener.node) == ("buffer", "node")
 
 
-def test_listens_no_more_once_closed_and_again_when_needed(state, tf2):
+def test_a_closed_listener_is_created_again_when_needed(state, tf2):
     frames = FrameTransformer("node", "map")
     frames.close()  # never needed
     frames.into_map(state)
@@ -145,20 +145,20 @@ def test_listens_no_more_once_closed_and_again_when_needed(state, tf2):
     assert tf2.made[:2] == ["buffer", "buffer"] and tf2.made[2].node == "node"
 
 
-def test_transforms_of_before_are_forgotten_when_time_is_set_back(state, tf2):
+def test_earlier_transforms_are_dropped_when_time_is_set_back(state, tf2):
     frames = FrameTransformer("node", "map")
     for stamp_s, cleared in ((100.0, 0), (100.1, 0), (99.5, 0), (7.0, 1), (7.1, 1), (2.0, 2)):
         assert frames.into_map(replace(state, stamp_ns=round(stamp_s * SECOND))) is not None
         assert tf2.made[1].buffer.cleared == cleared
 
 
-def test_reason_where_there_is_no_transform(tf2):
+def test_reason_without_a_transform(tf2):
     frames = FrameTransformer("node", "map")
     assert frames.into_map(VehicleState(1, (0.0, 0.0, 0.0), frame_id="utm")) is None
     assert "'utm' to 'map'" in frames.reason and "does not exist" in frames.reason
 
 
-def test_what_is_no_matter_of_transforms_is_not_hidden(state, tf2):
+def test_other_errors_are_not_hidden(state, tf2):
     def broken(*_):
         raise RuntimeError("a fault, and no missing transform")
 
@@ -167,7 +167,7 @@ def test_what_is_no_matter_of_transforms_is_not_hidden(state, tf2):
         FrameTransformer("node", "map").into_map(state)
 
 
-def test_reason_where_there_is_no_tf2(state, monkeypatch):
+def test_reason_without_tf2(state, monkeypatch):
     monkeypatch.setitem(sys.modules, "tf2_ros", None)  # makes its import fail
     frames = FrameTransformer("node", "map")
     assert frames.into_map(state) is None
@@ -190,7 +190,7 @@ def test_odometry_in_a_frame_that_moves_with_the_vehicle_is_refused_by_name(tf2,
 
 
 @pytest.mark.parametrize(("frame", "child"), [("odom", "base_link"), ("odom", ""), ("map", "map")])
-def test_odometry_in_a_fixed_frame_is_taken(tf2, frame, child):
+def test_odometry_in_a_fixed_frame_is_accepted(tf2, frame, child):
     state = VehicleState(1, (1.0, 2.0, 3.0), frame_id=frame, child_frame_id=child)
     assert FrameTransformer("node", "map").into_map(state).frame_id == "map"
 
@@ -214,7 +214,7 @@ def mount_transform(turn=DOWN):
     return transform
 
 
-def test_mounts_are_told_when_they_are_new(tf2):
+def test_only_new_mounts_are_reported(tf2):
     said = []
     mounts = MountLookup(
         FrameTransformer("node", "map"), "base_link", lambda *words: said.append(words)
@@ -240,7 +240,7 @@ def test_mounts_are_told_when_they_are_new(tf2):
         ((math.nan, 0.0, 0.0, 1.0), "does not point down"),
     ],
 )
-def test_a_mount_whose_beam_does_not_point_down_is_none(tf2, turn, words):
+def test_a_mount_whose_beam_does_not_point_down_is_refused(tf2, turn, words):
     said = []
     mounts = MountLookup(
         FrameTransformer("node", "map"), "base_link", lambda *all: said.append(all)
@@ -250,7 +250,7 @@ def test_a_mount_whose_beam_does_not_point_down_is_none(tf2, turn, words):
     assert words in said[0][1]
 
 
-def test_mounts_are_not_asked_for_without_a_base_and_not_of_endless_frames(monkeypatch):
+def test_mounts_need_a_base_frame_and_are_limited_in_number(monkeypatch):
     monkeypatch.setitem(sys.modules, "tf2_ros", None)
     said = []
     none = MountLookup(FrameTransformer("node", "map"), "", lambda *words: said.append(words))

@@ -1,4 +1,4 @@
-"""A small mission on real elevation, whole: deterministic, complete, and it learns."""
+"""A small mission on real elevation: deterministic, complete, and it learns."""
 
 import csv
 from dataclasses import replace
@@ -34,7 +34,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_leaves_everything_that_was_promised(folder):
+def test_a_run_has_all_documented_files(folder):
     with (folder / "epochs.csv").open() as file:
         assert tuple(next(csv.reader(file))) == EPOCH_COLUMNS
     epochs, samples = read_table(folder / "epochs.csv"), read_table(folder / "samples.csv")
@@ -51,7 +51,7 @@ def test_leaves_everything_that_was_promised(folder):
     )  # fmt: skip
 
 
-def test_exploring_and_training_each_make_the_map_better(tmp_path):
+def test_exploration_and_training_each_improve_the_map(tmp_path):
     """Seeds 0 to 3 have SMSE 0.498 ± 0.004 after the pilot survey, 0.333 ± 0.016 at the end; MSLL
     at the end -0.490 ± 0.024 with training, -0.297 ± 0.011 without. The gains of 0.165 ± 0.020 and
     0.194 ± 0.029 are asked for less five deviations."""
@@ -81,7 +81,7 @@ def test_draws_its_figures_from_the_files_alone(folder):
                 assert (np.ptp(panel, axis=2) > 0.2).mean() > 0.001
 
 
-def test_same_seed_same_epochs_but_for_times(folder, tmp_path):
+def test_the_same_seed_gives_the_same_epochs_except_wall_times(folder, tmp_path):
     settings = MissionSettings(max_samples=800, model=SMALL)
     run_mission(load_terrain("jacksboro"), settings, tmp_path)
     first, second = read_table(folder / "epochs.csv"), read_table(tmp_path / "epochs.csv")
@@ -90,7 +90,7 @@ def test_same_seed_same_epochs_but_for_times(folder, tmp_path):
     assert (folder / "samples.csv").read_text() == (tmp_path / "samples.csv").read_text()
 
 
-def test_another_seed_another_mission(folder, tmp_path):
+def test_another_seed_gives_another_mission(folder, tmp_path):
     settings = MissionSettings(max_samples=650, model=SMALL, seed=1)
     run_mission(load_terrain("jacksboro"), settings, tmp_path)
     first, second = read_table(folder / "samples.csv"), read_table(tmp_path / "samples.csv")
@@ -150,7 +150,7 @@ def test_random_initial_samples_follow_rate_budget_and_range():
     assert mission.mapper.z.min() >= mission.simulation.sonar_z - 150.0
 
 
-def test_a_mission_goes_on_from_random_initial_samples(tmp_path):
+def test_a_mission_continues_after_random_initial_samples(tmp_path):
     settings = MissionSettings(pilot=RANDOM_SAMPLES, max_samples=620, model=SMALL)
     records = run_mission(load_terrain("seamounts"), settings, tmp_path)
     samples = read_table(tmp_path / "samples.csv")
@@ -191,7 +191,7 @@ def test_the_planner_may_leave_the_noise_out(tmp_path, monkeypatch):
         assert all(given for count, given in asked if count == 2500)
 
 
-def test_what_the_authors_do_otherwise_is_a_row(tmp_path):
+def test_the_authors_variant_is_a_method(tmp_path):
     terrain, authors = load_terrain("jacksboro"), replace(SMALL, method="poam-authors")
     settings = [MissionSettings(max_samples=620, model=m) for m in (SMALL, authors)]
     paper, other = (run_mission(terrain, s, tmp_path / str(i)) for i, s in enumerate(settings))
@@ -199,14 +199,14 @@ def test_what_the_authors_do_otherwise_is_a_row(tmp_path):
 
 
 @pytest.mark.parametrize("policy", ["paper", "deployed"])
-def test_a_sonar_that_hears_nothing_ends_in_words(policy, tmp_path):
+def test_a_sonar_without_echoes_gives_a_clear_error(policy, tmp_path):
     deaf = MissionSettings(policy=policy, model=SMALL, sonar=SonarSettings(dropout=1.0))
     with pytest.raises(InputError, match=r"sonar: expected pings .* got 0 accepted"):
         run_mission(load_terrain("seamounts"), deaf, tmp_path)
 
 
 @pytest.mark.parametrize("policy", ["paper", "deployed"])
-def test_a_model_that_fails_is_no_fault_of_the_sonar(policy, tmp_path, monkeypatch):
+def test_a_failing_model_is_not_blamed_on_the_sonar(policy, tmp_path, monkeypatch):
     class Failing(Toy):
         def update(self, new, enough=None):
             raise CholeskyError("indefinite up to 1e-2")
@@ -220,7 +220,7 @@ def test_a_model_that_fails_is_no_fault_of_the_sonar(policy, tmp_path, monkeypat
 
 
 def test_as_deployed_batches_close_by_number_and_the_planner_has_the_map(tmp_path):
-    """The same front end and planner as on a vehicle: batches of 20, whatever the waypoints."""
+    """As on a vehicle: batches of 20, independent of the waypoints."""
     settings = MissionSettings(max_samples=900, policy="deployed", model=SMALL, resolution=2.0)
     records = run_mission(load_terrain("jacksboro"), settings, tmp_path)
     batches = np.diff([record.samples for record in records])
@@ -229,8 +229,8 @@ def test_as_deployed_batches_close_by_number_and_the_planner_has_the_map(tmp_pat
     assert [r.metrics for r in again] == [r.metrics for r in records]
 
 
-def test_training_between_batches_goes_by_mission_time(tmp_path):
-    """So many steps a second of travel, whatever the machine: the same mission again."""
+def test_training_between_batches_follows_mission_time(tmp_path):
+    """Steps per second of mission time, on any machine: the mission is reproducible."""
     settings = MissionSettings(max_samples=640, model=SMALL, training_rate=2.0)
     runs = [LockstepMission(load_terrain("seamounts"), settings) for _ in range(2)]
     one, other = ([record.metrics for record in run.epochs()] for run in runs)
@@ -243,8 +243,8 @@ def test_training_between_batches_goes_by_mission_time(tmp_path):
     assert without.session.status.trained == 0
 
 
-def test_a_way_of_many_points_is_learned_at_each(tmp_path):
-    """The lawnmower's path is whole at once: its map must not wait for the last lane."""
+def test_a_path_is_learned_at_each_of_its_waypoints(tmp_path):
+    """The lawnmower returns its whole path at once; the map must not wait for the last lane."""
     settings = MissionSettings(max_samples=900, model=SMALL, planner="lawnmower", seed=0)
     records = run_mission(load_terrain("jacksboro"), settings, tmp_path)
     # 340 pings after the pilot survey, lanes of 60 m with 15 m between at 1 m/s and 3 Hz.

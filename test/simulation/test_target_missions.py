@@ -82,8 +82,8 @@ def test_it_ends_once_the_share_is_reached_and_the_gaps_are_closed(mission, tmp_
     assert config["target"]["tvu"] == "1b" and config["water"]["level"] == 0.0
 
 
-def test_a_target_changes_nothing_of_a_mission_that_never_meets_it(mission):
-    """Judging draws no random numbers and leaves the model alone."""
+def test_a_target_that_is_never_met_changes_nothing(mission):
+    """Assessing draws no random numbers and does not change the model."""
     _, plain, _ = mission(TargetSettings(), max_samples=80)
     reason, judged, _ = mission(TargetSettings(tvu="exclusive"), max_samples=80)
     np.testing.assert_array_equal(plain, judged)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import fields as rows_of
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from ..interface import ModelState, until
 from ..kernels import grid_points
 from ..native import neighbours as native
 from ..native.loader import FEWER_STEPS
+from .blending import blended, site_spacing
 from .calibration import VarianceCalibration, widening
 from .conditional import condition, joint_covariance
 from .contradictions import affected, judge
@@ -159,8 +161,8 @@ class NeighbourGP:
         return self._kernel
 
     @torch.no_grad()
-    def predict(self, X: Tensor, noise: bool = True) -> Prediction:
-        """Predictive marginals at X [N, 2].
+    def predict(self, X: Tensor, noise: bool = True, nodes: float = 0.0) -> Prediction:
+        """Predictive marginals at X [N, 2]; ``nodes``: step of a lattice to blend over, or 0.
 
         Raises:
             InputError: X has the wrong shape or is not finite, or there are no data yet.
@@ -173,10 +175,14 @@ class NeighbourGP:
         x, kernel, options = _finite("predict", _here(X)), self._averaged(), self.options
         order = along_rows(x)
         x = x[order]
-        near = self._store.spread(
-            x, options.neighbours, options.candidate_neighbours, apart=options.neighbour_spacing
-        )
-        found = condition(kernel, self._store.sites, x, near)
+        spread = partial(
+            self._store.spread, k=options.neighbours, pool=options.candidate_neighbours,
+            apart=options.neighbour_spacing,
+        )  # fmt: skip
+        if nodes:
+            found = blended(kernel, self._store, x, nodes, spread)
+        else:
+            found = condition(kernel, self._store.sites, x, spread(x))
         self.extra_jitter = max(self.extra_jitter, found.jitter)
         self._warn(found.limited, len(x))
         mean, variance = torch.empty(2, len(x), dtype=torch.float64)
@@ -201,8 +207,15 @@ class NeighbourGP:
             )  # fmt: skip
 
     def predict_grid(self, x: Tensor, y: Tensor, noise: bool = True) -> Prediction:
-        """Predictive marginals [rows, columns] on a grid of x [columns] and y [rows]."""
-        found = self.predict(grid_points(x, y), noise)
+        """Predictive marginals [rows, columns] on a grid of x [columns] and y [rows].
+
+        They are blended if the nodes are farther apart than the cells.
+        """
+        nodes = 0.0
+        if self.options.blending and len(self._store) and len(x) > 1:
+            nodes = self.options.blending * site_spacing(self._store)
+            nodes = nodes if nodes > float(x[1] - x[0]) else 0.0
+        found = self.predict(grid_points(x, y), noise, nodes)
         shape = len(y), len(x)
         return Prediction(found.mean.reshape(shape), found.variance.reshape(shape))
 

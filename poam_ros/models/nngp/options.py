@@ -11,10 +11,10 @@ from ..lengthscales import lengthscale_setting
 
 @dataclass(frozen=True)
 class NeighbourOptions:
-    """Of the nearest-neighbour model. Variances are of standardised targets.
+    """Options of the nearest-neighbour model. Variances are of standardised targets.
 
-    Lengths are in m; a model gets them in units of half the workspace's longer side, and 0 where it
-    is to take its own share of that (``lengthscales``).
+    Lengths are in m, and are converted to units of half the workspace's longer side for a model. 0
+    stands for a fixed share of that (``lengthscales``).
 
     Raises:
         InputError: a value is outside its range.
@@ -23,7 +23,7 @@ class NeighbourOptions:
     prefix = "nngp"
 
     tail: float = setting(
-        0.0, "How slowly covariances fall far off: (1 + tail Q^(g/2))^(-1/tail). 0: exp(-Q^(g/2))",
+        0.0, "Tail of the covariance function: (1 + tail Q^(g/2))^(-1/tail). 0: exp(-Q^(g/2))",
         minimum=0.0, maximum=100.0,
     )  # fmt: skip
     neighbours: int = setting(24, "Pings that a prediction is made from", minimum=1, maximum=32)
@@ -35,6 +35,11 @@ class NeighbourOptions:
         0.0, "Minimum spacing of the chosen neighbours, relative to their distance from the "
         "prediction, as far as possible. 0: none", minimum=0.0, maximum=2.0,
     )  # fmt: skip
+    blending: float = setting(
+        0.0, "Spacing of the nodes whose neighbours a map is blended from, to avoid steps, "
+        "relative to the mean spacing of the pings. 0: every cell has neighbours of its own",
+        minimum=0.0, maximum=10.0,
+    )  # fmt: skip
     left_out: int = setting(128, "Pings left out in one training step", minimum=1, maximum=100_000)
     first_steps: int = setting(
         250, "Training steps after the first batch", minimum=0, maximum=100_000
@@ -43,7 +48,10 @@ class NeighbourOptions:
         24, "Training steps per update while there are few pings", minimum=0, maximum=10_000
     )
     early_samples: int = setting(
-        1500, "Number of pings below which they are few", minimum=0, maximum=10_000_000
+        1500,
+        "Take early_steps while there are fewer pings than this",
+        minimum=0,
+        maximum=10_000_000,
     )
     update_steps: int = setting(12, "Training steps per update", minimum=0, maximum=10_000)
     global_rate: float = setting(
@@ -57,7 +65,7 @@ class NeighbourOptions:
         maximum=0.99999,
     )  # fmt: skip
     least_share: float = setting(
-        1 / 64, "Smallest share of the pings that left-out ones are predicted from", minimum=1e-6,
+        1 / 64, "Minimum share of the pings from which left-out pings are predicted", minimum=1e-6,
         maximum=1.0,
     )  # fmt: skip
     gap_share: float = setting(
@@ -82,7 +90,7 @@ class NeighbourOptions:
         maximum=1e6,
     )  # fmt: skip
     shared_anisotropy: float = setting(
-        1.0, "Weight in that penalty of the anisotropy that the whole workspace has in common",
+        1.0, "Weight, in that penalty, of the anisotropy shared by the whole workspace",
         minimum=0.0, maximum=1.0,
     )  # fmt: skip
     max_residual: float = setting(

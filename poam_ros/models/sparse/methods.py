@@ -1,7 +1,7 @@
-"""The methods, each a row: how Z is chosen, how q(u) is updated, what trains the rest.
+"""The table of methods: how Z is chosen, how q(u) is updated, and how the rest is trained.
 
-The table names the functions; ``online.ResolvedMethod`` looks them up when a model is built. So the
-table itself needs no torch.
+The table names functions, so that it needs no torch; ``online.ResolvedMethod`` looks them up when a
+model is built.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from ..lengthscales import lengthscale_setting
 
 @dataclass(frozen=True)
 class SparseOptions:
-    """Of the inducing-point models, as published. Variances are of standardised targets.
+    """Options of the models with inducing inputs, as published. Variances: of standardised targets.
 
-    Lengths are in m; a model gets them in units of half the workspace's longer side, and 0 where it
-    is to take its own share of that (``lengthscales``).
+    Lengths are in m, and are converted to units of half the workspace's longer side for a model. 0
+    stands for a fixed share of that (``lengthscales``).
 
     Raises:
         InputError: a value is outside its range.
@@ -29,23 +29,32 @@ class SparseOptions:
     kernel: str = setting(
         "attentive", "Covariance function", choices=("attentive", "rbf", "gibbs", "deep")
     )
-    num_inducing: int = setting(500, "Largest number of inducing points", minimum=2, maximum=10_000)
+    num_inducing: int = setting(500, "Maximum number of inducing inputs", minimum=2, maximum=10_000)
     minibatch: int = setting(256, "Samples in one training step", minimum=1, maximum=100_000)
     steps: int = setting(10, "Training steps per update", minimum=0, maximum=10_000)
     num_lengthscales: int = setting(10, "Number of base kernels", minimum=1, maximum=100)
     shortest_lengthscale: float = lengthscale_setting("Shortest base lengthscale", 0.05)
     longest_lengthscale: float = lengthscale_setting("Longest base lengthscale", 0.5)
     amplitude: float = setting(
-        1.0, "Initial amplitude, the pilot's variance being 1", minimum=1e-6, maximum=1e3
+        1.0,
+        "Initial amplitude, relative to the variance of the first batch",
+        minimum=1e-6,
+        maximum=1e3,
     )
     noise_variance: float = setting(
-        1.0, "Initial noise variance, the pilot's variance being 1", minimum=1e-6, maximum=1e3
+        1.0,
+        "Initial noise variance, relative to the variance of the first batch",
+        minimum=1e-6,
+        maximum=1e3,
     )
     jitter: float = setting(
-        1e-6, "Jitter on the inducing points' covariance", minimum=0.0, maximum=1e-2
+        1e-6,
+        "Jitter added to the diagonal of the inducing inputs' covariance",
+        minimum=0.0,
+        maximum=1e-2,
     )
     tolerance: float = setting(
-        1e-5, "Add inducing points while one explains more than this share of the prior variance",
+        1e-5, "Add inducing inputs while one explains more than this share of the prior variance",
         minimum=1e-12, maximum=1.0,
     )  # fmt: skip
     learning_rate: float = setting(
@@ -79,11 +88,11 @@ class Method:
     """One row of the table.
 
     select: function of ``inducing`` that chooses the inducing inputs Z.
-    update: of ``variational``: q(u), from Z, the new data and what the epoch before left.
-    objective: of ``training``: what the M-step minimises, and ``train`` how.
-    learns: what the gradient learns beside the hyperparameters: "Z", "q".
-    train_first: q(u) follows the learned hyperparameters and Z at once. Otherwise the E-step comes
-        before the M-step, as in the paper's variational EM.
+    update: function of ``variational`` that updates q(u) from Z, the new data, the previous epoch.
+    objective: function of ``training`` that the M-step minimises; ``train``: the one that does so.
+    learns: what is learned by gradient besides the hyperparameters: "Z", "q".
+    train_first: update q(u) after the M-step. Otherwise the E-step comes before the M-step, as in
+        the paper's variational EM.
     constant_time: whether an update costs the same whatever the number of data so far.
     own_noise: whether a ping's own noise is taken into account; otherwise it is refused.
     """
@@ -99,7 +108,7 @@ class Method:
 
     @property
     def bounded_time(self) -> bool:
-        """Whether an update's time can be relied on: no growth, and a fixed number of steps."""
+        """Whether an update's time is bounded: it does not grow, and its steps are counted."""
         return self.constant_time and self.train == "adam"
 
 
@@ -127,7 +136,7 @@ METHODS: dict[str, Method] = {
     "ssgp++": Method("pivoted_from_old_and_new", "update_ssgp", "online_elbo"),
     "ovc": Method("pivoted_from_old_and_new", "update_ovc", learns=_Z),
     "ovc++": Method("pivoted_from_old_and_new", "update_ovc"),
-    # What the authors' released code does otherwise than the paper
+    # Where the authors' released code differs from the paper
     "poam-authors": Method("pivoted_and_padded", "update_poam_first_twice"),
     # Ablations of POAM
     "poam-z-opt": Method("kept", "update_poam", learns=_Z),

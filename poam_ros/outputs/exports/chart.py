@@ -237,13 +237,13 @@ def read_chart(folder: Path, settings: ExportSettings, live: bool = False) -> Ch
     if place is not None:
         track, support = place.to_projected(track), place.to_projected(support)
     density = np.where(np.isfinite(mean), grid.counted(track), np.nan)
-    words = _provenance(folder, drawn, len(track), settings, datum)
+    texts = _provenance(folder, drawn, len(track), settings, datum)
     others = read_unmapped(folder, live).to_projected(place)
     crossings = CrossingTable.read(folder / CROSSINGS).to_projected(place)
     if missing := _missing(drawn, others):  # killed, after a map that an earlier life had left
-        words["missing"] = f"{missing}; the map of the whole journal: poam map {folder}"
+        texts["missing"] = f"{missing}; the map of the whole journal: poam map {folder}"
     return Chart(
-        grid, mean, deviation, density, track, settings, datum, words, lengthscale, support, others,
+        grid, mean, deviation, density, track, settings, datum, texts, lengthscale, support, others,
         crossings,
     )  # fmt: skip
 
@@ -289,7 +289,7 @@ def _provenance(
     """Version, settings, samples, datum and time, as texts."""
     place = settings.place
     level = f"{settings.water_level:g} m above the datum"
-    words = {
+    texts = {
         "title": f"Bathymetry of {folder.resolve().name}",
         "software": f"poam_ros {__version__}",
         "samples": str(count),
@@ -306,8 +306,8 @@ def _provenance(
         "settings": json.dumps(read_config(folder / "config.yaml"), default=str),
     }
     if not drawn.stamp_ns:
-        del words["map_time"]
-    return words
+        del texts["map_time"]
+    return texts
 
 
 def clock_time(stamp_ns: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from ...core.files import atomic_write
 from ..folder import make_folder
 from .chart import Chart, ExportSettings, read_chart, recorded
 from .contours import geojson, geopackage, kml
+from .sections import read_lines, sections
 from .writers import bag, geotiff, nav2, netcdf, page, picture, surface, table
 
 log = logging.getLogger(__name__)
@@ -72,8 +73,16 @@ def export_settings(run: Path, to: Path, given: Mapping[str, Any]) -> ExportSett
     return ExportSettings(**{**own, **given})
 
 
-def export(run: Path, to: Path, settings: ExportSettings) -> list[Path]:
+def export(
+    run: Path, to: Path, settings: ExportSettings, section: Sequence[str] = ()
+) -> list[Path]:
     """Write the map of a run's folder in the format of the file's ending.
+
+    Args:
+        run: the folder.
+        to: the file.
+        settings: of the export.
+        section: write the values along these lines instead; see ``sections.read_lines``.
 
     Returns:
         The files written, the requested one last. Each appears only when complete.
@@ -83,10 +92,15 @@ def export(run: Path, to: Path, settings: ExportSettings) -> list[Path]:
             package for the format is not installed, or the file cannot be written.
     """
     found = _checked(to, settings)
+    if section and to.suffix.lower() != ".csv":
+        raise InputError(f"to: expected a .csv file for a section, got {to.name}")
     chart = read_chart(run, settings)
     if "missing" in chart.provenance:
         log.warning("%s: its map lacks %s", run, chart.provenance["missing"])
-    files = found.write(chart, to.name)
+    if section:
+        files = sections(chart, to.name, read_lines(section, chart.place))
+    else:
+        files = found.write(chart, to.name)
     make_folder(to.parent)
     for name, content in files.items():
         try:

@@ -146,22 +146,22 @@ def bag(chart: Chart, name: str) -> dict[str, bytes]:
     A BAG has codes for kinds of uncertainty, but none for a Gaussian process. The code is
     ``unknown``; the abstract describes it.
     """
-    words = chart.provenance
+    texts = chart.provenance
     abstract = (
-        f"{words['title']}. Elevations, positive up, are the predictive mean of a Gaussian process "
-        f"of {words['samples']} soundings. The uncertainty is a Gaussian process's: 1.96 of its "
+        f"{texts['title']}. Elevations, positive up, are the predictive mean of a Gaussian process "
+        f"of {texts['samples']} soundings. The uncertainty is a Gaussian process's: 1.96 of its "
         "predictive standard deviations (95 %), noise included; it is not an estimate from "
         "repeated soundings. Cells without a sounding are interpolated. "
-        f"Vertical datum: {words['vertical_datum']}."
+        f"Vertical datum: {texts['vertical_datum']}."
     )
-    steps = "; ".join(f"{key}: {text}" for key, text in words.items())
-    title = f"<gmd:title><gco:CharacterString>{escape(words['title'])}</gco:CharacterString>"
+    steps = "; ".join(f"{key}: {text}" for key, text in texts.items())
+    title = f"<gmd:title><gco:CharacterString>{escape(texts['title'])}</gco:CharacterString>"
     metadata = {
         "VAR_ABSTRACT": abstract, "VAR_PROCESS_STEP_DESCRIPTION": steps,
-        "VAR_VERTICAL_UNCERT_CODE": "unknown", "VAR_DATE": words["export_time"][:10],
-        "VAR_DATETIME": words["export_time"].rstrip("Z"),
+        "VAR_VERTICAL_UNCERT_CODE": "unknown", "VAR_DATE": texts["export_time"][:10],
+        "VAR_DATETIME": texts["export_time"].rstrip("Z"),
         "VAR_XML_IDENTIFICATION_CITATION": f"<gmd:CI_Citation>{title}</gmd:title>"
-        f"<gmd:date><gmd:CI_Date><gmd:date><gco:Date>{words['export_time'][:10]}</gco:Date>"
+        f"<gmd:date><gmd:CI_Date><gmd:date><gco:Date>{texts['export_time'][:10]}</gco:Date>"
         "</gmd:date><gmd:dateType><gmd:CI_DateTypeCode codeList="
         '"http://www.isotc211.org/2005/resources/Codelist/gmxCodelists.xml#CI_DateTypeCode" '
         'codeListValue="creation">creation</gmd:CI_DateTypeCode></gmd:dateType></gmd:CI_Date>'
@@ -213,16 +213,16 @@ def nav2(chart: Chart, name: str) -> dict[str, bytes]:
     surely = chart.depth - chart.uncertainty  # shallowest depth at 95 %
     grey = np.where(surely > chart.settings.clearance, FREE, OCCUPIED)
     rows, columns = chart.grid.shape
-    words = [f"# {key}: {shown(text, 10_000)}" for key, text in chart.provenance.items()]
+    comments = [f"# {key}: {shown(text, 10_000)}" for key, text in chart.provenance.items()]
     image = Path(name).with_suffix(".pgm").name
-    head = "\n".join(["P5", *words, f"{columns} {rows}", "255\n"]).encode()
+    head = "\n".join(["P5", *comments, f"{columns} {rows}", "255\n"]).encode()
     borders = chart.grid.borders
     settings = {
         "image": image, "mode": "trinary", "resolution": width,
         "origin": [float(borders.xmin), float(borders.ymin), 0.0],
         "negate": 0, "occupied_thresh": 0.65, "free_thresh": 0.25,
     }  # fmt: skip
-    text = "\n".join(words) + "\n" + yaml.safe_dump(settings, sort_keys=False)
+    text = "\n".join(comments) + "\n" + yaml.safe_dump(settings, sort_keys=False)
     return {image: head + grey[::-1].astype(np.uint8).tobytes(), name: text.encode()}
 
 

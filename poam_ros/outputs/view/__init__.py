@@ -1,1 +1,1 @@
-"""A survey as a page: its layers, its words, and the Bokeh document of them."""
+"""A survey as a page: layers, texts, and the Bokeh document."""

@@ -80,17 +80,19 @@ class FolderView:
             # A file is broken or being replaced: keep showing the previous map.
             remark = Notice(str(error), "the page reads the file again when it changes", BAD)
             return replace(before, title=self._title, waiting=str(error), remarks=(remark,))
-        words = {k: v for k, v in chart.provenance.items() if k not in ("title", "export_time")}
+        provenance = {
+            k: v for k, v in chart.provenance.items() if k not in ("title", "export_time")
+        }
         scene = scene_of(chart, curves, refused(chart.unmapped.refused))
-        return replace(scene, chart=replace(chart, provenance=words))
+        return replace(scene, chart=replace(chart, provenance=provenance))
 
     def _without_map(self, curves: Curves) -> Scene:
-        pings, said = _pings(self._folder), f"no map.npz in {self._folder} yet"
+        pings, text = _pings(self._folder), f"no map.npz in {self._folder} yet"
         if len(pings):
-            said += f"; {len(pings)} pings so far"
+            text += f"; {len(pings)} pings so far"
         others = read_unmapped(self._folder, live=True)
         return Scene(
-            self._title, waiting=f"waiting for the first map: {said}", samples=len(pings),
+            self._title, waiting=f"waiting for the first map: {text}", samples=len(pings),
             pings=pings, track=pings, held=others.held, refused=others.refused, curves=curves,
             remarks=refused(others.refused),
         )  # fmt: skip

@@ -50,8 +50,8 @@ class CurvePicture:
             style = {"legend_label": name} if title == TIMES else {}
             drawn.line("samples", name, source=self.source, color=colour, width=1.8, **style)
             dots = drawn.scatter("samples", name, source=self.source, color=colour, size=4, **style)
-            said = [("pings", "@samples{0}"), (name, f"@{{{name}}}{{0.000}}")]
-            drawn.add_tools(HoverTool(renderers=[dots], tooltips=said, mode="vline"))
+            tooltips = [("pings", "@samples{0}"), (name, f"@{{{name}}}{{0.000}}")]
+            drawn.add_tools(HoverTool(renderers=[dots], tooltips=tooltips, mode="vline"))
         drawn.grid.grid_line_color = "#e3e9ee"
         drawn.outline_line_color = None
         if title == TIMES:
@@ -88,12 +88,12 @@ class Page:
 
         self.picture, self.curves = MapPicture(), CurvePicture()
         sheet = InlineStyleSheet(css=texts.STYLE)
-        self._head = _words(sheet, name="head")
-        self._waiting = _words(sheet, name="waiting")
+        self._head = _text_block(sheet, name="head")
+        self._waiting = _text_block(sheet, name="waiting")
         self._waiting.update(sizing_mode="stretch_both", styles={"height": "100%"})
-        self._remarks = _words(sheet, name="remarks", styles=_CARD)
-        self._numbers = _words(sheet, name="numbers", styles=_CARD)
-        self._provenance = _words(sheet, name="provenance", styles=_CARD)
+        self._remarks = _text_block(sheet, name="remarks", styles=_CARD)
+        self._numbers = _text_block(sheet, name="numbers", styles=_CARD)
+        self._provenance = _text_block(sheet, name="provenance", styles=_CARD)
         self._choice = row(self.picture.buttons, self.picture.shading, spacing=14)
         self._curves = column(
             self.curves.root, sizing_mode="stretch_width", styles=_CARD, visible=False
@@ -119,20 +119,20 @@ class Page:
         if before is None or scene.curves is not before.curves:
             self.curves.show(scene.curves)
             self._curves.visible = len(scene.curves.samples) > 0
-        _say(self._head, texts.head(scene))
-        _say(self._remarks, texts.remarks(scene.remarks))
+        _set_text(self._head, texts.head(scene))
+        _set_text(self._remarks, texts.remarks(scene.remarks))
         chart = scene.chart
         if before is None or chart is not before.chart:
-            _say(self._numbers, "" if chart is None else texts.map_numbers(chart))
-            _say(self._provenance, "" if chart is None else texts.provenance(chart))
+            _set_text(self._numbers, "" if chart is None else texts.map_numbers(chart))
+            _set_text(self._provenance, "" if chart is None else texts.provenance(chart))
             self._choice.visible = chart is not None
-        _say(self._waiting, "" if chart is not None else texts.waiting(scene))
+        _set_text(self._waiting, "" if chart is not None else texts.waiting(scene))
         anything = scene.somewhere or len(scene.held) + len(scene.refused.placed) > 0
         if self.picture.figure.visible != anything:
             self.picture.figure.visible = anything
 
 
-def _words(sheet: Any, **options: Any) -> Any:
+def _text_block(sheet: Any, **options: Any) -> Any:
     from bokeh.models import Div
 
     # Otherwise "$$" in a name would load MathJax from the network.
@@ -140,7 +140,7 @@ def _words(sheet: Any, **options: Any) -> Any:
         visible=False, margin=0, **options)  # fmt: skip
 
 
-def _say(part: Any, text: str) -> None:
+def _set_text(part: Any, text: str) -> None:
     """Set a text; an empty one hides the part. Unchanged texts keep their open details."""
     if part.text != text:
         part.text = text
@@ -170,8 +170,8 @@ def standalone(scene: Scene) -> str:
     page = Page()
     page.show(scene)
     chart = scene.chart
-    said = "" if chart is None else texts.table(texts.numbers(chart) | dict(chart.provenance))
-    plain = f"<noscript><h1>{texts.escape(scene.title)}</h1>{said}</noscript>"
+    table = "" if chart is None else texts.table(texts.numbers(chart) | dict(chart.provenance))
+    plain = f"<noscript><h1>{texts.escape(scene.title)}</h1>{table}</noscript>"
     # As a variable: text in a template would be executed.
     block = "{% block contents %}{{ super() }}{{ plain }}{% endblock %}"
     return file_html(

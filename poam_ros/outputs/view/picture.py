@@ -82,10 +82,10 @@ class MapOverlays:
 
     def show(self, scene: Scene) -> None:
         """Show the overlays of a scene; unchanged data are not sent again."""
-        begun = self._near if scene.somewhere else self._all
+        renderers = self._near if scene.somewhere else self._all
         for side in self._sides:
-            if side.renderers != begun:
-                side.renderers = begun
+            if side.renderers != renderers:
+                side.renderers = renderers
         found = {name: getattr(scene, name) for name in MARKS if name not in ("support", *MORE)}
         if scene.chart is not None:
             found["support"] = scene.chart.support
@@ -99,8 +99,8 @@ class MapOverlays:
         refused = scene.refused.placed
         x, y, _ = refused.xyz.T
         height, time = texts.heights(refused, scene.chart), texts.times(refused)
-        said = {"reason": refused.reason, "height": height, "time": time}
-        self._show("refused", {"x": x, "y": y, **said})
+        columns = {"reason": refused.reason, "height": height, "time": time}
+        self._show("refused", {"x": x, "y": y, **columns})
 
     def _show(self, name: str, data: dict[str, Any]) -> None:
         source = self.sources[name]
@@ -158,7 +158,7 @@ class MapPicture:
         self._bars = {key: self._bar(image) for key, image in self._images.items()}
         lit = self.figure.image_rgba("shade", "x", "y", "width", "height_m", source=self.cells)
         self._hover = HoverTool(
-            renderers=list(self._images.values()), formatters=_spelt(), tooltips=None
+            renderers=list(self._images.values()), formatters=_formatters(), tooltips=None
         )
         self.figure.add_tools(self._hover)
         self._marks = MapOverlays(self.figure)
@@ -255,7 +255,7 @@ class MapPicture:
         return bar
 
 
-def _spelt() -> dict[str, Any]:
+def _formatters() -> dict[str, Any]:
     from bokeh.models import CustomJSHover
 
     return {name: CustomJSHover(code=code) for name, code in texts.SPELT.items()}

@@ -88,24 +88,24 @@ class ThinnedTrack:
     """A track of any length in a bounded number of places: the longer, the farther apart.
 
     Args:
-        most: maximum number of places.
+        max_places: maximum number of places.
     """
 
-    def __init__(self, most: int = 4000) -> None:
+    def __init__(self, max_places: int = 4000) -> None:
         self._places: list[tuple[float, float]] = []
-        self._most, self._apart = most, 0.0
+        self._max_places, self._spacing = max_places, 0.0
 
     def add(self, x: float, y: float) -> None:
         """Add a place; it is kept if it is far enough from the last one kept."""
         if self._places:
             last_x, last_y = self._places[-1]
-            if np.hypot(x - last_x, y - last_y) <= self._apart:
+            if np.hypot(x - last_x, y - last_y) <= self._spacing:
                 return
         self._places.append((x, y))
-        if len(self._places) > self._most:
+        if len(self._places) > self._max_places:
             places = np.array(self._places)
             length = float(np.hypot(*np.diff(places, axis=0).T).sum())
-            self._apart = max(2 * self._apart, 2 * length / self._most)
+            self._spacing = max(2 * self._spacing, 2 * length / self._max_places)
             self._places = self._places[::2]
 
     @property

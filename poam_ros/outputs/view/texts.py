@@ -68,9 +68,9 @@ def numbers(chart: Chart) -> dict[str, str]:
     return found
 
 
-def table(words: Mapping[str, str]) -> str:
+def table(values: Mapping[str, str]) -> str:
     """Texts by name, as a table."""
-    cells = (f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in words.items())
+    cells = (f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in values.items())
     return f"<table>{''.join(cells)}</table>"
 
 
@@ -80,13 +80,13 @@ def head(scene: Scene) -> str:
     if scene.state:
         kind = escape(scene.state, quote=True)
         parts.append(f'<span class="state {kind}">{escape(scene.state)}</span>')
-    said = [scene.reason] if scene.reason else []
+    details = [scene.reason] if scene.reason else []
     made = None if scene.chart is None else scene.chart.provenance.get("samples")
     if made:
-        said.append(f"map of {made} pings")
+        details.append(f"map of {made} pings")
     if scene.samples and str(scene.samples) != made:
-        said.append(f"{scene.samples} pings so far")
-    parts.append(f"<small>{escape(' · '.join(said))}</small>")
+        details.append(f"{scene.samples} pings so far")
+    parts.append(f"<small>{escape(' · '.join(details))}</small>")
     return f'<div class="head">{"".join(parts)}</div>'
 
 
@@ -114,10 +114,10 @@ def map_numbers(chart: Chart) -> str:
 
 def provenance(chart: Chart) -> str:
     """Provenance of a map in a collapsed section; empty if unknown."""
-    words = {key: text for key, text in chart.provenance.items() if key != "samples"}
-    if not words:
+    values = {key: text for key, text in chart.provenance.items() if key != "samples"}
+    if not values:
         return ""
-    return f"<h2>Provenance</h2><details><summary>show</summary>{table(words)}</details>"
+    return f"<h2>Provenance</h2><details><summary>show</summary>{table(values)}</details>"
 
 
 def hover(layers: Iterable[str], height: str) -> str:
@@ -190,10 +190,10 @@ def refused(pings: RefusedPings) -> tuple[Notice, ...]:
         return ()
     reasons = ", ".join(f"{counts[reason]:,} {reason}" for reason in sorted(counts))
     drawn, total = len(pings.placed), sum(counts.values())
-    said = f"{drawn:,} of them are drawn at their places"
+    details = f"{drawn:,} of them are drawn at their places"
     if any(count > MAX_PER_REASON for count in counts.values()):
-        said += f"; only the newest {MAX_PER_REASON:,} of each reason are known"
-    return (Notice(f"{total:,} pings refused: {reasons}", said, NOTE),)
+        details += f"; only the newest {MAX_PER_REASON:,} of each reason are known"
+    return (Notice(f"{total:,} pings refused: {reasons}", details, NOTE),)
 
 
 #: Values that are shown as words, as JavaScript of ``value``.

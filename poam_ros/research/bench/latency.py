@@ -133,10 +133,10 @@ def measure(
     thread = threading.Thread(target=executor.spin, daemon=True)
     thread.start()
     with tempfile.TemporaryDirectory() as folder:
-        noted = Path(folder) / "mapper.json"
+        times_file = Path(folder) / "mapper.json"
         if samples:
             settings["mission_dir"] = _filled(Path(folder) / "mission", settings, samples)
-        children = _start(noted, settings)
+        children = _start(times_file, settings)
         try:
             _drive(vehicle, children, seconds, MAP_TIMEOUT_S + TIMEOUT_PER_PING_S * samples)
         finally:
@@ -148,7 +148,7 @@ def measure(
             thread.join(5.0)
             vehicle.destroy_node()
             rclpy.try_shutdown()
-        mapper = json.loads(noted.read_text())
+        mapper = json.loads(times_file.read_text())
     # The first map is of the pilot survey. With initial pings it is of those, and the second of all
     # that waited meanwhile.
     begin = 1 if samples else 0
@@ -184,12 +184,12 @@ def _filled(folder: Path, settings: Mapping[str, Any], samples: int) -> str:
     return str(folder)
 
 
-def _start(noted: Path, settings: Mapping[str, Any]) -> list[subprocess.Popen[bytes]]:
+def _start(times_file: Path, settings: Mapping[str, Any]) -> list[subprocess.Popen[bytes]]:
     python = [sys.executable, "-m"]
     mapper = [part for name, value in settings.items() for part in ("-p", f"{name}:={value}")]
     planner = ["-p", f"max_speed:={SPEED}", "-p", "pilot:=diagonal", "-p", "autostart:=true"]
     planner += ["-p", "max_samples:=1000000"]
-    environment = {**os.environ, NOTES: str(noted)}
+    environment = {**os.environ, TIMES_FILE: str(times_file)}
     return [
         subprocess.Popen(
             [*python, f"poam_ros.{module}", "--ros-args", *arguments],
@@ -202,17 +202,17 @@ def _start(noted: Path, settings: Mapping[str, Any]) -> list[subprocess.Popen[by
 
 
 def _drive(
-    vehicle: Vehicle, children: Sequence[subprocess.Popen[bytes]], seconds: float, patience: float
+    vehicle: Vehicle, children: Sequence[subprocess.Popen[bytes]], seconds: float, timeout: float
 ) -> None:
-    """Drive for ``seconds`` after the first map, which must arrive within ``patience`` (s)."""
+    """Drive for ``seconds`` after the first map, which must arrive within ``timeout`` (s)."""
     period, due = 1 / ODOMETRY_HZ, time.monotonic()
-    give_up, end = due + patience, None
+    give_up, end = due + timeout, None
     while end is None or time.monotonic() < end:
         vehicle.tick()
         if end is None and vehicle.maps:
             end = time.monotonic() + seconds
         if (end is None and time.monotonic() > give_up) or any(c.poll() for c in children):
-            raise PoamError(f"no map within {patience:g} s, or a node has failed")
+            raise PoamError(f"no map within {timeout:g} s, or a node has failed")
         due = max(due + period, time.monotonic() - period)
         time.sleep(max(0.0, due - time.monotonic()))
 
@@ -225,7 +225,7 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
 
 
 #: Environment variable: the file for the recorded times.
-NOTES = "POAM_LATENCY_FILE"
+TIMES_FILE = "POAM_LATENCY_FILE"
 
 
 class TimedMapper(MapperNode):
@@ -266,7 +266,7 @@ def main(args: Sequence[str] | None = None) -> int:
     status = run_node(make, args)
     if made:
         notes = {"delays": made[0].delays, "drawn": made[0].drawn}
-        Path(os.environ[NOTES]).write_text(json.dumps(notes))
+        Path(os.environ[TIMES_FILE]).write_text(json.dumps(notes))
     return status
 
 

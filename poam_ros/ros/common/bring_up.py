@@ -45,7 +45,7 @@ class ManagedNodeClient:
         node.create_subscription(
             TransitionEvent, f"{name}/transition_event", self._on_event, 10, callback_group=group
         )
-        self._due, self._heard, self._odd = True, UNCONFIGURED, 0
+        self._due, self._last_state, self._restart_polls = True, UNCONFIGURED, 0
         self.up = False  # whether it was active once: the nodes after it need not wait any more
         self._waiting: tuple[Any, float] | None = None  # the awaited answer and its deadline
 
@@ -57,9 +57,11 @@ class ManagedNodeClient:
         if answer is None:
             return
         state = answer.current_state.id
-        self._odd = self._odd + 1 if state == UNCONFIGURED != self._heard else 0
-        if self._odd >= MIN_AGREEING_POLLS:
-            self._due, self._heard, self._odd = True, UNCONFIGURED, 0
+        self._restart_polls = (
+            self._restart_polls + 1 if state == UNCONFIGURED != self._last_state else 0
+        )
+        if self._restart_polls >= MIN_AGREEING_POLLS:
+            self._due, self._last_state, self._restart_polls = True, UNCONFIGURED, 0
             self._node.get_logger().info(f"{self.name} was restarted")
         if self._due and state == UNCONFIGURED and await self._step("configure"):
             state = INACTIVE
@@ -97,7 +99,7 @@ class ManagedNodeClient:
             self._waiting[0].cancel()
 
     def _on_event(self, message: TransitionEvent) -> None:
-        self._heard = message.goal_state.id
+        self._last_state = message.goal_state.id
 
 
 class BringUp(Node):

@@ -117,13 +117,13 @@ def subscribe(
 
     def take_all(message: Any, info: Any) -> None:
         taken: Any = message, info
-        most = qos.depth
+        left = qos.depth
         while taken is not None:
             numbered(taken[1].get("publication_sequence_number"))
             callback(taken[0])
-            most -= 1
+            left -= 1
             with subscription.handle:
-                taken = subscription.handle.take_message(kind, False) if most > 0 else None
+                taken = subscription.handle.take_message(kind, False) if left > 0 else None
         afterwards()
 
     subscription = node.create_subscription(

@@ -110,17 +110,17 @@ class Lifecycle:
 
     def _take(self, step: _Transition) -> bool:
         """Make a transition; returns whether it succeeded."""
-        self._say(step.id, step.label, step.start, step.via)
+        self._publish_event(step.id, step.label, step.start, step.via)
         try:
             getattr(self._node, step.method)()
         except Exception as error:
-            words = str(error) if isinstance(error, InputError) else traceback.format_exc()
-            self._node.get_logger().error(f"{step.label} failed: {words}")
+            reason = str(error) if isinstance(error, InputError) else traceback.format_exc()
+            self._node.get_logger().error(f"{step.label} failed: {reason}")
             self._undo(step.method)
-            self._say(0, "transition_failure", step.via, self.state)
+            self._publish_event(0, "transition_failure", step.via, self.state)
             return False
         self._finalized = step.goal == _FINALIZED
-        self._say(0, "transition_success", step.via, self.state)
+        self._publish_event(0, "transition_success", step.via, self.state)
         self._node.get_logger().info(f"{STATES[self.state]}")
         return True
 
@@ -133,7 +133,7 @@ class Lifecycle:
         except Exception:
             self._node.get_logger().error(f"{_UNDO[done]} failed: {traceback.format_exc()}")
 
-    def _say(self, number: int, label: str, start: int, goal: int) -> None:
+    def _publish_event(self, number: int, label: str, start: int, goal: int) -> None:
         event = TransitionEvent(timestamp=Node.get_clock(self._node).now().nanoseconds)
         event.transition = Transition(id=number, label=label)
         event.start_state, event.goal_state = _state(start), _state(goal)

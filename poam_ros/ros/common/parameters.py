@@ -34,7 +34,7 @@ def _frame_name(name: str) -> None:
 
 _TARGET = {row.name: row for row in rows(TargetSettings)}
 _MISSION = {row.name: row for row in rows(MissionSettings)}
-SEED = replace(_MISSION["seed"], description="Seed of every random draw of the node")
+SEED = _MISSION["seed"]
 FRAME = Setting("frame_id", "map", "Frame of the map, without a leading slash", check=_frame_name)
 WORKSPACE = Setting(
     "workspace", MissionSettings.workspace.bounds, "Rectangle to be mapped: xmin, xmax, ymin, ymax",

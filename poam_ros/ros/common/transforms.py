@@ -81,8 +81,8 @@ class FrameTransformer:
         try:
             return self._buffer.lookup_transform(target, source, Time()).transform
         except self._tf2.TransformException as error:
-            words = shown(str(error), 200)
-            self.reason = f"no transform from '{shown(source)}' to '{shown(target)}': {words}"
+            text = shown(str(error), 200)
+            self.reason = f"no transform from '{shown(source)}' to '{shown(target)}': {text}"
             return None
 
     def _listens(self) -> bool:

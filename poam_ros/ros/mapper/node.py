@@ -102,7 +102,7 @@ class MapperNode(ManagedNode):
         if session is not None and not session.status.finished:
             try:
                 results, drawn = self._results(session), self._final_map(session)
-                kept = drawn, session.everything(), session.ledger.refused.newest()
+                kept = drawn, session.everything(), session.unmapped
                 self._log_written(results, results.write_partial(*kept))
             except (OSError, InputError) as error:
                 self.get_logger().error(f"output: partial results cannot be written ({error})")
@@ -241,7 +241,7 @@ class MapperNode(ManagedNode):
                 self.get_logger().error("the mission is done without a map: too few pings")
             return
         self.get_logger().info(f"the mission is done: {len(finished.samples)} samples in the map")
-        results, refused = self._results(self.session), self.session.ledger.refused.newest()
+        results, refused = self._results(self.session), self.session.unmapped
         self._log_written(results, results.write(finished.map, finished.samples, refused))
         self._reports.publish(write_report(replace(map_report(self._last), finished=True)))
 

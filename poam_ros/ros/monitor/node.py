@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -170,9 +170,8 @@ class MonitorNode(ManagedNode):
         client.list_parameters().add_done_callback(ask)
 
 
-def main(args: Sequence[str] | None = None) -> int:
-    """Run the node until the mission has ended; returns the exit status."""
-    return run_node(MonitorNode, args)
+#: Runs the node with ROS arguments; returns the exit status.
+main = partial(run_node, MonitorNode)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import importlib
 import math
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -274,9 +273,8 @@ class PlannerNode(ManagedNode):
         self.report(*planner_status(self.mission, self.target, counts, silent, failing))
 
 
-def main(args: Sequence[str] | None = None) -> int:
-    """Run the node; returns the exit status."""
-    return run_node(PlannerNode, args)
+#: Runs the node with ROS arguments; returns the exit status.
+main = partial(run_node, PlannerNode)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -235,9 +235,8 @@ def _speed_refused(speed: object) -> str:
     return f"parameter speed: expected 1 where use_sim_time is false, got {speed!r}"
 
 
-def main(args: Sequence[str] | None = None) -> int:
-    """Run the node; returns the exit status."""
-    return run_node(SimulatorNode, args)
+#: Runs the node with ROS arguments; returns the exit status.
+main = partial(run_node, SimulatorNode)
 
 
 if __name__ == "__main__":

@@ -124,14 +124,14 @@ class GraphMonitor:
         if drawn is None:
             return None
         report = self._reports.get(drawn.stamp_ns)
-        words = {} if report is None else {"samples": str(report.samples)}
+        texts = {} if report is None else {"samples": str(report.samples)}
         unknown = np.full(drawn.grid.shape, np.nan)
         density = unknown if drawn.density is None else drawn.density
         with np.errstate(invalid="ignore"):
             deviation = np.sqrt(drawn.variance)
         return Chart(
             drawn.grid, drawn.mean, deviation, density, np.empty((0, 2)), self._settings, None,
-            words, drawn.lengthscale, self._support,
+            texts, drawn.lengthscale, self._support,
         )  # fmt: skip
 
     def _curves(self) -> Curves:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -179,9 +179,8 @@ def _finite(points: np.ndarray) -> np.ndarray:
     return points[np.isfinite(points).all(axis=1)]
 
 
-def main(args: Sequence[str] | None = None) -> int:
-    """Run the node; returns the exit status."""
-    return run_node(DrapesNode, args)
+#: Runs the node with ROS arguments; returns the exit status.
+main = partial(run_node, DrapesNode)
 
 
 if __name__ == "__main__":

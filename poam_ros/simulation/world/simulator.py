@@ -102,22 +102,22 @@ class Pacer:
     """Number of control steps that are due by a steady clock.
 
     A machine that falls behind catches up at no more than twice the requested speed. Steps later
-    than ``patience`` are dropped: simulated time slows down instead of jumping.
+    than ``max_delay`` are dropped: simulated time slows down instead of jumping.
 
     Args:
         period: simulated time of a step, in seconds.
         speed: simulated seconds per wall second.
         tick: wall time between two calls of ``due``, in seconds.
-        patience: maximum delay that is caught up, in wall seconds.
+        max_delay: maximum delay that is caught up, in wall seconds.
     """
 
     def __init__(
-        self, period: float, speed: float, *, tick: float = 0.01, patience: float = 0.5
+        self, period: float, speed: float, *, tick: float = 0.01, max_delay: float = 0.5
     ) -> None:
         self.period = period
         self.speed = speed
         self._tick = tick
-        self._patience = patience
+        self._max_delay = max_delay
         self._due_steps = 0.0  # in steps
         self._last: float | None = None
 
@@ -135,7 +135,7 @@ class Pacer:
         # The tolerance keeps ten steps of 0.1 s at ten despite rounding.
         steps = min(int(self._due_steps + 1e-9), burst)
         self._due_steps -= steps
-        dropped = max(0, math.floor(self._due_steps - max(1.0, self._patience * rate)))
+        dropped = max(0, math.floor(self._due_steps - max(1.0, self._max_delay * rate)))
         self._due_steps -= dropped
         return steps, dropped
 
@@ -281,8 +281,8 @@ class Simulation:
         which, how = self._faults.uniform(size=2)
         infinite = math.inf if how < 0.5 else -math.inf
         echo = measured * (1.5 + 1.5 * how)
-        spoiled = (None, self.max_range * (1.1 + how), math.nan, infinite, echo)
-        for name, value in zip(FAULTS, spoiled, strict=True):
+        faulty = (None, self.max_range * (1.1 + how), math.nan, infinite, echo)
+        for name, value in zip(FAULTS, faulty, strict=True):
             which -= getattr(self.settings, name)
             if which < 0:
                 return value

@@ -48,7 +48,7 @@ def test_it_learns_a_smooth_ground():
     assert (found.variance > model.predict(truth.X, noise=False).variance).all()
 
 
-def test_a_report_says_what_was_done():
+def test_a_report_describes_the_update():
     model = built()
     report = model.update(ground(50, 1))
     assert report.steps == 15
@@ -60,7 +60,7 @@ def test_a_report_says_what_was_done():
     assert report.support == len(model.support) == 0
 
 
-def test_an_update_that_has_enough_is_one_of_so_many_steps():
+def test_an_update_ended_early_equals_one_of_as_many_steps():
     early, short = built(), built(options=replace(SHORT, first_steps=4, early_steps=2))
     for count, steps, seed in ((50, 4, 1), (9, 2, 2)):
         report = early.update(ground(count, seed), lambda taken, steps=steps: taken >= steps)

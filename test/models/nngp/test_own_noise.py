@@ -195,7 +195,7 @@ def test_without_any_known_noise_nothing_changes():
     assert bare._store.sites.own is None
 
 
-def test_a_weightless_ping_says_nothing():
+def test_a_ping_with_huge_noise_changes_nothing():
     data, spot = scattered(20, 1), torch.tensor([[0.1, 0.2]]).double()
     model, twin = (built(NeighbourOptions(first_steps=0, early_steps=0)) for _ in range(2))
     twin.update(data)

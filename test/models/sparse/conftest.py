@@ -1,4 +1,4 @@
-"""What the tests of the sparse models share."""
+"""Fixtures of the tests of the sparse models."""
 
 import pytest
 

@@ -43,7 +43,7 @@ def titsias(Kuu, Kuf, kff, noise, y):
     return normal.log_prob(y) - 0.5 * (kff.sum() - Qff.diagonal().sum()) / noise
 
 
-def test_without_old_data_it_is_the_collapsed_elbo():
+def test_without_old_data_the_online_elbo_is_the_collapsed_one():
     online, data = fitted()
     K = prior(online.model, online.model.Z, data.X)
     noise = online.model.noise

@@ -1,4 +1,4 @@
-"""POAM against what it must equal: collapsed SGPR, the exact GP, and itself in one batch."""
+"""POAM equals collapsed SGPR, the exact GP, and itself in one batch."""
 
 import numpy as np
 import pytest
@@ -131,7 +131,7 @@ def test_z_grows_as_data_come():
     assert sizes == sorted(sizes) and sizes[0] <= 40 and sizes[-1] > 100
 
 
-def test_repeated_pings_at_one_place_do_no_harm():
+def test_repeated_pings_at_one_place_are_handled():
     online, spot = make_online(50, steps=2, minibatch=32), scattered(1, 0).X
     online.update(scattered(60, 1))
     y = torch.linspace(-1, 1, 40, dtype=torch.float64)
@@ -172,7 +172,7 @@ def test_a_failed_update_leaves_the_model_as_it_was(monkeypatch):
     assert torch.equal(online.predict(Xs).mean, twin.predict(Xs).mean)
 
 
-def test_learns_the_rough_side():
+def test_it_learns_shorter_lengthscales_on_the_rough_side():
     # Shorter lengthscales where the surface is rough, and noise near the truth of 0.1^2.
     online = make_online(150, kernel=make_kernel(sharpness=1.0), noise=1.0, steps=120)
     online.update(scattered(900, 0))

@@ -1,4 +1,4 @@
-"""What the methods must equal: each other, the exact GP, and what their rows say."""
+"""The methods equal each other and the exact GP where they must."""
 
 import pytest
 import torch
@@ -35,13 +35,13 @@ def batches(count=5):
 
 
 @pytest.mark.parametrize("method", ["ovc", "ssgp", "full", "pam", "sgpr"])
-def test_with_z_and_hyperparameters_fixed_all_are_one(method):
+def test_with_z_and_hyperparameters_fixed_all_methods_agree(method):
     poam, other = (run_fixed(m, batches()).predict(XS) for m in ("poam", method))
     torch.testing.assert_close(other.mean, poam.mean, rtol=0, atol=1e-8)
     torch.testing.assert_close(other.variance, poam.variance, rtol=0, atol=1e-8)
 
 
-def test_batch_sgpr_is_the_same_posterior_in_one_go():
+def test_batch_sgpr_has_the_same_posterior():
     parts = batches()
     everything = Dataset(torch.cat([p.X for p in parts]), torch.cat([p.y for p in parts]))
     online = run_fixed("poam", parts)

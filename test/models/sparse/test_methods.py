@@ -132,7 +132,7 @@ def _tensors(value):
 
 
 def two_evaluations(step, objective, optimizer, steps, enough):
-    """In L-BFGS-B's place: how many it takes is the data's affair, what each costs is not."""
+    """Replaces L-BFGS-B: the number of evaluations depends on the data, their cost must not."""
     return [objective(step).item() for _ in range(2)]
 
 
@@ -169,7 +169,7 @@ def test_every_kernel_goes_with_every_method(method, kernel):
 
 
 @pytest.mark.parametrize("method", ["svgp", "poam-z-opt", "poam-var-opt", "ovc", "ssgp"])
-def test_a_failed_update_leaves_the_learned_as_they_were(method, monkeypatch):
+def test_a_failed_update_leaves_learned_values_unchanged(method, monkeypatch):
     online, twin, other = (after_updates(method, 5) for _ in range(3))
     calls = []
 

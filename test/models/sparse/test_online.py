@@ -1,4 +1,4 @@
-"""The model as mapping sees it: the rows' functions, training without data, covariances."""
+"""The online model: functions of the rows, training without data, covariances."""
 
 from dataclasses import fields
 
@@ -36,7 +36,7 @@ def test_every_method_is_a_model_and_every_kernel_can_be_chosen():
     assert choices == tuple(KERNELS)
 
 
-def test_the_seed_decides_everything():
+def test_the_seed_determines_everything():
     def predicted(seed):
         online = build(METHODS["svgp"], SparseOptions(num_inducing=20, minibatch=32), seed, "cpu")
         online.update(scattered(60, 0))
@@ -49,7 +49,7 @@ def test_the_seed_decides_everything():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_report_says_what_was_done(method):
+def test_a_report_describes_the_update(method):
     online = make_online(24, method=method, steps=3, minibatch=32, noise=0.5)
     report = online.update(scattered(40, 0))
     assert list(report.seconds) == ["inducing", "variational", "training"]
@@ -76,7 +76,7 @@ def test_training_without_data_learns_and_keeps_data_and_counts(method):
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if METHODS[m].train == "adam"])
-def test_an_update_that_has_enough_is_one_of_so_many_steps(method):
+def test_an_update_ended_early_equals_one_of_as_many_steps(method):
     early, short = (make_online(24, method=method, steps=s, minibatch=32) for s in (9, 3))
     for seed in (0, 1):
         assert early.update(scattered(40, seed), lambda taken: taken >= 3).steps == 3
@@ -122,7 +122,7 @@ def test_the_covariance_is_that_of_the_exact_gp():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_covariance_goes_with_the_variances(method):
+def test_the_covariance_has_the_variances_on_its_diagonal(method):
     online = make_online(24, method=method, steps=2, minibatch=32, noise=0.5)
     online.update(scattered(40, 0))
     covariance, variance = online.covariance(XS), online.predict(XS).variance

@@ -156,7 +156,7 @@ def test_a_state_holds_the_noise(method):
     assert torch.equal(online.predict(XS).mean, other.predict(XS).mean)
 
 
-def test_a_weightless_ping_says_nothing():
+def test_a_ping_with_huge_noise_changes_nothing():
     online = make_online(M)
     online.update(noisy(60, 0))
     before = online.predict(XS)
@@ -166,7 +166,7 @@ def test_a_weightless_ping_says_nothing():
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name not in TAKES])
-def test_other_methods_refuse_and_stand_as_before(method):
+def test_other_methods_refuse_noise_and_stay_unchanged(method):
     online = make_online(M, method=method)
     online.update(scattered(30, 0))
     with pytest.raises(ValueError, match="does not support"):

@@ -1,4 +1,4 @@
-"""A model's state: restored and gone on with, it is as if it had never stopped."""
+"""A model's state: after it is restored, the model continues identically."""
 
 import io
 import json
@@ -62,7 +62,7 @@ def through_files(state):
 
 
 def go_on(online):
-    """What a model says after one more batch, some training and another batch."""
+    """Predictions after one more batch, some training and another batch."""
     online.update(scattered(6, 7))
     online.train(3)
     trained = online.predict(XS)
@@ -72,7 +72,7 @@ def go_on(online):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_restored_from_files_it_goes_on_as_if_it_had_never_stopped(method):
+def test_a_model_restored_from_files_continues_identically(method):
     online = begun(method)
     other = build(METHODS[method], OPTIONS, 4, "cpu")
     other.restore(through_files(online.state()))
@@ -81,7 +81,7 @@ def test_restored_from_files_it_goes_on_as_if_it_had_never_stopped(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_what_comes_after_does_not_touch_a_state(method):
+def test_later_updates_do_not_modify_a_state(method):
     online = begun(method)
     state = online.state()
     kept = {n: v.clone() for n, v in flattened(state.tree).items() if isinstance(v, torch.Tensor)}
@@ -95,7 +95,7 @@ def test_what_comes_after_does_not_touch_a_state(method):
 
 @pytest.mark.parametrize("failure", [CholeskyError("no"), MemoryError(), KeyboardInterrupt()])
 @pytest.mark.parametrize("method", ["poam", "ssgp", "svgp"])
-def test_after_any_exception_a_model_stands_as_before(method, failure, monkeypatch):
+def test_after_any_exception_a_model_is_unchanged(method, failure, monkeypatch):
     online, twin = begun(method), begun(method)
 
     def failing(K, name):

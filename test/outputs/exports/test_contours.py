@@ -128,6 +128,6 @@ def test_levels():
         levels_of(np.array([0.0, 100.0]), 0.01)
 
 
-def test_degrees_want_a_place(lake):
+def test_degrees_need_a_georeference(lake):
     with pytest.raises(InputError, match="needs a place on the Earth; expected --origin"):
         export(lake, lake / "c.kml", ExportSettings())

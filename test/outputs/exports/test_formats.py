@@ -83,7 +83,7 @@ def test_geotiff_of_depths(run, drawn, tmp_path):
         assert "Instantaneous Water Level depth" in file.crs.to_wkt()
 
 
-def test_a_turned_map_is_north_up(run, drawn, tmp_path):
+def test_a_rotated_map_is_exported_north_up(run, drawn, tmp_path):
     rasterio = pytest.importorskip("rasterio")
     (path,) = export(run, tmp_path / "map.tif", TURNED)
     angle = np.radians(30.0)
@@ -219,7 +219,7 @@ def test_csv(run, drawn, tmp_path):
     assert_provenance(yaml.safe_load(written[0].read_text(encoding="utf-8")))
 
 
-def test_csv_and_ply_of_a_map_that_is_nowhere_need_no_extra(run, tmp_path, monkeypatch):
+def test_csv_and_ply_without_a_georeference_need_no_extra(run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "rasterio", None)
     for name in ("map.csv", "map.ply", "map.yaml", "map.nc"):
         assert export(run, tmp_path / name, ExportSettings())[-1].exists()
@@ -329,7 +329,7 @@ def test_every_format_is_written_beside_and_renamed(run, tmp_path):
         ),
     ],
 )
-def test_what_does_not_go_together_is_refused(run, tmp_path, name, settings, words):
+def test_incompatible_options_are_refused(run, tmp_path, name, settings, words):
     if "vertical_datum" in settings:
         pytest.importorskip("rasterio")
     with pytest.raises(InputError, match=words):
@@ -337,7 +337,7 @@ def test_what_does_not_go_together_is_refused(run, tmp_path, name, settings, wor
     assert not (tmp_path / "out").exists()
 
 
-def test_settings_and_runs_that_are_none_are_refused(run, tmp_path):
+def test_invalid_settings_and_runs_are_refused(run, tmp_path):
     with pytest.raises(InputError, match="heading, utm and crs: expected an origin"):
         ExportSettings(heading=10.0)
     with pytest.raises(InputError, match="crs: expected it without utm"):
@@ -355,7 +355,7 @@ def test_settings_and_runs_that_are_none_are_refused(run, tmp_path):
     assert read_chart(run, ExportSettings()).provenance["settings"] == "null"
 
 
-def test_what_is_missing_is_named_with_the_extra(run, tmp_path, monkeypatch):
+def test_a_missing_package_is_named_with_its_extra(run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "rasterio", None)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     for name, package in (("map.tif", "rasterio"), ("map.png", "matplotlib")):

@@ -29,7 +29,7 @@ def test_every_layer_with_its_values(chart):
     assert found["density"].low == 0.5 and found["density"].values.sum() == 40
 
 
-def test_dry_land_has_no_tvu_and_that_is_said(chart):
+def test_dry_land_has_no_tvu_and_is_labelled(chart):
     dry = chart(water_level=-100.0)
     assert "tvu" not in [layer.key for layer in layers.layers(dry)]
     assert texts.numbers(dry)["TVU"] == "no cell is under a water level of -100 m"
@@ -72,12 +72,12 @@ def test_large_maps_are_thinned_and_the_cells_keep_their_places(shape, step):
     assert max(abs(np.subtract(inside.bounds, outside.bounds))) <= step
 
 
-def test_colours_begin_and_end_where_they_are_said_to():
+def test_colours_reach_from_the_first_to_the_last_anchor():
     found = layers.mixed(("#000000", "#ff8000"), 3)
     assert found == ("#000000", "#804000", "#ff8000")
 
 
-def test_a_trail_is_bounded_and_keeps_its_shape():
+def test_a_thinned_track_is_bounded_and_keeps_its_shape():
     trail, angles = ThinnedTrack(500), np.linspace(0, 6 * np.pi, 20_000)
     for angle in angles:
         trail.add(np.cos(angle), np.sin(angle))
@@ -86,5 +86,5 @@ def test_a_trail_is_bounded_and_keeps_its_shape():
     assert np.hypot(*np.diff(trail.places, axis=0).T).max() < 0.5
 
 
-def test_what_the_fixtures_promise():
+def test_the_fixtures_are_consistent():
     assert GRID.shape == (20, 30)

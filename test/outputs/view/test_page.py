@@ -1,8 +1,7 @@
-"""The page as a document: built from a folder, then fed with what has changed."""
+"""The page as a document: built from a folder, then updated with changes."""
 
 import re
 import shutil
-import sqlite3
 from dataclasses import replace
 
 import numpy as np
@@ -12,8 +11,10 @@ from view_folders import drawn, write_run
 pytest.importorskip("bokeh")
 
 from poam_ros.core.errors import InputError
+from poam_ros.core.samples import Samples
 from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.journal.database import JournalDatabase
+from poam_ros.journal.interface import ScreeningState
 from poam_ros.outputs import folder as files
 from poam_ros.outputs import results
 from poam_ros.outputs.crossings import CrossingTable
@@ -69,16 +70,15 @@ def test_a_new_map_changes_the_data_and_nothing_else(page, tmp_path):
 
 
 def test_before_the_first_map_the_pings_are_shown(page, tmp_path):
-    """A mission that has begun: there is a log, and no map yet."""
+    """A mission with a journal and no map yet."""
     view = FolderView(tmp_path, ExportSettings())
     page.show(view.scene())
     assert "waiting for the first map: no map.npz in" in said(page, "waiting")
     assert not page.picture.figure.visible
-    with sqlite3.connect(tmp_path / "pings.sqlite") as log:
-        log.execute("CREATE TABLE pings (number, stamp_ns, x, y, z)")
-        log.executemany("INSERT INTO pings VALUES (?, 0, ?, 1.0, -3.0)", [(0, 1.5), (1, 2.5)])
-        log.execute("CREATE TABLE held (placed, stamp_ns, x, y, z)")
-        log.execute("INSERT INTO held VALUES (2, 0, 3.5, 1.0, -9.0)")
+    log = JournalDatabase(tmp_path / "pings.sqlite", {}).begin()
+    accepted = Samples.of(np.array([[1.5, 1.0], [2.5, 1.0]]), np.full(2, -3.0))
+    held = Samples.of(np.array([[3.5, 1.0]]), np.array([-9.0]), 2)
+    log.append([accepted], [], 0, screening_state=ScreeningState(3, held, ""))
     log.close()
     page.show(view.scene())
     assert "2 pings so far" in said(page, "waiting") and page.picture.figure.visible
@@ -90,7 +90,7 @@ def test_before_the_first_map_the_pings_are_shown(page, tmp_path):
 
 
 def echoes():
-    """Two false echoes, of which one has no elevation, and one ping whose place nobody knows."""
+    """Two false echoes, one of them without elevation, and a ping without a place."""
     nan, later = np.nan, 1_700_000_000 * 10**9
     known = RefusedPings.none().more(
         "false_echo", np.array([later, later + 10**9]), np.array([[3.0, 4.0, -9.125], [5, 6, nan]])
@@ -98,7 +98,7 @@ def echoes():
     return known.more("no_odometry", np.array([0]), np.full((1, 3), nan))
 
 
-def test_refused_pings_of_a_log_are_drawn_with_their_reasons(page, tmp_path):
+def test_refused_pings_of_a_journal_are_drawn_with_their_reasons(page, tmp_path):
     log = JournalDatabase(tmp_path / "pings.sqlite", {}).begin()
     log.append([], [], 0, refused=echoes().rows)
     log.close()
@@ -123,7 +123,7 @@ def test_refused_pings_of_a_log_are_drawn_with_their_reasons(page, tmp_path):
 
 
 def test_pings_that_were_all_refused_are_shown_alone(page, tmp_path):
-    """A survey of nothing else: where they were is what somebody wants to know."""
+    """Their places are still of interest."""
     view = FolderView(tmp_path, ExportSettings())
     page.show(view.scene())
     write_refused(tmp_path, echoes())
@@ -137,8 +137,8 @@ def test_pings_that_were_all_refused_are_shown_alone(page, tmp_path):
     assert item.renderers[0] not in figure.x_range.renderers
 
 
-def test_refused_pings_of_a_run_without_a_log_are_drawn_too(page, tmp_path):
-    """And lie where the map does, once somebody says where that is."""
+def test_refused_pings_of_a_run_without_a_journal_are_drawn(page, tmp_path):
+    """With a georeference, in its coordinates."""
     write_refused(write_run(tmp_path), echoes())
     page.show(FolderView(tmp_path, ExportSettings()).scene())
     found = page.picture.marks["refused"].data
@@ -159,8 +159,8 @@ def test_refused_pings_of_a_run_without_a_log_are_drawn_too(page, tmp_path):
     assert "refused.csv: expected columns reason" in said(page, "remarks")
 
 
-def test_a_log_that_is_being_written_is_followed(tmp_path, monkeypatch):
-    """What is committed stands beside the log's file for long, and that is as it was."""
+def test_a_journal_that_is_being_written_is_followed(tmp_path, monkeypatch):
+    """Commits stay in the write-ahead log for long, while the database file does not change."""
     monkeypatch.setattr(folders, "AHEAD_S", 0.0)
     log, known = JournalDatabase(tmp_path / "pings.sqlite", {}).begin(), echoes()
     view = FolderView(tmp_path, ExportSettings())
@@ -175,7 +175,7 @@ def test_a_log_that_is_being_written_is_followed(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("row", ["nan,none,1,1,2,3", "nan,0,1e99,1,2,3", f"nan,0,{10**19},1,2,3"])
 @pytest.mark.parametrize("mapped", [True, False])
-def test_a_broken_list_of_refused_pings_is_said(page, tmp_path, row, mapped):
+def test_a_broken_list_of_refused_pings_is_reported(page, tmp_path, row, mapped):
     if mapped:
         write_run(tmp_path)
     (tmp_path / "refused.csv").write_text(f"reason,number,stamp_ns,x,y,z\n{row}\n")
@@ -183,7 +183,7 @@ def test_a_broken_list_of_refused_pings_is_said(page, tmp_path, row, mapped):
     assert "refused.csv: expected numbers in all columns but reason" in said(page, "remarks")
 
 
-def test_a_log_that_may_not_be_read_is_none(page, tmp_path, monkeypatch):
+def test_an_unreadable_journal_is_ignored(page, tmp_path, monkeypatch):
     write_refused(write_run(tmp_path), echoes())
     for module in (results, folders):
         monkeypatch.setattr(module, "read_only", lambda path: (tmp_path / "none" / "x").touch())
@@ -195,7 +195,7 @@ def test_a_log_that_may_not_be_read_is_none(page, tmp_path, monkeypatch):
     assert "waiting for the first map" in said(page, "waiting")
 
 
-def test_the_page_to_mail_has_them(tmp_path):
+def test_the_standalone_page_has_refused_pings(tmp_path):
     write_refused(write_run(tmp_path / "lake"), echoes())
     export(tmp_path / "lake", tmp_path / "lake.html", ExportSettings())
     text = (tmp_path / "lake.html").read_text()
@@ -203,7 +203,7 @@ def test_the_page_to_mail_has_them(tmp_path):
     assert "3 pings refused: 2 false_echo, 1 no_odometry" in text
 
 
-def test_how_many_are_not_known_any_more_is_said():
+def test_the_number_of_forgotten_refused_pings_is_shown():
     many = RefusedPings.none().more("paused", np.arange(5000), np.zeros((5000, 3)))
     (remark,) = texts.refused(many)
     assert remark.text == "5,000 pings refused: 5,000 paused"
@@ -214,7 +214,7 @@ def test_how_many_are_not_known_any_more_is_said():
     assert texts.refused(RefusedPings.none()) == ()
 
 
-def test_a_broken_map_is_said_and_the_last_good_one_stays(page, tmp_path):
+def test_a_broken_map_is_reported_and_the_last_good_one_stays(page, tmp_path):
     view = FolderView(write_run(tmp_path), ExportSettings())
     page.show(view.scene())
     (tmp_path / "map.npz").write_bytes(b"torn")
@@ -226,7 +226,7 @@ def test_a_broken_map_is_said_and_the_last_good_one_stays(page, tmp_path):
         FolderView(tmp_path, ExportSettings())
 
 
-def test_what_others_say_is_text(page):
+def test_external_text_is_escaped(page):
     """Reasons and statuses come over the network."""
     evil = "<img src=x onerror=alert(1)>"
     remark = Notice(evil, evil, BAD)

@@ -1,4 +1,4 @@
-"""The measurement of latencies: real nodes, a few seconds."""
+"""The measurement of latencies, with real nodes, for a few seconds."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 
 
-def test_profile_of_the_nodes_counts_what_came_back(ros_env, python):
+def test_the_profile_of_the_nodes_counts_messages(ros_env, python):
     command = [python, "-m", "poam_ros.app.cli", "profile", "--nodes", "6", "--json"]
     done = subprocess.run(
         command, env=ros_env, capture_output=True, text=True, timeout=500, check=False

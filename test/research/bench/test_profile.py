@@ -1,4 +1,4 @@
-"""The profile says what it promises; how fast that is belongs to no test."""
+"""The contents of the profile; its times are not tested."""
 
 import json
 
@@ -48,7 +48,7 @@ def test_operations_are_counted_only_where_that_is_known(capsys):
     assert "ssgp++: samples 60, inducing 30" in capsys.readouterr().out
 
 
-def test_the_neighbours_need_as_much_whatever_there_is():
+def test_operations_of_nngp_do_not_depend_on_the_data():
     options = NeighbourOptions()
     assert counts.neighbour_update(options, 2000) == counts.neighbour_update(options, 10**6)
     one, many = (counts.neighbour_prediction(options, n).flops for n in (1, 1001))
@@ -110,7 +110,7 @@ def test_the_reference_is_poam():
     torch.testing.assert_close(found.variance, expected.variance, rtol=0, atol=1e-3)
 
 
-def test_what_cannot_be_left_out_adds_up():
+def test_lower_bounds_add_up():
     assert OperationCount(6.0, 2.0).seconds(MachineRates(3.0, 4.0)) == 2.5
     parts = counts.update_work(500, 22, 256, 10, 10)
     total = parts.pop("update")

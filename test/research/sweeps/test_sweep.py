@@ -1,4 +1,4 @@
-"""Sweeps, small and whole: complete, resumed, undisturbed by failures; what is refused."""
+"""Small sweeps: complete, continued, unaffected by failures; errors."""
 
 import csv
 import os
@@ -61,7 +61,7 @@ def rows_of(folder: Path) -> list[dict]:
 
 
 def state_of(folder: Path) -> dict:
-    """What would change if a run were done again."""
+    """Values that would change if a run were repeated."""
     return {p: (p.stat().st_mtime_ns, p.stat().st_ino) for p in folder.glob("runs/*/*/*/*/*")}
 
 
@@ -87,7 +87,7 @@ def swept(tmp_path_factory, scheduler):
     return folder
 
 
-def test_every_run_is_there_whole(swept):
+def test_every_run_is_complete(swept):
     rows = rows_of(swept)
     assert tuple(rows[0]) == RUN_COLUMNS
     assert [row["method"] for row in rows] == ["poam", "ovc++"]
@@ -103,7 +103,7 @@ def test_every_run_is_there_whole(swept):
     assert not list(swept.glob("runs/*/*/*/.*"))
 
 
-def test_tables_of_the_map_say_what_the_map_says(swept):
+def test_tables_of_the_map_equal_the_map(swept):
     run = swept / rows_of(swept)[0]["folder"]
     snapshot, table, truth = (
         read_map(run / "map.npz"), read_table(run / "map.csv"), read_table(run / "truth.csv"),
@@ -148,7 +148,7 @@ def test_half_written_runs_do_not_count(swept, scheduler):
     assert {"poam", "ovc++"} == {row["method"] for row in rows_of(swept)}
 
 
-def test_same_run_whatever_the_worker(swept, scheduler, tmp_path):
+def test_results_do_not_depend_on_the_worker(swept, scheduler, tmp_path):
     settings = read_sweep(write_sweep(tmp_path, methods=["ovc++"]))
     run_sweep(settings, tmp_path, scheduler=scheduler)
     one, two = (f / "runs/sea/ovc++/bezier-max-entropy/seed-0" for f in (swept, tmp_path))
@@ -158,7 +158,7 @@ def test_same_run_whatever_the_worker(swept, scheduler, tmp_path):
     )
 
 
-def test_a_failing_run_is_reported_and_the_others_go_on(tmp_path, scheduler, capsys):
+def test_a_failing_run_is_reported_and_the_others_continue(tmp_path, scheduler, capsys):
     config = write_sweep(tmp_path, **DEEP, methods=["poam"])
     arguments = ["benchmark", str(config), "--output", str(tmp_path), "--scheduler", scheduler]
     assert main(arguments) == 1
@@ -172,7 +172,7 @@ def test_a_failing_run_is_reported_and_the_others_go_on(tmp_path, scheduler, cap
         assert [row["environment"] for row in csv.DictReader(file)] == ["sea"]
 
 
-def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path, scheduler, monkeypatch, capsys):
+def test_an_interrupted_sweep_continues(tmp_path, scheduler, monkeypatch, capsys):
     config = write_sweep(tmp_path, methods=["poam"], seeds=[0, 1, 2, 3])
 
     def interrupt(status, run):
@@ -236,7 +236,7 @@ def kept(tmp_path):
 
 
 def written_by_an_older_version(sweep_folder, **model):
-    """Its sweep.yaml as it was when everything was resolved, whether given or not."""
+    """A sweep.yaml of an older version, with every default resolved."""
     path = sweep_folder.folder / "sweep.yaml"
     sweep = yaml.safe_load(path.read_text())
     every = {**ModelSettings.of(sweep["model"]).values, "published": False, **model}
@@ -246,7 +246,7 @@ def written_by_an_older_version(sweep_folder, **model):
     path.write_text(yaml.safe_dump(sweep))
 
 
-def test_a_folder_of_an_older_version_goes_on(kept, tmp_path):
+def test_a_folder_of_an_older_version_is_continued(kept, tmp_path):
     sweep_folder, done, other = kept
     written_by_an_older_version(sweep_folder)
     terrains = {"sea": load_terrain("seamounts")}
@@ -285,7 +285,7 @@ def test_a_broken_row_of_a_run_is_named(kept, change, capsys):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device here that is always full")
-def test_a_full_disk_is_said_in_one_line(kept):
+def test_a_full_disk_gives_one_line(kept):
     sweep_folder, done, other = kept
     result = TaskResult({"epochs.csv": b"samples", "/dev/full": b"no room for this"}, 250, 1.5)
     with pytest.raises(PoamError, match=r"seed-0: cannot be written \(No space left") as caught:

@@ -1,4 +1,4 @@
-"""Configurations of sweeps: those that ship, and what is refused, in one line that says where."""
+"""Configurations of sweeps: the shipped ones, and errors with their place."""
 
 from dataclasses import dataclass
 
@@ -38,14 +38,14 @@ def test_shipped_configurations(name, runs):
         assert all(e.preparation == "paper" for e in sweep.environments.values())
 
 
-def test_what_ships_is_what_help_and_errors_offer(capsys):
+def test_help_and_errors_name_the_shipped_sweeps(capsys):
     folder = find_sweep("smoke").parent
     contents = {path.stem: yaml.safe_load(path.read_text()) for path in folder.glob("*.yaml")}
     sweeps = {name for name, content in contents.items() if "environments" in content}
     assert sweeps == set(SHIPPED) and all(read_sweep(find_sweep(name)).runs() for name in sweeps)
     with pytest.raises(SystemExit):
         main(["benchmark", "--help"])
-    assert f"one of those included: {', '.join(SHIPPED)}" in " ".join(
+    assert f"the name of a shipped one: {', '.join(SHIPPED)}" in " ".join(
         capsys.readouterr().out.split()
     )
 
@@ -74,7 +74,7 @@ def test_merged_mappings(tmp_path):
     assert c.elevation_range == (0, 5)
 
 
-def test_a_file_comes_before_a_shipped_one(tmp_path, monkeypatch):
+def test_a_file_takes_precedence_over_a_shipped_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "paper").write_text(yaml.safe_dump(GOOD))
     assert len(read_sweep(find_sweep("paper")).runs()) == 1
@@ -148,7 +148,7 @@ def test_methods_with_kernels_and_the_order_of_runs(tmp_path):
         ({"sonar": 3}, "sonar: expected a mapping"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(change, expected, tmp_path, capsys):
+def test_errors_say_where(change, expected, tmp_path, capsys):
     path = tmp_path / "sweep.yaml"
     path.write_text(yaml.safe_dump({**GOOD, **change}))
     with pytest.raises(InputError, match=expected) as caught:
@@ -203,8 +203,8 @@ def test_a_setting_that_no_method_has_is_refused(change, expected, cells, tmp_pa
     ("text", "expected"),
     [
         ("environments: {a\n", "cannot be read as YAML"),
-        ("environments:\n  a: seamounts\n  a: jacksboro\nmethods: [poam]\n", "'a' is there twice"),
-        ("a: {terrain: &t {x: 1}}\nb: {<<: *t, x: 2, x: 3}\n", "'x' is there twice"),
+        ("environments:\n  a: seamounts\n  a: jacksboro\nmethods: [poam]\n", "'a' appears twice"),
+        ("a: {terrain: &t {x: 1}}\nb: {<<: *t, x: 2, x: 3}\n", "'x' appears twice"),
         ("", "expected a mapping, got None"),
         ("environments: {a: missing.npz}\nmethods: [poam]\n", "environments.a: terrain missing"),
         ("environments: {a: N95E000}\nmethods: [poam]\n", "environments.a: terrain N95E000: no"),
@@ -248,7 +248,7 @@ def test_wrong_options(options, expected, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("name", ["nothing", "sim", "robot"])
-def test_no_such_configuration(name, capsys):
+def test_an_unknown_configuration_is_refused(name, capsys):
     assert main(["benchmark", name]) == 2
     assert f"{name}: no such file" in capsys.readouterr().err
 

@@ -5,7 +5,7 @@ import pytest
 from sweep_folders import write_sweep
 
 from poam_ros.research.sweeps.comparison import Statistic, method_label, read_comparisons
-from poam_ros.research.sweeps.report import (
+from poam_ros.research.sweeps.sweep_report import (
     average_rows,
     caption,
     escape_latex,
@@ -53,7 +53,7 @@ def test_a_deviation_has_two_digits_and_the_mean_as_many_decimals(mean, std, tex
     assert format_statistic(Statistic(mean, std, 1 if std is None else 3)) == text
 
 
-def test_nothing_is_a_dash():
+def test_a_missing_value_is_a_dash():
     assert format_statistic(None) == "-"
 
 

@@ -1,4 +1,4 @@
-"""Due steps by the wall clock."""
+"""Control steps that are due by the wall clock."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_catches_up_without_a_burst():
 
 
 def test_drops_what_it_cannot_catch_up():
-    pacer = Pacer(0.1, 20.0, patience=0.5)
+    pacer = Pacer(0.1, 20.0, max_delay=0.5)
     run(pacer, np.array([0.0, 0.01]))
     total, dropped, _ = run(pacer, 10 + np.arange(0, 2, 0.01))
     assert abs(dropped - (10 - 0.5) * 200) < 10

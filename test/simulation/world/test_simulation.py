@@ -1,4 +1,4 @@
-"""The simulation pings at the true rate, is its seed's alone, and spoils what it is told to."""
+"""The simulation: exact ping rate, determined by its seed, with faults as set."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_noise_is_unit_gaussian():
     assert abs(np.corrcoef(errors[1:], errors[:-1])[0, 1]) < 0.04
 
 
-def test_same_seed_same_everything_and_another_seed_another_noise():
+def test_the_seed_determines_everything():
     faults = {"dropout": 0.1, "outlier": 0.1, "inf": 0.1, "latency": 0.25}
     one, two, other = (drive(simulation(seed, **faults), 500) for seed in (3, 3, 4))
     assert one == two
@@ -180,7 +180,7 @@ def test_latency_delays_delivery_and_stamp_alike():
 
 
 def test_range_limits_fit_the_terrain():
-    """No honest ping exceeds max_range; a limit given is kept."""
+    """No correct ping exceeds max_range; a given limit stays."""
     sim = simulation()
     assert sim.max_range > sim.sonar_z - Slope().lowest + 5
     assert sim.settings.max_range == sim.max_range
@@ -190,7 +190,7 @@ def test_range_limits_fit_the_terrain():
     assert Simulation(flat, start=Pose(0, 0, 0), sonar=tall).max_range > 50.0
 
 
-def test_pings_go_on_while_it_holds_station():
+def test_pings_continue_while_it_holds_station():
     sim = simulation()
     taken = pings([sim.step() for _ in range(100)])
     assert len(taken) == 30
@@ -212,8 +212,8 @@ def test_step_reports_the_motion():
     assert (step.speed, step.turn_rate, step.pose) == (0.0, 0.0, sim.pose)
 
 
-def test_reset_repeats_everything_later():
-    """As from the start, but for the time, which never runs backwards."""
+def test_reset_repeats_everything_at_later_times():
+    """As from the start, except for the time, which never goes back."""
     sim = simulation(dropout=0.1, latency=0.5)
     first = drive(sim, 157)
     sim.reset()
@@ -230,7 +230,7 @@ def test_reset_repeats_everything_later():
             assert abs(q.stamp_ns - shift - p.stamp_ns) <= 1  # each is rounded on its own
 
 
-def test_over_a_lake_the_sonar_is_under_water_and_its_noise_to_scale():
+def test_over_a_lake_the_sonar_is_under_water_with_less_noise():
     lake, hills = load_terrain("lake"), load_terrain("lake", elevation_range=(0.0, 255.0))
     found = Simulation(lake, start=Pose(0, 0, 0))
     assert found.sonar_z == pytest.approx(-0.5) and found.settings.noise_std == 0.1

@@ -1,4 +1,4 @@
-"""Terrains: every format the right way up, voids never sampled, errors that say what to do."""
+"""Terrains: the orientation of every format, voids, and errors with advice."""
 
 import gzip
 import sys
@@ -183,7 +183,7 @@ def test_resampling_is_pillows_bicubic(shape):
     assert_allclose(resampled(raster, (360, 360)), np.asarray(theirs), atol=2e-3)
 
 
-def test_what_is_prepared_already_is_left_alone(tmp_path):
+def test_a_prepared_terrain_stays_unchanged(tmp_path):
     grey = np.random.default_rng(0).integers(3, 250, (360, 360), dtype=np.uint8)
     np.savez(tmp_path / "n17e073.npz", elevation=grey)
     terrain = load_terrain(str(tmp_path / "n17e073.npz"), preparation="paper")
@@ -224,7 +224,7 @@ def test_preparation_and_range_together(tmp_path):
     assert (terrain.lowest, terrain.highest) == (-9, -1) and terrain.elevation.shape == (360, 360)
 
 
-def test_preparations_that_cannot_be_are_refused(tmp_path):
+def test_impossible_preparations_are_refused(tmp_path):
     with pytest.raises(InputError, match="preparation: expected one of paper, got 'papre'"):
         load_terrain("seamounts", preparation="papre")
     np.save(tmp_path / "flat.npy", np.full((50, 50), 7.0))
@@ -264,7 +264,7 @@ def test_a_cached_tile_needs_no_network(tmp_path, monkeypatch):
     assert terrain.elevation_at(np.array([CORNERS["ne"]]))[0] == HEIGHTS["ne"]
 
 
-def test_offline_is_one_line_that_says_what_to_do(tmp_path, monkeypatch):
+def test_offline_gives_one_line_with_advice(tmp_path, monkeypatch):
     pytest.importorskip("pooch")
     monkeypatch.setenv("POAM_CACHE", str(tmp_path))
     # Nothing listens on the discard port of this machine: offline, whatever the network.
@@ -311,7 +311,7 @@ def test_broken_files_are_named(name, content, words, tmp_path):
     assert name in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_arrays_that_are_no_terrain_are_refused(tmp_path):
+def test_invalid_arrays_are_refused(tmp_path):
     np.savez(tmp_path / "a.npz", height=np.ones((3, 3)))
     with pytest.raises(TerrainError, match="array `elevation`, got arrays: height"):
         load_terrain(str(tmp_path / "a.npz"))
@@ -324,7 +324,7 @@ def test_arrays_that_are_no_terrain_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["atlantis", "no/such/file.hgt", "N17E73"])
-def test_unknown_names_are_told_what_there_is(name):
+def test_unknown_names_list_the_known_ones(name):
     with pytest.raises(TerrainError, match="jacksboro, seamounts, corner, lake, an SRTM tile"):
         load_terrain(name)
 

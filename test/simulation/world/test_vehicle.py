@@ -239,7 +239,7 @@ def test_goal_that_keeps_jumping_does_not_trap_or_expel_it():
     assert car.at_goal
 
 
-def test_holding_in_mid_turn_beside_the_border_is_no_trap():
+def test_a_vehicle_held_beside_the_border_is_not_trapped():
     """Stopped anywhere on a path, it finds a way to any other goal without leaving."""
     rng = np.random.default_rng(7)
     for _ in range(20):
@@ -261,8 +261,8 @@ def test_holding_in_mid_turn_beside_the_border_is_no_trap():
             assert elapsed < bound
 
 
-def test_without_a_safe_path_yet_it_drives_the_old_one_on():
-    """Hundreds of thousands of periods in corners never needed it, so a search that fails does."""
+def test_without_a_safe_path_it_continues_on_the_old_one():
+    """Random periods in corners never reach this case, so the search is made to fail."""
     found = True
     car = vehicle(30, 0, 0, paths=lambda *way: dubins_paths(*way) if found else [])
     undisturbed = vehicle(30, 0, 0)

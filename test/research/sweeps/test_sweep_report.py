@@ -13,7 +13,7 @@ from matplotlib.image import imread
 
 from poam_ros.core.errors import InputError
 from poam_ros.research.sweeps.comparison import read_comparisons
-from poam_ros.research.sweeps.report import write_report
+from poam_ros.research.sweeps.sweep_report import write_report
 
 STEMS = ("curves", "maps", "lengthscales")
 STARTS = {".png": b"\x89PNG", ".pdf": b"%PDF"}

@@ -1,0 +1,291 @@
+"""`poam drive`: a mission on an ArduPilot vehicle over MAVLink, in one process without ROS 2."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..core.clock import SECOND, Moment
+from ..core.errors import InputError
+from ..core.renames import refuse_old
+from ..core.settings import Setting, flat, instance, rows
+from ..mavlink.settings import LinkSettings, PlaceSettings
+from ..models.native.loader import announce
+from ..models.registry import MODELS, option_rows
+from ..planning.planners import PLANNERS, planner_rows
+from . import graph
+from .command import INTERRUPTED, Parser, add_settings, exit_on_interrupt
+
+if TYPE_CHECKING:
+    from ..mavlink.drive import Drive
+    from ..mavlink.simulated_boat import SimulatedBoat
+    from ..outputs.recorder import Progress
+    from .progress import ProgressDisplay
+
+#: Parameters of nodes that mean nothing without ROS 2.
+FOR_NODES = ("managed", "goal_action", "frame_id", "sonar.base_frame")
+ROWS = {name: row for name, row in graph.ROBOT_ROWS.items() if name not in FOR_NODES}
+PLACES = rows(PlaceSettings)
+PRACTICE = Setting(
+    "practice",
+    1.0,
+    "Drive a simulated boat over the terrain lake instead, at this multiple of real time",
+    minimum=0.1,
+    maximum=20.0,
+)
+#: The options in ``--help``; ``--help-all`` shows all.
+COMMON_OPTIONS = (
+    "mavlink.url", "mavlink.key_file", "mavlink.surface", "practice", "params_file",
+    *(row.name for row in PLACES),
+    *(name for name in graph.ROBOT_FORWARDED if name not in FOR_NODES),
+    "max_speed", "capture_radius", "sonar.offset",
+)  # fmt: skip
+#: What people type, and the first letter that will do; the rest is for the simulated boat.
+WORDS = {"s": "start", "p": "pause", "r": "resume", "x": "stop", "q": "quit"}
+BOAT_WORDS = ("manual", "guided", "disarm", "failsafe")
+PERIOD_S = 0.05  # between two steps, at most
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.common = COMMON_OPTIONS
+    group = parser.add_argument_group("link")
+    link = rows(LinkSettings)
+    add_settings(group, [row for row in link if row.name == "mavlink.url"], "--mavlink")
+    add_settings(group, [row for row in link if row.name != "mavlink.url"])
+    group.add_argument("--practice", nargs="?", const=1.0, type=float, metavar="SPEED",
+        help=f"{PRACTICE.help} (default: 1)")  # fmt: skip
+    group = parser.add_argument_group("mission")
+    add_settings(group, (*PLACES, *ROWS.values()))
+    group.add_argument("--params-file", type=Path, metavar="PATH",
+        help="ROS parameter file of mapper and planner. Options override it.")  # fmt: skip
+    add_settings(parser.add_argument_group("options of the models"), option_rows())
+    add_settings(parser.add_argument_group("options of the planners"), planner_rows())
+
+
+def settings(args: argparse.Namespace) -> dict[str, Any]:
+    """The settings of link, mapper and planner by name: defaults, file, options.
+
+    Raises:
+        InputError: a value is wrong, or there is no workspace.
+    """
+    given = {
+        n: v for n, v in vars(args).items() if n not in ("params_file", "practice", "help_all")
+    }
+    known = dict(ROWS) | {row.name: row for row in (*rows(LinkSettings), *PLACES)}
+    values: dict[str, Any] = {name: row.default for name, row in known.items()}
+    inner = {row.name: row for row in (*option_rows(), *planner_rows())}
+    if args.practice is not None:
+        values |= {"workspace": (-25.0, 25.0, -25.0, 25.0), "sonar.offset": (0.0, 0.0, -0.5)}
+    file = _of_file(args.params_file, known | inner) if args.params_file else {}
+    values |= file | given
+    degrees, metres = any(values["workspace_degrees"]), bool({"workspace"} & {*file, *given})
+    if degrees and "workspace" in given:
+        raise InputError("workspace: expected it in metres or in degrees, got both")
+    if not (degrees or metres or args.practice is not None):
+        if not values["areas.file"]:
+            raise InputError(
+                "workspace: expected --workspace 'XMIN XMAX YMIN YMAX' in metres from the first "
+                "fix, --workspace-degrees 'SOUTH WEST NORTH EAST', or --areas.file"
+            )
+        values["workspace"] = (0.0, 0.0, 0.0, 0.0)  # around that in the file
+    if not values["mission_dir"]:
+        values["mission_dir"] = f"missions/{datetime.now():%Y-%m-%d-%H%M%S}"
+    for own in (MODELS[values["method"]].options, PLANNERS[values["planner"]].options):
+        instance(own, values)  # raises an error now, not in the water
+    return values
+
+
+def _of_file(path: Path, known: dict[str, Setting]) -> dict[str, Any]:
+    """The settings of mapper and planner in a ROS parameter file."""
+    from ..core.safe_yaml import read_yaml
+
+    try:
+        content = read_yaml(path)
+    except OSError as error:
+        raise InputError(f"--params-file: cannot read {path} ({error.strerror})") from None
+    found: dict[str, Any] = {}
+    for key, body in content.items() if isinstance(content, dict) else ():
+        nodes = str(key).rpartition("/")[2] in (*graph.ROBOT_NODES, "**")
+        own = body.get("ros__parameters") if nodes and isinstance(body, dict) else None
+        values = flat(own) if isinstance(own, dict) else {}
+        refuse_old(values, known, f"{path}: ")
+        for name, value in values.items():
+            if name in FOR_NODES or name == "use_sim_time":
+                continue
+            if name not in known:
+                raise InputError(f"{path}: {key} has no parameter {name}")
+            converted = known[name].convert(value)
+            if found.setdefault(name, converted) != converted:
+                raise InputError(f"{path}: expected one value of {name} for mapper and planner")
+    return found
+
+
+def run(args: argparse.Namespace) -> int:
+    """Drive the mission; returns the exit status."""
+    announce()
+    with exit_on_interrupt("poam drive"):
+        import poam_ros.models.mapper  # noqa: F401  # loads torch before anything moves
+
+        from ..core.process import configure_process
+        from ..mavlink.drive import Drive
+        from ..mavlink.link import Link
+        from .progress import ProgressDisplay
+
+    values = settings(args)
+    with exit_on_interrupt("poam drive"):
+        configure_process(values["threads"])
+    speed = 1.0 if args.practice is None else PRACTICE.convert(args.practice)
+    boat = None if args.practice is None else _launch(values)
+    link, clock = Link(instance(LinkSettings, values)), _clock(float(speed))  # type: ignore[arg-type]
+    with ProgressDisplay() as display:
+        drive = Drive(values, link, display.print_line)
+        for text in filter(None, (instance(LinkSettings, values).warning, _help(boat))):
+            display.print_line(text)
+        _listen(drive, boat, display.print_line)
+        with _signals(drive) as stopped:
+            try:
+                _loop(drive, boat, clock, display)
+            finally:
+                drive.close(clock())
+    _sum_up(drive)
+    return INTERRUPTED if stopped else 0
+
+
+def _loop(
+    drive: Drive, boat: SimulatedBoat | None, clock: Callable[[], Moment], display: ProgressDisplay
+) -> None:
+    begun_s = clock().steady_s
+    while not drive.finished:
+        now = clock()
+        while boat is not None and boat.time_s < now.steady_s - begun_s:
+            boat.step()
+        drive.step(now)
+        display.show(_progress(drive))
+        drive.link.wait(PERIOD_S)
+
+
+def _clock(speed: float) -> Callable[[], Moment]:
+    """Both clocks, ``speed`` times as fast; the system clock is read once, as it may be set."""
+    begun_ns, begun_s = time.time_ns(), time.monotonic()
+
+    def now() -> Moment:
+        seconds = (time.monotonic() - begun_s) * speed
+        return Moment(begun_ns + round(seconds * SECOND), seconds)
+
+    return now
+
+
+def _launch(values: dict[str, Any]) -> SimulatedBoat:
+    """A simulated boat where the link expects one, armed and in GUIDED."""
+    from ..mavlink.settings import SOCKET
+    from ..mavlink.simulated_boat import SimulatedBoat
+    from ..simulation.world.terrain import load_terrain
+
+    address = SOCKET.fullmatch(values["mavlink.url"])
+    if address is None or address[1] not in ("udp", "udpin"):
+        raise InputError("practice: expected mavlink udpin:HOST:PORT, where the boat is simulated")
+    boat = SimulatedBoat(load_terrain("lake"), int(address[3]), seed=values["seed"])
+    boat.mode, boat.armed = "GUIDED", True
+    return boat
+
+
+def _help(boat: SimulatedBoat | None) -> str:
+    words = ", ".join(f"{letter} {word}" for letter, word in WORDS.items())
+    text = f"type a letter and Enter: {words}"
+    return text + ("" if boat is None else f"; or be the pilot: {', '.join(BOAT_WORDS)}")
+
+
+def _listen(drive: Drive, boat: SimulatedBoat | None, say: Callable[[str], None]) -> None:
+    """Take what people type, on a thread of its own."""
+
+    def read() -> None:
+        for line in sys.stdin:
+            word = line.strip().lower()
+            word = WORDS.get(word, word)
+            if word in WORDS.values():
+                drive.command(word)
+            elif boat is not None and word in BOAT_WORDS:
+                _as_pilot(boat, word)
+            elif word:
+                say(f"{word[:20]}: not a command; {_help(boat)}")
+
+    threading.Thread(target=read, name="commands", daemon=True).start()
+
+
+def _as_pilot(boat: SimulatedBoat, word: str) -> None:
+    if word == "failsafe":
+        boat.fail()
+    elif word == "disarm":
+        boat.armed = False
+    else:
+        boat.mode, boat.armed, boat.failsafe = word.upper(), True, False
+
+
+@contextmanager
+def _signals(drive: Drive) -> Iterator[list[int]]:
+    """SIGINT and SIGTERM end the mission in order; the second one ends the process."""
+    seen: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def end(number: int, _: object) -> None:
+        seen.append(number)
+        drive.command("quit")
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+    for number in before:
+        signal.signal(number, end)
+    try:
+        yield seen
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _progress(drive: Drive) -> Progress:
+    from ..outputs.recorder import Progress
+
+    problems = {"control": drive.control}
+    if drive.link.failing:
+        problems["link"] = drive.link.failing
+    if drive.session is None or drive.guidance is None:
+        return Progress(
+            "waiting for a position", problems=problems | {"fix": drive.telemetry.fault}
+        )
+    mission, ledger = drive.guidance.mission, drive.session.ledger
+    if ledger.rejected:
+        found = ledger.rejected.most_common(3)
+        problems["refused"] = ", ".join(f"{count} {reason}" for reason, count in found)
+    most = mission.budget.max_samples
+    counts = drive.session.samples, most, ledger.pending
+    return Progress(mission.state, *counts, epochs=drive.batches, problems=problems)
+
+
+def _sum_up(drive: Drive) -> None:
+    """Print the figures of the mission, and what to do next."""
+    if drive.session is None or drive.guidance is None:
+        print(f"no position: {drive.telemetry.fault}; nothing was mapped")
+        return
+    mission, ledger = drive.guidance.mission, drive.session.ledger
+    refused = ", ".join(f"{n} {reason}" for reason, n in ledger.rejected.most_common())
+    print(f"end: {mission.state}: {mission.reason}")
+    print(
+        f"{drive.session.samples} pings in the map, {sum(ledger.rejected.values())} refused"
+        f"{f' ({refused})' if refused else ''}, {ledger.pending + ledger.held} undecided"
+    )
+    print(
+        f"{mission.track.length:.0f} m driven, {drive.steering.sent} targets sent, "
+        f"{100 * drive.link.lost_share:.1f} % of the autopilot's messages lost"
+    )
+    folder = Path(drive.values["output"] or drive.values["mission_dir"])
+    print(f"results: {folder}")
+    if (folder / "map.npz").exists():
+        print(f"next:    poam view {folder}, or poam map {drive.values['mission_dir']}")

@@ -1,0 +1,342 @@
+"""Constant errors of a survey, estimated from the crossings of its lines.
+
+At a crossing, two lines should have the same depth. What they disagree in systematically is the
+water level or draught (a constant of a day or line), the sound speed of a day (in proportion to the
+depth), or where a depth was measured: a latency (with the speed), or a distance between sounder and
+antenna along the direction of travel. All are fitted together, by generalised least squares with
+robust weights (Huber 1981, section 7.8). Constants of lines, and errors of their positions, are
+random effects (Henderson 1975), whose variances have the largest restricted likelihood. What all
+lines have in common cannot be seen at crossings: of days the one with the most soundings is the
+reference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..core.clock import SECOND
+from ..planning.tvu import CONFIDENCE_95
+from ..screening.crossings import find_crossings
+from ..screening.mixed_model import Estimates, solve
+from .crossed import cross
+from .exclusions import files
+from .soundings import Labels, SoundingMapSettings, Soundings
+
+#: In ``Soundings.source``, and a run's config.yaml.
+SAID = "calibration"
+#: Rounds of fitting and correcting; crossings, at least, for each effect.
+ROUNDS, LEAST = 3, 6
+#: Estimates whose errors are more correlated cannot be told apart.
+ALIKE = 0.95
+ALTERNATIVES = {"along": "latency", "scale": "level"}
+WORDS = {"along": "an antenna's offset", "latency": "latency", "scale": "scale", "level": "level"}
+#: A constant of a line is applied from so many standard deviations, in m from so much.
+SURE, LEAST_CONSTANT = 3.0, 0.02
+#: Soundings on either side, at most, that give the slope along a line; and so many usual steps.
+SIDE, SPAN = 40, 6.0
+MAX_CROSSINGS = 4000
+
+
+@dataclass(frozen=True)
+class Effect:
+    """An estimate with its 95 % interval.
+
+    Attributes:
+        kind: ``level`` (m, up), ``scale`` (of the depth), ``along`` (m: the sounder is so far ahead
+            of the antenna), ``latency`` (s: a depth is so much older than its position) or
+            ``line`` (m, up).
+        name: of the day or line.
+        value, low, high: see there.
+        applied: whether it differs from 0, and is corrected.
+    """
+
+    kind: str
+    name: str
+    value: float
+    low: float
+    high: float
+    applied: bool
+
+    @property
+    def sentence(self) -> str:
+        """The estimate in words."""
+        factor, unit, digits = {
+            "scale": (100.0, " %", 2), "latency": (1.0, " s", 2), "along": (1.0, " m", 2),
+        }.get(self.kind, (1.0, " m", 3))  # fmt: skip
+        value, low, high = (f"{factor * v:+.{digits}f}" for v in (self.value, self.low, self.high))
+        what = {
+            "level": f"level of {self.name}: its elevations are off by",
+            "scale": f"depths of {self.name} are off by",
+            "along": "along the direction of travel, depths belong ahead by",
+            "latency": "latency: depths are older than their positions by",
+            "line": f"line {self.name}: its elevations are off by",
+        }[self.kind]
+        done = "corrected" if self.applied else "not corrected: may be 0"
+        return f"{what} {value}{unit} (95 %: {low} to {high}): {done}"
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The estimates, and what cannot be known, in words."""
+
+    effects: tuple[Effect, ...]
+    remarks: tuple[str, ...]
+
+    @property
+    def sentences(self) -> list[str]:
+        """The estimates and remarks, in words."""
+        return [each.sentence for each in self.effects] + list(self.remarks)
+
+    def value(self, kind: str, name: str = "") -> float:
+        """An effect that is corrected; 0 if there is none."""
+        found = (e.value for e in self.effects if (e.kind, e.name) == (kind, name) and e.applied)
+        return next(found, 0.0)
+
+
+class Motion:
+    """Of soundings: direction of travel (unit vectors [N, 2]); speed in m/s [N], NaN: unknown."""
+
+    def __init__(self, xy: np.ndarray, line: np.ndarray, stamp_ns: np.ndarray | None) -> None:
+        count = len(xy)
+        step = np.hypot(*np.diff(xy, axis=0).T)
+        self.usual = float(np.median(step[step > 0])) if (step > 0).any() else 1.0
+        share = max(float((step > 0).mean()), 0.01) if count > 1 else 1.0
+        wide = int(np.ceil(SPAN / 2 / share))
+        begins = np.r_[0, np.flatnonzero(np.diff(line)) + 1]
+        run = np.cumsum(np.bincount(begins, minlength=count)) - 1 if count else begins
+        first, last = begins[run], np.r_[begins[1:], count][run] - 1
+        index = np.arange(count)
+        before, after = np.maximum(index - wide, first), np.minimum(index + wide, last)
+        way = xy[after] - xy[before]
+        length = np.hypot(*way.T)
+        self.heading = way / np.where(length > 0, length, 1.0)[:, None]
+        self.speed = np.full(count, np.nan)
+        if stamp_ns is not None:
+            seconds = (stamp_ns[after] - stamp_ns[before]) / SECOND
+            self.speed[seconds > 0] = length[seconds > 0] / seconds[seconds > 0]
+
+
+def calibrate(soundings: Soundings, line: Labels, day: Labels, water_level: float) -> Calibration:
+    """Estimate the constant errors of soundings from the crossings of their lines.
+
+    Of two effects that cannot be told apart, one is left out; then one by one those that may be 0
+    (of a day the scale before the level), so that the others are estimated without them.
+
+    Args:
+        soundings: of a survey, without multiples.
+        line: of each.
+        day: of each.
+        water_level: elevation of the water's surface where soundings do not have their own, in m.
+    """
+    fit = _Fit(soundings, line, day, water_level)
+    left_out: list[Effect] = []
+    while True:
+        total, corrected = np.zeros(len(fit.kinds)), soundings
+        for _ in range(ROUNDS):
+            estimates = fit.estimate(corrected)
+            if estimates is None:
+                return Calibration((), ("too few crossings of lines to calibrate",))
+            found = estimates
+            total = total + found.value
+            corrected = fit.corrected(soundings, total)
+        if not (fit.drop_alike(found) or fit.drop_least(total, found, left_out)):
+            return fit.described(total, found, left_out)
+
+
+def calibrated(
+    soundings: Soundings, settings: SoundingMapSettings
+) -> tuple[Soundings, Calibration]:
+    """The soundings less the errors that their crossings show, and these."""
+    crossed = cross(soundings, settings)
+    kept = np.flatnonzero(~crossed.refused)
+    line, day = crossed.line, crossed.day
+    if len(day.names) < 2 and soundings.files:
+        day = files(soundings)
+    level = settings.water_level
+    found = calibrate(soundings[kept], line.at(kept), day.at(kept), level)
+    corrected = correct(soundings, found, line, day, level)
+    if soundings.taken is not None:  # of a vehicle
+        up = corrected.z - soundings.z
+        taken = soundings.taken
+        taken = replace(taken, xy=corrected.xy, z=corrected.z, range=taken.range - up)
+        corrected = replace(corrected, taken=taken, steps=None)
+    return replace(corrected, source={**soundings.source, SAID: found.sentences}), found
+
+
+def correct(
+    soundings: Soundings, calibration: Calibration, line: Labels, day: Labels, water_level: float
+) -> Soundings:
+    """The soundings less the errors that are known."""
+    fit = _Fit(soundings, line, day, water_level)
+    values = np.array([calibration.value(kind, name) for kind, name in fit.kinds])
+    constants = np.array([calibration.value("line", name) for name in line.names])
+    return fit.corrected(soundings, values, constants)
+
+
+class _Fit:
+    """The effects of a survey: ``kinds`` are (kind, name)."""
+
+    def __init__(self, soundings: Soundings, line: Labels, day: Labels, water_level: float) -> None:
+        self.line, self.day = line, day
+        depth = soundings.depth
+        self.surface = soundings.z + depth if depth is not None else np.full(
+            len(soundings), water_level
+        )  # fmt: skip
+        self.motion = Motion(soundings.xy, line.code, soundings.stamp_ns)
+        known = np.bincount(day.code, minlength=len(day.names))
+        self.reference = int(known.argmax())
+        self.kinds = [
+            (kind, name)
+            for kind in ("level", "scale")
+            for i, name in enumerate(day.names)
+            if i != self.reference and known[i]
+        ]
+        self.timed = bool(np.isfinite(self.motion.speed).mean() > 0.5)
+        self.kinds.append(("along", ""))
+        if self.timed:
+            self.kinds.append(("latency", ""))
+        self.remarks: list[str] = []
+        self.ratios: list[float] | None = None
+
+    def corrected(
+        self, soundings: Soundings, values: np.ndarray, constants: np.ndarray | None = None
+    ) -> Soundings:
+        """Without effects of these values [P], and constants of lines [L]."""
+        level, scale = np.zeros(len(self.day.names)), np.zeros(len(self.day.names))
+        ahead = np.zeros(len(soundings))
+        for (kind, name), value in zip(self.kinds, values.tolist(), strict=True):
+            if kind == "along":
+                ahead += value
+            elif kind == "latency":
+                ahead -= value * np.nan_to_num(self.motion.speed)
+            else:
+                (level if kind == "level" else scale)[self.day.names.index(name)] = value
+        off = level[self.day.code]
+        if constants is not None:
+            off = off + constants[self.line.code]
+        depth = (self.surface - soundings.z + off) / (1 + scale[self.day.code])
+        z = np.where(off + scale[self.day.code] == 0, soundings.z, self.surface - depth)
+        xy = soundings.xy + ahead[:, None] * self.motion.heading
+        return replace(
+            soundings, xy=xy, z=z, depth=None if soundings.depth is None else self.surface - z
+        )
+
+    def estimate(self, soundings: Soundings) -> Estimates | None:
+        """What crossings of soundings, as corrected so far, say; None if they are too few."""
+        depth = self.surface - soundings.z
+        met = find_crossings(soundings.xy, soundings.z, self.line.code, depth, screened=False)
+        ends = np.column_stack((met.row, met.other))
+        some = np.arange(len(ends))
+        if len(some) > MAX_CROSSINGS:
+            some = np.sort(np.random.default_rng(0).permutation(len(ends))[:MAX_CROSSINGS])
+        ends, difference, where = ends[some], met.difference[some], met.xy[some]
+        slope = np.column_stack([self._slopes(soundings, rows, where) for rows in ends.T])
+        speed = np.nan_to_num(self.motion.speed[ends])
+        use = np.isfinite(slope).all(1) & (self.line.code[ends[:, 0]] != self.line.code[ends[:, 1]])
+        if use.sum() < LEAST * max(1, len(self.kinds)):
+            return None
+        ends, difference, slope, speed = ends[use], difference[use], slope[use], speed[use]
+        columns = [
+            self._column(kind, name, ends, depth[ends], slope, speed) for kind, name in self.kinds
+        ]
+        design = np.array(columns).reshape(len(columns), len(ends)).T
+        gradient = np.linalg.pinv(self.motion.heading[ends], rcond=0.3) @ slope[..., None]
+        found, self.ratios = solve(
+            difference, design, self.line.code[ends], gradient[..., 0], len(self.line.names),
+            self.ratios,
+        )  # fmt: skip
+        return found
+
+    def _column(
+        self, kind: str, name: str, ends: np.ndarray, depth: np.ndarray, slope: np.ndarray,
+        speed: np.ndarray,
+    ) -> np.ndarray:  # fmt: skip
+        """How much an effect of 1 changes each difference."""
+        if kind in ("along", "latency"):
+            moved = slope if kind == "along" else -speed * slope
+            return moved[:, 0] - moved[:, 1]
+        own = (self.day.code[ends] == self.day.names.index(name)).astype(float)
+        if kind == "scale":
+            own = -own * depth
+        return own[:, 0] - own[:, 1]
+
+    def _slopes(self, soundings: Soundings, rows: np.ndarray, where: np.ndarray) -> np.ndarray:
+        """Slope of the bottom along the direction of travel at crossings [C]; NaN: unknown."""
+        index = rows[:, None] + np.arange(-SIDE, SIDE + 1)
+        inside = (index >= 0) & (index < len(soundings))
+        index = np.clip(index, 0, len(soundings) - 1)
+        inside &= self.line.code[index] == self.line.code[rows][:, None]
+        heading = self.motion.heading[rows]
+        offset = soundings.xy[index] - where[:, None]
+        along = np.einsum("cki,ci->ck", offset, heading)
+        aside = np.abs(offset[..., 0] * heading[:, 1:] - offset[..., 1] * heading[:, :1])
+        depth = np.maximum(self.surface[rows] - soundings.z[rows], 0.0)
+        reach = np.maximum(depth / 2, SPAN * self.motion.usual)[:, None]
+        weight = (inside & (np.abs(along) <= reach) & (aside <= reach / 2)).astype(float)
+        total = weight.sum(1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            centred = along - ((weight * along).sum(1) / total)[:, None]
+            spread = (weight * centred**2).sum(1)
+            slope = (weight * centred * soundings.z[index]).sum(1) / spread
+        return np.where((total >= 4) & (spread > 0), slope, np.nan)
+
+    def drop_alike(self, found: Estimates) -> bool:
+        """Leave out one of two effects that cannot be told apart, if there are such."""
+        std = np.sqrt(np.diag(found.covariance))
+        correlation = found.covariance / np.outer(std, std)
+        for i, (kind, name) in enumerate(self.kinds):
+            other = (ALTERNATIVES.get(kind, ""), name)
+            if other in self.kinds and abs(correlation[i, self.kinds.index(other)]) > ALIKE:
+                text = f"{WORDS[kind]} and {WORDS[other[0]]} cannot be told apart here"
+                of = f" (of {name})" if name else ""
+                self.remarks.append(f"{text}{of}: estimated as {WORDS[other[0]]}")
+                del self.kinds[i]
+                return True
+        return False
+
+    def drop_least(self, total: np.ndarray, found: Estimates, left_out: list[Effect]) -> bool:
+        """Leave out the effect that is the most likely 0, if its interval holds 0: scales first,
+        levels last. A level stays as long as its day has a scale."""
+        half = CONFIDENCE_95 * np.sqrt(np.diag(found.covariance))
+        sure = np.abs(total) / half
+        for kinds in (("scale",), ("along", "latency"), ("level",)):
+            small = [
+                i for i, (kind, name) in enumerate(self.kinds)
+                if kind in kinds and sure[i] < 1
+                and not (kind == "level" and ("scale", name) in self.kinds)
+            ]  # fmt: skip
+            if small:
+                least = min(small, key=lambda i: sure[i])
+                kind, name = self.kinds.pop(least)
+                value, wide = float(total[least]), float(half[least])
+                left_out.append(Effect(kind, name, value, value - wide, value + wide, False))
+                return True
+        return False
+
+    def described(self, total: np.ndarray, found: Estimates, left_out: list[Effect]) -> Calibration:
+        """The estimates, and what cannot be known."""
+        half = CONFIDENCE_95 * np.sqrt(np.diag(found.covariance))
+        effects = [
+            Effect(kind, name, value, value - wide, value + wide, True)
+            for (kind, name), value, wide in zip(
+                self.kinds, total.tolist(), half.tolist(), strict=True
+            )
+        ] + left_out[::-1]
+        columns = self.line.names, found.constants.tolist(), found.std.tolist(), found.counts
+        for name, value, std, count in zip(*columns, strict=True):
+            if count >= LEAST and abs(value) > max(SURE * std, LEAST_CONSTANT):
+                wide = CONFIDENCE_95 * std
+                effects.append(Effect("line", name, value, value - wide, value + wide, True))
+        remarks = list(self.remarks)
+        for each in left_out:
+            if each.kind == "scale" and ("level", each.name) in self.kinds:
+                remarks.append(
+                    f"part of the level of {each.name} may be a scale within the interval above"
+                )
+        if not self.timed:
+            remarks.append("without times, a latency cannot be told from an antenna's offset")
+        if len(self.day.names) > 1:
+            remarks.append(f"levels and scales are relative to {self.day.names[self.reference]}")
+        return Calibration(tuple(effects), tuple(remarks))

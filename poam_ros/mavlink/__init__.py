@@ -1,0 +1,1 @@
+"""A mission on an ArduPilot vehicle over MAVLink, without ROS."""

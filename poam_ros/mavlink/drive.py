@@ -1,0 +1,373 @@
+"""A mission on an ArduPilot vehicle in one process: link, front end, model loop and mission."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+
+from .. import __version__
+from ..core.clock import Moment
+from ..core.errors import InputError, shown
+from ..core.geometry import Extent
+from ..core.settings import instance, nested
+from ..frontend import events
+from ..frontend.events import DONE, GUARD, PAUSED, WAITING, WATCHDOG
+from ..frontend.odometry import VehicleState
+from ..frontend.ranges import RawPing
+from ..learning.create import open_mission, recovery_message
+from ..learning.session import SurveySession
+from ..learning.thread import ModelThread
+from ..outputs.folder import write_config
+from ..outputs.results import ResultFolder
+from .authority import Authority
+from .frame import LocalFrame
+from .guidance import Guidance
+from .link import Link
+from .parameters import ParameterReader, advice
+from .places import recorded_frame, workspace_of
+from .settings import LinkSettings, PlaceSettings
+from .steering import Steering
+from .telemetry import Telemetry
+
+log = logging.getLogger(__name__)
+
+TICK_PERIOD_S = 1.0
+TEXT_AGE_S = 10.0  # a STATUSTEXT within this time before a failsafe says what it is
+COMMANDS = ("start", "pause", "resume", "stop", "quit")
+
+
+class Drive:
+    """Feeds a session and a mission from a link, and sends the mission's goals as targets.
+
+    ``step`` does everything; it is called often, from one thread. With the first good fix, or at
+    once with a given ``origin``, the frame is made and the mission opened.
+
+    Args:
+        values: settings of mapper, planner and places in degrees by name; the workspace: see
+            ``workspace_of``.
+        link: to the autopilot.
+        say: takes a line for people.
+        threaded: whether the model has a thread of its own; otherwise ``step`` waits for it.
+
+    Attributes:
+        authority: whether the mission may move the vehicle. ``telemetry``: of the vehicle.
+        session, guidance: None before the frame is known.
+        before_frame: ranges that came before. ``batches``: that the model has learned.
+        steering: sends the targets.
+        finished: whether the mission is over and its results are written, or was asked to quit.
+
+    Raises:
+        InputError: a value is wrong, or the mission folder is of another mission.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        link: Link,
+        say: Callable[[str], None],
+        threaded: bool = True,
+    ) -> None:
+        self.values, self.link, self._say, self._threaded = dict(values), link, say, threaded
+        settings = instance(LinkSettings, values)
+        self._max_accuracy, self._places = settings.max_accuracy, instance(PlaceSettings, values)
+        self.authority, self.telemetry = Authority(), Telemetry(settings.surface)
+        self.parameters = ParameterReader()
+        self.session: SurveySession | None = None
+        self.guidance: Guidance | None = None
+        self.before_frame = self.batches = 0
+        self.finished = self._over = self._begun = False
+        self._outcomes: SimpleQueue[events.LoopEvent] = SimpleQueue()
+        self._commands: SimpleQueue[str] = SimpleQueue()
+        self._thread: ModelThread | None = None
+        self._leave: Callable[[], object] = lambda: None
+        self._now = Moment(0, 0.0)
+        self._taken = self._displaced = False  # by the pilot; and the position has jumped
+        self._begins = values["autostart"] or values["autoresume"]  # without a person
+        self._shown: tuple[str, str] | None = None
+        self._ticked_s = -math.inf
+        self.steering = Steering(link, self.authority, self.telemetry, values["goal_period"])
+        self._text = ("", -math.inf)  # the last STATUSTEXT, and when it came
+        self._boots, self._disk, self._advised = 0, "", False
+        self._frame = recorded_frame(values["mission_dir"])
+        if any(values["origin"]):
+            latitude, longitude = values["origin"]
+            given = LocalFrame(latitude, longitude, values["heading"])
+            self._frame = self._frame or given
+            if self._frame.values != given.values:
+                raise InputError(
+                    f"origin: the mission in {values['mission_dir']} has {self._frame.values}: "
+                    f"expected the same or none, got {given.values}"
+                )
+
+    def command(self, word: str) -> None:
+        """Take one of ``COMMANDS``; may be called on any thread."""
+        self._commands.put(word)
+
+    def step(self, now: Moment) -> None:
+        """Read the link, and do all that is due.
+
+        Heartbeats are read first, and targets are sent before anything that takes time: none is
+        sent after a heartbeat that has arrived.
+        """
+        self._now = now
+        messages = self.link.poll(now.steady_s)
+        for message in messages:
+            self._hear(message, now)
+        self._watch_silence(now)
+        if self.guidance is not None:
+            self.steering.steer(self.guidance.mission, self.guidance.z, now.steady_s)
+        for message in messages:
+            self._take(message, now)
+        for name in self.parameters.due(now.steady_s) if self.link.heard_s is not None else ():
+            self.link.request_parameter(name)
+        if self._frame is None and self.telemetry.good_fix(self._max_accuracy):
+            assert self.telemetry.position is not None
+            self._frame = LocalFrame(*self.telemetry.position, self.values["heading"])
+        if self.session is None and self._frame is not None:
+            self._open(self._frame)
+        while not self._commands.empty():
+            self._obey(self._commands.get(), now)
+        self._run(now)
+
+    def close(self, now: Moment) -> None:
+        """Let the vehicle hold station if it is the mission's, and write what is there."""
+        for message in self.link.poll(now.steady_s):
+            self._hear(message, now)
+        guidance, session = self.guidance, self.session
+        if guidance is not None and guidance.mission.goal is not None:
+            assert guidance.mission.position is not None
+            self.steering.hold(guidance.mission.position, guidance.z)
+        if self._thread is not None:
+            self._thread.stop()
+        while not self._outcomes.empty():  # the results of a mission that is over
+            self._learn(self._outcomes.get(), now)
+        if session is not None and guidance is not None:
+            if not session.status.finished:
+                busy = self._thread is not None and self._thread.alive
+                for outcome in () if busy else session.leave(now):
+                    self._learn(outcome, now)
+                rest = session.map, session.everything(), session.ledger.refused.newest()
+                self._wrote(self._results.write_partial(*rest))
+            if failing := guidance.save(now):
+                self._say(f"warning: {failing}")
+            guidance.close()
+        self._leave()
+        self.link.close()
+
+    @property
+    def control(self) -> str:
+        """Who controls the vehicle, as text."""
+        if self.authority.granted:
+            return "the mission controls the vehicle"
+        status = self.authority.status
+        return "no heartbeat" if status is None else status.refusal or "waiting for a person"
+
+    def _open(self, frame: LocalFrame) -> None:
+        """Open session and mission in a frame."""
+        self.telemetry.frame = frame
+        values = self.values = {**self.values, **frame.values}
+        values["workspace"] = workspace_of(values, frame).bounds
+        guidance = Guidance(values)
+        try:
+            session, self._leave = open_mission(values)
+        except BaseException:
+            guidance.close()
+            raise
+        self.session, self.guidance = session, guidance
+        self._results = ResultFolder(values["output"] or str(session.journal.folder or ""))
+        if (folder := self._results.folder) is not None:
+            plain = {n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}
+            nodes = {name: nested(plain) for name in ("mapper", "planner")}
+            config = {"version": __version__, "nodes": nodes}
+            write_config(folder / "config.yaml", config)
+        place = frame.place
+        heading = f", y axis {place.heading:g} degrees from north" if place.heading else ""
+        self._say(
+            f"origin of the map: {place.latitude:.8f} {place.longitude:.8f} (latitude "
+            f"longitude){heading}"
+        )
+        for found in (recovery_message(session), guidance.found):
+            if found:
+                self._say(found)
+        if self._threaded:
+            self._thread = ModelThread(session, lambda: self._now, self._outcomes.put)
+            self._thread.start()
+
+    def _hear(self, message: Any, now: Moment) -> None:
+        """Take what says who controls the vehicle."""
+        kind, text = message.get_type(), ""
+        if kind == "HEARTBEAT":
+            status = self.link.status(message)
+            text = self.authority.heartbeat(status)
+            said, when = self._text
+            if text and status.failsafe and now.steady_s - when < TEXT_AGE_S:
+                text += f": {said}"
+        elif kind == "STATUSTEXT":
+            self._text = shown(str(message.text)), now.steady_s
+        elif kind == "POSITION_TARGET_GLOBAL_INT":
+            text = self.authority.withdraw(self.steering.foreign_target(message, now.steady_s))
+        self._withdraw(text)
+
+    def _watch_silence(self, now: Moment) -> None:
+        heard = self.link.heard_s
+        if heard is not None and now.steady_s - heard > self.link.settings.timeout:
+            self._withdraw(self.authority.silent(now.steady_s - heard))
+
+    def _withdraw(self, reason: str) -> None:
+        """The vehicle was taken over, for this reason; empty: it was not."""
+        if not reason:
+            return
+        self._taken, self._begins = True, False
+        if self.guidance is not None:
+            self.guidance.mission.pause(reason, GUARD)
+            self.guidance.give_up_return()
+        self._say(f"NO TARGETS ARE SENT ANY MORE: {reason}. Resume when the vehicle is free again")
+
+    def _take(self, message: Any, now: Moment) -> None:
+        """Take positions, ranges and parameters."""
+        telemetry, session, guidance = self.telemetry, self.session, self.guidance
+        if message.get_type() == "PARAM_VALUE":
+            self.parameters.answer(message)
+            telemetry.limits = self.parameters.range_limits
+            return
+        found = telemetry.events(message, now.ros_ns)
+        if telemetry.clock.boots != self._boots:
+            self._boots = telemetry.clock.boots
+            self._withdraw(self.authority.withdraw("the autopilot has started again"))
+            if session is not None:
+                session.handle(events.ClockSetBack(), now)
+        if session is None or guidance is None:
+            self.before_frame += sum(isinstance(event, RawPing) for event in found)
+            return
+        for event in found:
+            handled = session.handle(event, now)
+            if handled.message is not None:
+                log.warning("%s", handled.message.text)
+            if isinstance(event, RawPing):
+                guidance.ping()
+            elif isinstance(event, VehicleState) and not telemetry.delayed:
+                self._displaced |= guidance.locate(event, now) > 0
+        if step := telemetry.take_origin_step():
+            self._displaced = True
+            text, mission = f"the EKF's origin has moved by {step:.1f} m", guidance.mission
+            if not mission.pause(text, GUARD)[0] and mission.state == PAUSED:
+                mission.set_reason(f"{mission.reason}; {text}")
+
+    def _obey(self, word: str, now: Moment) -> None:
+        """Do what a person asks for."""
+        if word == "quit":
+            self.finished = True
+            return
+        if self.guidance is None:
+            self._say(f"{word}: waiting for a position ({self.telemetry.fault or 'the fix'})")
+            return
+        mission = self.guidance.mission
+        begins = (word == "start" and mission.state in (WAITING, DONE)) or (
+            word == "resume" and mission.state == PAUSED
+        )
+        known = "" if mission.position is not None else "no position yet"
+        refusal = (known or self.telemetry.fault or self.authority.grant()) if begins else ""
+        if refusal:
+            self._say(f"{word}: refused, as {refusal}")
+            return
+        if begins:
+            self._begun, self._taken, self._displaced, self._over = True, False, False, False
+            self.steering.forget(mission.station)
+        given = (now.limit_s,) if word == "start" else ()
+        _, answer = getattr(mission, word)(*given)
+        if word == "start" and any(self._places.home):
+            assert self._frame is not None
+            mission.set_home(np.array(self._frame.to_map(*self._places.home)))
+        self._say(f"{word}: {answer}")
+
+    def _run(self, now: Moment) -> None:
+        """Let the model and the mission do what is due."""
+        session, guidance = self.session, self.guidance
+        if session is None or guidance is None:
+            return
+        mission = guidance.mission
+        self._begin_unasked(now)
+        session.handle(events.Tick(), now)
+        if not self._threaded:
+            while session.due(now):
+                for outcome in session.work(now):
+                    self._learn(outcome, now)
+        while not self._outcomes.empty():
+            self._learn(self._outcomes.get(), now)
+        if session.samples != mission.budget.samples:
+            guidance.count(session.samples)
+        if now.steady_s - self._ticked_s >= TICK_PERIOD_S:
+            self._ticked_s = now.steady_s
+            guidance.tick(now)
+            if mission.paused_by == WATCHDOG and self.telemetry.fault not in mission.reason:
+                mission.set_reason(f"{mission.reason}: {self.telemetry.fault}")
+            self._advise(mission.position)
+        self._announce(now)
+        self.finished |= self._over and self.steering.idle(mission)
+
+    def _begin_unasked(self, now: Moment) -> None:
+        """Start or resume without a person, once, if ``autostart`` or ``autoresume`` says so."""
+        assert self.guidance is not None
+        mission, status = self.guidance.mission, self.authority.status
+        word = {WAITING: "start", PAUSED: "resume"}.get(mission.state, "")
+        if not self._begins or mission.position is None or status is None or status.refusal:
+            return
+        self._begins = False
+        if word and self.values[f"auto{word}"]:
+            self._obey(word, now)
+
+    def _announce(self, now: Moment) -> None:
+        """Tell the session and people of the mission's state."""
+        assert self.session is not None and self.guidance is not None
+        mission = self.guidance.mission
+        # What the pilot drives over is mapped, unless nobody knows where it is.
+        mapped = mission.state == PAUSED and self._taken and not self._displaced
+        state = mission.state_before_pause if mapped else mission.state
+        if state != self.session.mission_state:
+            self.session.handle(events.MissionStateChanged(state), now)
+            if self._thread is not None:
+                self._thread.wake()
+        failing = self.guidance.save(now) or self.session.journal.failing or ""
+        if failing != self._disk:
+            self._disk = failing
+            self._say(f"warning: {failing}" if failing else "the disk can be written again")
+        if (mission.state, mission.reason) != self._shown:
+            self._shown = mission.state, mission.reason
+            waits = ", waiting for the first map" if mission.waits_for_map else ""
+            self._say(f"{mission.state} at {self.session.samples} samples: {mission.reason}{waits}")
+
+    def _advise(self, position: np.ndarray | None) -> None:
+        """Say once what in the autopilot's parameters does not go with the mission."""
+        if self._advised or not self.parameters.done or position is None:
+            return
+        self._advised = True
+        workspace = Extent.of(self.values["workspace"])
+        for text in advice(self.parameters.values, self.values, workspace, position):
+            self._say(f"check: {text}")
+
+    def _learn(self, outcome: events.LoopEvent, now: Moment) -> None:
+        """Take what the model loop yields."""
+        assert self.session is not None and self.guidance is not None
+        match outcome:
+            case events.MapDrawn():
+                self.guidance.draw(outcome.map, now)
+            case events.BatchLearned():
+                self.batches += 1
+            case events.Problem(note, _):
+                log.warning("%s", note.text)
+            case events.MissionFinished(drawn, samples):
+                self._over = self._begun  # otherwise it was over before a restart
+                if drawn is None:
+                    self._say("the mission is done without a map: too few pings")
+                    return
+                refused = self.session.ledger.refused.newest()
+                self._wrote(self._results.write(drawn, samples, refused))
+
+    def _wrote(self, names: list[str]) -> None:
+        if names:
+            self._say(f"wrote {' and '.join(names)} in {self._results.folder}")

@@ -1,0 +1,254 @@
+"""The link to an autopilot: messages in, targets and heartbeats out; opened again when it fails."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import os
+import select
+import socket
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..core.errors import requires_extra
+from .authority import ARMED, FAILSAFE, Status
+from .settings import BAUD, SERIAL, SOCKET, LinkSettings
+
+COMPONENT = 191  # MAV_COMP_ID_ONBOARD_COMPUTER
+AUTOPILOT_COMPONENT = 1
+NO_AUTOPILOT = 8  # MAV_AUTOPILOT_INVALID: of ground stations, cameras and gimbals
+#: Type of our own heartbeat, MAV_TYPE_ONBOARD_CONTROLLER, and its state, MAV_STATE_ACTIVE.
+OWN_TYPE, ACTIVE = 18, 4
+#: SET_POSITION_TARGET: heights above home, and a mask that leaves the position alone.
+RELATIVE_ALTITUDE, POSITION_ONLY = 6, 0b110111111000
+SET_MESSAGE_INTERVAL = 511
+#: Messages that we ask for, by their number, and at what rate in Hz.
+STREAMS = {
+    33: 10.0,  # GLOBAL_POSITION_INT
+    30: 10.0,  # ATTITUDE
+    132: 10.0,  # DISTANCE_SENSOR
+    11038: 10.0,  # WATER_DEPTH
+    24: 2.0,  # GPS_RAW_INT
+    87: 2.0,  # POSITION_TARGET_GLOBAL_INT
+    193: 1.0,  # EKF_STATUS_REPORT
+    49: 1.0,  # GPS_GLOBAL_ORIGIN
+}
+HEARTBEAT_PERIOD_S = 1.0
+#: s until streams are asked for again that do not come, and between two attempts to open the link.
+STREAM_PERIOD_S, REOPEN_PERIOD_S = 10.0, 2.0
+SILENT_S = 10.0  # without a byte, until a serial or TCP link is opened again
+CHUNK = 4096  # bytes read at a time
+FULL_TURN = 1e7  # of degrees in integers
+
+
+@contextmanager
+def library() -> Iterator[Any]:
+    """The module ``mavutil`` of pymavlink, with MAVLink 2; it prints nothing meanwhile.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    os.environ.setdefault("MAVLINK20", "1")
+    with requires_extra("a link to an autopilot", "pymavlink", "mavlink"):
+        from pymavlink import mavutil
+    with contextlib.redirect_stdout(io.StringIO()):
+        yield mavutil
+
+
+class Link:
+    """The messages of one vehicle, and what is sent to it.
+
+    Others on the link (ground stations, other vehicles, cameras) are not listened to.
+
+    Args:
+        settings: address, system id and key.
+
+    Attributes:
+        system: id of the vehicle; 0 before its first heartbeat.
+        vehicle_type: MAV_TYPE of its heartbeat.
+        heard_s: steady time of its last heartbeat, in s; None before the first.
+        left_out: messages that were not used, by reason.
+        failing: why the link cannot be opened, as text; empty: it is open.
+
+    Raises:
+        InputError: a library is missing, or the key cannot be read.
+    """
+
+    def __init__(self, settings: LinkSettings) -> None:
+        self.settings, self._key = settings, settings.key
+        self.system, self.vehicle_type = settings.system, 0
+        self.heard_s: float | None = None
+        self.left_out: Counter[str] = Counter()
+        self.failing = ""
+        self._connection: Any = None
+        self._opened_s = self._beat_s = self._asked_s = self._data_s = -math.inf
+        self._is_udp = settings.url.startswith("udp")
+        self._sequence: int | None = None
+        self._received = self._lost = 0
+        self._streams: dict[str, float] = {}  # when each kind of message came last, s
+        with library() as mavutil:
+            self._mavutil = mavutil
+
+    @property
+    def lost_share(self) -> float:
+        """Share of the vehicle's messages that were lost on the way, by their numbers."""
+        return self._lost / max(1, self._received + self._lost)
+
+    def poll(self, now_s: float) -> list[Any]:
+        """All messages of the vehicle that have arrived; also sends what is due.
+
+        ``now_s``: steady time in s.
+        """
+        if self._connection is None and not self._open(now_s):
+            return []
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):  # the library prints its errors
+                found = self._drain(now_s)
+                self._send_regular(now_s)
+        except (OSError, EOFError, ValueError, self._mavutil.mavlink.MAVError) as error:
+            self._close(str(error) or type(error).__name__)
+            return []
+        if not self._is_udp and now_s - self._data_s > SILENT_S:  # the library hides its end
+            self._close(f"nothing received for {SILENT_S:.0f} s")
+        return found
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait for the next message, at most so long in s."""
+        with contextlib.suppress(OSError, ValueError):
+            if self._connection is not None and self._connection.fd is not None:
+                select.select([self._connection.fd], [], [], timeout_s)
+                return
+        select.select([], [], [], timeout_s)
+
+    def status(self, heartbeat: Any) -> Status:
+        """What a heartbeat says."""
+        mode = self._mavutil.mode_string_v10(heartbeat)
+        failsafe = FAILSAFE.get(heartbeat.system_status, "")
+        return Status(mode, bool(heartbeat.base_mode & ARMED), failsafe)
+
+    def send_target(self, latitude: float, longitude: float, altitude: float) -> None:
+        """Send a target in degrees, and m above home."""
+        place = round(latitude * FULL_TURN), round(longitude * FULL_TURN), altitude
+        head = self._boot_ms, self.system, AUTOPILOT_COMPONENT, RELATIVE_ALTITUDE, POSITION_ONLY
+        rest = (0.0,) * 8  # speeds, accelerations, yaw: masked
+        self._send("set_position_target_global_int", *head, *place, *rest)
+
+    def request_parameter(self, name: str) -> None:
+        """Ask for a parameter; the answer is a PARAM_VALUE."""
+        self._send("param_request_read", self.system, AUTOPILOT_COMPONENT, name.encode(), -1)
+
+    def close(self) -> None:
+        """Close the link."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _open(self, now_s: float) -> bool:
+        if now_s - self._opened_s < REOPEN_PERIOD_S:
+            return False
+        self._opened_s = now_s
+        url, baud = self.settings.url, BAUD
+        if serial := SERIAL.fullmatch(url):
+            url, baud = serial[1], int(serial[2] or BAUD)
+            with requires_extra(f"mavlink.url {url}", "pyserial", "mavlink"):
+                import serial as _  # noqa: F401
+        try:
+            self._require_free(url)
+            with library() as mavutil:
+                own = {"source_system": self.system or 1, "source_component": COMPONENT}
+                made = mavutil.mavlink_connection(url, baud=baud, retries=1, **own)
+        except (OSError, ValueError) as error:
+            self.failing = f"{self.settings.url}: {error}"
+            return False
+        if self._key is not None:
+            made.setup_signing(self._key, True, lambda *_: False)
+        self._connection, self.failing, self._sequence = made, "", None
+        self._data_s = now_s
+        return True
+
+    @staticmethod
+    def _require_free(url: str) -> None:
+        """Raise an OSError if another program listens at this address: of two that share it, which
+        the library allows, only one would receive anything."""
+        found = SOCKET.fullmatch(url)
+        if found is not None and found[1] in ("udp", "udpin"):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+                probe.bind((found[2], int(found[3])))
+
+    def _close(self, why: str) -> None:
+        with contextlib.suppress(Exception):  # a port that was pulled out may raise anything
+            self._connection.close()
+        self._connection, self.failing = None, f"{self.settings.url}: {why}"
+
+    def _drain(self, now_s: float) -> list[Any]:
+        """Everything that has arrived, to the last byte: a heartbeat may be behind a long queue."""
+        link, found = self._connection, []
+        while data := link.recv(CHUNK):
+            self._data_s = now_s
+            for message in link.mav.parse_buffer(data) or ():
+                if self._is_ours(message, now_s):
+                    found.append(message)
+        return found
+
+    def _is_ours(self, message: Any, now_s: float) -> bool:
+        kind = message.get_type()
+        if kind == "BAD_DATA":
+            self.left_out["unreadable or wrongly signed"] += 1
+            return False
+        system, component = message.get_srcSystem(), message.get_srcComponent()
+        if component != AUTOPILOT_COMPONENT or (self.system and system != self.system):
+            self.left_out["of others"] += 1
+            return False
+        if kind == "HEARTBEAT":
+            if message.autopilot == NO_AUTOPILOT:
+                self.left_out["of others"] += 1
+                return False
+            if self.heard_s is None:
+                self._connection.mav.srcSystem = system  # a part of the vehicle
+            self.system, self.vehicle_type, self.heard_s = system, message.type, now_s
+        elif self.heard_s is None:
+            self.left_out["before the first heartbeat"] += 1
+            return False
+        self._count(message.get_seq())
+        self._streams[kind] = now_s
+        return True
+
+    def _count(self, sequence: int) -> None:
+        """Count lost messages by the gaps in their numbers; those that are late are not lost."""
+        if self._sequence is not None:
+            missing = (sequence - self._sequence - 1) % 256
+            self._lost += missing if missing < 128 else 0
+        self._sequence = sequence
+        self._received += 1
+
+    def _send_regular(self, now_s: float) -> None:
+        if now_s - self._beat_s >= HEARTBEAT_PERIOD_S:
+            self._beat_s = now_s
+            self._send("heartbeat", OWN_TYPE, NO_AUTOPILOT, 0, 0, ACTIVE)
+        if self.heard_s is not None and now_s - self._asked_s >= STREAM_PERIOD_S:
+            self._asked_s = now_s
+            wanted = self._mavutil.mavlink.mavlink_map
+            for number, rate in STREAMS.items():
+                last = self._streams.get(wanted[number].msgname, -math.inf)
+                if now_s - last >= STREAM_PERIOD_S:
+                    self._command(SET_MESSAGE_INTERVAL, number, 1e6 / rate)
+
+    def _command(self, number: int, *values: float) -> None:
+        to = self.system, AUTOPILOT_COMPONENT, number, 0
+        self._send("command_long", *to, *values, *(0.0,) * (7 - len(values)))
+
+    def _send(self, name: str, *values: Any) -> None:
+        if self._connection is None:
+            return
+        try:
+            getattr(self._connection.mav, f"{name}_send")(*values)
+        except OSError as error:
+            self._close(str(error))
+
+    @property
+    def _boot_ms(self) -> int:
+        """ms since the link was opened, for fields that ask for our time since boot."""
+        return max(0, round((self._beat_s - self._opened_s) * 1e3)) % 2**32

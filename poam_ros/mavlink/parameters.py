@@ -1,0 +1,118 @@
+"""The autopilot's parameters that matter to a mission: read and checked, never set."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..core.geometry import Extent
+
+#: Of ArduPilot's Rover and Sub; the second spelling is that of versions before 4.6, in cm.
+WANTED = (
+    "WP_RADIUS", "WP_SPEED", "CRUISE_SPEED", "TURN_RADIUS", "RNGFND1_ORIENT", "RNGFND1_MIN",
+    "RNGFND1_MAX", "RNGFND1_MIN_CM", "RNGFND1_MAX_CM", "FENCE_ENABLE", "FENCE_TYPE",
+    "FENCE_RADIUS", "FENCE_ACTION", "FS_GCS_ENABLE", "FS_ACTION",
+)  # fmt: skip
+TRIES, PERIOD_S = 3, 2.0  # requests of each parameter, and the time between them
+DOWN, CIRCLE = 25, 2  # RNGFND1_ORIENT; a bit of FENCE_TYPE
+#: Share by which max_speed may differ from the vehicle's speed.
+SPEED_TOLERANCE = 0.3
+
+
+class ParameterReader:
+    """Asks for the parameters in ``WANTED``, a few at a time, and collects the answers.
+
+    Attributes:
+        values: of the parameters that the autopilot has answered, by name.
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[str, float] = {}
+        self._tries = dict.fromkeys(WANTED, 0)
+        self._asked_s = -math.inf
+
+    @property
+    def done(self) -> bool:
+        """Whether every parameter was answered, or asked for in vain."""
+        return not self._missing
+
+    @property
+    def _missing(self) -> list[str]:
+        return [n for n in WANTED if n not in self.values and self._tries[n] < TRIES]
+
+    def due(self, now_s: float) -> list[str]:
+        """Names to ask for at a steady time in s."""
+        if now_s - self._asked_s < PERIOD_S:
+            return []
+        self._asked_s, names = now_s, self._missing
+        for name in names:
+            self._tries[name] += 1
+        return names
+
+    def answer(self, message: Any) -> None:
+        """Take a PARAM_VALUE."""
+        name = message.param_id
+        text = name.decode(errors="replace") if isinstance(name, bytes) else str(name)
+        text = text.rstrip("\0")
+        if text in self._tries and math.isfinite(message.param_value):
+            self.values[text] = float(message.param_value)
+
+    @property
+    def range_limits(self) -> tuple[float, float]:
+        """Shortest and longest range of the rangefinder in m; 0 and infinity where unknown."""
+        v = self.values
+        low = v.get("RNGFND1_MIN", v.get("RNGFND1_MIN_CM", 0.0) / 100)
+        high = v.get("RNGFND1_MAX", v.get("RNGFND1_MAX_CM", 0.0) / 100)
+        return low, high or math.inf
+
+
+def advice(
+    found: Mapping[str, float], values: Mapping[str, Any], workspace: Extent, home: Any
+) -> Iterator[str]:
+    """What in the parameters does not go with the mission, one text each.
+
+    Args:
+        found: the autopilot's parameters, by name; those that are missing are not checked.
+        values: the mission's settings by name.
+        workspace: the rectangle to be mapped.
+        home: the vehicle's position [2] in m, which stands for the autopilot's home.
+    """
+    radius = found.get("WP_RADIUS")
+    reached = max(values["goal_radius"], values["capture_radius"])
+    if radius is not None and radius > reached:
+        yield (
+            f"WP_RADIUS is {radius:g} m: the boat may stop short of a goal, which counts as "
+            f"reached within {reached:g} m; set capture_radius to at least {radius:g}"
+        )
+    speed = found.get("WP_SPEED") or found.get("CRUISE_SPEED")
+    wanted = values["max_speed"]
+    if speed and abs(speed - wanted) > SPEED_TOLERANCE * wanted:
+        name = "WP_SPEED" if found.get("WP_SPEED") else "CRUISE_SPEED"
+        yield f"{name} is {speed:g} m/s, and max_speed {wanted:g} m/s: set max_speed to it"
+    if (facing := found.get("RNGFND1_ORIENT", DOWN)) != DOWN:
+        yield f"RNGFND1_ORIENT is {facing:g}: expected {DOWN}, a sonar that looks down"
+    yield from _fence(found, workspace, home)
+    if found.get("FS_GCS_ENABLE") == 0:
+        yield "FS_GCS_ENABLE is 0: the boat does not react when its ground station is lost"
+
+
+def _fence(found: Mapping[str, float], workspace: Extent, home: Any) -> Iterator[str]:
+    if found.get("FENCE_ENABLE") == 0:
+        yield "FENCE_ENABLE is 0: only the mission's own geofence is there"
+        return
+    if found.get("FENCE_ENABLE") and found.get("FENCE_ACTION") == 0:
+        yield "FENCE_ACTION is 0: the autopilot reports a breach of its fence, and does nothing"
+    if not int(found.get("FENCE_TYPE", 0)) & CIRCLE or home is None:
+        return
+    far = max(
+        math.dist(home, (x, y))
+        for x in (workspace.xmin, workspace.xmax)
+        for y in (workspace.ymin, workspace.ymax)
+    )
+    radius = found.get("FENCE_RADIUS", math.inf)
+    if radius < far:
+        yield (
+            f"FENCE_RADIUS is {radius:g} m, and the workspace reaches {far:.0f} m from here: the "
+            "fence will end the mission"
+        )

@@ -1,0 +1,58 @@
+"""The frame of a continued mission, and the workspace in a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import InputError
+from ..core.geometry import Extent
+from ..core.settings import instance
+from ..journal.folder import is_log
+from ..journal.reader import read_mission
+from ..planning.areas import AreaSettings
+from .frame import MAX_DISTANCE, LocalFrame
+from .settings import PlaceSettings
+
+
+def recorded_frame(mission_dir: str) -> LocalFrame | None:
+    """The frame of the mission in a folder; None: there is no mission yet.
+
+    Raises:
+        InputError: the log cannot be read, or is of a mission without an origin.
+    """
+    folder = Path(mission_dir).expanduser()
+    if not mission_dir or not is_log(folder):
+        return None
+    known = read_mission(folder).mapper
+    origin = tuple(known.get("origin", ()))
+    if len(origin) != 2 or not any(origin):
+        raise InputError(
+            f"mission_dir: {folder} holds a mission without an origin in degrees: expected one of "
+            "poam drive, or another folder"
+        )
+    latitude, longitude = origin
+    return LocalFrame(latitude, longitude, known.get("heading", 0.0))
+
+
+def workspace_of(values: Mapping[str, Any], frame: LocalFrame) -> Extent:
+    """The rectangle to be mapped: that in degrees, else that of ``workspace``, else (four zeros)
+    the one around the workspace in ``areas.file``.
+
+    Raises:
+        InputError: there is none, or it is far from the frame's origin.
+    """
+    degrees = instance(PlaceSettings, values).workspace
+    if any(degrees):
+        return frame.extent(degrees, "workspace_degrees")
+    if any(values["workspace"]):
+        return Extent.of(values["workspace"])
+    reach = Extent(-MAX_DISTANCE, MAX_DISTANCE, -MAX_DISTANCE, MAX_DISTANCE)
+    corners = instance(AreaSettings, values).open(reach).polygon
+    if corners is None:
+        raise InputError(
+            f"areas.file: expected a polygon of kind workspace in {values['areas.file']}"
+        )
+    (xmin, ymin), (xmax, ymax) = corners.min(axis=0).tolist(), corners.max(axis=0).tolist()
+    return Extent(xmin, xmax, ymin, ymax)

@@ -1,0 +1,147 @@
+"""Waypoints as files for ground stations: QGroundControl, ArduPilot, KML, GPX."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from xml.etree import ElementTree
+
+import numpy as np
+
+from ..mission.itinerary import GoalQueue
+from ..planning.areas import NavigableArea
+from ..planning.routes import Routes
+
+Place = tuple[float, float]  # latitude, longitude, degrees
+
+#: MAV_CMD_NAV_WAYPOINT; MAV_FRAME_GLOBAL of home, MAV_FRAME_GLOBAL_RELATIVE_ALT of the others.
+WAYPOINT, HOME_FRAME, FRAME = 16, 0, 3
+ARDUPILOT, ROVER = 3, 10  # MAV_AUTOPILOT, MAV_TYPE
+KML, GPX = "http://www.opengis.net/kml/2.2", "http://www.topografix.com/GPX/1/1"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A survey for a ground station.
+
+    Attributes:
+        name: of the survey.
+        waypoints: in driving order; the first stands for home, too.
+        area: corners of the area to stay in. ``keep_outs``: corners of each.
+        speed: of the vehicle, m/s.
+    """
+
+    name: str
+    waypoints: Sequence[Place]
+    area: Sequence[Place] = ()
+    keep_outs: Sequence[Sequence[Place]] = ()
+    speed: float = 1.0
+
+
+def routed(path: np.ndarray, areas: NavigableArea) -> np.ndarray:
+    """Waypoints [K, 2] in the navigable area with the turns around keep-outs, [M, 2], in m.
+
+    Waypoints that no route leads to are left out.
+    """
+    queue, found = GoalQueue(Routes(areas)), list[np.ndarray]()
+    queue.add(path)
+    position = queue.queue[0]
+    while True:
+        queue.next(position)
+        if queue.current is None:
+            return np.array(found).reshape(-1, 2)
+        position = queue.current
+        found.append(position)
+
+
+def qgroundcontrol(plan: Plan) -> str:
+    """A .plan: waypoints, and areas as geofence.
+
+    Source: https://docs.qgroundcontrol.com/master/en/qgc-dev-guide/file_formats/plan.html
+    """
+    items = [
+        {
+            "type": "SimpleItem", "autoContinue": True, "command": WAYPOINT, "doJumpId": number,
+            "frame": FRAME, "params": [0, 0, 0, None, latitude, longitude, 0],
+        }
+        for number, (latitude, longitude) in enumerate(plan.waypoints, 1)
+    ]  # fmt: skip
+    fences = [(True, plan.area)] if plan.area else []
+    fences += [(False, corners) for corners in plan.keep_outs]
+    polygons = [
+        {"inclusion": inside, "polygon": [list(corner) for corner in corners], "version": 1}
+        for inside, corners in fences
+    ]
+    mission = {
+        "cruiseSpeed": plan.speed, "hoverSpeed": plan.speed, "firmwareType": ARDUPILOT,
+        "vehicleType": ROVER, "items": items, "plannedHomePosition": [*plan.waypoints[0], 0],
+        "version": 2,
+    }  # fmt: skip
+    content = {
+        "fileType": "Plan", "groundStation": "QGroundControl", "version": 1, "mission": mission,
+        "geoFence": {"circles": [], "polygons": polygons, "version": 2},
+        "rallyPoints": {"points": [], "version": 2},
+    }  # fmt: skip
+    return json.dumps(content, indent=1) + "\n"
+
+
+def ardupilot(plan: Plan) -> str:
+    """Waypoints as Mission Planner and MAVProxy have them; the first line is home.
+
+    Source: https://mavlink.io/en/file_formats/#mission_plain_text_file
+    """
+    lines = ["QGC WPL 110"]
+    for number, (latitude, longitude) in enumerate((plan.waypoints[0], *plan.waypoints)):
+        frame = HOME_FRAME if number == 0 else FRAME
+        head = number, int(number == 0), frame, WAYPOINT, 0, 0, 0, 0
+        lines.append("\t".join([*map(str, head), f"{latitude:.9f}", f"{longitude:.9f}", "0", "1"]))
+    return "\n".join(lines) + "\n"
+
+
+def kml(plan: Plan) -> str:
+    """A path and the areas, for a globe."""
+    root = ElementTree.Element("kml", xmlns=KML)
+    document = ElementTree.SubElement(root, "Document")
+    ElementTree.SubElement(document, "name").text = plan.name
+    _placemark(document, plan.name, "LineString", plan.waypoints)
+    if plan.area:
+        _placemark(document, "workspace", "Polygon", plan.area)
+    for number, corners in enumerate(plan.keep_outs, 1):
+        _placemark(document, f"keep-out {number}", "Polygon", corners)
+    return _text(root)
+
+
+def gpx(plan: Plan) -> str:
+    """A route, for chart plotters."""
+    root = ElementTree.Element("gpx", xmlns=GPX, version="1.1", creator="poam_ros")
+    route = ElementTree.SubElement(root, "rte")
+    ElementTree.SubElement(route, "name").text = plan.name
+    for number, (latitude, longitude) in enumerate(plan.waypoints, 1):
+        place = {"lat": f"{latitude:.9f}", "lon": f"{longitude:.9f}"}
+        ElementTree.SubElement(ElementTree.SubElement(route, "rtept", place), "name").text = str(
+            number
+        )
+    return _text(root)
+
+
+def _placemark(parent: ElementTree.Element, name: str, shape: str, places: Sequence[Place]) -> None:
+    mark = ElementTree.SubElement(parent, "Placemark")
+    ElementTree.SubElement(mark, "name").text = name
+    inner = ElementTree.SubElement(mark, shape)
+    if shape == "Polygon":
+        outer = ElementTree.SubElement(inner, "outerBoundaryIs")
+        inner, places = ElementTree.SubElement(outer, "LinearRing"), [*places, places[0]]
+    text = " ".join(f"{longitude:.9f},{latitude:.9f},0" for latitude, longitude in places)
+    ElementTree.SubElement(inner, "coordinates").text = text
+
+
+def _text(root: ElementTree.Element) -> str:
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+#: Writers by the ending of the file.
+FORMATS: dict[str, Callable[[Plan], str]] = {
+    ".plan": qgroundcontrol, ".waypoints": ardupilot, ".kml": kml, ".gpx": gpx,
+}  # fmt: skip

@@ -1,0 +1,133 @@
+"""Settings of the link to an autopilot, and of a mission's places in degrees."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..core.errors import InputError
+from ..core.settings import check, setting
+
+#: What each kind of address looks like.
+SOCKET = re.compile(r"(udp|udpin|udpout|tcp|tcpin):([^:\s]+):(\d{1,5})")
+SERIAL = re.compile(r"(/dev/[^:\s]+|COM\d+)(?::(\d+))?")
+LOOPBACK = re.compile(r"127\.\d+\.\d+\.\d+|localhost")
+BAUD = 57600  # ArduPilot's default for telemetry
+
+
+def _url(text: str) -> None:
+    found = SOCKET.fullmatch(text)
+    if not (SERIAL.fullmatch(text) or (found and 0 < int(found[3]) < 65536)):
+        raise InputError(
+            "expected udpin:HOST:PORT, udpout:HOST:PORT, tcp:HOST:PORT, tcpin:HOST:PORT or "
+            f"/dev/NAME:BAUD, got {text[:60]!r}"
+        )
+
+
+@dataclass(frozen=True)
+class PlaceSettings:
+    """Places of the mission in degrees; all 0: not given.
+
+    Raises:
+        InputError: a value is outside its range.
+    """
+
+    workspace: tuple[float, ...] = setting(
+        (0.0, 0.0, 0.0, 0.0),
+        "Rectangle to be mapped in degrees, instead of workspace: south, west, north, east",
+        "deg",
+        minimum=-180.0,
+        maximum=180.0,
+        name="workspace_degrees",
+    )
+    home: tuple[float, ...] = setting(
+        (0.0, 0.0),
+        "Latitude and longitude of the place to return to when the mission is done (on_done home). "
+        "0, 0: where it began",
+        "deg",
+        minimum=-180.0,
+        maximum=180.0,
+        name="home_degrees",
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True)
+class LinkSettings:
+    """The link to the autopilot.
+
+    Raises:
+        InputError: a value is wrong.
+    """
+
+    prefix = "mavlink"
+
+    url: str = setting(
+        "udpin:127.0.0.1:14550",
+        "Address of the autopilot: udpin:HOST:PORT, udpout:HOST:PORT, tcp:HOST:PORT, "
+        "tcpin:HOST:PORT or /dev/NAME:BAUD",
+        check=_url,
+    )
+    system: int = setting(
+        0, "System id of the vehicle. 0: that of the first autopilot received", "", 0, 255
+    )
+    key_file: str = setting(
+        "", "File with the passphrase of a signed link. Empty: the link is not signed"
+    )
+    timeout: float = setting(
+        5.0, "Count the link as lost when no heartbeat has come for this long", "s", 2.0, 600.0
+    )
+    surface: bool = setting(
+        True,
+        "The vehicle floats: its z is the water surface. Without it, z is the autopilot's "
+        "altitude above home",
+    )
+    max_accuracy: float = setting(
+        3.0,
+        "Take the frame's origin from the first fix with at most this horizontal accuracy",
+        "m",
+        0.01,
+        1000.0,
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the link."""
+        found = SOCKET.fullmatch(self.url)
+        return found is None or LOOPBACK.fullmatch(found[2]) is not None
+
+    @property
+    def warning(self) -> str:
+        """What is dangerous about the link, as text; empty: nothing."""
+        if self.is_loopback or self.key_file:
+            return ""
+        return (
+            f"{self.url} is open to everybody on its network, who may drive the boat: sign the "
+            "link (mavlink.key_file), or let a router on this machine forward it to 127.0.0.1"
+        )
+
+    @property
+    def key(self) -> bytes | None:
+        """The key of a signed link [32 bytes]: the SHA-256 of the passphrase, as ground stations
+        make it; None: not signed.
+
+        Raises:
+            InputError: the file cannot be read, or is empty.
+        """
+        if not self.key_file:
+            return None
+        path = Path(self.key_file).expanduser()
+        try:
+            passphrase = path.read_bytes().strip()
+        except OSError as error:
+            raise InputError(f"mavlink.key_file: cannot read {path} ({error.strerror})") from None
+        if not passphrase:
+            raise InputError(f"mavlink.key_file: expected a passphrase in {path}, got nothing")
+        return hashlib.sha256(passphrase).digest()

@@ -1,0 +1,302 @@
+"""A simulated boat that speaks MAVLink as ArduPilot's Rover does, for tests and for practice.
+
+It has the simulator's vehicle and sonar over a terrain, and what surprises users of ArduPilot:
+targets count in GUIDED alone, and are kept for ever; the pilot, a failsafe or another ground
+station may take the vehicle at any time; the EKF may start again at another place; times count
+from boot; a sonar without an echo reports its upper limit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import socket
+import time
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from ..core.clock import SECOND
+from ..simulation.world.simulator import Simulation, SonarSettings
+from ..simulation.world.terrain import Terrain
+from ..simulation.world.vehicle import Pose
+from .frame import LocalFrame
+from .link import FULL_TURN, library
+
+SYSTEM, COMPONENT, ROVER, ARDUPILOT = 1, 1, 10, 3
+#: Rover's modes by their number.
+MODES = {"MANUAL": 0, "HOLD": 4, "LOITER": 5, "AUTO": 10, "RTL": 11, "GUIDED": 15}
+CUSTOM_MODE, ARMED = 1, 128  # flags of base_mode
+ACTIVE, CRITICAL = 4, 5  # MAV_STATE
+SET_MESSAGE_INTERVAL = 511
+GOOD_EKF = 1 + 2 + 4 + 8 + 16 + 32  # all that it can know
+DOWN = 25
+#: Where the boat is launched.
+HOME = (47.3, 8.55)
+#: s between two messages of a kind. Those of the sonar follow its own rate.
+PERIODS = {
+    "HEARTBEAT": 1.0, "ATTITUDE": 0.1, "GLOBAL_POSITION_INT": 0.2, "GPS_RAW_INT": 0.5,
+    "EKF_STATUS_REPORT": 1.0, "GPS_GLOBAL_ORIGIN": 1.0, "POSITION_TARGET_GLOBAL_INT": 0.5,
+}  # fmt: skip
+PARAMETERS = {
+    "WP_RADIUS": 1.0, "WP_SPEED": 1.0, "RNGFND1_ORIENT": 25.0, "RNGFND1_MIN_CM": 30.0,
+    "RNGFND1_MAX_CM": 5000.0, "FENCE_ENABLE": 1.0, "FENCE_TYPE": 7.0, "FENCE_RADIUS": 300.0,
+    "FENCE_ACTION": 1.0, "FS_GCS_ENABLE": 1.0,
+}  # fmt: skip
+
+
+class SimulatedBoat:
+    """A boat on a link by UDP.
+
+    Args:
+        terrain: below it.
+        port: that it sends to, on this machine.
+        home: latitude and longitude of the terrain's (0, 0).
+        start: pose at the beginning, in the terrain's metres.
+        sonar: its settings. ``ranges``: kind of its messages, as in ``telemetry.RANGES``.
+        key: of a signed link [32 bytes]; None: not signed.
+        boot_ms: time since boot at the beginning.
+        seed: of noise and faults.
+        system: its id.
+
+    Attributes:
+        mode, armed, failsafe: as its heartbeats report them; to be set.
+        muted: kinds of messages that are not sent. ``cut``: whether the link is cut in both ways.
+        loss: share of the messages that are lost on their way, in both ways.
+        ekf_flags: of its EKF_STATUS_REPORT.
+        delay_s: that messages, but for heartbeats, are on their way.
+        ekf_offset: metres east and north by which the EKF errs [2].
+        targets: of GUIDED, with the time in s at which each came.
+        refused: number of targets that came in another mode, or disarmed.
+        intervals: numbers of the messages that it was asked for.
+        pings: number of messages with ranges that were sent.
+    """
+
+    def __init__(
+        self,
+        terrain: Terrain,
+        port: int,
+        home: tuple[float, float] = HOME,
+        start: Pose = Pose(0.0, 0.0, 0.0),  # noqa: B008  # it is frozen
+        sonar: SonarSettings | None = None,
+        ranges: str = "DISTANCE_SENSOR",
+        key: bytes | None = None,
+        boot_ms: int = 60_000,
+        seed: int = 0,
+        system: int = SYSTEM,
+    ) -> None:
+        self.simulation = Simulation(terrain, start=start, sonar=sonar, seed=seed)
+        self.frame, self._ranges = LocalFrame(*home), ranges
+        self._address, self._boot_ms = ("127.0.0.1", port), boot_ms
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind(("127.0.0.1", 0))
+        self._socket.setblocking(False)
+        with library() as mavutil:
+            self._mavlink = mavutil.mavlink
+        self._out, self._system = self._speaker(system, COMPONENT), system
+        self._draws = np.random.default_rng(seed)
+        if key is not None:
+            self._out.signing.secret_key, self._out.signing.sign_outgoing = key, True
+            # Of 10 us since 2015; a link takes none that is a minute old.
+            self._out.signing.timestamp = round((time.time() - 1_420_070_400) * 1e5)
+        self.mode, self.armed, self.failsafe = "MANUAL", False, False
+        self.muted: set[str] = set()
+        self.ekf_flags = GOOD_EKF
+        self.loss, self.cut, self.delay_s, self.ekf_offset = 0.0, False, 0.0, np.zeros(2)
+        self.targets: list[tuple[float, tuple[float, float]]] = []
+        self.intervals: list[int] = []
+        self.refused = self.pings = 0
+        self._target: tuple[float, float] | None = None  # degrees, as it was sent
+        self._origin = home
+        self._next = dict.fromkeys(PERIODS, 0.0)
+        self._queue: deque[tuple[float, bytes, str]] = deque()
+        self._flown = self.mode
+        self._yaw = start.yaw
+
+    @property
+    def time_s(self) -> float:
+        """Time since the simulation began, in s."""
+        return self.simulation.time_ns / SECOND
+
+    @property
+    def next_heartbeat_s(self) -> float:
+        """When its next heartbeat is due, in s."""
+        return self._next["HEARTBEAT"]
+
+    @property
+    def position(self) -> np.ndarray:
+        """Where it truly is [2], in m from home."""
+        pose = self.simulation.pose
+        return np.array([pose.x, pose.y])
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+    def drive_to(self, x: float, y: float) -> None:
+        """The pilot drives to a place, in m from home."""
+        self.simulation.set_goal(np.array([x, y]))
+
+    def say(self, text: str) -> None:
+        """Send a STATUSTEXT."""
+        self._send("statustext", 4, text.encode())
+
+    def fail(self, text: str = "GCS Failsafe") -> None:
+        """A failsafe: HOLD, and the state CRITICAL."""
+        self.say(text)
+        self.mode, self.failsafe = "HOLD", True
+
+    def jump_ekf(self, east: float, north: float) -> None:
+        """The EKF starts again, with an origin that is off by so many metres."""
+        self.ekf_offset = self.ekf_offset + (east, north)
+        self._origin = self.frame.to_degrees(self.ekf_offset)
+
+    def reboot(self) -> None:
+        """The autopilot starts again: disarmed, and with its time from 0."""
+        self._boot_ms = -round(self.time_s * 1e3)
+        self.mode, self.armed, self.failsafe = "HOLD", False, False
+
+    def command_from_elsewhere(self, x: float, y: float) -> None:
+        """Another ground station sends a target in GUIDED, in m from home."""
+        self._go(self.frame.to_degrees((x, y)))
+
+    def speak_as(self, system: int, component: int, kind: int) -> None:
+        """Another device on the link sends a heartbeat, disarmed and without an autopilot."""
+        other = self._speaker(system, component)
+        self._transmit(other.heartbeat_encode(kind, 8, 0, 0, ACTIVE).pack(other))
+
+    def step(self) -> None:
+        """A control period of 0.1 s: receive, drive, and send what is due."""
+        self._receive()
+        self._follow_mode()
+        step = self.simulation.step()
+        now = self.time_s
+        while self._queue and (self._queue[0][0] <= now or not self.delay_s):
+            self._transmit(*self._queue.popleft()[1:])
+        for ping in step.pings:
+            if math.isfinite(ping.range) or self._ranges == "DISTANCE_SENSOR":
+                self._send_range(ping.range)
+        for kind, period in PERIODS.items():
+            if now >= self._next[kind] - 1e-6:
+                self._next[kind] += period * max(1, math.ceil((now - self._next[kind]) / period))
+                getattr(self, f"_send_{kind.lower()}")(step)
+
+    def _follow_mode(self) -> None:
+        """Any change of the mode ends what went on; then the vehicle stands still."""
+        if self.mode != self._flown or not self.armed:
+            self._flown = self.mode
+            if self._target is not None:
+                self._target = None
+                self.simulation.set_goal(None)
+
+    def _receive(self) -> None:
+        with contextlib.suppress(BlockingIOError, ConnectionError):
+            while True:
+                data = self._socket.recv(4096)
+                if self._is_lost():
+                    continue
+                for message in self._out.parse_buffer(data) or ():
+                    if getattr(message, "target_system", self._system) == self._system:
+                        self._obey(message)
+
+    def _obey(self, message: Any) -> None:
+        kind = message.get_type()
+        if kind == "PARAM_REQUEST_READ":
+            name = message.param_id.rstrip("\0")
+            if name in PARAMETERS:
+                self._send("param_value", name.encode(), PARAMETERS[name], 9, len(PARAMETERS), 0)
+        elif kind == "COMMAND_LONG" and message.command == SET_MESSAGE_INTERVAL:
+            self.intervals.append(round(message.param1))
+        elif kind == "SET_POSITION_TARGET_GLOBAL_INT":
+            if self.mode != "GUIDED" or not self.armed:
+                self.refused += 1
+                return
+            place = message.lat_int / FULL_TURN, message.lon_int / FULL_TURN
+            self.targets.append((self.time_s, place))
+            self._go(place)
+
+    def _go(self, place: tuple[float, float]) -> None:
+        self._target = place
+        # The EKF believes to be elsewhere: it steers to the target's place less its error.
+        self.simulation.set_goal(np.array(self.frame.to_map(*place)) - self.ekf_offset)
+
+    def _speaker(self, system: int, component: int) -> Any:
+        made = self._mavlink.MAVLink(None, srcSystem=system, srcComponent=component)
+        made.robust_parsing = True
+        return made
+
+    @property
+    def _ms(self) -> int:
+        return max(0, round(self.time_s * 1e3) + self._boot_ms) % 2**32
+
+    def _send(self, kind: str, *fields: Any) -> None:
+        """Send a message, unless it is muted; later with a delay."""
+        if kind.upper() in self.muted:
+            return
+        data = getattr(self._out, f"{kind}_encode")(*fields).pack(self._out)
+        self._out.seq = (self._out.seq + 1) % 256
+        if self.delay_s and kind != "heartbeat":
+            self._queue.append((self.time_s + self.delay_s, data, kind))
+        else:
+            self._transmit(data, kind)
+
+    def _is_lost(self) -> bool:
+        return self.cut or bool(self.loss and self._draws.uniform() < self.loss)
+
+    def _transmit(self, data: bytes, kind: str = "") -> None:
+        if not self._is_lost():
+            self.pings += kind.upper() == self._ranges
+            with contextlib.suppress(OSError):  # nobody listens yet
+                self._socket.sendto(data, self._address)
+
+    def _believed(self) -> tuple[int, int]:
+        """Latitude and longitude as the EKF has them, in 1e-7 degrees."""
+        place = self.frame.to_degrees(self.position + self.ekf_offset)
+        return round(place[0] * FULL_TURN), round(place[1] * FULL_TURN)
+
+    def _send_heartbeat(self, _: Any) -> None:
+        flags = CUSTOM_MODE | (ARMED if self.armed else 0)
+        state = CRITICAL if self.failsafe else ACTIVE
+        self._send("heartbeat", ROVER, ARDUPILOT, flags, MODES[self.mode], state)
+
+    def _send_attitude(self, step: Any) -> None:
+        yaw = math.remainder(math.pi / 2 - step.pose.yaw, 2 * math.pi)
+        self._send("attitude", self._ms, 0.0, 0.0, yaw, 0.0, 0.0, -step.turn_rate)
+
+    def _send_global_position_int(self, step: Any) -> None:
+        north = round(100 * step.speed * math.sin(step.pose.yaw))
+        east = round(100 * step.speed * math.cos(step.pose.yaw))
+        heading = round(math.degrees(math.pi / 2 - step.pose.yaw) * 100) % 36000
+        place, heights = self._believed(), (406_000, 150)  # mm; the latter wanders
+        self._send("global_position_int", self._ms, *place, *heights, north, east, 0, heading)
+
+    def _send_gps_raw_int(self, step: Any) -> None:
+        place, more = self._believed(), (406_000, 80, 120, 100, 0, 14)
+        self._send("gps_raw_int", self._ms * 1000, 3, *place, *more, 406_000, 600, 900, 100, 0)
+
+    def _send_ekf_status_report(self, _: Any) -> None:
+        self._send("ekf_status_report", self.ekf_flags, 0.1, 0.1, 0.1, 0.1, 0.0)
+
+    def _send_gps_global_origin(self, _: Any) -> None:
+        latitude, longitude = (round(number * FULL_TURN) for number in self._origin)
+        self._send("gps_global_origin", latitude, longitude, 406_000)
+
+    def _send_position_target_global_int(self, _: Any) -> None:
+        if self._target is not None:
+            place = (round(number * FULL_TURN) for number in self._target)
+            self._send("position_target_global_int", self._ms, 6, 0xDF8, *place, *(0.0,) * 9)
+
+    def _send_range(self, distance: float) -> None:
+        limit = PARAMETERS["RNGFND1_MAX_CM"]
+        measured = min(distance * 100, limit) if math.isfinite(distance) else limit
+        kind = self._ranges
+        if kind == "DISTANCE_SENSOR":
+            low = round(PARAMETERS["RNGFND1_MIN_CM"])
+            fields = (self._ms, low, round(limit), round(measured), 2, 0, DOWN, 0)
+            self._send("distance_sensor", *fields)
+        elif kind == "WATER_DEPTH":
+            place = self._believed()
+            self._send("water_depth", self._ms, 0, 1, *place, 406.0, 0, 0, 0, measured / 100, 12.0)
+        else:
+            self._send("rangefinder", measured / 100, 0.0)

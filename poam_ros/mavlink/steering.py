@@ -1,0 +1,115 @@
+"""Sends a mission's goals and places to hold station as targets, while the vehicle is its own."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from ..mission.mission import Mission
+from .authority import Authority
+from .link import FULL_TURN, Link
+from .telemetry import Telemetry
+
+#: A place to hold station is sent this often: no answer says that it has arrived. Not for longer,
+#: as a person may send the paused vehicle elsewhere from a ground station.
+HOLD_REPEATS, HOLD_PERIOD_S = 3, 1.0
+ECHO_TIMEOUT = 3.0  # s; an older report of the autopilot's target says nothing
+SAME_PLACE = 1.0  # m, between a target and what the autopilot says that its target is
+BOATS = (10, 11)  # MAV_TYPE of ArduPilot's Rover, which says what its target is
+
+
+class Steering:
+    """The targets of one vehicle.
+
+    Args:
+        link: to the vehicle. ``authority``: whether it may be moved. ``telemetry``: of it.
+        period: between two repetitions of a goal, in s; 0: each is sent once. A goal that the
+            autopilot reports as its own is not repeated.
+
+    Attributes:
+        sent: number of targets sent.
+    """
+
+    def __init__(
+        self, link: Link, authority: Authority, telemetry: Telemetry, period: float
+    ) -> None:
+        self._link, self._authority, self._telemetry = link, authority, telemetry
+        self._period, self._sent_s, self.sent = period, -math.inf, 0
+        self.forget(None)
+
+    def forget(self, station: np.ndarray | None) -> None:
+        """A person starts or resumes the mission; ``station``: the place where it held station,
+        which is not sent any more."""
+        self._goal: np.ndarray | None = None
+        self._station, self._holds = station, 0
+        self._newest: deque[tuple[float, float]] = deque(maxlen=8)  # targets, x and y in m
+        self._echoed = False  # the autopilot has reported one of them
+        self._echo, self._echo_s = (math.nan, math.nan), -math.inf  # its newest report
+
+    def idle(self, mission: Mission) -> bool:
+        """Whether nothing is left to be sent."""
+        if not self._authority.granted:
+            return True
+        done = not mission.returning and mission.station is self._station
+        return done and mission.goal is None and not self._holds
+
+    def steer(self, mission: Mission, z: float, now_s: float) -> None:
+        """Send what is due at a steady time in s; ``z``: of the vehicle, in m."""
+        if not self._authority.granted:
+            return
+        goal = mission.goal
+        place = mission.station if goal is None else goal
+        if goal is not None:
+            due = goal is not self._goal or self._repeats(goal, now_s)
+            self._holds = 0
+        else:
+            due = self._holds > 0 and now_s - self._sent_s >= HOLD_PERIOD_S
+            if mission.station is not self._station:
+                self._holds, due = HOLD_REPEATS, True
+            self._holds -= due
+        self._goal = goal
+        self._station = mission.station
+        if due and place is not None:
+            self._sent_s = now_s
+            self._send(place, z)
+
+    def hold(self, place: np.ndarray, z: float) -> None:
+        """Hold station at a place [2], in m: the process ends."""
+        for _ in range(HOLD_REPEATS if self._authority.granted else 0):
+            self._send(place, z)
+
+    def foreign_target(self, message: Any, now_s: float) -> str:
+        """What the autopilot's own target says of other ground stations; empty: nothing.
+
+        Args:
+            message: a POSITION_TARGET_GLOBAL_INT.
+            now_s: steady time in s.
+        """
+        frame = self._telemetry.frame
+        if frame is None or not self._newest or self._link.vehicle_type not in BOATS:
+            return ""
+        if not (message.lat_int or message.lon_int):
+            return ""
+        self._echo_s = now_s
+        self._echo = frame.to_map(message.lat_int / FULL_TURN, message.lon_int / FULL_TURN)
+        ours = min(math.dist(self._echo, sent) for sent in self._newest) <= SAME_PLACE
+        self._echoed |= ours
+        return "" if ours or not self._echoed else "another ground station has sent a target"
+
+    def _repeats(self, goal: np.ndarray, now_s: float) -> bool:
+        """Whether the goal must be sent again: the autopilot does not say that it has it."""
+        if not self._period or now_s - self._sent_s < self._period:
+            return False
+        fresh = now_s - self._echo_s < ECHO_TIMEOUT
+        return not (fresh and math.dist(self._echo, goal.tolist()) <= SAME_PLACE)
+
+    def _send(self, place: np.ndarray, z: float) -> None:
+        assert self._telemetry.frame is not None
+        x, y = place.tolist()
+        if (x, y) not in self._newest:
+            self._newest.append((x, y))
+        self.sent += 1
+        self._link.send_target(*self._telemetry.frame.to_degrees((x, y)), z)

@@ -1,0 +1,221 @@
+"""From MAVLink messages to the front end's events: positions, attitudes, ranges, accuracies."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.clock import SECOND
+from ..frontend.events import OdometryRefused
+from ..frontend.odometry import VehicleState, multiply
+from ..frontend.ranges import RawPing
+from .boot_clock import BootClock
+from .frame import LocalFrame
+
+DOWN = 25  # MAV_SENSOR_ROTATION_PITCH_270
+FIX_3D = 3
+#: EKF_STATUS_FLAGS: the position is known; the filter only holds still; it has not begun.
+POSITION_KNOWN, HOLDS_STILL, NOT_BEGUN = 16, 128, 1024
+#: s; an older attitude is not extrapolated to the time of a position.
+MAX_ATTITUDE_AGE = 0.5
+#: s; an older accuracy says nothing of a position.
+MAX_FIX_AGE = 5.0
+#: s; positions that were longer on their way than this do not steer the vehicle.
+MAX_DELAY = 2.0
+#: Messages with depths, the better first, and after how long without one the next is taken, s.
+RANGES, RANGE_TIMEOUT = ("WATER_DEPTH", "DISTANCE_SENSOR", "RANGEFINDER"), 5.0
+#: m; a farther step of the EKF's origin is no rounding.
+ORIGIN_STEP = 0.5
+WHOLE_DEGREE = 1e7
+
+Quaternion = tuple[float, float, float, float]
+VehicleEvent = VehicleState | RawPing | OdometryRefused
+
+
+def attitude(roll: float, pitch: float, yaw: float, heading: float) -> Quaternion:
+    """The attitude, forward-left-up body to map, of angles forward-right-down to north-east-down.
+
+    Args:
+        roll: as of ATTITUDE, in rad.
+        pitch: likewise.
+        yaw: likewise.
+        heading: direction of the map's y axis, clockwise from north, in degrees.
+    """
+    turned = math.pi / 2 - yaw + math.radians(heading)
+    about_z = (0.0, 0.0, math.sin(turned / 2), math.cos(turned / 2))
+    about_y = (0.0, -math.sin(pitch / 2), 0.0, math.cos(pitch / 2))
+    about_x = (math.sin(roll / 2), 0.0, 0.0, math.cos(roll / 2))
+    return multiply(about_z, multiply(about_y, about_x))
+
+
+class Telemetry:
+    """Converts the messages of one autopilot.
+
+    Args:
+        surface: whether the vehicle floats, so that its z is 0.
+
+    Attributes:
+        frame: of positions; while it is None, positions are only stored for it.
+        clock: of the autopilot. ``limits``: of the rangefinder in m, by its parameters.
+        position: newest latitude, longitude in degrees; None before the first.
+        delayed: whether the newest position came too late to steer by.
+        fault: why the newest position cannot be used, as text; empty: it can.
+        origin_moved: m by which the EKF's origin has moved since the last ``take_origin_step``.
+        left_out: messages with ranges that are no pings, by reason.
+    """
+
+    def __init__(self, surface: bool = True) -> None:
+        self.surface = surface
+        self.frame: LocalFrame | None = None
+        self.clock = BootClock()
+        self.limits = (0.0, math.inf)
+        self.position: tuple[float, float] | None = None
+        self.delayed, self.fault, self.origin_moved = False, "no position yet", 0.0
+        self.left_out: Counter[str] = Counter()
+        self._attitude: Any = None
+        self._fix: Any = None
+        self._fix_ns = 0
+        self._flags: int | None = None  # of the EKF
+        self._origin: tuple[float, float] | None = None
+        self._heard: dict[str, int] = {}  # when each kind of range came last, ns
+
+    def events(self, message: Any, arrived_ns: int) -> Sequence[VehicleEvent]:
+        """The events of a message that arrived at a time in ns, by a clock that nobody sets."""
+        kind = message.get_type()
+        if kind in RANGES:
+            return self._range(kind, message, arrived_ns)
+        if kind == "GLOBAL_POSITION_INT":
+            return self._position(message, arrived_ns)
+        if kind == "ATTITUDE":
+            angles = message.roll, message.pitch, message.yaw
+            rates = message.rollspeed, message.pitchspeed, message.yawspeed
+            if all(map(math.isfinite, (*angles, *rates))):
+                self._attitude = message
+        elif kind == "GPS_RAW_INT":
+            self._fix, self._fix_ns = message, arrived_ns
+        elif kind == "EKF_STATUS_REPORT":
+            self._flags = message.flags
+        elif kind == "GPS_GLOBAL_ORIGIN":
+            self._follow_origin(message)
+        return []
+
+    @property
+    def accuracy(self) -> float:
+        """Standard deviation of the newest fix' horizontal position, m; infinite without a fix,
+        NaN if the receiver does not say."""
+        if self._fix is None or self._fix.fix_type < FIX_3D:
+            return math.inf
+        return self._fix.h_acc / 1e3 if self._fix.h_acc else math.nan
+
+    def good_fix(self, max_accuracy: float) -> bool:
+        """Whether the newest position can be a frame's origin; ``max_accuracy`` in m."""
+        accuracy = self.accuracy
+        return not self.fault and (math.isnan(accuracy) or accuracy <= max_accuracy)
+
+    def take_origin_step(self) -> float:
+        """How far the EKF's origin has moved since the last call, m."""
+        step, self.origin_moved = self.origin_moved, 0.0
+        return step
+
+    def _follow_origin(self, message: Any) -> None:
+        new = message.latitude / WHOLE_DEGREE, message.longitude / WHOLE_DEGREE
+        if not (any(new) and abs(new[0]) < 89 and abs(new[1]) <= 180):
+            return
+        before, self._origin = self._origin, new
+        if before is not None and before != new:
+            step = math.hypot(*LocalFrame(*before).to_map(*new))
+            if not step <= ORIGIN_STEP:
+                self.origin_moved += step
+
+    def _position(self, message: Any, arrived_ns: int) -> Sequence[VehicleEvent]:
+        stamp_ns = self.clock.stamp(message.time_boot_ms, arrived_ns)
+        self.delayed = self.clock.age_s > MAX_DELAY
+        place = message.lat / WHOLE_DEGREE, message.lon / WHOLE_DEGREE
+        reason, self.fault = self._position_fault(place, message)
+        if reason:
+            return [OdometryRefused(reason)]
+        if self.delayed:
+            self.fault = f"positions arrive {self.clock.age_s:.0f} s late"
+        self.position = place
+        if self.frame is None:
+            return []
+        x, y = self.frame.to_map(*place)
+        if not (math.isfinite(x) and math.isfinite(y)):
+            self.fault = "the position is too far from the frame's origin"
+            return [OdometryRefused("not_finite")]
+        z = 0.0 if self.surface else message.relative_alt / 1e3
+        speed = math.hypot(message.vx, message.vy) / 100
+        variance = self._variance(arrived_ns)
+        quaternion, yaw_rate = self._turned(message.time_boot_ms)
+        return [VehicleState(stamp_ns, (x, y, z), quaternion, speed, yaw_rate, variance=variance)]
+
+    def _position_fault(self, place: tuple[float, float], message: Any) -> tuple[str, str]:
+        """Reason and text of what is wrong with a position; both empty: nothing."""
+        if place == (0.0, 0.0) or not (abs(place[0]) <= 90 and abs(place[1]) <= 180):
+            return "no_position", "the autopilot has no position"
+        if self._fix is not None and self._fix.fix_type < FIX_3D:
+            return "no_fix", "the receiver has no fix"
+        flags = self._flags
+        if flags is not None and (not flags & POSITION_KNOWN or flags & (HOLDS_STILL | NOT_BEGUN)):
+            return "ekf", "the autopilot's EKF does not know its position"
+        if self._attitude is None:
+            return "no_attitude", "no ATTITUDE comes"
+        if abs(message.time_boot_ms - self._attitude.time_boot_ms) > MAX_ATTITUDE_AGE * 1e3:
+            return "no_attitude", "ATTITUDE does not come often enough, or has stopped"
+        return "", ""
+
+    def _turned(self, boot_ms: int) -> tuple[Quaternion, float]:
+        """Attitude at a time since boot, and yaw rate, counter-clockwise in rad/s."""
+        known, frame = self._attitude, self.frame
+        assert frame is not None
+        # Body rates are rates of the angles for a vehicle that is about level.
+        later_s = (boot_ms - known.time_boot_ms) / 1e3
+        roll = known.roll + later_s * known.rollspeed
+        pitch = known.pitch + later_s * known.pitchspeed
+        yaw = known.yaw + later_s * known.yawspeed
+        return attitude(roll, pitch, yaw, frame.place.heading), -known.yawspeed
+
+    def _variance(self, arrived_ns: int) -> tuple[float, float, float]:
+        """Of x, y, z in m^2; 0: unknown. The water surface is the datum: it has none."""
+        fix = self._fix
+        if fix is None or arrived_ns - self._fix_ns > MAX_FIX_AGE * SECOND:
+            return 0.0, 0.0, 0.0
+        across, up = (fix.h_acc / 1e3) ** 2, (fix.v_acc / 1e3) ** 2
+        return across, across, 0.0 if self.surface else up
+
+    def _range(self, kind: str, message: Any, arrived_ns: int) -> list[RawPing]:
+        if getattr(message, "orientation", DOWN) != DOWN:
+            self.left_out["not_downward"] += 1
+            return []
+        self._heard[kind] = arrived_ns
+        for better in RANGES[: RANGES.index(kind)]:
+            last = self._heard.get(better)
+            if last is not None and arrived_ns - last < RANGE_TIMEOUT * SECOND:
+                self.left_out[f"the same as {better}"] += 1
+                return []
+        low, high = self.limits
+        if kind == "RANGEFINDER":  # has no time of its own
+            distance = _echo(message.distance, high)
+            return [RawPing(arrived_ns, distance, low, high, "rangefinder")]
+        stamp_ns = self.clock.stamp(message.time_boot_ms, arrived_ns)
+        frame_id = f"rangefinder{message.id}"
+        if kind == "WATER_DEPTH":
+            distance = _echo(message.distance, high) if message.healthy else math.nan
+            return [RawPing(stamp_ns, distance, low, high, frame_id)]
+        low, high = message.min_distance / 100, message.max_distance / 100
+        distance, quality = _echo(message.current_distance / 100, high), message.signal_quality
+        # 0 and 255 stand for unknown, and a quality of 1 for no measurement.
+        covariance = message.covariance if 0 < message.covariance < 255 else 0
+        return [
+            RawPing(
+                stamp_ns, math.nan if quality == 1 else distance, low, high, frame_id,
+                message.horizontal_fov, covariance * 1e-4, quality if quality > 1 else math.nan,
+            )
+        ]  # fmt: skip
+
+
+def _echo(distance: float, limit: float) -> float:
+    """A range in m; infinite for the upper limit, with which ArduPilot says that no echo came."""
+    return math.inf if distance >= limit else float(distance)

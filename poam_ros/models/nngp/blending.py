@@ -1,0 +1,62 @@
+"""Predictions without seams: the neighbours of nodes on a lattice, blended between the nodes.
+
+A prediction with neighbours of its own jumps where one of them is replaced by another: in a
+hillshade such jumps are rays and steps. Here every place has the neighbours of the four nodes
+around it, one set at a time, and the four predictions are blended with weights that are smooth in
+the place. A set enters with weight 0, so that nothing jumps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from .conditional import Conditionals, condition
+from .index import SiteStore
+from .kernel import Kernel
+
+#: Blocks along a side of [-1, 1]^2: those with sites are the area that was surveyed.
+BLOCKS = 16
+
+
+def site_spacing(store: SiteStore) -> float:
+    """Mean spacing of the sites over the surveyed area, in scaled units."""
+    column, row = ((store.sites.x + 1.0) * (BLOCKS / 2)).long().clamp(0, BLOCKS - 1).unbind(1)
+    occupied = len((row * BLOCKS + column).unique())
+    return float(2.0 / BLOCKS * (occupied / max(1, len(store))) ** 0.5)
+
+
+def blended(
+    kernel: Kernel, store: SiteStore, x: Tensor, step: float, spread: Callable[[Tensor], Tensor]
+) -> Conditionals:
+    """The blended predictions at places.
+
+    The variance is the weighted mean of the four: not less than that of the blended mean.
+
+    Args:
+        kernel: as it predicts.
+        store: the data.
+        x: places [N, 2], scaled.
+        step: between the nodes, in the same units.
+        spread: the neighbours of places [K, 2]: [K, k], -1 for none.
+
+    Raises:
+        CholeskyError: a matrix is beyond repair.
+    """
+    corner = (x / step).floor()
+    share = x / step - corner
+    share = share * share * (3 - 2 * share)
+    offsets = torch.tensor([[0, 0], [1, 0], [0, 1], [1, 1]], dtype=torch.float64)
+    nodes, own = torch.unique(
+        (corner[None] + offsets[:, None]).reshape(-1, 2), dim=0, return_inverse=True
+    )
+    near = spread(nodes * step)
+    mean, variance = torch.zeros(2, len(x), dtype=torch.float64)
+    for offset, which in zip(offsets, own.reshape(4, -1), strict=True):
+        found = condition(kernel, store.sites, x, near[which])
+        weight = torch.where(offset > 0, share, 1 - share).prod(1)
+        mean += weight * found.mean
+        variance += weight * found.variance
+    return found._replace(mean=mean, variance=variance)

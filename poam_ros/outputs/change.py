@@ -1,0 +1,238 @@
+"""Change of the bottom between two surveys: where, how much, and how surely.
+
+Computed from joint draws of both maps at the same cells, as if the errors of the two were
+independent. Both maps are of nearly the same bottom, so that errors between survey lines partly
+cancel in the difference: the intervals are rather too wide than too narrow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from ..core.errors import requires_extra
+from ..core.files import atomic_write
+from ..core.geodesy import LOCAL, GeoReference
+from ..core.geometry import Grid
+from ..planning.tvu import CONFIDENCE_95
+from .figures import PAGE, TITLES, WIDE, blank_figure, outline_cells
+from .folder import write_table
+from .volume import interval, rounded
+
+FILE = "change.csv"
+COLUMNS = ("x", "y", "change", "low", "high", "significant")
+#: Expected share of cells without change among those reported as significant.
+FALSE_DISCOVERIES = 0.05
+#: The offset is averaged over cells within so many standard deviations of it, so many times.
+NEAR, ROUNDS = 2.0, 10
+
+
+@dataclass(frozen=True)
+class Change:
+    """Change of the elevation from the first survey to the second.
+
+    Attributes:
+        grid: centres of the cells, in the coordinates of the first survey.
+        mean: positive where the bottom rose [rows, columns], in m; NaN where a map has no value.
+        deviation: standard deviation of ``mean`` [rows, columns], in m.
+        significant: where a change is significant [rows, columns], boolean.
+        offset: elevations of the second survey less those of the first where nothing changed: mean
+            and 95 % interval [3], in m. It is not part of ``mean``.
+        net: net volume of the change over all cells: mean and 95 % interval [3], in m^3.
+        gained: the same of the significant cells that rose [3], in m^3.
+        lost: the same of the significant cells that fell [3], in m^3, negative.
+    """
+
+    grid: Grid
+    mean: np.ndarray
+    deviation: np.ndarray
+    significant: np.ndarray
+    offset: np.ndarray
+    net: np.ndarray
+    gained: np.ndarray
+    lost: np.ndarray
+
+    @property
+    def low(self) -> np.ndarray:
+        """Lower end of the 95 % interval of ``mean`` [rows, columns], in m."""
+        return self.mean - CONFIDENCE_95 * self.deviation
+
+    @property
+    def high(self) -> np.ndarray:
+        """Upper end of the same [rows, columns], in m."""
+        return self.mean + CONFIDENCE_95 * self.deviation
+
+
+def compare(
+    grid: Grid,
+    both: np.ndarray,
+    difference: np.ndarray,
+    draws: np.ndarray,
+    offset: float | None = None,
+) -> Change:
+    """The change at the cells that both maps have.
+
+    Args:
+        grid: of the cells.
+        both: cells that both maps have [rows, columns], boolean; N of them.
+        difference: of the two predictive means there [N], in m.
+        draws: joint deviations of the true difference from that [draws, N], in m.
+        offset: of the second survey, in m; None: estimated, from most cells not having changed.
+    """
+    drawn = difference + draws
+    if offset is None:
+        deviation = draws.std(0)
+        offsets = _centre(drawn, deviation)
+        middle = float(_centre(difference[None], deviation)[0])
+        width = CONFIDENCE_95 * float(offsets.std())
+        known = np.array([middle, middle - width, middle + width])
+        drawn = drawn - offsets[:, None]
+    else:
+        middle, known, drawn = offset, np.full(3, offset), drawn - offset
+    change, deviation = difference - middle, np.maximum(drawn.std(0), 1e-9)
+    significant = discoveries(2 * ndtr(-np.abs(change) / deviation), FALSE_DISCOVERIES)
+    cell = grid.cell_area
+    net, gained, lost = (
+        interval(cell * drawn[:, cells].sum(1))
+        for cells in (slice(None), significant & (change > 0), significant & (change < 0))
+    )
+    mean, std = np.full((2, *grid.shape), np.nan)
+    chosen = np.zeros(grid.shape, dtype=bool)
+    mean[both], std[both], chosen[both] = change, deviation, significant
+    return Change(grid, mean, std, chosen, known, net, gained, lost)
+
+
+def _centre(drawn: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+    """Where most of the values in each row [K, N] lie, given their standard deviations [N]: [K].
+
+    A weighted median, then the weighted mean of the values near it: a change of some of the area
+    does not pull it.
+    """
+    weight = 1 / np.maximum(deviation, 1e-9) ** 2
+    order = drawn.argsort(1)
+    sums = weight[order].cumsum(1)
+    half = (sums < sums[:, -1:] / 2).sum(1)
+    rows = np.arange(len(drawn))
+    centre = drawn[rows, order[rows, half]]
+    for _ in range(ROUNDS):
+        near = weight * (np.abs(drawn - centre[:, None]) < NEAR * deviation)
+        total = near.sum(1)
+        centre = np.where(total > 0, (near * drawn).sum(1) / np.maximum(total, 1e-300), centre)
+    return centre
+
+
+def discoveries(p: np.ndarray, share: float) -> np.ndarray:
+    """Which of the p-values [N] are significant, so that the expected share of false ones among
+    them is at most ``share`` (Benjamini and Hochberg 1995,
+    doi:10.1111/j.2517-6161.1995.tb02031.x). Boolean [N].
+    """
+    ordered = np.sort(p)
+    within = np.flatnonzero(ordered <= share * np.arange(1, len(p) + 1) / len(p))
+    return p <= ordered[within[-1]] if len(within) else np.zeros(len(p), dtype=bool)
+
+
+def write_change(folder: Path, change: Change) -> Path:
+    """Write change.csv: a row for each cell that both maps have, from the lower left corner on."""
+    layers = (change.mean, change.low, change.high, change.significant)
+    rows = np.column_stack((change.grid.points, *(layer.ravel() for layer in layers)))
+    rows = rows[np.isfinite(change.mean).ravel()]
+    write_table(folder / FILE, COLUMNS, ([*row[:5], int(row[5])] for row in rows.tolist()))
+    return folder / FILE
+
+
+def write_change_raster(folder: Path, change: Change, place: GeoReference | None) -> Path:
+    """Write change.tif: bands change, low, high (m), significant (0, 1); NaN in empty cells.
+
+    Args:
+        folder: of the results.
+        change: to be written.
+        place: where the grid lies on the Earth; None if that is unknown.
+
+    Raises:
+        InputError: rasterio is not installed.
+    """
+    with requires_extra("change.tif", "rasterio"):
+        import rasterio
+        from rasterio import Affine
+        from rasterio.crs import CRS
+
+    borders, (rows, columns) = change.grid.borders, change.grid.shape
+    width, height = borders.size / (columns, rows)
+    wkt, corner = LOCAL, np.array([borders.xmin, borders.ymax])
+    corners = corner + np.array([[0.0, 0.0], [width, 0.0], [0.0, -height]])
+    if place is not None:
+        wkt, corners = place.system().to_wkt("WKT1_GDAL"), place.to_projected(corners)
+    corner, right, below = corners
+    (a, d), (b, e), (c, f) = right - corner, below - corner, corner
+    empty = np.where(np.isfinite(change.mean), 0.0, np.nan)
+    layers = (change.mean, change.low, change.high, change.significant + empty)
+    with rasterio.MemoryFile() as memory:
+        with memory.open(
+            driver="GTiff", width=columns, height=rows, count=len(layers), dtype="float32",
+            crs=CRS.from_wkt(wkt), transform=Affine(a, b, c, d, e, f), nodata=np.nan,
+            compress="deflate",
+        ) as raster:  # fmt: skip
+            for number, (name, layer) in enumerate(zip(COLUMNS[2:], layers, strict=True), start=1):
+                raster.write(layer[::-1].astype(np.float32), number)
+                raster.set_band_description(number, name)
+        with atomic_write(folder / "change.tif") as file:
+            file.write(bytes(memory.read()))
+    return folder / "change.tif"
+
+
+def draw_change(folder: Path, change: Change) -> Path:
+    """Draw the change, outlined where it is significant, and its uncertainty: change.png.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    width, height = change.grid.borders.size
+    columns = 1 if width > WIDE * height else 2
+    panel = PAGE / columns * height / width + TITLES
+    figure = blank_figure((PAGE, float(np.clip(panel * 2 / columns, 3.5, 12.0))))
+    axes = figure.subplots(2 // columns, columns, sharex=True, sharey=True)
+    half = CONFIDENCE_95 * change.deviation
+    reach = float(np.nanquantile(np.abs(change.mean), 0.99)) or 1.0
+    panels: tuple[tuple[np.ndarray, str, dict[str, Any]], ...] = (
+        (change.mean, "change of elevation (m); outlined: significant",
+         {"cmap": "RdBu", "vmin": -reach, "vmax": reach}),
+        (half, "95 % uncertainty of the change (m)", {"cmap": "magma"}),
+    )  # fmt: skip
+    for axis, (values, title, style) in zip(axes, panels, strict=True):
+        image = axis.imshow(values, origin="lower", extent=change.grid.borders.bounds, **style)
+        axis.set_title(title)
+        axis.set_xlabel("x (m)")
+        figure.colorbar(image, ax=axis, shrink=0.85)
+    axes[0].set_ylabel("y (m)")
+    if change.significant.any():
+        outline_cells(axes[0], change.grid, change.significant)
+    figure.savefig(folder / "change.png", dpi=110)
+    return folder / "change.png"
+
+
+def summary(change: Change, estimated: bool) -> dict[str, str]:
+    """What a person wants to know, as text by name; ``estimated``: whether the offset was."""
+    area = change.grid.cell_area * int(np.isfinite(change.mean).sum())
+    share = float(change.significant.sum()) * change.grid.cell_area
+    middle, low, high = change.offset
+    said = f"{middle:+.3f} m (95 %: {low:+.3f} to {high:+.3f}), left out of the change"
+    found = {
+        "compared": f"{area:,.0f} m\u00b2 in cells of {np.sqrt(change.grid.cell_area):g} m",
+        "offset": said if estimated else f"{middle:+g} m, as given",
+        "uncertainty of the change (95 %)": f"median "
+        f"{CONFIDENCE_95 * float(np.nanmedian(change.deviation)):.2f} m",
+        "significant": f"{share:,.0f} m\u00b2 ({share / area:.1%} of the area)",
+    }
+    if share:
+        changed = change.mean[change.significant]
+        found["change there"] = f"{changed.min():+.2f} to {changed.max():+.2f} m"
+    for name, volume in (
+        ("gained there", change.gained), ("lost there", change.lost), ("net volume", change.net),
+    ):  # fmt: skip
+        mean, low, high = rounded(volume.tolist())
+        found[name] = f"{mean} m\u00b3 (95 %: {low} to {high})"
+    return found

@@ -1,0 +1,184 @@
+"""How long a survey takes until its map is within a TVU, forecast before a single ping is taken.
+
+Away from its pings, a map's variance grows about as slope d^exponent with the distance d to the
+nearest one. An earlier map of the same or a similar bottom says how. The spacing of even survey
+lines follows from that, and so does the way.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..core.errors import InputError
+from ..core.maps import ElevationMap
+from .boustrophedon import MAX_LINES, path_cost, survey_lines
+from .situation import Situation
+from .tvu import within
+
+#: Blocks along the longer side of a map: each has a slope and a depth of its own.
+BLOCKS = 6
+#: Cells away from pings that a map, and a block of it, need.
+MIN_CELLS = 12
+#: Distances to the nearest line that are looked at, as shares of half a spacing.
+DISTANCES = (np.arange(24) + 0.5) / 24
+#: Draws for the probability that a survey meets its target, and for the interval of its way.
+DRAWS, SURE = 200, 0.9
+#: Standard deviation of log slope beside that between blocks: another survey learns another kernel.
+DEVIATION = 0.25
+
+
+@dataclass(frozen=True)
+class Bottom:
+    """How a map's variance is expected to grow with the distance to the nearest ping.
+
+    Attributes:
+        slope: by part of the bottom, of the variance without noise [B], in m^2 at 1 m.
+        depth: of these parts [B], in m; 0 or less: dry.
+        exponent: of the distance.
+        noise: standard deviation of a ping, in m.
+        deviation: of the logarithm of all slopes together.
+    """
+
+    slope: np.ndarray
+    depth: np.ndarray
+    exponent: float
+    noise: float
+    deviation: float = DEVIATION
+
+    @classmethod
+    def stated(
+        cls, low: float, high: float, depth: float, noise: float, exponent: float = 1.5
+    ) -> Bottom:
+        """Of one depth. The standard deviation 1 m from a ping, noise aside, is between ``low``
+        and ``high`` (m) with a probability of 0.9.
+
+        Raises:
+            InputError: these are not positive and in order.
+        """
+        if not 0 < low <= high < math.inf:
+            raise InputError(f"expected 0 < LOW <= HIGH, in m, got {low:g} {high:g}")
+        spread = 2 * math.log(high / low) / (2 * 1.645)
+        return cls(np.array([low * high]), np.array([depth]), exponent, noise, spread)
+
+    @classmethod
+    def of_map(cls, drawn: ElevationMap, pings: np.ndarray, level: float) -> Bottom:
+        """From an earlier map, its pings [N, 2] in m, and the water level above its datum in m.
+
+        Raises:
+            InputError: the map has too few cells with a variance away from its pings.
+        """
+        from scipy.spatial import cKDTree  # only for forecasts
+
+        points, mean, variance = drawn.grid.points, drawn.mean.ravel(), drawn.variance.ravel()
+        distance = cKDTree(pings).query(points)[0] if len(pings) else np.full(len(points), np.nan)
+        cell = math.hypot(drawn.grid.x[1] - drawn.grid.x[0], drawn.grid.y[1] - drawn.grid.y[0])
+        known = np.isfinite(mean) & np.isfinite(variance) & (variance > 0)
+        noise = float(variance[known].min(initial=math.inf))
+        away = known & (distance > cell / 2) & (variance > noise)
+        if away.sum() < MIN_CELLS:
+            raise InputError(f"map: expected {MIN_CELLS} cells away from pings, got {away.sum()}")
+        borders = drawn.grid.borders
+        shares = (points[away] - borders.lower) / borders.size.max()
+        block = (shares * BLOCKS).astype(int) @ (1, BLOCKS + 1)
+        grown, far = variance[away] - noise, distance[away]
+        x, y = (_about_mean(np.log(values), block) for values in (far, grown))
+        exponent = float(np.clip(x @ y / max(x @ x, 1e-12), 0.3, 2.0))
+        parts = [block == b for b in np.unique(block) if (block == b).sum() >= MIN_CELLS]
+        parts = parts or [np.full(len(block), True)]
+        slope = [grown[part].mean() / (far[part] ** exponent).mean() for part in parts]
+        depth = [level - mean[away][part].mean() for part in parts]
+        return cls(np.array(slope), np.array(depth), exponent, math.sqrt(noise))
+
+    def drawn(self, rng: np.random.Generator) -> Bottom:
+        """A bottom that this one may turn out to be: its parts with replacement, all slopes by one
+        random factor."""
+        part = rng.integers(len(self.depth), size=len(self.depth))
+        factor = math.exp(self.deviation * rng.standard_normal())
+        return replace(self, slope=factor * self.slope[part], depth=self.depth[part])
+
+    def share(self, spacing: float, order: str) -> float:
+        """Share of the bottom under water within an order, halfway between lines at the farthest;
+        0 where all is dry."""
+        grown = np.multiply.outer(self.slope, (DISTANCES * spacing / 2) ** self.exponent)
+        good = within(order, self.depth[:, None], np.sqrt(grown + self.noise**2))
+        return float(good[self.depth > 0].mean()) if (self.depth > 0).any() else 0.0
+
+
+def _about_mean(values: np.ndarray, block: np.ndarray) -> np.ndarray:
+    """Values [N] less the mean of their block [N]."""
+    total, count = np.bincount(block, values), np.bincount(block)
+    return values - (total / np.maximum(count, 1))[block]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The survey that is expected to meet a target.
+
+    Attributes:
+        lines: their number. ``spacing``: of the lines, in m.
+        path: their ends in driving order [K, 2], in m.
+        length: expected way until the target is met, in m, with the limits of its 90 % interval,
+            ``low`` and ``high``.
+    """
+
+    lines: int
+    spacing: float
+    path: np.ndarray
+    length: float
+    low: float
+    high: float
+
+
+def forecast(
+    bottom: Bottom, situation: Situation, order: str, share: float, before: float,
+    rng: np.random.Generator,
+) -> Forecast:  # fmt: skip
+    """The survey with the fewest lines that meets a target with a probability of ``SURE``.
+
+    The share within the TVU begins with that of the pilot survey, counted as even lines of its
+    length, and grows with the lines driven. Where it is below the target at the end of the survey,
+    the way goes on in proportion.
+
+    Args:
+        bottom: what is known of it.
+        situation: position at the survey's begin, workspace and turning radius.
+        order: a name of ``tvu.ORDERS``.
+        share: of the workspace under water that must be within its TVU.
+        before: length of the pilot survey, in m.
+        rng: draws parts of the bottom and their slopes.
+
+    Raises:
+        InputError: no survey of up to ``MAX_LINES`` lines meets the target.
+    """
+    drawn = [bottom.drawn(rng) for _ in range(DRAWS)]
+    along = int(situation.workspace.size[1] >= situation.workspace.size[0])
+    across = float(situation.workspace.size[1 - along])
+    needed = [_lines_needed(one, across, order, share) for one in drawn]
+    lines = int(np.quantile(needed, SURE, method="higher"))
+    if lines > MAX_LINES:
+        raise InputError(
+            f"target: expected one that {MAX_LINES} lines meet, got {order} in {share:.0%} of the "
+            f"workspace, where pings have a noise of {bottom.noise:.3g} m"
+        )
+    path = survey_lines(situation, lines, along)
+    whole = path_cost(path, situation.position, situation.turning_radius)
+    met = np.array([one.share(across / lines, order) for one in drawn])
+    area = float(situation.workspace.size.prod())
+    begun = np.array([one.share(area / before, order) if before else 0.0 for one in drawn])
+    ways = before + whole * np.maximum(share - begun, 0.0) / np.maximum(met - begun, 1e-3)
+    low, length, high = (float(limit) for limit in np.quantile(ways, (0.05, 0.5, 0.95)))
+    return Forecast(lines, across / lines, path, length, low, high)
+
+
+def _lines_needed(bottom: Bottom, across: float, order: str, share: float) -> int:
+    """The smallest number of lines over ``across`` m that meets the target, by bisection;
+    ``MAX_LINES`` + 1: none does."""
+    low, high = 0, MAX_LINES + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        met = bottom.share(across / middle, order) >= share
+        low, high = (low, middle) if met else (middle, high)
+    return high

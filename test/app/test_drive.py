@@ -1,0 +1,95 @@
+"""`poam drive`: its settings, and a mission on the simulated boat."""
+
+import io
+import sys
+
+import numpy as np
+import pytest
+from toy import Toy, ToyOptions
+
+from poam_ros.app import drive
+from poam_ros.app.cli import main
+from poam_ros.app.command import Parser
+from poam_ros.core.errors import InputError
+from poam_ros.journal.reader import read_mission
+from poam_ros.models.registry import MODELS, ModelEntry
+from poam_ros.outputs.exports.chart import ExportSettings, read_chart, recorded
+
+
+def settings(*words):
+    parser = Parser()
+    drive.add_arguments(parser)
+    return drive.settings(parser.parse_args(words))
+
+
+def test_options_go_before_the_file_and_the_file_before_defaults(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "/**/mapper:\n  ros__parameters:\n    workspace: [0.0, 9.0, 0.0, 9.0]\n"
+        "    resolution: 2.0\n    use_sim_time: false\n    nngp: {neighbours: 12}\n"
+        "/**/planner:\n  ros__parameters:\n    workspace: [0.0, 9.0, 0.0, 9.0]\n"
+        "    max_speed: 0.5\n    max_duration: 60\n"
+    )
+    found = settings(
+        "--params-file", str(path), "--max-speed", "0.7", "--mavlink", "tcp:10.0.0.2:5760"
+    )
+    assert found["workspace"] == (0.0, 9.0, 0.0, 9.0) and found["resolution"] == 2.0
+    assert found["max_speed"] == 0.7 and found["max_duration"] == 60.0
+    assert found["nngp.neighbours"] == 12 and found["mavlink.url"] == "tcp:10.0.0.2:5760"
+    # A vehicle's defaults, as robot.launch.py has them.
+    assert found["method"] == "nngp" and found["screening.enabled"] and not found["autostart"]
+    assert found["mission_dir"].startswith("missions/")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("/**/mapper:\n  ros__parameters: {resolutoin: 1.0}\n", "has no parameter resolutoin"),
+        ("/**/mapper:\n  ros__parameters: {resolution: [1]}\n", "resolution: expected a number"),
+        (
+            "/**/mapper: {ros__parameters: {seed: 1}}\n/**/planner: {ros__parameters: {seed: 2}}\n",
+            "expected one value of seed for mapper and planner",
+        ),
+    ],
+)
+def test_a_wrong_file_is_refused(tmp_path, text, words):
+    (tmp_path / "mine.yaml").write_text(text)
+    with pytest.raises(InputError, match=words):
+        settings("--params-file", str(tmp_path / "mine.yaml"), "--workspace", "0 9 0 9")
+
+
+def test_a_workspace_is_needed_once():
+    with pytest.raises(
+        InputError, match=r"expected --workspace .*, --workspace-degrees .*, or --areas.file"
+    ):
+        settings()
+    with pytest.raises(InputError, match="in metres or in degrees, got both"):
+        settings("--workspace", "0 9 0 9", "--workspace-degrees", "47 8 47.001 8.001")
+
+
+def test_a_mission_on_the_simulated_boat(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("pymavlink")
+    monkeypatch.setitem(MODELS, "toy", ModelEntry(Toy, ToyOptions))
+    folder = tmp_path / "mission"
+    common = [
+        *("drive", "--practice", "20", "--method", "toy", "--pilot", "diagonal"),
+        *("--mavlink", f"udpin:127.0.0.1:{_free_port()}", "--workspace", "-8 8 -8 8"),
+        *("--mission-dir", str(folder), "--checkpoint-period", "1", "--no-screening"),
+    ]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("s\nwhat\n"))
+    assert main([*common, "--max-samples", "60", "--autostart"]) == 0
+    said = capsys.readouterr().out
+    assert "origin of the map: 47.30000000 8.55000000" in said and "what: not a command" in said
+    assert "end: done: max_samples of 60 were taken" in said
+    first = read_mission(folder)
+    assert len(first.logged.samples) >= 60 and first.mapper["origin"] == [47.3, 8.55]
+    place = recorded(folder)
+    assert place["origin"] == (47.3, 8.55)
+    chart = read_chart(folder, ExportSettings(**place))
+    assert np.isfinite(chart.elevation).all()
+
+
+def _free_port():
+    from voyages import free_port
+
+    return free_port()

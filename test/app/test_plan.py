@@ -1,0 +1,70 @@
+"""`poam plan`: the forecast of a survey, from an earlier run or from what is stated."""
+
+import re
+
+import numpy as np
+import pytest
+
+from poam_ros.app.cli import main
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.core.maps import ElevationMap
+from poam_ros.outputs import folder as files
+
+STATED = ["plan", "--deviation", "0.1", "0.2", "--depth", "15", "--workspace", "0", "60", "0", "40"]
+
+
+def number(text, pattern):
+    return float(re.search(pattern, text).group(1))
+
+
+@pytest.fixture
+def run(tmp_path):
+    """The folder of a run with pings on lines 8 m apart, 10 m deep at a water level of 2 m."""
+    grid = Grid.cells(Extent(0, 60, 0, 40), 1.0)
+    lines = np.arange(4, 40, 8)
+    x = np.arange(0.5, 60.0, 0.5)
+    xy = np.concatenate([np.column_stack((x, np.full_like(x, y))) for y in lines])
+    variance = 0.01 + 0.02 * np.abs(grid.points[:, 1, None] - lines).min(1)
+    mean = np.full(grid.shape, -8.0)
+    files.write_map(tmp_path / "map.npz", ElevationMap(grid, mean, variance.reshape(grid.shape)))
+    files.write_samples(tmp_path / "samples.csv", xy, np.full(len(xy), -8.0))
+    files.write_config(tmp_path / "config.yaml", {"water": {"level": 2.0}})
+    return tmp_path
+
+
+def test_a_stated_bottom_gives_a_survey_with_its_time(capsys, tmp_path):
+    table = tmp_path / "lines.csv"
+    assert main([*STATED, "--speed", "2", "--to", str(table)]) == 0
+    out = capsys.readouterr().out
+    lines, length = number(out, r"survey: +(\d+) lines"), number(out, r"length: +(\d+) m")
+    assert number(out, r"time: +(\d+) min at 2 m/s") == pytest.approx(length / 120, abs=1)
+    ends = files.read_table(table, ("x", "y"))
+    assert len(ends["x"]) == 2 * lines
+    spacing = number(out, r"--boustrophedon.spacing ([\d.]+)")
+    assert spacing == pytest.approx(40 / lines, rel=0.01)
+    main([*STATED, "--speed", "2", "--target-tvu", "special"])
+    assert number(capsys.readouterr().out, r"survey: +(\d+) lines") > lines
+
+
+def test_an_earlier_run_gives_bottom_workspace_and_water_level(capsys, run):
+    assert main(["plan", "--like", str(run)]) == 0
+    out = capsys.readouterr().out
+    assert "depth 10.0 to 10.0 m" in out and "1b in 95% of the workspace" in out
+    assert main(["plan", "--like", str(run), "--water-level", "3"]) == 0
+    assert "depth 11.0 to 11.0 m" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (STATED[:4], "expected --depth and --workspace with --deviation"),
+        ([*STATED, "--pilot", "zigzag"], "pilot: expected one of bezier"),
+        ([*STATED, "--target-share", "1.5"], "share: expected more than 0, at most 1"),
+        ([*STATED, "--speed", "0"], "speed: expected more than 0"),
+        ([*STATED, "--noise", "2"], "noise of 2 m"),
+        (["plan", "--like", "nowhere"], "nowhere/map.npz: expected a map.npz"),
+    ],
+)
+def test_what_is_wrong_is_said(words, said, capsys):
+    assert main(words) == 2
+    assert said in capsys.readouterr().err

@@ -1,0 +1,59 @@
+"""The local frame against geodesics, in both hemispheres and across the antimeridian."""
+
+import math
+
+import pytest
+
+from poam_ros.core.errors import InputError
+from poam_ros.mavlink.frame import LocalFrame
+
+PLACES = [(47.3, 8.55), (-33.9, 18.4), (-17.5, 179.9995), (65.0, -179.9999), (0.0, -80.0)]
+
+
+@pytest.mark.parametrize("origin", PLACES, ids=str)
+@pytest.mark.parametrize("azimuth", [0, 37, 90, 180, 233, 301])
+@pytest.mark.parametrize("heading", [0.0, 25.0])
+def test_places_over_two_kilometres(origin, azimuth, heading):
+    geod = pytest.importorskip("pyproj").Geod(ellps="WGS84")
+    frame = LocalFrame(*origin, heading)
+    longitude, latitude, _ = geod.fwd(origin[1], origin[0], azimuth, 2000.0)
+    x, y = frame.to_map(latitude, longitude)
+    turned = math.radians(azimuth - heading)
+    assert math.dist((x, y), (2000 * math.sin(turned), 2000 * math.cos(turned))) < 0.01
+    back = frame.to_degrees((x, y))
+    assert geod.inv(longitude, latitude, back[1], back[0])[2] < 1e-6
+    assert -180 <= back[1] < 180
+
+
+@pytest.mark.parametrize("origin", PLACES, ids=str)
+def test_a_workspace_in_degrees(origin):
+    """Its sides are those of geodesics; a rectangle in degrees lies within it."""
+    geod = pytest.importorskip("pyproj").Geod(ellps="WGS84")
+    frame, (latitude, longitude) = LocalFrame(*origin), origin
+    east, _, _ = geod.fwd(longitude, latitude, 90, 1000.0)
+    west, _, _ = geod.fwd(longitude, latitude, 270, 1000.0)
+    _, north, _ = geod.fwd(longitude, latitude, 0, 1000.0)
+    _, south, _ = geod.fwd(longitude, latitude, 180, 1000.0)
+    extent = frame.extent((south, west, north, east), "workspace_degrees")
+    # Meridians converge: the rectangle reaches the farthest corner.
+    bend = 1000.0**2 / 6.37e6 * abs(math.tan(math.radians(latitude))) + 0.01
+    for side in (-extent.xmin, extent.xmax, -extent.ymin, extent.ymax):
+        assert 1000 - 0.01 <= side <= 1000 + bend
+    for corner in ((south, west), (south, east), (north, west), (north, east)):
+        x, y = frame.to_map(*corner)
+        assert extent.grown(1e-6).contains((x, y))
+
+
+def test_wrong_rectangles_are_refused():
+    frame = LocalFrame(47.3, 8.55)
+    with pytest.raises(InputError, match="expected south west north east"):
+        frame.extent((47.4, 8.5, 47.3, 8.6), "workspace_degrees")
+    with pytest.raises(InputError, match="within 200 km of the origin"):
+        frame.extent((8.5, 47.3, 8.6, 47.4), "workspace_degrees")  # swapped
+
+
+def test_the_poles_and_nowhere():
+    frame = LocalFrame(47.3, 8.55)
+    assert all(math.isnan(number) for number in frame.to_map(math.nan, 8.0))
+    with pytest.raises(InputError, match="origin: expected a latitude"):
+        LocalFrame(90.0, 0.0)

@@ -1,0 +1,130 @@
+"""Addresses, signed links, other kinds of ranges, links that fail and are opened again."""
+
+import contextlib
+import hashlib
+import socket
+
+import pytest
+from voyages import free_port
+
+from poam_ros.core.errors import InputError
+from poam_ros.mavlink.link import Link
+from poam_ros.mavlink.settings import LinkSettings
+from poam_ros.mavlink.simulated_boat import SimulatedBoat
+
+
+@pytest.fixture(autouse=True)
+def pymavlink():
+    pytest.importorskip("pymavlink")
+
+
+@pytest.mark.parametrize(
+    "url", ["udpin:127.0.0.1:14550", "udpout:10.0.0.2:14550", "tcp:boat:5760", "/dev/ttyACM0",
+            "/dev/serial/by-id/usb-ArduPilot:921600"],
+)  # fmt: skip
+def test_addresses(url):
+    assert LinkSettings(url).url == url
+
+
+@pytest.mark.parametrize("url", ["", "log.bin", "udpin:127.0.0.1", "udpin::14550:1", "tcp:a:99999"])
+def test_wrong_addresses_are_refused(url):
+    with pytest.raises(InputError, match=r"mavlink\.url: expected udpin:HOST:PORT"):
+        LinkSettings(url)
+
+
+def test_a_link_that_others_can_reach_is_said(tmp_path):
+    assert not LinkSettings().warning and not LinkSettings("/dev/ttyACM0").warning
+    assert "open to everybody" in LinkSettings("udpin:0.0.0.0:14550").warning
+    (tmp_path / "key").write_text("secret\n")
+    signed = LinkSettings("udpin:0.0.0.0:14550", key_file=str(tmp_path / "key"))
+    assert not signed.warning and signed.key == hashlib.sha256(b"secret").digest()
+
+
+@pytest.mark.parametrize("content", [None, " \n"])
+def test_a_key_that_is_not_there_is_refused(tmp_path, content):
+    if content is not None:
+        (tmp_path / "key").write_text(content)
+    with pytest.raises(InputError, match=r"mavlink\.key_file"):
+        Link(LinkSettings(key_file=str(tmp_path / "key")))
+
+
+def test_a_signed_mission(voyage, tmp_path):
+    (tmp_path / "key").write_text("secret")
+    key = hashlib.sha256(b"secret").digest()
+    v = voyage({"mavlink.key_file": str(tmp_path / "key")}, {"key": key}).start()
+    assert v.boat.targets and v.drive.link.lost_share == 0
+
+
+@pytest.mark.parametrize("key", [None, hashlib.sha256(b"other").digest()], ids=["none", "other"])
+def test_a_link_that_is_not_signed_by_our_key_is_not_heard(voyage, tmp_path, key):
+    (tmp_path / "key").write_text("secret")
+    v = voyage({"mavlink.key_file": str(tmp_path / "key")}, {"key": key}).run(5)
+    assert v.drive.authority.status is None and v.drive.session is None
+    assert v.drive.link.left_out["unreadable or wrongly signed"] > 20
+
+
+@pytest.mark.parametrize("kind", ["WATER_DEPTH", "RANGEFINDER"])
+def test_other_messages_with_ranges(voyage, kind):
+    v = voyage(boat={"ranges": kind}).explore().run(5)
+    samples = v.drive.session.mapper.data
+    truth = v.boat.simulation.terrain.elevation_at(samples.xy)
+    # z counts from the surface, and the boat's sonar is 0.5 m below it. RANGEFINDER has no time.
+    error = samples.z - 0.5 - truth
+    assert abs(error).mean() < (0.15 if kind == "WATER_DEPTH" else 0.4)
+    sent, known = v.balance()
+    assert sent == known > 60
+
+
+def test_a_port_that_another_program_has_is_said():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(("127.0.0.1", 0))
+        link = Link(LinkSettings(f"udpin:127.0.0.1:{other.getsockname()[1]}"))
+        assert link.poll(0.0) == [] and "in use" in link.failing
+    assert link.poll(1.0) == [] and link.failing  # not before the next attempt
+    assert link.poll(3.0) == [] and not link.failing
+    link.close()
+
+
+def test_a_tcp_link_is_opened_again():
+    port = free_port()
+    link = Link(LinkSettings(f"tcp:127.0.0.1:{port}"))
+    assert link.poll(0.0) == [] and "refused" in link.failing
+    with socket.create_server(("127.0.0.1", port)) as server:
+        link.poll(3.0)
+        assert not link.failing
+        server.settimeout(0.0)
+        server.accept()[0].close()
+        for now_s in range(4, 40):
+            link.poll(float(now_s))
+            with contextlib.suppress(BlockingIOError):
+                server.accept()[0].close()
+                break
+        else:
+            raise AssertionError(f"not opened again: {link.failing}")
+    link.close()
+
+
+def test_two_boats_on_one_link(voyage):
+    """The first one that is heard is ours; the other is neither listened to nor driven."""
+    v = voyage().explore()
+    terrain, port = v.boat.simulation.terrain, int(v.values["mavlink.url"].rpartition(":")[2])
+    other = SimulatedBoat(terrain, port, system=2)
+    other.armed = True
+    for mode in ("GUIDED", "MANUAL"):
+        other.mode = mode
+        for _ in range(50):
+            other.step()
+            v.step()
+    assert v.state == "exploring" and not other.targets and not other.refused
+    assert v.drive.link.left_out["of others"] > 100
+    sent, known = v.balance()
+    assert sent == known
+    other.close()
+
+
+def test_the_streams_that_are_missing_are_asked_for(voyage):
+    v = voyage()
+    v.boat.muted.add("ATTITUDE")
+    v.run(25)
+    asked = v.boat.intervals
+    assert {30, 11038} <= set(asked) and 33 not in asked[-7:]

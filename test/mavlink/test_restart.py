@@ -1,0 +1,98 @@
+"""A mission folder that is continued: the same frame, every ping, paused until a person resumes."""
+
+import pytest
+
+from poam_ros.core.errors import InputError
+from poam_ros.journal.reader import read_mission
+
+
+def stored(voyage):
+    """Whether every placed ping is in the journal."""
+    session = voyage.drive.session
+    return session.journal.unstored_count == 0 and not session.ledger.pending
+
+
+def test_a_mission_goes_on_after_a_restart(voyage, tmp_path):
+    values = {"mission_dir": str(tmp_path / "m")}
+    v = voyage(values).explore().run(5)
+    v.until(lambda: stored(v), 60)
+    before, place = v.drive.session.samples, v.drive.values["origin"]
+    v.close()
+    # It begins again elsewhere: the frame is that of the log.
+    again = voyage(values, {"home": (47.30005, 8.5501)}, begun_s=500.0)
+    again.boat.mode, again.boat.armed = "GUIDED", True
+    again.until(lambda: again.state == "paused", 20).run(3)
+    assert again.drive.values["origin"] == place == (47.3, 8.55)
+    assert again.drive.session.samples == before and "restarted" in again.mission.reason
+    assert not again.boat.targets  # only a person resumes
+    again.resume()
+    assert again.state == "exploring"
+    again.until(lambda: again.drive.session.samples > before + 20, 120)
+    again.until(lambda: stored(again), 60)
+    count = again.drive.session.samples
+    again.close()
+    log = read_mission(tmp_path / "m")
+    assert len(log.logged.samples) == count and tuple(log.mapper["origin"]) == place
+
+
+def test_autoresume_waits_for_guided(voyage, tmp_path):
+    values = {"mission_dir": str(tmp_path / "m")}
+    v = voyage(values).explore()
+    v.close()
+    again = voyage({**values, "autoresume": True}, begun_s=500.0)
+    again.until(lambda: again.state == "paused", 20).run(3)
+    again.boat.mode, again.boat.armed = "GUIDED", True
+    again.until(lambda: again.state == "exploring", 5)
+    again.boat.mode = "MANUAL"
+    again.run(3)
+    again.boat.mode = "GUIDED"
+    assert again.run(10).state == "paused"  # once, and never after a take-over
+
+
+def test_a_mission_that_is_over_waits_for_another_start(voyage, tmp_path):
+    values = {"mission_dir": str(tmp_path / "m"), "max_samples": 40}
+    v = voyage(values).start()
+    v.until(lambda: v.drive.finished, 200).close()
+    again = voyage(values, begun_s=500.0)
+    again.boat.mode, again.boat.armed = "GUIDED", True
+    again.until(lambda: again.state == "done", 20).run(5)
+    assert not again.drive.finished
+    again.drive.command("start")
+    again.run(1)
+    assert again.state == "pilot"
+
+
+def test_another_origin_is_refused(voyage, tmp_path):
+    values = {"mission_dir": str(tmp_path / "m")}
+    voyage(values).until(lambda: (tmp_path / "m" / "config.yaml").exists(), 20).close()
+    with pytest.raises(InputError, match="expected the same or none"):
+        voyage({**values, "origin": (47.0, 8.0)})
+
+
+def test_a_folder_of_a_mission_without_degrees_is_refused(voyage, tmp_path, survey):
+    from poam_ros.journal.folder import MissionFolder
+
+    MissionFolder(tmp_path, {"workspace": [0, 1, 0, 1]}, {"seed": 0}).close()
+    with pytest.raises(InputError, match="without an origin in degrees"):
+        voyage({"mission_dir": str(tmp_path)})
+
+
+def test_at_its_end_the_boat_holds_station(voyage):
+    """Also a process that is ended on a leg."""
+    v = voyage().explore().run(2)
+    place = v.mission.position
+    v.drive.close(v.now)
+    for _ in range(50):
+        v.boat.step()
+    assert abs(v.boat.position - place).max() < 3
+    v.boat.close()
+    v.closed = True
+
+
+def test_a_process_that_ends_after_the_pilots_word_sends_nothing(voyage):
+    v = voyage().explore()
+    v.boat.mode = "MANUAL"
+    v.heartbeat()
+    sent = v.drive.steering.sent
+    v.close()  # which reads the heartbeat
+    assert v.drive.steering.sent == sent

@@ -1,0 +1,187 @@
+"""Messages to events: attitude, accuracies, the limits of ranges, what is not used."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from poam_ros.core.clock import SECOND
+from poam_ros.core.geometry import Extent
+from poam_ros.frontend.events import OdometryRefused
+from poam_ros.frontend.odometry import VehicleState, rotate
+from poam_ros.frontend.ranges import refusal_reason
+from poam_ros.mavlink.frame import LocalFrame
+from poam_ros.mavlink.parameters import TRIES, WANTED, ParameterReader, advice
+from poam_ros.mavlink.telemetry import Telemetry, attitude
+
+T0 = 10**18
+FULL = {
+    "ATTITUDE": {"roll": 0.0, "pitch": 0.0, "yaw": 0.0, "rollspeed": 0.0, "pitchspeed": 0.0,
+                 "yawspeed": 0.0},
+    "GLOBAL_POSITION_INT": {"lat": 473000000, "lon": 85500000, "relative_alt": -2500, "vx": 60,
+                            "vy": 80, "hdg": 0},
+    "GPS_RAW_INT": {"fix_type": 3, "h_acc": 800, "v_acc": 1200},
+    "DISTANCE_SENSOR": {"min_distance": 30, "max_distance": 5000, "current_distance": 750,
+                        "orientation": 25, "id": 0, "covariance": 0, "horizontal_fov": 0.5,
+                        "signal_quality": 0},
+    "WATER_DEPTH": {"distance": 7.5, "healthy": 1, "id": 0},
+    "RANGEFINDER": {"distance": 7.5},
+}  # fmt: skip
+
+
+def message(kind, boot_ms=1000, **fields):
+    values = {"time_boot_ms": boot_ms, **FULL.get(kind, {}), **fields}
+    return SimpleNamespace(get_type=lambda: kind, **values)
+
+
+@pytest.fixture
+def telemetry():
+    pytest.importorskip("pyproj")
+    found = Telemetry()
+    found.frame = LocalFrame(47.3, 8.55)
+    return found
+
+
+def hear(telemetry, *messages):
+    events = []
+    for one in messages:
+        ms = getattr(one, "time_boot_ms", 0)
+        events += telemetry.events(one, T0 + ms * 1_000_000)
+    return events
+
+
+@pytest.mark.parametrize(
+    ("angles", "heading", "body", "there"),
+    [
+        ((0, 0, 0), 0, (1, 0, 0), (0, 1, 0)),  # north
+        ((0, 0, math.pi / 2), 0, (1, 0, 0), (1, 0, 0)),  # east
+        ((0, 0, math.pi / 2), 90, (1, 0, 0), (0, 1, 0)),  # the map's y axis points east
+        ((0, 0.1, math.pi / 2), 0, (1, 0, 0), (math.cos(0.1), 0, math.sin(0.1))),  # bow up
+        ((0.1, 0, math.pi / 2), 0, (0, 1, 0), (0, math.cos(0.1), math.sin(0.1))),  # port up
+    ],
+)
+def test_attitudes(angles, heading, body, there):
+    assert rotate(attitude(*angles, heading), np.array(body, float)) == pytest.approx(there)
+
+
+def test_a_position_with_its_attitude_and_accuracy(telemetry):
+    turning = message("ATTITUDE", 900, yaw=1.0, yawspeed=0.5)
+    (state,) = hear(telemetry, message("GPS_RAW_INT"), turning, message("GLOBAL_POSITION_INT"))
+    assert isinstance(state, VehicleState) and state.position == pytest.approx((0, 0, 0), abs=1e-6)
+    assert state.stamp_ns == T0 + SECOND and state.speed == 1.0 and state.yaw_rate == -0.5
+    assert state.yaw == pytest.approx(math.pi / 2 - 1.05)  # 0.1 s later
+    assert state.variance == pytest.approx((0.64, 0.64, 0.0))
+
+
+def test_a_vehicle_that_dives_has_a_depth(telemetry):
+    telemetry.surface = False
+    events = [message("GPS_RAW_INT"), message("ATTITUDE"), message("GLOBAL_POSITION_INT")]
+    (state,) = hear(telemetry, *events)
+    assert state.position[2] == -2.5 and state.variance[2] == pytest.approx(1.44)
+
+
+@pytest.mark.parametrize(
+    ("others", "position", "reason"),
+    [
+        ([message("ATTITUDE")], {"lat": 0, "lon": 0}, "no_position"),
+        ([message("ATTITUDE"), message("GPS_RAW_INT", fix_type=2)], {}, "no_fix"),
+        ([message("ATTITUDE"), message("EKF_STATUS_REPORT", flags=1 + 16 + 128)], {}, "ekf"),
+        ([], {}, "no_attitude"),
+        ([message("ATTITUDE", 100)], {}, "no_attitude"),
+    ],
+)
+def test_positions_that_cannot_be_used(telemetry, others, position, reason):
+    events = hear(telemetry, *others, message("GLOBAL_POSITION_INT", **position))
+    assert events == [OdometryRefused(reason)]
+    assert telemetry.fault and not telemetry.good_fix(3.0)
+
+
+def test_a_frame_needs_an_accurate_fix(telemetry):
+    hear(telemetry, message("ATTITUDE"), message("GLOBAL_POSITION_INT"))
+    assert not telemetry.good_fix(3.0)  # no fix so far
+    hear(telemetry, message("GPS_RAW_INT", h_acc=4000))
+    assert not telemetry.good_fix(3.0) and telemetry.good_fix(5.0)
+    hear(telemetry, message("GPS_RAW_INT", h_acc=0))  # MAVLink 1 does not say
+    assert telemetry.good_fix(3.0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({}, None),
+        ({"current_distance": 5000}, "no_return"),
+        ({"current_distance": 0}, "too_close"),
+        ({"current_distance": 20}, "too_close"),
+        ({"signal_quality": 1}, "nan"),
+    ],
+)
+def test_ranges_that_are_none(telemetry, fields, reason):
+    (ping,) = hear(telemetry, message("DISTANCE_SENSOR", **fields))
+    assert refusal_reason(ping) == reason
+
+
+def test_what_a_distance_sensor_says_of_itself(telemetry):
+    (ping,) = hear(telemetry, message("DISTANCE_SENSOR", covariance=4, signal_quality=80))
+    assert (ping.range, ping.min_range, ping.max_range) == (7.5, 0.3, 50.0)
+    assert ping.variance == pytest.approx(4e-4) and ping.confidence == 80
+    (ping,) = hear(telemetry, message("DISTANCE_SENSOR", 1100, covariance=255))
+    assert ping.variance == 0 and math.isnan(ping.confidence)
+
+
+def test_the_limits_of_the_others_are_parameters(telemetry):
+    telemetry.limits = (0.5, 50.0)
+    (far,) = hear(telemetry, message("WATER_DEPTH", distance=50.0))
+    (near,) = hear(telemetry, message("WATER_DEPTH", 1100, distance=0.2))
+    (ill,) = hear(telemetry, message("WATER_DEPTH", 1200, healthy=0))
+    assert [refusal_reason(p) for p in (far, near, ill)] == ["no_return", "too_close", "nan"]
+
+
+def test_one_reading_in_several_messages_counts_once(telemetry):
+    later = [
+        message(kind, 1000 + 10 * number)
+        for number, kind in enumerate(["WATER_DEPTH", "DISTANCE_SENSOR", "RANGEFINDER"])
+    ]
+    assert len(hear(telemetry, *later)) == 1
+    assert telemetry.left_out == {"the same as WATER_DEPTH": 2}
+    assert len(hear(telemetry, message("DISTANCE_SENSOR", 7000))) == 1  # the better has stopped
+    assert not hear(telemetry, message("DISTANCE_SENSOR", 7100, orientation=0))
+    assert telemetry.left_out["not_downward"] == 1
+
+
+def test_parameters_are_asked_for_a_few_times():
+    reader, asked = ParameterReader(), []
+    for second in range(30):
+        asked += reader.due(float(second))
+        if second == 3:
+            reader.answer(SimpleNamespace(param_id="WP_RADIUS", param_value=2.0))
+            reader.answer(SimpleNamespace(param_id="RNGFND1_MAX_CM", param_value=5000.0))
+            reader.answer(SimpleNamespace(param_id="OTHER", param_value=1.0))
+    assert reader.done and set(asked) == set(WANTED)
+    assert asked.count("WP_RADIUS") == 2 and asked.count("WP_SPEED") == TRIES
+    assert reader.range_limits == (0.0, 50.0) and "OTHER" not in reader.values
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        ({"WP_RADIUS": 2.0}, "set capture_radius to at least 2"),
+        ({"WP_SPEED": 0.0, "CRUISE_SPEED": 2.0}, "CRUISE_SPEED is 2 m/s, and max_speed 1 m/s"),
+        ({"RNGFND1_ORIENT": 0.0}, "a sonar that looks down"),
+        ({"FENCE_ENABLE": 0.0}, "FENCE_ENABLE is 0"),
+        ({"FENCE_ENABLE": 1.0, "FENCE_ACTION": 0.0}, "does nothing"),
+        ({"FENCE_ENABLE": 1.0, "FENCE_TYPE": 7.0, "FENCE_RADIUS": 30.0}, "reaches 50 m from here"),
+        ({"FS_GCS_ENABLE": 0.0}, "FS_GCS_ENABLE is 0"),
+    ],
+)
+def test_parameters_that_do_not_go_with_the_mission(found, words):
+    values = {"goal_radius": 0.1, "capture_radius": 1.34, "max_speed": 1.0}
+    workspace, here = Extent(0, 30, 0, 40), np.zeros(2)
+    (text,) = advice(found, values, workspace, here)
+    assert words in text
+    good = {
+        "WP_RADIUS": 1.0, "WP_SPEED": 1.1, "RNGFND1_ORIENT": 25.0, "FENCE_ENABLE": 1.0,
+        "FENCE_ACTION": 1.0, "FENCE_TYPE": 7.0, "FENCE_RADIUS": 60.0, "FS_GCS_ENABLE": 1.0,
+    }  # fmt: skip
+    assert not list(advice(good, values, workspace, here))
+    assert not list(advice({}, values, workspace, here))

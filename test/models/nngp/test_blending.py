@@ -1,0 +1,64 @@
+"""Maps without steps: blended neighbours, no less accurate than each cell's own."""
+
+import numpy as np
+import pytest
+
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.models.mapper import BathymetricMapper
+from poam_ros.models.registry import ModelSettings
+
+EXTENT = Extent(0, 200, 0, 160)
+GRID = Grid.cells(Extent(60, 140, 40, 120), 1.0)
+OPTIONS = {
+    "method": "nngp", "nngp.neighbours": 24, "nngp.candidate_neighbours": 200,
+    "nngp.neighbour_spacing": 0.2, "nngp.first_steps": 40, "nngp.hidden": 8, "nngp.lattice": 8,
+}  # fmt: skip
+
+
+def bottom(xy):
+    return -10 + 2 * np.sin(xy[:, 0] / 25) * np.cos(xy[:, 1] / 20)
+
+
+@pytest.fixture(scope="module")
+def mappers():
+    """The same survey lines without and with blending."""
+    rng = np.random.default_rng(3)
+    x, y = np.meshgrid(np.arange(4, 198, 4.0), np.arange(10, 160, 20.0))
+    xy = np.column_stack((x.ravel(), y.ravel())) + rng.normal(0, 0.5, (x.size, 2))
+    z = bottom(xy) + 0.1 * rng.standard_normal(len(xy))
+    made = []
+    for blending in (0.0, 1.5):
+        mapper = BathymetricMapper(EXTENT, ModelSettings.of({**OPTIONS, "nngp.blending": blending}))
+        mapper.update(xy, z)
+        made.append(mapper)
+    return made
+
+
+def steps(mean):
+    """What a smooth map has not: second differences from cell to cell, at the 99 % quantile."""
+    return np.quantile(np.abs(np.diff(mean, 2, axis=0)), 0.99)
+
+
+def test_a_blended_map_has_no_steps_and_no_larger_errors(mappers):
+    plain, blended = (mapper.map(GRID) for mapper in mappers)
+    assert steps(blended.mean) < 0.5 * steps(plain.mean)
+    truth = bottom(GRID.points).reshape(GRID.shape)
+    errors = [np.sqrt(np.square(drawn.mean - truth).mean()) for drawn in (plain, blended)]
+    assert errors[1] < 1.03 * errors[0]
+    np.testing.assert_allclose(blended.variance, plain.variance, rtol=0.5)
+    within = np.abs(blended.mean - truth) < 1.96 * np.sqrt(blended.variance)
+    assert within.mean() > 0.93
+
+
+def test_bands_of_a_map_fit_together(mappers):
+    whole = mappers[1].map(GRID)
+    bands = [mappers[1].map(Grid(GRID.x, part)) for part in np.split(GRID.y, [33, 34])]
+    for name in ("mean", "variance"):
+        joined = np.concatenate([getattr(band, name) for band in bands])
+        np.testing.assert_allclose(joined, getattr(whole, name), rtol=1e-9)
+
+
+def test_a_coarse_grid_is_not_blended(mappers):
+    coarse = Grid.cells(EXTENT, 40.0)
+    plain, blended = (mapper.map(coarse).mean for mapper in mappers)
+    np.testing.assert_array_equal(plain, blended)

@@ -1,0 +1,110 @@
+"""Change between two surveys: none is found where there is none, a scour and its volume are."""
+
+import numpy as np
+import pytest
+
+from poam_ros.core.geodesy import GeoReference
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.outputs.change import (
+    COLUMNS,
+    compare,
+    discoveries,
+    draw_change,
+    summary,
+    write_change,
+    write_change_raster,
+)
+from poam_ros.outputs.folder import read_table
+
+GRID = Grid.cells(Extent(0, 100, 0, 60), 2.0)
+DRAWS = 200
+
+
+def smooth(rng, count, std=0.06):
+    """Errors that neighbours share: ``count`` fields [count, cells] of lengthscale 6 m."""
+    rows, columns = GRID.shape
+    fields = rng.standard_normal((count, rows, columns))
+    for axis, points in ((1, GRID.y), (2, GRID.x)):
+        distance = np.abs(points[:, None] - points[None]) / 6
+        blur = np.exp(-0.5 * distance**2)
+        fields = np.moveaxis(np.moveaxis(fields, axis, 2) @ blur, 2, axis)
+    fields /= fields.std()
+    return std * fields.reshape(count, -1)
+
+
+def survey(seed, change=0.0, offset=None, both=None):
+    """What ``compare`` finds of one simulated pair; ``change``: true, per cell."""
+    rng = np.random.default_rng(seed)
+    both = np.ones(GRID.shape, dtype=bool) if both is None else both
+    difference = change + smooth(rng, 1)[0]
+    return compare(
+        GRID, both, difference[both.ravel()], smooth(rng, DRAWS)[:, both.ravel()], offset
+    )
+
+
+def scour(depth=0.3):
+    """200 cells that fell, as a change [cells]."""
+    x, y = GRID.points.T
+    return np.where(np.argsort(np.argsort(np.hypot(x - 40, y - 30))) < 200, -depth, 0.0)
+
+
+def test_no_change_is_found_where_there_is_none():
+    found = [survey(seed) for seed in range(20)]
+    assert np.mean([change.significant.mean() for change in found]) < 0.05
+    inside = [change.net[1] <= 0 <= change.net[2] for change in found]
+    assert sum(inside) >= 17
+
+
+def test_a_scour_is_found_with_its_volume():
+    true = scour()
+    for seed in range(5):
+        change = survey(seed, true)
+        there = (true < 0).reshape(GRID.shape)
+        assert change.significant[there].mean() > 0.7
+        assert change.significant[~there].mean() < 0.05
+        assert change.net[1] < 4 * true.sum() < change.net[2]
+        there = change.significant & there
+        assert change.lost[1] < 4 * true[there.ravel()].sum() < change.lost[2]
+
+
+def test_an_offset_is_no_change():
+    """A fifth of the area fell; the rest is where both surveys have the same bottom."""
+    inside = 0
+    for seed in range(8):
+        change = survey(seed, 0.4 + np.where(GRID.points[:, 0] < 20, -0.5, 0.0))
+        assert change.offset[0] == pytest.approx(0.4, abs=0.06)
+        inside += bool(change.offset[1] < 0.4 < change.offset[2])
+        west = np.broadcast_to(GRID.x < 20, GRID.shape)
+        assert change.mean[west].mean() == pytest.approx(-0.5, abs=0.08)
+        assert change.significant[west].mean() > 0.9 and change.significant[~west].mean() < 0.05
+    assert inside >= 6
+    given = survey(0, 0.4, offset=0.0)
+    assert given.significant.all() and (given.offset == 0).all()
+    assert "as given" in summary(given, estimated=False)["offset"]
+
+
+def test_false_discoveries_are_limited():
+    assert not discoveries(np.full(10, 0.04) + 0.02, 0.05).any()
+    p = np.array([0.001, 0.5, 0.02, 0.9, 0.012])
+    assert discoveries(p, 0.05).tolist() == [True, False, True, False, True]  # 0.02 <= 3/5 of 5 %
+
+
+def test_what_is_written_is_read_back(tmp_path):
+    rasterio = pytest.importorskip("rasterio")
+    both = np.ones(GRID.shape, dtype=bool)
+    both[:, :5] = False
+    change = survey(1, scour(), both=both)
+    table = read_table(write_change(tmp_path, change), COLUMNS)
+    assert len(table["x"]) == both.sum() and table["x"].min() == 11
+    assert set(table["significant"]) == {0.0, 1.0}
+    assert np.all(table["low"] < table["change"]) and np.all(table["change"] < table["high"])
+    assert draw_change(tmp_path, change).stat().st_size > 10_000
+    for place in (None, GeoReference(52.5, 13.0), GeoReference(52.5, 13.0, 30.0)):
+        with rasterio.open(write_change_raster(tmp_path, change, place)) as raster:
+            assert raster.descriptions == COLUMNS[2:]
+            deepest = np.unravel_index(np.nanargmin(change.mean), GRID.shape)
+            where = np.array([[GRID.x[deepest[1]], GRID.y[deepest[0]]]])
+            where = where if place is None else place.to_projected(where)
+            value = next(raster.sample(where.tolist(), 1))[0]
+            assert value == pytest.approx(np.nanmin(change.mean), rel=1e-6)
+            assert np.isnan(raster.read(4)).sum() == (~both).sum()

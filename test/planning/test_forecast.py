@@ -1,0 +1,111 @@
+"""How long a survey takes until its map meets a target."""
+
+import math
+
+import numpy as np
+import pytest
+
+from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.core.maps import ElevationMap
+from poam_ros.planning.boustrophedon import path_cost
+from poam_ros.planning.forecast import DRAWS, Bottom, forecast
+from poam_ros.planning.situation import Situation
+from poam_ros.planning.tvu import CONFIDENCE_95, allowed
+
+WORKSPACE = Extent(0.0, 60.0, 0.0, 40.0)
+CORNER = np.zeros(2)
+LINES = np.arange(4.5, 40, 8)  # through the centres of cells
+
+
+def drawn_map(slope, exponent, noise, depth=10.0):
+    """A map whose variance is noise^2 + slope d^exponent about pings on lines 8 m apart."""
+    grid = Grid.cells(WORKSPACE, 1.0)
+    x = np.arange(0.5, 60.0, 0.5)
+    pings = np.concatenate([np.column_stack((x, np.full_like(x, y))) for y in LINES])
+    distance = np.abs(grid.points[:, 1, None] - LINES).min(1)
+    factor = np.where(grid.points[:, 0] < 30, *slope)
+    variance = noise**2 + factor * distance**exponent
+    shape = grid.shape
+    return ElevationMap(grid, np.full(shape, 2.0 - depth), variance.reshape(shape)), pings
+
+
+def survey(bottom, share=0.95, order="1b", seed=0, before=0.0):
+    there = Situation(CORNER, WORKSPACE, turning_radius=0.5)
+    return forecast(bottom, there, order, share, before, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("exponent", [0.8, 1.4])
+def test_an_earlier_map_says_how_its_variance_grows(exponent):
+    drawn, pings = drawn_map((0.01, 0.09), exponent, 0.1)
+    bottom = Bottom.of_map(drawn, pings, level=2.0)
+    assert bottom.exponent == pytest.approx(exponent, abs=0.02)
+    smooth, rough = np.quantile(bottom.slope, (0.1, 0.9))
+    assert smooth == pytest.approx(0.01, rel=0.05) and rough == pytest.approx(0.09, rel=0.05)
+    np.testing.assert_allclose(bottom.depth, 10.0)
+    assert bottom.noise == pytest.approx(0.1)
+
+
+def test_a_map_without_cells_away_from_pings_is_refused():
+    drawn, _ = drawn_map((0.01, 0.01), 1.0, 0.1)
+    with pytest.raises(InputError, match="expected 12 cells away from pings, got 0"):
+        Bottom.of_map(drawn, drawn.grid.points, level=2.0)
+
+
+def test_the_survey_has_the_widest_lines_that_meet_the_target():
+    """With nothing uncertain, by hand: 95 % of distances to a line are within the TVU."""
+    bottom = Bottom(np.array([0.02]), np.array([10.0]), 1.5, 0.1, deviation=0.0)
+    limit = (allowed("1b", 10.0) / CONFIDENCE_95) ** 2 - 0.1**2
+    farthest = (limit / 0.02) ** (1 / 1.5)
+    widest = 2 * farthest / 0.95
+    found = survey(bottom)
+    # Distances are looked at in steps of a 24th of half a spacing.
+    assert 40.0 / found.lines <= widest * 1.05 and 40.0 / (found.lines - 1) > widest * 0.95
+    assert found.low == found.length == found.high
+    whole = path_cost(found.path, CORNER, 0.5)
+    assert 0.95 * whole <= found.length <= whole
+
+
+def test_what_the_pilot_survey_covers_need_not_be_driven_again():
+    bottom = Bottom(np.array([0.02]), np.array([10.0]), 1.5, 0.1, deviation=0.0)
+    alone, after = survey(bottom), survey(bottom, before=300.0)
+    covered = bottom.share(60.0 * 40.0 / 300.0, "1b")  # even lines of that length
+    assert 0.1 < covered < 0.9
+    met = bottom.share(alone.spacing, "1b")
+    part = (0.95 - covered) / (met - covered)
+    assert after.lines == alone.lines
+    assert after.length == pytest.approx(300.0 + path_cost(alone.path, CORNER, 0.5) * part)
+
+
+def test_what_is_less_certain_takes_more_lines_and_a_wider_interval():
+    sure, unsure = (Bottom.stated(*step, 10.0, 0.1) for step in ((0.15, 0.15), (0.1, 0.225)))
+    few, many = survey(sure), survey(unsure)
+    assert few.lines < many.lines
+    assert few.high - few.low < many.high - many.low
+    assert many.low <= many.length <= many.high
+
+
+def test_a_survey_meets_its_target_in_nine_of_ten_bottoms():
+    bottom = Bottom.stated(0.1, 0.225, 10.0, 0.1)
+    found, rng = survey(bottom), np.random.default_rng(7)
+    met = [bottom.drawn(rng).share(found.spacing, "1b") >= 0.95 for _ in range(5 * DRAWS)]
+    assert np.mean(met) == pytest.approx(0.9, abs=0.05)
+
+
+def test_dry_parts_do_not_count():
+    wet = Bottom(np.array([0.02]), np.array([10.0]), 1.5, 0.1, 0.0)
+    both = Bottom(np.array([0.02, 9.0]), np.array([10.0, -1.0]), 1.5, 0.1, 0.0)
+    assert both.share(3.0, "1b") == wet.share(3.0, "1b") > 0
+    assert Bottom(np.array([0.02]), np.array([-1.0]), 1.5, 0.1).share(3.0, "1b") == 0.0
+
+
+def test_a_target_below_the_noise_is_refused():
+    loud = Bottom.stated(0.1, 0.2, 10.0, noise=1.0)
+    with pytest.raises(InputError, match=r"expected one that 500 lines meet.*noise of 1 m"):
+        survey(loud)
+
+
+@pytest.mark.parametrize("limits", [(0.2, 0.1), (0.0, 0.1), (0.1, math.inf), (math.nan, 1.0)])
+def test_a_stated_range_must_be_one(limits):
+    with pytest.raises(InputError, match="expected 0 < LOW <= HIGH"):
+        Bottom.stated(*limits, 10.0, 0.1)

@@ -1,0 +1,65 @@
+"""The mapper node withdraws a line of double echoes when another line crosses it, and says so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+pytest.importorskip("torch")
+
+from feeder import Feeder
+from kept import SMALL, Crossed
+from rclpy.parameter import Parameter
+
+from poam_ros.core.clock import SECOND
+from poam_ros.frontend.front_end import RawPing
+from poam_ros.frontend.odometry import VehicleState
+from poam_ros.outputs.folder import read_table
+from poam_ros.outputs.results import read_unmapped
+from poam_ros.ros.common.messages import write_odometry
+from poam_ros.ros.mapper.node import MapperNode
+
+pytestmark = pytest.mark.ros
+
+
+class Surveyor(Feeder):
+    """Along the lines of ``Crossed``, whose second has double echoes."""
+
+    def locate(self, stamp):
+        self._odom.publish(write_odometry(VehicleState(stamp, (*self._place(stamp), 0.0))))
+
+    def _at(self, stamp):
+        return min(stamp * 10 // SECOND, len(Crossed.PLACES) - 1)
+
+    def _place(self, stamp):
+        return Crossed.PLACES[self._at(stamp)].tolist()
+
+    def _ping(self, stamp):
+        x, y = self._place(stamp)
+        false = Crossed.LINES[self._at(stamp)] == Crossed.FALSE
+        return RawPing(stamp, float(6 + np.sin(x / 9) + np.cos(y / 7)) * (1 + false), 0.1, 100.0)
+
+
+def test_a_line_of_double_echoes_is_withdrawn_from_the_map(ros, eventually, tmp_path):
+    values = {**SMALL, "screening.enabled": True, "mission_dir": str(tmp_path / "m")}
+    given = [Parameter(name, value=value) for name, value in values.items()]
+    mapper = ros(MapperNode, parameter_overrides=given)
+    vehicle = ros(Surveyor)
+    eventually(vehicle.connected, what="no discovery")
+    vehicle.say("pilot")
+    vehicle.drive(int(np.flatnonzero(Crossed.LINES == 3)[0]))
+    vehicle.say("exploring")
+    eventually(lambda: vehicle.mapped, what="no map of the pilot survey")
+    vehicle.drive(len(Crossed.PLACES) - vehicle.sent)
+    vehicle.say("done")
+    eventually(lambda: vehicle.reports[-1].finished, what="no results")
+    withdrawn, false = mapper.session.withdrawn, int((Crossed.LINES == Crossed.FALSE).sum())
+    assert 0.9 * false < len(withdrawn) <= false  # the transport may lose pings
+    at = (withdrawn.stamp_ns * 10 // SECOND).astype(int)
+    assert set(Crossed.LINES[at]) == {Crossed.FALSE}
+    eventually(lambda: vehicle.status.get("withdrawn") == str(len(withdrawn)))
+    accepted = mapper.session.ledger.accepted
+    assert vehicle.mapped == accepted - len(withdrawn)
+    assert len(read_table(tmp_path / "m" / "samples.csv")["x"]) == vehicle.mapped
+    assert read_unmapped(tmp_path / "m").refused.counts["withdrawn"] == len(withdrawn)

@@ -1,0 +1,140 @@
+"""A boat of our own and a mission on it, over loopback and in simulated time."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+from poam_ros.core.clock import SECOND, Moment
+from poam_ros.core.settings import rows
+from poam_ros.mavlink.drive import Drive
+from poam_ros.mavlink.link import Link
+from poam_ros.mavlink.settings import LinkSettings, PlaceSettings
+from poam_ros.mavlink.simulated_boat import SimulatedBoat
+from poam_ros.ros.common.parameters import robot_tables
+from poam_ros.simulation.world.simulator import SonarSettings
+from poam_ros.simulation.world.terrain import load_terrain
+
+BEGUN_NS = 1_700_000_000 * SECOND
+TABLES = *robot_tables().values(), rows(PlaceSettings)
+DEFAULTS = {row.name: row.default for table in TABLES for row in table}
+
+
+def free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def polygons(path, frame, **kinds):
+    """A GeoJSON file with rectangles (xmin, xmax, ymin, ymax) in degrees, by kind."""
+    features = []
+    for kind, (xmin, xmax, ymin, ymax) in kinds.items():
+        corners = ((xmin, ymin), (xmax, ymin), (xmax, ymax), (xmin, ymax), (xmin, ymin))
+        ring = [frame.to_degrees(corner)[::-1] for corner in corners]
+        geometry = {"type": "Polygon", "coordinates": [ring]}
+        features.append({"type": "Feature", "properties": {"kind": kind}, "geometry": geometry})
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    return str(path)
+
+
+class Voyage:
+    """Each step is 0.1 s of the boat's time, and one of the drive's.
+
+    ``values``: settings by name; ``boat``: arguments of the simulated boat; ``begun_s``: steady
+    time at the beginning.
+    """
+
+    def __init__(self, values=None, boat=None, begun_s=100.0) -> None:
+        port, self.begun_s = free_port(), begun_s
+        settings = {
+            "workspace": (-10.0, 10.0, -10.0, 10.0), "pilot": "diagonal", "resolution": 2.0,
+            "method": "toy", "planner": "random", "screening.enabled": False,
+            "mavlink.url": f"udpin:127.0.0.1:{port}", **(values or {}),
+        }  # fmt: skip
+        self.values = {**DEFAULTS, **settings}
+        fields = {name: self.values[name] for name in self.values if name.startswith("mavlink.")}
+        own = {name.partition(".")[2]: value for name, value in fields.items()}
+        self.said: list[str] = []
+        self.closed = False
+        self.drive = Drive(self.values, Link(LinkSettings(**own)), self.said.append, False)
+        terrain = load_terrain("lake")
+        self.boat = SimulatedBoat(
+            terrain, port, **{"sonar": SonarSettings(noise_std=0.05), **(boat or {})}
+        )
+        self.drive.step(self.now)  # listens from now on
+
+    @property
+    def now(self) -> Moment:
+        seconds = self.begun_s + self.boat.time_s
+        return Moment(BEGUN_NS + round(seconds * SECOND), seconds)
+
+    @property
+    def mission(self):
+        return self.drive.guidance.mission
+
+    @property
+    def state(self) -> str:
+        return "" if self.drive.guidance is None else self.mission.state
+
+    def run(self, seconds: float) -> Voyage:
+        """Go on for so long."""
+        for _ in range(round(seconds * 10)):
+            self.step()
+        return self
+
+    def step(self) -> None:
+        self.boat.step()
+        self.drive.step(self.now)
+
+    def until(self, condition, seconds: float = 600.0) -> Voyage:
+        """Go on until a condition holds."""
+        for _ in range(round(seconds * 10)):
+            if condition():
+                return self
+            self.step()
+        raise AssertionError(f"not within {seconds} s: {self.state}; {self.said[-5:]}")
+
+    def start(self) -> Voyage:
+        """In GUIDED and armed, started by a person, on the way to the first goal."""
+        self.boat.mode, self.boat.armed = "GUIDED", True
+        self.until(lambda: self.state == "waiting", 20)
+        self.drive.command("start")
+        return self.until(lambda: len(self.boat.targets) > 0, 20)
+
+    def explore(self) -> Voyage:
+        """Started, and over with the pilot survey."""
+        return self.start().until(lambda: self.state == "exploring", 400)
+
+    def resume(self) -> None:
+        self.drive.command("resume")
+        self.step()
+
+    def heartbeat(self) -> Voyage:
+        """Go on until the boat has sent its next heartbeat, which the drive has not read yet."""
+        due = self.boat.next_heartbeat_s
+        self.boat.step()
+        while self.boat.next_heartbeat_s == due:
+            self.drive.step(self.now)
+            self.boat.step()
+        return self
+
+    def sent_within(self, seconds: float) -> int:
+        """Targets that the drive sends within so long, from its next step on."""
+        before = self.drive.steering.sent
+        self.drive.step(self.now)
+        self.run(seconds)
+        return self.drive.steering.sent - before
+
+    def balance(self) -> tuple[int, int]:
+        """Ranges that the boat has sent, and those that the mission knows of."""
+        counts = self.drive.session.ledger.counts()
+        ignored = sum(self.drive.telemetry.left_out.values())
+        known = counts["received"] + self.drive.before_frame + ignored
+        assert counts["received"] == sum(counts.values()) - counts["received"]
+        return self.boat.pings, known
+
+    def close(self) -> None:
+        self.closed = True
+        self.drive.close(self.now)
+        self.boat.close()
