@@ -54,9 +54,11 @@ def blended(
     )
     near = spread(nodes * step)
     mean, variance = torch.zeros(2, len(x), dtype=torch.float64)
+    jitter, limited = 0.0, 0
     for offset, which in zip(offsets, own.reshape(4, -1), strict=True):
         found = condition(kernel, store.sites, x, near[which])
         weight = torch.where(offset > 0, share, 1 - share).prod(1)
         mean += weight * found.mean
         variance += weight * found.variance
-    return found._replace(mean=mean, variance=variance)
+        jitter, limited = max(jitter, found.jitter), max(limited, found.limited)
+    return Conditionals(mean, variance, jitter, limited)
