@@ -109,6 +109,8 @@ BOUNDED = {
     "poam_ros/frontend/front_end.py": "capacity, counted as no_odometry",
     "poam_ros/frontend/refused_pings.py": "WAITING; the oldest is counted without a place",
     "poam_ros/mission/itinerary.py": "a planner's path, refilled when empty",
+    "poam_ros/mavlink/drive.py": "a person's commands; what one step of the model loop reports",
+    "poam_ros/mavlink/simulated_boat.py": "messages of the last delay_s seconds",
     "poam_ros/simulation/world/simulator.py": "pings under way, at most a few travel times",
 }
 

@@ -245,7 +245,7 @@ def test_a_log_names_no_file_and_no_module(tmp_path, monkeypatch, capsys):
         assert main(["map", str(tmp_path / name), "--output", str(tmp_path / "out")]) == 2
     said = [line for line in capsys.readouterr().err.splitlines() if "WARNING" not in line]
     assert "expected pings" in said[0] and "secret" not in said[0]
-    assert "to load it, name it: --method trap:model" in said[1]
+    assert "to load it, give --method trap:model" in said[1]
     assert "trap" not in sys.modules and not (tmp_path / "run").exists()
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: The median of |t| of a standard normal t.
 MEDIAN = 0.6745
 #: Judgements of the same sites after one another: an own noise changes the neighbours' residuals.
-ROUNDS = 3
+ROUNDS = 8
 #: Nearest sites that neighbours are chosen from, for each neighbour.
 POOL = 4
 #: Other sites that an update judges again, in turn: what is learned changes.
