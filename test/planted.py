@@ -254,7 +254,7 @@ def refused(r: Record, z: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.
     whole = Soundings(np.arange(len(z)), r.xy, z, r.line, tuple(map(str, np.unique(r.line))))
     part = whole[kept]
     crossed = cross(part, settings)
-    _, echoes = learn(part, whole.workspace(), settings, crossed=crossed)
+    _, echoes, _ = learn(part, whole.workspace(), settings, crossed=crossed)
     found = np.zeros((2, len(z)), dtype=bool)
     found[0, kept[crossed.refused]] = found[1, echoes.number] = True
     return found[0], found[1]
