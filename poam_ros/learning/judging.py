@@ -49,19 +49,21 @@ class BatchJudge:
             return [], []
         updater, texts = self._updater, list[str]()
         steps: list[JournalStep] = []
+        events: list[LoopEvent] = []
         fresh, self._known = batch[self._known :], len(batch)
         self._judge.add(fresh)
         try:
-            verdicts = self._judge.judge(len(fresh), updater.withdrawals.withdrawn.number)
+            for verdict in self._judge.judge(len(fresh), updater.withdrawals.withdrawn.number):
+                text = self._sentence(verdict)
+                for step, pings in _changes(verdict, stamp_ns):
+                    updater.change(step, pings)
+                    steps.append(step)
+                texts.append(text)
         except Exception as error:
-            return [], [updater.failed(error, "no pings are withdrawn or reinstated")]
-        for verdict in verdicts:
-            texts.append(self._sentence(verdict))
-            for step, pings in _changes(verdict, stamp_ns):
-                updater.change(step, pings)
-                steps.append(step)
-        said = Problem(Message("crossings", "; ".join(texts)), error=False)
-        return steps, [said] if texts else []
+            events.append(updater.failed(error, "no more pings are withdrawn or reinstated"))
+        if texts:
+            events.append(Problem(Message("crossings", "; ".join(texts)), error=False))
+        return steps, events
 
     def _sentence(self, verdict: Verdict) -> str:
         """A verdict in words; says so if the model cannot follow it."""

@@ -12,6 +12,7 @@ pytest.importorskip("torch")
 
 from kept import POAM, Crossed, rows
 
+from poam_ros.core.errors import CholeskyError
 from poam_ros.core.geometry import map_grid
 from poam_ros.frontend.events import MissionStateChanged, Problem, ResetRequested
 from poam_ros.importers.journals import read_journal
@@ -157,6 +158,22 @@ def test_a_map_of_a_part_of_the_mission_lacks_what_was_withdrawn(crossed, tmp_pa
         table = CrossingTable.read(out / "crossings.csv")
         assert table.left_out.any() and np.abs(table.difference[~table.left_out]).max() < 2
         assert any("withdrawn during the mission" in sentence for sentence in mapped.sentences)
+
+
+def test_a_model_that_fails_to_forget_keeps_the_pings(crossed, tmp_path, monkeypatch):
+    def fail(*_):
+        raise CholeskyError("no factor")
+
+    s = crossed()
+    monkeypatch.setattr(s.session.mapper, "withdraw", fail)
+    s.until()
+    errors = [o.message.text for o in s.outcomes if isinstance(o, Problem) and o.error]
+    assert any("no more pings are withdrawn or reinstated" in text for text in errors)
+    session = s.session
+    assert session.status.withdrawn == len(session.withdrawn) == 0 and not said(s)
+    assert session.ledger.accepted == session.mapper.samples + len(session.sample_queue)
+    s.close()
+    assert rows(tmp_path / "m", CHANGES) == []
 
 
 def test_a_model_that_cannot_forget_leaves_out_what_it_has_not_learned(crossed):

@@ -103,8 +103,13 @@ class NeighbourGP:
 
     def keep(self, rows: Tensor) -> None:
         """Forget all data but those of some rows. See ``Forgetting``."""
-        self._store.restore(self.data[rows])
-        self._judge(torch.arange(len(self._store)))
+        pings, judged = self.data, self._store.judged()
+        try:
+            self._store.restore(pings[rows])
+            self._judge(torch.arange(len(self._store)))
+        except BaseException:
+            self._store.restore(pings, judged)
+            raise
         self._widening = VarianceCalibration()
 
     @torch.no_grad()

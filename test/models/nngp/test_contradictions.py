@@ -7,6 +7,7 @@ import pytest
 import torch
 from problems import scattered
 
+from poam_ros.core.errors import CholeskyError
 from poam_ros.models.data import Dataset
 from poam_ros.models.nngp import conditional
 from poam_ros.models.nngp.conditional import condition, log_loss
@@ -205,3 +206,24 @@ def test_a_map_logs_once_that_soundings_contradict_each_other(caplog):
         for _ in range(2):
             learned.predict(scattered(200, 9).X)
     assert caplog.text.count("contradict those around them") == 1
+
+
+def test_forgetting_that_fails_changes_nothing(monkeypatch):
+    def fail(*_):
+        raise CholeskyError("no factor")
+
+    pings, x, kept = lines(40), scattered(50, 9).X, torch.arange(1650) % 3 > 0
+    learned = model()
+    learned.update(pings)
+    before = learned.predict(x)
+    with monkeypatch.context() as patch:
+        patch.setattr("poam_ros.models.nngp.online.judge", fail)
+        with pytest.raises(CholeskyError):
+            learned.keep(kept)
+    found = learned.predict(x)
+    assert len(learned.data) == 1650 and torch.equal(found.mean, before.mean)
+    learned.keep(kept)
+    assert len(learned.data) == int(kept.sum())
+    learned.keep(torch.zeros(len(learned.data), dtype=torch.bool))
+    learned.update(pings[kept])  # also after all of them are forgotten
+    assert len(learned.data) == int(kept.sum()) and learned.predict(x).mean.isfinite().all()
