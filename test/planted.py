@@ -262,7 +262,7 @@ def refused(r: Record, z: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.
 
 def measure(r: Record, cases: list[str]) -> None:
     """Print mean absolute errors, in m, of held-out sound soundings: without the fault; with it;
-    with it and judged by crossings; and with all screening. Of all screening: cost, change,
+    with it and screened by crossings; and with all screening. Of all screening: cost, change,
     soundings of the fault accepted, and of sound soundings and of the feature refused."""
     line = np.unique(r.line, return_inverse=True)[1]
     r = replace(r, line=line)
