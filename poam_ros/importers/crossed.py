@@ -4,7 +4,7 @@ table's map; the list of crossings; and a verdict on each line and day."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,7 @@ class Crossed:
     """What the crossings of soundings say.
 
     Attributes:
-        refused: which soundings are multiples, or were withdrawn in a mission [N], boolean.
+        refused: which soundings are multiples, or are withdrawn [N], boolean.
         line, day: of each sounding [N].
         found: the crossings, and which soundings are multiples.
         table: of the crossings.
@@ -35,6 +35,13 @@ class Crossed:
     day: Labels
     found: Crossings
     table: CrossingTable
+
+    def without(self, rows: np.ndarray) -> Crossed:
+        """The same where these soundings [N], boolean, are left out as well."""
+        refused = self.refused | rows
+        ends = np.column_stack((self.found.row, self.found.other))
+        table = replace(self.table, left_out=refused[ends].any(1))
+        return replace(self, refused=refused, table=table)
 
     def write(self, folder: Path) -> None:
         """Write ``crossings.csv`` and ``lines.csv``; nothing without crossings."""
@@ -67,7 +74,7 @@ class Crossed:
             )
             parts = [f"{text} echoes, {n} soundings left out" for text, n in counts if n]
             if withdrawn := int((own & self.refused & (self.found.multiple < 2)).sum()):
-                parts.append(f"{withdrawn} soundings withdrawn during the mission")
+                parts.append(f"{withdrawn} soundings withdrawn")
             yield bias, int(out[number]), "; ".join(parts) or _verdict(bias)
 
     def sentences(self, order: str) -> list[str]:

@@ -286,6 +286,8 @@ def map_soundings(
     taken = soundings if held is None else soundings[np.flatnonzero(~held)]
     crossed = cross(taken, settings)
     mapper, echoes, withdrawn = learn(taken, workspace, settings, on_progress, crossed)
+    multiples = taken.row[crossed.refused]
+    crossed = crossed.without(np.isin(taken.row, withdrawn.number))
     crossed.write(folder)
     write_samples(folder / "samples.csv", mapper.xy, mapper.z)
     drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells))
@@ -299,7 +301,7 @@ def map_soundings(
     if len(withdrawn):
         counts[WITHDRAWN] = len(withdrawn)
     write_refused(folder, refused)
-    write_left_out(folder, soundings, echoes, withdrawn, taken.row[crossed.refused])
+    write_left_out(folder, soundings, echoes, withdrawn, multiples)
     write_map(folder / "map.npz", drawn)
     if shown.any():
         levels = levels_of(drawn.mean[shown], soundings.surface(settings.water_level))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -157,7 +158,24 @@ def test_a_map_of_a_part_of_the_mission_lacks_what_was_withdrawn(crossed, tmp_pa
         # Nor do they count in the figures of the crossings.
         table = CrossingTable.read(out / "crossings.csv")
         assert table.left_out.any() and np.abs(table.difference[~table.left_out]).max() < 2
-        assert any("withdrawn during the mission" in sentence for sentence in mapped.sentences)
+        assert any("soundings withdrawn" in each for each in mapped.sentences), mapped.sentences
+
+
+def test_what_a_map_of_a_recording_withdraws_does_not_count_at_crossings(crossed, tmp_path):
+    s = crossed().until()
+    s.close()
+    pings = replace(read_journal(tmp_path / "m", ReadOptions()), steps=None, withdrawn=None)
+    screening = ScreeningSettings(enabled=True)
+    settings = SoundingMapSettings(
+        model=s.session.mapper.settings, screening=screening, stretches=0
+    )
+    workspace, out = s.session.mapper.workspace, tmp_path / "out"
+    mapped = map_soundings(
+        s.session.journal.folder, pings, map_grid(workspace, 4.0), workspace, settings, out
+    )
+    assert mapped.withdrawn > 50 and read_unmapped(out).refused.counts["withdrawn"] > 50
+    table = CrossingTable.read(out / "crossings.csv")
+    assert table.left_out.any() and np.abs(table.difference[~table.left_out]).max() < 2
 
 
 def test_a_model_that_fails_to_forget_keeps_the_pings(crossed, tmp_path, monkeypatch):
