@@ -67,7 +67,7 @@ def check(seed: int, first_steps: int = 250, stretches: int = 16) -> Checked:
         seed=seed, stretches=stretches, model=model, screening=ScreeningSettings()
     )
     row = np.arange(len(xy))
-    mapper, _ = learn(Soundings(row, xy, sounded, row), EXTENT, settings)
+    mapper, *_ = learn(Soundings(row, xy, sounded, row), EXTENT, settings)
     drawn = draw(mapper, GRID)
     found = measure(drawn, lambda places, count: mapper.sample(places, count, seed), np.zeros(1))
     volume, low, high = found.volume[:, 0].tolist()

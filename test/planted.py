@@ -254,7 +254,7 @@ def refused(r: Record, z: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.
     whole = Soundings(np.arange(len(z)), r.xy, z, r.line, tuple(map(str, np.unique(r.line))))
     part = whole[kept]
     crossed = cross(part, settings)
-    _, echoes = learn(part, whole.workspace(), settings, crossed=crossed)
+    _, echoes, _ = learn(part, whole.workspace(), settings, crossed=crossed)
     found = np.zeros((2, len(z)), dtype=bool)
     found[0, kept[crossed.refused]] = found[1, echoes.number] = True
     return found[0], found[1]
@@ -262,7 +262,7 @@ def refused(r: Record, z: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.
 
 def measure(r: Record, cases: list[str]) -> None:
     """Print mean absolute errors, in m, of held-out sound soundings: without the fault; with it;
-    with it and judged by crossings; and with all screening. Of all screening: cost, change,
+    with it and screened by crossings; and with all screening. Of all screening: cost, change,
     soundings of the fault accepted, and of sound soundings and of the feature refused."""
     line = np.unique(r.line, return_inverse=True)[1]
     r = replace(r, line=line)

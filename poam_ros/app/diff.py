@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..core.errors import InputError
 from ..core.settings import Setting
-from .command import exit_on_interrupt, reader
+from .command import exit_on_interrupt, figures, reader
 
 RESOLUTION = Setting("resolution", 1.0, "Cell size", "m", minimum=1e-3, maximum=1e6)
 OFFSET = Setting("offset", 0.0, "Offset", "m", minimum=-1e4, maximum=1e4)
@@ -57,10 +57,8 @@ def run(args: argparse.Namespace) -> int:
         print(f"raster:  {write_change_raster(folder, change, before.place)}")
     except InputError as error:
         print(f"no raster: {error}")
-    try:
+    with figures():
         print(f"figure:  {draw_change(folder, change)}")
-    except ImportError:
-        print("no figure: matplotlib is not installed (pip install 'poam_ros[sim]')")
     for name, text in summary(change, estimated=args.offset is None).items():
         print(f"{name}: {text}")
     return 0

@@ -245,7 +245,10 @@ def _map(
             extrapolate, args.order,
         )  # fmt: skip
     checked = mapped.held_out
-    print(f"{mapped.samples} soundings in the map, {mapped.false_echoes} refused as false echoes")
+    print(
+        f"{mapped.samples} soundings in the map, {mapped.false_echoes} refused as false echoes"
+        + (f", {mapped.withdrawn} withdrawn" if mapped.withdrawn else "")
+    )
     for sentence in mapped.sentences:
         print(sentence)
     if args.folds:

@@ -153,7 +153,7 @@ def _settings(values: Mapping[str, Any], args: argparse.Namespace) -> SoundingMa
 def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundings:
     """The soundings of files that are no recordings."""
     from ..importers.columns import read_mapping
-    from ..importers.exclusions import DAY, needed, with_lines
+    from ..importers.exclusions import DAY, needed
     from ..importers.levels import WaterLevels
     from ..importers.raw import ReadOptions
     from ..importers.readers import read_soundings
@@ -173,7 +173,7 @@ def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soun
         print(f"{line.get('file', args.log.name)}: {line.get('said')}; {line.get('layout')}")
     if levels is not None:
         print(f"water level: {levels.said}")
-    return with_lines(found)
+    return found
 
 
 def _exclusions(args: argparse.Namespace) -> list[Exclusion]:
@@ -202,8 +202,9 @@ def _calibrated(
 
 def _excluded(args: argparse.Namespace, soundings: Soundings) -> Soundings:
     """The soundings without those that a person left out."""
-    from ..importers.exclusions import described, exclude
+    from ..importers.exclusions import described, exclude, with_lines
 
+    soundings = with_lines(soundings)  # what is left out does not renumber the others
     if not args.exclusions:
         return soundings
     soundings = exclude(soundings, args.exclusions, args.logs)

@@ -4,7 +4,7 @@ table's map; the list of crossings; and a verdict on each line and day."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,7 @@ class Crossed:
     """What the crossings of soundings say.
 
     Attributes:
-        refused: which soundings are multiples [N], boolean.
+        refused: which soundings are multiples, or are withdrawn [N], boolean.
         line, day: of each sounding [N].
         found: the crossings, and which soundings are multiples.
         table: of the crossings.
@@ -35,6 +35,13 @@ class Crossed:
     day: Labels
     found: Crossings
     table: CrossingTable
+
+    def without(self, rows: np.ndarray) -> Crossed:
+        """The same where these soundings [N], boolean, are left out as well."""
+        refused = self.refused | rows
+        ends = np.column_stack((self.found.row, self.found.other))
+        table = replace(self.table, left_out=refused[ends].any(1))
+        return replace(self, refused=refused, table=table)
 
     def write(self, folder: Path) -> None:
         """Write ``crossings.csv`` and ``lines.csv``; nothing without crossings."""
@@ -61,9 +68,13 @@ class Crossed:
             if not out[number] and name not in known:
                 continue
             bias = known.get(name, Bias(name, 0, np.nan, np.nan, np.nan, False))
-            kinds = self.found.multiple[self.line.code == number]
-            counts = ((text, int((kinds == m).sum())) for m, text in NAMES.items())
+            own = self.line.code == number
+            counts = (
+                (text, int((own & (self.found.multiple == m)).sum())) for m, text in NAMES.items()
+            )
             parts = [f"{text} echoes, {n} soundings left out" for text, n in counts if n]
+            if withdrawn := int((own & self.refused & (self.found.multiple < 2)).sum()):
+                parts.append(f"{withdrawn} soundings withdrawn")
             yield bias, int(out[number]), "; ".join(parts) or _verdict(bias)
 
     def sentences(self, order: str) -> list[str]:
@@ -106,7 +117,7 @@ def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
     """Find the crossings of soundings, and of a table that is screened also multiples by them.
 
     Lines are those of a column ``line``, else those found in the track. Recordings and missions
-    lose nothing: their maps are those that the vehicle had.
+    lose nothing more: their maps are those that the vehicle had.
     """
     table = soundings.steps is None and soundings.batch is None and soundings.taken is None
     samples = soundings.samples(settings.water_level)
@@ -119,6 +130,8 @@ def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
     ranges = np.where(np.isfinite(samples.range), samples.range, depth)
     found = find_crossings(soundings.xy, soundings.z, line.code, ranges, screened)
     day, refused = days(soundings), found.multiple > 1
+    if soundings.withdrawn is not None:
+        refused = refused | soundings.withdrawn
     ends = np.column_stack((found.row, found.other))
     surface = (soundings.z + depth)[ends]
     elevations = np.column_stack((found.z, found.z - found.difference))

@@ -15,6 +15,7 @@ import numpy as np
 from ..core.clock import SECOND
 from ..core.errors import InputError, shown
 from ..core.samples import Samples
+from ..frontend.refused_pings import WITHDRAWN
 from ..outputs.folder import read_records, write_table
 from ..planning.polygons import inside, ring
 from ..screening.screen import FALSE_ECHO
@@ -240,7 +241,11 @@ def described(excluded: Iterable[Excluded]) -> list[str]:
 
 
 def write_left_out(
-    folder: Path, soundings: Soundings, echoes: Samples, multiples: np.ndarray
+    folder: Path,
+    soundings: Soundings,
+    echoes: Samples,
+    withdrawn: Samples,
+    multiples: np.ndarray,
 ) -> None:
     """Write ``left_out.csv``: soundings that are not in the map, each with its reason.
 
@@ -248,7 +253,8 @@ def write_left_out(
         folder: of the run.
         soundings: that were to be mapped.
         echoes: that were refused as false echoes.
-        multiples: rows of those among them that crossing lines show to be multiples.
+        withdrawn: that were accepted, and withdrawn.
+        multiples: rows of the echoes that crossing lines show to be multiples.
     """
 
     def rows() -> Iterator[list[Any]]:
@@ -256,11 +262,12 @@ def write_left_out(
             for row, place in zip(each.row.tolist(), each.xyz.tolist(), strict=True):
                 by = (EXCLUDED, each.why or each.which, each.who, each.when)
                 yield [*own_row(row, soundings.files), *place, *by]
-        by_lines = np.isin(echoes.number, multiples).tolist()
-        places = np.column_stack((echoes.xy, echoes.z)).tolist()
-        for row, place, crossing in zip(echoes.number.tolist(), places, by_lines, strict=True):
-            why = "crossing lines" if crossing else "track"
-            yield [*own_row(row, soundings.files), *place, FALSE_ECHO, why, "", ""]
+        for reason, pings in ((FALSE_ECHO, echoes), (WITHDRAWN, withdrawn)):
+            by_lines = (np.isin(pings.number, multiples) | (reason == WITHDRAWN)).tolist()
+            places = np.column_stack((pings.xy, pings.z)).tolist()
+            for row, place, crossing in zip(pings.number.tolist(), places, by_lines, strict=True):
+                why = "crossing lines" if crossing else "track"
+                yield [*own_row(row, soundings.files), *place, reason, why, "", ""]
 
     write_table(folder / LEFT_OUT, LEFT_OUT_COLUMNS, rows())
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.samples import Samples
 from ..frontend.refused_pings import RefusedPings
-from ..journal.interface import DROP, UPDATE
+from ..journal.interface import DROP, UPDATE, withdrawn_after
 from ..journal.reader import RecordedMission, read_mission
 from .raw import ReadOptions
 from .soundings import Soundings
@@ -118,7 +118,10 @@ def _soundings(past: RecordedMission, pings: Samples, refused: RefusedPings) -> 
         if step.kind in (UPDATE, DROP):
             batch[step.first : step.last + 1] = number
     source = _source(past)
-    return Soundings.of(pings, source=source, batch=batch, steps=steps, refused_pings=refused)
+    return Soundings.of(
+        pings, source=source, batch=batch, steps=steps, refused_pings=refused,
+        withdrawn=np.isin(pings.number, withdrawn_after(steps)),
+    )  # fmt: skip
 
 
 def _source(past: RecordedMission) -> dict[str, str]:

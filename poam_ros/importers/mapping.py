@@ -23,6 +23,7 @@ from ..core.settings import nested, values_of
 from ..frontend.batching import WaypointBatches
 from ..frontend.events import BatchLearned, LoopEvent, PingsScreened, Problem
 from ..frontend.ledger import Ledger
+from ..frontend.refused_pings import WITHDRAWN
 from ..journal.interface import JournalContents
 from ..learning.loop import ModelLoop
 from ..learning.recovery import Recovery
@@ -74,12 +75,13 @@ def learn(
     settings: SoundingMapSettings,
     on_progress: OnProgress = lambda done: None,
     crossed: Crossed | None = None,
-) -> tuple[BathymetricMapper, Samples]:
-    """A mapper that has learned the soundings, and those that were refused as false echoes.
+) -> tuple[BathymetricMapper, Samples, Samples]:
+    """A mapper that has learned the soundings, those that were refused as false echoes, and those
+    that were withdrawn.
 
     What a mission's model did with exactly these is done again; others go through the screen and
     into the model batch by batch. Of a table, what the crossings of its lines show to be multiples
-    is left out before.
+    is left out before; of a part of a mission's soundings, what the mission withdrew.
 
     Args:
         soundings: of the record.
@@ -97,13 +99,16 @@ def learn(
     if steps is None:
         settings = settings.screened(samples)
         screening = settings.screening
-        if soundings.taken is None:  # a table's lines are judged as a whole
+        if soundings.taken is None:  # a table's lines are compared as a whole
             screening = replace(screening, crossings=False)
     crossed = cross(soundings, settings) if crossed is None else crossed
-    refused = [samples[np.flatnonzero(crossed.refused)]]
-    if crossed.refused.any():  # a part of a mission's soundings has no steps
+    refused, withdrawn = [Samples.empty()], [Samples.empty()]
+    if steps is None and crossed.refused.any():
+        left_out = refused if soundings.withdrawn is None else withdrawn
+        left_out.append(samples[np.flatnonzero(crossed.refused)])
         kept = np.flatnonzero(~crossed.refused)
         soundings, samples = soundings[kept], samples[kept]
+    before = sum(map(len, refused + withdrawn))
     mapper = BathymetricMapper(workspace, settings.model, settings.seed)
     # The batches are the record's: none closes by itself.
     loop = ModelLoop(mapper, Ledger(numbering=False), WaypointBatches(), screening=screening)
@@ -119,11 +124,11 @@ def learn(
         for outcome in _work(loop):
             if isinstance(outcome, PingsScreened):
                 refused.append(outcome.refused)
-        on_progress(len(refused[0]) + batch.stop)
+        on_progress(before + batch.stop)
     if mapper.initialised:
         if steps is None:
             mapper.calibrate(settings.stretches)
-        return mapper, Samples.joined([*refused, loop.withdrawn])
+        return mapper, Samples.joined(refused), Samples.joined([*withdrawn, loop.withdrawn])
     if steps is not None:
         raise InputError("mission: expected one that came to a map, got none in its log")
     if failing := loop.status.failing:
@@ -218,17 +223,19 @@ def validate_fold(
     on_progress: OnProgress = lambda done: None,
 ) -> HeldOut:
     """A map without the held soundings (boolean [N]), asked for them. Raises as ``learn``."""
-    mapper, _ = learn(soundings[np.flatnonzero(~held)], workspace, settings, on_progress)
+    mapper, *_ = learn(soundings[np.flatnonzero(~held)], workspace, settings, on_progress)
     return validate(mapper, soundings[np.flatnonzero(held)], fold)
 
 
 @dataclass(frozen=True)
 class MappingResult:
-    """What became of a record: soundings in the map, those refused as false echoes, those held out,
-    where some were, and what the crossings of lines say, in sentences."""
+    """What became of a record: soundings in the map, those refused as false echoes, those
+    withdrawn, those held out, where some were, and what the crossings of lines say, in
+    sentences."""
 
     samples: int
     false_echoes: int
+    withdrawn: int
     held_out: HeldOut | None
     sentences: list[str]
 
@@ -278,7 +285,9 @@ def map_soundings(
         (folder / name).unlink(missing_ok=True)
     taken = soundings if held is None else soundings[np.flatnonzero(~held)]
     crossed = cross(taken, settings)
-    mapper, echoes = learn(taken, workspace, settings, on_progress, crossed)
+    mapper, echoes, withdrawn = learn(taken, workspace, settings, on_progress, crossed)
+    multiples = taken.row[crossed.refused]
+    crossed = crossed.without(np.isin(taken.row, withdrawn.number))
     crossed.write(folder)
     write_samples(folder / "samples.csv", mapper.xy, mapper.z)
     drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells))
@@ -286,10 +295,13 @@ def map_soundings(
     if not extrapolate:
         shown &= known(drawn, mapper.xy, mapper.z)
     drawn = drawn.only(shown)
-    where = np.column_stack((echoes.xy, echoes.z))
-    refused = soundings.refused_pings.more(FALSE_ECHO, echoes.stamp_ns, where)
+    refused, counts = soundings.refused_pings, {"false_echoes": len(echoes)}
+    for reason, pings in ((FALSE_ECHO, echoes), (WITHDRAWN, withdrawn)):
+        refused = refused.more(reason, pings.stamp_ns, np.column_stack((pings.xy, pings.z)))
+    if len(withdrawn):
+        counts[WITHDRAWN] = len(withdrawn)
     write_refused(folder, refused)
-    write_left_out(folder, soundings, echoes, taken.row[crossed.refused])
+    write_left_out(folder, soundings, echoes, withdrawn, multiples)
     write_map(folder / "map.npz", drawn)
     if shown.any():
         levels = levels_of(drawn.mean[shown], soundings.surface(settings.water_level))
@@ -304,10 +316,12 @@ def map_soundings(
     config["shown"] = {"cells": int(shown.sum()), "extrapolate": extrapolate}
     if soundings.excluded:
         config["excluded"] = described(soundings.excluded)
-    config["samples"] = {"mapped": mapper.samples, "false_echoes": len(echoes), **soundings.refused}
+    config["samples"] = {"mapped": mapper.samples, **counts, **soundings.refused}
     write_config(folder / "config.yaml", config)
     checked = None if held is None else validate(mapper, soundings[np.flatnonzero(held)])
-    return MappingResult(mapper.samples, len(echoes), checked, crossed.sentences(order))
+    return MappingResult(
+        mapper.samples, len(echoes), len(withdrawn), checked, crossed.sentences(order)
+    )
 
 
 def known(drawn: ElevationMap, xy: np.ndarray, z: np.ndarray) -> np.ndarray:

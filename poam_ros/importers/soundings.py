@@ -172,6 +172,7 @@ class Soundings:
         taken: the same as a mapper's front end made them; None where only elevations are known.
         batch: the number of each one's batch [N], as a live mapper closed them; None of others.
         steps: what a mission's model did with exactly these; None of others, and of a part.
+        withdrawn: which of them a mission withdrew [N], boolean; None of others.
         depth: of each under the water's surface at its time [N], in m; None where one level is
             that of all.
         files: path and first row number of each file, where there are several; ``row`` counts on
@@ -193,6 +194,7 @@ class Soundings:
     taken: Samples | None = None
     batch: np.ndarray | None = None
     steps: tuple[JournalStep, ...] | None = None
+    withdrawn: np.ndarray | None = None
     depth: np.ndarray | None = None
     files: tuple[tuple[str, int], ...] = ()
     labels: Mapping[str, Labels] = field(default_factory=dict)
@@ -210,7 +212,9 @@ class Soundings:
         return len(self.row)
 
     def __getitem__(self, index: np.ndarray) -> Soundings:
-        names = ("row", "xy", "z", "group", "stamp_ns", "taken", "batch", "depth")
+        names = (
+            "row", "xy", "z", "group", "stamp_ns", "taken", "batch", "withdrawn", "depth",
+        )  # fmt: skip
         known = {name: value for name in names if (value := getattr(self, name)) is not None}
         labels = {name: column.at(index) for name, column in self.labels.items()}
         return replace(

@@ -31,7 +31,7 @@ from ..frontend.ledger import Ledger
 from ..frontend.refused_pings import WITHDRAWN, RefusedPings
 from ..journal.interface import Journal, JournalStep, NoJournal, ScreeningState
 from ..screening.screen import FALSE_ECHO, Screener, ScreeningSettings
-from .judging import BatchJudge
+from .crossing_lines import BatchVerdicts
 from .recovery import Recovery
 from .updater import TRIES, IdleTraining, MapModel, ModelUpdater, UpdaterStatus
 from .withdrawals import without
@@ -84,7 +84,7 @@ class ModelLoop:
         self.journal: Journal = NoJournal()
         self._begins = begins
         self._screen = Screener(screening) if screening.enabled else None
-        self._judge = BatchJudge(self._updater, screening.enabled and screening.crossings)
+        self._verdicts = BatchVerdicts(self._updater, screening.enabled and screening.crossings)
         self.sample_queue = SampleQueue(policy)
         self.queue = self.sample_queue if self._screen is None else SampleQueue(policy)
         self.held = Samples.empty()
@@ -250,7 +250,7 @@ class ModelLoop:
             updater.reset()
             if self._screen is not None:
                 self._screen.clear()
-            self._judge.clear()
+            self._verdicts.clear()
             yield ModelReset()
             return
         if self._recovery is not None:
@@ -298,7 +298,7 @@ class ModelLoop:
             yield outcome
             if self._resetting:
                 return
-        self._judge.recover(recovery.data[: len(recovery.data) - len(recovery.unlearned)])
+        self._verdicts.recover(recovery.data[: len(recovery.data) - len(recovery.unlearned)])
         with self._lock:
             if not self._resetting:
                 self._recovery = None
@@ -356,7 +356,7 @@ class ModelLoop:
         backlog = self.sample_queue
         while len(batch) and tries:
             try:
-                steps, events = self._judge.judge(batch, now.ros_ns)
+                steps, events = self._verdicts.decide(batch, now.ros_ns)
                 self._record(steps)
                 outcome, retry = self._updater.learn(batch)
             except BaseException:  # Ctrl-C: no ping is lost
@@ -364,7 +364,7 @@ class ModelLoop:
                     backlog.put_back(batch, now.ros_ns, retry=True)
                 raise
             if not retry:
-                self._judge.learned()
+                self._verdicts.learned()
                 if outcome is not None:
                     report = getattr(outcome, "report", None)  # a dropped batch has none
                     self._record([JournalStep.of(batch, report, now.ros_ns)])

@@ -210,12 +210,16 @@ class ModelUpdater:
         return None
 
     def change(self, step: JournalStep, pings: Samples) -> None:
-        """Withdraw or reinstate pings. Reinstated ones are learned with the next batch."""
-        self.withdrawals.apply(step, pings, self.mapper.data)
-        self.status.withdrawn = len(self.withdrawals.withdrawn)
+        """Withdraw or reinstate pings. Reinstated ones are learned with the next batch.
+
+        Raises:
+            Exception: any error of the model; the updater is then as before the call.
+        """
         if step.kind == WITHDRAW and self.mapper.forgets:
             self.mapper.withdraw(pings.number)
             self._retrained = True
+        self.withdrawals.apply(step, pings, self.mapper.data)
+        self.status.withdrawn = len(self.withdrawals.withdrawn)
 
     def recover(
         self,

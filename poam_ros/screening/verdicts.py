@@ -2,7 +2,7 @@
 
 Each new batch is compared with the pings of other passes beside it. Only where they contradict each
 other as multiples do, or where pings that were withdrawn before are confirmed, the pings nearest to
-the batch are judged by the crossings of their lines, as those of a record are (``crossings``). The
+the batch get verdicts by the crossings of their lines, as a record does (``crossings``). The
 work of a batch is bounded. Metres everywhere.
 """
 
@@ -21,8 +21,8 @@ from .lines import STRIDE, find_lines
 from .stretches import LONG, MULTIPLES
 from .track import MIN_NEIGHBOURHOOD
 
-MAX_PINGS = 2048  # judged together: about 0.2 s
-BLOCK = 64  # successive pings that are judged together or not at all
+MAX_PINGS = 2048  # compared at once: about 0.2 s
+BLOCK = 64  # successive pings that are compared together or not at all
 CHUNK = 512  # pings of a batch that are compared with others at a time
 STEPS = 3.0  # steps between pings within which another pass is compared
 #: Ranges of two passes contradict each other if their ratio is at least this, and agree below.
@@ -59,14 +59,14 @@ class Verdict:
         return f"{text}: {ECHOES[self.multiple]}, {len(self.pings)} pings withdrawn"
 
 
-class LineJudge:
-    """Judges accepted pings, batch by batch.
+class LineVerdicts:
+    """Verdicts about accepted pings, batch by batch.
 
     The verdicts depend on the pings so far, the batch, and which pings are withdrawn; nothing else
     is remembered.
 
     Attributes:
-        judged: pings that were judged by crossings so far, each as often as it was.
+        compared: pings that were compared by crossings so far, each as often as it was.
     """
 
     def __init__(self) -> None:
@@ -77,10 +77,10 @@ class LineJudge:
         self._store = SampleStore(Samples.empty())
         self._boxes: list[tuple[float, ...]] = []  # of each block: xmin, ymin, xmax, ymax
         self._middles: list[int] = []  # median stamp of each
-        self.judged = 0
+        self.compared = 0
 
     def add(self, pings: Samples) -> None:
-        """Add accepted pings, in order of acceptance, without judging them."""
+        """Add accepted pings, in order of acceptance, without a verdict."""
         first = len(self._store) // BLOCK
         self._store.append(pings)
         del self._boxes[first:], self._middles[first:]
@@ -90,8 +90,8 @@ class LineJudge:
             self._boxes.append((*part.xy.min(0).tolist(), *part.xy.max(0).tolist()))
             self._middles.append(int(np.sort(part.stamp_ns)[len(part) // 2]))
 
-    def judge(self, batch: int, withdrawn: np.ndarray) -> list[Verdict]:
-        """Judge what the last pings contradict or confirm.
+    def decide(self, batch: int, withdrawn: np.ndarray) -> list[Verdict]:
+        """Verdicts about what the last pings contradict or confirm.
 
         Args:
             batch: number of the last pings.
@@ -106,7 +106,7 @@ class LineJudge:
             chunk = np.arange(begin, min(begin + CHUNK, len(data)))
             chunk = chunk[np.isfinite(data.range[chunk])]
             if len(chunk) and self._questioned(chunk, out):
-                for verdict, rows in self._judge_around(chunk, out):
+                for verdict, rows in self._decide_around(chunk, out):
                     out[rows] = verdict.multiple > 1
                     verdicts.append(verdict)
         return verdicts
@@ -157,14 +157,14 @@ class LineJudge:
         confirm = (high < CONTRADICTION * low) & (out[mine] != out[theirs])
         return bool((contradict | confirm).any())
 
-    def _judge_around(
+    def _decide_around(
         self, chunk: np.ndarray, out: np.ndarray
     ) -> Iterator[tuple[Verdict, np.ndarray]]:
-        """Judge the blocks nearest to some pings; yields the changes with their rows."""
+        """Compare the blocks nearest to some pings; yields the changes with their rows."""
         data = self._store.data
         nearest = np.argsort(self._away(chunk), kind="stable")[: MAX_PINGS // BLOCK]
         rows, piece, distance = self._track(np.sort(nearest))
-        self.judged += len(rows)
+        self.compared += len(rows)
         xy, stride = data.xy[rows], STRIDE * float(np.ptp(data.xy[rows], axis=0).max())
         line, count = np.empty(len(rows), dtype=np.int64), 0
         for part in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(piece)) + 1):
@@ -186,12 +186,12 @@ class LineJudge:
                 median = float(np.median(differences)) if len(differences) else float("nan")
                 yield Verdict(data[whole], multiple, len(differences), median), whole
 
-    def _continued(self, rows: np.ndarray, out: np.ndarray, judged: np.ndarray) -> np.ndarray:
-        """These pings, and those that continue them without a jump, and were not judged or are too
-        few to be judged."""
+    def _continued(self, rows: np.ndarray, out: np.ndarray, compared: np.ndarray) -> np.ndarray:
+        """These pings, and those that continue them without a jump, and were not compared or are
+        too few for a verdict."""
         data, parts = self._store.data, [np.sort(rows)]
         inside = np.zeros(len(data), dtype=bool)
-        inside[judged] = True
+        inside[compared] = True
         for last, step in ((int(rows.min()), -1), (int(rows.max()), 1)):
             end = last + step * MAX_PINGS
             ahead = np.arange(last, max(end, -1) if step < 0 else min(end, len(data)), step)
@@ -201,7 +201,7 @@ class LineJudge:
             jump |= (out[ahead[1:]] != out[last]) | ~np.isfinite(reach)
             beyond = ahead[1:][~np.maximum.accumulate(jump)]
             known = inside[beyond]
-            if known.sum() >= LONG:  # they were judged, not just too few to be judged
+            if known.sum() >= LONG:  # they had a verdict, and were not just too few
                 beyond = beyond[: known.argmax()]
             parts.append(beyond)
         return np.sort(np.concatenate(parts))

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from kept import Crossed
 from shapes import geojson, square
 from soundings import write_survey
 
@@ -241,3 +242,17 @@ def test_calibration_is_printed_and_recorded(log, tmp_path, capsys):
     said = "too few crossings of lines to calibrate"  # parallel lines
     assert f"calibration: {said}" in capsys.readouterr().out
     assert yaml.safe_load((out / "config.yaml").read_text())["calibration"] == [said]
+
+
+def test_excluding_a_line_of_a_mission_does_not_renumber_the_others(tmp_path, capsys):
+    survey = Crossed(tmp_path / "m", **{"nngp.first_steps": 1}).until()
+    survey.close()
+    found = []
+    for more in ([], ["--exclude", "line=2"]):
+        out = tmp_path / f"out{len(more)}"
+        log = ["map", str(tmp_path / "m"), "--output", str(out), "--resolution", "5"]
+        assert main([*log, *more]) == 0
+        lines = read_records(out / "lines.csv", ("line", "crossings"))
+        found.append({row["line"] for row in lines if row["line"]})
+    assert "2" in found[0] and found[1] == found[0] - {"2"}
+    assert "soundings excluded: line=2" in capsys.readouterr().out

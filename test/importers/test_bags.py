@@ -169,6 +169,6 @@ def test_a_recorded_screened_mission_gives_the_pings_that_it_believed(tmp_path):
     found, _ = read_bag(write_events(tmp_path / "mission", record), BagSettings(), gate.settings)
     how = SoundingMapSettings(model=model, seed=1, screening=screening)
     assert len(found.batches(how)) == mission.session.status.updates > 1
-    mapper, echoes = learn(found, settings.workspace, how)
+    mapper, echoes, _ = learn(found, settings.workspace, how)
     assert len(echoes) == gate.ledger.rejected["false_echo"] > 20
     np.testing.assert_array_equal(mapper.data.stamp_ns, lived.stamp_ns)

@@ -231,7 +231,7 @@ def test_pings_that_waited_when_it_was_cut_off_are_a_last_batch(tmp_path):
     kept.close()
     soundings = of_log(read_mission(tmp_path / "m"))
     how = SoundingMapSettings(model=ModelSettings.of(settings("")))
-    mapper, _ = learn(soundings, Extent.of(settings("")["workspace"]), how)
+    mapper, *_ = learn(soundings, Extent.of(settings("")["workspace"]), how)
     assert mapper.samples == 47
 
 

@@ -101,11 +101,11 @@ def test_tiles_make_no_difference(mapper, monkeypatch, tile):
 
 def test_false_echoes_are_refused_unless_all_is_believed(tmp_path):
     survey = read_soundings(write_survey(tmp_path / "log.csv", echoes=8))
-    screened, refused = learn(survey, WORKSPACE, quick())
+    screened, refused, _ = learn(survey, WORKSPACE, quick())
     assert len(refused) >= 7 and screened.samples == len(survey) - len(refused)
     assert (screened.z > -17).sum() >= screened.samples - 1
     believing = quick(screening=ScreeningSettings(enabled=False))
-    every, refused = learn(survey, WORKSPACE, believing)
+    every, refused, _ = learn(survey, WORKSPACE, believing)
     assert len(refused) == 0 and every.samples == len(survey)
 
 

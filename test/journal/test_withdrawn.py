@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,14 +13,19 @@ pytest.importorskip("torch")
 
 from kept import POAM, Crossed, rows
 
+from poam_ros.core.errors import CholeskyError
+from poam_ros.core.geometry import map_grid
 from poam_ros.frontend.events import MissionStateChanged, Problem, ResetRequested
 from poam_ros.importers.journals import read_journal
-from poam_ros.importers.mapping import learn
+from poam_ros.importers.mapping import learn, map_soundings
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.soundings import SoundingMapSettings
 from poam_ros.journal.database import JournalDatabase
 from poam_ros.journal.reader import read_mission
+from poam_ros.outputs.crossings import CrossingTable
+from poam_ros.outputs.folder import read_records
 from poam_ros.outputs.results import read_unmapped
+from poam_ros.screening.screen import ScreeningSettings
 
 CHANGES = "SELECT kind, first, last FROM updates WHERE kind IN ('withdraw', 'reinstate')"
 
@@ -120,11 +126,72 @@ def test_a_replay_gives_the_same_verdicts_and_map(crossed, tmp_path):
     soundings = read_journal(tmp_path / "m", ReadOptions())
     past = read_mission(tmp_path / "m").settings
     settings = SoundingMapSettings(seed=past["seed"], model=s.session.mapper.settings)
-    mapper, refused = learn(soundings, s.session.mapper.workspace, settings)
+    mapper, refused, withdrawn = learn(soundings, s.session.mapper.workspace, settings)
     np.testing.assert_array_equal(mapper.data.number, s.session.mapper.data.number)
-    np.testing.assert_array_equal(refused.number, s.session.withdrawn.number)
+    assert not len(refused)
+    np.testing.assert_array_equal(withdrawn.number, s.session.withdrawn.number)
     at = np.random.default_rng(0).uniform(-25, 25, (50, 2))
     np.testing.assert_array_equal(mapper.predict(at).mean, s.session.mapper.predict(at).mean)
+
+
+def test_a_map_of_a_part_of_the_mission_lacks_what_was_withdrawn(crossed, tmp_path):
+    """As after --exclude, --calibrate or --start, where the mission's steps cannot be repeated."""
+    s = crossed().until()
+    s.close()
+    false, model = s.session.withdrawn.number, s.session.mapper.settings
+    whole = read_journal(tmp_path / "m", ReadOptions())
+    settings = SoundingMapSettings(model=model, screening=ScreeningSettings(), stretches=0)
+    workspace = s.session.mapper.workspace
+    for name, soundings in (("whole", whole), ("part", whole[np.arange(5, len(whole))])):
+        out = tmp_path / name
+        mapped = map_soundings(
+            s.session.journal.folder, soundings, map_grid(workspace, 4.0), workspace, settings, out
+        )
+        assert mapped.samples + mapped.withdrawn == len(soundings)
+        assert (mapped.false_echoes, mapped.withdrawn) == (0, len(false))
+        left_out = read_records(out / "left_out.csv", ("row", "reason", "why"))
+        assert [int(row["row"]) for row in left_out] == false.tolist()
+        assert {(row["reason"], row["why"]) for row in left_out} == {
+            ("withdrawn", "crossing lines")
+        }
+        assert read_unmapped(out).refused.counts == {"withdrawn": len(false)}
+        # Nor do they count in the figures of the crossings.
+        table = CrossingTable.read(out / "crossings.csv")
+        assert table.left_out.any() and np.abs(table.difference[~table.left_out]).max() < 2
+        assert any("soundings withdrawn" in each for each in mapped.sentences), mapped.sentences
+
+
+def test_what_a_map_of_a_recording_withdraws_does_not_count_at_crossings(crossed, tmp_path):
+    s = crossed().until()
+    s.close()
+    pings = replace(read_journal(tmp_path / "m", ReadOptions()), steps=None, withdrawn=None)
+    screening = ScreeningSettings(enabled=True)
+    settings = SoundingMapSettings(
+        model=s.session.mapper.settings, screening=screening, stretches=0
+    )
+    workspace, out = s.session.mapper.workspace, tmp_path / "out"
+    mapped = map_soundings(
+        s.session.journal.folder, pings, map_grid(workspace, 4.0), workspace, settings, out
+    )
+    assert mapped.withdrawn > 50 and read_unmapped(out).refused.counts["withdrawn"] > 50
+    table = CrossingTable.read(out / "crossings.csv")
+    assert table.left_out.any() and np.abs(table.difference[~table.left_out]).max() < 2
+
+
+def test_a_model_that_fails_to_forget_keeps_the_pings(crossed, tmp_path, monkeypatch):
+    def fail(*_):
+        raise CholeskyError("no factor")
+
+    s = crossed()
+    monkeypatch.setattr(s.session.mapper, "withdraw", fail)
+    s.until()
+    errors = [o.message.text for o in s.outcomes if isinstance(o, Problem) and o.error]
+    assert any("no more pings are withdrawn or reinstated" in text for text in errors)
+    session = s.session
+    assert session.status.withdrawn == len(session.withdrawn) == 0 and not said(s)
+    assert session.ledger.accepted == session.mapper.samples + len(session.sample_queue)
+    s.close()
+    assert rows(tmp_path / "m", CHANGES) == []
 
 
 def test_a_model_that_cannot_forget_leaves_out_what_it_has_not_learned(crossed):

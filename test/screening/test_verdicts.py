@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from poam_ros.core.samples import Samples
-from poam_ros.screening.verdicts import MAX_PINGS, LineJudge
+from poam_ros.screening.verdicts import MAX_PINGS, LineVerdicts
 
 
 def lake():
@@ -18,27 +18,27 @@ def lake():
 
 
 class Mission:
-    """A record that is judged as on a vehicle: a pilot survey, then batches of 20."""
+    """A record that is compared as on a vehicle: a pilot survey, then batches of 20."""
 
     def __init__(self, xy, z, first=150):
         stamps = np.arange(len(z)) * 10**9
         self.samples = replace(Samples.of(xy, z), stamp_ns=stamps, range=-z)
-        self.judge, self.first = LineJudge(), first
+        self.verdicts, self.first = LineVerdicts(), first
         self.withdrawn, self.sentences = np.empty(0, dtype=np.int64), []
-        self.most = 0  # pings judged with one batch
+        self.most = 0  # pings compared with one batch
 
     def run(self, begin=0):
         ends = [self.first, *range(self.first + 20, len(self.samples), 20), len(self.samples)]
         for end in ends:
             if end <= begin:
                 continue
-            self.judge.add(self.samples[begin:end])
-            before = self.judge.judged
-            for verdict in self.judge.judge(end - begin, self.withdrawn):
+            self.verdicts.add(self.samples[begin:end])
+            before = self.verdicts.compared
+            for verdict in self.verdicts.decide(end - begin, self.withdrawn):
                 change = np.setdiff1d if verdict.multiple == 1 else np.union1d
                 self.withdrawn = change(self.withdrawn, verdict.pings.number)
                 self.sentences.append(verdict.sentence)
-            self.most, begin = max(self.most, self.judge.judged - before), end
+            self.most, begin = max(self.most, self.verdicts.compared - before), end
         return self
 
 
@@ -69,7 +69,7 @@ def test_ground_is_never_withdrawn_and_costs_nothing_where_lines_agree(ground):
         z[line % 2 == 0] -= 1.0
     mission = Mission(xy, z).run()
     assert not len(mission.withdrawn) and not mission.sentences
-    assert ground == "terrace" or mission.judge.judged == 0
+    assert ground == "terrace" or mission.verdicts.compared == 0
 
 
 def test_pings_that_false_lines_made_doubtful_are_reinstated():
@@ -91,7 +91,7 @@ def test_after_a_restart_at_any_batch_the_verdicts_are_the_same():
     for begin in (150, 570, 590, 630, 750):
         known = Mission(xy[:begin], z[:begin]).run()
         again = Mission(xy, z)
-        again.judge.add(again.samples[:begin])
+        again.verdicts.add(again.samples[:begin])
         again.withdrawn = known.withdrawn
         np.testing.assert_array_equal(again.run(begin).withdrawn, whole.withdrawn)
         assert known.sentences + again.sentences == whole.sentences
@@ -108,7 +108,7 @@ def test_the_work_of_a_batch_is_bounded_and_distant_pings_do_not_matter():
     assert set(mission.withdrawn) == set(np.flatnonzero(line == 3))
 
 
-def test_unknown_ranges_are_not_judged():
+def test_unknown_ranges_get_no_verdict():
     xy, z, line = lake()
     z[line == 3] *= 2
     mission = Mission(xy, z)

@@ -24,59 +24,59 @@ if TYPE_CHECKING:
 
 #: The median of |t| of a standard normal t.
 MEDIAN = 0.6745
-#: Judgements of the same sites after one another: an own noise changes the neighbours' residuals.
+#: Rounds over the same sites: an own noise changes the neighbours' residuals.
 ROUNDS = 8
 #: Nearest sites that neighbours are chosen from, for each neighbour.
 POOL = 4
-#: Other sites that an update judges again, in turn: what is learned changes.
+#: Other sites that an update checks again, in turn: what is learned changes.
 AGAIN = 128
-#: Sites that are judged at a time, at most.
+#: Sites that are checked at a time, at most.
 MOST = 4096
 
 
-def judge(
+def find_contradictions(
     kernel: Kernel, store: SiteStore, sites: Tensor, neighbours: int, max_residual: float
 ) -> None:
-    """Judge these sites [n] (their numbers), and set their own noise in the store.
+    """Check these sites [n] (their numbers), and set their own noise in the store.
 
     A site contradicts its neighbours where its residual is more than ``max_residual`` standard
     deviations, and more than so many times what is usual around it.
     """
     for part in sites.split(MOST):
-        _judge(kernel, store, part, neighbours, max_residual)
+        _find(kernel, store, part, neighbours, max_residual)
 
 
 def affected(store: SiteStore, new: Tensor, neighbours: int) -> Tensor:
-    """The sites that an update judges: the new ones [n], their neighbours, and the next in turn."""
+    """The sites that an update checks: the new ones [n], their neighbours, and the next in turn."""
     near = store.spread(store.sites.x[new].contiguous(), neighbours, POOL * neighbours)
-    return torch.cat([new, near[near >= 0], store.next_judged(AGAIN)]).unique()
+    return torch.cat([new, near[near >= 0], store.next_checked(AGAIN)]).unique()
 
 
-def _judge(
-    kernel: Kernel, store: SiteStore, judged: Tensor, neighbours: int, max_residual: float
+def _find(
+    kernel: Kernel, store: SiteStore, checked: Tensor, neighbours: int, max_residual: float
 ) -> None:
-    x = store.sites.x[judged].contiguous()
+    x = store.sites.x[checked].contiguous()
     alone = torch.zeros(len(x), dtype=torch.float64)  # no site at this very place
     near = store.spread(x, neighbours, POOL * neighbours, beyond=alone)
     there, around = near >= 0, near.clamp_min(0)
     for _ in range(ROUNDS):
         sites = store.sites
         found = condition(kernel, sites, x, near)
-        error = sites.y[judged] - found.mean
-        variance = found.variance + kernel.noise * sites.noise[judged] + store.measured(judged)
+        error = sites.y[checked] - found.mean
+        variance = found.variance + kernel.noise * sites.noise[checked] + store.measured(checked)
         t = error.abs() / variance.sqrt()
-        store.residual[judged] = t
-        # Sites that contradict are no measure of others, nor are those not judged yet.
+        store.residual[checked] = t
+        # Sites that contradict are no measure of others, nor are those not checked yet.
         counts = there & (store.excess[around] == 0) & store.residual[around].isfinite()
         others = torch.where(counts, store.residual[around], torch.nan)
         usual = others.nanmedian(1).values.nan_to_num(0.0) / MEDIAN
         limit = max_residual * usual.clamp_min(1.0)
-        before = store.excess[judged]
+        before = store.excess[checked]
         # Of some that contradict each other the farthest off goes first: the rest may be right.
         first = (before > 0) | (t >= others.nan_to_num(0.0).amax(1))
         # From 0 at the limit to the square of the residual far beyond.
         excess = error.square() * (1 - (limit / t).square())
         excess = torch.where(first & (t > limit), excess, 0.0)
-        store.set_excess(judged, excess)
+        store.set_excess(checked, excess)
         if torch.equal(excess > 0, before > 0):
             return

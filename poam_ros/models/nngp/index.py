@@ -186,7 +186,7 @@ class SiteStore:
 
     Attributes:
         occupied: of CELLS x CELLS cells over [-1, 1]^2, how many have a site.
-        residual: of each site when it was judged last, in standard deviations [S]; NaN before.
+        residual: of each site when it was checked last, in standard deviations [S]; NaN before.
         excess: variance of noise of each that contradicts its neighbours [S]; 0 of the others.
         contradicting: how many have such noise.
     """
@@ -258,14 +258,14 @@ class SiteStore:
         self._excess[sites] = excess
         self._own[sites] = self.measured(sites) + excess
 
-    def next_judged(self, count: int) -> Tensor:
+    def next_checked(self, count: int) -> Tensor:
         """So many sites in turn, going round [count]."""
         turn = (self._turn + torch.arange(min(count, len(self)))) % len(self)
         self._turn = (int(turn[-1]) + 1) % len(self)
         return turn
 
-    def judged(self) -> dict[str, Tensor]:
-        """Copies of what judgements found, for ``restore``."""
+    def checked(self) -> dict[str, Tensor]:
+        """Copies of what checks found, for ``restore``."""
         return {
             "residual": self.residual.clone(),
             "excess": self.excess.clone(),
@@ -280,15 +280,15 @@ class SiteStore:
             self._pings.append(new)
         return self._gather(new)
 
-    def restore(self, pings: Dataset, judged: Mapping[str, Tensor] | None = None) -> None:
-        """Hold these pings, and no others; ``judged``: as they were, None: not judged yet."""
+    def restore(self, pings: Dataset, checked: Mapping[str, Tensor] | None = None) -> None:
+        """Hold these pings, and no others; ``checked``: as they were, None: not checked yet."""
         self._pings = DataStore(pings) if len(pings) else None
         self._forget()
         self._gather(pings)
-        if judged is not None:
-            self.residual[:] = judged["residual"]
-            self.set_excess(torch.arange(len(self)), judged["excess"])
-            self._turn = int(judged["turn"])
+        if checked is not None:
+            self.residual[:] = checked["residual"]
+            self.set_excess(torch.arange(len(self)), checked["excess"])
+            self._turn = int(checked["turn"])
 
     def spread(
         self, x: Tensor, k: int, pool: int, share: Subset = EVERYTHING,

@@ -23,7 +23,7 @@ from ..native.loader import FEWER_STEPS
 from .blending import blended, site_spacing
 from .calibration import VarianceCalibration, widening
 from .conditional import condition, joint_covariance
-from .contradictions import affected, judge
+from .contradictions import affected, find_contradictions
 from .fields import ParameterLayout
 from .index import SiteStore
 from .kernel import Kernel, along_rows, described
@@ -74,17 +74,17 @@ class NeighbourGP:
     def update(self, new: Dataset, enough: StopCondition | None = None) -> UpdateReport:
         """Learn from new data. See ``OnlineModel``."""
         before, count, start = self._learned, len(self.data), perf_counter()
-        generator, judged = self._trainer.generator.get_state(), self._store.judged()
+        generator, checked = self._trainer.generator.get_state(), self._store.checked()
         self.extra_jitter = 0.0
         try:
             changed = self._store.append(_dataset(new.X, new.y, new.noise))
-            self._judge(changed)
+            self._find_contradictions(changed)
             stored = perf_counter()
             steps, loss = self._train(self._steps(first=count == 0), enough)
         except BaseException:
             self._learned, self._kernel = before, None
             self._trainer.generator.set_state(generator)
-            self._store.restore(self.data[:count], judged)
+            self._store.restore(self.data[:count], checked)
             raise
         seconds = {"index": stored - start, "training": perf_counter() - stored}
         return self._report(seconds, steps, loss)
@@ -103,17 +103,24 @@ class NeighbourGP:
 
     def keep(self, rows: Tensor) -> None:
         """Forget all data but those of some rows. See ``Forgetting``."""
-        self._store.restore(self.data[rows])
-        self._judge(torch.arange(len(self._store)))
+        pings, checked = self.data, self._store.checked()
+        try:
+            self._store.restore(pings[rows])
+            self._find_contradictions(torch.arange(len(self._store)))
+        except BaseException:
+            self._store.restore(pings, checked)
+            raise
         self._widening = VarianceCalibration()
 
     @torch.no_grad()
-    def _judge(self, changed: Tensor) -> None:
-        """Judge these sites [n] and those that they affect, if that is wanted."""
+    def _find_contradictions(self, changed: Tensor) -> None:
+        """Check these sites [n] and those that they affect, if that is wanted."""
         options = self.options
         if len(changed) and options.max_residual:
             sites = affected(self._store, changed, options.neighbours)
-            judge(self._averaged(), self._store, sites, options.neighbours, options.max_residual)
+            find_contradictions(
+                self._averaged(), self._store, sites, options.neighbours, options.max_residual
+            )
 
     @torch.no_grad()
     def calibrate(self, stretches: int) -> None:
@@ -282,7 +289,7 @@ class NeighbourGP:
                 "generator": self._trainer.generator.get_state(),
                 "extra_jitter": self.extra_jitter,
                 "widening": self._widening._asdict(),
-                "judged": self._store.judged(),
+                "judged": self._store.checked(),
             }
         )
 

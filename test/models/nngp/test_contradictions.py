@@ -7,10 +7,11 @@ import pytest
 import torch
 from problems import scattered
 
+from poam_ros.core.errors import CholeskyError
 from poam_ros.models.data import Dataset
 from poam_ros.models.nngp import conditional
 from poam_ros.models.nngp.conditional import condition, log_loss
-from poam_ros.models.nngp.contradictions import AGAIN, affected, judge
+from poam_ros.models.nngp.contradictions import AGAIN, affected, find_contradictions
 from poam_ros.models.nngp.fields import ParameterLayout
 from poam_ros.models.nngp.index import SiteStore
 from poam_ros.models.nngp.kernel import Kernel, TrainingData
@@ -46,12 +47,12 @@ def lines(false, seed=0):
     return Dataset(x, y)
 
 
-def filled(pings, judged=True):
-    """A store of these pings, all of them judged."""
+def filled(pings, checked=True):
+    """A store of these pings, all of them checked."""
     store = SiteStore()
     sites = store.append(pings)
-    if judged:
-        judge(smooth(), store, sites, 24, 4.0)
+    if checked:
+        find_contradictions(smooth(), store, sites, 24, 4.0)
     return store
 
 
@@ -74,7 +75,7 @@ def test_false_soundings_make_neither_land_nor_pits(seed):
     reach = 4.0001 * found.variance.sqrt()
     assert (found.mean >= targets.amin(1) - reach).all()
     assert (found.mean <= targets.amax(1) + reach).all()
-    before, _ = predicted(filled(pings, judged=False), x)
+    before, _ = predicted(filled(pings, checked=False), x)
     clean, _ = predicted(filled(lines(0, seed)), x)
     error, error_before = (p.mean - ground(x) for p in (found, before))
     assert error.abs().mean() < 0.5 * error_before.abs().mean()
@@ -87,9 +88,11 @@ def test_false_soundings_make_neither_land_nor_pits(seed):
 
 def test_a_clean_record_is_learned_and_predicted_as_before_to_the_last_bit(monkeypatch):
     pings, x, found = lines(0), scattered(100, 9).X, []
-    for judges in (True, False):
-        if not judges:
-            monkeypatch.setattr("poam_ros.models.nngp.online.judge", lambda *arguments: None)
+    for checks in (True, False):
+        if not checks:
+            monkeypatch.setattr(
+                "poam_ros.models.nngp.online.find_contradictions", lambda *arguments: None
+            )
         learned = model(first_steps=120)
         learned.update(pings)
         learned.update(pings[:10])
@@ -104,7 +107,7 @@ def test_more_noise_or_less_does_not_change_who_contradicts():
     found = []
     for noise in (NOISE, NOISE / 100):
         store = SiteStore()
-        judge(smooth(noise=noise), store, store.append(pings), 24, 4.0)
+        find_contradictions(smooth(noise=noise), store, store.append(pings), 24, 4.0)
         found.append(store.contradicting)
     assert found[1] <= 1.5 * found[0]
 
@@ -128,19 +131,19 @@ def test_a_sounding_that_others_confirm_does_not_contradict_any_more():
     assert store.excess[40] > 0.1
     beside = torch.cat([pings.X[40:41] + (i - 3) / 30 * step for i in range(6)])
     new = store.append(Dataset(beside, pings.y[40].expand(6).clone()))
-    judge(smooth(), store, affected(store, new, 24), 24, 4.0)
+    find_contradictions(smooth(), store, affected(store, new, 24), 24, 4.0)
     assert store.excess[40] == 0
 
 
-def test_an_update_judges_the_new_their_neighbours_and_some_in_turn():
+def test_an_update_checks_the_new_their_neighbours_and_some_in_turn():
     store = filled(lines(40))
-    begin = store.next_judged(1).item()
+    begin = store.next_checked(1).item()
     new = store.append(scattered(5, 3))
-    judged = affected(store, new, 24)
-    assert set(new.tolist()) <= set(judged.tolist())
-    assert len(judged) <= 5 * 25 + AGAIN
-    assert begin + 1 in judged
-    assert store.next_judged(1).item() == begin + 1 + AGAIN
+    checked = affected(store, new, 24)
+    assert set(new.tolist()) <= set(checked.tolist())
+    assert len(checked) <= 5 * 25 + AGAIN
+    assert begin + 1 in checked
+    assert store.next_checked(1).item() == begin + 1 + AGAIN
 
 
 def test_pings_with_own_noise_keep_it():
@@ -184,16 +187,16 @@ def test_a_restored_model_goes_on_bit_for_bit():
     assert torch.equal(one.predict(x).mean, two.predict(x).mean)
 
 
-def test_a_failed_update_leaves_no_judgement(monkeypatch):
+def test_a_failed_update_leaves_no_trace(monkeypatch):
     pings = lines(40)
     learned = model()
     for part in (pings[:900], pings[900:1200]):
         learned.update(part)
-    before = learned._store.judged()
+    before = learned._store.checked()
     monkeypatch.setattr(learned, "_train", lambda *arguments: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         learned.update(pings[1200:])
-    after = learned._store.judged()
+    after = learned._store.checked()
     for name, value in before.items():
         torch.testing.assert_close(after[name], value, rtol=0, atol=0, equal_nan=True)
 
@@ -205,3 +208,24 @@ def test_a_map_logs_once_that_soundings_contradict_each_other(caplog):
         for _ in range(2):
             learned.predict(scattered(200, 9).X)
     assert caplog.text.count("contradict those around them") == 1
+
+
+def test_forgetting_that_fails_changes_nothing(monkeypatch):
+    def fail(*_):
+        raise CholeskyError("no factor")
+
+    pings, x, kept = lines(40), scattered(50, 9).X, torch.arange(1650) % 3 > 0
+    learned = model()
+    learned.update(pings)
+    before = learned.predict(x)
+    with monkeypatch.context() as patch:
+        patch.setattr("poam_ros.models.nngp.online.find_contradictions", fail)
+        with pytest.raises(CholeskyError):
+            learned.keep(kept)
+    found = learned.predict(x)
+    assert len(learned.data) == 1650 and torch.equal(found.mean, before.mean)
+    learned.keep(kept)
+    assert len(learned.data) == int(kept.sum())
+    learned.keep(torch.zeros(len(learned.data), dtype=torch.bool))
+    learned.update(pings[kept])  # also after all of them are forgotten
+    assert len(learned.data) == int(kept.sum()) and learned.predict(x).mean.isfinite().all()

@@ -1,4 +1,4 @@
-"""Judges accepted pings by crossing lines, before each batch is learned."""
+"""Verdicts by crossing lines about accepted pings, before each batch is learned."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ import numpy as np
 from ..core.samples import Samples
 from ..frontend.events import LoopEvent, Message, Problem
 from ..journal.interface import REINSTATE, WITHDRAW, JournalStep
-from ..screening.verdicts import LineJudge, Verdict
+from ..screening.verdicts import LineVerdicts, Verdict
 from .updater import ModelUpdater
 
 
-class BatchJudge:
-    """Judges each batch before it is learned.
+class BatchVerdicts:
+    """Withdraws and reinstates pings before each batch is learned.
 
     Args:
         updater: of the model, which follows the verdicts.
-        enabled: whether to judge at all.
+        enabled: whether to compare lines at all.
     """
 
     def __init__(self, updater: ModelUpdater, enabled: bool) -> None:
-        self._updater, self._enabled, self._judge = updater, enabled, LineJudge()
+        self._updater, self._enabled, self._verdicts = updater, enabled, LineVerdicts()
         self._known = 0  # first pings of the next batch that were in an earlier try
 
     def clear(self) -> None:
         """Forget all pings."""
-        self._judge.clear()
+        self._verdicts.clear()
         self._known = 0
 
     def recover(self, pings: Samples) -> None:
         """Continue after these pings, which were in batches before a restart."""
         if self._enabled:
-            self._judge.add(pings)
+            self._verdicts.add(pings)
 
     def learned(self) -> None:
         """The batch is not tried again."""
         self._known = 0
 
-    def judge(self, batch: Samples, stamp_ns: int) -> tuple[list[JournalStep], list[LoopEvent]]:
+    def decide(self, batch: Samples, stamp_ns: int) -> tuple[list[JournalStep], list[LoopEvent]]:
         """Withdraw and reinstate pings near a batch, and those of the batch.
 
         Returns:
@@ -49,19 +49,21 @@ class BatchJudge:
             return [], []
         updater, texts = self._updater, list[str]()
         steps: list[JournalStep] = []
+        events: list[LoopEvent] = []
         fresh, self._known = batch[self._known :], len(batch)
-        self._judge.add(fresh)
+        self._verdicts.add(fresh)
         try:
-            verdicts = self._judge.judge(len(fresh), updater.withdrawals.withdrawn.number)
+            for verdict in self._verdicts.decide(len(fresh), updater.withdrawals.withdrawn.number):
+                text = self._sentence(verdict)
+                for step, pings in _changes(verdict, stamp_ns):
+                    updater.change(step, pings)
+                    steps.append(step)
+                texts.append(text)
         except Exception as error:
-            return [], [updater.failed(error, "no pings are withdrawn or reinstated")]
-        for verdict in verdicts:
-            texts.append(self._sentence(verdict))
-            for step, pings in _changes(verdict, stamp_ns):
-                updater.change(step, pings)
-                steps.append(step)
-        said = Problem(Message("crossings", "; ".join(texts)), error=False)
-        return steps, [said] if texts else []
+            events.append(updater.failed(error, "no more pings are withdrawn or reinstated"))
+        if texts:
+            events.append(Problem(Message("crossings", "; ".join(texts)), error=False))
+        return steps, events
 
     def _sentence(self, verdict: Verdict) -> str:
         """A verdict in words; says so if the model cannot follow it."""
