@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import signal
+import socket
 import sys
 import threading
 import time
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.clock import SECOND, Moment
-from ..core.errors import InputError
+from ..core.errors import InputError, shown
 from ..core.renames import refuse_old
 from ..core.settings import Setting, flat, instance, rows
 from ..mavlink.settings import LinkSettings, PlaceSettings
@@ -143,7 +144,7 @@ def run(args: argparse.Namespace) -> int:
     with exit_on_interrupt("poam drive"):
         configure_process(values["threads"])
     speed = 1.0 if args.practice is None else PRACTICE.convert(args.practice)
-    boat = None if args.practice is None else _launch(values)
+    boat = None if args.practice is None else _launch(args, values)
     link, clock = Link(instance(LinkSettings, values)), _clock(float(speed))  # type: ignore[arg-type]
     with ProgressDisplay() as display:
         drive = Drive(values, link, display.print_line)
@@ -155,6 +156,8 @@ def run(args: argparse.Namespace) -> int:
                 _loop(drive, boat, clock, display)
             finally:
                 drive.close(clock())
+                if boat is not None:
+                    boat.close()
     _sum_up(drive)
     return INTERRUPTED if stopped else 0
 
@@ -183,16 +186,20 @@ def _clock(speed: float) -> Callable[[], Moment]:
     return now
 
 
-def _launch(values: dict[str, Any]) -> SimulatedBoat:
-    """A simulated boat where the link expects one, armed and in GUIDED."""
-    from ..mavlink.settings import SOCKET
+def _launch(args: argparse.Namespace, values: dict[str, Any]) -> SimulatedBoat:
+    """A simulated boat, armed and in GUIDED, on a link of its own: on that of the settings a real
+    boat could be listening."""
     from ..mavlink.simulated_boat import SimulatedBoat
     from ..simulation.world.terrain import load_terrain
 
-    address = SOCKET.fullmatch(values["mavlink.url"])
-    if address is None or address[1] not in ("udp", "udpin"):
-        raise InputError("practice: expected mavlink udpin:HOST:PORT, where the boat is simulated")
-    boat = SimulatedBoat(load_terrain("lake"), int(address[3]), seed=values["seed"])
+    if "mavlink.url" in vars(args):
+        raise InputError("practice: expected no --mavlink, as the simulated boat has its own link")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    values |= {"mavlink.url": f"udpin:127.0.0.1:{port}", "mavlink.key_file": ""}
+    values["mavlink.system"] = 0
+    boat = SimulatedBoat(load_terrain("lake"), port, seed=values["seed"])
     boat.mode, boat.armed = "GUIDED", True
     return boat
 
@@ -207,8 +214,9 @@ def _listen(drive: Drive, boat: SimulatedBoat | None, say: Callable[[str], None]
     """Take what people type, on a thread of its own."""
 
     def read() -> None:
-        for line in sys.stdin:
-            word = line.strip().lower()
+        # Bytes, as a key of another alphabet must not end the thread.
+        for line in sys.stdin.buffer:
+            word = shown(line.decode(errors="replace").strip().lower())
             word = WORDS.get(word, word)
             if word in WORDS.values():
                 drive.command(word)

@@ -37,7 +37,10 @@ from .telemetry import Telemetry
 log = logging.getLogger(__name__)
 
 TICK_PERIOD_S = 1.0
+#: s between two steps; after a longer one the newest heartbeats may have been dropped.
+STALL_S = 4.0
 TEXT_AGE_S = 10.0  # a STATUSTEXT within this time before a failsafe says what it is
+NODES = ("mapper", "planner")  # whose settings config.yaml has
 COMMANDS = ("start", "pause", "resume", "stop", "quit")
 
 
@@ -87,6 +90,7 @@ class Drive:
         self._leave: Callable[[], object] = lambda: None
         self._now = Moment(0, 0.0)
         self._taken = self._displaced = False  # by the pilot; and the position has jumped
+        self._stalled = False  # no heartbeat since a step that took long
         self._begins = values["autostart"] or values["autoresume"]  # without a person
         self._shown: tuple[str, str] | None = None
         self._ticked_s = -math.inf
@@ -114,12 +118,8 @@ class Drive:
         Heartbeats are read first, and targets are sent before anything that takes time: none is
         sent after a heartbeat that has arrived.
         """
-        self._now = now
-        messages = self.link.poll(now.steady_s)
-        for message in messages:
-            self._hear(message, now)
-        self._watch_silence(now)
-        if self.guidance is not None:
+        messages = self._listen(now)
+        if self.guidance is not None and not self._stalled:
             self.steering.steer(self.guidance.mission, self.guidance.z, now.steady_s)
         for message in messages:
             self._take(message, now)
@@ -136,10 +136,9 @@ class Drive:
 
     def close(self, now: Moment) -> None:
         """Let the vehicle hold station if it is the mission's, and write what is there."""
-        for message in self.link.poll(now.steady_s):
-            self._hear(message, now)
-        guidance, session = self.guidance, self.session
-        if guidance is not None and guidance.mission.goal is not None:
+        self._listen(now)
+        guidance, session, drives = self.guidance, self.session, not self._stalled
+        if guidance is not None and guidance.mission.goal is not None and drives:
             assert guidance.mission.position is not None
             self.steering.hold(guidance.mission.position, guidance.z)
         if self._thread is not None:
@@ -152,7 +151,7 @@ class Drive:
                 for outcome in () if busy else session.leave(now):
                     self._learn(outcome, now)
                 rest = session.map, session.everything(), session.ledger.refused.newest()
-                self._wrote(self._results.write_partial(*rest))
+                self._write(self._results.write_partial, *rest)
             if failing := guidance.save(now):
                 self._say(f"warning: {failing}")
             guidance.close()
@@ -181,9 +180,7 @@ class Drive:
         self.session, self.guidance = session, guidance
         self._results = ResultFolder(values["output"] or str(session.journal.folder or ""))
         if (folder := self._results.folder) is not None:
-            plain = {n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}
-            nodes = {name: nested(plain) for name in ("mapper", "planner")}
-            config = {"version": __version__, "nodes": nodes}
+            config = {"version": __version__, "nodes": {n: _plain(values) for n in NODES}}
             write_config(folder / "config.yaml", config)
         place = frame.place
         heading = f", y axis {place.heading:g} degrees from north" if place.heading else ""
@@ -197,6 +194,23 @@ class Drive:
         if self._threaded:
             self._thread = ModelThread(session, lambda: self._now, self._outcomes.put)
             self._thread.start()
+
+    def _listen(self, now: Moment) -> list[Any]:
+        """The messages that have arrived; what says who controls the vehicle is taken.
+
+        A full queue drops what comes last. So after a stall no target is sent before a heartbeat
+        that cannot have been in the queue.
+        """
+        stall, self._now = now.steady_s - self._now.steady_s > STALL_S, now
+        messages = self.link.poll(now.steady_s)
+        for message in messages:
+            self._hear(message, now)
+        fresh = any(message.get_type() == "HEARTBEAT" for message in messages)
+        self._stalled = stall or (self._stalled and not fresh)
+        heard = self.link.heard_s
+        if heard is not None and now.steady_s - heard > self.link.settings.timeout:
+            self._withdraw(self.authority.silent(now.steady_s - heard))
+        return messages
 
     def _hear(self, message: Any, now: Moment) -> None:
         """Take what says who controls the vehicle."""
@@ -212,11 +226,6 @@ class Drive:
         elif kind == "POSITION_TARGET_GLOBAL_INT":
             text = self.authority.withdraw(self.steering.foreign_target(message, now.steady_s))
         self._withdraw(text)
-
-    def _watch_silence(self, now: Moment) -> None:
-        heard = self.link.heard_s
-        if heard is not None and now.steady_s - heard > self.link.settings.timeout:
-            self._withdraw(self.authority.silent(now.steady_s - heard))
 
     def _withdraw(self, reason: str) -> None:
         """The vehicle was taken over, for this reason; empty: it was not."""
@@ -275,6 +284,7 @@ class Drive:
         if refusal:
             self._say(f"{word}: refused, as {refusal}")
             return
+        self._begins &= begins
         if begins:
             self._begun, self._taken, self._displaced, self._over = True, False, False, False
             self.steering.forget(mission.station)
@@ -315,7 +325,9 @@ class Drive:
         assert self.guidance is not None
         mission, status = self.guidance.mission, self.authority.status
         word = {WAITING: "start", PAUSED: "resume"}.get(mission.state, "")
-        if not self._begins or mission.position is None or status is None or status.refusal:
+        if not self._begins or mission.position is None or self.telemetry.fault:
+            return
+        if status is None or status.refusal:
             return
         self._begins = False
         if word and self.values[f"auto{word}"]:
@@ -366,8 +378,19 @@ class Drive:
                     self._say("the mission is done without a map: too few pings")
                     return
                 refused = self.session.ledger.refused.newest()
-                self._wrote(self._results.write(drawn, samples, refused))
+                self._write(self._results.write, drawn, samples, refused)
 
-    def _wrote(self, names: list[str]) -> None:
+    def _write(self, write: Callable[..., list[str]], *content: Any) -> None:
+        """Write results; a full disk does not end the process, as the log has all of them."""
+        try:
+            names = write(*content)
+        except OSError as error:
+            self._say(f"warning: cannot write to {self._results.folder} ({error.strerror})")
+            return
         if names:
             self._say(f"wrote {' and '.join(names)} in {self._results.folder}")
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by group, as YAML has them; lists are made anew, or it would write references."""
+    return nested({n: list(v) if isinstance(v, tuple) else v for n, v in values.items()})

@@ -67,6 +67,8 @@ class Guidance:
         except BaseException:
             self._store.close()
             raise
+        if self.mission.state == PAUSED:  # by a watchdog, perhaps, which would resume it
+            self.mission.pause("the process was restarted")
         self.target = MapTarget(instance(TargetSettings, values), self.mission.state)
         self._chooser = WaypointChooser(self.mission, self.target, values["planner"], draws)
         self._jumps = JumpDetector()

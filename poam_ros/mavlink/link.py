@@ -41,6 +41,7 @@ HEARTBEAT_PERIOD_S = 1.0
 STREAM_PERIOD_S, REOPEN_PERIOD_S = 10.0, 2.0
 SILENT_S = 10.0  # without a byte, until a serial or TCP link is opened again
 CHUNK = 4096  # bytes read at a time
+RECEIVE_BUFFER = 2**22  # bytes, or as many as the system allows; its default overflows in 6 s
 FULL_TURN = 1e7  # of degrees in integers
 
 
@@ -165,6 +166,8 @@ class Link:
             return False
         if self._key is not None:
             made.setup_signing(self._key, True, lambda *_: False)
+        if self._is_udp:
+            made.port.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
         self._connection, self.failing, self._sequence = made, "", None
         self._data_s = now_s
         return True

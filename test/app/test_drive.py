@@ -73,10 +73,12 @@ def test_a_mission_on_the_simulated_boat(tmp_path, monkeypatch, capsys):
     folder = tmp_path / "mission"
     common = [
         *("drive", "--practice", "20", "--method", "toy", "--pilot", "diagonal"),
-        *("--mavlink", f"udpin:127.0.0.1:{_free_port()}", "--workspace", "-8 8 -8 8"),
-        *("--mission-dir", str(folder), "--checkpoint-period", "1", "--no-screening"),
+        *("--workspace", "-8 8 -8 8", "--mission-dir", str(folder)),
+        *("--checkpoint-period", "1", "--no-screening"),
     ]
-    monkeypatch.setattr(sys, "stdin", io.StringIO("s\nwhat\n"))
+    # A key of another alphabet, in another encoding, does not end what listens to the person.
+    typed = io.TextIOWrapper(io.BytesIO(b"s\n\xe9\nwhat\n"))
+    monkeypatch.setattr(sys, "stdin", typed)
     assert main([*common, "--max-samples", "60", "--autostart"]) == 0
     said = capsys.readouterr().out
     assert "origin of the map: 47.30000000 8.55000000" in said and "what: not a command" in said
@@ -87,9 +89,17 @@ def test_a_mission_on_the_simulated_boat(tmp_path, monkeypatch, capsys):
     assert place["origin"] == (47.3, 8.55)
     chart = read_chart(folder, ExportSettings(**place))
     assert np.isfinite(chart.elevation).all()
+    assert "&" not in (folder / "config.yaml").read_text()  # nor references of YAML
 
 
-def _free_port():
-    from voyages import free_port
-
-    return free_port()
+def test_practice_never_shares_the_link_of_a_boat(tmp_path, capsys):
+    pytest.importorskip("pymavlink")
+    common = ["drive", "--practice", "--mission-dir", str(tmp_path / "m")]
+    assert main([*common, "--mavlink", "udpin:127.0.0.1:14550"]) == 2
+    assert "practice: expected no --mavlink" in capsys.readouterr().err
+    parser = Parser()
+    drive.add_arguments(parser)
+    args = parser.parse_args(common[1:])
+    values = drive.settings(args)
+    drive._launch(args, values).close()
+    assert values["mavlink.url"] != drive.settings(args)["mavlink.url"]

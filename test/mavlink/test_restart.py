@@ -96,3 +96,51 @@ def test_a_process_that_ends_after_the_pilots_word_sends_nothing(voyage):
     sent = v.drive.steering.sent
     v.close()  # which reads the heartbeat
     assert v.drive.steering.sent == sent
+
+
+def test_a_watchdogs_pause_does_not_end_by_itself_after_a_restart(voyage, tmp_path):
+    values = {"mission_dir": str(tmp_path / "m")}
+    v = voyage(values).explore()
+    v.boat.muted.add("GLOBAL_POSITION_INT")
+    v.until(lambda: v.state == "paused", 10).run(2).close()
+    again = voyage(values, begun_s=500.0)
+    again.boat.mode, again.boat.armed = "GUIDED", True
+    again.until(lambda: again.state == "paused", 20).run(10)
+    assert again.state == "paused" and not again.boat.targets
+    again.resume()
+    assert again.state == "exploring" and again.sent_within(5)
+
+
+def test_autostart_waits_for_a_position_that_can_be_used(voyage):
+    v = voyage({"autostart": True})
+    v.until(lambda: v.state == "waiting", 20)
+    v.boat.muted.add("ATTITUDE")
+    v.run(2)
+    v.boat.mode, v.boat.armed = "GUIDED", True
+    v.run(3)
+    assert v.state == "waiting" and not v.boat.targets
+    v.boat.muted.clear()
+    v.until(lambda: v.state == "pilot", 5)
+
+
+def test_a_person_who_pauses_ends_autoresume(voyage, tmp_path):
+    values = {"mission_dir": str(tmp_path / "m"), "autoresume": True}
+    voyage(values).explore().close()
+    again = voyage(values, begun_s=500.0)
+    again.until(lambda: again.state == "paused", 20)
+    again.drive.command("pause")
+    again.run(1)
+    again.boat.mode, again.boat.armed = "GUIDED", True
+    assert again.run(5).state == "paused"
+
+
+def test_a_full_disk_at_the_end_is_a_warning(voyage, tmp_path, monkeypatch):
+    from poam_ros.outputs.results import ResultFolder
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(ResultFolder, "write", full)
+    v = voyage({"mission_dir": str(tmp_path / "m"), "max_samples": 40}).start()
+    v.until(lambda: v.drive.finished, 200)
+    assert any("warning: cannot write to" in said and "No space" in said for said in v.said)

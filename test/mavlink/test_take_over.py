@@ -184,3 +184,36 @@ def test_others_on_the_link_are_not_the_vehicle(voyage):
         v.boat.speak_as(2, 1, 10)  # another boat, without an autopilot's heartbeat
         v.run(0.5)
     assert v.state == "exploring" and v.drive.link.left_out["of others"] == 60
+
+
+def test_after_a_stall_heartbeats_of_the_queue_do_not_count(voyage):
+    """The queue was full: it has the heartbeats before the take-over, but not the one of it."""
+    v = voyage({"goal_period": 0.5}).explore()
+    for _ in range(45):  # nobody reads them yet
+        v.boat.step()
+    v.boat.muted.add("HEARTBEAT")
+    v.boat.mode = "MANUAL"
+    for _ in range(20):
+        v.boat.step()
+    v.drive.command("pause")  # a target to hold station is due
+    assert v.sent_within(1) == 0 and v.state == "paused"
+    v.boat.muted.clear()
+    assert v.sent_within(3) == 0
+
+
+def test_after_a_stall_the_mission_goes_on_with_the_next_heartbeat(voyage):
+    v = voyage().explore()
+    for _ in range(45):
+        v.boat.step()
+    v.drive.command("pause")
+    v.heartbeat()
+    assert v.sent_within(1) and v.mission.reason == "requested"
+
+
+def test_a_process_that_ends_after_a_stall_sends_nothing(voyage):
+    v = voyage().explore()
+    for _ in range(45):
+        v.boat.step()
+    sent = v.drive.steering.sent
+    v.close()
+    assert v.drive.steering.sent == sent
