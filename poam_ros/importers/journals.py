@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -124,8 +125,11 @@ def _soundings(past: RecordedMission, pings: Samples, refused: RefusedPings) -> 
     )  # fmt: skip
 
 
-def _source(past: RecordedMission) -> dict[str, str]:
-    return {"mission": str(past.path.resolve())}
+def _source(past: RecordedMission) -> dict[str, Any]:
+    """The mission, and where on Earth its metres begin, if its mapper knew."""
+    place = {name: past.mapper.get(name) for name in ("origin", "heading")}
+    known = place if any(place["origin"] or ()) else {}
+    return {"mission": str(past.path.resolve()), **known}
 
 
 def _keys(stamp_ns: np.ndarray) -> Iterable[tuple[int, int]]:

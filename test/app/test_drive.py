@@ -87,6 +87,9 @@ def test_a_mission_on_the_simulated_boat(tmp_path, monkeypatch, capsys):
     assert len(first.logged.samples) >= 60 and first.mapper["origin"] == [47.3, 8.55]
     place = recorded(folder)
     assert place["origin"] == (47.3, 8.55)
+    mapped = tmp_path / "mapped"
+    assert main(["map", str(folder), "--method", "nngp", "--output", str(mapped)]) == 0
+    assert recorded(mapped) == {"water_level": 0.0, **place}
     chart = read_chart(folder, ExportSettings(**place))
     assert np.isfinite(chart.elevation).all()
     assert "&" not in (folder / "config.yaml").read_text()  # nor references of YAML
