@@ -289,6 +289,8 @@ def _sum_up(drive: Drive) -> None:
         f"{drive.session.samples} pings in the map, {sum(ledger.rejected.values())} refused"
         f"{f' ({refused})' if refused else ''}, {ledger.pending + ledger.held} undecided"
     )
+    if drive.before_frame:
+        print(f"{drive.before_frame} pings came before the first position: not in the mission")
     print(
         f"{mission.track.length:.0f} m driven, {drive.steering.sent} targets sent, "
         f"{100 * drive.link.lost_share:.1f} % of the autopilot's messages lost"
