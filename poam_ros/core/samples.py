@@ -61,6 +61,11 @@ class Samples:
         return Samples(*(a[index] for a in self.arrays))
 
     @property
+    def xyz(self) -> np.ndarray:
+        """Places and elevations [N, 3], in m."""
+        return np.column_stack((self.xy, self.z))
+
+    @property
     def arrays(self) -> tuple[np.ndarray, ...]:
         """The attributes, in order."""
         numbers = self.number, self.stamp_ns

@@ -125,7 +125,7 @@ def exclude(
         index = np.flatnonzero(these)
         left_out.append(Excluded(
             each.words, each.source, each.who, each.when, each.why, soundings.row[index],
-            np.column_stack((soundings.xy, soundings.z))[index],
+            soundings.xyz[index],
         ))  # fmt: skip
     if not kept.any():
         raise InputError(f"{logs[0]}: expected soundings besides those excluded, got none")
@@ -133,7 +133,7 @@ def exclude(
     stamps = np.zeros(len(soundings), dtype=np.int64) if stamps is None else stamps
     if kept.all():
         return replace(soundings, excluded=tuple(left_out))
-    places = np.column_stack((soundings.xy, soundings.z))[~kept]
+    places = soundings.xyz[~kept]
     return replace(
         soundings[np.flatnonzero(kept)],
         refused=soundings.refused + Counter({EXCLUDED: int((~kept).sum())}),
@@ -264,7 +264,7 @@ def write_left_out(
                 yield [*own_row(row, soundings.files), *place, *by]
         for reason, pings in ((FALSE_ECHO, echoes), (WITHDRAWN, withdrawn)):
             by_lines = (np.isin(pings.number, multiples) | (reason == WITHDRAWN)).tolist()
-            places = np.column_stack((pings.xy, pings.z)).tolist()
+            places = pings.xyz.tolist()
             for row, place, crossing in zip(pings.number.tolist(), places, by_lines, strict=True):
                 why = "crossing lines" if crossing else "track"
                 yield [*own_row(row, soundings.files), *place, reason, why, "", ""]

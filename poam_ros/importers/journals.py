@@ -106,8 +106,7 @@ def as_recorded(
     refused = recorded.refused + Counter({NOT_IN_MISSION: agreement.beyond})
     source = {**recorded.source, **_source(past)}
     beyond = taken[np.setdiff1d(np.arange(len(taken)), found)]
-    where = np.column_stack((beyond.xy, beyond.z))
-    aside = recorded.refused_pings.more(NOT_IN_MISSION, beyond.stamp_ns, where)
+    aside = recorded.refused_pings.more(NOT_IN_MISSION, beyond.stamp_ns, beyond.xyz)
     return replace(_soundings(past, placed, aside), refused=+refused, source=source), agreement
 
 

@@ -297,7 +297,7 @@ def map_soundings(
     drawn = drawn.only(shown)
     refused, counts = soundings.refused_pings, {"false_echoes": len(echoes)}
     for reason, pings in ((FALSE_ECHO, echoes), (WITHDRAWN, withdrawn)):
-        refused = refused.more(reason, pings.stamp_ns, np.column_stack((pings.xy, pings.z)))
+        refused = refused.more(reason, pings.stamp_ns, pings.xyz)
     if len(withdrawn):
         counts[WITHDRAWN] = len(withdrawn)
     write_refused(folder, refused)

@@ -208,6 +208,11 @@ class Soundings:
             row, taken.xy, taken.z, row, stamp_ns=taken.stamp_ns, taken=taken, **others
         )  # fmt: skip
 
+    @property
+    def xyz(self) -> np.ndarray:
+        """Places and elevations [N, 3], in m."""
+        return np.column_stack((self.xy, self.z))
+
     def __len__(self) -> int:
         return len(self.row)
 
@@ -305,6 +310,5 @@ class Soundings:
             return self
         refused = self.refused + Counter({reason: int((~kept).sum())})
         stamps = np.zeros(len(self), dtype=np.int64) if self.stamp_ns is None else self.stamp_ns
-        where = np.column_stack((self.xy, self.z))
-        pings = self.refused_pings.more(reason, stamps[~kept], where[~kept])
+        pings = self.refused_pings.more(reason, stamps[~kept], self.xyz[~kept])
         return replace(self[np.flatnonzero(kept)], refused=refused, refused_pings=pings)

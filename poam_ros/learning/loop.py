@@ -139,8 +139,7 @@ class ModelLoop:
     def unmapped(self) -> RefusedPings:
         """The newest refused pings, and the accepted ones that are withdrawn."""
         pings = self.withdrawn
-        xyz = np.column_stack((pings.xy, pings.z))
-        return self.ledger.refused.newest().more(WITHDRAWN, pings.stamp_ns, xyz)
+        return self.ledger.refused.newest().more(WITHDRAWN, pings.stamp_ns, pings.xyz)
 
     def recover(self, journal: Journal, recovery: Recovery) -> None:
         """Write a journal, and recover what it holds first. Call before anything else.

@@ -74,8 +74,7 @@ def read_unmapped(folder: Path, live: bool = False) -> UnmappedPings:
         logged = read_mission(folder / LOG).logged
         held, pings = logged.screening_state.held.xy, logged.samples
         out = pings[np.array(withdrawn_after(logged.steps), dtype=np.int64)]
-        xyz = np.column_stack((out.xy, out.z))
-        left_out = logged.refused.more(WITHDRAWN, out.stamp_ns, xyz)
+        left_out = logged.refused.more(WITHDRAWN, out.stamp_ns, out.xyz)
         return UnmappedPings(held, left_out, *_counts(len(pings), logged.steps))
     held, refused, counts = np.empty((0, 2)), None, (0, 0)
     with suppress(sqlite3.Error, OSError), closing(read_only(folder / LOG)) as log:

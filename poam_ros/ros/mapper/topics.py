@@ -54,8 +54,7 @@ class MapTopics:
 
     def publish_held(self, held: Samples, stamp_ns: int) -> None:
         """Publish all held pings."""
-        points = np.column_stack([held.xy, held.z])
-        self._held.publish(write_points(points, stamp_ns, self._frame_id))
+        self._held.publish(write_points(held.xyz, stamp_ns, self._frame_id))
 
     def publish_refused(self, refused: RefusedPingStore, stamp_ns: int) -> None:
         """Publish the newest refused pings, if they changed. The caller limits the rate."""
