@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.clock import SECOND, Moment
-from ..core.errors import InputError, shown
+from ..core.errors import InputError, quantity, shown
 from ..core.renames import refuse_old
 from ..core.settings import Setting, flat, instance, rows
 from ..mavlink.settings import LinkSettings, PlaceSettings
@@ -286,13 +286,14 @@ def _sum_up(drive: Drive) -> None:
     refused = ", ".join(f"{n} {reason}" for reason, n in ledger.rejected.most_common())
     print(f"end: {mission.state}: {mission.reason}")
     print(
-        f"{drive.session.samples} pings in the map, {sum(ledger.rejected.values())} refused"
-        f"{f' ({refused})' if refused else ''}, {ledger.pending + ledger.held} undecided"
+        f"{quantity(drive.session.samples, 'ping')} in the map, "
+        f"{sum(ledger.rejected.values())} refused{f' ({refused})' if refused else ''}, "
+        f"{ledger.pending + ledger.held} undecided"
     )
     if drive.before_frame:
         print(f"{drive.before_frame} pings came before the first position: not in the mission")
     print(
-        f"{mission.track.length:.0f} m driven, {drive.steering.sent} targets sent, "
+        f"{mission.track.length:.0f} m driven, {quantity(drive.steering.sent, 'target')} sent, "
         f"{100 * drive.link.lost_share:.1f} % of the autopilot's messages lost"
     )
     folder = Path(drive.values["output"] or drive.values["mission_dir"])

@@ -232,7 +232,7 @@ def _map(
     grid = map_grid(workspace, args.resolution or survey.resolution or cell_size(workspace))
     held_out, extrapolate = None, args.extrapolate
     if extrapolate is None:  # the same as on the vehicle
-        extrapolate = outline is not None or soundings.taken is not None
+        extrapolate = outline is not None or soundings.pings is not None
     if args.folds:  # raises an error before the map is made
         split_folds(soundings.group, args.folds, settings.seed)
     if args.hold_out:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.clock import SECOND
-from ..core.errors import InputError, shown
+from ..core.errors import InputError, quantity, shown
 from ..core.samples import Samples
 from ..frontend.refused_pings import WITHDRAWN
 from ..outputs.folder import read_records, write_table
@@ -236,7 +236,7 @@ def described(excluded: Iterable[Excluded]) -> list[str]:
     for each in excluded:
         said = ", ".join(word for word in (each.why, each.who, each.when) if word)
         by = f"{Path(each.source).name}: {said}" if said else Path(each.source).name
-        sentences.append(f"{len(each.row)} soundings excluded: {each.which} ({by})")
+        sentences.append(f"{quantity(len(each.row), 'sounding')} excluded: {each.which} ({by})")
     return sentences
 
 
