@@ -15,7 +15,7 @@ from ..core.errors import InputError
 from ..core.geodesy import LocalProjection
 from ..core.geometry import Extent
 from ..core.samples import Samples
-from ..core.settings import Value, check, setting
+from ..core.settings import Settings, Value, setting
 from ..frontend.refused_pings import RefusedPings
 from ..frontend.settings import water_level_setting
 from ..journal.interface import JournalStep
@@ -50,12 +50,8 @@ TRACK = 0.5
 
 
 @dataclass(frozen=True)
-class SoundingMapSettings:
-    """How soundings become a map.
-
-    Raises:
-        InputError: a value is wrong.
-    """
+class SoundingMapSettings(Settings):
+    """How soundings become a map."""
 
     seed: int = setting(
         0, "Seed of all random draws and of the folds", minimum=0, maximum=2**31 - 1
@@ -76,9 +72,6 @@ class SoundingMapSettings:
     )  # fmt: skip
     model: ModelSettings = field(default_factory=lambda: ModelSettings.of(MAP_DEFAULTS))
     screening: ScreeningSettings = field(default_factory=lambda: ScreeningSettings(enabled=True))
-
-    def __post_init__(self) -> None:
-        check(self)
 
     def batches(self, count: int) -> list[slice]:
         """The batches of so many soundings, in order."""

@@ -13,7 +13,7 @@ from ..core.errors import InputError, quantity, shown
 from ..core.files import lock, read_json, sync
 from ..core.geometry import Extent
 from ..core.renames import renamed
-from ..core.settings import check, setting
+from ..core.settings import Settings, setting
 from ..models.registry import ModelSettings
 from .checkpoint import NAME, counted
 from .database import JournalDatabase, set_aside
@@ -30,12 +30,8 @@ def mission_dir_setting() -> Any:
 
 
 @dataclass(frozen=True)
-class JournalSettings:
-    """Where the journal is written, and how often a checkpoint.
-
-    Raises:
-        InputError: a value is outside its range.
-    """
+class JournalSettings(Settings):
+    """Where the journal is written, and how often a checkpoint."""
 
     mission_dir: str = mission_dir_setting()
     checkpoint_period: float = setting(
@@ -45,9 +41,6 @@ class JournalSettings:
         minimum=0.1,
         maximum=86400.0,
     )
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 LOG, LOCK = "pings.sqlite", "lock"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.errors import shown
-from ..core.settings import check, setting
+from ..core.settings import Settings, setting
 from ..frontend.events import EXPLORING, GUARD, PAUSED, WATCHDOG
 from ..planning.areas import NavigableArea
 from .mission import Mission
@@ -24,12 +24,8 @@ MIN_PROGRESS_M, PROGRESS_S = 1.0, 10.0
 
 
 @dataclass(frozen=True)
-class WatchdogSettings:
-    """When the watchdog pauses a mission. Times are in the slower of wall time and ROS time.
-
-    Raises:
-        InputError: a value is outside its range.
-    """
+class WatchdogSettings(Settings):
+    """When the watchdog pauses a mission. Times are in the slower of wall time and ROS time."""
 
     prefix = "watchdog"
 
@@ -64,9 +60,6 @@ class WatchdogSettings:
         True, "Resume when the fault that paused the mission is over; never after the geofence",
         mutable=True,
     )  # fmt: skip
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 class Watchdog:

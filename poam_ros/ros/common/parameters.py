@@ -8,7 +8,7 @@ from typing import Any
 
 from ...core.errors import InputError
 from ...core.geometry import Extent
-from ...core.settings import Setting, Value, check, rows, setting
+from ...core.settings import Setting, Settings, Value, rows, setting
 from ...frontend.batching import TimedBatches, TrainingSettings
 from ...frontend.events import HOLD, ON_DONE
 from ...frontend.settings import GateSettings, water_level_setting
@@ -173,12 +173,8 @@ NODES: dict[str, tuple[Setting, ...]] = {
 
 
 @dataclass(frozen=True)
-class DrapeSettings:
-    """How maps are draped.
-
-    Raises:
-        InputError: a value is outside its range.
-    """
+class DrapeSettings(Settings):
+    """How maps are draped."""
 
     exaggeration: float = setting(
         1.0, "Vertical exaggeration of elevations", minimum=0.01, maximum=1000.0, mutable=True
@@ -188,9 +184,6 @@ class DrapeSettings:
         40_000, "Thin larger maps to about this many cells",
         minimum=100, maximum=4_000_000, mutable=True,
     )  # fmt: skip
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 #: The node that draws for viewers. It is not part of the closed loop: no node waits for it.
