@@ -269,7 +269,7 @@ def _map(
 
 def _draw(folder: Path, validated: bool) -> None:
     from ..outputs.figures import draw_hypsometry, draw_sounding_map, draw_validation
-    from ..outputs.report import write_report
+    from ..outputs.html_report import write_report
     from ..outputs.volume import FILE
 
     draws = [draw_sounding_map]
@@ -286,7 +286,7 @@ def _draw(folder: Path, validated: bool) -> None:
 def _print_summary(folder: Path) -> None:
     """Print the summary and what to do next."""
     from ..outputs.exports.chart import ExportSettings, read_chart, recorded
-    from ..outputs.report import summary
+    from ..outputs.html_report import summary
 
     settings = ExportSettings(**{**recorded(folder), "depth": True})
     for name, text in summary(folder, read_chart(folder, settings)).items():
