@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,9 +16,10 @@ import numpy as np
 
 from ..core.clock import SECOND
 from ..core.errors import InputError, quantity, shown
+from ..core.reading import TEXT_FACTOR, read_whole
 from ..core.samples import Samples
 from ..frontend.refused_pings import WITHDRAWN
-from ..outputs.folder import read_records, write_table
+from ..outputs.folder import write_table
 from ..planning.polygons import inside, ring
 from ..screening.screen import FALSE_ECHO
 from .soundings import LINE, Excluded, Labels, Soundings
@@ -28,6 +31,7 @@ EDITS = "edits.csv"
 WORDS = ("who", "when", "why")
 #: Conditions that need no column of the log.
 FILE, DAY, ROW, POLYGON = "file", "day", "row", "polygon"
+KNOWN = {*WORDS, LINE, FILE, DAY, ROW, POLYGON}
 #: The file of what is not in the map, and its columns.
 LEFT_OUT = "left_out.csv"
 LEFT_OUT_COLUMNS = ("file", "row", "x", "y", "z", "reason", "why", "who", "when")
@@ -75,13 +79,39 @@ def read_option(text: str) -> Exclusion:
 def read_edits(path: Path) -> list[Exclusion]:
     """The rows of an ``edits.csv``, in order; none where there is no file.
 
+    Spreadsheets write it with semicolons or tabs, a byte order mark, and in Windows-1252.
+
     Raises:
-        InputError: it lacks ``who``, ``when`` or ``why``, or a row has no condition.
+        InputError: it lacks ``who``, ``when`` or ``why``, names a column twice, or a row has no
+            condition.
     """
     if not path.is_file():
         return []
+    try:
+        content = read_whole(path, TEXT_FACTOR)
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = content.decode("cp1252", errors="replace")
+    except (OSError, InputError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
+    first = text.partition("\n")[0]
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count))
+    header = [name.strip() for name in next(rows, [])]
+    header = [name.lower() if name.lower() in KNOWN else name for name in header]
+    if not set(WORDS) <= set(header) or len(set(header)) < len(header):
+        raise InputError(
+            f"{path}: expected columns {', '.join(WORDS)} and conditions, each once, got "
+            f"{shown(', '.join(header)) or 'none'}"
+        )
     found = []
-    for number, row in enumerate(read_records(path, WORDS), start=2):
+    for number, cells in enumerate(rows, start=2):
+        if not any(cell.strip() for cell in cells):
+            continue
+        if len(cells) != len(header):
+            raise InputError(
+                f"{path}: expected {len(header)} values in row {number}, got {len(cells)}"
+            )
+        row = dict(zip(header, cells, strict=True))
         which = tuple((name, row[name].strip()) for name in row if name not in WORDS)
         which = tuple((name, value) for name, value in which if value)
         if not which:
@@ -206,7 +236,8 @@ def _equal(values: Labels, column: str, value: str, exclusion: Exclusion) -> np.
 def _rows(exclusion: Exclusion, text: str, row: np.ndarray) -> np.ndarray:
     """A row, or FIRST-LAST."""
     first, dash, last = text.partition("-")
-    if not (first.isdecimal() and (last.isdecimal() if dash else not last)):
+    whole = first.isdecimal() and (last.isdecimal() if dash else not last)
+    if not whole or (dash and int(last) < int(first)):
         raise InputError(
             f"{exclusion.source}: expected a {ROW} as 120, or rows as 120-164, got '{text}'"
         )
