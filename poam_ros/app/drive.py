@@ -115,7 +115,7 @@ def _of_file(path: Path, known: dict[str, Setting]) -> dict[str, Any]:
         raise InputError(f"--params-file: cannot read {path} ({error.strerror})") from None
     found: dict[str, Any] = {}
     for key, body in content.items() if isinstance(content, dict) else ():
-        nodes = str(key).rpartition("/")[2] in (*graph.ROBOT_NODES, "**")
+        nodes = str(key).rpartition("/")[2] in (*graph.ROBOT_NODES, "mavlink", "**")
         own = body.get("ros__parameters") if nodes and isinstance(body, dict) else None
         values = flat(own) if isinstance(own, dict) else {}
         refuse_old(values, known, f"{path}: ")
@@ -216,7 +216,7 @@ def _listen(drive: Drive, boat: SimulatedBoat | None, say: Callable[[str], None]
     def read() -> None:
         # Bytes, as a key of another alphabet must not end the thread; without the buffer, whose
         # lock the thread would hold when the process ends.
-        for line in sys.stdin.buffer.raw:  # type: ignore[attr-defined]
+        for line in sys.stdin.buffer.raw:  # type: ignore[union-attr]
             word = shown(line.decode(errors="replace").strip().lower())
             word = WORDS.get(word, word)
             if word in WORDS.values():
