@@ -210,6 +210,7 @@ def _with_outline(
     )
     if args.workspace is None and survey.resolution is None:  # a mission keeps its own
         survey = replace(survey, workspace=survey.workspace.around(outline.box))
+    survey = replace(survey, soundings=replace(soundings, land=outline.land))
     return survey, outline
 
 

@@ -109,7 +109,8 @@ def learn(
         kept = np.flatnonzero(~crossed.refused)
         soundings, samples = soundings[kept], samples[kept]
     before = sum(map(len, refused + withdrawn))
-    mapper = BathymetricMapper(workspace, settings.model, settings.seed)
+    land = soundings.land if steps is None else None  # a mission's model knew of none
+    mapper = BathymetricMapper(workspace, settings.model, settings.seed, land)
     # The batches are the record's: none closes by itself.
     loop = ModelLoop(mapper, Ledger(numbering=False), WaypointBatches(), screening=screening)
     if steps is None:

@@ -12,12 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...core.land import Land
 from ..data import Dataset, DataStore
 from ..native import neighbours as native
 from .kernel import EVERYTHING, SLACK, UNIT, DataIndex, Subset, TrainingData, cells_for, rounded
 
 #: Shares come in parts of 1, 1/4, ... down to 1/4^(LEVELS - 1).
 LEVELS = 4
+#: Where land hides neighbours, so many times as many are looked at.
+MORE = 4
 
 
 class NumpyIndex(DataIndex):
@@ -161,6 +164,44 @@ def _apart(
     return chosen
 
 
+def spread_visible(
+    index: NumpyIndex | native.NativeIndex, sites: Tensor, land: Land | None, x: Tensor, k: int,
+    pool: int,
+    share: Subset = EVERYTHING, beyond: Tensor | None = None, apart: float = 0.0,
+) -> Tensor:  # fmt: skip
+    """As ``NumpyIndex.spread``, of the sites at [S, 2] that no land hides from x.
+
+    Where some are hidden, others of ``MORE`` k take their place; where all of these are hidden,
+    others of ``pool``. Where all of those are hidden as well there are none.
+    """
+    if land is None:
+        return index.spread(x, k, pool, share, beyond, apart)
+    found, rows = torch.full((len(x), k), -1), torch.arange(len(x))
+    for wanted in (k, MORE * k, pool):
+        least = None if beyond is None else beyond[rows]
+        near = index.spread(x[rows], min(wanted, pool), pool, share, least, apart)
+        hidden = hidden_by(land, x[rows], sites, near)
+        seen = (near >= 0) & ~hidden
+        first = (~seen).byte().argsort(dim=1, stable=True)[:, :k]
+        found[rows, : first.shape[1]] = torch.where(seen, near, -1).gather(1, first)
+        fewer = (seen.sum(1) < k) if wanted == k else ~seen.any(1)
+        rows = rows[hidden.any(1) & fewer]
+        if not len(rows):
+            break
+    return found
+
+
+def hidden_by(land: Land | None, x: Tensor, sites: Tensor, near: Tensor) -> Tensor:
+    """Which of the sites at [S, 2] that ``near`` [N, K] names, -1 for none, land hides from
+    x [N, 2]; boolean [N, K]."""
+    hidden = torch.zeros_like(near, dtype=torch.bool)
+    if land is not None:
+        i, j = (near >= 0).nonzero(as_tuple=True)
+        between = land.between(x[i].numpy(), sites[near[i, j]].numpy())
+        hidden[i, j] = torch.from_numpy(between)
+    return hidden
+
+
 def make_index() -> NumpyIndex | native.NativeIndex:
     """An empty index, compiled where it can be."""
     return native.NativeIndex() if native.available() else NumpyIndex()
@@ -189,9 +230,11 @@ class SiteStore:
         residual: of each site when it was checked last, in standard deviations [S]; NaN before.
         excess: variance of noise of each that contradicts its neighbours [S]; 0 of the others.
         contradicting: how many have such noise.
+        land: across which sites are no neighbours, in scaled units; None: there is none.
     """
 
     def __init__(self) -> None:
+        self.land: Land | None = None
         self._pings: DataStore | None = None
         self._forget()
 
@@ -294,8 +337,13 @@ class SiteStore:
         self, x: Tensor, k: int, pool: int, share: Subset = EVERYTHING,
         beyond: Tensor | None = None, apart: float = 0.0,
     ) -> Tensor:  # fmt: skip
-        """See ``NumpyIndex.spread``."""
-        return self._index.spread(x, k, pool, share, beyond, apart)
+        """See ``spread_visible``."""
+        sites = self._rows[:, :2]
+        return spread_visible(self._index, sites, self.land, x, k, pool, share, beyond, apart)
+
+    def nearest(self, x: Tensor) -> Tensor:
+        """The nearest site of each place [N, 2], whatever lies in between [N]."""
+        return self._index.spread(x, 1, 1).squeeze(1)
 
     def _gather(self, new: Dataset) -> Tensor:
         """The new pings join sites at their place, or begin others; see ``append``."""
