@@ -19,8 +19,9 @@ from torch import Tensor
 
 from ...core.land import Land
 from .conditional import condition, log_loss
-from .index import make_index, spread_visible
+from .index import make_index
 from .kernel import Kernel, TrainingData
+from .visible import spread_visible
 
 #: Sites that are predicted, at most, evenly from the whole record.
 MOST = 8000

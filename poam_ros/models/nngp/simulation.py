@@ -14,8 +14,9 @@ from scipy.spatial import cKDTree
 from torch import Tensor
 
 from .conditional import weights
-from .index import SiteStore, hidden_by
+from .index import SiteStore
 from .kernel import Kernel, TrainingData
+from .visible import hidden_by
 
 #: Neighbours among the places drawn before.
 BEFORE = 16
