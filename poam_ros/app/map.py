@@ -140,6 +140,8 @@ def run(args: argparse.Namespace) -> int:
     survey = read(args)
     _print_soundings(survey.soundings)
     survey, outline = _with_outline(args, survey)
+    source = {**survey.soundings.source, "command": args.given}
+    survey = replace(survey, soundings=replace(survey.soundings, source=source))
     with _client(args, survey) as client:
         _map(args, survey, outline, folder, client)
     _draw(folder, validated=bool(args.hold_out or args.folds))

@@ -290,7 +290,10 @@ def map_soundings(
     multiples = taken.row[crossed.refused]
     crossed = crossed.without(np.isin(taken.row, withdrawn.number))
     crossed.write(folder)
-    write_samples(folder / "samples.csv", mapper.xy, mapper.z)
+    names, index = crossed.line.names, np.searchsorted(taken.row, mapper.data.number)
+    write_samples(
+        folder / "samples.csv", mapper.xy, mapper.z, np.array(names)[crossed.line.code[index]]
+    )
     drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells))
     shown = np.ones(grid.shape, dtype=bool) if outline is None else outline.covers(grid)
     if not extrapolate:
