@@ -63,13 +63,12 @@ class CurvePicture:
 
 SIDE = 400  # px, width of the column beside the map
 #: On a phone the column comes below the map, and the page scrolls.
-NARROW = "@media (max-width: 800px)"
-NARROW_PAGE = f"{NARROW}{{:host{{height:auto !important}}}}"
-NARROW_ROW = (
-    f"{NARROW}{{:host{{flex-direction:column !important;height:auto !important}}"
-    ":host > :first-child{height:80vh !important;flex:none !important}}"
-)
-NARROW_SIDE = f"{NARROW}{{:host{{width:100% !important;height:auto !important}}}}"
+NARROW = "@media (max-width: 800px){{:host{{{}}}}}"
+_WHOLE = "width:100% !important;flex:none !important;align-self:auto !important;"
+NARROW_PAGE = NARROW.format("height:auto !important")
+NARROW_ROW = NARROW.format(f"flex-direction:column !important;height:auto !important;{_WHOLE}")
+NARROW_MAP = NARROW.format(f"height:88vh !important;box-sizing:border-box;{_WHOLE}")
+NARROW_SIDE = NARROW.format(f"height:auto !important;{_WHOLE}")
 #: Style of the page, as blocks of Bokeh's template.
 TEMPLATE = (
     '{% block preamble %}<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -109,13 +108,16 @@ class Page:
         self._remarks = _text_block(sheet, name="remarks", styles=_CARD)
         self._numbers = _text_block(sheet, name="numbers", styles=_CARD)
         self._provenance = _text_block(sheet, name="provenance", styles=_CARD)
-        self._choice = row(self.picture.buttons, self.picture.shading, spacing=14)
+        self._choice = row(
+            self.picture.buttons, self.picture.shading, spacing=14,
+            stylesheets=[":host{flex-wrap:wrap !important;max-width:100%}"],
+        )  # fmt: skip
         self._curves = column(
             self.curves.root, sizing_mode="stretch_width", styles=_CARD, visible=False
         )
         chart = column(
             self._choice, self.picture.figure, self._waiting, sizing_mode="stretch_both",
-            styles=_CARD,
+            styles=_CARD, stylesheets=[NARROW_MAP],
         )  # fmt: skip
         parts = [self._remarks, self._curves, self._numbers, self._provenance]
         self.editing = None

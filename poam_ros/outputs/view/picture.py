@@ -86,7 +86,7 @@ class MapOverlays:
             attachment="vertical", description="crossings"))  # fmt: skip
         legend = Legend(items=list(self.items.values()), orientation="horizontal",
             click_policy="hide", border_line_color=None, background_fill_alpha=0,
-            inactive_fill_color="#ffffff", location="left", margin=0)  # fmt: skip
+            inactive_fill_color="#ffffff", location="left", margin=0, ncols=3)  # fmt: skip
         figure.add_layout(legend, "below")
 
     def show(self, scene: Scene) -> None:
@@ -198,11 +198,12 @@ class MapPicture:
         self.figure.add_tools(self._hover)
         self._marks = MapOverlays(self.figure)
         self.marks = self._marks.sources
-        self.buttons = RadioButtonGroup(labels=[], active=None, name="layers")
+        self.buttons = RadioButtonGroup(labels=[], active=None, name="layers",
+            stylesheets=[".bk-btn-group{flex-wrap:wrap}"])  # fmt: skip
         self.shading = CheckboxGroup(labels=["hillshade"], active=[0], width=100, align="center")
         self.figure.add_layout(
             ScaleBar(range=self.figure.x_range, unit="m", location="bottom_left",
-                background_fill_alpha=0.6, border_line_color=None)
+                bar_length=0.2, background_fill_alpha=0.6, border_line_color=None)
         )  # fmt: skip
         parts = {"images": self._images, "bars": self._bars, "buttons": self.buttons,
             "shading": self.shading, "lit": lit}  # fmt: skip

@@ -43,7 +43,9 @@ def page(run):
 
 def choose(page, **geometry):
     figure = page.picture.figure
-    figure._trigger_event(SelectionGeometry(figure, geometry={"type": "rect", **geometry}, final=True))
+    figure._trigger_event(
+        SelectionGeometry(figure, geometry={"type": "rect", **geometry}, final=True)
+    )
 
 
 def press(button):
