@@ -70,6 +70,26 @@ DEPTHS: dict[str, Callable[[Fields], float | None]] = {
 }
 
 
+def _beam(roll: float, pitch: float, yaw: float) -> tuple[float, float, float]:
+    """Where a sonar points that looks down in the vehicle: north, east, down; of angles in rad."""
+    across, along = math.sin(roll), math.cos(roll) * math.sin(pitch)
+    return (
+        along * math.cos(yaw) + across * math.sin(yaw),
+        along * math.sin(yaw) - across * math.cos(yaw),
+        math.cos(roll) * math.cos(pitch),
+    )
+
+
+#: What messages say of the attitude, as the sonar's direction.
+ATTITUDES: dict[str, Callable[[Fields], tuple[float, float, float]]] = {
+    "ATT": lambda f: _beam(*(math.radians(f[name]) for name in ("Roll", "Pitch", "Yaw"))),
+    "ATTITUDE": lambda f: _beam(*(float(f[name]) for name in ("roll", "pitch", "yaw"))),
+}
+
+
+WANTED = {*ATTITUDES, *POSITIONS, *DEPTHS}
+
+
 def is_dataflash(path: Path, head: bytes) -> bool:
     """Whether a file is ArduPilot's own log."""
     return head.startswith(DATAFLASH)
@@ -99,6 +119,9 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
     """Depths of ArduPilot (DPTH, RFND at POS, GPS), or of MAVLink (WATER_DEPTH, DISTANCE_SENSOR
     downward, RANGEFINDER at GLOBAL_POSITION_INT, GPS_RAW_INT), at positions that are interpolated.
 
+    Ranges become depths at the beam's end by the attitudes (ATT, ATTITUDE), interpolated to their
+    times.
+
     Raises:
         InputError: the file cannot be read, a library is not installed, or there are no positions
             or no depths.
@@ -108,9 +131,11 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
     if path.suffix == ".mcap":
         read = _recorded
     for seconds, kind, fields in read(path, found):
-        found.hear(kind, kind in POSITIONS or kind in DEPTHS)
+        found.hear(kind, kind in WANTED)
         try:
-            if kind in POSITIONS:
+            if kind in ATTITUDES:
+                found.beams.append((seconds, *ATTITUDES[kind](fields)))
+            elif kind in POSITIONS:
                 if (place := POSITIONS[kind](fields)) is None:
                     found.refused["no_fix"] += 1
                 else:
@@ -126,6 +151,8 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
         except (KeyError, TypeError, ValueError):
             found.refused["bad_message"] += 1
     said = "below the sonar, time UTC where the log knows it"
+    if found.beams:
+        said += ", roll and pitch applied"
     return found.soundings(path, tuple(POSITIONS), tuple(DEPTHS), said)
 
 
@@ -135,7 +162,6 @@ def _logged(path: Path, found: PositionsAndDepths) -> Iterator[tuple[float, str,
     with requires_extra(f"{path}: logs of ArduPilot", "pymavlink", "mavlink"):
         from pymavlink import DFReader, mavutil
     said = _Nowhere()  # the library prints what it does not understand
-    wanted = [*POSITIONS, *DEPTHS]
     try:
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             own = _is_small_dataflash(path)
@@ -149,7 +175,7 @@ def _logged(path: Path, found: PositionsAndDepths) -> Iterator[tuple[float, str,
             if kind == "BAD_DATA":
                 found.refused["bad_message"] += 1
                 continue
-            fields = message.to_dict() if kind in wanted else {}
+            fields = message.to_dict() if kind in WANTED else {}
             yield float(message._timestamp), kind, fields
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
