@@ -48,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser = Parser(prog=f"poam {name}", description=COMMANDS[name])
             command.add_arguments(parser)
         args = parser.parse_args(given[1:])
-        args.given = shlex.join(["poam", *given])
+        if name == "map":  # which records it
+            args.given = shlex.join(["poam", *given])
         return command.run(args)
     except PoamError as error:
         print(f"poam {name}: {error}", file=sys.stderr)
