@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..core.errors import InputError, shown
+from ..core.errors import InputError, pasted, shown
 from ..core.files import lock, read_json, sync
 from ..core.geometry import Extent
 from ..core.renames import renamed
@@ -229,5 +229,5 @@ class MissionFolder:
     def _lost(self, folder: Path, expected: str, got: int) -> InputError:
         return InputError(
             f"{folder}: pings are lost: {expected}, the journal has {got}; to continue with what "
-            f"is left: poam repair {self.path}"
+            f"is left: {pasted('repair', self.path)}"
         )
