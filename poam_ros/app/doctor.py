@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..core.errors import InputError
+from ..core.errors import InputError, quantity
 from .machine import Finding, machine_findings, middleware_findings, problem
 
 if TYPE_CHECKING:
     from diagnostic_msgs.msg import DiagnosticArray
 
-NODES = ("mapper", "planner", "simulator", "monitor")
+NODES = ("mapper", "planner", "simulator", "monitor", "mavlink")
 OK, WARN, ERROR, STALE = range(4)  # levels of diagnostic_msgs/DiagnosticStatus
 REFUSED_SHARE, LOST_SHARE = 0.2, 0.01  # of all pings; more is a problem
 #: s between the nodes' times that the delays of their messages cannot explain. Multiplied by the
@@ -181,7 +181,7 @@ def _ping_findings(name: str, values: Mapping[str, str]) -> Iterator[Finding]:
     for topic, count in lost.items():
         if count > LOST_SHARE * received:
             advice = "busy machine or small buffers: sysctl -w net.core.rmem_max=2147483647"
-            yield problem(f"{name}: {count:.0f} messages of {topic} were lost", advice)
+            yield problem(f"{name}: {quantity(round(count), 'message')} of {topic} lost", advice)
     samples, cycle = _number(values, "samples"), _number(values, "cycle_p99_s")
     if samples and cycle:
         yield Finding(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..core.errors import InputError, pasted
+from ..core.errors import InputError, pasted, quantity
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         notes += _remove_damaged(listing.parent)
     for note in notes:
         print(note)
-    counted = f"{pings} pings, " if is_log(path) else ""
+    counted = f"{quantity(pings, 'ping')}, " if is_log(path) else ""
     print(f"{path}: {counted}{'repaired' if notes else 'nothing is damaged'}")
     return 0
 

@@ -1,4 +1,4 @@
-"""Types of errors. Every message says what, where and what was expected."""
+"""Types of errors, and texts in messages. Every message says what, where and what was expected."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ def shown(text: str, limit: int = 60) -> str:
 def pasted(word: str, folder: Path) -> str:
     """The command ``poam WORD FOLDER`` as a shell takes it, from any working directory."""
     return f"poam {word} {quote(str(folder.absolute()))}"
+
+
+def quantity(number: int, noun: str) -> str:
+    """A number with its noun: 1 ping, 2 pings."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 class PoamError(Exception):

@@ -259,7 +259,7 @@ def place(files: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundings
         labels=_labels(raws),
     )  # fmt: skip
     found = found.between(options.start, options.stop)
-    return found.by_lines() if options.by == LINE and not names else found
+    return found.grouped_by_line() if options.by == LINE and not names else found
 
 
 def _rows(raws: Sequence[RawSoundings]) -> tuple[np.ndarray, list[int]]:

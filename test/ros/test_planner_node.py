@@ -152,7 +152,7 @@ def test_pilot_explore_done(ring, eventually):
     vehicle.send_map((4, -2))
 
     def knows_the_new_map():
-        latest = planner.latest_map
+        latest = planner.guidance.map
         peak = latest.grid.points[latest.variance.argmax()]
         return np.linalg.norm(peak - (4, -2)) < 0.5
 
@@ -604,10 +604,10 @@ def test_the_mission_ends_once_target_and_gaps_are_met(ring, eventually):
     level.publish(Float64(data=float("nan")))
     eventually(lambda: planner.warnings.counts["water_level"] == 1)
     level.publish(Float64(data=0.0))
-    eventually(lambda: planner.target.level == 0.0)
+    eventually(lambda: planner.guidance.target.level == 0.0)
 
     vehicle.send_chart(0.1, west)  # 20 m of water: 1.96 x 0.1 m is within 1b
-    eventually(lambda: planner.target.closing_gaps)
+    eventually(lambda: planner.guidance.target.closing_gaps)
     eventually(lambda: planner.mission.goal is not None and planner.mission.goal[0] > 0)
     assert planner.mission.state == "exploring"
     report = eventually(
