@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,12 +15,12 @@ from ..core.geodesy import WGS84, LocalProjection, transformed
 from ..core.reading import parse_json, read_whole
 
 WORKSPACE, KEEP_OUT = KINDS = "workspace", "keep_out"
-Polygons = list[tuple[str, np.ndarray]]
+Area = tuple[str, np.ndarray]
 SIDES = 64  # of the polygon that stands for a circle
 XML_FACTOR = 16  # bytes of memory for each byte of a file
 
 
-def read_areas(path: Path) -> tuple[Polygons, bool]:
+def read_areas(path: Path) -> tuple[list[Area], bool]:
     """Kind and corners [K, 2] of the polygons; and whether they are longitude, latitude for sure.
 
     Holes of a workspace are keep-outs.
@@ -28,23 +28,17 @@ def read_areas(path: Path) -> tuple[Polygons, bool]:
     Raises:
         InputError: the file cannot be read, or has no polygons.
     """
-    suffix = path.suffix.lower()
-    name = {".plan": "a QGroundControl plan", ".kml": "KML"}.get(suffix, "GeoJSON")
+    name, parse, polygons, degrees = FORMATS.get(path.suffix.lower(), GEOJSON)
     try:
-        if suffix == ".kml":
-            content: Any = _parse_xml(path)
-        else:
-            content = parse_json(path)
-    except (OSError, ValueError, ElementTree.ParseError) as error:
-        reason = error.strerror if isinstance(error, OSError) else f"it is not {name}"
-        if suffix not in (".kml", ".plan") and not isinstance(error, OSError):
-            reason = "it is not JSON"
-        if isinstance(error, InputError):
-            reason = str(error)
-        raise InputError(f"areas.file: cannot read {path}: {reason}") from None
-    readers = {".plan": _plan, ".kml": _kml}
+        content = parse(path)
+    except OSError as error:
+        raise InputError(f"areas.file: cannot read {path}: {error.strerror}") from None
+    except InputError as error:
+        raise InputError(f"areas.file: cannot read {path}: {error}") from None
+    except (ValueError, ElementTree.ParseError):
+        raise InputError(f"areas.file: cannot read {path}: it is not {name}") from None
     try:
-        found = list(readers.get(suffix, _geojson)(content))
+        found = list(polygons(content))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         raise InputError(f"areas.file: expected {name} with polygons in {path}") from None
     if not found:
@@ -53,10 +47,10 @@ def read_areas(path: Path) -> tuple[Polygons, bool]:
         if kind not in KINDS:
             expected = f"kind {' or '.join(KINDS)} in {path}"
             raise InputError(f"areas.file: expected {expected}, got {kind}")
-    return found, suffix in readers
+    return found, degrees
 
 
-def _geojson(content: Any, kind: str = KEEP_OUT) -> Iterator[tuple[str, np.ndarray]]:
+def _geojson(content: Any, kind: str = KEEP_OUT) -> Iterator[Area]:
     match content["type"]:
         case "FeatureCollection":
             for feature in content["features"]:
@@ -76,7 +70,7 @@ def _geojson(content: Any, kind: str = KEEP_OUT) -> Iterator[tuple[str, np.ndarr
             raise ValueError(other)
 
 
-def _plan(content: Any) -> Iterator[tuple[str, np.ndarray]]:
+def _plan(content: Any) -> Iterator[Area]:
     """The geofence: inclusions are workspaces, exclusions keep-outs.
 
     Source: https://docs.qgroundcontrol.com/master/en/qgc-dev-guide/file_formats/plan.html
@@ -102,7 +96,7 @@ def _parse_xml(path: Path) -> ElementTree.Element:
     return ElementTree.fromstring(text)
 
 
-def _kml(root: ElementTree.Element) -> Iterator[tuple[str, np.ndarray]]:
+def _kml(root: ElementTree.Element) -> Iterator[Area]:
     """The polygons of all placemarks; the name says the kind: one that is not ``workspace`` is a
     keep-out."""
     for mark in root.iterfind(".//{*}Placemark"):
@@ -118,3 +112,13 @@ def _kml(root: ElementTree.Element) -> Iterator[tuple[str, np.ndarray]]:
 
 def _corners(text: str) -> np.ndarray:
     return np.array([corner.split(",")[:2] for corner in text.split()], dtype=float)
+
+
+#: What a file is called, its reader, that of its polygons, and whether they are in degrees.
+GEOJSON: tuple[str, Callable[[Path], Any], Callable[[Any], Iterator[Area]], bool] = (
+    "GeoJSON", parse_json, _geojson, False,
+)  # fmt: skip
+FORMATS = {
+    ".plan": ("a QGroundControl plan", parse_json, _plan, True),
+    ".kml": ("KML", _parse_xml, _kml, True),
+}

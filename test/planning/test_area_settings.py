@@ -92,7 +92,7 @@ def test_a_forgotten_origin_is_told(tmp_path):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{", "it is not JSON"),
+        ("{", "it is not GeoJSON"),
         ("[]", "expected GeoJSON with polygons"),
         ({"type": "Point", "coordinates": [0, 0]}, "expected GeoJSON with polygons"),
         ({"type": "FeatureCollection", "features": []}, "expected polygons in .*, got none"),
