@@ -140,6 +140,8 @@ def run(args: argparse.Namespace) -> int:
     survey = read(args)
     _print_soundings(survey.soundings)
     survey, outline = _with_outline(args, survey)
+    source = {**survey.soundings.source, "command": args.given}
+    survey = replace(survey, soundings=replace(survey.soundings, source=source))
     with _client(args, survey) as client:
         _map(args, survey, outline, folder, client)
     draw_figures(folder, validated=bool(args.hold_out or args.folds))
@@ -210,6 +212,7 @@ def _with_outline(
     )
     if args.workspace is None and survey.resolution is None:  # a mission keeps its own
         survey = replace(survey, workspace=survey.workspace.around(outline.box))
+    survey = replace(survey, soundings=replace(soundings, land=outline.land))
     return survey, outline
 
 

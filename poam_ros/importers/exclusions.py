@@ -18,8 +18,10 @@ from ..core.clock import SECOND
 from ..core.errors import InputError, quantity, shown
 from ..core.reading import TEXT_FACTOR, read_whole
 from ..core.samples import Samples
+from ..core.settings import flat
 from ..frontend.refused_pings import WITHDRAWN
-from ..outputs.folder import write_table
+from ..outputs.exports.chart import read_config
+from ..outputs.folder import unquoted, write_table
 from ..planning.polygons import inside, ring
 from ..screening.screen import FALSE_ECHO
 from .soundings import LINE, Excluded, Labels, Soundings
@@ -111,16 +113,57 @@ def read_edits(path: Path) -> list[Exclusion]:
             raise InputError(
                 f"{path}: expected {len(header)} values in row {number}, got {len(cells)}"
             )
-        row = dict(zip(header, cells, strict=True))
-        which = tuple((name, row[name].strip()) for name in row if name not in WORDS)
+        row = {name: unquoted(text.strip()) for name, text in zip(header, cells, strict=True)}
+        which = tuple((name, row[name]) for name in row if name not in WORDS)
         which = tuple((name, value) for name, value in which if value)
         if not which:
             raise InputError(
                 f"{path}: expected soundings to leave out in row {number} (a column such as "
                 f"{LINE}, {FILE}, {DAY}, {ROW} or {POLYGON}), got none"
             )
-        found.append(Exclusion(which, str(path), *(row[name].strip() for name in WORDS)))
+        found.append(Exclusion(which, str(path), *(row[name] for name in WORDS)))
     return found
+
+
+class Edits:
+    """The ``edits.csv`` of a run that `poam map` made, to be changed.
+
+    Args:
+        folder: of the run.
+
+    Raises:
+        InputError: its ``config.yaml`` does not say of which log it is.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        config = flat(read_config(folder / "config.yaml"))
+        source, self.command = config.get("log"), str(config.get("command", "poam map"))
+        if not isinstance(source, str):
+            raise InputError(f"{folder / 'config.yaml'}: expected the log of `poam map`, got none")
+        beside = Path(source) if Path(source).is_dir() else Path(source).parent
+        self.path = (beside if beside.is_dir() else folder) / EDITS
+
+    def rows(self) -> list[Exclusion]:
+        """What is left out. Raises as ``read_edits``."""
+        return read_edits(self.path)
+
+    def leave_out(self, column: str, value: str, who: str, why: str) -> None:
+        """Add a row. Raises as ``read_edits``; OSError: the file cannot be written."""
+        when = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        who, why = (" ".join(text.split()) for text in (who, why))
+        self._write([*self.rows(), Exclusion(((column, value),), "", who, when, why)])
+
+    def take_back(self, row: Exclusion) -> None:
+        """Remove a row, if it is still there. Raises as ``leave_out``."""
+        self._write([each for each in self.rows() if each != row])
+
+    def _write(self, rows: list[Exclusion]) -> None:
+        columns = list(dict.fromkeys(column for each in rows for column, _ in each.which))
+        cells = [
+            [each.who, each.when, each.why, *(dict(each.which).get(name, "") for name in columns)]
+            for each in rows
+        ]
+        write_table(self.path, [*WORDS, *columns], cells)
 
 
 def needed(exclusions: Iterable[Exclusion]) -> frozenset[str]:

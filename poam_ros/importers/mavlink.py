@@ -72,6 +72,26 @@ DEPTHS: dict[str, Callable[[Fields], float | None]] = {
 }
 
 
+def _beam(roll: float, pitch: float, yaw: float) -> tuple[float, float, float]:
+    """Where a sonar points that looks down in the vehicle: north, east, down; of angles in rad."""
+    across, along = math.sin(roll), math.cos(roll) * math.sin(pitch)
+    return (
+        along * math.cos(yaw) + across * math.sin(yaw),
+        along * math.sin(yaw) - across * math.cos(yaw),
+        math.cos(roll) * math.cos(pitch),
+    )
+
+
+#: What messages say of the attitude, as the sonar's direction.
+ATTITUDES: dict[str, Callable[[Fields], tuple[float, float, float]]] = {
+    "ATT": lambda f: _beam(*(math.radians(f[name]) for name in ("Roll", "Pitch", "Yaw"))),
+    "ATTITUDE": lambda f: _beam(*(float(f[name]) for name in ("roll", "pitch", "yaw"))),
+}
+
+
+WANTED = {*ATTITUDES, *POSITIONS, *DEPTHS}
+
+
 def is_dataflash(path: Path, head: bytes) -> bool:
     """Whether a file is ArduPilot's own log."""
     return head.startswith(DATAFLASH)
@@ -102,6 +122,8 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
     downward, RANGEFINDER at GLOBAL_POSITION_INT, GPS_RAW_INT), at positions that are interpolated.
 
     Of several vehicles the one with the most depths is read, of several sonars the first with one.
+    Ranges become depths at the beam's end by the attitudes (ATT, ATTITUDE), interpolated to their
+    times.
 
     Raises:
         InputError: the file cannot be read, a library is not installed, or there are no positions
@@ -112,13 +134,15 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
     sonars: dict[tuple[Any, str], Any] = {}  # the first with a reading
     read = _recorded if path.suffix == ".mcap" else _logged
     for seconds, kind, fields in read(path, every):
-        every.hear(kind, kind in POSITIONS or kind in DEPTHS)
+        every.hear(kind, kind in WANTED)
         try:
             vehicle = fields.get(VEHICLE, 0)
             if vehicle not in vehicles:
-                vehicles[vehicle] = replace(every, positions={}, depths={})
+                vehicles[vehicle] = replace(every, positions={}, depths={}, beams=[])
             found = vehicles[vehicle]
-            if kind in POSITIONS:
+            if kind in ATTITUDES:
+                found.beams.append((seconds, *ATTITUDES[kind](fields)))
+            elif kind in POSITIONS:
                 if (place := POSITIONS[kind](fields)) is None:
                     found.refused["no_fix"] += 1
                 else:
@@ -140,6 +164,8 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
     if left := sum(map(_depth_count, others)):
         every.refused["other_vehicle"] += left
     said = "below the sonar, time UTC where the log knows it"
+    if own.beams:
+        said += ", roll and pitch applied"
     return own.soundings(path, tuple(POSITIONS), tuple(DEPTHS), said)
 
 
@@ -154,7 +180,6 @@ def _logged(path: Path, found: PositionsAndDepths) -> Iterator[tuple[float, str,
     with requires_extra(f"{path}: logs of ArduPilot", "pymavlink", "mavlink"):
         from pymavlink import DFReader, mavutil
     said = _Nowhere()  # the library prints what it does not understand
-    wanted = [*POSITIONS, *DEPTHS]
     try:
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             own = _is_small_dataflash(path)
@@ -168,7 +193,7 @@ def _logged(path: Path, found: PositionsAndDepths) -> Iterator[tuple[float, str,
             if kind == "BAD_DATA":
                 found.refused["bad_message"] += 1
                 continue
-            fields = message.to_dict() if kind in wanted else {}
+            fields = message.to_dict() if kind in WANTED else {}
             if not own:
                 fields[VEHICLE] = message.get_srcSystem()
             yield float(message._timestamp), kind, fields

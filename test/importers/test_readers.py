@@ -49,10 +49,11 @@ def nmea(path, depth="DPT", offset=""):
     return path
 
 
-def dataflash(path):
+def dataflash(path, roll=None):
     """FMT describes itself and others; GPS has weeks, by which times become UTC."""
     kinds = {"GPS": (130, "QBIHLL", "TimeUS,Status,GMS,GWk,Lat,Lng"),
-             "RFND": (131, "QBfBB", "TimeUS,Instance,Dist,Stat,Orient")}  # fmt: skip
+             "RFND": (131, "QBfBB", "TimeUS,Instance,Dist,Stat,Orient"),
+             "ATT": (132, "Qfff", "TimeUS,Roll,Pitch,Yaw")}  # fmt: skip
     sizes = {"Q": 8, "B": 1, "I": 4, "H": 2, "L": 4, "f": 4}
     codes = {"L": "i"}
 
@@ -72,9 +73,26 @@ def dataflash(path):
         us = 1_000_000 * (i + 5)
         lat, lng = round(1e7 * LATITUDE[i]), round(1e7 * LONGITUDE[i])
         parts.append(record(130, "QBIHLL", us, 3, 1000 * i + 345_600_000, 2369, lat, lng))
+        if roll is not None:
+            parts.append(record(132, "Qfff", us, roll, 0.0, 90.0))
         parts.append(record(131, "QBfBB", us + 500_000, 0, DEPTH[i], 4, 25))
     path.write_bytes(b"".join(parts))
     return path
+
+
+def test_attitudes_place_the_end_of_the_beam(tmp_path):
+    """Heading east, starboard side 20 degrees down: the beam ends to port, in the north."""
+    pytest.importorskip("pymavlink")
+    level, tilted = (
+        read_soundings(dataflash(tmp_path / f"{roll}.bin", roll)) for roll in (0.0, 20.0)
+    )
+    depth = -level.z
+    np.testing.assert_allclose(-tilted.z, depth * np.cos(np.radians(20)), rtol=1e-6)
+    moved = tilted.xy - level.xy - tilted.projection.metres(*origin(level))
+    np.testing.assert_allclose(moved[:, 0], 0, atol=0.02)
+    np.testing.assert_allclose(np.abs(moved[:, 1]), depth * np.sin(np.radians(20)), rtol=0.01)
+    assert (moved[:, 1] > 0).all()
+    assert "roll and pitch applied" in tilted.source["said"]
 
 
 def telemetry(path, other_vehicle=False, other_sonar=False):

@@ -81,6 +81,24 @@ def test_times_are_of_one_order():
     assert np.isnan(Times([]).seconds("yesterday"))
 
 
+@pytest.mark.parametrize(
+    ("header", "day", "time", "first"),
+    [
+        ("day,time", "2025-01-17", "2025-01-17 08:00:{:02d}", 1737100800),
+        ("day,time", "2", "2025-01-17T08:00:{:02d}Z", 1737100800),
+        ("date,time", "2025-01-17", "08:00:{:02d}", 1737100800),
+        ("day,time", "2", "08:00:{:02d}", 8 * 3600),
+    ],
+)
+def test_a_day_belongs_to_the_time_only_where_the_time_has_none(
+    header, day, time, first, lake, write
+):
+    lines = (f"{day},{time.format(i % 60)},{r}" for i, r in enumerate(rows(lake).split()))
+    path = write(f"{header},latitude,longitude,depth\n" + "\n".join(lines))
+    found = read_soundings(path, ReadOptions(times=True))
+    assert len(found) == COUNT and not found.refused and found.stamp_ns[0] == first * 10**9
+
+
 def test_a_table_without_a_header(lake, write):
     east = lake[0], lake[1] + 100, lake[2]  # beyond 90 degrees: a longitude
     found = read_soundings(write("".join(f"08:00:{i % 60:02d},{r}\n" for i, r in
