@@ -68,6 +68,12 @@ class GateSettings(Settings):
         mutable=True,
         name="odometry.wait",
     )
+    surface: bool = setting(
+        False,
+        "The vehicle floats: take its z as 0, the water surface, whatever the odometry says",
+        mutable=True,
+        name="odometry.surface",
+    )
     max_vehicle_speed: float = setting(
         0.0,
         "Assume at least this speed of the vehicle when a position is checked for a jump "

@@ -14,6 +14,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.geodesy import LocalProjection
 from ..core.geometry import Extent
+from ..core.land import Land
 from ..core.samples import Samples
 from ..core.settings import Settings, Value, setting
 from ..frontend.refused_pings import RefusedPings
@@ -172,6 +173,7 @@ class Soundings:
             from file to file.
         labels: values of columns, by the column; ``line`` among them where there is one.
         excluded: what a person left out.
+        land: across which they say nothing of the bottom; None where no outline tells.
     """
 
     row: np.ndarray
@@ -192,6 +194,7 @@ class Soundings:
     files: tuple[tuple[str, int], ...] = ()
     labels: Mapping[str, Labels] = field(default_factory=dict)
     excluded: tuple[Excluded, ...] = ()
+    land: Land | None = None
 
     @classmethod
     def of(cls, pings: Samples, **others: Any) -> Soundings:

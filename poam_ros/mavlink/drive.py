@@ -211,7 +211,7 @@ class Drive:
         for message in messages:
             self._hear(message, now)
         fresh = any(message.get_type() == "HEARTBEAT" for message in messages)
-        self._stalled = stall or (self._stalled and not fresh)
+        self._stalled = stall or self.link.flooded or (self._stalled and not fresh)
         heard = self.link.heard_s
         if heard is not None and now.steady_s - heard > self.link.settings.timeout:
             self._withdraw(self.authority.silent(now.steady_s - heard))

@@ -207,11 +207,24 @@ class Progress:
 
 class Autopilot:
     """Pauses the mission if the autopilot's mode changes or the vehicle is disarmed: somebody else
-    drives it. Only an operator can resume then."""
+    drives it. Only an operator can resume then.
+
+    Attributes:
+        refusal: why the vehicle may not be moved, as text; empty: it may, as far as is known.
+    """
 
     def __init__(self) -> None:
         self._status: tuple[str, bool] | None = None  # mode, and whether it is armed
         self._agreed: tuple[str, bool] | None = None  # what the mission began with
+        self.refusal = ""
+
+    def refuse(self, mission: Mission, reason: str) -> None:
+        """Take why the vehicle may not be moved, from a link that knows; empty: it may."""
+        self.refusal = reason
+        if reason:
+            mission.pause(reason, GUARD)
+            if mission.returning:
+                mission.discard_goals()
 
     def agree(self) -> None:
         """An operator has started or resumed the mission: accept the current mode."""

@@ -61,6 +61,14 @@ def test_clocks_that_differ_between_nodes_are_a_problem():
     assert any_problem(graph_findings({**heard, "simulator": quick._replace(age_s=0.0)}))
 
 
+def test_a_simulation_that_has_not_started_is_no_problem():
+    simulator = NodeStatus(OK, "waiting for a mission", {}, 1e9)
+    heard = {"planner": NodeStatus(WARN, "no odometry", {}, None), "simulator": simulator}
+    assert not any_problem(graph_findings(heard))
+    assert sum("has not started" in line for line in words(**heard)) == 2
+    assert any_problem(graph_findings({**heard, "simulator": simulator._replace(text="running")}))
+
+
 @pytest.mark.ros
 def test_a_fast_simulation_is_healthy(python, ros_env, eventually, capsys, monkeypatch, tmp_path):
     pytest.importorskip("rclpy")

@@ -148,6 +148,8 @@ class Chart:
         lengthscale: [rows, columns], in m; NaN where the model has none.
         support: inducing inputs [M, 2], in the grid's coordinates.
         unmapped: pings that are not in the map, in the grid's coordinates.
+        crossings: of survey lines, in the grid's coordinates.
+        line: names of the survey lines of the track [N]; empty where nobody knows them.
     """
 
     grid: Grid
@@ -162,6 +164,7 @@ class Chart:
     support: np.ndarray
     unmapped: UnmappedPings = field(default_factory=UnmappedPings)
     crossings: CrossingTable = field(default_factory=CrossingTable.none)
+    line: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=str))
 
     @property
     def place(self) -> GeoReference | None:
@@ -244,7 +247,7 @@ def read_chart(folder: Path, settings: ExportSettings, live: bool = False) -> Ch
         texts["missing"] = f"{missing}; the map of the whole journal: poam map {folder}"
     return Chart(
         grid, mean, deviation, density, track, settings, datum, texts, lengthscale, support, others,
-        crossings,
+        crossings, pings.get("line", np.empty(0, dtype=str))[: drawn.samples or None],
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from nav_msgs.msg import Odometry
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import PointCloud2, Range
-from std_msgs.msg import Float64, UInt64
+from std_msgs.msg import Float64, String, UInt64
 from std_srvs.srv import Trigger
 
 from ...core.errors import InputError, shown
@@ -75,6 +75,10 @@ class PlannerNode(ManagedNode):
         with suppress(ImportError):  # only if MAVROS is installed
             kind = importlib.import_module("mavros_msgs.msg").State
             self.create_subscription(kind, "mavros/state", self._on_autopilot, qos.SENSOR_READ)
+        self.create_subscription(String, "vehicle/refusal", self._on_refusal, qos.KEPT)
+        self._requests = self.create_publisher(UInt64, "mission/requests", qos.LATCHED)
+        self._requests.publish(UInt64(data=0))
+        self._requested = 0  # starts and resumes that a person asked for
         for name in SERVICES:
             self.create_service(Trigger, f"~/{name}", partial(self._answer, name))
         self.create_timer(POLL_PERIOD_S, self._on_timer)
@@ -111,6 +115,11 @@ class PlannerNode(ManagedNode):
     def _on_autopilot(self, message: Any) -> None:
         """A mavros_msgs/State."""
         self.autopilot.update(self.mission, message.mode, message.armed, message.connected)
+        self._announce()
+
+    def _on_refusal(self, message: String) -> None:
+        """Why the node mavlink does not move the vehicle; empty: it does."""
+        self.autopilot.refuse(self.mission, message.data)
         self._announce()
 
     def _on_ping(self, _: Range) -> None:
@@ -171,10 +180,15 @@ class PlannerNode(ManagedNode):
         if service == "start" and self.now_ns == 0:
             response.message = "no time yet: nothing is published on /clock"
             return response
+        if service in ("start", "resume") and self.autopilot.refusal:
+            response.message = f"refused, as {self.autopilot.refusal}"
+            return response
         given = (self.moment.limit_s,) if service == "start" else ()
         response.success, response.message = getattr(self.mission, service)(*given)
         if response.success and service in ("start", "resume"):
             self.autopilot.agree()
+            self._requested += 1
+            self._requests.publish(UInt64(data=self._requested))
         self._announce()
         return response
 
