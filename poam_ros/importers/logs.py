@@ -247,8 +247,10 @@ def _depth(kind: str, message: Any) -> float | None:
         text = message.depthm
     if text == "":
         return None
-    offset = getattr(message, "offset", "")
-    return float(text) + (max(0.0, float(offset)) if offset != "" else 0.0)
+    offset, depth = getattr(message, "offset", ""), float(text)
+    if depth <= 0:  # what sounders write that have lost the bottom
+        return None
+    return depth + (max(0.0, float(offset)) if offset != "" else 0.0)
 
 
 def _dated(lines: np.ndarray, clock: np.ndarray, days: list[tuple[int, float]]) -> np.ndarray:

@@ -99,7 +99,7 @@ def learn(
     if steps is None:
         settings = settings.screened(samples)
         screening = settings.screening
-        if soundings.taken is None:  # a table's lines are compared as a whole
+        if soundings.pings is None:  # a table's lines are compared as a whole
             screening = replace(screening, crossings=False)
     crossed = cross(soundings, settings) if crossed is None else crossed
     refused, withdrawn = [Samples.empty()], [Samples.empty()]

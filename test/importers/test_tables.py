@@ -166,6 +166,43 @@ def test_the_water_level_over_time(lake, write):
         read_soundings(write("lat,lon,depth\n" + rows(lake)), ReadOptions(levels=levels))
 
 
+GAUGE = "2026-05-01 08:00,{}\n2026-05-01 09:00,{}\n2026-05-01 10:00,{}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "level"),
+    [
+        (GAUGE.format(1, 2, 3), [1, 2, 3]),
+        ("time,level (ft)\n" + GAUGE.format(1, 2, 3), [0.3048, 0.6096, 0.9144]),
+        ("time,level_cm\n" + GAUGE.format(100, 200, 300), [1, 2, 3]),
+        ("time,quality,stage\n" + GAUGE.format("9,1", "9,2", "9,3"), [1, 2, 3]),
+        (GAUGE.format(1, -999, 3), [1, 3]),
+        (GAUGE.format(980, 999, 1000), [980, 999, 1000]),
+    ],
+)
+def test_levels_are_metres_of_the_column_of_levels(write, text, level):
+    np.testing.assert_allclose(WaterLevels.read(write(text)).level, level)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("hello\n", "expected rows of time and level"),
+        ("time,quality,remark\n" + GAUGE.format("1,2", "2,2", "3,2"), "several columns: quality"),
+        (GAUGE.format("1,2", "2,2", "3,2"), "several columns: 2, 3; name one of them level"),
+    ],
+)
+def test_a_gauge_s_file_that_does_not_say_the_level_is_refused(write, text, said):
+    with pytest.raises(InputError, match=said):
+        WaterLevels.read(write(text))
+
+
+def test_readings_far_apart_are_said(write, caplog):
+    levels = WaterLevels.read(write("2026-05-01 08:00,1\n2026-05-09 08:00,2\n"))
+    levels.at((levels.stamp_ns[:1] + levels.stamp_ns[1:]) // 2)
+    assert "1 soundings lie between readings up to 8 days apart" in caplog.text
+
+
 def test_daily_levels_hold_for_their_days(write):
     levels = WaterLevels.read(write("date;level\n16.01.2025;0.762\n18.01.2025;0.782\n"))
     day = 86_400 * 10**9

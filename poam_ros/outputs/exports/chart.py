@@ -18,7 +18,7 @@ from ...core.geodesy import LOCAL, GeoReference, VerticalDatum, map_heading, ver
 from ...core.geometry import Extent, Grid
 from ...core.maps import ElevationMap
 from ...core.safe_yaml import read_yaml
-from ...core.settings import check, flat, setting
+from ...core.settings import Settings, flat, setting
 from ...frontend.settings import water_level_setting
 from ...planning.tvu import CONFIDENCE_95, strictest
 from ..crossings import FILE as CROSSINGS
@@ -84,7 +84,7 @@ _ROWS = 128
 
 
 @dataclass(frozen=True)
-class ExportSettings:
+class ExportSettings(Settings):
     """How a map is exported.
 
     Attributes:
@@ -116,7 +116,7 @@ class ExportSettings:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        check(self)
+        super().__post_init__()
         if self.origin is None and (self.heading or self.utm or self.crs):
             raise InputError("heading, utm and crs: expected an origin as well (--origin LAT LON)")
         if self.utm and self.crs:
