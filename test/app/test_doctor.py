@@ -61,6 +61,7 @@ def test_clocks_that_differ_between_nodes_are_a_problem():
     assert any_problem(graph_findings({**heard, "simulator": quick._replace(age_s=0.0)}))
 
 
+@pytest.mark.slow
 @pytest.mark.ros
 def test_a_fast_simulation_is_healthy(python, ros_env, eventually, capsys, monkeypatch, tmp_path):
     pytest.importorskip("rclpy")
