@@ -129,7 +129,7 @@ def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
     depth = settings.water_level - soundings.z if soundings.depth is None else soundings.depth
     ranges = np.where(np.isfinite(samples.range), samples.range, depth)
     found = find_crossings(soundings.xy, soundings.z, line.code, ranges, screened)
-    day, refused = days(soundings), found.multiple > 1
+    day, refused = days(soundings), found.multiple != 1
     if soundings.withdrawn is not None:
         refused = refused | soundings.withdrawn
     ends = np.column_stack((found.row, found.other))

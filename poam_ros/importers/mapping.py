@@ -99,8 +99,8 @@ def learn(
     if steps is None:
         settings = settings.screened(samples)
         screening = settings.screening
-        if soundings.taken is None:  # a table's lines are compared as a whole
-            screening = replace(screening, crossings=False)
+        if soundings.taken is None:  # a table is screened as a whole, by its crossings
+            screening = replace(screening, enabled=False, crossings=False)
     crossed = cross(soundings, settings) if crossed is None else crossed
     refused, withdrawn = [Samples.empty()], [Samples.empty()]
     if steps is None and crossed.refused.any():
