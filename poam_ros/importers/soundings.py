@@ -211,6 +211,11 @@ class Soundings:
         )  # fmt: skip
 
     @property
+    def is_table(self) -> bool:
+        """Whether no vehicle's mapper took these."""
+        return self.steps is None and self.batch is None and self.taken is None
+
+    @property
     def xyz(self) -> np.ndarray:
         """Places and elevations [N, 3], in m."""
         return np.column_stack((self.xy, self.z))

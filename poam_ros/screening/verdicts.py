@@ -52,7 +52,9 @@ class Verdict:
     def sentence(self) -> str:
         """The verdict in words."""
         ends = (f"({x:.0f}, {y:.0f})" for x, y in self.pings.xy[[0, -1]].tolist())
-        text = f"line from {' to '.join(ends)}: {self.crossings} crossings"
+        text = (
+            f"line from {' to '.join(ends)}: {self.crossings} crossing{'s' * (self.crossings != 1)}"
+        )
         if self.crossings:
             text += f", median {self.difference:+.1f} m"
         if self.multiple == 1:
