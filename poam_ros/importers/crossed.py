@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..core.errors import quantity
 from ..frontend.refused_pings import WITHDRAWN
 from ..outputs.crossings import Bias, CrossingTable, biases, figures, spoken, write_lines
 from ..screening.crossings import Crossings, find_crossings
@@ -18,10 +19,10 @@ from .soundings import LINE, Labels, SoundingMapSettings, Soundings
 
 #: What a line's soundings that are left out are, by ``Crossings.multiple``.
 LEFT_OUT = {
-    2: "double echoes, {} soundings left out",
-    3: "triple echoes, {} soundings left out",
-    FALSE_ECHO: "other false echoes, {} soundings left out",
-    1: "{} soundings " + WITHDRAWN,
+    2: "double echoes, {} left out",
+    3: "triple echoes, {} left out",
+    FALSE_ECHO: "other false echoes, {} left out",
+    1: "{} " + WITHDRAWN,
 }
 #: Offsets of lines, the largest, that are said.
 SAID = 8
@@ -78,7 +79,7 @@ class Crossed:
             bias = known.get(name, Bias(name, 0, np.nan, np.nan, np.nan, False))
             factors = self.found.multiple[(self.line.code == number) & self.refused]
             counts = ((text, int((factors == m).sum())) for m, text in LEFT_OUT.items())
-            parts = [text.format(n) for text, n in counts if n]
+            parts = [text.format(quantity(n, "sounding")) for text, n in counts if n]
             yield bias, int(out[number]), "; ".join(parts) or _verdict(bias)
 
     def sentences(self, order: str) -> list[str]:
@@ -111,7 +112,7 @@ def _verdict(bias: Bias) -> str:
 
 
 def _sentence(kind: str, bias: Bias, verdict: str, digits: int) -> str:
-    text = f"{kind} {bias.name}: {bias.crossings} crossing{'s' * (bias.crossings != 1)}"
+    text = f"{kind} {bias.name}: {quantity(bias.crossings, 'crossing')}"
     if bias.crossings:
         text += f", median {bias.median:+.{digits}f} m"
         if digits > 1:
