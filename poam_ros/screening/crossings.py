@@ -20,6 +20,7 @@ from .hypotheses import (
     JUMP,
     MIN_RANGE_M,
     MULTIPLES,
+    NO_READING,
     RUN,
     Forecast,
     Rates,
@@ -83,7 +84,7 @@ def find_crossings(
     usual = float(np.median(step[step > 0])) if (step > 0).any() else 1.0
     block = max(float(np.median(ranges)) / 4, 3 * usual)
     line = np.r_[0, np.cumsum(np.diff(line) != 0)]  # what a line continues later is another pass
-    if screened:
+    if screened and float(np.median(ranges)) > NO_READING:
         multiple = _screen(xy, z, line, ranges, distance, block)
     return Crossings(multiple, *_crossings(xy, z, line, multiple, distance, block))
 
