@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -21,7 +22,7 @@ from poam_ros.planning.planners import PLANNERS
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "examples" / "poam_extension"
-FILES = ("planner", "model", "reader")
+FILES = ("planner", "model", "reader", "lowrance")
 #: A mission whose planner chooses some goals after the shortest pilot survey.
 SHORT = ("--pilot", "diagonal", "--sonar-rate", "0.5", "--max-samples", "60")
 OBJECTS = {"planner": "poam_extension.planner:NEAR", "method": "poam_extension.model:WEIGHTED"}
@@ -129,6 +130,40 @@ def slog(tmp_path):
     path = tmp_path / "lake.slog"
     path.write_bytes(MAGIC + found.tobytes()[:-5])  # the last record is torn
     return path
+
+
+@pytest.fixture
+def lowrance(tmp_path):
+    """An .sl2 of 40 frames of the primary sonar, each with one of another channel."""
+    definitions = pytest.importorskip("sllib.definitions")
+    names = [each["name"] for each in definitions.FRAME_DEFINITIONS[2]]
+    form = definitions.FRAME_FORMATS[2]
+    size, data = struct.calcsize(form), struct.pack("<HHHH", 2, 0, 3200, 0)
+    for i in range(80):
+        lat, lon = np.radians(53.1 + 1e-4 * i), np.radians(8.6 + 2e-4 * np.cos(i / 3))
+        known = {
+            "offset": len(data), "channel": i % 2, "water_depth": (4 + i / 20) / 0.3048,
+            "lat_enc": int(definitions.EARTH_RADIUS * np.log(np.tan(np.pi / 4 + lat / 2))),
+            "lon_enc": int(definitions.EARTH_RADIUS * lon), "time1": 500 * i, "packetsize": 5,
+            "flags": definitions.F2_FLAGS["has_position"], "framesize": size + 5,
+        }  # fmt: skip
+        blank = {"-": b"", **{name: 0 for name in names if name != "-"}}
+        data += struct.pack(form, *({**blank, **known}[name] for name in names)) + b"water"
+    path = tmp_path / "lake.sl2"
+    path.write_bytes(data[:-20])  # the last frame is torn
+    return path
+
+
+def test_its_reader_of_lowrance_reads(extension, lowrance):
+    for reader in ("", "lowrance"):
+        found = read_soundings(lowrance, reader=reader)
+        np.testing.assert_allclose(-found.z, 4 + np.arange(0, 80, 2) / 20, atol=1e-5)
+        assert found.projection.latitude == pytest.approx(53.1039, abs=1e-3)
+        assert found.projection.longitude == pytest.approx(8.6, abs=1e-3)
+        assert (np.diff(found.stamp_ns) == 10**9).all()
+    lowrance.write_bytes(b"x" * 500)
+    with pytest.raises(InputError, match="no file of Lowrance"):
+        read_soundings(lowrance)
 
 
 def test_its_reader_reads(extension, slog, tmp_path, capsys):
