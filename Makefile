@@ -77,7 +77,7 @@ benchmark: setup
 	$(BIN)/poam benchmark $(CONFIG) --output $(OUTPUT) $(BENCHMARK_ARGS)
 
 test: lint
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 generate: setup
 	$(BIN)/python tools/parameter_files.py
