@@ -38,7 +38,7 @@ CLIFFS = 5e-4, 0.03  # limits of the rate of cliffs
 NONSENSE = 0.01, 0.5  # limits of the share of nonsense
 REPEATED = 0.5  # share of nonsense after nonsense
 BESIDE = 1.2  # nonsense differs by this ratio from the bottom
-EARLY, NEAR = 0.3, 0.002  # density of nonsense above, and near the bottom, relative to below
+NEAR = 0.002  # density of nonsense near the bottom, relative to elsewhere
 #: Log rate at which a sounding begins hypothesis [to] after [from]; at the begin of a line; and
 #: after a gap.
 CHANGES = np.log(
@@ -200,7 +200,7 @@ class _Paths:
         """Negative log density of rows [A] as nonsense after each at rows + back: [A, K, S]."""
         expected = self.depth[rows[:, None] + back]
         ratio = self.r[rows, None, None] / expected
-        kind = np.where(ratio > BESIDE, 1.0, np.where(ratio * BESIDE < 1, EARLY, NEAR))
+        kind = np.where((ratio > BESIDE) | (ratio * BESIDE < 1), 1.0, NEAR)
         first = np.where(back == -1, self.logs[0], self.logs[1])[:, None]
         return self.wide - np.log(kind) - first
 
