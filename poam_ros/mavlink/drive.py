@@ -258,7 +258,7 @@ class Drive:
             if handled.message is not None:
                 log.warning("%s", handled.message.text)
             if isinstance(event, RawPing):
-                guidance.ping()
+                guidance.ping(event)
             elif isinstance(event, VehicleState) and not telemetry.delayed:
                 self._displaced |= guidance.locate(event, now) > 0
         if step := telemetry.take_origin_step():

@@ -16,12 +16,14 @@ from ..core.maps import ElevationMap
 from ..core.settings import instance
 from ..frontend.events import PAUSED
 from ..frontend.odometry import JUMP, MOVED, JumpDetector, VehicleState
+from ..frontend.ranges import RawPing
 from ..mission.chooser import WaypointChooser
 from ..mission.mission import Mission
 from ..mission.store import MissionStore, MissionStoreSettings
 from ..mission.target import MapTarget, TargetSettings
 from ..mission.watchdog import MAP, SONAR, Watchdog, WatchdogSettings
 from ..planning.areas import AreaSettings
+from ..planning.clearance import ClearanceSettings
 from ..planning.pilots import PILOTS
 from ..planning.planners import PLANNERS
 
@@ -51,6 +53,7 @@ class Guidance:
             PILOTS[values["pilot"]](workspace, pilot),
             workspace,
             areas=areas,
+            clearance=instance(ClearanceSettings, values),
             arrival={n: values[n] for n in ("goal_radius", "capture_radius", "max_speed")},
             max_samples=values["max_samples"],
             max_duration=values["max_duration"],
@@ -95,13 +98,15 @@ class Guidance:
         self.watchdog.position_received(mission, std)
         return self._jumps.distance if fault == MOVED else 0.0
 
-    def ping(self) -> None:
+    def ping(self, ping: RawPing) -> None:
         """A ping has come."""
         self.watchdog.received(SONAR)
+        self.mission.sounded(ping)
 
     def draw(self, drawn: ElevationMap, now: Moment) -> None:
         """Take a new map."""
         self._map, self._limit_s = drawn, now.limit_s
+        self.mission.learn(drawn)
         self.watchdog.received(MAP)
         self.target.assess(self.mission, drawn, now.limit_s)
         self.mission.set_planner(self._next_waypoints)

@@ -30,6 +30,7 @@ from ...mission.store import MissionStore, MissionStoreSettings
 from ...mission.target import MapTarget, TargetSettings
 from ...mission.watchdog import MAP, SONAR, Autopilot, Watchdog, WatchdogSettings
 from ...planning.areas import AreaSettings
+from ...planning.clearance import ClearanceSettings
 from ...planning.pilots import PILOTS
 from ...planning.planners import PLANNERS
 from ..common import clouds, messages, qos
@@ -74,6 +75,7 @@ class PlannerNode(ManagedNode):
             PILOTS[p.pilot](workspace, pilot),
             workspace,
             areas=areas,
+            clearance=instance(ClearanceSettings, vars(p)),
             arrival=self._arrival,
             max_samples=p.max_samples,
             max_duration=p.max_duration,
@@ -174,8 +176,10 @@ class PlannerNode(ManagedNode):
         self.autopilot.update(self.mission, message.mode, message.armed, message.connected)
         self._announce()
 
-    def _on_ping(self, _: Range) -> None:
+    def _on_ping(self, message: Range) -> None:
         self.watchdog.received(SONAR)
+        self.mission.sounded(messages.read_range(message))
+        self._announce()
 
     def _on_map(self, message: PointCloud2) -> None:
         frame, expected = messages.bare_frame(message.header.frame_id), self.values.frame_id
@@ -188,6 +192,7 @@ class PlannerNode(ManagedNode):
             self.warnings.add("map_unreadable", str(error))
             return
         self.watchdog.received(MAP)
+        self.mission.learn(self.latest_map)
         self.target.assess(self.mission, self.latest_map, self.moment.limit_s)
         self.mission.set_planner(self._next_waypoints)
         self._announce()
