@@ -118,7 +118,8 @@ class DeepRoutes(Routes):
         rise = max(STEEPER * (was - is_) / distance if distance > 0 else 0.0, LEAST_RISE)
         position, reach = newest[-1][0], self._reach
         centre = position + (reach * step / distance if distance > 0 else 0.0)
-        ahead = rise * (reach + math.dist(position, now)) if self._unknown(position, centre) else 0
+        # Slow pings see late: the half of them that the rise is taken from counts as well.
+        ahead = rise * (reach + distance) if self._unknown(position, centre) else 0.0
         if is_ - ahead >= self._needed:
             return False
         self.turned_back += 1
