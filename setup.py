@@ -7,7 +7,7 @@ from pathlib import Path
 from setuptools import Extension, find_packages, setup
 
 NAME = "poam_ros"
-NODES = ("mapper", "planner", "simulator", "monitor")
+NODES = ("mapper", "planner", "simulator", "monitor", "mavlink")
 HERE = Path(__file__).parent
 INIT = (HERE / NAME / "__init__.py").read_text(encoding="utf-8")
 README = HERE / "README.md"

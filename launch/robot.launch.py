@@ -12,28 +12,44 @@ mission on this machine; view.launch.py does so on another one.
 """
 
 from functools import partial
+from typing import Any
 
 from launch import LaunchContext, LaunchDescription
 from launch.action import Action
 
 from poam_ros.app import graph
 from poam_ros.app.launching import LaunchArguments, required_node, viewers
+from poam_ros.core.errors import InputError
 
 
 def generate_launch_description() -> LaunchDescription:
-    own = (*graph.ROBOT_TOPICS, graph.USE_SIM_TIME, graph.ROWS["exaggeration"], *graph.OWN)
+    own = (
+        *graph.ROBOT_TOPICS,
+        graph.MAVLINK,
+        graph.WORKSPACE_DEGREES,
+        graph.USE_SIM_TIME,
+        graph.ROWS["exaggeration"],
+        *graph.OWN,
+    )
     rows = [*(graph.ROBOT_ROWS[name] for name in graph.ROBOT_FORWARDED), *own]
     arguments = LaunchArguments(rows, required=("workspace",))
 
     def nodes(context: LaunchContext) -> list[Action]:
         file = str(arguments.value(context, "params_file"))
-        graph.require_workspace(arguments.given("workspace"), file)
-        autostart, mission_dir = (
-            arguments.value(context, name)
-            if arguments.given(name)
-            else graph.in_file(file, "planner", name)
-            for name in ("autostart", "mission_dir")
-        )
+        degrees = arguments.value(context, "workspace_degrees")
+
+        def known(name: str) -> Any:
+            found = None if arguments.given(name) else graph.in_file(file, "planner", name)
+            return arguments.value(context, name) if found is None else found
+
+        places = graph.place_in_metres(degrees, known("origin"), known("heading"))
+        if places and arguments.given("workspace"):
+            raise InputError("launch argument workspace: expected metres or degrees, got both")
+        graph.require_workspace(bool(places) or arguments.given("workspace"), file)
+        autostart, mission_dir = known("autostart"), known("mission_dir")
+        url = arguments.value(context, "mavlink")
+        names = [*graph.ROBOT_NODES, *(["mavlink"] if url else [])]
+        further = {"mavlink": [{"mavlink.url": url}]}
         place = {
             "namespace": arguments.namespace(context),
             "remappings": graph.robot_remappings(partial(arguments.value, context)),
@@ -43,16 +59,19 @@ def generate_launch_description() -> LaunchDescription:
                 name,
                 # Never a planner that would start by itself without knowing the earlier mission.
                 respawn=name != "planner" or bool(mission_dir) or not autostart,
-                parameters=[graph.robot_defaults(name), *arguments.parameters(context, name)],
+                parameters=[
+                    graph.robot_defaults(name),
+                    *arguments.parameters(context, name),
+                    *arguments.of_node(name, places),
+                    *further.get(name, []),
+                ],
                 **place,
             )
-            for name in graph.ROBOT_NODES
+            for name in names
         ]
         if arguments.value(context, "managed"):
             where = place["namespace"]
-            started.append(
-                required_node("bring_up", namespace=where, arguments=[*graph.ROBOT_NODES])
-            )
+            started.append(required_node("bring_up", namespace=where, arguments=names))
         if arguments.value(context, "rviz"):
             sim_time = bool(arguments.value(context, "use_sim_time"))
             started += viewers(context, arguments, sim_time, place)

@@ -13,7 +13,7 @@ from pages import PAGES, ROOT, Block, anchors, blocks, links, tables
 from poam_ros.app.cli import main
 from poam_ros.app.doctor import REASONS
 from poam_ros.frontend import refused_pings as refused
-from poam_ros.ros.common.parameters import INNER, NODES, VIEWERS
+from poam_ros.ros.common.parameters import INNER, TABLES
 
 #: What makes the examples that are run small; a later option goes before an earlier one.
 SMALL = {
@@ -97,7 +97,7 @@ def test_every_page_is_in_the_index():
 
 
 def test_parameters_that_tables_name_are_there():
-    rows = [row for table in (NODES, VIEWERS, INNER) for part in table.values() for row in part]
+    rows = [row for table in (TABLES, INNER) for part in table.values() for row in part]
     known = {row.name for row in rows}
     for page in PAGES:
         for table in tables(page):
@@ -125,7 +125,7 @@ def test_the_table_of_interfaces_is_the_policys():
     policy = ElementTree.parse(ROOT / "config" / "security" / "poam.policy.xml").getroot()
     table = next(t for t in tables(ROOT / "docs" / "interfaces.md") if t and "node" in t[0])
     rows = {re.findall(r"`(\w+)`", row["node"])[0]: row for row in table}
-    assert set(rows) == {*NODES, *VIEWERS}
+    assert set(rows) == set(TABLES)
     for profile in policy.iter("profile"):
         row = rows.get(profile.get("node", ""))
         for part in profile.iter("topics") if row else ():

@@ -98,6 +98,14 @@ def path_of(module: str) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
+#: What reads the system clock, and the modules that do: for stamps, dates in names and documents.
+SYSTEM_CLOCK = {"time.time", "time.time_ns", "datetime.now", "datetime.today", "datetime.utcnow"}
+STAMPING = {
+    "app.doctor", "app.drive", "mavlink.simulated_boat", "outputs.exports.chart",
+    "ros.simulator.node",
+}  # fmt: skip
+
+
 @cache
 def modules() -> dict[str, ast.Module]:
     """The parsed source of every module of the package, by dotted name, launch files included."""
@@ -253,6 +261,17 @@ def test_ros_stays_in_its_package():
 def test_extras_are_loaded_by_the_function_that_needs_them():
     early = [a for a in foreign(EXTRAS) if a.runs]
     assert not early, f"loaded with the module, whoever imports it: {listed(early)}"
+
+
+def test_the_system_clock_is_read_for_stamps_alone():
+    """GPS and NTP set it: what guards or waits goes by the steady clock."""
+    readers = {
+        name.removeprefix(f"{NAME}.")
+        for name, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in SYSTEM_CLOCK
+    }
+    assert {name for name in readers if not within(name, "research")} == STAMPING
 
 
 def test_only_entry_points_change_the_process():

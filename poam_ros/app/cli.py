@@ -7,6 +7,7 @@ it is used, and imports what is slow to load only when it runs.
 from __future__ import annotations
 
 import logging
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -46,7 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             command = import_module(f".{name}", __package__)
             parser = Parser(prog=f"poam {name}", description=COMMANDS[name])
             command.add_arguments(parser)
-        return command.run(parser.parse_args(given[1:]))
+        args = parser.parse_args(given[1:])
+        if name == "map":  # which records it
+            args.given = shlex.join(["poam", *given])
+        return command.run(args)
     except PoamError as error:
         print(f"poam {name}: {error}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1

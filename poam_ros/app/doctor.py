@@ -9,19 +9,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..core.errors import InputError
+from ..core.errors import InputError, quantity
 from .machine import Finding, machine_findings, middleware_findings, problem
 
 if TYPE_CHECKING:
     from diagnostic_msgs.msg import DiagnosticArray
 
-NODES = ("mapper", "planner", "simulator", "monitor")
+NODES = ("mapper", "planner", "simulator", "monitor", "mavlink")
 OK, WARN, ERROR, STALE = range(4)  # levels of diagnostic_msgs/DiagnosticStatus
 REFUSED_SHARE, LOST_SHARE = 0.2, 0.01  # of all pings; more is a problem
 #: s between the nodes' times that the delays of their messages cannot explain. Multiplied by the
 #: speed of simulated time, because each node reports only once a second.
 MAX_CLOCK_DIFFERENCE_S = 5.0
 
+STARTS = "the simulation has not started: run poam doctor again in a moment"
 #: Advice, by the beginning of a status text.
 ADVICE = {
     "odometry is in another frame": "set the parameter frame_id to the odometry's frame, or "
@@ -34,7 +35,7 @@ ADVICE = {
     "the target cannot be met": "compare water.level and the settings of target with the "
     "map's elevations and cells (docs/good-enough.md)",
     "positions jumped": "check the position fix; see odometry.max_speed and odometry.max_jump",
-    "too slow": "lower the simulation's speed",
+    "too slow": "lower the simulation's speed, or stop other programs",
 }
 #: Advice for reasons that refuse many pings. Reasons that normally refuse many are not in it:
 #: waiting, paused, after_mission, repeat.
@@ -123,11 +124,15 @@ def graph_findings(found: Mapping[str, NodeStatus]) -> Iterator[Finding]:
         advice = "start one (poam sim, robot.launch.py), or compare ROS_DOMAIN_ID with theirs"
         yield Finding("no mapper, planner, simulator or monitor is found", advice)
         return
-    yield from _clock_findings(found)
+    # A simulation that waits for its nodes has sent neither time nor odometry.
+    starts = any(_is_simulator(n) and s.text.startswith("waiting") for n, s in found.items())
+    yield from _clock_findings(found, starts)
     for name, status in sorted(found.items()):
         advice = next((t for begin, t in ADVICE.items() if status.text.startswith(begin)), "")
         if status.level == OK:
             yield Finding(f"{name}: {status.text}")
+        elif starts and status.level == WARN:
+            yield Finding(f"{name}: {status.text}", STARTS)
         else:
             yield problem(f"{name}: {status.text}", advice or f"see the log of {name}")
         if name.rpartition("/")[2] == "mapper":
@@ -135,10 +140,16 @@ def graph_findings(found: Mapping[str, NodeStatus]) -> Iterator[Finding]:
         yield from _count_findings(name, status.values)
 
 
-def _clock_findings(found: Mapping[str, NodeStatus]) -> Iterator[Finding]:
-    """Whether the nodes' clocks agree and run."""
+def _is_simulator(name: str) -> bool:
+    return name.rpartition("/")[2] == "simulator"
+
+
+def _clock_findings(found: Mapping[str, NodeStatus], starts: bool) -> Iterator[Finding]:
+    """Whether the nodes' clocks agree and run. ``starts``: a simulation has not begun."""
     standing = [name for name, status in found.items() if status.age_s is None]
-    if standing:
+    if standing and starts:
+        yield Finding(f"{', '.join(standing)}: no time yet", STARTS)
+    elif standing:
         advice = "use_sim_time is true, but nobody publishes /clock: set it to false on a vehicle"
         yield problem(f"{', '.join(standing)}: no time yet", advice)
     # The monitor uses wall time, in simulations as well.
@@ -170,7 +181,7 @@ def _ping_findings(name: str, values: Mapping[str, str]) -> Iterator[Finding]:
     for topic, count in lost.items():
         if count > LOST_SHARE * received:
             advice = "busy machine or small buffers: sysctl -w net.core.rmem_max=2147483647"
-            yield problem(f"{name}: {count:.0f} messages of {topic} were lost", advice)
+            yield problem(f"{name}: {quantity(round(count), 'message')} of {topic} lost", advice)
     samples, cycle = _number(values, "samples"), _number(values, "cycle_p99_s")
     if samples and cycle:
         yield Finding(

@@ -15,19 +15,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.clock import SECOND, Moment
-from ..core.errors import InputError, shown
+from ..core.errors import InputError, quantity, shown
 from ..core.renames import refuse_old
 from ..core.settings import Setting, flat, instance, rows
+from ..frontend.events import DONE
 from ..mavlink.settings import LinkSettings, PlaceSettings
+from ..mavlink.simulated_boat import EVENTS, SimulatedBoat
 from ..models.native.loader import announce
 from ..models.registry import MODELS, option_rows
 from ..planning.planners import PLANNERS, planner_rows
 from . import graph
 from .command import INTERRUPTED, Parser, add_settings, exit_on_interrupt
+from .map import draw_figures, print_summary
 
 if TYPE_CHECKING:
     from ..mavlink.drive import Drive
-    from ..mavlink.simulated_boat import SimulatedBoat
     from ..outputs.recorder import Progress
     from .progress import ProgressDisplay
 
@@ -49,9 +51,8 @@ COMMON_OPTIONS = (
     *(name for name in graph.ROBOT_FORWARDED if name not in FOR_NODES),
     "max_speed", "capture_radius", "sonar.offset",
 )  # fmt: skip
-#: What people type, and the first letter that will do; the rest is for the simulated boat.
+#: What people type, and the first letter that will do.
 WORDS = {"s": "start", "p": "pause", "r": "resume", "x": "stop", "q": "quit"}
-BOAT_WORDS = ("manual", "guided", "disarm", "failsafe")
 PERIOD_S = 0.05  # between two steps, at most
 
 
@@ -114,7 +115,7 @@ def _of_file(path: Path, known: dict[str, Setting]) -> dict[str, Any]:
         raise InputError(f"--params-file: cannot read {path} ({error.strerror})") from None
     found: dict[str, Any] = {}
     for key, body in content.items() if isinstance(content, dict) else ():
-        nodes = str(key).rpartition("/")[2] in (*graph.ROBOT_NODES, "**")
+        nodes = str(key).rpartition("/")[2] in (*graph.ROBOT_NODES, "mavlink", "**")
         own = body.get("ros__parameters") if nodes and isinstance(body, dict) else None
         values = flat(own) if isinstance(own, dict) else {}
         refuse_old(values, known, f"{path}: ")
@@ -189,7 +190,6 @@ def _clock(speed: float) -> Callable[[], Moment]:
 def _launch(args: argparse.Namespace, values: dict[str, Any]) -> SimulatedBoat:
     """A simulated boat, armed and in GUIDED, on a link of its own: on that of the settings a real
     boat could be listening."""
-    from ..mavlink.simulated_boat import SimulatedBoat
     from ..simulation.world.terrain import load_terrain
 
     if "mavlink.url" in vars(args):
@@ -197,44 +197,36 @@ def _launch(args: argparse.Namespace, values: dict[str, Any]) -> SimulatedBoat:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    values |= {"mavlink.url": f"udpin:127.0.0.1:{port}", "mavlink.key_file": ""}
-    values["mavlink.system"] = 0
-    boat = SimulatedBoat(load_terrain("lake"), port, seed=values["seed"])
-    boat.mode, boat.armed = "GUIDED", True
+    values |= {"mavlink.url": f"udpin:127.0.0.1:{port}", "mavlink.system": 0}
+    key = instance(LinkSettings, values).key
+    boat = SimulatedBoat(load_terrain("lake"), port, seed=values["seed"], key=key)
+    boat.recover()
     return boat
 
 
 def _help(boat: SimulatedBoat | None) -> str:
     words = ", ".join(f"{letter} {word}" for letter, word in WORDS.items())
     text = f"type a letter and Enter: {words}"
-    return text + ("" if boat is None else f"; or be the pilot: {', '.join(BOAT_WORDS)}")
+    return text + ("" if boat is None else f"; what happens to the boat: {', '.join(EVENTS)}")
 
 
 def _listen(drive: Drive, boat: SimulatedBoat | None, say: Callable[[str], None]) -> None:
     """Take what people type, on a thread of its own."""
 
     def read() -> None:
-        # Bytes, as a key of another alphabet must not end the thread.
-        for line in sys.stdin.buffer:
+        # Bytes, as a key of another alphabet must not end the thread; without the buffer, whose
+        # lock the thread would hold when the process ends.
+        for line in sys.stdin.buffer.raw:  # type: ignore[union-attr]
             word = shown(line.decode(errors="replace").strip().lower())
             word = WORDS.get(word, word)
             if word in WORDS.values():
                 drive.command(word)
-            elif boat is not None and word in BOAT_WORDS:
-                _as_pilot(boat, word)
+            elif boat is not None and word in EVENTS:
+                EVENTS[word](boat)
             elif word:
                 say(f"{word[:20]}: not a command; {_help(boat)}")
 
     threading.Thread(target=read, name="commands", daemon=True).start()
-
-
-def _as_pilot(boat: SimulatedBoat, word: str) -> None:
-    if word == "failsafe":
-        boat.fail()
-    elif word == "disarm":
-        boat.armed = False
-    else:
-        boat.mode, boat.armed, boat.failsafe = word.upper(), True, False
 
 
 @contextmanager
@@ -286,16 +278,21 @@ def _sum_up(drive: Drive) -> None:
     refused = ", ".join(f"{n} {reason}" for reason, n in ledger.rejected.most_common())
     print(f"end: {mission.state}: {mission.reason}")
     print(
-        f"{drive.session.samples} pings in the map, {sum(ledger.rejected.values())} refused"
-        f"{f' ({refused})' if refused else ''}, {ledger.pending + ledger.held} undecided"
+        f"{quantity(drive.session.samples, 'ping')} in the map, "
+        f"{sum(ledger.rejected.values())} refused{f' ({refused})' if refused else ''}, "
+        f"{ledger.pending + ledger.held} undecided"
     )
     if drive.before_frame:
         print(f"{drive.before_frame} pings came before the first position: not in the mission")
     print(
-        f"{mission.track.length:.0f} m driven, {drive.steering.sent} targets sent, "
+        f"{mission.track.length:.0f} m driven, {quantity(drive.steering.sent, 'target')} sent, "
         f"{100 * drive.link.lost_share:.1f} % of the autopilot's messages lost"
     )
     folder = Path(drive.values["output"] or drive.values["mission_dir"])
-    print(f"results: {folder}")
     if (folder / "map.npz").exists():
-        print(f"next:    poam view {folder}, or poam map {drive.values['mission_dir']}")
+        draw_figures(folder)
+        print_summary(folder)
+    else:
+        print(f"no map yet; results: {folder}")
+    if mission.state != DONE:
+        print(f"go on:   the same command with --mission-dir {drive.values['mission_dir']}")

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError
-from ..core.settings import Setting, Value
-from ..ros.common.parameters import NODES, ROBOT_DEFAULTS, VIEWERS, robot_tables
+from ..core.settings import Setting, Value, rows
+from ..mavlink.settings import PlaceSettings
+from ..ros.common.parameters import ROBOT_DEFAULTS, TABLES, robot_tables
 
 #: The parameters of all nodes, by name.
-ROWS = {row.name: row for table in (NODES | VIEWERS).values() for row in table}
+ROWS = {row.name: row for table in TABLES.values() for row in table}
 NAMESPACE = Setting("namespace", "", "Namespace of all nodes, without slashes at its ends")
 PARAMS_FILE = Setting(
     "params_file", "", "ROS parameter file that names nodes as config/*.yaml does (/**/mapper:). "
@@ -67,6 +68,12 @@ ROBOT_TOPICS = (
     Setting("goal_topic", "goal_pose", "Topic of the waypoints, geometry_msgs/PoseStamped"),
     Setting("water_level_topic", "water_level", "Topic of the water level, std_msgs/Float64"),
 )
+#: Arguments of robot.launch.py about ArduPilot and places in degrees, which are no parameters.
+MAVLINK = Setting(
+    "mavlink", "", "Address of an ArduPilot autopilot, such as udpin:127.0.0.1:14550: starts the "
+    "node mavlink. Empty: do not",
+)  # fmt: skip
+(WORKSPACE_DEGREES,) = (row for row in rows(PlaceSettings) if row.name == "workspace_degrees")
 USE_SIM_TIME = Setting("use_sim_time", False, "Take the time from /clock (simulator or bag)")
 
 
@@ -77,8 +84,26 @@ def robot_remappings(value: Callable[[str], Value]) -> list[tuple[str, str]]:
 
 def robot_defaults(node: str) -> dict[str, Any]:
     """A node's parameters on a vehicle that a parameter file or an argument may override."""
-    rows = robot_tables()[node]
-    return {row.name: ROBOT_DEFAULTS[row.name] for row in rows if row.name in ROBOT_DEFAULTS}
+    return {
+        row.name: ROBOT_DEFAULTS[row.name] for row in TABLES[node] if row.name in ROBOT_DEFAULTS
+    }
+
+
+def place_in_metres(degrees: Value, origin: Value, heading: Value) -> dict[str, Any]:
+    """The parameters of a workspace in degrees: ``workspace``, ``origin``, ``heading``; none for
+    four zeros. Without an origin its middle is the map's (0, 0).
+
+    Raises:
+        InputError: it is no rectangle, or far from the origin.
+    """
+    from ..mavlink.places import given_frame, workspace_of
+
+    values = {"workspace_degrees": degrees, "origin": origin, "heading": heading}
+    if not any(degrees):  # type: ignore[arg-type]
+        return {}
+    frame = given_frame(values)
+    assert frame is not None
+    return {"workspace": workspace_of(values, frame).bounds, **frame.values}
 
 
 def require_workspace(given: bool, params_file: str) -> None:

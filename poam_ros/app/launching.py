@@ -19,7 +19,7 @@ from launch_ros.parameter_descriptions import ParameterValue
 from ..core.errors import InputError
 from ..core.renames import refuse_old
 from ..core.settings import Setting, Value
-from ..ros.common.parameters import NODES, VIEWERS
+from ..ros.common.parameters import TABLES
 from . import graph
 
 PATHS = ("output", "params_file", "terrain", "mission_dir", "model", "areas.file")
@@ -76,12 +76,19 @@ class LaunchArguments:
 
     def parameters(self, context: LaunchContext, node: str) -> list[Any]:
         """The parameters of a node: the file, then the arguments that were given."""
-        names = [row.name for row in (NODES | VIEWERS)[node]] + ["use_sim_time"]
+        names = [row.name for row in TABLES[node]] + ["use_sim_time"]
         given = {
             name: _parameter(self.value(context, name)) for name in names if name in self._given
         }
         file = self.value(context, "params_file")
         return [*([file] if file else []), *([given] if given else [])]
+
+    @staticmethod
+    def of_node(node: str, values: dict[str, Any]) -> list[dict[str, Any]]:
+        """Those of the values that are parameters of a node, as ``parameters`` has them."""
+        names = {row.name for row in TABLES[node]}
+        own = {name: _parameter(value) for name, value in values.items() if name in names}
+        return [own] if own else []
 
     def given(self, name: str) -> bool:
         """Whether an argument was given with a value."""

@@ -140,10 +140,12 @@ def run(args: argparse.Namespace) -> int:
     survey = read(args)
     _print_soundings(survey.soundings)
     survey, outline = _with_outline(args, survey)
+    source = {**survey.soundings.source, "command": args.given}
+    survey = replace(survey, soundings=replace(survey.soundings, source=source))
     with _client(args, survey) as client:
         _map(args, survey, outline, folder, client)
-    _draw(folder, validated=bool(args.hold_out or args.folds))
-    _print_summary(folder)
+    draw_figures(folder, validated=bool(args.hold_out or args.folds))
+    print_summary(folder)
     return 0
 
 
@@ -210,6 +212,7 @@ def _with_outline(
     )
     if args.workspace is None and survey.resolution is None:  # a mission keeps its own
         survey = replace(survey, workspace=survey.workspace.around(outline.box))
+    survey = replace(survey, soundings=replace(soundings, land=outline.land))
     return survey, outline
 
 
@@ -232,7 +235,7 @@ def _map(
     grid = map_grid(workspace, args.resolution or survey.resolution or cell_size(workspace))
     held_out, extrapolate = None, args.extrapolate
     if extrapolate is None:  # the same as on the vehicle
-        extrapolate = outline is not None or soundings.taken is not None
+        extrapolate = outline is not None or soundings.pings is not None
     if args.folds:  # raises an error before the map is made
         split_folds(soundings.group, args.folds, settings.seed)
     if args.hold_out:
@@ -267,9 +270,10 @@ def _map(
             print(SINGLE_HELD_OUT)
 
 
-def _draw(folder: Path, validated: bool) -> None:
+def draw_figures(folder: Path, validated: bool = False) -> None:
+    """Draw a run's figures and write its report, and print where."""
     from ..outputs.figures import draw_hypsometry, draw_sounding_map, draw_validation
-    from ..outputs.report import write_report
+    from ..outputs.html_report import write_report
     from ..outputs.volume import FILE
 
     draws = [draw_sounding_map]
@@ -283,10 +287,10 @@ def _draw(folder: Path, validated: bool) -> None:
         print(f"report:  {write_report(folder)}")
 
 
-def _print_summary(folder: Path) -> None:
+def print_summary(folder: Path) -> None:
     """Print the summary and what to do next."""
     from ..outputs.exports.chart import ExportSettings, read_chart, recorded
-    from ..outputs.report import summary
+    from ..outputs.html_report import summary
 
     settings = ExportSettings(**{**recorded(folder), "depth": True})
     for name, text in summary(folder, read_chart(folder, settings)).items():

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.clock import SECOND
-from ..core.errors import InputError, shown
+from ..core.errors import InputError, quantity, shown
 from ..core.geometry import Extent
 from ..core.settings import instance, rows
 from ..frontend.settings import GateSettings
@@ -108,7 +108,7 @@ def read(args: argparse.Namespace) -> MappingJob:
     if _sets_batch_size(args):
         soundings = replace(soundings, batch=None)
     if args.by:
-        soundings = soundings.by_lines()
+        soundings = soundings.grouped_by_line()
     soundings = _calibrated(args, _in_workspace(args, soundings, workspace), settings)
     return MappingJob(soundings, workspace, settings, past.mapper.get("resolution"))
 
@@ -227,22 +227,22 @@ def _read_recording(
     print(soundings.source["said"])
     if _sets_batch_size(args):
         soundings = replace(soundings, batch=None)
-    return soundings.by_lines() if args.by and not known else soundings
+    return soundings.grouped_by_line() if args.by and not known else soundings
 
 
 def _read_journal(args: argparse.Namespace, past: RecordedMission) -> Soundings:
     """The soundings of a mission's journal."""
-    from ..importers.journals import of_log
+    from ..importers.journals import soundings_of_mission
 
     given = vars(args)
-    soundings = of_log(past, given.get("water.sound_speed"), given.get("water.level"))
+    soundings = soundings_of_mission(past, given.get("water.sound_speed"), given.get("water.level"))
     _print_mission(past)
     return soundings.between(given.get("start", 0.0), given.get("stop", 0.0))
 
 
 def _read_recording_and_journal(args: argparse.Namespace, past: RecordedMission) -> Soundings:
     """The soundings of a recording, with the journal of its mission."""
-    from ..importers.journals import as_recorded
+    from ..importers.journals import placed_as_recorded
 
     given, offset = vars(args), "sonar.time_offset"
     if past.mapper.get("sonar.base_frame") and not ({"sonar.offset", "sonar.tilt"} & {*given}):
@@ -253,7 +253,7 @@ def _read_recording_and_journal(args: argparse.Namespace, past: RecordedMission)
     known = {**past.mapper, "workspace": past.settings["workspace"]}
     recorded = _read_recording(args, known, crop=False)
     then, now = (float(values.get(offset, 0.0)) for values in (past.mapper, {**known, **given}))
-    soundings, agreed = as_recorded(past, recorded, round((now - then) * SECOND))
+    soundings, agreed = placed_as_recorded(past, recorded, round((now - then) * SECOND))
     _print_mission(past)
     print(
         f"{agreed.shared} of these pings are also in the recording, at most "
@@ -265,7 +265,8 @@ def _read_recording_and_journal(args: argparse.Namespace, past: RecordedMission)
 
 def _print_mission(past: RecordedMission) -> None:
     pings, steps = past.logged.samples, past.logged.steps
-    print(f"{past.path}: {len(pings)} accepted pings, {len(steps)} steps of the model")
+    learned = f"{quantity(len(steps), 'step')} of the model"
+    print(f"{past.path}: {quantity(len(pings), 'accepted ping')}, {learned}")
 
 
 def _changes_model(args: argparse.Namespace, past: RecordedMission) -> bool:

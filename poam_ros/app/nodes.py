@@ -24,7 +24,10 @@ def needs_ros(who: str, module: str = "rclpy") -> str:
 
 #: The module of each node.
 MODULES = {
-    **{node: f"poam_ros.ros.{node}.node" for node in ("mapper", "planner", "simulator", "monitor")},
+    **{
+        node: f"poam_ros.ros.{node}.node"
+        for node in ("mapper", "planner", "simulator", "monitor", "mavlink")
+    },
     "bring_up": "poam_ros.ros.common.bring_up",
     "drapes": "poam_ros.ros.viewers.node",
 }
@@ -49,5 +52,6 @@ mapper = partial(start, "mapper")
 planner = partial(start, "planner")
 simulator = partial(start, "simulator")
 monitor = partial(start, "monitor")
+mavlink = partial(start, "mavlink")
 bring_up = partial(start, "bring_up")
 drapes = partial(start, "drapes")

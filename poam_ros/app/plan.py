@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..core.errors import InputError
+from ..core.errors import InputError, quantity
 from ..core.geometry import Extent
 from ..planning.tvu import ORDERS
 
@@ -62,7 +62,8 @@ def run(args: argparse.Namespace) -> int:
         f"{bottom.depth.max():.1f} m; standard deviation of a ping {bottom.noise:.2g} m"
     )
     print(f"target:  {args.order} in {args.share:.0%} of the workspace")
-    print(f"survey:  {found.lines} lines, {found.spacing:.3g} m apart, after the pilot survey")
+    lines = quantity(found.lines, "line")
+    print(f"survey:  {lines}, {found.spacing:.3g} m apart, after the pilot survey")
     print(f"length:  {found.length:.0f} m (90 %: {found.low:.0f} to {found.high:.0f})")
     length, low, high = (way / args.speed / 60 for way in (found.length, found.low, found.high))
     print(f"time:    {length:.0f} min at {args.speed:g} m/s (90 %: {low:.0f} to {high:.0f})")

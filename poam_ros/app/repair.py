@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..core.errors import InputError
+from ..core.errors import InputError, quantity
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         notes += _remove_damaged(listing.parent)
     for note in notes:
         print(note)
-    print(f"{path}: {pings} pings, {'repaired' if notes else 'nothing is damaged'}")
+    print(f"{path}: {quantity(pings, 'ping')}, {'repaired' if notes else 'nothing is damaged'}")
     return 0
 
 

@@ -26,6 +26,8 @@ from .machine import Finding, problem
 if TYPE_CHECKING:
     from diagnostic_msgs.msg import DiagnosticArray
 
+    from ..importers.exclusions import Edits
+
 #: ms between two polls of the scene; changes are sent to the browsers at once.
 PERIOD_MS = 250
 #: The address that stands for all networks of a machine.
@@ -35,7 +37,12 @@ TOKEN_BYTES = 24
 
 
 def serve(
-    scene: Callable[[], Scene], what: str, address: str, port: int, names: Sequence[str] = ()
+    scene: Callable[[], Scene],
+    what: str,
+    address: str,
+    port: int,
+    names: Sequence[str] = (),
+    edits: Edits | None = None,
 ) -> int:
     """Serve the page until Ctrl-C or SIGTERM; returns the exit status.
 
@@ -45,19 +52,21 @@ def serve(
         address: of the page; an IPv4 address or a host name.
         port: of the page; 0: any free port.
         names: further host names that browsers may use.
+        edits: what the page may change; None: nothing.
 
     Raises:
         InputError: the page cannot be served there, or bokeh is not installed.
     """
     token = secrets.token_urlsafe(TOKEN_BYTES)
-    server = make_server(scene, address, port, token, names)
+    server = make_server(scene, address, port, token, names, edits)
     loop = server.io_loop.asyncio_loop
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, server.io_loop.stop)
     server.start()
     print(f"{what} is at {url(address, server.port, token)} (Ctrl-C ends it)", flush=True)
     if not is_loopback(address):
-        print("anybody who has this address can see it; it is not encrypted", flush=True)
+        able = "see it" if edits is None else "see it and edit its soundings"
+        print(f"anybody who has this address can {able}; it is not encrypted", flush=True)
     try:
         server.io_loop.start()
     finally:
@@ -66,7 +75,12 @@ def serve(
 
 
 def make_server(
-    scene: Callable[[], Scene], address: str, port: int, token: str, names: Sequence[str] = ()
+    scene: Callable[[], Scene],
+    address: str,
+    port: int,
+    token: str,
+    names: Sequence[str] = (),
+    edits: Edits | None = None,
 ) -> Any:
     """A server that is not started yet; every browser has a document of its own.
 
@@ -94,7 +108,7 @@ def make_server(
     from ..outputs.view.page import Page, document
 
     def make(bokeh_document: Any) -> None:
-        page, first = Page(), scene()
+        page, first = Page(edits), scene()
         page.show(first)
         document(page, first.title, bokeh_document)
         bokeh_document.add_periodic_callback(lambda: page.show(scene()), PERIOD_MS)
@@ -237,7 +251,14 @@ NO_RCLPY = (
 _ADDRESS = "Address of the page (default: 127.0.0.1, only this machine)."
 _HOST = "Serve the page under this host name, too, as behind a proxy. Can be repeated."
 _DEPTH = "Show depths below the water level instead of elevations."
+_EDIT = "Let the page write edits.csv: leave out soundings, and take them back (a run of poam map)."
 _NAMESPACE = "Namespace of the live nodes, without slashes at its ends (default: none)."
+
+
+def _edits(run: Path) -> Edits:
+    from ..importers.exclusions import Edits
+
+    return Edits(run)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -251,6 +272,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--allow-host", default=[], action="append", metavar="NAME", help=_HOST)
     add("--namespace", default="", metavar="NAME", help=_NAMESPACE)
     add_water_level(parser, "as recorded; live: 0 until the topic water_level has one")
+    add("--edit", action="store_true", help=_EDIT)
     add("--depth", action=argparse.BooleanOptionalAction, default=False, help=_DEPTH)
 
 
@@ -274,7 +296,10 @@ def run(args: argparse.Namespace) -> int:
         if args.namespace:
             raise InputError("--namespace: expected with the live graph only, got RUN as well")
         folder = FolderView(args.run, export_settings(args.run, args.run / "map.html", given))
-        return serve(folder.scene, str(args.run), args.address, args.port, args.allow_host)
+        edits = _edits(args.run) if args.edit else None
+        return serve(folder.scene, str(args.run), args.address, args.port, args.allow_host, edits)
+    if args.edit:
+        raise InputError("--edit: expected RUN, the folder of a map by poam map")
     if importlib.util.find_spec("rclpy") is None:
         raise InputError(NO_RCLPY)
     if not re.fullmatch(r"([A-Za-z_]\w*(/[A-Za-z_]\w*)*)?", args.namespace):

@@ -38,8 +38,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the plan; returns the exit status."""
-    from ..mavlink.frame import LocalFrame
-    from ..mavlink.places import workspace_of
+    from ..mavlink.places import given_frame, workspace_of
     from ..mavlink.plans import FORMATS, Plan, routed
 
     values: dict[str, Any] = {name: graph.ROBOT_ROWS[name].default for name in PLACES} | {
@@ -50,14 +49,9 @@ def run(args: argparse.Namespace) -> int:
     if path.suffix not in FORMATS:
         raise InputError(f"FILE: expected a name that ends with {ENDINGS}, got {path}")
     degrees = instance(PlaceSettings, values).workspace
-    if not any(values["origin"]):
-        if not any(degrees):
-            raise InputError("expected --workspace-degrees 'SOUTH WEST NORTH EAST', or --origin")
-        south, west, north, east = degrees
-        middle = west + (east - west) % 360 / 2
-        values["origin"] = ((south + north) / 2, (middle + 180) % 360 - 180)
-    latitude, longitude = values["origin"]
-    frame = LocalFrame(latitude, longitude, values["heading"])
+    frame = given_frame(values)
+    if frame is None:
+        raise InputError("expected --workspace-degrees 'SOUTH WEST NORTH EAST', or --origin")
     if not (any(degrees) or any(values["workspace"]) or values["areas.file"]):
         raise InputError("expected --workspace, --workspace-degrees or --areas.file")
     workspace = workspace_of(values, frame)

@@ -1,4 +1,4 @@
-"""Types of errors. Every message says what, where and what was expected."""
+"""Types of errors, and texts in messages. Every message says what, where and what was expected."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ def shown(text: str, limit: int = 60) -> str:
     """External text for a log line: ASCII, without line breaks, cut at ``limit`` characters."""
     plain = ascii(text[:limit])[1:-1]
     return plain if len(plain) <= limit and len(text) <= limit else plain[:limit] + "..."
+
+
+def quantity(number: int, noun: str) -> str:
+    """A number with its noun: 1 ping, 2 pings."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 class PoamError(Exception):

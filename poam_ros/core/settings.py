@@ -16,7 +16,7 @@ from typing import Any, TypeVar, Union
 from .errors import InputError
 
 Value = Union[bool, int, float, str, "tuple[float, ...]"]
-Settings = TypeVar("Settings")
+Kind = TypeVar("Kind")
 
 KINDS = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
 _KEY = "setting"
@@ -134,6 +134,19 @@ class Setting:
         return value
 
 
+class Settings:
+    """The base of frozen dataclasses of settings: checks and converts the values.
+
+    Raises:
+        InputError: a value is wrong.
+    """
+
+    prefix = ""
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
 def setting(default: Value, *declared: Any, name: str = "", **more: Any) -> Any:
     """A field of a dataclass of settings; the arguments are those of ``Setting``.
 
@@ -164,7 +177,7 @@ def rows(*settings: Any) -> tuple[Setting, ...]:
     return tuple(found.values())
 
 
-def instance(kind: type[Settings], values: Mapping[str, Any], **others: Any) -> Settings:
+def instance(kind: type[Kind], values: Mapping[str, Any], **others: Any) -> Kind:
     """A dataclass of settings from values by name; other names are ignored.
 
     ``others``: fields that are not settings.
@@ -184,7 +197,7 @@ def values_of(*settings: Any) -> dict[str, Any]:
 
 
 def check(settings: Any) -> None:
-    """Convert every declared field of a frozen dataclass in place; for its ``__post_init__``.
+    """Convert every declared field of a frozen dataclass in place, as ``Settings`` does.
 
     Raises:
         InputError: a value is wrong.

@@ -9,16 +9,12 @@ from typing import Protocol
 from ..core.clock import SECOND
 from ..core.maps import StopCondition
 from ..core.samples import Samples
-from ..core.settings import check, setting
+from ..core.settings import Settings, setting
 
 
 @dataclass(frozen=True)
-class TrainingSettings:
-    """How long the model trains. All data enter the map whatever these settings are.
-
-    Raises:
-        InputError: a value is outside its range.
-    """
+class TrainingSettings(Settings):
+    """How long the model trains. All data enter the map whatever these settings are."""
 
     update_budget: float = setting(
         0.0,
@@ -37,9 +33,6 @@ class TrainingSettings:
         mutable=True,
         name="training.duty",
     )
-
-    def __post_init__(self) -> None:
-        check(self)
 
     def stop_condition(self) -> StopCondition | None:
         """The stop condition of an update that begins now; None: its own number of steps."""
@@ -67,12 +60,9 @@ class BatchPolicy(Protocol):
 
 
 @dataclass(frozen=True)
-class TimedBatches:
+class TimedBatches(Settings):
     """A batch is due at ``batch_size`` new samples, or when the oldest of them is ``batch_period``
     old. For a vehicle that does not wait for its map.
-
-    Raises:
-        InputError: a value is outside its range.
     """
 
     batch_size: int = setting(
@@ -92,9 +82,6 @@ class TimedBatches:
         mutable=True,
         name="batch.period",
     )
-
-    def __post_init__(self) -> None:
-        check(self)
 
     def batch_due(self, fresh: int, age_s: float, arrived: bool) -> bool:
         """See the class."""

@@ -8,6 +8,7 @@ odometry brackets its time of measurement, and is placed by interpolation.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -163,6 +164,9 @@ class FrontEnd:
         """Take one state; returns the reason if it is refused (and counts it)."""
         restarts, ledger = self.buffer.restarts, self.ledger
         s = self.settings
+        if s.surface:
+            place, spread = state.position[:2], state.variance[:2]
+            state = replace(state, position=(*place, 0.0), variance=(*spread, 0.0))
         reason = self.buffer.add(state, s.max_vehicle_speed, s.max_jump)
         if reason is not None:
             ledger.refuse_odometry(reason)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.geometry import Extent
-from ..core.settings import check, setting
+from ..core.settings import Settings, setting
 
 #: Largest absolute water level in m: some lakes lie at several thousand.
 MAX_LEVEL = 1e4
@@ -31,13 +31,10 @@ def _limit(what: str, unit: str, maximum: float, name: str, none: str = "no limi
 
 
 @dataclass(frozen=True)
-class GateSettings:
+class GateSettings(Settings):
     """How pings are checked and placed.
 
     ``workspace``: None: no limits. ``capacity``: largest number of pings that wait for odometry.
-
-    Raises:
-        InputError: a value is outside its range.
     """
 
     margin: float = setting(
@@ -70,6 +67,12 @@ class GateSettings:
         maximum=600.0,
         mutable=True,
         name="odometry.wait",
+    )
+    surface: bool = setting(
+        False,
+        "The vehicle floats: take its z as 0, the water surface, whatever the odometry says",
+        mutable=True,
+        name="odometry.surface",
     )
     max_vehicle_speed: float = setting(
         0.0,
@@ -233,9 +236,6 @@ class GateSettings:
     )
     workspace: Extent | None = None
     capacity: int = 4096
-
-    def __post_init__(self) -> None:
-        check(self)
 
     @property
     def sound_scale(self) -> float:

@@ -14,7 +14,7 @@ from ..core.clock import SECOND, Moment
 from ..core.errors import InputError
 from ..core.geometry import Extent
 from ..core.samples import Samples
-from ..core.settings import check, instance, nested, setting, values_of
+from ..core.settings import Settings, instance, nested, setting, values_of
 from ..frontend.batching import BatchPolicy, SampleQueue, TimedBatches
 from ..frontend.events import Event, MissionStateChanged, OdometryRefused, Tick
 from ..frontend.front_end import FrontEnd
@@ -30,12 +30,8 @@ LEVEL, STATE = "std_msgs/msg/Float64", "std_msgs/msg/String"
 
 
 @dataclass(frozen=True)
-class BagSettings:
-    """Topics of a recording, and the part of it that is read.
-
-    Raises:
-        InputError: a value is wrong.
-    """
+class BagSettings(Settings):
+    """Topics of a recording, and the part of it that is read."""
 
     odom_topic: str = setting("/odom", "Topic of nav_msgs/Odometry")
     range_topic: str = setting("/sonar/range", "Topic of sensor_msgs/Range")
@@ -45,9 +41,6 @@ class BagSettings:
     )
     start: float = setting(0.0, "Leave out what was recorded before this", "s", 0.0, 1e9)
     stop: float = setting(0.0, "Leave out what was recorded after this. 0: nothing", "s", 0.0, 1e9)
-
-    def __post_init__(self) -> None:
-        check(self)
 
     @property
     def topics(self) -> dict[str, str]:

@@ -157,11 +157,11 @@ def calibrated(
     level = settings.water_level
     found = calibrate(soundings[kept], line.at(kept), day.at(kept), level)
     corrected = correct(soundings, found, line, day, level)
-    if soundings.taken is not None:  # of a vehicle
+    if soundings.pings is not None:  # of a vehicle
         up = corrected.z - soundings.z
-        taken = soundings.taken
+        taken = soundings.pings
         taken = replace(taken, xy=corrected.xy, z=corrected.z, range=taken.range - up)
-        corrected = replace(corrected, taken=taken, steps=None)
+        corrected = replace(corrected, pings=taken, steps=None)
     return replace(corrected, source={**soundings.source, SAID: found.sentences}), found
 
 

@@ -99,7 +99,7 @@ class Columns:
                 )
             if name not in header:
                 raise InputError(f"{where}: expected a column '{name}', got {_named(header)}")
-        plain = [_plain(name) for name in header]
+        plain = [plain_name(name) for name in header]
         found = {
             meaning: header[plain_index]
             for meaning, names in MEANINGS.items()
@@ -118,7 +118,7 @@ class Columns:
             )
         name = known[height[0]]
         index = list(header).index(name)
-        own = unit or _unit_of(name) or (_SPELT.get(units[index], "") if units else "")
+        own = unit or unit_of(name) or (_SPELT.get(units[index], "") if units else "")
         return cls(
             known[place[0]], known[place[1]], name, place == PLACES[1], height == ("depth",),
             known.get("time", ""), known.get("date", ""), own if own in UNITS else "m",
@@ -311,7 +311,7 @@ def _index(plain: Sequence[str], names: Sequence[str]) -> int | None:
     return next((plain.index(name) for name in names if name in plain), None)
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
     """A column's name without units, underscores and blanks, in lower case."""
     name = re.sub(r"[\[(].*?[\])]", "", name.lower())
     parts = [part for part in re.split(r"[\s_.:/-]+", name) if part and part != "in"]
@@ -320,7 +320,7 @@ def _plain(name: str) -> str:
     return "".join(parts)
 
 
-def _unit_of(name: str) -> str:
+def unit_of(name: str) -> str:
     """The unit in a column's name: ``Depth (m)``, ``depth_cm``, ``Depth_in_Feet``."""
     lower = name.lower()
     bracket = re.search(r"[\[(]\s*([^\])]*?)\s*[\])]", lower)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..core.errors import quantity
 from ..outputs.crossings import Bias, CrossingTable, biases, figures, spoken, write_lines
 from ..screening.crossings import Crossings, find_crossings
 from .exclusions import days, with_lines
@@ -72,9 +73,11 @@ class Crossed:
             counts = (
                 (text, int((own & (self.found.multiple == m)).sum())) for m, text in NAMES.items()
             )
-            parts = [f"{text} echoes, {n} soundings left out" for text, n in counts if n]
+            parts = [
+                f"{text} echoes, {quantity(n, 'sounding')} left out" for text, n in counts if n
+            ]
             if withdrawn := int((own & self.refused & (self.found.multiple < 2)).sum()):
-                parts.append(f"{withdrawn} soundings withdrawn")
+                parts.append(f"{quantity(withdrawn, 'sounding')} withdrawn")
             yield bias, int(out[number]), "; ".join(parts) or _verdict(bias)
 
     def sentences(self, order: str) -> list[str]:
@@ -105,7 +108,7 @@ def _verdict(bias: Bias) -> str:
 
 
 def _sentence(kind: str, bias: Bias, verdict: str, digits: int) -> str:
-    text = f"{kind} {bias.name}: {bias.crossings} crossings"
+    text = f"{kind} {bias.name}: {quantity(bias.crossings, 'crossing')}"
     if bias.crossings:
         text += f", median {bias.median:+.{digits}f} m"
         if digits > 1:
@@ -119,7 +122,7 @@ def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
     Lines are those of a column ``line``, else those found in the track. Recordings and missions
     lose nothing more: their maps are those that the vehicle had.
     """
-    table = soundings.steps is None and soundings.batch is None and soundings.taken is None
+    table = soundings.steps is None and soundings.batch is None and soundings.pings is None
     samples = soundings.samples(settings.water_level)
     screened = table and settings.screened(samples, say=False).screening.enabled
     if LINE not in soundings.labels and soundings.names and table:

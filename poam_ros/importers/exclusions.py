@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,10 +15,13 @@ from typing import Any
 import numpy as np
 
 from ..core.clock import SECOND
-from ..core.errors import InputError, shown
+from ..core.errors import InputError, quantity, shown
+from ..core.reading import TEXT_FACTOR, read_whole
 from ..core.samples import Samples
+from ..core.settings import flat
 from ..frontend.refused_pings import WITHDRAWN
-from ..outputs.folder import read_records, write_table
+from ..outputs.exports.chart import read_config
+from ..outputs.folder import unquoted, write_table
 from ..planning.polygons import inside, ring
 from ..screening.screen import FALSE_ECHO
 from .soundings import LINE, Excluded, Labels, Soundings
@@ -28,6 +33,7 @@ EDITS = "edits.csv"
 WORDS = ("who", "when", "why")
 #: Conditions that need no column of the log.
 FILE, DAY, ROW, POLYGON = "file", "day", "row", "polygon"
+KNOWN = {*WORDS, LINE, FILE, DAY, ROW, POLYGON}
 #: The file of what is not in the map, and its columns.
 LEFT_OUT = "left_out.csv"
 LEFT_OUT_COLUMNS = ("file", "row", "x", "y", "z", "reason", "why", "who", "when")
@@ -75,22 +81,89 @@ def read_option(text: str) -> Exclusion:
 def read_edits(path: Path) -> list[Exclusion]:
     """The rows of an ``edits.csv``, in order; none where there is no file.
 
+    Spreadsheets write it with semicolons or tabs, a byte order mark, and in Windows-1252.
+
     Raises:
-        InputError: it lacks ``who``, ``when`` or ``why``, or a row has no condition.
+        InputError: it lacks ``who``, ``when`` or ``why``, names a column twice, or a row has no
+            condition.
     """
     if not path.is_file():
         return []
+    try:
+        content = read_whole(path, TEXT_FACTOR)
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = content.decode("cp1252", errors="replace")
+    except (OSError, InputError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
+    first = text.partition("\n")[0]
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count))
+    header = [name.strip() for name in next(rows, [])]
+    header = [name.lower() if name.lower() in KNOWN else name for name in header]
+    if not set(WORDS) <= set(header) or len(set(header)) < len(header):
+        raise InputError(
+            f"{path}: expected columns {', '.join(WORDS)} and conditions, each once, got "
+            f"{shown(', '.join(header)) or 'none'}"
+        )
     found = []
-    for number, row in enumerate(read_records(path, WORDS), start=2):
-        which = tuple((name, row[name].strip()) for name in row if name not in WORDS)
+    for number, cells in enumerate(rows, start=2):
+        if not any(cell.strip() for cell in cells):
+            continue
+        if len(cells) != len(header):
+            raise InputError(
+                f"{path}: expected {len(header)} values in row {number}, got {len(cells)}"
+            )
+        row = {name: unquoted(text.strip()) for name, text in zip(header, cells, strict=True)}
+        which = tuple((name, row[name]) for name in row if name not in WORDS)
         which = tuple((name, value) for name, value in which if value)
         if not which:
             raise InputError(
                 f"{path}: expected soundings to leave out in row {number} (a column such as "
                 f"{LINE}, {FILE}, {DAY}, {ROW} or {POLYGON}), got none"
             )
-        found.append(Exclusion(which, str(path), *(row[name].strip() for name in WORDS)))
+        found.append(Exclusion(which, str(path), *(row[name] for name in WORDS)))
     return found
+
+
+class Edits:
+    """The ``edits.csv`` of a run that `poam map` made, to be changed.
+
+    Args:
+        folder: of the run.
+
+    Raises:
+        InputError: its ``config.yaml`` does not say of which log it is.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        config = flat(read_config(folder / "config.yaml"))
+        source, self.command = config.get("log"), str(config.get("command", "poam map"))
+        if not isinstance(source, str):
+            raise InputError(f"{folder / 'config.yaml'}: expected the log of `poam map`, got none")
+        beside = Path(source) if Path(source).is_dir() else Path(source).parent
+        self.path = (beside if beside.is_dir() else folder) / EDITS
+
+    def rows(self) -> list[Exclusion]:
+        """What is left out. Raises as ``read_edits``."""
+        return read_edits(self.path)
+
+    def leave_out(self, column: str, value: str, who: str, why: str) -> None:
+        """Add a row. Raises as ``read_edits``; OSError: the file cannot be written."""
+        when = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        who, why = (" ".join(text.split()) for text in (who, why))
+        self._write([*self.rows(), Exclusion(((column, value),), "", who, when, why)])
+
+    def take_back(self, row: Exclusion) -> None:
+        """Remove a row, if it is still there. Raises as ``leave_out``."""
+        self._write([each for each in self.rows() if each != row])
+
+    def _write(self, rows: list[Exclusion]) -> None:
+        columns = list(dict.fromkeys(column for each in rows for column, _ in each.which))
+        cells = [
+            [each.who, each.when, each.why, *(dict(each.which).get(name, "") for name in columns)]
+            for each in rows
+        ]
+        write_table(self.path, [*WORDS, *columns], cells)
 
 
 def needed(exclusions: Iterable[Exclusion]) -> frozenset[str]:
@@ -206,7 +279,8 @@ def _equal(values: Labels, column: str, value: str, exclusion: Exclusion) -> np.
 def _rows(exclusion: Exclusion, text: str, row: np.ndarray) -> np.ndarray:
     """A row, or FIRST-LAST."""
     first, dash, last = text.partition("-")
-    if not (first.isdecimal() and (last.isdecimal() if dash else not last)):
+    whole = first.isdecimal() and (last.isdecimal() if dash else not last)
+    if not whole or (dash and int(last) < int(first)):
         raise InputError(
             f"{exclusion.source}: expected a {ROW} as 120, or rows as 120-164, got '{text}'"
         )
@@ -236,7 +310,7 @@ def described(excluded: Iterable[Excluded]) -> list[str]:
     for each in excluded:
         said = ", ".join(word for word in (each.why, each.who, each.when) if word)
         by = f"{Path(each.source).name}: {said}" if said else Path(each.source).name
-        sentences.append(f"{len(each.row)} soundings excluded: {each.which} ({by})")
+        sentences.append(f"{quantity(len(each.row), 'sounding')} excluded: {each.which} ({by})")
     return sentences
 
 

@@ -24,13 +24,15 @@ NOT_IN_MISSION = "not_in_the_mission"
 
 def read_journal(path: Path, options: ReadOptions) -> Soundings:
     """A mission's folder, or its log's file; by another sound speed or water level if the options'
-    settings have one. Raises as ``of_log``, and where the log cannot be read."""
+    settings have one. Raises as ``soundings_of_mission``, and where the log cannot be read."""
     given = options.settings
-    found = of_log(read_mission(path), given.get("water.sound_speed"), given.get("water.level"))
+    found = soundings_of_mission(
+        read_mission(path), given.get("water.sound_speed"), given.get("water.level")
+    )
     return found.between(options.start, options.stop)
 
 
-def of_log(
+def soundings_of_mission(
     past: RecordedMission, sound_speed: float | None = None, water_level: float | None = None
 ) -> Soundings:
     """The accepted pings of a mission; by another sound speed (m/s) or water level (m) if given.
@@ -73,7 +75,7 @@ class RecordingMatch:
     farthest: float
 
 
-def as_recorded(
+def placed_as_recorded(
     past: RecordedMission, recorded: Soundings, later_ns: int = 0
 ) -> tuple[Soundings, RecordingMatch]:
     """The pings that the mission accepted, placed as in a recording of it.
@@ -86,7 +88,7 @@ def as_recorded(
     Raises:
         InputError: they have no ping in common.
     """
-    pings, taken = past.logged.samples, recorded.taken
+    pings, taken = past.logged.samples, recorded.pings
     assert taken is not None
     there = {key: i for i, key in enumerate(_keys(taken.stamp_ns - later_ns))}
     found = np.array([there.get(key, -1) for key in _keys(pings.stamp_ns)], dtype=np.int64)

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from ..core.clock import SECOND
-from ..core.errors import InputError
+from ..core.errors import InputError, shown
 from ..core.reading import TEXT_FACTOR, refuse_larger
 from ..frontend.settings import MAX_LEVEL
-from .dialect import Times, is_clock, is_date, number, sniff
+from .columns import plain_name, unit_of
+from .dialect import Dialect, Times, is_clock, is_date, number, sniff
+from .raw import NO_READING as WRITTEN
+from .raw import UNITS
+
+log = logging.getLogger(__name__)
 
 DAY = 86_400 * SECOND
+#: Names of the column of levels, without units, underscores and blanks.
+NAMES = (
+    "level", "waterlevel", "stage", "gauge", "gaugeheight", "height", "elevation", "value", "pegel",
+    "wasserstand", "nivel", "niveau",
+)  # fmt: skip
+#: Values of either sign that are no levels if they are this far from the median, in m.
+NO_READING, FAR = [value for value in WRITTEN if value >= 99], 20.0
+#: Readings farther apart than this say little of the level between them, in ns.
+GAP = 2 * DAY
 
 
 @dataclass(frozen=True)
@@ -36,7 +51,8 @@ class WaterLevels:
 
     @classmethod
     def read(cls, path: Path) -> WaterLevels:
-        """Read a table of two or more columns: time (or date and time), then the level in m.
+        """Read a table of times (or dates and times) and levels, in m or in the unit that the
+        header names. Of several columns the header must name one of ``NAMES``.
 
         Raises:
             InputError: the file cannot be read, or is not such a table.
@@ -48,13 +64,16 @@ class WaterLevels:
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or error
             raise InputError(f"{path}: cannot be read ({reason})") from None
+        expected = f"{path}: expected rows of time and level (m)"
+        if not head:
+            raise InputError(f"{expected}, got none")
         first = head[0]
         when = [i for i, cell in enumerate(first) if is_date(cell) or is_clock(cell)]
         others = [i for i in range(len(first)) if i not in when and i >= len(when)]
         if not when:  # plain numbers: s, or the Unix time
             when, others = [0], list(range(1, len(first)))
         if not others:
-            raise InputError(f"{path}: expected rows of time and level (m), got {first[:4]}")
+            raise InputError(f"{expected}, got {shown(','.join(first))}")
         texts = [" ".join(row[i] for i in when if i < len(row)) for row in rows]
         times = Times(texts)
         if times.ambiguous:
@@ -62,12 +81,18 @@ class WaterLevels:
                 f"{path}: {texts[0]} may be day/month or month/day; write it as year-month-day"
             )
         seconds = np.array([times.seconds(text) for text in texts])
-        last = others[0]
-        cells = (row[last] if last < len(row) else "" for row in rows)
-        level = np.array([number(cell, dialect.comma) for cell in cells])
+        column, scale = _column(dialect, others, expected)
+        cells = (row[column] if column < len(row) else "" for row in rows)
+        level = scale * np.array([number(cell, dialect.comma) for cell in cells])
         kept = np.isfinite(seconds) & np.isfinite(level) & (np.abs(level) <= MAX_LEVEL)
         if not kept.any():
-            raise InputError(f"{path}: expected rows of time and level (m), got {first[:4]}")
+            raise InputError(f"{expected}, got {shown(','.join(first))}")
+        none = kept & np.isin(np.abs(level), NO_READING)
+        none &= np.abs(level - np.median(level[kept])) > FAR
+        if none.any():
+            value = level[none][0]
+            log.warning("%s: %d readings of %g m are left out", path, none.sum(), value)
+            kept &= ~none
         order = np.argsort(seconds[kept], kind="stable")
         stamp = np.round(seconds[kept][order] * SECOND).astype(np.int64)
         clock = all(is_clock(text) for text in texts)
@@ -80,6 +105,14 @@ class WaterLevels:
         known = self.stamp_ns
         if self.clock:
             stamp_ns = stamp_ns % DAY
+        after = np.clip(np.searchsorted(known, stamp_ns), 1, max(1, len(known) - 1))
+        inside = (stamp_ns > known[0]) & (stamp_ns < known[-1])
+        apart = np.diff(known, append=known[-1:])[after - 1][inside]
+        if (apart > GAP).any():
+            log.warning(
+                "%s: %d soundings lie between readings up to %.0f days apart",
+                self.path, (apart > GAP).sum(), apart.max() / DAY,
+            )  # fmt: skip
         if not self.daily:
             found = np.interp(stamp_ns, known, self.level)
             return np.where((stamp_ns < known[0]) | (stamp_ns > known[-1]), np.nan, found)
@@ -91,3 +124,17 @@ class WaterLevels:
         """Number of readings, file and range of levels, as text."""
         low, high = self.level.min(), self.level.max()
         return f"{len(self.level)} readings in {self.path.name}, {low:g} to {high:g} m"
+
+
+def _column(dialect: Dialect, others: list[int], expected: str) -> tuple[int, float]:
+    """The column of levels, and m per its unit. ``others``: columns without times."""
+    header = dialect.header if dialect.named else ("",) * (max(others) + 1)
+    named = [i for i in others if i < len(header) and plain_name(header[i]) in NAMES]
+    found = named or others
+    if len(found) > 1:
+        names = ", ".join(header[i] or str(i + 1) for i in found if i < len(header))
+        raise InputError(f"{expected}, got several columns: {shown(names)}; name one of them level")
+    [column] = found
+    name = header[column] if column < len(header) else ""
+    unit = unit_of(name) or (dialect.units[column] if column < len(dialect.units) else "")
+    return column, UNITS.get(unit, 1.0)

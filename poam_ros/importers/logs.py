@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,8 @@ ROW_BYTES = 200
 #: Depths between positions farther apart than this are refused, in s.
 GAP = 10.0
 DAY = 86_400.0
+#: Radius of the Earth, in m: for offsets of some metres.
+EARTH_M = 6_371_000.0
 #: Latest plausible time, in s since 1970 (the year 2100).
 LAST = 4.1e9
 #: Sentences with positions and with depths, the preferred first; and those with the date.
@@ -34,10 +37,12 @@ _BEGIN = re.compile(r"\$[A-Z]{2}([A-Z]{3}),")
 @dataclass
 class PositionsAndDepths:
     """Positions and depths of a log by kind of message: time (s), latitude and longitude (degrees);
-    time (s) and depth (m)."""
+    time (s) and depth (m). ``beams``: time (s), and the
+    sonar's direction as north, east, down; without them depths are vertical."""
 
     positions: dict[str, list[tuple[float, float, float]]] = field(default_factory=dict)
     depths: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    beams: list[tuple[float, float, float, float]] = field(default_factory=list)
     heard: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     memory: MemoryMeter = field(default_factory=MemoryMeter)
@@ -84,6 +89,15 @@ class PositionsAndDepths:
         fixed = np.array(self.positions[fix])
         place, near = interpolated(seconds, fixed[np.isfinite(fixed).all(1)])
         inside = np.isfinite(place).all(1)
+        beams = np.array(sorted(self.beams)).reshape(-1, 4)
+        if len(beams := beams[np.isfinite(beams).all(-1)]):
+            north, east, down = (
+                depth * np.interp(seconds, beams[:, 0], part) for part in beams[:, 1:].T
+            )
+            degree = math.radians(EARTH_M)
+            place[:, 1] += east / (degree * np.cos(np.radians(place[:, 0])))
+            place[:, 0] += north / degree
+            depth = down
         found = RawSoundings(
             place, depth, stamp_ns=stamp_ns, said=f"positions {fix}, depths {sounder} (m), {said}",
             layout=f"{sum(self.heard.values())} messages", refused=+self.refused,
@@ -233,8 +247,10 @@ def _depth(kind: str, message: Any) -> float | None:
         text = message.depthm
     if text == "":
         return None
-    offset = getattr(message, "offset", "")
-    return float(text) + (max(0.0, float(offset)) if offset != "" else 0.0)
+    offset, depth = getattr(message, "offset", ""), float(text)
+    if depth <= 0:  # what sounders write that have lost the bottom
+        return None
+    return depth + (max(0.0, float(offset)) if offset != "" else 0.0)
 
 
 def _dated(lines: np.ndarray, clock: np.ndarray, days: list[tuple[int, float]]) -> np.ndarray:

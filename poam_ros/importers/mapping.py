@@ -99,7 +99,7 @@ def learn(
     if steps is None:
         settings = settings.screened(samples)
         screening = settings.screening
-        if soundings.taken is None:  # a table's lines are compared as a whole
+        if soundings.pings is None:  # a table's lines are compared as a whole
             screening = replace(screening, crossings=False)
     crossed = cross(soundings, settings) if crossed is None else crossed
     refused, withdrawn = [Samples.empty()], [Samples.empty()]
@@ -109,7 +109,8 @@ def learn(
         kept = np.flatnonzero(~crossed.refused)
         soundings, samples = soundings[kept], samples[kept]
     before = sum(map(len, refused + withdrawn))
-    mapper = BathymetricMapper(workspace, settings.model, settings.seed)
+    land = soundings.land if steps is None else None  # a mission's model knew of none
+    mapper = BathymetricMapper(workspace, settings.model, settings.seed, land)
     # The batches are the record's: none closes by itself.
     loop = ModelLoop(mapper, Ledger(numbering=False), WaypointBatches(), screening=screening)
     if steps is None:
@@ -289,7 +290,10 @@ def map_soundings(
     multiples = taken.row[crossed.refused]
     crossed = crossed.without(np.isin(taken.row, withdrawn.number))
     crossed.write(folder)
-    write_samples(folder / "samples.csv", mapper.xy, mapper.z)
+    names, index = crossed.line.names, np.searchsorted(taken.row, mapper.data.number)
+    write_samples(
+        folder / "samples.csv", mapper.xy, mapper.z, np.array(names)[crossed.line.code[index]]
+    )
     drawn = draw(mapper, grid, lambda cells: on_progress(len(taken) + cells))
     shown = np.ones(grid.shape, dtype=bool) if outline is None else outline.covers(grid)
     if not extrapolate:

@@ -8,6 +8,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ Fields = dict[str, Any]
 DATAFLASH, FRAMES = b"\xa3\x95\x80", (0xFD, 0xFE)
 DOWN = 25  # MAV_SENSOR_ROTATION_PITCH_270
 OFFSET_BYTES = 40  # of memory for each message of a .bin
+VEHICLE = "its vehicle"  # our own field of a message: its system id
 #: ArduPilot's status of a rangefinder that has a reading.
 GOOD = 4
 
@@ -70,6 +72,26 @@ DEPTHS: dict[str, Callable[[Fields], float | None]] = {
 }
 
 
+def _beam(roll: float, pitch: float, yaw: float) -> tuple[float, float, float]:
+    """Where a sonar points that looks down in the vehicle: north, east, down; of angles in rad."""
+    across, along = math.sin(roll), math.cos(roll) * math.sin(pitch)
+    return (
+        along * math.cos(yaw) + across * math.sin(yaw),
+        along * math.sin(yaw) - across * math.cos(yaw),
+        math.cos(roll) * math.cos(pitch),
+    )
+
+
+#: What messages say of the attitude, as the sonar's direction.
+ATTITUDES: dict[str, Callable[[Fields], tuple[float, float, float]]] = {
+    "ATT": lambda f: _beam(*(math.radians(f[name]) for name in ("Roll", "Pitch", "Yaw"))),
+    "ATTITUDE": lambda f: _beam(*(float(f[name]) for name in ("roll", "pitch", "yaw"))),
+}
+
+
+WANTED = {*ATTITUDES, *POSITIONS, *DEPTHS}
+
+
 def is_dataflash(path: Path, head: bytes) -> bool:
     """Whether a file is ArduPilot's own log."""
     return head.startswith(DATAFLASH)
@@ -99,43 +121,65 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
     """Depths of ArduPilot (DPTH, RFND at POS, GPS), or of MAVLink (WATER_DEPTH, DISTANCE_SENSOR
     downward, RANGEFINDER at GLOBAL_POSITION_INT, GPS_RAW_INT), at positions that are interpolated.
 
+    Of several vehicles the one with the most depths is read, of several sonars the first with one.
+    Ranges become depths at the beam's end by the attitudes (ATT, ATTITUDE), interpolated to their
+    times.
+
     Raises:
         InputError: the file cannot be read, a library is not installed, or there are no positions
             or no depths.
     """
-    found = PositionsAndDepths(memory=MemoryMeter(f"{path}: its content"))
-    read = _logged
-    if path.suffix == ".mcap":
-        read = _recorded
-    for seconds, kind, fields in read(path, found):
-        found.hear(kind, kind in POSITIONS or kind in DEPTHS)
+    every = PositionsAndDepths(memory=MemoryMeter(f"{path}: its content"))
+    vehicles: dict[Any, PositionsAndDepths] = {}
+    sonars: dict[tuple[Any, str], Any] = {}  # the first with a reading
+    read = _recorded if path.suffix == ".mcap" else _logged
+    for seconds, kind, fields in read(path, every):
+        every.hear(kind, kind in WANTED)
         try:
-            if kind in POSITIONS:
+            vehicle = fields.get(VEHICLE, 0)
+            if vehicle not in vehicles:
+                vehicles[vehicle] = replace(every, positions={}, depths={}, beams=[])
+            found = vehicles[vehicle]
+            if kind in ATTITUDES:
+                found.beams.append((seconds, *ATTITUDES[kind](fields)))
+            elif kind in POSITIONS:
                 if (place := POSITIONS[kind](fields)) is None:
                     found.refused["no_fix"] += 1
                 else:
                     found.positions.setdefault(kind, []).append((seconds, *place))
             elif kind in DEPTHS:
+                sonar = fields.get("id", fields.get("Instance", 0))
                 facing = _number(fields.get("orientation", fields.get("Orient", DOWN)))
                 if facing != DOWN:
                     found.refused["not_downward"] += 1
                 elif (depth := DEPTHS[kind](fields)) is None:
                     found.refused["no_reading"] += 1
+                elif sonars.setdefault((vehicle, kind), sonar) != sonar:
+                    found.refused["other_sonar"] += 1
                 else:
                     found.depths.setdefault(kind, []).append((seconds, depth))
         except (KeyError, TypeError, ValueError):
-            found.refused["bad_message"] += 1
+            every.refused["bad_message"] += 1
+    *others, own = sorted(vehicles.values(), key=_depth_count) or [every]
+    if left := sum(map(_depth_count, others)):
+        every.refused["other_vehicle"] += left
     said = "below the sonar, time UTC where the log knows it"
-    return found.soundings(path, tuple(POSITIONS), tuple(DEPTHS), said)
+    if own.beams:
+        said += ", roll and pitch applied"
+    return own.soundings(path, tuple(POSITIONS), tuple(DEPTHS), said)
+
+
+def _depth_count(found: PositionsAndDepths) -> int:
+    return sum(map(len, found.depths.values()))
 
 
 def _logged(path: Path, found: PositionsAndDepths) -> Iterator[tuple[float, str, Fields]]:
     """Messages of a .bin or .tlog: time in s since 1970 where it is known, kind, fields."""
     os.environ.setdefault("MAVLINK20", "1")
+    os.environ.setdefault("PYMAVLINK_FAST_INDEX", "0")  # it prints to the terminal, from C
     with requires_extra(f"{path}: logs of ArduPilot", "pymavlink", "mavlink"):
         from pymavlink import DFReader, mavutil
     said = _Nowhere()  # the library prints what it does not understand
-    wanted = [*POSITIONS, *DEPTHS]
     try:
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             own = _is_small_dataflash(path)
@@ -149,7 +193,9 @@ def _logged(path: Path, found: PositionsAndDepths) -> Iterator[tuple[float, str,
             if kind == "BAD_DATA":
                 found.refused["bad_message"] += 1
                 continue
-            fields = message.to_dict() if kind in wanted else {}
+            fields = message.to_dict() if kind in WANTED else {}
+            if not own:
+                fields[VEHICLE] = message.get_srcSystem()
             yield float(message._timestamp), kind, fields
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
@@ -169,8 +215,9 @@ def _recorded(path: Path, found: PositionsAndDepths) -> Iterator[tuple[float, st
             try:
                 tree = json.loads(data)
                 fields = tree.get("message", tree)
+                fields[VEHICLE] = str(tree.get("header", {}).get("system_id"))
                 kind = str(fields.get("type", "without a type"))
-            except (ValueError, AttributeError, RecursionError):
+            except (ValueError, AttributeError, RecursionError, TypeError):
                 found.refused["bad_message"] += 1
                 continue
             yield seconds, kind, fields

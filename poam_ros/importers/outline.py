@@ -15,6 +15,7 @@ from ..core.errors import InputError, requires_extra
 from ..core.files import UNREADABLE
 from ..core.geodesy import WGS84, LocalProjection, transformed
 from ..core.geometry import Extent, Grid
+from ..core.land import Land
 from ..core.reading import parse_json, refuse_large_dataset
 from ..planning import polygons as plane
 
@@ -22,6 +23,8 @@ from ..planning import polygons as plane
 Rings = tuple[np.ndarray, ...]
 #: Pairs of points and corners that are looked at together.
 PAIRS = 2_000_000
+#: Cells along the longer side of the raster of its land.
+CELLS = 1024
 #: Of well-known binary: what its geometries are.
 POLYGON, MULTIPOLYGON, COLLECTION = 3, 6, 7
 
@@ -53,6 +56,14 @@ class Outline:
             border, *holes = (abs(_area(ring)) for ring in rings)
             total += border - sum(holes)
         return total
+
+    @property
+    def land(self) -> Land:
+        """What is outside, in square cells of a ``CELLS``-th of its longer side."""
+        box = self.box
+        side = float(box.size.max()) / CELLS
+        grid = Grid.cells(box.grown(2 * side), side)
+        return Land(grid, self.covers(grid))
 
     def holds(self, xy: np.ndarray) -> np.ndarray:
         """Which of the points xy [N, 2] lie inside; boolean [N]."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core.errors import InputError, PoamError
 from ..core.geometry import Extent, Grid
+from ..core.land import Land
 from ..core.maps import ElevationMap
 from ..core.process import configure_process
 from ..core.samples import Samples
@@ -92,6 +93,7 @@ class MapperSnapshot:
     offset: float
     deviation: float
     sample: Samples
+    land: Land | None = None
 
     @classmethod
     def of(cls, mapper: BathymetricMapper) -> MapperSnapshot:
@@ -99,13 +101,13 @@ class MapperSnapshot:
         state = mapper.state()
         return cls(
             mapper.workspace, mapper.settings, pack(state.model), state.offset, state.deviation,
-            state.samples[:1],
+            state.samples[:1], mapper.land,
         )  # fmt: skip
 
     @cached_property
     def mapper(self) -> BathymetricMapper:
         """The mapper, rebuilt once per worker: workers cache what was sent for all their tasks."""
-        mapper = BathymetricMapper(self.workspace, self.settings)
+        mapper = BathymetricMapper(self.workspace, self.settings, land=self.land)
         model = unpack(self.packed)
         mapper.restore(MapperState(model, self.offset, self.deviation, self.sample))
         return mapper

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,8 +15,10 @@ from ..core.geodesy import WGS84, LocalProjection, coordinate_system, transforme
 from ..core.geometry import MAX_COORDINATE
 from ..frontend.placing import MAX_ELEVATION
 from ..frontend.refused_pings import RefusedPings
-from .levels import WaterLevels
 from .soundings import LINE, Labels, Soundings
+
+if TYPE_CHECKING:
+    from .levels import WaterLevels
 
 #: Units of depths and elevations, in m.
 UNITS = {"m": 1.0, "ft": 0.3048, "fathom": 1.8288, "cm": 0.01, "mm": 0.001}
@@ -257,7 +259,7 @@ def place(files: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundings
         labels=_labels(raws),
     )  # fmt: skip
     found = found.between(options.start, options.stop)
-    return found.by_lines() if options.by == LINE and not names else found
+    return found.grouped_by_line() if options.by == LINE and not names else found
 
 
 def _rows(raws: Sequence[RawSoundings]) -> tuple[np.ndarray, list[int]]:

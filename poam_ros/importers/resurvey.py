@@ -12,6 +12,7 @@ import numpy as np
 from ..core.errors import InputError, shown
 from ..core.geodesy import GeoReference, transformed
 from ..core.geometry import Extent, Grid
+from ..core.land import Land
 from ..core.maps import ElevationMap
 from ..core.settings import flat, instance
 from ..models.mapper import BathymetricMapper
@@ -66,12 +67,13 @@ class Survey:
                 f"package, got {shown(method)}"
             )
         row = np.arange(len(table["z"]))
+        land = Land(mapped.grid, np.isfinite(mapped.mean)) if "outline.file" in values else None
         known = recorded(folder)
         origin = known.get("origin")
         return cls(
             folder,
             mapped,
-            Soundings(row, np.column_stack((table["x"], table["y"])), table["z"], row),
+            Soundings(row, np.column_stack((table["x"], table["y"])), table["z"], row, land=land),
             Extent.of(bounds),
             _settings(values),
             None if origin is None else GeoReference(origin[0], origin[1], known["heading"]),

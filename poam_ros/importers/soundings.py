@@ -14,8 +14,9 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.geodesy import LocalProjection
 from ..core.geometry import Extent
+from ..core.land import Land
 from ..core.samples import Samples
-from ..core.settings import Value, check, setting
+from ..core.settings import Settings, Value, setting
 from ..frontend.refused_pings import RefusedPings
 from ..frontend.settings import water_level_setting
 from ..journal.interface import JournalStep
@@ -50,12 +51,8 @@ TRACK = 0.5
 
 
 @dataclass(frozen=True)
-class SoundingMapSettings:
-    """How soundings become a map.
-
-    Raises:
-        InputError: a value is wrong.
-    """
+class SoundingMapSettings(Settings):
+    """How soundings become a map."""
 
     seed: int = setting(
         0, "Seed of all random draws and of the folds", minimum=0, maximum=2**31 - 1
@@ -76,9 +73,6 @@ class SoundingMapSettings:
     )  # fmt: skip
     model: ModelSettings = field(default_factory=lambda: ModelSettings.of(MAP_DEFAULTS))
     screening: ScreeningSettings = field(default_factory=lambda: ScreeningSettings(enabled=True))
-
-    def __post_init__(self) -> None:
-        check(self)
 
     def batches(self, count: int) -> list[slice]:
         """The batches of so many soundings, in order."""
@@ -169,7 +163,7 @@ class Soundings:
         source: what was read and how, as plain values.
         projection: by which degrees became metres; None where they were metres.
         stamp_ns: when they were measured [N], in ns; None where nobody knows.
-        taken: the same as a mapper's front end made them; None where only elevations are known.
+        pings: the same as a mapper's front end made them; None where only elevations are known.
         batch: the number of each one's batch [N], as a live mapper closed them; None of others.
         steps: what a mission's model did with exactly these; None of others, and of a part.
         withdrawn: which of them a mission withdrew [N], boolean; None of others.
@@ -179,6 +173,7 @@ class Soundings:
             from file to file.
         labels: values of columns, by the column; ``line`` among them where there is one.
         excluded: what a person left out.
+        land: across which they say nothing of the bottom; None where no outline tells.
     """
 
     row: np.ndarray
@@ -191,7 +186,7 @@ class Soundings:
     source: Mapping[str, Any] = field(default_factory=dict)
     projection: LocalProjection | None = None
     stamp_ns: np.ndarray | None = None
-    taken: Samples | None = None
+    pings: Samples | None = None
     batch: np.ndarray | None = None
     steps: tuple[JournalStep, ...] | None = None
     withdrawn: np.ndarray | None = None
@@ -199,13 +194,14 @@ class Soundings:
     files: tuple[tuple[str, int], ...] = ()
     labels: Mapping[str, Labels] = field(default_factory=dict)
     excluded: tuple[Excluded, ...] = ()
+    land: Land | None = None
 
     @classmethod
-    def of(cls, taken: Samples, **others: Any) -> Soundings:
+    def of(cls, pings: Samples, **others: Any) -> Soundings:
         """What a mapper's front end made, a row each; ``others``: further attributes."""
-        row = np.arange(len(taken))
+        row = np.arange(len(pings))
         return cls(
-            row, taken.xy, taken.z, row, stamp_ns=taken.stamp_ns, taken=taken, **others
+            row, pings.xy, pings.z, row, stamp_ns=pings.stamp_ns, pings=pings, **others
         )  # fmt: skip
 
     @property
@@ -218,7 +214,7 @@ class Soundings:
 
     def __getitem__(self, index: np.ndarray) -> Soundings:
         names = (
-            "row", "xy", "z", "group", "stamp_ns", "taken", "batch", "withdrawn", "depth",
+            "row", "xy", "z", "group", "stamp_ns", "pings", "batch", "withdrawn", "depth",
         )  # fmt: skip
         known = {name: value for name in names if (value := getattr(self, name)) is not None}
         labels = {name: column.at(index) for name, column in self.labels.items()}
@@ -268,7 +264,7 @@ class Soundings:
             last = int(lines[-1][-1]) + 1
         return np.concatenate(lines)
 
-    def by_lines(self) -> Soundings:
+    def grouped_by_line(self) -> Soundings:
         """In groups of one line each, found in the track. See ``find_lines``.
 
         Raises:
@@ -287,8 +283,8 @@ class Soundings:
     def samples(self, water_level: float) -> Samples:
         """The same as samples, numbered by row; where ranges are not known they are those from the
         water's surface, in m."""
-        if self.taken is not None:
-            return replace(self.taken, number=self.row)
+        if self.pings is not None:
+            return replace(self.pings, number=self.row)
         bare = Samples.of(self.xy, self.z)
         depth = water_level - self.z if self.depth is None else self.depth
         return replace(bare, number=self.row, range=depth)

@@ -198,8 +198,13 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
             f"{path}: --water-level: expected a column of times, got {','.join(header)[:120]}; "
             "name it, as in --columns time=NAME"
         )
-    times = tuple(header.index(name) for name in (columns.date, columns.time) if name)
-    texts = [" ".join(row[i] for i in times) for row in sample if len(row) > max(times, default=0)]
+    times, texts = _times(columns, header, sample)
+    clock = Times(texts)
+    dated = np.isfinite([clock.seconds(text) for text in texts]).any()
+    if columns.date and "date" not in options.columns and not dated:
+        columns = replace(columns, date="")  # `day` beside times that have a date
+        times, texts = _times(columns, header, sample)
+        clock = Times(texts)
     rows = _Rows(
         columns,
         dialect,
@@ -207,7 +212,7 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
         labels,
         tuple(header.index(name) for name in columns.names),
         times,
-        Times(texts) if times else Times([]),
+        clock,
         memory=MemoryMeter(f"{path}: its content"),
     )
     if times and rows.clock.ambiguous:
@@ -218,6 +223,14 @@ def _read(path: Path, options: ReadOptions) -> _Rows:
     for chunk in _chunks(dialect.rows(path)):
         rows.add(chunk)
     return rows
+
+
+def _times(
+    columns: Columns, header: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[tuple[int, ...], list[str]]:
+    """The columns of date and time, and the texts in them."""
+    at = tuple(header.index(name) for name in (columns.date, columns.time) if name)
+    return at, [" ".join(row[i] for i in at) for row in rows if at and len(row) > max(at)]
 
 
 def _chunks(rows: Iterator[list[str]]) -> Iterator[list[list[str]]]:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..core.errors import InputError, shown
+from ..core.errors import InputError, quantity, shown
 from ..core.files import lock, read_json, sync
 from ..core.geometry import Extent
 from ..core.renames import renamed
-from ..core.settings import check, setting
+from ..core.settings import Settings, setting
 from ..models.registry import ModelSettings
 from .checkpoint import NAME, counted
 from .database import JournalDatabase, set_aside
@@ -30,12 +30,8 @@ def mission_dir_setting() -> Any:
 
 
 @dataclass(frozen=True)
-class JournalSettings:
-    """Where the journal is written, and how often a checkpoint.
-
-    Raises:
-        InputError: a value is outside its range.
-    """
+class JournalSettings(Settings):
+    """Where the journal is written, and how often a checkpoint."""
 
     mission_dir: str = mission_dir_setting()
     checkpoint_period: float = setting(
@@ -45,9 +41,6 @@ class JournalSettings:
         minimum=0.1,
         maximum=86400.0,
     )
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 LOG, LOCK = "pings.sqlite", "lock"
@@ -211,10 +204,12 @@ class MissionFolder:
         """A checkpoint is written after its steps, so the journal must have at least as many."""
         if (had := counted(folder)) > steps:
             if not self._salvage:
-                raise self._lost(folder, f"{NAME} was written after {had} steps", steps)
+                raise self._lost(folder, f"{NAME} was written after {quantity(had, 'step')}", steps)
             place = set_aside(folder, [folder / NAME])
             (folder / NAME).unlink()
-            self.notes.append(f"{NAME} had {had} steps, of which {steps} are left: {place}")
+            self.notes.append(
+                f"{NAME} had {quantity(had, 'step')}, the journal has {steps}: {place}"
+            )
 
     def _compare_planner(self) -> None:
         """Pings are published after they are stored, so the planner cannot know of more."""
@@ -224,7 +219,7 @@ class MissionFolder:
         except InputError:
             return  # the planner reports that
         if isinstance(samples, int) and samples > self.most:
-            raise self._lost(self.path, f"{PLANNER} counts {samples} pings", self.most)
+            raise self._lost(self.path, f"{PLANNER} counts {quantity(samples, 'ping')}", self.most)
 
     def _lost(self, folder: Path, expected: str, got: int) -> InputError:
         return InputError(

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..core.errors import InputError
+from ..core.errors import InputError, quantity
 from .tables import (
     CHAIN,
     Transaction,
@@ -169,7 +169,7 @@ def _close_gaps(db: sqlite3.Connection) -> str:
         if whole is not None:
             db.execute("DELETE FROM updates WHERE id >= ?", (whole,))
     lost = numbers[-1] + 1 - len(numbers) if numbers else 0
-    return f"at least {lost} pings are lost; {len(numbers)} are left"
+    return f"lost: at least {quantity(lost, 'ping')}; left: {len(numbers)}"
 
 
 @contextmanager

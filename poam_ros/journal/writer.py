@@ -198,7 +198,7 @@ class JournalWriter:
         self._unwritten = 0  # pings in the queue or being written
         self._closing = self._hurried = self._was_reset = False
         self._next_checkpoint = -float("inf")
-        self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._thread.start()
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..core.errors import quantity
 from ..core.geometry import Extent, map_grid
 from ..core.settings import instance
 from ..frontend.batching import TimedBatches, TrainingSettings
@@ -82,7 +83,7 @@ def recovery_message(session: SurveySession) -> str:
     # Including undecided pings: during the pilot survey screening has accepted none.
     folder, pings = session.journal.folder, session.samples + session.undecided
     if pings:
-        return f"recovering {pings} pings from {folder}"
+        return f"recovering {quantity(pings, 'ping')} from {folder}"
     if session.pilot.after_reset:
         return f"recovering after a reset: no pings so far in {folder}"
     return ""

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from ..core.clock import Moment
-from ..core.errors import CholeskyError, InputError
+from ..core.errors import CholeskyError, InputError, quantity
 from ..core.geometry import Grid
 from ..core.maps import ElevationMap, Predicted, StopCondition, UpdateReport
 from ..core.samples import Samples
@@ -178,8 +178,8 @@ class ModelUpdater:
             len(batch) < MIN_FIRST_BATCH or not np.ptp(batch.z) > 0
         ):
             text = (
-                f"first batch: {len(batch)} pings, too few or too similar in elevation to scale by "
-                f"(at least {MIN_FIRST_BATCH} are needed); waiting for more"
+                f"first batch: {quantity(len(batch), 'ping')}, too few or too similar in elevation "
+                f"to scale by (at least {MIN_FIRST_BATCH} are needed); waiting for more"
             )
             return Problem(Message("first_batch", text), error=False), True
         self._began = perf_counter()

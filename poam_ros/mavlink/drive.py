@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
@@ -12,21 +13,23 @@ import numpy as np
 
 from .. import __version__
 from ..core.clock import Moment
-from ..core.errors import InputError, shown
+from ..core.errors import InputError, quantity, shown
 from ..core.geometry import Extent
+from ..core.log_throttle import LogThrottle
 from ..core.settings import instance, nested
 from ..frontend import events
 from ..frontend.events import DONE, GUARD, PAUSED, WAITING, WATCHDOG
-from ..frontend.odometry import VehicleState
+from ..frontend.odometry import MOVED, VehicleState, largest_std
 from ..frontend.ranges import RawPing
+from ..journal.folder import plain
 from ..learning.create import open_mission, recovery_message
 from ..learning.session import SurveySession
 from ..learning.thread import ModelThread
+from ..mission.guidance import Guidance
 from ..outputs.folder import write_config
-from ..outputs.results import ResultFolder
+from ..outputs.results import SessionResults
 from .authority import Authority
 from .frame import LocalFrame
-from .guidance import Guidance
 from .link import Link
 from .parameters import ParameterReader, advice
 from .places import recorded_frame, workspace_of
@@ -83,6 +86,7 @@ class Drive:
         self.session: SurveySession | None = None
         self.guidance: Guidance | None = None
         self.before_frame = self.batches = 0
+        self._warnings = LogThrottle(log.warning)
         self.finished = self._over = self._begun = False
         self._outcomes: SimpleQueue[events.LoopEvent] = SimpleQueue()
         self._commands: SimpleQueue[str] = SimpleQueue()
@@ -146,14 +150,11 @@ class Drive:
         while not self._outcomes.empty():  # the results of a mission that is over
             self._learn(self._outcomes.get(), now)
         if session is not None and guidance is not None:
-            if not session.status.finished:
-                busy = self._thread is not None and self._thread.alive
-                for outcome in () if busy else session.leave(now):
-                    self._learn(outcome, now)
-                rest = session.map, session.everything(), session.ledger.refused.newest()
-                self._write(self._results.write_partial, *rest)
-            if failing := guidance.save(now):
-                self._say(f"warning: {failing}")
+            busy = self._thread is not None and self._thread.alive
+            self._write(lambda: self._results.leave(now, busy, partial(self._learn, now=now)))
+            guidance.save(now.steady_s)
+            if guidance.failing:
+                self._say(f"warning: {guidance.failing}")
             guidance.close()
         self._leave()
         self.link.close()
@@ -171,16 +172,20 @@ class Drive:
         self.telemetry.frame = frame
         values = self.values = {**self.values, **frame.values}
         values["workspace"] = workspace_of(values, frame).bounds
-        guidance = Guidance(values)
+        # Only a person, or ``_begin_unasked``, lets the vehicle move.
+        waiting = {**values, "autostart": False, "autoresume": False}
+        guidance = Guidance(waiting, self._warnings.add)
+        if guidance.mission.state == PAUSED:  # by a watchdog, perhaps, which would resume it
+            guidance.mission.pause("the process was restarted")
         try:
             session, self._leave = open_mission(values)
         except BaseException:
             guidance.close()
             raise
         self.session, self.guidance = session, guidance
-        self._results = ResultFolder(values["output"] or str(session.journal.folder or ""))
+        self._results = SessionResults(session, values["output"])
         if (folder := self._results.folder) is not None:
-            config = {"version": __version__, "nodes": {n: _plain(values) for n in NODES}}
+            config = {"version": __version__, "nodes": {n: nested(plain(values)) for n in NODES}}
             write_config(folder / "config.yaml", config)
         place = frame.place
         heading = f", y axis {place.heading:g} degrees from north" if place.heading else ""
@@ -206,7 +211,7 @@ class Drive:
         for message in messages:
             self._hear(message, now)
         fresh = any(message.get_type() == "HEARTBEAT" for message in messages)
-        self._stalled = stall or (self._stalled and not fresh)
+        self._stalled = stall or self.link.flooded or (self._stalled and not fresh)
         heard = self.link.heard_s
         if heard is not None and now.steady_s - heard > self.link.settings.timeout:
             self._withdraw(self.authority.silent(now.steady_s - heard))
@@ -234,7 +239,8 @@ class Drive:
         self._taken, self._begins = True, False
         if self.guidance is not None:
             self.guidance.mission.pause(reason, GUARD)
-            self.guidance.give_up_return()
+            if self.guidance.mission.returning:  # somebody else controls the vehicle
+                self.guidance.mission.discard_goals()
         self._say(f"NO TARGETS ARE SENT ANY MORE: {reason}. Resume when the vehicle is free again")
 
     def _take(self, message: Any, now: Moment) -> None:
@@ -256,11 +262,12 @@ class Drive:
         for event in found:
             handled = session.handle(event, now)
             if handled.message is not None:
-                log.warning("%s", handled.message.text)
+                self._warnings.add(*handled.message)
             if isinstance(event, RawPing):
                 guidance.ping(event)
             elif isinstance(event, VehicleState) and not telemetry.delayed:
-                self._displaced |= guidance.locate(event, now) > 0
+                std = largest_std(event.variance[0], 0.0, event.variance[1])
+                self._displaced |= guidance.locate(event, std, now) == MOVED
         if step := telemetry.take_origin_step():
             self._displaced = True
             text, mission = f"the EKF's origin has moved by {step:.1f} m", guidance.mission
@@ -344,14 +351,16 @@ class Drive:
             self.session.handle(events.MissionStateChanged(state), now)
             if self._thread is not None:
                 self._thread.wake()
-        failing = self.guidance.save(now) or self.session.journal.failing or ""
+        self.guidance.save(now.steady_s)
+        failing = self.guidance.failing or self.session.journal.failing or ""
         if failing != self._disk:
             self._disk = failing
             self._say(f"warning: {failing}" if failing else "the disk can be written again")
         if (mission.state, mission.reason) != self._shown:
             self._shown = mission.state, mission.reason
             waits = ", waiting for the first map" if mission.waits_for_map else ""
-            self._say(f"{mission.state} at {self.session.samples} samples: {mission.reason}{waits}")
+            count = quantity(self.session.samples, "sample")
+            self._say(f"{mission.state} at {count}: {mission.reason}{waits}")
 
     def _advise(self, position: np.ndarray | None) -> None:
         """Say once what in the autopilot's parameters does not go with the mission."""
@@ -371,26 +380,20 @@ class Drive:
             case events.BatchLearned():
                 self.batches += 1
             case events.Problem(note, _):
-                log.warning("%s", note.text)
-            case events.MissionFinished(drawn, samples):
+                self._warnings.add(*note)
+            case events.MissionFinished():
                 self._over = self._begun  # otherwise it was over before a restart
-                if drawn is None:
+                if outcome.map is None:
                     self._say("the mission is done without a map: too few pings")
                     return
-                refused = self.session.ledger.refused.newest()
-                self._write(self._results.write, drawn, samples, refused)
+                self._write(lambda: self._results.finish(outcome))
 
-    def _write(self, write: Callable[..., list[str]], *content: Any) -> None:
-        """Write results; a full disk does not end the process, as the log has all of them."""
+    def _write(self, write: Callable[[], str]) -> None:
+        """Write results; a full disk does not end the process, as the journal has all pings."""
         try:
-            names = write(*content)
+            text = write()
         except OSError as error:
             self._say(f"warning: cannot write to {self._results.folder} ({error.strerror})")
             return
-        if names:
-            self._say(f"wrote {' and '.join(names)} in {self._results.folder}")
-
-
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by group, as YAML has them; lists are made anew, or it would write references."""
-    return nested({n: list(v) if isinstance(v, tuple) else v for n, v in values.items()})
+        if text:
+            self._say(text)

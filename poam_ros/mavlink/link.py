@@ -42,6 +42,8 @@ STREAM_PERIOD_S, REOPEN_PERIOD_S = 10.0, 2.0
 SILENT_S = 10.0  # without a byte, until a serial or TCP link is opened again
 CHUNK = 4096  # bytes read at a time
 RECEIVE_BUFFER = 2**22  # bytes, or as many as the system allows; its default overflows in 6 s
+#: Reads of a poll: more than such a buffer holds of the smallest packets.
+MAX_READS = 2**14
 FULL_TURN = 1e7  # of degrees in integers
 
 
@@ -73,6 +75,7 @@ class Link:
         heard_s: steady time of its last heartbeat, in s; None before the first.
         left_out: messages that were not used, by reason.
         failing: why the link cannot be opened, as text; empty: it is open.
+        flooded: whether the last poll ended with more to read, as messages come too fast.
 
     Raises:
         InputError: a library is missing, or the key cannot be read.
@@ -83,7 +86,7 @@ class Link:
         self.system, self.vehicle_type = settings.system, 0
         self.heard_s: float | None = None
         self.left_out: Counter[str] = Counter()
-        self.failing = ""
+        self.failing, self.flooded = "", False
         self._connection: Any = None
         self._opened_s = self._beat_s = self._asked_s = self._data_s = -math.inf
         self._is_udp = settings.url.startswith("udp")
@@ -187,9 +190,14 @@ class Link:
         self._connection, self.failing = None, f"{self.settings.url}: {why}"
 
     def _drain(self, now_s: float) -> list[Any]:
-        """Everything that has arrived, to the last byte: a heartbeat may be behind a long queue."""
+        """Everything that had arrived, to the last byte: a heartbeat may be behind a long queue.
+        What arrives meanwhile does not keep it going for ever."""
         link, found = self._connection, []
-        while data := link.recv(CHUNK):
+        self.flooded = True
+        for _ in range(MAX_READS):
+            if not (data := link.recv(CHUNK)):
+                self.flooded = False
+                break
             self._data_s = now_s
             for message in link.mav.parse_buffer(data) or ():
                 if self._is_ours(message, now_s):

@@ -36,6 +36,20 @@ def recorded_frame(mission_dir: str) -> LocalFrame | None:
     return LocalFrame(latitude, longitude, known.get("heading", 0.0))
 
 
+def given_frame(values: Mapping[str, Any]) -> LocalFrame | None:
+    """The frame around ``origin``, else around the middle of the workspace in degrees; None:
+    neither is given."""
+    origin, degrees = values["origin"], instance(PlaceSettings, values).workspace
+    if any(degrees) and not any(origin):
+        south, west, north, east = degrees
+        middle = west + (east - west) % 360 / 2
+        origin = (south + north) / 2, (middle + 180) % 360 - 180
+    if not any(origin):
+        return None
+    latitude, longitude = origin
+    return LocalFrame(latitude, longitude, values["heading"])
+
+
 def workspace_of(values: Mapping[str, Any], frame: LocalFrame) -> Extent:
     """The rectangle to be mapped: that in degrees, else that of ``workspace``, else (four zeros)
     the one around the workspace in ``areas.file``.

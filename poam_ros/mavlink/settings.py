@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..core.errors import InputError
-from ..core.settings import check, setting
+from ..core.settings import Settings, setting
 
 #: What each kind of address looks like.
 SOCKET = re.compile(r"(udp|udpin|udpout|tcp|tcpin):([^:\s]+):(\d{1,5})")
@@ -27,12 +27,8 @@ def _url(text: str) -> None:
 
 
 @dataclass(frozen=True)
-class PlaceSettings:
-    """Places of the mission in degrees; all 0: not given.
-
-    Raises:
-        InputError: a value is outside its range.
-    """
+class PlaceSettings(Settings):
+    """Places of the mission in degrees; all 0: not given."""
 
     workspace: tuple[float, ...] = setting(
         (0.0, 0.0, 0.0, 0.0),
@@ -52,17 +48,10 @@ class PlaceSettings:
         name="home_degrees",
     )
 
-    def __post_init__(self) -> None:
-        check(self)
-
 
 @dataclass(frozen=True)
-class LinkSettings:
-    """The link to the autopilot.
-
-    Raises:
-        InputError: a value is wrong.
-    """
+class LinkSettings(Settings):
+    """The link to the autopilot."""
 
     prefix = "mavlink"
 
@@ -93,9 +82,6 @@ class LinkSettings:
         0.01,
         1000.0,
     )
-
-    def __post_init__(self) -> None:
-        check(self)
 
     @property
     def is_loopback(self) -> bool:

@@ -13,6 +13,7 @@ import math
 import socket
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -161,10 +162,11 @@ class SimulatedBoat:
         """Another ground station sends a target in GUIDED, in m from home."""
         self._go(self.frame.to_degrees((x, y)))
 
-    def speak_as(self, system: int, component: int, kind: int) -> None:
-        """Another device on the link sends a heartbeat, disarmed and without an autopilot."""
-        other = self._speaker(system, component)
-        self._transmit(other.heartbeat_encode(kind, 8, 0, 0, ACTIVE).pack(other))
+    def recover(self) -> None:
+        """In GUIDED and armed, with a whole link; the EKF's origin stays where it is."""
+        self.mode, self.armed, self.failsafe = "GUIDED", True, False
+        self.ekf_flags, self.cut, self.loss, self.delay_s = GOOD_EKF, False, 0.0, 0.0
+        self.muted.clear()
 
     def step(self) -> None:
         """A control period of 0.1 s: receive, drive, and send what is due."""
@@ -300,3 +302,24 @@ class SimulatedBoat:
             self._send("water_depth", self._ms, 0, 1, *place, 406.0, 0, 0, 0, measured / 100, 12.0)
         else:
             self._send("rangefinder", measured / 100, 0.0)
+
+
+def _setting(name: str, value: Any) -> Callable[[SimulatedBoat], None]:
+    return lambda boat: setattr(boat, name, value)
+
+
+#: What may happen to a boat, by the word that people type.
+EVENTS: dict[str, Callable[[SimulatedBoat], object]] = {
+    "guided": SimulatedBoat.recover,
+    "manual": _setting("mode", "MANUAL"),
+    "disarm": _setting("armed", False),
+    "failsafe": SimulatedBoat.fail,
+    "reboot": SimulatedBoat.reboot,
+    "ekf-jump": lambda boat: boat.jump_ekf(5.0, 0.0),
+    "ekf-lost": _setting("ekf_flags", 0),
+    "other-station": lambda boat: boat.command_from_elsewhere(5.0, 5.0),
+    "no-sonar": lambda boat: boat.muted.add("DISTANCE_SENSOR"),
+    "cut": _setting("cut", True),
+    "lossy": _setting("loss", 0.5),
+    "late": _setting("delay_s", 3.0),
+}

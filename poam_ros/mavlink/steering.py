@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,6 +19,18 @@ HOLD_REPEATS, HOLD_PERIOD_S = 3, 1.0
 ECHO_TIMEOUT = 3.0  # s; an older report of the autopilot's target says nothing
 SAME_PLACE = 1.0  # m, between a target and what the autopilot says that its target is
 BOATS = (10, 11)  # MAV_TYPE of ArduPilot's Rover, which says what its target is
+
+
+class Places(Protocol):
+    """Where a vehicle shall go, or else hold station; [2] in m."""
+
+    @property
+    def goal(self) -> np.ndarray | None:
+        """None: hold station."""
+
+    @property
+    def station(self) -> np.ndarray | None:
+        """None: nowhere."""
 
 
 class Steering:
@@ -56,7 +68,7 @@ class Steering:
         done = not mission.returning and mission.station is self._station
         return done and mission.goal is None and not self._holds
 
-    def steer(self, mission: Mission, z: float, now_s: float) -> None:
+    def steer(self, mission: Places, z: float, now_s: float) -> None:
         """Send what is due at a steady time in s; ``z``: of the vehicle, in m."""
         if not self._authority.granted:
             return

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.files import lock, read_json, write_json
-from ..core.settings import check, setting
+from ..core.settings import Settings, setting
 from ..frontend.events import PAUSED
 from ..journal.database import set_aside
 from ..journal.folder import PLANNER, mission_dir_setting
@@ -29,20 +29,13 @@ TRACK_S = 5.0  # between two writes of the track, the larger file
 
 
 @dataclass(frozen=True)
-class MissionStoreSettings:
-    """Where the mission is stored, and whether it resumes by itself.
-
-    Raises:
-        InputError: a value is outside its range.
-    """
+class MissionStoreSettings(Settings):
+    """Where the mission is stored, and whether it resumes by itself."""
 
     mission_dir: str = mission_dir_setting()
     autoresume: bool = setting(
         False, "Resume at once after a restart during a mission, without waiting for ~/resume"
     )
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 class MissionStore:

@@ -12,7 +12,7 @@ from ..core.clock import SECOND
 from ..core.errors import InputError
 from ..core.geometry import Grid
 from ..core.maps import ElevationMap
-from ..core.settings import check, setting
+from ..core.settings import Settings, setting
 from ..frontend.events import DONE, EXPLORING, PAUSED, PILOT, WAITING
 from ..frontend.placing import level_fault
 from ..frontend.settings import water_level_setting
@@ -28,12 +28,8 @@ def _order(name: str) -> None:
 
 
 @dataclass(frozen=True)
-class TargetSettings:
-    """When a map is good enough. See docs/good-enough.md.
-
-    Raises:
-        InputError: a value is outside its range.
-    """
+class TargetSettings(Settings):
+    """When a map is good enough. See docs/good-enough.md."""
 
     prefix = "target"
 
@@ -56,9 +52,6 @@ class TargetSettings:
         "d, 25 m): 3 and 25", minimum=0.0, maximum=100.0, mutable=True,
     )  # fmt: skip
     water_level: float = water_level_setting()
-
-    def __post_init__(self) -> None:
-        check(self)
 
     @property
     def limits_distance(self) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.errors import shown
-from ..core.settings import check, setting
+from ..core.settings import Settings, setting
 from ..frontend.events import EXPLORING, GUARD, PAUSED, WATCHDOG
 from ..planning.areas import NavigableArea
 from .mission import Mission
@@ -24,12 +24,8 @@ MIN_PROGRESS_M, PROGRESS_S = 1.0, 10.0
 
 
 @dataclass(frozen=True)
-class WatchdogSettings:
-    """When the watchdog pauses a mission. Times are in the slower of wall time and ROS time.
-
-    Raises:
-        InputError: a value is outside its range.
-    """
+class WatchdogSettings(Settings):
+    """When the watchdog pauses a mission. Times are in the slower of wall time and ROS time."""
 
     prefix = "watchdog"
 
@@ -64,9 +60,6 @@ class WatchdogSettings:
         True, "Resume when the fault that paused the mission is over; never after the geofence",
         mutable=True,
     )  # fmt: skip
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 class Watchdog:
@@ -214,11 +207,24 @@ class Progress:
 
 class Autopilot:
     """Pauses the mission if the autopilot's mode changes or the vehicle is disarmed: somebody else
-    drives it. Only an operator can resume then."""
+    drives it. Only an operator can resume then.
+
+    Attributes:
+        refusal: why the vehicle may not be moved, as text; empty: it may, as far as is known.
+    """
 
     def __init__(self) -> None:
         self._status: tuple[str, bool] | None = None  # mode, and whether it is armed
         self._agreed: tuple[str, bool] | None = None  # what the mission began with
+        self.refusal = ""
+
+    def refuse(self, mission: Mission, reason: str) -> None:
+        """Take why the vehicle may not be moved, from a link that knows; empty: it may."""
+        self.refusal = reason
+        if reason:
+            mission.pause(reason, GUARD)
+            if mission.returning:
+                mission.discard_goals()
 
     def agree(self) -> None:
         """An operator has started or resumed the mission: accept the current mode."""

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch import Generator, Tensor
 
+from ..core.land import Land
 from ..core.maps import StopCondition, UpdateReport
 from ..core.samples import Samples
 from .data import Dataset, Prediction
@@ -110,6 +111,14 @@ class Forgetting(Protocol):
 
     def keep(self, rows: Tensor) -> None:
         """Forget all data but those of some rows, [N] boolean; hyperparameters stay."""
+
+
+@runtime_checkable
+class Separating(Protocol):
+    """A model that takes data across land for no neighbours; without it, land is ignored."""
+
+    def separate(self, land: Land) -> None:
+        """Do so from now on; the land in the model's coordinates."""
 
 
 @runtime_checkable

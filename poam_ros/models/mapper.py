@@ -11,10 +11,18 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from ..core.geometry import Extent, Grid
+from ..core.land import Land
 from ..core.maps import ElevationMap, Predicted, StopCondition, UpdateReport
 from ..core.samples import Samples, SampleStore
 from .data import WEIGHTLESS, Dataset, Prediction
-from .interface import Forgetting, MapperState, OnlineModel, Sampling, SupportsCalibration
+from .interface import (
+    Forgetting,
+    MapperState,
+    OnlineModel,
+    Sampling,
+    Separating,
+    SupportsCalibration,
+)
 from .lengthscales import scaled
 from .linalg import cholesky
 from .registry import MODELS, ModelSettings, takes_noise
@@ -33,17 +41,23 @@ class BathymetricMapper:
         workspace: the rectangle to be mapped.
         settings: which model, and its options.
         seed: spawns the model's generators.
+        land: across which soundings say nothing of the bottom, in m; None: there is none.
 
     Raises:
         InputError: the device does not exist, or a lengthscale in m does not fit the others.
     """
 
     def __init__(
-        self, workspace: Extent, settings: ModelSettings | None = None, seed: int = 0
+        self,
+        workspace: Extent,
+        settings: ModelSettings | None = None,
+        seed: int = 0,
+        land: Land | None = None,
     ) -> None:
         self.workspace = workspace
         self.settings = settings or ModelSettings()
         self.seed = seed
+        self.land = land
         try:
             self._device = torch.device(self.settings.device)
             torch.empty(0, device=self._device)
@@ -63,6 +77,8 @@ class BathymetricMapper:
         """Forget all data and everything learned."""
         build = MODELS[self.settings.method].build
         self._model: OnlineModel = build(self._options, self.seed, self._device)
+        if self.land is not None and isinstance(self._model, Separating):
+            self._model.separate(self.land.moved(self.workspace.centre, self._scale))
         self._store = SampleStore(Samples.empty())
         self._offset, self._deviation = 0.0, 1.0
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.errors import InputError
 from ..core.extensions import Table
 from ..core.renames import RENAMED, refuse_old
-from ..core.settings import Setting, check, flat, instance, rows, setting, values_of
+from ..core.settings import Setting, Settings, flat, instance, rows, setting, values_of
 from .nngp.options import NeighbourOptions
 from .sparse.methods import METHODS, SparseOptions
 
@@ -80,7 +80,7 @@ def takes_noise(method: str) -> bool:
 
 
 @dataclass(frozen=True)
-class ModelSettings:
+class ModelSettings(Settings):
     """The model and its settings; ``options``: an instance of its row's options, None: defaults.
 
     Raises:
@@ -94,7 +94,7 @@ class ModelSettings:
     device: str = setting("cpu", "Torch device of the model: cpu, cuda, cuda:1")
 
     def __post_init__(self) -> None:
-        check(self)
+        super().__post_init__()
         kind = MODELS[self.method].options
         if self.options is None:
             object.__setattr__(self, "options", kind())

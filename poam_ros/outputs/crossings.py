@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.errors import InputError
+from ..core.errors import InputError, quantity
 from ..core.geodesy import GeoReference
 from ..planning.tvu import CONFIDENCE_95, allowed
 from .folder import read_records, write_table
@@ -206,6 +206,7 @@ def spoken(found: CrossingFigures | None, order: str) -> str:
     if found is None:
         return "no crossings of lines"
     return (
-        f"{found.crossings} crossings: median difference {found.median:.2f} m, 95 % within "
-        f"{found.quantile95:.2f} m, {100 * found.within:.1f} % within the limit of order {order}"
+        f"{quantity(found.crossings, 'crossing')}: median difference {found.median:.2f} m, 95 % "
+        f"within {found.quantile95:.2f} m, {100 * found.within:.1f} % within the limit of order "
+        f"{order}"
     )

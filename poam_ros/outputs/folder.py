@@ -95,6 +95,11 @@ def _cell(value: Any) -> str:
     return text
 
 
+def unquoted(text: str) -> str:
+    """A cell's text as it was before ``write_table`` quoted what looks like a formula."""
+    return text[1:] if text[:1] == "'" and text[1:].startswith(FORMULA) else text
+
+
 def _is_number(text: str) -> bool:
     try:
         float(text)
@@ -104,8 +109,8 @@ def _is_number(text: str) -> bool:
 
 
 def read_table(path: Path, columns: Sequence[str] = ()) -> dict[str, np.ndarray]:
-    """The columns of a CSV file of numbers; those named in ``columns`` must be there. A column
-    ``file`` is text, and left out.
+    """The columns of a CSV file of numbers; those named in ``columns`` must be there. Columns
+    ``file`` and ``line`` are text [N].
 
     Raises:
         InputError: if the file is missing, empty or not numbers, or lacks a column.
@@ -113,16 +118,21 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> dict[str, np.ndarray]
     expected = "a table of numbers with a header"
     with _refusing(path, expected), path.open(newline="") as file:
         header, *_ = islice(rows := csv.reader(lines(file)), 1)
-        numbers = [i for i, name in enumerate(header) if name != "file"]
+        words = {name: i for i, name in enumerate(header) if name in ("file", "line")}
+        numbers = [i for i, name in enumerate(header) if name not in words]
+        texts: dict[str, list[str]] = {name: [] for name in words}
         chunks = [np.empty((0, len(numbers)))]
         while chunk := list(islice(rows, ROWS)):
-            if len(numbers) < len(header):
-                chunk = np.array(chunk)[:, numbers].tolist()
+            for name, i in words.items():
+                texts[name] += [row[i] for row in chunk]
+            if words:
+                chunk = [[row[i] for i in numbers] for row in chunk]
             chunks.append(np.array(chunk, dtype=float).reshape(len(chunk), len(numbers)))
             refuse_larger("its content", sum(part.nbytes for part in chunks), 2)
     values = np.concatenate(chunks)
     _require(path, columns, header)
-    return {header[column]: values[:, i] for i, column in enumerate(numbers)}
+    found = {header[column]: values[:, i] for i, column in enumerate(numbers)}
+    return found | {name: np.array(text) for name, text in texts.items()}
 
 
 def read_records(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
@@ -181,11 +191,20 @@ def read_raster(path: Path, columns: Sequence[str]) -> tuple[Grid, dict[str, np.
     return grid, {name: table[name].reshape(grid.shape) for name in columns}
 
 
-def write_samples(path: Path, xy: np.ndarray, z: np.ndarray) -> None:
-    """Write the pings, x, y, z in m, in order; exact to the last bit of a double."""
+def write_samples(
+    path: Path, xy: np.ndarray, z: np.ndarray, line: np.ndarray | None = None
+) -> None:
+    """Write the pings, x, y, z in m, in order; exact to the last bit of a double.
+
+    ``line``: the names of their survey lines [N], written as ``line``; None: not known.
+    """
     parts = (np.column_stack((xy[i : i + ROWS], z[i : i + ROWS])) for i in range(0, len(z), ROWS))
     rows = ([repr(value) for value in row] for part in parts for row in part.tolist())
-    write_table(path, ("x", "y", "z"), rows)
+    if line is None:
+        write_table(path, ("x", "y", "z"), rows)
+    else:
+        lined = ([*row, name] for row, name in zip(rows, line.tolist(), strict=True))
+        write_table(path, ("x", "y", "z", "line"), lined)
 
 
 def write_map(path: Path, drawn: ElevationMap) -> None:

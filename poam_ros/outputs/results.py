@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
+from ..core.clock import Moment
 from ..core.errors import InputError
 from ..core.files import write_checksums
 from ..core.geodesy import GeoReference
 from ..core.maps import ElevationMap
 from ..core.samples import Samples
+from ..frontend.events import LoopEvent, Message, MissionFinished, Problem
 from ..frontend.refused_pings import WITHDRAWN, RefusedPing, RefusedPings
 from ..journal.folder import LOG, is_log
 from ..journal.interface import DROP, TRAIN, JournalStep, withdrawn_after
 from ..journal.reader import read_mission
 from ..journal.tables import UPDATES, read_only, read_refused
+from ..learning.session import SurveySession
 from .folder import make_folder, read_records, write_map, write_samples, write_table
 
 #: File of refused pings of a run without a journal, and its columns; unknown cells are empty.
@@ -152,3 +155,48 @@ class ResultFolder:
             return []
         earlier = (self.folder / "map.npz").exists()
         return [] if latest is None and earlier else self.write(latest, samples, refused)
+
+
+class SessionResults(ResultFolder):
+    """The results of a survey session, in the folder ``output``, or else its mission folder.
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
+
+    def __init__(self, session: SurveySession, output: str) -> None:
+        super().__init__(output or str(session.journal.folder or ""))
+        self._session = session
+
+    def finish(self, finished: MissionFinished) -> str:
+        """Write the results of a mission that is over; returns what was written, as text.
+
+        Raises:
+            OSError: they cannot be written.
+        """
+        return self._text(self.write(finished.map, finished.samples, self._session.unmapped))
+
+    def leave(self, now: Moment, busy: bool, take: Callable[[LoopEvent], object]) -> str:
+        """Write what an interrupted mission has; returns what was written, as text.
+
+        Args:
+            now: the present time.
+            busy: whether the model's thread still works.
+            take: called with what the model loop does at the end.
+
+        Raises:
+            OSError: the results cannot be written.
+        """
+        session = self._session
+        if session.status.finished:
+            return ""
+        for outcome in () if busy else session.leave(now):
+            take(outcome)
+        drawn = session.map
+        if busy and session.journal.folder is not None:
+            drawn, text = None, "its map is not written, but poam map makes it from the journal"
+            take(Problem(Message("busy", f"the model is still busy: {text}"), error=False))
+        return self._text(self.write_partial(drawn, session.everything(), session.unmapped))
+
+    def _text(self, names: list[str]) -> str:
+        return f"wrote {' and '.join(names)} in {self.folder}" if names else ""

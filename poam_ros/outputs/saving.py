@@ -17,7 +17,7 @@ from ..core.files import lock, rename_folder, write_checksums
 from ..core.geodesy import map_heading, map_origin
 from ..core.maps import ElevationMap
 from ..core.samples import Samples
-from ..core.settings import check, setting
+from ..core.settings import Settings, setting
 from .exports.chart import ExportSettings
 from .exports.formats import FORMATS, export
 from .folder import write_config, write_map, write_samples
@@ -39,7 +39,7 @@ def _formats(text: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class SaveSettings:
+class SaveSettings(Settings):
     """Formats that ``~/save_map`` writes besides map.npz, samples.csv and config.yaml.
 
     Raises:
@@ -58,7 +58,7 @@ class SaveSettings:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        check(self)
+        super().__post_init__()
         if self.vertical_datum and not self.placed:
             raise InputError("vertical_datum: expected an origin as well, got 0, 0")
 

@@ -19,7 +19,7 @@ from ..core.errors import InputError
 from ..core.geodesy import GeoReference, map_heading, map_origin
 from ..core.geometry import Extent
 from ..core.reading import parse_json
-from ..core.settings import check, setting
+from ..core.settings import Settings, setting
 from . import polygons
 
 SLACK = 1e-6  # m: rounding may put a place on the border just beyond it
@@ -226,12 +226,8 @@ def _one_polygon(text: str) -> None:
 
 
 @dataclass(frozen=True)
-class AreaSettings:
-    """Where goals and legs may lie within the workspace.
-
-    Raises:
-        InputError: a value is wrong.
-    """
+class AreaSettings(Settings):
+    """Where goals and legs may lie within the workspace."""
 
     prefix = "areas"
 
@@ -266,9 +262,6 @@ class AreaSettings:
         minimum=0.01,
         maximum=1e4,
     )
-
-    def __post_init__(self) -> None:
-        check(self)
 
     def open(self, workspace: Extent) -> NavigableArea:
         """The navigable area of these settings in a workspace.

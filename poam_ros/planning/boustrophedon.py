@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.geometry import Extent
-from ..core.settings import check, setting
+from ..core.settings import Settings, setting
 from .areas import NavigableArea
 from .situation import MapView, Situation
 
@@ -24,12 +24,8 @@ POINTS = 256
 
 
 @dataclass(frozen=True)
-class BoustrophedonOptions:
-    """Of ``boustrophedon``.
-
-    Raises:
-        InputError: a value is outside its range.
-    """
+class BoustrophedonOptions(Settings):
+    """Of ``boustrophedon``."""
 
     prefix = "boustrophedon"
 
@@ -38,9 +34,6 @@ class BoustrophedonOptions:
         "thirtieth of the workspace's shorter side without a budget", "m", minimum=0.0,
         maximum=100_000.0, mutable=True,
     )  # fmt: skip
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 def boustrophedon(

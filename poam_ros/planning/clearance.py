@@ -18,7 +18,7 @@ import numpy as np
 
 from ..core.geometry import Grid
 from ..core.maps import ElevationMap
-from ..core.settings import check, setting
+from ..core.settings import Settings, setting
 from .areas import NavigableArea
 from .routes import Routes
 
@@ -39,12 +39,8 @@ HEIGHTS, RISE = 15, 6
 
 
 @dataclass(frozen=True)
-class ClearanceSettings:
-    """How much water there must be under the transducer.
-
-    Raises:
-        InputError: a value is outside its range.
-    """
+class ClearanceSettings(Settings):
+    """How much water there must be under the transducer."""
 
     min_depth: float = setting(
         0.0, "Drive only where at least this much water is under the transducer. 0: anywhere", "m",
@@ -54,9 +50,6 @@ class ClearanceSettings:
         0.99, "Probability of min_depth, by the map's mean and standard deviation, that goals and "
         "legs need", minimum=0.5, maximum=0.999999,
     )  # fmt: skip
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 class DeepRoutes(Routes):

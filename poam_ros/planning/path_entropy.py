@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.geometry import Extent, Grid, squared_distance_to
-from ..core.settings import check, setting
+from ..core.settings import Settings, setting
 from .situation import MapView, Situation, entropy, usable
 
 #: Points along a path at which its entropy is evaluated.
@@ -22,12 +22,8 @@ POINTS = 48
 
 
 @dataclass(frozen=True)
-class PathEntropyOptions:
-    """Options of ``path-entropy``. Lengths are shares of the workspace's longer side.
-
-    Raises:
-        InputError: a value is outside its range.
-    """
+class PathEntropyOptions(Settings):
+    """Options of ``path-entropy``. Lengths are shares of the workspace's longer side."""
 
     prefix = "path_entropy"
 
@@ -51,9 +47,6 @@ class PathEntropyOptions:
         60, "Cells of the entropy grid along the workspace's longer side", minimum=4,
         maximum=1000, mutable=True,
     )  # fmt: skip
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 def path_entropy(

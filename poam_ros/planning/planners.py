@@ -15,19 +15,15 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.extensions import Table
-from ..core.settings import Setting, check, rows, setting
+from ..core.settings import Setting, Settings, rows, setting
 from .boustrophedon import BoustrophedonOptions, boustrophedon
 from .path_entropy import PathEntropyOptions, path_entropy
 from .situation import MapView, Situation, entropy, usable
 
 
 @dataclass(frozen=True)
-class LawnmowerOptions:
-    """Options of ``lawnmower``.
-
-    Raises:
-        InputError: a value is outside its range.
-    """
+class LawnmowerOptions(Settings):
+    """Options of ``lawnmower``."""
 
     prefix = "lawnmower"
 
@@ -38,9 +34,6 @@ class LawnmowerOptions:
     sweeps: int = setting(
         4, "Number of sweeps before the first is repeated", minimum=1, maximum=10, mutable=True
     )
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 def lawnmower(
@@ -102,12 +95,8 @@ class PlannerEntry:
 
 
 @dataclass(frozen=True)
-class MaxEntropyOptions:
-    """Options of ``max-entropy``, as published.
-
-    Raises:
-        InputError: a value is outside its range.
-    """
+class MaxEntropyOptions(Settings):
+    """Options of ``max-entropy``, as published."""
 
     prefix = "max_entropy"
 
@@ -125,9 +114,6 @@ class MaxEntropyOptions:
         maximum=100.0,
         mutable=True,
     )
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.maps import Predicted
 from ..core.samples import Samples
-from ..core.settings import check, setting
+from ..core.settings import Settings, setting
 from .track import (
     JUMP_SIGMAS,
     ScreenerState,
@@ -46,12 +46,8 @@ MAX_REPLAYED_HELD = 40  # newest held pings that are screened again with those t
 
 
 @dataclass(frozen=True)
-class ScreeningSettings:
-    """Which pings are held, and what confirms them.
-
-    Raises:
-        InputError: a value is outside its range.
-    """
+class ScreeningSettings(Settings):
+    """Which pings are held, and what confirms them."""
 
     prefix = "screening"
 
@@ -79,9 +75,6 @@ class ScreeningSettings:
     crossings: bool = setting(
         True, "Withdraw accepted pings that crossing lines show to be multiples"
     )
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 @dataclass(frozen=True)

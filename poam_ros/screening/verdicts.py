@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
+from ..core.errors import quantity
 from ..core.samples import Samples, SampleStore
 from .crossings import DEPTH_TOLERANCE, Crossings, find_crossings
 from .evidence import PASS_RATIO
@@ -51,12 +52,12 @@ class Verdict:
     def sentence(self) -> str:
         """The verdict in words."""
         ends = (f"({x:.0f}, {y:.0f})" for x, y in self.pings.xy[[0, -1]].tolist())
-        text = f"line from {' to '.join(ends)}: {self.crossings} crossings"
+        text = f"line from {' to '.join(ends)}: {quantity(self.crossings, 'crossing')}"
         if self.crossings:
             text += f", median {self.difference:+.1f} m"
         if self.multiple == 1:
-            return f"{text}: bottom after all, {len(self.pings)} pings reinstated"
-        return f"{text}: {ECHOES[self.multiple]}, {len(self.pings)} pings withdrawn"
+            return f"{text}: bottom after all, {quantity(len(self.pings), 'ping')} reinstated"
+        return f"{text}: {ECHOES[self.multiple]}, {quantity(len(self.pings), 'ping')} withdrawn"
 
 
 class LineVerdicts:

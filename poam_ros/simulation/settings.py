@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.errors import InputError
 from ..core.geometry import Extent, map_grid
-from ..core.settings import check, setting
+from ..core.settings import Settings, setting
 from ..frontend.batching import TimedBatches
 from ..mission.target import TargetSettings
 from ..models.registry import ModelSettings
@@ -27,7 +27,7 @@ POLICIES = ("paper", "deployed")
 
 
 @dataclass(frozen=True)
-class MissionSettings:
+class MissionSettings(Settings):
     """Settings of a lock-step mission, apart from its terrain.
 
     ``planner_options`` is an instance of the planner's own options, None for the defaults.
@@ -68,7 +68,7 @@ class MissionSettings:
     clearance: ClearanceSettings = field(default_factory=ClearanceSettings)
 
     def __post_init__(self) -> None:
-        check(self)
+        super().__post_init__()
         kind = PLANNERS[self.planner].options
         if self.planner_options is None:
             object.__setattr__(self, "planner_options", kind())

@@ -1,6 +1,7 @@
 """`poam drive`: its settings, and a mission on the simulated boat."""
 
-import io
+import os
+import subprocess
 import sys
 
 import numpy as np
@@ -12,8 +13,10 @@ from poam_ros.app.cli import main
 from poam_ros.app.command import Parser
 from poam_ros.core.errors import InputError
 from poam_ros.journal.reader import read_mission
+from poam_ros.mavlink.simulated_boat import EVENTS, SimulatedBoat
 from poam_ros.models.registry import MODELS, ModelEntry
 from poam_ros.outputs.exports.chart import ExportSettings, read_chart, recorded
+from poam_ros.simulation.world.terrain import load_terrain
 
 
 def settings(*words):
@@ -77,10 +80,15 @@ def test_a_mission_on_the_simulated_boat(tmp_path, monkeypatch, capsys):
         *("--checkpoint-period", "1", "--no-screening"),
     ]
     # A key of another alphabet, in another encoding, does not end what listens to the person.
-    typed = io.TextIOWrapper(io.BytesIO(b"s\n\xe9\nwhat\n"))
-    monkeypatch.setattr(sys, "stdin", typed)
-    assert main([*common, "--max-samples", "60", "--autostart"]) == 0
+    reading, writing = os.pipe()
+    os.write(writing, b"s\n\xe9\nwhat\n")
+    with os.fdopen(reading) as typed:
+        monkeypatch.setattr(sys, "stdin", typed)
+        assert main([*common, "--max-samples", "60", "--autostart"]) == 0
+        os.close(writing)
     said = capsys.readouterr().out
+    assert f"figure:  {folder / 'maps.png'}" in said and (folder / "report.html").exists()
+    assert f"next:    poam view {folder}" in said and "go on:" not in said
     assert "origin of the map: 47.30000000 8.55000000" in said and "what: not a command" in said
     assert "end: done: max_samples of 60 were taken" in said
     first = read_mission(folder)
@@ -106,3 +114,40 @@ def test_practice_never_shares_the_link_of_a_boat(tmp_path, capsys):
     values = drive.settings(args)
     drive._launch(args, values).close()
     assert values["mavlink.url"] != drive.settings(args)["mavlink.url"]
+
+
+def test_a_mission_ends_by_itself_while_a_person_could_type(tmp_path):
+    """The thread that reads holds no lock that the end of the process needs."""
+    pytest.importorskip("pymavlink")
+    words = [
+        *("drive", "--practice", "20", "--autostart", "--workspace", "-8 8 -8 8"),
+        *("--max-samples", "30", "--pilot", "diagonal", "--mission-dir", str(tmp_path / "m")),
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "poam_ros.app.cli", *words],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    said = process.stdout.read()  # till its end; nobody types, and nobody hangs up
+    assert process.wait() == 0, said
+    assert "end: done" in said
+
+
+def test_what_happens_to_the_boat_in_practice():
+    """Each word changes what the boat does or reports, and `guided` makes it well again."""
+    pytest.importorskip("pymavlink")
+
+    def state():
+        kept = ("mode", "armed", "failsafe", "ekf_flags", "loss", "cut", "delay_s", "_boot_ms")
+        return *(getattr(boat, name) for name in kept), set(boat.muted), boat._target, *boat._origin
+
+    boat = SimulatedBoat(load_terrain("lake"), 9)
+    try:
+        boat.recover()
+        for word, happen in EVENTS.items():
+            before = state()
+            happen(boat)
+            assert (state() != before) == (word != "guided")
+            boat.recover()
+            assert state()[:7] == before[:7] and not boat.muted
+    finally:
+        boat.close()

@@ -15,6 +15,7 @@ from shapes import geojson, square
 from soundings import write_survey
 
 from poam_ros.app.cli import main
+from poam_ros.importers.resurvey import Survey
 from poam_ros.outputs.exports.chart import ExportSettings
 from poam_ros.outputs.folder import read_map, read_records, read_table
 from poam_ros.outputs.view.folders import FolderView
@@ -194,6 +195,7 @@ def test_a_map_ends_at_its_outline(log, tmp_path, capsys):
     assert drawn.grid.borders.bounds == (-10, 66, -10, 66)  # the outline's box
     config = yaml.safe_load((out / "config.yaml").read_text())
     assert config["outline"] == {"file": str(shore), "polygons": 1, "area": 5481.0}
+    assert Survey.read(out).soundings.land is not None  # and `poam diff` learns with its land
     # Every reader of the folder lives with it.
     scene = FolderView(out, ExportSettings()).scene()
     assert scene.chart is not None and np.isfinite(scene.chart.height).sum() == expected.sum()

@@ -50,6 +50,17 @@ def test_a_mount_without_tilt_points_exactly_down():
     assert mount == SonarMount("", (0.0, 0.0, 0.0), (0.0, 0.0, -1.0))
 
 
+def test_a_vehicle_on_the_surface_is_at_its_level():
+    """Whatever height the autopilot believes in, and how uncertain that is."""
+    settings = GateSettings(
+        surface=True, sonar_offset=(0.0, 0.0, -0.2), water_level=1.5, ping_noise=True
+    )
+    assert point(survey(settings, variance=(0.04, 0.04, 9.0))) == pytest.approx((10, 20, -6.7))
+    noise = survey(settings, variance=(0.04, 0.04, 9.0)).noise_std
+    assert math.isnan(noise[0])  # neither slope nor range noise is given
+    assert survey(GateSettings(), variance=(0.0, 0.0, 9.0)).z[0] == pytest.approx(22)
+
+
 @pytest.mark.parametrize("distance", [1.0, 8.0, 123.456])
 @pytest.mark.parametrize(
     ("tilt", "toward"),

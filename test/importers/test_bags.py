@@ -50,7 +50,7 @@ def test_pings_are_placed_as_the_live_mapper_does(bag, whole_folder):
     expected = np.array([place(0.5 * k) for k in range(121)])
     np.testing.assert_allclose(found.xy, expected, atol=1e-9)
     np.testing.assert_allclose(found.z, ground(*expected.T), atol=1e-5)  # ranges are float32
-    np.testing.assert_allclose(found.taken.range, -1 - found.z)
+    np.testing.assert_allclose(found.pings.range, -1 - found.z)
     assert reach.share == 1.0 and not reach.torn
 
 
@@ -109,7 +109,7 @@ def test_the_gate_refuses_by_name_and_applies_water_and_sound(bag):
     assert beyond.xyz[:, 0].min() > 30 and np.isfinite(beyond.xyz).all()
     plain, _ = read_bag(bag, BagSettings(), GateSettings())
     other, _ = read_bag(bag, BagSettings(), GateSettings(sound_speed=1530.0, water_level=2.0))
-    np.testing.assert_allclose(other.z, plain.z + 2.0 - 0.02 * plain.taken.range, atol=1e-9)
+    np.testing.assert_allclose(other.z, plain.z + 2.0 - 0.02 * plain.pings.range, atol=1e-9)
 
 
 def test_what_is_no_recording_is_said(tmp_path):

@@ -116,8 +116,8 @@ def test_a_vehicle_s_pings_are_corrected_with_their_ranges():
     taken = replace(Samples.of(whole.xy, whole.z), range=-whole.z, stamp_ns=whole.stamp_ns)
     vehicle = Soundings.of(taken, labels=whole.labels)
     corrected, _ = calibrated(vehicle, SETTINGS)
-    assert corrected.taken is not None and np.array_equal(corrected.taken.z, corrected.z)
-    assert corrected.taken.range == pytest.approx(-corrected.z) and corrected.steps is None
+    assert corrected.pings is not None and np.array_equal(corrected.pings.z, corrected.z)
+    assert corrected.pings.range == pytest.approx(-corrected.z) and corrected.steps is None
 
 
 def test_too_few_crossings_are_said():

@@ -95,7 +95,7 @@ def test_lines_without_names_are_found_and_days_without_times_are_empty(tmp_path
     assert all(row.split(",")[2] == "" and row.split(",")[0].isdigit() for row in rows)
 
 
-@pytest.mark.parametrize("attribute", ["batch", "taken"])
+@pytest.mark.parametrize("attribute", ["batch", "pings"])
 def test_recordings_lose_nothing_but_have_crossings(attribute, tmp_path):
     survey = lake()
     value = (

@@ -89,12 +89,24 @@ def test_edits_are_applied_where_all_their_conditions_hold(log, caplog):
     assert found.excluded[0].why == "fish, a school" and "got 'other.csv'" in caplog.text
 
 
+@pytest.mark.parametrize("separator", ",;\t")
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252"])
+def test_edits_are_read_as_spreadsheets_write_them(log, tmp_path, separator, encoding):
+    text = "Line,Who,When,Why\r\nL1,J\u00f6rg,2026-01-02,fish\r\n,,,\r\n\r\n"
+    (tmp_path / "edits.csv").write_bytes(text.replace(",", separator).encode(encoding))
+    [found] = read_edits(tmp_path / "edits.csv")
+    assert found.which == (("line", "L1"),)
+    assert (found.who, found.when, found.why) == ("J\u00f6rg", "2026-01-02", "fish")
+
+
 @pytest.mark.parametrize(
     ("edits", "said"),
     [
         ("who,when,why,line\nAnn,,,\n", "expected soundings to leave out in row 2"),
-        ("who,why,line\nAnn,,L1\n", "missing: when"),
+        ("who,why,line\nAnn,,L1\n", "expected columns who, when, why"),
         ("who,when,why,line\nAnn,,\n", "expected 4 values in row 2, got 3"),
+        ("who,when,why,line,line\nAnn,,,L1,L2\n", "conditions, each once"),
+        ("who,when,why,row\nAnn,,,9-5\n", "expected a row as 120"),
     ],
 )
 def test_broken_edits_are_refused(log, edits, said):

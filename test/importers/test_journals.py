@@ -22,7 +22,7 @@ from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
 from poam_ros.frontend.events import ResetRequested
 from poam_ros.frontend.refused_pings import RefusedPings
-from poam_ros.importers.journals import as_recorded, of_log
+from poam_ros.importers.journals import placed_as_recorded, soundings_of_mission
 from poam_ros.importers.mapping import learn, predict
 from poam_ros.importers.soundings import SoundingMapSettings, Soundings
 from poam_ros.journal.database import JournalDatabase
@@ -67,7 +67,7 @@ def past(mission):
 
 
 def test_the_log_alone_gives_the_same_map(mission, past):
-    soundings = of_log(past)
+    soundings = soundings_of_mission(past)
     kinds = [step.kind for step in soundings.steps]
     assert kinds.count(UPDATE) == 4 and kinds.count(TRAIN) >= 3  # slices alike are one row
     np.testing.assert_array_equal(soundings.z, mission.samples.z)
@@ -84,42 +84,42 @@ def test_a_recording_says_where_and_the_log_which(mission, past):
     heard = replace(taken, z=taken.z + 2, stamp_ns=taken.stamp_ns + 5 * 10**7)
     both = [more, heard]
     recorded = Soundings.of(type(taken).joined(both))
-    found, agreed = as_recorded(past, recorded, later_ns=5 * 10**7)
+    found, agreed = placed_as_recorded(past, recorded, later_ns=5 * 10**7)
     assert (agreed.shared, agreed.missing, agreed.beyond) == (len(taken), 1, 4)
     assert agreed.farthest == pytest.approx(2) and found.refused == {"not_in_the_mission": 4}
     assert [row.stamp_ns for row in found.refused_pings.rows] == more.stamp_ns.tolist()
     np.testing.assert_array_equal(found.refused_pings.xyz, np.column_stack((more.xy, more.z)))
     np.testing.assert_allclose(found.z - mission.samples.z, [0, *[2] * len(taken)])
-    np.testing.assert_array_equal(found.taken.number, mission.samples.number)
+    np.testing.assert_array_equal(found.pings.number, mission.samples.number)
     with pytest.raises(InputError, match="expected the log of the recorded mission, got none of"):
-        as_recorded(past, recorded)
+        placed_as_recorded(past, recorded)
 
 
 def test_refused_pings_of_the_log_come_with_it(past):
     """Whose elevations nobody can correct."""
     known = RefusedPings.none().more("paused", np.array([7]), np.array([[1.0, 2.0, -3.0]]))
     refusing = replace(past, logged=replace(past.logged, refused=known))
-    assert of_log(refusing).refused_pings is known
-    (other,) = of_log(refusing, water_level=1.0).refused_pings.rows
+    assert soundings_of_mission(refusing).refused_pings is known
+    (other,) = soundings_of_mission(refusing, water_level=1.0).refused_pings.rows
     assert other[:5] == ("paused", 0, 7, 1.0, 2.0) and np.isnan(other.z)
 
 
 def test_water_and_sound_are_applied_anew(mission, past):
-    higher = of_log(past, water_level=2.0)
+    higher = soundings_of_mission(past, water_level=2.0)
     np.testing.assert_allclose(higher.z, mission.samples.z + 2)
     moved = mission.map(higher) - mission.lived
     np.testing.assert_allclose(moved[0], 2.0, atol=1e-6)  # each step done again, on other heights
     np.testing.assert_allclose(moved[1], 0.0, atol=1e-6)
-    slower = of_log(past, sound_speed=1470.0)
+    slower = soundings_of_mission(past, sound_speed=1470.0)
     np.testing.assert_allclose(slower.z, mission.samples.z + 0.02 * mission.samples.range)
     unknown = replace(past.logged.samples, range=np.full(len(higher), np.nan))
     older = replace(past, logged=replace(past.logged, samples=unknown))
     with pytest.raises(InputError, match="expected pings of known making, to be corrected"):
-        of_log(older, sound_speed=1470.0)
+        soundings_of_mission(older, sound_speed=1470.0)
 
 
 def test_a_part_is_learned_anew_in_the_mission_s_batches(mission, past):
-    soundings = of_log(past)
+    soundings = soundings_of_mission(past)
     first = int(soundings.stamp_ns.min())
     part = soundings.between(0.0, (int(soundings.stamp_ns[-1]) - first) / 1e9 - 1.0)
     assert part.steps is None and len(part) == len(soundings) - 10
@@ -194,7 +194,7 @@ def test_a_log_on_a_disk_that_cannot_be_written_is_read(mission, tmp_path, cut):
         found, before = read_mission(there), sorted(there.iterdir())
         assert len(found.logged.samples) == len(mission.samples)
         assert bool(found.logged.steps) != cut
-        soundings, names = of_log(found), {path.name for path in before}
+        soundings, names = soundings_of_mission(found), {path.name for path in before}
         assert len(_logged(there, "SELECT x, y FROM pings")) == len(soundings)
         assert {path.name for path in there.iterdir()} == names
         # What was written ahead lies beside the file, wherever the link to it is.
@@ -229,7 +229,7 @@ def test_pings_that_waited_when_it_was_cut_off_are_a_last_batch(tmp_path):
     kept = Kept(tmp_path / "m").mapped(steps=0)
     kept.drive(7)
     kept.close()
-    soundings = of_log(read_mission(tmp_path / "m"))
+    soundings = soundings_of_mission(read_mission(tmp_path / "m"))
     how = SoundingMapSettings(model=ModelSettings.of(settings("")))
     mapper, *_ = learn(soundings, Extent.of(settings("")["workspace"]), how)
     assert mapper.samples == 47

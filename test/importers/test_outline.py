@@ -39,6 +39,8 @@ def test_the_inside_is_the_lake_without_its_island(tmp_path):
     assert np.array_equal(outline.covers(grid).ravel(), expected)
     assert np.array_equal(outline.holds(grid.points), expected)
     assert outline.box.bounds == (0, 40, 0, 20)
+    across = np.array([[14.0, 10.0], [14.0, 3.0]]), np.array([[26.0, 10.0], [26.0, 3.0]])
+    assert outline.land.between(*across).tolist() == [True, False]
 
 
 def test_a_lake_on_an_island_and_polygons_that_overlap_are_inside():

@@ -49,10 +49,11 @@ def nmea(path, depth="DPT", offset=""):
     return path
 
 
-def dataflash(path):
+def dataflash(path, roll=None):
     """FMT describes itself and others; GPS has weeks, by which times become UTC."""
     kinds = {"GPS": (130, "QBIHLL", "TimeUS,Status,GMS,GWk,Lat,Lng"),
-             "RFND": (131, "QBfBB", "TimeUS,Instance,Dist,Stat,Orient")}  # fmt: skip
+             "RFND": (131, "QBfBB", "TimeUS,Instance,Dist,Stat,Orient"),
+             "ATT": (132, "Qfff", "TimeUS,Roll,Pitch,Yaw")}  # fmt: skip
     sizes = {"Q": 8, "B": 1, "I": 4, "H": 2, "L": 4, "f": 4}
     codes = {"L": "i"}
 
@@ -72,16 +73,34 @@ def dataflash(path):
         us = 1_000_000 * (i + 5)
         lat, lng = round(1e7 * LATITUDE[i]), round(1e7 * LONGITUDE[i])
         parts.append(record(130, "QBIHLL", us, 3, 1000 * i + 345_600_000, 2369, lat, lng))
+        if roll is not None:
+            parts.append(record(132, "Qfff", us, roll, 0.0, 90.0))
         parts.append(record(131, "QBfBB", us + 500_000, 0, DEPTH[i], 4, 25))
     path.write_bytes(b"".join(parts))
     return path
 
 
-def telemetry(path):
+def test_attitudes_place_the_end_of_the_beam(tmp_path):
+    """Heading east, starboard side 20 degrees down: the beam ends to port, in the north."""
+    pytest.importorskip("pymavlink")
+    level, tilted = (
+        read_soundings(dataflash(tmp_path / f"{roll}.bin", roll)) for roll in (0.0, 20.0)
+    )
+    depth = -level.z
+    np.testing.assert_allclose(-tilted.z, depth * np.cos(np.radians(20)), rtol=1e-6)
+    moved = tilted.xy - level.xy - tilted.projection.metres(*origin(level))
+    np.testing.assert_allclose(moved[:, 0], 0, atol=0.02)
+    np.testing.assert_allclose(np.abs(moved[:, 1]), depth * np.sin(np.radians(20)), rtol=0.01)
+    assert (moved[:, 1] > 0).all()
+    assert "roll and pitch applied" in tilted.source["said"]
+
+
+def telemetry(path, other_vehicle=False, other_sonar=False):
+    """``other_vehicle``: 1 km away, with a depth each 2 s. ``other_sonar``: with other depths."""
     pytest.importorskip("pymavlink")
     from pymavlink.dialects.v20 import ardupilotmega as dialect
 
-    link = dialect.MAVLink(None)
+    link, other = dialect.MAVLink(None, srcSystem=2), dialect.MAVLink(None, srcSystem=1)
     with path.open("wb") as file:
         for i in range(COUNT):
             us = int(BEGIN.timestamp() * 1e6) + 1_000_000 * i
@@ -90,8 +109,12 @@ def telemetry(path):
             depth = dialect.MAVLink_distance_sensor_message(
                 i, 10, 5000, round(100 * DEPTH[i]), 0, 0, 25, 0
             )
-            for message in (place, depth):
-                file.write(struct.pack(">Q", us) + message.pack(link))
+            second = dialect.MAVLink_distance_sensor_message(i, 10, 5000, 900, 0, 1, 25, 0)
+            away = dialect.MAVLink_global_position_int_message(i, lat + 90_000, lon, *[0] * 6)
+            sent = [(away, other)] * other_vehicle + [(place, link), (depth, link)]
+            sent += [(second, other)] * (other_vehicle and i % 2) + [(second, link)] * other_sonar
+            for message, by in sent:
+                file.write(struct.pack(">Q", us) + message.pack(by))
     return path
 
 
@@ -241,6 +264,35 @@ def test_nmea_times_checksums_and_offsets(tmp_path):
     for kind in ("DBT", "DBS"):
         found = read_soundings(nmea(tmp_path / f"{kind}.nmea", kind))
         assert kind in found.source["said"] and np.abs(found.z + DEPTH[:-1]).max() < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("also", "refused"),
+    [("other_vehicle", {"other_vehicle": COUNT // 2}), ("other_sonar", {"other_sonar": COUNT})],
+)
+def test_depths_of_one_vehicle_and_sonar_are_read(tmp_path, also, refused):
+    whole = read_soundings(telemetry(tmp_path / "a.tlog"))
+    found = read_soundings(telemetry(tmp_path / "b.tlog", **{also: True}))
+    np.testing.assert_array_equal(found.xyz, whole.xyz)
+    assert found.refused == refused
+
+
+def test_a_sounder_that_has_lost_the_bottom_gives_no_depths(tmp_path):
+    pytest.importorskip("pynmeagps")
+    lines = nmea(tmp_path / "log.nmea").read_text().splitlines(keepends=True)
+    for i, depth in ((31, "0.0"), (61, "-1.5")):
+        lines[i] = sentence(f"SDDPT,{depth},0.5")
+    (tmp_path / "log.nmea").write_text("".join(lines), newline="")
+    found = read_soundings(tmp_path / "log.nmea")
+    assert found.refused["no_reading"] == 2 and len(found) == COUNT - 3
+
+
+def test_a_damaged_log_of_ardupilot_prints_nothing_of_the_library(tmp_path, capfd):
+    pytest.importorskip("pymavlink")
+    data = dataflash(tmp_path / "log.bin").read_bytes()
+    (tmp_path / "log.bin").write_bytes(data[:2000] + b"\1\2\3" * 500 + data[2000:])
+    assert read_soundings(tmp_path / "log.bin")
+    assert "bad header" not in "".join(capfd.readouterr())
 
 
 def test_positions_are_interpolated_and_gaps_refused():

@@ -81,6 +81,24 @@ def test_times_are_of_one_order():
     assert np.isnan(Times([]).seconds("yesterday"))
 
 
+@pytest.mark.parametrize(
+    ("header", "day", "time", "first"),
+    [
+        ("day,time", "2025-01-17", "2025-01-17 08:00:{:02d}", 1737100800),
+        ("day,time", "2", "2025-01-17T08:00:{:02d}Z", 1737100800),
+        ("date,time", "2025-01-17", "08:00:{:02d}", 1737100800),
+        ("day,time", "2", "08:00:{:02d}", 8 * 3600),
+    ],
+)
+def test_a_day_belongs_to_the_time_only_where_the_time_has_none(
+    header, day, time, first, lake, write
+):
+    lines = (f"{day},{time.format(i % 60)},{r}" for i, r in enumerate(rows(lake).split()))
+    path = write(f"{header},latitude,longitude,depth\n" + "\n".join(lines))
+    found = read_soundings(path, ReadOptions(times=True))
+    assert len(found) == COUNT and not found.refused and found.stamp_ns[0] == first * 10**9
+
+
 def test_a_table_without_a_header(lake, write):
     east = lake[0], lake[1] + 100, lake[2]  # beyond 90 degrees: a longitude
     found = read_soundings(write("".join(f"08:00:{i % 60:02d},{r}\n" for i, r in
@@ -146,6 +164,43 @@ def test_the_water_level_over_time(lake, write):
     np.testing.assert_allclose(found.z, (np.arange(29) + 0.5) / 100 - lake[2][:29], atol=0.01)
     with pytest.raises(InputError, match="expected a column of times"):
         read_soundings(write("lat,lon,depth\n" + rows(lake)), ReadOptions(levels=levels))
+
+
+GAUGE = "2026-05-01 08:00,{}\n2026-05-01 09:00,{}\n2026-05-01 10:00,{}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "level"),
+    [
+        (GAUGE.format(1, 2, 3), [1, 2, 3]),
+        ("time,level (ft)\n" + GAUGE.format(1, 2, 3), [0.3048, 0.6096, 0.9144]),
+        ("time,level_cm\n" + GAUGE.format(100, 200, 300), [1, 2, 3]),
+        ("time,quality,stage\n" + GAUGE.format("9,1", "9,2", "9,3"), [1, 2, 3]),
+        (GAUGE.format(1, -999, 3), [1, 3]),
+        (GAUGE.format(980, 999, 1000), [980, 999, 1000]),
+    ],
+)
+def test_levels_are_metres_of_the_column_of_levels(write, text, level):
+    np.testing.assert_allclose(WaterLevels.read(write(text)).level, level)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("hello\n", "expected rows of time and level"),
+        ("time,quality,remark\n" + GAUGE.format("1,2", "2,2", "3,2"), "several columns: quality"),
+        (GAUGE.format("1,2", "2,2", "3,2"), "several columns: 2, 3; name one of them level"),
+    ],
+)
+def test_a_gauge_s_file_that_does_not_say_the_level_is_refused(write, text, said):
+    with pytest.raises(InputError, match=said):
+        WaterLevels.read(write(text))
+
+
+def test_readings_far_apart_are_said(write, caplog):
+    levels = WaterLevels.read(write("2026-05-01 08:00,1\n2026-05-09 08:00,2\n"))
+    levels.at((levels.stamp_ns[:1] + levels.stamp_ns[1:]) // 2)
+    assert "1 soundings lie between readings up to 8 days apart" in caplog.text
 
 
 def test_daily_levels_hold_for_their_days(write):

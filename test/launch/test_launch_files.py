@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from poam_ros.core.errors import InputError
+
 ROOT = Path(__file__).parent.parent.parent
 FILES = sorted((ROOT / "launch").glob("*.launch.py"))
 TARGET = {
@@ -193,6 +195,32 @@ def test_robot_topics_and_workspace():
     }
     for node, command in commands.items():
         assert parameters(command) == {"workspace": [0.0, 12.0, -4.0, 4.5], **better[node]}
+
+
+def test_an_autopilot_and_a_workspace_in_degrees(tmp_path):
+    """The link has a node of its own, and all three have the same frame."""
+    pytest.importorskip("pyproj")
+    commands = nodes(
+        "robot", mavlink="udpin:127.0.0.1:14550", workspace_degrees="-17.5005 179.9995 -17.4995 "
+        "-179.9995", heading="0",
+    )  # fmt: skip
+    assert set(commands) == {"mapper", "planner", "mavlink"}
+    found = {node: parameters(command) for node, command in commands.items()}
+    assert found["mavlink"]["mavlink.url"] == "udpin:127.0.0.1:14550"
+    for node in commands:
+        assert found[node]["origin"] == pytest.approx([-17.5, -180.0])
+    for node in ("mapper", "planner"):
+        x, _, y, _ = found[node]["workspace"]
+        assert (x, y) == pytest.approx((-53.1, -55.3), abs=0.2)
+    assert "workspace" not in found["mavlink"] and "method" not in found["mavlink"]
+    file = tmp_path / "robot.yaml"
+    file.write_text("/**/planner:\n  ros__parameters: {origin: [-17.4, 180.0]}\n")
+    moved = nodes("robot", workspace_degrees="-17.5005 179.9995 -17.4995 -179.9995",
+                  params_file=str(file))  # fmt: skip
+    assert parameters(moved["mapper"])["origin"] == pytest.approx([-17.4, 180.0])
+    assert parameters(moved["mapper"])["workspace"][2] < -11_000
+    with pytest.raises(InputError, match="expected metres or degrees, got both"):
+        nodes("robot", workspace_degrees="47 8 47.001 8.001", workspace="0 9 0 9")
 
 
 def test_a_robots_file_beats_its_defaults_and_may_name_the_workspace(tmp_path):

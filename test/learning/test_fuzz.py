@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.errors import CholeskyError, InputError
 from poam_ros.core.geometry import MAX_COORDINATE
+from poam_ros.core.log_throttle import WARNING_PERIOD_S, LogThrottle
 from poam_ros.frontend import events
 from poam_ros.frontend.batching import TimedBatches
 from poam_ros.frontend.events import STATES
@@ -25,11 +26,10 @@ from poam_ros.frontend.placing import SonarMount, WaterLevel
 from poam_ros.frontend.ranges import RawPing
 from poam_ros.frontend.refused_pings import MAX_PENDING, MAX_PER_REASON, REASONS
 from poam_ros.frontend.settings import GateSettings
-from poam_ros.ros.common.log_throttle import WARNING_PERIOD_S, LogThrottle
 from poam_ros.screening.screen import ScreeningSettings
 
 LENGTH = 100  # events of a sequence
-SHORT, FULL = 25, int(os.environ.get("POAM_FUZZ_SEQUENCES", "2000"))  # sequences
+SHORT, FULL = 12, int(os.environ.get("POAM_FUZZ_SEQUENCES", "2000"))  # sequences
 ODD = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1e308, -1e308, 5e-324]
 STAMPS = [0, 1, -1, SECOND, 2**31 * SECOND + SECOND - 1, -(2**31) * SECOND, 2**63 - 1]
 

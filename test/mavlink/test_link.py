@@ -128,3 +128,14 @@ def test_the_streams_that_are_missing_are_asked_for(voyage):
     v.run(25)
     asked = v.boat.intervals
     assert {30, 11038} <= set(asked) and 33 not in asked[-7:]
+
+
+def test_a_flood_ends_no_poll_and_sends_no_target(voyage, monkeypatch):
+    v = voyage().start().run(3)
+    monkeypatch.setattr("poam_ros.mavlink.link.MAX_READS", 20)
+    link, receive = v.drive.link, v.drive.link._connection.recv
+    link._connection.recv = lambda count: receive(count) or b"\0" * 20
+    v.drive.command("pause")  # the vehicle is to hold station
+    assert v.sent_within(2) == 0 and link.flooded and v.state == "paused"
+    link._connection.recv = receive
+    assert v.sent_within(3) > 0 and not link.flooded

@@ -176,12 +176,18 @@ def test_a_paused_boat_may_be_sent_elsewhere_in_guided(voyage):
     assert abs(v.boat.position - (0, 9)).max() < 1
 
 
+def speak_as(boat, system, component, kind):
+    """Another device on the link sends a heartbeat, disarmed and without an autopilot."""
+    other = boat._speaker(system, component)
+    boat._transmit(other.heartbeat_encode(kind, 8, 0, 0, 4).pack(other))
+
+
 def test_others_on_the_link_are_not_the_vehicle(voyage):
     v = voyage().explore()
     for _ in range(20):
-        v.boat.speak_as(255, 190, 6)  # a ground station
-        v.boat.speak_as(1, 154, 26)  # a gimbal of the same system
-        v.boat.speak_as(2, 1, 10)  # another boat, without an autopilot's heartbeat
+        speak_as(v.boat, 255, 190, 6)  # a ground station
+        speak_as(v.boat, 1, 154, 26)  # a gimbal of the same system
+        speak_as(v.boat, 2, 1, 10)  # another boat, without an autopilot's heartbeat
         v.run(0.5)
     assert v.state == "exploring" and v.drive.link.left_out["of others"] == 60
 

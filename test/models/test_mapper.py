@@ -1,5 +1,6 @@
 """The mapper: metres outside, scaled units inside."""
 
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -28,12 +29,18 @@ def pings(count, seed):
     return xy, ground(xy) + 0.3 * rng.normal(size=count)
 
 
-@pytest.fixture
-def mapper():
+@pytest.fixture(scope="module")
+def learned():
     mapper = BathymetricMapper(WORKSPACE, SMALL)
     for k in range(8):
         mapper.update(*pings(60, k))
     return mapper
+
+
+@pytest.fixture
+def mapper(learned):
+    """A copy of its own for every test."""
+    return deepcopy(learned)
 
 
 def test_maps_in_metres(mapper):

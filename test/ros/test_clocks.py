@@ -19,6 +19,7 @@ from rclpy.time import Time as Stamp
 from rosgraph_msgs.msg import Clock as ClockMessage
 from sensor_msgs.msg import Range
 
+from poam_ros.app.nodes import MODULES
 from poam_ros.core.clock import SECOND
 from poam_ros.frontend.events import STATES
 from poam_ros.frontend.front_end import RawPing
@@ -92,19 +93,15 @@ def ring(ros, eventually):
     return start
 
 
-def nodes(ros):
-    yield ros(PlannerNode)
-    yield ros(MapperNode)
-    yield ros(SimulatorNode)
-    yield ros(MonitorNode)
-    yield ros(DrapesNode)
-    yield ros(BringUp, names=["nobody"])
+NODES = {kind: {} for kind in (PlannerNode, MapperNode, SimulatorNode, MonitorNode, DrapesNode)}
+NODES[BringUp] = {"names": ["nobody"]}
 
 
 def test_every_timer_of_every_node_uses_the_steady_clock(ros):
-    for node in nodes(ros):
-        clocks = {timer.clock.clock_type for timer in node.timers}
-        assert clocks == {ClockType.STEADY_TIME}, node.get_name()
+    assert {kind.__module__ for kind in NODES} == set(MODULES.values())
+    for kind, arguments in NODES.items():
+        clocks = {timer.clock.clock_type for timer in ros(kind, **arguments).timers}
+        assert clocks == {ClockType.STEADY_TIME}, kind
 
 
 def test_no_node_can_create_a_timer_on_another_clock(ros):

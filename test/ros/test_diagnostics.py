@@ -58,7 +58,7 @@ def test_values_of_a_running_survey(mapped):
 
 
 def test_the_most_severe_problem_is_reported(mapped):
-    assert look(mapped, lost=3)[:2] == (WARN, "3 messages were lost in the last second")
+    assert look(mapped, lost=3)[:2] == (WARN, "3 messages lost in the last second")
     mapped.session.status.dropped["ValueError"] = 5
     assert look(mapped, lost=3)[1].startswith("5 accepted pings")
     mapped.session.status.failing = "CholeskyError: no"

@@ -14,8 +14,8 @@ from geometry_msgs.msg import PoseStamped
 from rclpy.task import Future
 
 from poam_ros.core.errors import InputError
+from poam_ros.core.log_throttle import LogThrottle
 from poam_ros.ros.common import messages
-from poam_ros.ros.common.log_throttle import LogThrottle
 from poam_ros.ros.planner.goals import RETRY_S, ActionGoals, open_goals
 
 SUCCEEDED, CANCELED, ABORTED = 4, 5, 6

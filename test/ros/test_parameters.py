@@ -16,10 +16,12 @@ from poam_ros.models.registry import MODELS, ModelSettings, SparseOptions
 from poam_ros.ros.common.parameter_files import generated_files, render_markdown
 from poam_ros.ros.common.parameters import (
     INNER,
+    LINKS,
     MAPPER,
     NODES,
     PLANNER,
     SIMULATOR,
+    TABLES,
     VIEWERS,
     inner_rows,
     robot_tables,
@@ -27,9 +29,7 @@ from poam_ros.ros.common.parameters import (
 from poam_ros.simulation.world.simulator import SonarSettings
 
 ROOT = Path(__file__).resolve().parents[2]
-ROWS = [
-    pytest.param(row, id=f"{node}-{row.name}") for node, t in (NODES | VIEWERS).items() for row in t
-]
+ROWS = [pytest.param(row, id=f"{node}-{row.name}") for node, t in TABLES.items() for row in t]
 BY_NAME = {row.name: row for row in (*MAPPER, *PLANNER, *SIMULATOR)}
 
 
@@ -45,7 +45,7 @@ def test_every_default_is_valid_and_described(row):
         assert row.maximum is not None
 
 
-@pytest.mark.parametrize("table", (NODES | VIEWERS).values(), ids=NODES | VIEWERS)
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 def test_names_are_unique(table):
     assert len({row.name for row in table}) == len(table)
 
@@ -85,7 +85,7 @@ def test_the_tables_contain_the_settings_of_lower_packages():
 
 
 def test_no_parameter_has_an_old_name_and_every_new_name_is_one():
-    known = {row.name for table in (*(NODES | VIEWERS).values(), *INNER.values()) for row in table}
+    known = {row.name for table in (*TABLES.values(), *INNER.values()) for row in table}
     assert not known & set(RENAMED)
     others = {"batch.first", "training.rate"}  # of `poam map` and `poam run`
     assert {new for names in RENAMED.values() for new in names} <= known | others
@@ -150,7 +150,10 @@ def test_generated_files_are_up_to_date(path):
 
 @pytest.mark.parametrize(
     ("name", "tables", "left_out"),
-    [("sim.yaml", NODES | VIEWERS, set()), ("robot.yaml", robot_tables() | VIEWERS, {"workspace"})],
+    [
+        ("sim.yaml", NODES | VIEWERS, set()),
+        ("robot.yaml", robot_tables() | LINKS | VIEWERS, {"workspace"}),
+    ],
 )
 def test_config_files_hold_the_defaults(name, tables, left_out):
     text = (ROOT / "config" / name).read_text()

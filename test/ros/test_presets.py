@@ -20,9 +20,12 @@ pytest.importorskip("rclpy")
 
 from geometry_msgs.msg import Transform
 from nav_msgs.msg import Odometry
+from rclpy.parameter import Parameter
 from sensor_msgs.msg import Range
 from std_msgs.msg import Header
 
+from poam_ros.app import drive
+from poam_ros.app.command import Parser
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.geometry import Extent
 from poam_ros.core.samples import Samples
@@ -30,9 +33,12 @@ from poam_ros.core.settings import instance
 from poam_ros.frontend.front_end import FrontEnd
 from poam_ros.frontend.settings import GateSettings
 from poam_ros.ros.common.messages import ns_to_stamp, read_odometry, read_range
-from poam_ros.ros.common.parameters import NODES
+from poam_ros.ros.common.parameters import TABLES
 from poam_ros.ros.common.range_converters import range_of_dvl, range_of_ping1d
 from poam_ros.ros.common.transforms import MIN_DOWNWARD, FrameTransformer, mounted
+from poam_ros.ros.mapper.node import MapperNode
+from poam_ros.ros.mavlink.node import MavlinkNode
+from poam_ros.ros.planner.node import PlannerNode
 
 ROOT = Path(__file__).resolve().parents[2]
 PRESETS = sorted((ROOT / "config" / "presets").glob("*.yaml"))
@@ -48,13 +54,45 @@ def values_of(preset, node="mapper"):
 def test_presets_are_parameters_with_a_documented_command(path):
     text = path.read_text(encoding="utf-8")
     for node, content in yaml.safe_load(text).items():
-        table = {row.name: row for row in NODES[node.removeprefix("/**/")]}
+        table = {row.name: row for row in TABLES[node.removeprefix("/**/")]}
         for name, value in content["ros__parameters"].items():
-            assert table[name].convert(value) == value != table[name].default
+            plain = tuple(value) if isinstance(value, list) else value
+            assert table[name].convert(value) == plain != table[name].default
             assert type(value) in (type(table[name].default), list)
     command = f"params_file:=$(ros2 pkg prefix --share poam_ros)/config/presets/{path.name}"
     assert command in text and text.startswith("# ")
     assert path.name in (ROOT / "docs" / "sensors.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", PRESETS, ids=lambda path: path.stem)
+def test_nodes_take_every_parameter_of_a_preset(path, ros):
+    """None is undeclared in the node, which would only warn; `poam drive` takes them, too."""
+    kinds = {"mapper": MapperNode, "planner": PlannerNode, "mavlink": MavlinkNode}
+    for node, content in yaml.safe_load(path.read_text(encoding="utf-8")).items():
+        given = content["ros__parameters"]
+        overrides = [Parameter(name, value=given[name]) for name in given]
+        made = ros(kinds[node.removeprefix("/**/")], up=False, parameter_overrides=overrides)
+        assert set(given) <= set(made._parameters)
+    parser = Parser()
+    drive.add_arguments(parser)
+    if "goal_action" not in path.read_text(encoding="utf-8"):
+        words = ["--params-file", str(path), "--workspace", "0 9 0 9"]
+        found = drive.settings(parser.parse_args(words))
+        assert {
+            name: list(v) if isinstance(v, tuple) else v for name, v in found.items()
+        }.items() >= given.items()
+
+
+def test_a_whole_vehicle_in_one_file():
+    """A boat's z is the water; a vehicle that dives has its own. Both ways agree on the rest."""
+    for vehicle, floats in (("blueboat", True), ("bluerov2", False)):
+        by_mavros = values_of(f"{vehicle}-mavros")
+        assert by_mavros.pop("odometry.surface", False) is floats
+        assert by_mavros == values_of(f"{vehicle}-mavlink")
+        assert values_of(f"{vehicle}-mavros", "planner") == values_of(
+            f"{vehicle}-mavlink", "planner"
+        )
+    assert values_of("bluerov2-mavlink", "mavlink") == {"mavlink.surface": False}
 
 
 def mavros_odometry(t):

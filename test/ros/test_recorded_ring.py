@@ -100,7 +100,7 @@ def test_a_recorded_ring_mission_is_mapped_as_it_was_lived(ring, eventually, tmp
     assert gate.ledger.rejected["false_echo"] > 0 and session.status.updates > 0
     bag = write_events(tmp_path / "bag", record, wall=True)
 
-    placed = read_bag(bag, BagSettings(), gate.settings)[0].taken
+    placed = read_bag(bag, BagSettings(), gate.settings)[0].pings
     assert len(placed) == len(lived) + gate.ledger.rejected["false_echo"]
     same = np.isin(placed.stamp_ns, lived.stamp_ns)
     assert same.sum() == len(lived)

@@ -15,6 +15,7 @@ from rclpy.parameter import Parameter
 
 from poam_ros.ros.common.bring_up import BringUp
 from poam_ros.ros.mapper.node import MapperNode
+from poam_ros.ros.mavlink.node import MavlinkNode
 from poam_ros.ros.monitor.node import MonitorNode
 from poam_ros.ros.planner.node import PlannerNode
 from poam_ros.ros.simulator.node import SimulatorNode
@@ -25,7 +26,7 @@ POLICY = ET.parse(Path(__file__).parents[2] / "config" / "security" / "poam.poli
 PROFILES = {profile.get("node"): profile for profile in POLICY.iter("profile")}
 KINDS = {
     "mapper": MapperNode, "planner": PlannerNode, "simulator": SimulatorNode,
-    "monitor": MonitorNode, "drapes": DrapesNode,
+    "monitor": MonitorNode, "drapes": DrapesNode, "mavlink": MavlinkNode,
 }  # fmt: skip
 #: How rclpy's view of a node is called, and where the policy has it.
 OPENED = {
@@ -54,7 +55,10 @@ def opened(node, what):
 
 @pytest.mark.parametrize("name", [*KINDS, "bring_up"])
 def test_the_policy_allows_what_a_node_opens(name, ros, eventually):
-    managed = {"parameter_overrides": [Parameter("managed", value=True)]}
+    if name == "mavlink":
+        pytest.importorskip("pymavlink")
+    given = {"managed": True} | ({"origin": [47.3, 8.55]} if name == "mavlink" else {})
+    managed = {"parameter_overrides": [Parameter(key, value=given[key]) for key in given]}
     if name == "bring_up":
         node = ros(lambda: BringUp(["mapper", "planner"]))
     else:

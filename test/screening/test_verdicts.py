@@ -53,7 +53,7 @@ def test_a_line_of_multiples_is_withdrawn_once_others_cross_it(factor, false):
     assert all(f": {name} echoes, " in text for text in mission.sentences)
     if false == 3:  # an early line is withdrawn as a whole by the first that crosses it
         assert mission.sentences == [
-            "line from (105, 0) to (106, 198): 1 crossings, "
+            "line from (105, 0) to (106, 198): 1 crossing, "
             f"median {-15.6 if factor == 2 else -31.2} m: {name} echoes, 67 pings withdrawn"
         ]
 

@@ -56,7 +56,12 @@ def blended(
     mean, variance = torch.zeros(2, len(x), dtype=torch.float64)
     jitter, limited = 0.0, 0
     for offset, which in zip(offsets, own.reshape(4, -1), strict=True):
-        found = condition(kernel, store.sites, x, near[which])
+        chosen = near[which]
+        if store.land is not None:  # a node across land, or on it, knows another water
+            place = nodes[which] * step
+            hidden = torch.from_numpy(store.land.hides(x.numpy(), place.numpy()))
+            chosen[hidden] = spread(x[hidden])
+        found = condition(kernel, store.sites, x, chosen)
         weight = torch.where(offset > 0, share, 1 - share).prod(1)
         mean += weight * found.mean
         variance += weight * found.variance

@@ -17,9 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...core.land import Land
 from .conditional import condition, log_loss
 from .index import make_index
 from .kernel import Kernel, TrainingData
+from .visible import spread_visible
 
 #: Sites that are predicted, at most, evenly from the whole record.
 MOST = 8000
@@ -44,7 +46,13 @@ class VarianceCalibration(NamedTuple):
 
 
 def widening(
-    kernel: Kernel, sites: TrainingData, stretches: int, k: int, pool: int, apart: float
+    kernel: Kernel,
+    sites: TrainingData,
+    stretches: int,
+    k: int,
+    pool: int,
+    apart: float,
+    land: Land | None = None,
 ) -> VarianceCalibration:
     """From the residuals of so many stretches, as long as each other; none of a single one.
 
@@ -59,7 +67,7 @@ def widening(
         return VarianceCalibration()
     errors, variances, of = [], [], []
     for number, stretch in enumerate(np.array_split(np.arange(count), stretches)):
-        error, variance = _residuals(kernel, sites, stretch, k, pool, apart)
+        error, variance = _residuals(kernel, sites, stretch, k, pool, apart, land)
         errors.append(error)
         variances.append(variance)
         of.append(torch.full((len(error),), number))
@@ -86,7 +94,13 @@ def upper_limit(sizes: Tensor, stretch: Tensor) -> float:
 
 
 def _residuals(
-    kernel: Kernel, sites: TrainingData, stretch: np.ndarray, k: int, pool: int, apart: float
+    kernel: Kernel,
+    sites: TrainingData,
+    stretch: np.ndarray,
+    k: int,
+    pool: int,
+    apart: float,
+    land: Land | None,
 ) -> tuple[Tensor, Tensor]:
     """Errors of a stretch's sites, predicted from the others, and their variances with noise."""
     count = len(sites.x)
@@ -94,7 +108,7 @@ def _residuals(
     asked = stretch[:: -(-count // MOST)]
     x, index = sites.x[asked].contiguous(), make_index()
     index.add(sites.x[others])
-    near = index.spread(x, k, pool, apart=apart)
+    near = spread_visible(index, sites.x[others], land, x, k, pool, apart=apart)
     near = torch.where(near < 0, near, torch.from_numpy(others)[near])
     found = condition(kernel, sites, x, near)
     own = 0.0 if sites.own is None else sites.own[asked]

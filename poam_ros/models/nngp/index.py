@@ -12,9 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...core.land import Land
 from ..data import Dataset, DataStore
 from ..native import neighbours as native
 from .kernel import EVERYTHING, SLACK, UNIT, DataIndex, Subset, TrainingData, cells_for, rounded
+from .visible import spread_visible
 
 #: Shares come in parts of 1, 1/4, ... down to 1/4^(LEVELS - 1).
 LEVELS = 4
@@ -189,9 +191,11 @@ class SiteStore:
         residual: of each site when it was checked last, in standard deviations [S]; NaN before.
         excess: variance of noise of each that contradicts its neighbours [S]; 0 of the others.
         contradicting: how many have such noise.
+        land: across which sites are no neighbours, in scaled units; None: there is none.
     """
 
     def __init__(self) -> None:
+        self.land: Land | None = None
         self._pings: DataStore | None = None
         self._forget()
 
@@ -294,8 +298,13 @@ class SiteStore:
         self, x: Tensor, k: int, pool: int, share: Subset = EVERYTHING,
         beyond: Tensor | None = None, apart: float = 0.0,
     ) -> Tensor:  # fmt: skip
-        """See ``NumpyIndex.spread``."""
-        return self._index.spread(x, k, pool, share, beyond, apart)
+        """See ``spread_visible``."""
+        sites = self._rows[:, :2]
+        return spread_visible(self._index, sites, self.land, x, k, pool, share, beyond, apart)
+
+    def nearest(self, x: Tensor) -> Tensor:
+        """The nearest site of each place [N, 2], whatever lies in between [N]."""
+        return self._index.spread(x, 1, 1).squeeze(1)
 
     def _gather(self, new: Dataset) -> Tensor:
         """The new pings join sites at their place, or begin others; see ``append``."""

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ...core.errors import InputError
+from ...core.land import Land
 from ...core.maps import StopCondition, UpdateReport
 from ..data import Dataset, Prediction
 from ..interface import ModelState, until
@@ -101,6 +102,10 @@ class NeighbourGP:
             raise
         return self._report({"training": perf_counter() - start}, steps, loss)
 
+    def separate(self, land: Land) -> None:
+        """Use no neighbours across this land from now on. See ``Separating``."""
+        self._store.land = land
+
     def keep(self, rows: Tensor) -> None:
         """Forget all data but those of some rows. See ``Forgetting``."""
         pings, checked = self.data, self._store.checked()
@@ -130,6 +135,7 @@ class NeighbourGP:
         self._widening = widening(
             self._averaged(), self._store.sites, stretches, options.neighbours,
             options.candidate_neighbours, options.neighbour_spacing,
+            self._store.land,
         )  # fmt: skip
 
     def _steps(self, first: bool) -> int:

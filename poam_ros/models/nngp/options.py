@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...core.errors import InputError
-from ...core.settings import check, setting
+from ...core.settings import Settings, setting
 from ..lengthscales import lengthscale_setting
 
 
 @dataclass(frozen=True)
-class NeighbourOptions:
+class NeighbourOptions(Settings):
     """Options of the nearest-neighbour model. Variances are of standardised targets.
 
     Lengths are in m, and are converted to units of half the workspace's longer side for a model. 0
@@ -106,7 +106,7 @@ class NeighbourOptions:
     initial_noise: float = setting(2.5e-3, "Initial noise variance", minimum=1e-6, maximum=1e3)
 
     def __post_init__(self) -> None:
-        check(self)
+        super().__post_init__()
         if self.candidate_neighbours < self.neighbours:
             raise InputError(
                 f"nngp.candidate_neighbours: expected at least the {self.neighbours} neighbours, "

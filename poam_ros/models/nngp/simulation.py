@@ -16,6 +16,7 @@ from torch import Tensor
 from .conditional import weights
 from .index import SiteStore
 from .kernel import Kernel, TrainingData
+from .visible import hidden_by
 
 #: Neighbours among the places drawn before.
 BEFORE = 16
@@ -44,6 +45,7 @@ def simulate(kernel: Kernel, store: SiteStore, x: Tensor, near: Tensor, noise: T
         torch.cat([data.x, x]), torch.cat([data.y, nothing]), torch.cat([data.noise, nothing]), own
     )
     both = torch.cat([near, torch.where(before < 0, before, before + first)], dim=1)
+    before[hidden_by(store.land, x, x, before)] = -1
     b, variance = weights(kernel, together, x, both)
     rows, deviation = b[:, near.shape[1] :].numpy(), variance.sqrt().numpy()
     drawn, place, fresh = np.empty(tuple(noise.shape)), before.numpy(), noise.numpy()

@@ -147,7 +147,7 @@ class NngpTrainer:
         """
         low, high = store.box
         places = low + (high - low) * self._uniform(count, 2)
-        nearest = store.spread(places, 1, 1).squeeze(1)
+        nearest = store.nearest(places)
         return (store.sites.x[nearest] - places).square().sum(-1)
 
     def _uniform(self, *shape: int) -> Tensor:

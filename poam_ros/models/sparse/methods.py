@@ -9,19 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...core.errors import InputError
-from ...core.settings import check, setting
+from ...core.settings import Settings, setting
 from ..lengthscales import lengthscale_setting
 
 
 @dataclass(frozen=True)
-class SparseOptions:
+class SparseOptions(Settings):
     """Options of the models with inducing inputs, as published. Variances: of standardised targets.
 
     Lengths are in m, and are converted to units of half the workspace's longer side for a model. 0
     stands for a fixed share of that (``lengthscales``).
-
-    Raises:
-        InputError: a value is outside its range.
     """
 
     prefix = "sparse"
@@ -63,9 +60,6 @@ class SparseOptions:
     network_learning_rate: float = setting(
         1e-3, "Learning rate of the kernel's network", minimum=1e-9, maximum=1.0
     )
-
-    def __post_init__(self) -> None:
-        check(self)
 
     @property
     def lengthscales(self) -> tuple[float, float]:

@@ -18,7 +18,7 @@ from ...core.geodesy import LOCAL, GeoReference, VerticalDatum, map_heading, ver
 from ...core.geometry import Extent, Grid
 from ...core.maps import ElevationMap
 from ...core.safe_yaml import read_yaml
-from ...core.settings import check, flat, setting
+from ...core.settings import Settings, flat, setting
 from ...frontend.settings import water_level_setting
 from ...planning.tvu import CONFIDENCE_95, strictest
 from ..crossings import FILE as CROSSINGS
@@ -84,7 +84,7 @@ _ROWS = 128
 
 
 @dataclass(frozen=True)
-class ExportSettings:
+class ExportSettings(Settings):
     """How a map is exported.
 
     Attributes:
@@ -116,7 +116,7 @@ class ExportSettings:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        check(self)
+        super().__post_init__()
         if self.origin is None and (self.heading or self.utm or self.crs):
             raise InputError("heading, utm and crs: expected an origin as well (--origin LAT LON)")
         if self.utm and self.crs:
@@ -148,6 +148,8 @@ class Chart:
         lengthscale: [rows, columns], in m; NaN where the model has none.
         support: inducing inputs [M, 2], in the grid's coordinates.
         unmapped: pings that are not in the map, in the grid's coordinates.
+        crossings: of survey lines, in the grid's coordinates.
+        line: names of the survey lines of the track [N]; empty where nobody knows them.
     """
 
     grid: Grid
@@ -162,6 +164,7 @@ class Chart:
     support: np.ndarray
     unmapped: UnmappedPings = field(default_factory=UnmappedPings)
     crossings: CrossingTable = field(default_factory=CrossingTable.none)
+    line: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=str))
 
     @property
     def place(self) -> GeoReference | None:
@@ -244,7 +247,7 @@ def read_chart(folder: Path, settings: ExportSettings, live: bool = False) -> Ch
         texts["missing"] = f"{missing}; the map of the whole journal: poam map {folder}"
     return Chart(
         grid, mean, deviation, density, track, settings, datum, texts, lengthscale, support, others,
-        crossings,
+        crossings, pings.get("line", np.empty(0, dtype=str))[: drawn.samples or None],
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import texts
+from .editing import EditPanel, Edits
 from .picture import MapPicture
 from .scene import Curves, Scene
 
@@ -61,8 +62,17 @@ class CurvePicture:
 
 
 SIDE = 400  # px, width of the column beside the map
-#: Style of the page, as a block of Bokeh's template.
+#: On a phone the column comes below the map, and the page scrolls.
+NARROW = "@media (max-width: 800px){{:host{{{}}}}}"
+_WHOLE = "width:100% !important;flex:none !important;align-self:auto !important;"
+NARROW_PAGE = NARROW.format("height:auto !important")
+NARROW_ROW = NARROW.format(f"flex-direction:column !important;height:auto !important;{_WHOLE}")
+NARROW_MAP = NARROW.format(f"height:88vh !important;box-sizing:border-box;{_WHOLE}")
+NARROW_SIDE = NARROW.format(f"height:auto !important;{_WHOLE}")
+#: Style of the page, as blocks of Bokeh's template.
 TEMPLATE = (
+    '{% block preamble %}<meta name="viewport" content="width=device-width, initial-scale=1">'
+    "{% endblock %}"
     "{% block postamble %}<style>"
     f"html,body{{background:#f2f5f7;{texts.FONT}}}"
     "body{padding:14px;box-sizing:border-box}"
@@ -80,9 +90,13 @@ class Page:
     Attributes:
         root: of the document.
         picture, curves: of the map, and over the samples.
+        editing: of the soundings; None where they cannot be edited.
+
+    Args:
+        edits: the file of a person's edits, if they may be changed on the page.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, edits: Edits | None = None) -> None:
         from bokeh.layouts import column, row
         from bokeh.models import InlineStyleSheet
 
@@ -94,20 +108,32 @@ class Page:
         self._remarks = _text_block(sheet, name="remarks", styles=_CARD)
         self._numbers = _text_block(sheet, name="numbers", styles=_CARD)
         self._provenance = _text_block(sheet, name="provenance", styles=_CARD)
-        self._choice = row(self.picture.buttons, self.picture.shading, spacing=14)
+        self._choice = row(
+            self.picture.buttons, self.picture.shading, spacing=14,
+            stylesheets=[":host{flex-wrap:wrap !important;max-width:100%}"],
+        )  # fmt: skip
         self._curves = column(
             self.curves.root, sizing_mode="stretch_width", styles=_CARD, visible=False
         )
         chart = column(
             self._choice, self.picture.figure, self._waiting, sizing_mode="stretch_both",
-            styles=_CARD,
+            styles=_CARD, stylesheets=[NARROW_MAP],
         )  # fmt: skip
+        parts = [self._remarks, self._curves, self._numbers, self._provenance]
+        self.editing = None
+        if edits is not None:
+            self.editing = EditPanel(self.picture, edits, _text_block(sheet, name="edit"))
+            self.editing.root.update(sizing_mode="stretch_width", styles=_CARD)
+            parts.insert(0, self.editing.root)
         side = column(
-            self._remarks, self._curves, self._numbers, self._provenance, width=SIDE,
-            sizing_mode="stretch_height", spacing=12, styles={"overflow-y": "auto"},
+            *parts, width=SIDE, sizing_mode="stretch_height", spacing=12,
+            styles={"overflow-y": "auto"}, stylesheets=[NARROW_SIDE],
         )  # fmt: skip
-        below = row(chart, side, sizing_mode="stretch_both", spacing=12)
-        self.root = column(self._head, below, sizing_mode="stretch_both", spacing=10, name="page")
+        below = row(chart, side, sizing_mode="stretch_both", spacing=12, stylesheets=[NARROW_ROW])
+        self.root = column(
+            self._head, below, sizing_mode="stretch_both", spacing=10, name="page",
+            stylesheets=[NARROW_PAGE],
+        )  # fmt: skip
         self._scene: Scene | None = None
 
     def show(self, scene: Scene) -> None:
@@ -116,6 +142,8 @@ class Page:
         if scene is before:
             return
         self.picture.show(scene)
+        if self.editing is not None:
+            self.editing.show(scene)
         if before is None or scene.curves is not before.curves:
             self.curves.show(scene.curves)
             self._curves.visible = len(scene.curves.samples) > 0

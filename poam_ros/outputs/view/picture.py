@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..exports.chart import Chart
+from ..exports.contours import levels_of
 from . import texts
 from .layers import PageLayer, layers, scaled_hillshade, shade, stride, thin, thinned
 from .scene import Scene
 
 #: Overlays by name: fields of a scene, and how they are drawn.
 MARKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "contours": ("line", {"line_color": "#16283c", "line_alpha": 0.7, "line_width": 0.7}),
     "track": ("line", {"line_color": "#0d1b2a", "line_alpha": 0.45, "line_width": 1}),
     "pings": ("scatter", {"size": 2.5, "color": "#0d1b2a", "alpha": 0.5}),
     "support": ("scatter", {"size": 4, "color": "#ffffff", "line_color": "#8a4b00",
@@ -29,16 +32,20 @@ MARKS: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 #: Names in the legend.
 NAMES = {
-    "track": "track", "crossings": "crossings", "pings": "pings", "support": "support points",
+    "contours": "contours", "track": "track", "crossings": "crossings", "pings": "pings",
+    "support": "support points",
     "held": "pings held", "refused": "pings refused", "plan": "plan",
     "goal": "goal", "vehicle": "vehicle",
 }  # fmt: skip
 #: Columns besides x and y.
 MORE = {
+    "pings": ("line",),
     "vehicle": ("heading",),
     "crossings": ("lines", "difference", "depths"),
     "refused": ("reason", "height", "time"),
 }
+#: Not places of a scene that are drawn as they are.
+OTHERS = ("support", "contours", *MORE)
 #: Hidden until chosen in the legend.
 HIDDEN = ("support", "crossings")
 #: May be far from the map: excluded from the initial view, unless there is nothing else.
@@ -50,7 +57,7 @@ class MapOverlays:
 
     Attributes:
         sources: a data source for each of ``MARKS``.
-        items: of the legend, likewise.
+        items, drawn: of the legend, and renderers, likewise.
     """
 
     def __init__(self, figure: Any) -> None:
@@ -60,7 +67,9 @@ class MapOverlays:
             name: ColumnDataSource({key: [] for key in ("x", "y", *MORE.get(name, ()))})
             for name in MARKS
         }
-        self.items, drawn = {}, {}
+        self.items = {}
+        drawn: dict[str, Any] = {}
+        self.drawn = drawn
         for name, (way, style) in MARKS.items():
             mark = getattr(figure, way)("x", "y", source=self.sources[name], **style)
             mark.visible = name not in HIDDEN
@@ -77,7 +86,7 @@ class MapOverlays:
             attachment="vertical", description="crossings"))  # fmt: skip
         legend = Legend(items=list(self.items.values()), orientation="horizontal",
             click_policy="hide", border_line_color=None, background_fill_alpha=0,
-            inactive_fill_color="#ffffff", location="left", margin=0)  # fmt: skip
+            inactive_fill_color="#ffffff", location="left", margin=0, ncols=3)  # fmt: skip
         figure.add_layout(legend, "below")
 
     def show(self, scene: Scene) -> None:
@@ -86,12 +95,15 @@ class MapOverlays:
         for side in self._sides:
             if side.renderers != renderers:
                 side.renderers = renderers
-        found = {name: getattr(scene, name) for name in MARKS if name not in ("support", *MORE)}
+        found = {name: getattr(scene, name) for name in MARKS if name not in OTHERS}
         if scene.chart is not None:
             found["support"] = scene.chart.support
+            self._show("contours", _contours(scene.chart))
             self._show("crossings", texts.crossings(scene.chart.crossings))
         for name, places in found.items():
             self._show(name, {"x": places[:, 0], "y": places[:, 1]})
+        line = scene.line if len(scene.line) == len(scene.pings) else [""] * len(scene.pings)
+        self._show("pings", {"x": scene.pings[:, 0], "y": scene.pings[:, 1], "line": line})
         if scene.vehicle is not None:
             x, y, heading = scene.vehicle
             # The triangle points up where a heading of 0 points east.
@@ -104,9 +116,31 @@ class MapOverlays:
 
     def _show(self, name: str, data: dict[str, Any]) -> None:
         source = self.sources[name]
-        if not all(np.array_equal(source.data[key], data[key]) for key in data):
+        if not all(_same(source.data[key], data[key]) for key in data):
             source.data = data
             self.items[name].visible = len(data["x"]) > 0
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two columns are the same, places of NaN included."""
+    one, other = np.asarray(one), np.asarray(other)
+    return np.array_equal(one, other, equal_nan=one.dtype.kind == other.dtype.kind == "f")
+
+
+def _contours(chart: Chart) -> dict[str, np.ndarray]:
+    """Contours at round levels as one line, with NaN between them."""
+    from contourpy import LineType, contour_generator
+
+    step = stride(chart.grid.shape)
+    grid, height = thinned(chart.grid, step), np.ma.masked_invalid(thin(chart.height, step))
+    lines = [np.empty((0, 2))]
+    if height.count():
+        found: Any = contour_generator(grid.x, grid.y, height, line_type=LineType.Separate)
+        known, interval = height.compressed(), chart.settings.contour_interval
+        for level in levels_of(known, interval):
+            lines += [np.vstack((line, [np.nan, np.nan])) for line in found.lines(level)]
+    x, y = np.concatenate(lines).T
+    return {"x": x, "y": y}
 
 
 _SELECT = """
@@ -141,6 +175,7 @@ class MapPicture:
             CustomJS,
             HoverTool,
             RadioButtonGroup,
+            ScaleBar,
         )
         from bokeh.plotting import figure
 
@@ -163,8 +198,13 @@ class MapPicture:
         self.figure.add_tools(self._hover)
         self._marks = MapOverlays(self.figure)
         self.marks = self._marks.sources
-        self.buttons = RadioButtonGroup(labels=[], active=None, name="layers")
+        self.buttons = RadioButtonGroup(labels=[], active=None, name="layers",
+            stylesheets=[".bk-btn-group{flex-wrap:wrap}"])  # fmt: skip
         self.shading = CheckboxGroup(labels=["hillshade"], active=[0], width=100, align="center")
+        self.figure.add_layout(
+            ScaleBar(range=self.figure.x_range, unit="m", location="bottom_left",
+                bar_length=0.2, background_fill_alpha=0.6, border_line_color=None)
+        )  # fmt: skip
         parts = {"images": self._images, "bars": self._bars, "buttons": self.buttons,
             "shading": self.shading, "lit": lit}  # fmt: skip
         select = CustomJS(args=parts, code=_SELECT)
@@ -181,6 +221,46 @@ class MapPicture:
             else:
                 self._show_map(scene.chart)
         self._marks.show(scene)
+
+    def on_selection(self, area: Callable[[np.ndarray], None], line: Callable[[str], None]) -> None:
+        """Offer tools that select: ``area`` gets the corners [K, 2] of a box or a lasso, ``line``
+        the name of the line of a sounding that is tapped."""
+        from bokeh.events import SelectionGeometry, Tap
+        from bokeh.models import BoxSelectTool, LassoSelectTool, TapTool
+
+        mark, source = self._marks.drawn["pings"], self.marks["pings"]
+        mark.selection_glyph = mark.glyph.clone(
+            size=4, fill_color="#c8372d", line_color="#c8372d", fill_alpha=1.0
+        )
+        mark.nonselection_glyph = mark.glyph
+        self.figure.add_tools(
+            BoxSelectTool(renderers=[mark]), LassoSelectTool(renderers=[mark], continuous=False),
+            TapTool(renderers=[mark]),
+        )  # fmt: skip
+
+        def select(event: Any) -> None:
+            shape = event.geometry
+            if not event.final or shape["type"] == "point":
+                return
+            x, y = shape.get("x"), shape.get("y")
+            if shape["type"] == "rect":
+                (x0, x1), (y0, y1) = ((shape[f"{a}0"], shape[f"{a}1"]) for a in "xy")
+                x, y = [x0, x1, x1, x0], [y0, y0, y1, y1]
+            area(np.column_stack((x, y)))
+
+        def tap(event: Any) -> None:
+            names = np.asarray(source.data["line"])
+            own = {names[i] for i in source.selected.indices}
+            if len(own) == 1 and (name := str(own.pop())):
+                source.selected.indices = np.flatnonzero(names == name).tolist()
+                line(name)
+
+        self.figure.on_event(SelectionGeometry, select)
+        self.figure.on_event(Tap, tap)
+
+    def clear_selection(self) -> None:
+        """Nothing is selected any more."""
+        self.marks["pings"].selected.indices = []
 
     def _clear(self) -> None:
         self.cells.data = {name: [] for name in self.cells.data}

@@ -13,6 +13,11 @@ from ..exports.chart import Chart
 #: Severity of a notice.
 GOOD, NOTE, BAD = "good", "note", "bad"
 
+#: Places of a finished map's track on a page, at most: of more, every Nth.
+MAX_PLACES = 20_000
+#: Steps of a track so many times longer than usual are no track.
+JUMP = 10.0
+
 
 def _nowhere() -> np.ndarray:
     return np.empty((0, 2))
@@ -54,6 +59,7 @@ class Scene:
         samples: accepted pings so far, among them some that are not in the map yet.
         track: where the vehicle was.
         pings: accepted pings with known places.
+        line: names of the survey lines of the pings [N]; empty where nobody knows them.
         held: pings that wait for others to confirm them.
         refused: pings that were refused, the newest of each reason.
         goal: of the vehicle, one or none.
@@ -70,6 +76,7 @@ class Scene:
     samples: int = 0
     track: np.ndarray = field(default_factory=_nowhere)
     pings: np.ndarray = field(default_factory=_nowhere)
+    line: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=str))
     held: np.ndarray = field(default_factory=_nowhere)
     refused: RefusedPings = field(default_factory=RefusedPings.none)
     goal: np.ndarray = field(default_factory=_nowhere)
@@ -117,7 +124,18 @@ class ThinnedTrack:
 def scene_of(chart: Chart, curves: Curves | None = None, remarks: tuple[Notice, ...] = ()) -> Scene:
     """The scene of a finished map."""
     title, track, others = chart.provenance["title"], chart.track, chart.unmapped
+    some = slice(None, None, max(1, -(-len(track) // MAX_PLACES)))
     return Scene(
-        title, chart, samples=len(track), pings=track, track=track, held=others.held,
-        refused=others.refused, curves=curves or Curves(), remarks=remarks,
+        title, chart, samples=len(track), pings=track[some], track=torn(track[some]),
+        line=chart.line[some], held=others.held, refused=others.refused,
+        curves=curves or Curves(), remarks=remarks,
     )  # fmt: skip
+
+
+def torn(track: np.ndarray) -> np.ndarray:
+    """A track [N, 2] with a place of NaN in each step that is ``JUMP`` times the usual one: there
+    it goes on from one line, or day, to the next."""
+    steps = np.hypot(*np.diff(track, axis=0).T)
+    moved = steps[steps > 0]
+    usual = np.median(moved) if len(moved) else np.inf
+    return np.insert(track, np.flatnonzero(steps > JUMP * usual) + 1, np.nan, axis=0)

@@ -98,13 +98,18 @@ def waiting(scene: Scene) -> str:
 def remarks(found: Iterable[Notice]) -> str:
     """The messages, most severe first; empty without any."""
     worst_first = sorted(found, key=lambda remark: (BAD, NOTE, GOOD).index(remark.mark))
-    items = "".join(
+    return f"<h2>Status</h2>{listed}" if (listed := items(worst_first)) else ""
+
+
+def items(found: Iterable[Notice]) -> str:
+    """The messages in this order as a list; empty without any."""
+    lines = "".join(
         f'<li class="{remark.mark}">{escape(remark.text)}'
         + (f"<br><small>{escape(remark.advice)}</small>" if remark.advice else "")
         + "</li>"
-        for remark in worst_first
+        for remark in found
     )
-    return f"<h2>Status</h2><ul>{items}</ul>" if items else ""
+    return f"<ul>{lines}</ul>" if lines else ""
 
 
 def map_numbers(chart: Chart) -> str:

@@ -27,9 +27,9 @@ from rosgraph_msgs.msg import Clock as ClockMessage
 
 from ...core.clock import SECOND, LastingTime, Moment
 from ...core.errors import InputError, shown
+from ...core.log_throttle import LogThrottle
 from ...core.renames import refuse_old
 from ...core.settings import Setting, Value
-from .log_throttle import LogThrottle
 from .messages import write_diagnostics
 from .parameters import INNER, inner_rows
 

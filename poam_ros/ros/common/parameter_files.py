@@ -13,10 +13,9 @@ from pathlib import Path
 from ...core.settings import Setting, Value
 from ...models.registry import option_rows
 from ...planning.planners import planner_rows
-from .parameters import INNER, NODES, VIEWERS, robot_tables
+from .parameters import INNER, LINKS, NODES, TABLES, VIEWERS, robot_tables
 
 ROOT = Path(__file__).parents[3]
-TABLES = NODES | VIEWERS
 _SOURCE = "# Written by `make generate` from the tables of parameters; a test compares."
 
 
@@ -25,9 +24,9 @@ def generated_files() -> dict[str, str]:
     return {
         "docs/parameters.md": _INTRODUCTION
         + "".join(f"\n## {node}\n\n{render_node(node, table)}" for node, table in TABLES.items()),
-        "config/sim.yaml": render_yaml(TABLES, "Defaults of a simulated mission."),
+        "config/sim.yaml": render_yaml(NODES | VIEWERS, "Defaults of a simulated mission."),
         "config/robot.yaml": render_yaml(
-            robot_tables() | VIEWERS,
+            robot_tables() | LINKS | VIEWERS,
             "Defaults of a mission on a vehicle. The workspace has none: set it for both nodes.",
             left_out=("workspace",),
         ),

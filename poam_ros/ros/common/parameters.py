@@ -8,11 +8,12 @@ from typing import Any
 
 from ...core.errors import InputError
 from ...core.geometry import Extent
-from ...core.settings import Setting, Value, check, rows, setting
+from ...core.settings import Setting, Settings, Value, rows, setting
 from ...frontend.batching import TimedBatches, TrainingSettings
 from ...frontend.events import HOLD, ON_DONE
 from ...frontend.settings import GateSettings, water_level_setting
 from ...journal.folder import JournalSettings
+from ...mavlink.settings import LinkSettings
 from ...mission.store import MissionStoreSettings
 from ...mission.target import TargetSettings
 from ...mission.watchdog import WatchdogSettings
@@ -165,6 +166,13 @@ MONITOR: tuple[Setting, ...] = (
     ),
 )  # fmt: skip
 
+#: Its frame is given, not found, so that mapper, planner and recordings agree on it.
+MAVLINK: tuple[Setting, ...] = (
+    *(row for row in rows(LinkSettings) if row.name != "mavlink.max_accuracy"),
+    *(row for row in rows(AreaSettings) if row.name in ("origin", "heading")),
+    *(row for row in PLANNER if row.name in ("frame_id", "managed", "goal_period")),
+)
+
 NODES: dict[str, tuple[Setting, ...]] = {
     "mapper": MAPPER,
     "planner": PLANNER,
@@ -174,12 +182,8 @@ NODES: dict[str, tuple[Setting, ...]] = {
 
 
 @dataclass(frozen=True)
-class DrapeSettings:
-    """How maps are draped.
-
-    Raises:
-        InputError: a value is outside its range.
-    """
+class DrapeSettings(Settings):
+    """How maps are draped."""
 
     exaggeration: float = setting(
         1.0, "Vertical exaggeration of elevations", minimum=0.01, maximum=1000.0, mutable=True
@@ -190,13 +194,13 @@ class DrapeSettings:
         minimum=100, maximum=4_000_000, mutable=True,
     )  # fmt: skip
 
-    def __post_init__(self) -> None:
-        check(self)
-
 
 #: The node that draws for viewers. It is not part of the closed loop: no node waits for it.
 DRAPES: tuple[Setting, ...] = rows(DrapeSettings)
 VIEWERS: dict[str, tuple[Setting, ...]] = {"drapes": DRAPES}
+#: Nodes between a vehicle and the ordinary topics.
+LINKS: dict[str, tuple[Setting, ...]] = {"mavlink": MAVLINK}
+TABLES = NODES | LINKS | VIEWERS
 
 
 #: The options of the built-in models and planners, each with a prefix. A node has only those of the

@@ -9,6 +9,7 @@ import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
 
 from ...core.clock import SECOND, Moment
+from ...core.errors import quantity
 from ...frontend.events import MapDrawn
 from ...frontend.front_end import AFTER_MISSION, OVERLOAD
 from ...frontend.odometry import JUMP
@@ -114,7 +115,7 @@ def _dropped(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
 
 def _lost(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:
     lost = view.lost_lately
-    return (WARN, f"{lost} messages were lost in the last second") if lost else None
+    return (WARN, f"{quantity(lost, 'message')} lost in the last second") if lost else None
 
 
 def _jumps(view: MapperDiagnosticsInput) -> tuple[bytes, str] | None:

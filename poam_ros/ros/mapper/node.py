@@ -17,7 +17,7 @@ from std_srvs.srv import Trigger
 
 from ...core.clock import SECOND, Moment
 from ...core.errors import InputError
-from ...core.maps import ElevationMap
+from ...core.log_throttle import LogThrottle
 from ...core.process import configure_process
 from ...frontend import events
 from ...frontend.placing import level_fault
@@ -25,9 +25,8 @@ from ...learning.create import open_mission, recovery_message, settings_changed
 from ...learning.session import SurveySession
 from ...learning.thread import ModelThread
 from ...models.registry import MODELS
-from ...outputs.results import ResultFolder
+from ...outputs.results import ResultFolder, SessionResults
 from ..common.executor import run_node
-from ..common.log_throttle import LogThrottle
 from ..common.messages import bare_frame, read_odometry, read_range, write_report
 from ..common.node import ManagedNode
 from ..common.parameters import MAPPER
@@ -99,29 +98,14 @@ class MapperNode(ManagedNode):
     def cleanup(self) -> None:
         """Write partial results of an interrupted mission."""
         session = self.__dict__.pop("session", None)  # missing if ``configure`` failed
-        if session is not None and not session.status.finished:
+        if session is not None:
+            busy = "thread" in self.__dict__ and self.thread.alive
             try:
-                results, drawn = self._results(session), self._final_map(session)
-                kept = drawn, session.everything(), session.unmapped
-                self._log_written(results, results.write_partial(*kept))
+                results = SessionResults(session, self.values.output)
+                self._log_written(results.leave(self._now(), busy, self._log_problem))
             except (OSError, InputError) as error:
                 self.get_logger().error(f"output: partial results cannot be written ({error})")
         super().cleanup()
-
-    def _final_map(self, session: SurveySession) -> ElevationMap | None:
-        """The map of all stored pings; without a journal the last map."""
-        if "thread" in self.__dict__ and self.thread.alive:
-            if session.journal.folder is None:
-                return session.map
-            self.get_logger().warning(
-                "the model is still busy: its map is not written, but poam map makes it from the "
-                "journal"
-            )
-            return None
-        for outcome in session.leave(self._now()):
-            if isinstance(outcome, events.Problem):
-                self.get_logger().error(outcome.message.text)
-        return session.map
 
     def changed(self, names: frozenset[str]) -> None:
         """Apply new values to front end and model loop."""
@@ -215,8 +199,8 @@ class MapperNode(ManagedNode):
                     self.topics.publish_unknown(self.now_ns)
                 case events.MissionFinished():
                     self._write_results(outcome)
-                case events.Problem(note, fault):
-                    (self._errors if fault else self.warnings).add(*note)
+                case events.Problem():
+                    self._log_problem(outcome)
                 case events.PingsScreened(accepted, held):
                     if len(accepted):
                         self._publish_samples()
@@ -241,17 +225,16 @@ class MapperNode(ManagedNode):
                 self.get_logger().error("the mission is done without a map: too few pings")
             return
         self.get_logger().info(f"the mission is done: {len(finished.samples)} samples in the map")
-        results, refused = self._results(self.session), self.session.unmapped
-        self._log_written(results, results.write(finished.map, finished.samples, refused))
+        self._log_written(SessionResults(self.session, self.values.output).finish(finished))
         self._reports.publish(write_report(replace(map_report(self._last), finished=True)))
 
-    def _results(self, session: SurveySession) -> ResultFolder:
-        """The folder of results: ``output``, or else the mission folder."""
-        return ResultFolder(self.values.output or str(session.journal.folder or ""))
+    def _log_problem(self, outcome: events.LoopEvent) -> None:
+        if isinstance(outcome, events.Problem):
+            (self._errors if outcome.error else self.warnings).add(*outcome.message)
 
-    def _log_written(self, results: ResultFolder, names: list[str]) -> None:
-        if names:
-            self.get_logger().info(f"wrote {' and '.join(names)} in {results.folder}")
+    def _log_written(self, text: str) -> None:
+        if text:
+            self.get_logger().info(text)
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -14,6 +14,7 @@ from rclpy.task import Future
 from std_srvs.srv import Trigger
 
 from ...core.clock import Moment
+from ...core.errors import quantity
 from ...core.settings import instance
 from ...learning.session import SurveySession
 from ...outputs.saving import SaveSettings, save
@@ -93,5 +94,5 @@ class SaveService:
         config = {"nodes": {"mapper": {**values, "water.level": level}}}
         where = Path(folder).expanduser()
         place, names, failed = save(where, self._settings, drawn, samples, level, config)
-        text = f"saved the map of {drawn.samples} pings in {place}: {', '.join(names)}"
+        text = f"saved the map of {quantity(drawn.samples, 'ping')} in {place}: {', '.join(names)}"
         return not failed, "; not written: ".join([text, *([", ".join(failed)] if failed else [])])

@@ -12,8 +12,8 @@ from rclpy.duration import Duration
 from rclpy.task import Future
 
 from ...core.errors import InputError
+from ...core.log_throttle import LogThrottle
 from ..common import qos
-from ..common.log_throttle import LogThrottle
 from ..common.node import ManagedNode
 
 RETRY_S = 5.0  # wall time until a rejected or aborted goal is sent again

@@ -10,29 +10,16 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-import numpy as np
 from nav_msgs.msg import Odometry
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import PointCloud2, Range
-from std_msgs.msg import Float64, UInt64
+from std_msgs.msg import Float64, String, UInt64
 from std_srvs.srv import Trigger
 
-from ...core.clock import SECOND
 from ...core.errors import InputError, shown
-from ...core.geometry import Extent, is_place
-from ...core.maps import ElevationMap
-from ...core.settings import instance
-from ...frontend.events import PAUSED
-from ...frontend.odometry import JUMP, MOVED, JumpDetector
-from ...mission.chooser import WaypointChooser
-from ...mission.mission import Mission
-from ...mission.store import MissionStore, MissionStoreSettings
-from ...mission.target import MapTarget, TargetSettings
-from ...mission.watchdog import MAP, SONAR, Autopilot, Watchdog, WatchdogSettings
-from ...planning.areas import AreaSettings
-from ...planning.clearance import ClearanceSettings
-from ...planning.pilots import PILOTS
-from ...planning.planners import PLANNERS
+from ...frontend.odometry import JUMP
+from ...mission.guidance import Guidance
+from ...mission.watchdog import Autopilot
 from ..common import clouds, messages, qos
 from ..common.executor import run_node, subscribe
 from ..common.node import ManagedNode
@@ -48,14 +35,12 @@ SERVICES = "start", "stop", "pause", "resume"
 
 
 class PlannerNode(ManagedNode):
-    """Feeds a ``Mission`` with odometry, maps and counts of samples, and publishes its decisions.
+    """Feeds a ``Guidance`` with odometry, maps and counts of samples, and publishes its decisions.
 
     ``configure`` creates the mission. An inactive planner receives and sends nothing.
 
     Attributes:
-        mission: the present mission.
-        target: its map target.
-        latest_map: for the choice of waypoints; None before the first map.
+        guidance: the loop of the mission. ``mission``: the present mission.
 
     Raises:
         InputError: a parameter is wrong.
@@ -67,33 +52,15 @@ class PlannerNode(ManagedNode):
     def configure(self) -> None:
         """Create the mission, or restore a stored one, and the publishers."""
         super().configure()
-        p, workspace = self.values, Extent.of(self.values.workspace)
-        areas = instance(AreaSettings, vars(p)).open(workspace)
-        # Separate random generators for pilot survey and waypoints.
-        pilot, waypoints = map(np.random.default_rng, np.random.SeedSequence(p.seed).spawn(2))
-        self.mission = Mission(
-            PILOTS[p.pilot](workspace, pilot),
-            workspace,
-            areas=areas,
-            clearance=instance(ClearanceSettings, vars(p)),
-            arrival=self._arrival,
-            max_samples=p.max_samples,
-            max_duration=p.max_duration,
-            autostart=p.autostart,
-            on_done=p.on_done,
-        )
-        self._store = MissionStore(instance(MissionStoreSettings, vars(p)), waypoints)
-        self.on_exit.callback(self._store.close)
-        if found := self._store.restore(self.mission):
-            self.get_logger().warning(found)
-        self.watchdog = Watchdog(instance(WatchdogSettings, vars(p)), areas)
-        self.autopilot, self._jumps = Autopilot(), JumpDetector()
-        self.target = MapTarget(instance(TargetSettings, vars(p)), self.mission.state)
-        self._chooser = WaypointChooser(self.mission, self.target, p.planner, waypoints)
-        self.latest_map: ElevationMap | None = None
+        p = self.values
+        self.guidance = Guidance(vars(p), self.warnings.add)
+        self.on_exit.callback(self.guidance.close)
+        self.mission, self.autopilot = self.guidance.mission, Autopilot()
+        if self.guidance.found:
+            self.get_logger().warning(self.guidance.found)
         self._frames = FrameTransformer(self, p.frame_id)
         self.on_exit.callback(self._frames.close)
-        self._topics = MissionTopics(self, self.mission, open_goals(self, p.goal_action))
+        self._topics = MissionTopics(self, self.guidance, open_goals(self, p.goal_action))
 
     def activate(self) -> None:
         """Subscribe, offer the services, and publish the state."""
@@ -108,6 +75,10 @@ class PlannerNode(ManagedNode):
         with suppress(ImportError):  # only if MAVROS is installed
             kind = importlib.import_module("mavros_msgs.msg").State
             self.create_subscription(kind, "mavros/state", self._on_autopilot, qos.SENSOR_READ)
+        self.create_subscription(String, "vehicle/refusal", self._on_refusal, qos.KEPT)
+        self._requests = self.create_publisher(UInt64, "mission/requests", qos.LATCHED)
+        self._requests.publish(UInt64(data=0))
+        self._requested = 0  # starts and resumes that a person asked for
         for name in SERVICES:
             self.create_service(Trigger, f"~/{name}", partial(self._answer, name))
         self.create_timer(POLL_PERIOD_S, self._on_timer)
@@ -122,63 +93,37 @@ class PlannerNode(ManagedNode):
 
     def changed(self, names: frozenset[str]) -> None:
         """Apply new limits; options of the planner are read at every choice."""
-        p = self.values
-        self.mission.change(self._arrival, p.max_samples, p.max_duration)
-        self.watchdog.change(instance(WatchdogSettings, vars(p)))
-        self.target.change(instance(TargetSettings, vars(p)))
+        self.guidance.change()
         self._announce()
-
-    @property
-    def _arrival(self) -> dict[str, float]:
-        """The settings of an ``ArrivalDetector``."""
-        names = ("goal_radius", "capture_radius", "max_speed")
-        return {name: getattr(self.values, name) for name in names}
 
     def _on_odometry(self, message: Odometry) -> None:
         state = self._frames.into_map(messages.read_odometry(message))
         if state is None:
             self.warnings.add("odometry_frame", self._frames.reason)
             return
-        position = np.array(state.position[:2])
-        if not (is_place(position) and math.isfinite(state.position[2])):
-            self.warnings.add(
-                "odometry_not_finite", f"odometry: expected numbers, got {state.position}"
-            )
-            return
-        if self.now_ns == 0:
+        now = self.moment
+        if now.ros_ns == 0:
             return  # simulated time has not begun
-        fault = self._jumps.check(state, self.values.max_speed, self.watchdog.settings.max_jump)
-        if fault == JUMP:
-            text = f"odometry: a position {self._jumps.distance:.1f} m from the last one is ignored"
-            self.warnings.add("odometry_jump", text)
+        if self.guidance.locate(state, messages.position_std(message), now) == JUMP:
             return
-        self._odometry_time = time.monotonic()
+        self._odometry_time = now.steady_s
         if self._sonar is None:  # not before: a simulator waits until the mapper is subscribed
             self._sonar = subscribe(self, Range, "sonar/range", self._on_ping, qos.SENSOR_READ)
-        self._topics.set_vehicle(state.position[2], state.yaw)
-        if fault == MOVED:
-            text = f"odometry jumped by {self._jumps.distance:.1f} m and stays there"
-            self.get_logger().warning(text)
-            self.watchdog.position_jumped(self.mission, position, self._jumps.distance)
-        now_s = self.moment.limit_s
-        arrival = self.mission.update_position(position, now_s, state.stamp_ns / SECOND)
-        if arrival == "timeout":
-            count = self.mission.goals.results["timeout"]
-            self.get_logger().warning(
-                f"a goal was given up, as it was not reached in time ({count} so far)"
-            )
-        self.watchdog.position_received(self.mission, messages.position_std(message))
         self._announce()
-        self._repeat(now_s)
+        self._repeat(now.limit_s)
 
     def _on_autopilot(self, message: Any) -> None:
         """A mavros_msgs/State."""
         self.autopilot.update(self.mission, message.mode, message.armed, message.connected)
         self._announce()
 
+    def _on_refusal(self, message: String) -> None:
+        """Why the node mavlink does not move the vehicle; empty: it does."""
+        self.autopilot.refuse(self.mission, message.data)
+        self._announce()
+
     def _on_ping(self, message: Range) -> None:
-        self.watchdog.received(SONAR)
-        self.mission.sounded(messages.read_range(message))
+        self.guidance.ping(messages.read_range(message))
         self._announce()
 
     def _on_map(self, message: PointCloud2) -> None:
@@ -187,47 +132,25 @@ class PlannerNode(ManagedNode):
             self.warnings.add("map_frame", f"map/points: expected {expected}, got '{shown(frame)}'")
             return
         try:
-            self.latest_map = clouds.read_map_cloud(message)
+            drawn = clouds.read_map_cloud(message)
         except InputError as error:
             self.warnings.add("map_unreadable", str(error))
             return
-        self.watchdog.received(MAP)
-        self.mission.learn(self.latest_map)
-        self.target.assess(self.mission, self.latest_map, self.moment.limit_s)
-        self.mission.set_planner(self._next_waypoints)
+        self.guidance.draw(drawn, self.moment)
         self._announce()
 
     def _on_samples(self, message: UInt64) -> None:
-        if message.data < self.mission.budget.samples:  # the mapper was reset: the map is gone
-            self.latest_map = None
-            self.target.forget()
-            self.mission.set_planner(None)
-        if self.mission.state == PAUSED:  # otherwise only a map shows that the mapper works
-            self.watchdog.received(MAP)
-        self.mission.count_samples(message.data)
+        self.guidance.count(message.data)
         self._announce()
 
     def _on_level(self, message: Float64) -> None:
-        if fault := self.target.set_water_level(message.data):
+        if fault := self.guidance.target.set_water_level(message.data):
             self.warnings.add("water_level", fault)
-
-    def _next_waypoints(self, position: np.ndarray) -> np.ndarray | None:
-        """The next waypoints from the latest map; None, with a warning, if it allows none."""
-        values, now_s = self.values, self.moment.limit_s
-        latest, yaw = self.latest_map, self._topics.yaw
-        try:
-            options: Any = instance(PLANNERS[values.planner].options, vars(values))
-            return self._chooser.path(latest, now_s, yaw, values.max_speed, options)
-        except InputError as error:
-            self.warnings.add("map_unusable", f"no waypoint from this map: {error}")
-            return None
 
     def _on_timer(self) -> None:
         """Let limits and watchdogs act without odometry."""
         now = self.moment
-        self.mission.tick(now.limit_s)
-        self.target.tick(self.mission, now.limit_s)
-        self.watchdog.check(self.mission, now.steady_s, now.limit_s)
+        self.guidance.tick(now)
         self._announce()
         self._repeat(now.limit_s)
         self._topics.goals.poll()
@@ -244,13 +167,12 @@ class PlannerNode(ManagedNode):
             self._topics.repeat()
 
     def _announce(self) -> None:
-        self.target.update_reason(self.mission)
         if self.active:
-            self._store.save(self.mission, time.monotonic())
+            self.guidance.save(time.monotonic())
             if self._topics.announce():
                 self._report()
-            if self._store.failing:
-                self.warnings.add("disk", self._store.failing)
+            if self.guidance.failing:
+                self.warnings.add("disk", self.guidance.failing)
 
     def _answer(
         self, service: str, _: Trigger.Request, response: Trigger.Response
@@ -259,10 +181,15 @@ class PlannerNode(ManagedNode):
         if service == "start" and self.now_ns == 0:
             response.message = "no time yet: nothing is published on /clock"
             return response
+        if service in ("start", "resume") and self.autopilot.refusal:
+            response.message = f"refused, as {self.autopilot.refusal}"
+            return response
         given = (self.moment.limit_s,) if service == "start" else ()
         response.success, response.message = getattr(self.mission, service)(*given)
         if response.success and service in ("start", "resume"):
             self.autopilot.agree()
+            self._requested += 1
+            self._requests.publish(UInt64(data=self._requested))
         self._announce()
         return response
 
@@ -274,8 +201,7 @@ class PlannerNode(ManagedNode):
             if self.now_ns == 0:
                 text += " and /clock"
             self.get_logger().warning(text, throttle_duration_sec=10.0)
-        failing, counts = self._store.failing, self.warnings.counts
-        self.report(*planner_status(self.mission, self.target, counts, silent, failing))
+        self.report(*planner_status(self.guidance, self.warnings.counts, silent))
 
 
 #: Runs the node with ROS arguments; returns the exit status.

@@ -13,9 +13,9 @@ from nav_msgs.msg import Path
 from std_msgs.msg import String
 from visualization_msgs.msg import MarkerArray
 
+from ...core.errors import quantity
 from ...frontend.events import DONE, OPERATOR, PAUSED, PILOT
-from ...mission.mission import Mission
-from ...mission.target import MapTarget
+from ...mission.guidance import Guidance
 from ..common import messages, qos
 from ..common.markers import write_areas
 from ..common.node import ManagedNode
@@ -30,17 +30,14 @@ class MissionTopics:
 
     Args:
         node: with the parameter ``frame_id``.
-        mission: only read.
+        guidance: of the mission, only read; goals have the vehicle's depth.
         goals: receives the goals.
-
-    Attributes:
-        z, yaw: of the vehicle, in m and rad; goals have its depth.
     """
 
-    def __init__(self, node: ManagedNode, mission: Mission, goals: GoalSink) -> None:
+    def __init__(self, node: ManagedNode, guidance: Guidance, goals: GoalSink) -> None:
         self.goals = goals
-        self.z, self.yaw = 0.0, math.nan
-        self._node, self._mission = node, mission
+        mission = guidance.mission
+        self._node, self._guidance, self._mission = node, guidance, mission
         self._published: tuple[Any, ...] = (None, None, None, None)
         self._warned = {"clipped": 0, "unreachable": 0}  # number of goals with a warning
         self._plans = node.create_publisher(Path, "plan", qos.KEPT)
@@ -48,10 +45,6 @@ class MissionTopics:
         self._reasons = node.create_publisher(String, "mission/reason", qos.LATCHED)
         borders = write_areas(mission.goals.routes.areas, node.now_ns, node.values.frame_id)
         node.create_publisher(MarkerArray, "mission/areas", qos.LATCHED).publish(borders)
-
-    def set_vehicle(self, z: float, yaw: float) -> None:
-        """Take the vehicle's z in m and yaw in rad."""
-        self.z, self.yaw = z, yaw
 
     def announce(self) -> bool:
         """Publish state, reason, plan and goal where new; the place to hold station once.
@@ -66,12 +59,12 @@ class MissionTopics:
         self._warn("clipped", "goals outside the navigable area were moved into it")
         self._warn("unreachable", "goals were given up because no route leads to them")
         if mission.goal is not goal:
-            path = mission.plan, self._node.now_ns, self._node.values.frame_id, self.z
+            path = mission.plan, self._node.now_ns, self._node.values.frame_id, self._guidance.z
             self._plans.publish(messages.write_path(*path))
             if mission.goal is not None:
                 self._send(mission.goal, self.goals.go)
         if mission.station is not hold and mission.station is not None:
-            self._send(mission.station, self.goals.hold, self.yaw)
+            self._send(mission.station, self.goals.hold, self._guidance.yaw)
         return new
 
     def repeat(self) -> None:
@@ -82,13 +75,13 @@ class MissionTopics:
     def hold(self) -> None:
         """Let the vehicle hold station before the node ends, whatever the mission's goal."""
         if self._mission.position is not None:
-            self._send(self._mission.position, self.goals.hold, self.yaw)
+            self._send(self._mission.position, self.goals.hold, self._guidance.yaw)
             self.goals.settle()
 
     def _announce_state(self, previous: str | None) -> None:
         mission, budget, log = self._mission, self._mission.budget, self._node.get_logger()
         self._reasons.publish(String(data=mission.reason))
-        text = f"{mission.state} at {budget.samples} samples: {mission.reason}"
+        text = f"{mission.state} at {quantity(budget.samples, 'sample')}: {mission.reason}"
         text += ", waiting for the first map" if mission.waits_for_map else ""
         if mission.state == PAUSED and mission.paused_by != OPERATOR:
             log.warning(text)
@@ -118,21 +111,20 @@ class MissionTopics:
             yaw = math.atan2(y, x)
         node = self._node
         frame = node.values.frame_id
-        how(messages.write_pose(place.tolist(), node.now_ns, frame, self.z, yaw))
+        how(messages.write_pose(place.tolist(), node.now_ns, frame, self._guidance.z, yaw))
 
 
 def planner_status(
-    mission: Mission, target: MapTarget, refused: Mapping[str, int], silent: bool, failing: str
+    guidance: Guidance, refused: Mapping[str, int], silent: bool
 ) -> tuple[bytes, str, dict[str, object]]:
     """The diagnostics of the planner: level, text and values.
 
     Args:
-        mission: of the planner.
-        target: of its map.
+        guidance: of its mission.
         refused: number of warnings by reason.
         silent: whether no odometry arrives.
-        failing: why the mission cannot be stored; empty if it can.
     """
+    mission, target, failing = guidance.mission, guidance.target, guidance.failing
     text = "waiting for the first map" if mission.waits_for_map else mission.state
     fault = target.fault
     if fault:

@@ -18,7 +18,7 @@ import numpy as np
 from ...core.clock import SECOND
 from ...core.errors import InputError
 from ...core.geometry import Extent
-from ...core.settings import check, setting
+from ...core.settings import Settings, setting
 from .vehicle import DubinsVehicle, Pose
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def _share(of_pings: str) -> Any:
 
 
 @dataclass(frozen=True)
-class SonarSettings:
+class SonarSettings(Settings):
     """The sonar and its faults; NaN and infinities as in REP-117.
 
     Raises:
@@ -69,7 +69,7 @@ class SonarSettings:
     false_echo: float = _share("have 1.5 to 3 times the true range")
 
     def __post_init__(self) -> None:
-        check(self)
+        super().__post_init__()
         for name, least in (("noise_std", 0.0), ("clearance", 0.01)):
             value = getattr(self, name)
             if value != OWN and value < least:

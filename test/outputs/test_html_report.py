@@ -16,8 +16,8 @@ from poam_ros.core.maps import ElevationMap
 from poam_ros.outputs import folder as files
 from poam_ros.outputs.crossings import Bias, CrossingTable, write_lines
 from poam_ros.outputs.figures import draw_hypsometry
+from poam_ros.outputs.html_report import write_report
 from poam_ros.outputs.plates import _angle, _bar, _round_angles
-from poam_ros.outputs.report import write_report
 from poam_ros.outputs.volume import levels_of, measure, write_water
 
 

@@ -1,4 +1,4 @@
-"""Warnings of a node, counted by reason and logged at a limited rate."""
+"""Warnings, counted by reason and logged at a limited rate."""
 
 from __future__ import annotations
 

@@ -1,0 +1,91 @@
+"""Land between two places: what one knows of the bottom says nothing of the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .geometry import Grid
+
+
+@dataclass(frozen=True)
+class Land:
+    """A raster of land and water.
+
+    Attributes:
+        grid: centres of square cells.
+        water: which of them are water [rows, columns], boolean, at least one; beyond the raster, as
+            at its border.
+    """
+
+    grid: Grid
+    water: np.ndarray
+
+    def moved(self, centre: np.ndarray, scale: float) -> Land:
+        """The same in coordinates (xy - centre) / scale."""
+        x, y = (
+            (axis - c) / scale for axis, c in zip((self.grid.x, self.grid.y), centre, strict=True)
+        )
+        return Land(Grid(x, y), self.water)
+
+    @property
+    def _side(self) -> float:
+        return float(self.grid.x[1] - self.grid.x[0])
+
+    @cached_property
+    def _to_land(self) -> np.ndarray:
+        """Distance of each cell to the nearest land [rows, columns]; 0 on land."""
+        from scipy.ndimage import distance_transform_edt
+
+        if self.water.all():
+            return np.full(self.water.shape, np.inf)
+        return distance_transform_edt(self.water, self._side)
+
+    @cached_property
+    def _nearest_water(self) -> np.ndarray:
+        """Row and column of the water nearest to each cell [2, rows, columns]."""
+        from scipy.ndimage import distance_transform_edt
+
+        return distance_transform_edt(~self.water, return_distances=False, return_indices=True)
+
+    def _cells(self, xy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and columns of places [..., 2]."""
+        place = (xy - (self.grid.x[0], self.grid.y[0])) / self._side + 0.5
+        rows, columns = self.water.shape
+        cells = np.clip(place, 0, (columns - 1, rows - 1)).astype(np.int64)
+        return cells[..., 1], cells[..., 0]
+
+    def _afloat(self, xy: np.ndarray) -> np.ndarray:
+        """Places [N, 2], those on land moved to the nearest water."""
+        cells = self._cells(xy)
+        row, column = self._nearest_water[:, cells[0], cells[1]]
+        there = np.column_stack((self.grid.x[column], self.grid.y[row]))
+        return np.where(self.water[cells][:, None], xy, there)
+
+    def hides(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Whether places b [N, 2] are on land, or land lies between them and a; boolean [N]."""
+        return ~self.water[self._cells(b)] | self.between(a, b)
+
+    def between(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Whether the straight line between places a and b [N, 2] crosses land; boolean [N].
+
+        A place on land counts as the water nearest to it. The line is followed in steps as long as
+        the way to the nearest land: at least half a cell.
+        """
+        crosses = np.zeros(len(a), dtype=bool)
+        # Nothing lies in between where the land is farther off than the other place.
+        free = self._to_land[self._cells(a)] - 2 * self._side
+        rest = np.flatnonzero(np.square(b - a).sum(1) > np.square(np.maximum(free, 0.0)))
+        a, b = self._afloat(a[rest]), self._afloat(b[rest])
+        length = np.hypot(*(b - a).T)
+        way = (b - a) / np.maximum(length, 1e-300)[:, None]
+        gone = np.zeros(len(rest))
+        while len(rest):
+            free = self._to_land[self._cells(a + gone[:, None] * way)]
+            crosses[rest] = free == 0
+            gone += np.maximum(free - 2 * self._side, self._side / 2)
+            on = (free > 0) & (gone < length)
+            rest, a, way, length, gone = (v[on] for v in (rest, a, way, length, gone))
+        return crosses

@@ -1,0 +1,87 @@
+"""A vehicle on a link: who controls it, where it is, and the targets that it is sent."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..core.clock import Moment
+from ..core.errors import shown
+from .authority import Authority
+from .link import Link
+from .parameters import ParameterReader
+from .steering import Steering
+from .telemetry import Telemetry
+
+#: s between two calls; after a longer time the newest heartbeats may have been dropped.
+STALL_S = 4.0
+TEXT_AGE_S = 10.0  # a STATUSTEXT within this time before a failsafe says what it is
+
+
+class Vehicle:
+    """Reads a link; what says who controls the vehicle is taken before anything else.
+
+    Args:
+        link: to the vehicle.
+        period: between two repetitions of a goal, in s.
+
+    Attributes:
+        authority: whether the mission may move the vehicle. ``telemetry``: of it.
+        parameters: of the autopilot. ``steering``: sends the targets.
+        stalled: whether no target may be sent, as nobody has read the link for some time: a full
+            queue drops what comes last, so a heartbeat must come that cannot have been in it.
+    """
+
+    def __init__(self, link: Link, period: float) -> None:
+        self.link, self.authority = link, Authority()
+        self.telemetry = Telemetry(link.settings.surface)
+        self.parameters = ParameterReader()
+        self.steering = Steering(link, self.authority, self.telemetry, period)
+        self.stalled = False
+        self._read_s: float | None = None
+        self._text = ("", -math.inf)  # the last STATUSTEXT, and when it came
+
+    def listen(self, now: Moment) -> tuple[list[Any], str]:
+        """The messages that have arrived; and why the vehicle was taken over, or ""."""
+        now_s, last_s = now.steady_s, self._read_s
+        stall, self._read_s = last_s is not None and now_s - last_s > STALL_S, now_s
+        messages, reason = self.link.poll(now_s), ""
+        for message in messages:
+            reason = reason or self._hear(message, now_s)
+        fresh = any(message.get_type() == "HEARTBEAT" for message in messages)
+        self.stalled = stall or (self.stalled and not fresh)
+        heard = self.link.heard_s
+        if heard is not None and now_s - heard > self.link.settings.timeout:
+            reason = reason or self.authority.silent(now_s - heard)
+        for name in self.parameters.due(now_s) if heard is not None else ():
+            self.link.request_parameter(name)
+        return messages, reason
+
+    @property
+    def control(self) -> str:
+        """Who controls the vehicle, as text."""
+        if self.authority.granted:
+            return "the mission controls the vehicle"
+        status = self.authority.status
+        return "no heartbeat" if status is None else status.refusal or "waiting for a person"
+
+    def _hear(self, message: Any, now_s: float) -> str:
+        """Take what says who controls the vehicle; returns why it is taken over, or ""."""
+        kind = message.get_type()
+        if kind == "HEARTBEAT":
+            status = self.link.status(message)
+            text = self.authority.heartbeat(status)
+            said, when = self._text
+            return (
+                f"{text}: {said}"
+                if text and status.failsafe and now_s - when < TEXT_AGE_S
+                else text
+            )
+        if kind == "STATUSTEXT":
+            self._text = shown(str(message.text)), now_s
+        elif kind == "PARAM_VALUE":
+            self.parameters.answer(message)
+            self.telemetry.limits = self.parameters.range_limits
+        elif kind == "POSITION_TARGET_GLOBAL_INT":
+            return self.authority.withdraw(self.steering.foreign_target(message, now_s))
+        return ""

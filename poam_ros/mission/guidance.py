@@ -1,0 +1,170 @@
+"""A mission with its watchdog, map target and planner: the loop of the planner node and of
+``poam drive``. Positions, maps and counts in; goals and mission state out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..core.clock import SECOND, Moment
+from ..core.errors import InputError
+from ..core.geometry import Extent, is_place
+from ..core.maps import ElevationMap
+from ..core.settings import instance
+from ..frontend.events import PAUSED
+from ..frontend.odometry import JUMP, MOVED, JumpDetector, VehicleState
+from ..frontend.ranges import RawPing
+from ..planning.areas import AreaSettings
+from ..planning.clearance import ClearanceSettings
+from ..planning.pilots import PILOTS
+from ..planning.planners import PLANNERS
+from .chooser import WaypointChooser
+from .mission import Mission
+from .store import MissionStore, MissionStoreSettings
+from .target import MapTarget, TargetSettings
+from .watchdog import MAP, SONAR, Watchdog, WatchdogSettings
+
+
+class Guidance:
+    """Gives a mission what arrives, and lets watchdog, map target and planner act on it.
+
+    Args:
+        values: the planner's settings by name; see ``change``.
+        warn: takes the reason and the text of a warning.
+
+    Attributes:
+        mission: the mission; a stored one is restored. ``target``: its map target.
+        found: what was restored, as text; empty: nothing.
+        map: the latest map; None before the first.
+        z, yaw: of the vehicle, in m and rad; the yaw is NaN before the first position.
+
+    Raises:
+        InputError: a value is wrong, or the mission folder cannot be used.
+    """
+
+    def __init__(self, values: Mapping[str, Any], warn: Callable[[str, str], object]) -> None:
+        self._values, self._warn, workspace = values, warn, Extent.of(values["workspace"])
+        areas = instance(AreaSettings, values).open(workspace)
+        # Separate random generators for pilot survey and waypoints.
+        pilot, draws = map(np.random.default_rng, np.random.SeedSequence(values["seed"]).spawn(2))
+        self.mission = Mission(
+            PILOTS[values["pilot"]](workspace, pilot),
+            workspace,
+            areas=areas,
+            clearance=instance(ClearanceSettings, values),
+            arrival=self._arrival,
+            max_samples=values["max_samples"],
+            max_duration=values["max_duration"],
+            autostart=values["autostart"],
+            on_done=values["on_done"],
+        )
+        self._watchdog = Watchdog(instance(WatchdogSettings, values), areas)
+        self._jumps = JumpDetector()
+        self._store = MissionStore(instance(MissionStoreSettings, values), draws)
+        try:
+            self.found = self._store.restore(self.mission)
+        except BaseException:
+            self._store.close()
+            raise
+        self.target = MapTarget(instance(TargetSettings, values), self.mission.state)
+        self._chooser = WaypointChooser(self.mission, self.target, values["planner"], draws)
+        self.map: ElevationMap | None = None
+        self.z, self.yaw, self._limit_s = 0.0, math.nan, 0.0
+
+    def change(self) -> None:
+        """Apply new values; the planner's options are read at every choice."""
+        values = self._values
+        self.mission.change(self._arrival, values["max_samples"], values["max_duration"])
+        self._watchdog.change(instance(WatchdogSettings, values))
+        self.target.change(instance(TargetSettings, values))
+
+    def locate(self, state: VehicleState, std: float, now: Moment) -> str | None:
+        """Take a state of the vehicle, whose position has this standard deviation in m; 0: unknown.
+
+        Returns:
+            ``JUMP``: it was ignored; ``MOVED``: the position jumped and stays there; None: neither.
+        """
+        position = np.array(state.position[:2])
+        if not (is_place(position) and math.isfinite(state.position[2])):
+            text = f"odometry: expected numbers, got {state.position}"
+            self._warn("odometry_not_finite", text)
+            return JUMP
+        speed, limit = self._values["max_speed"], self._watchdog.settings.max_jump
+        fault, distance = self._jumps.check(state, speed, limit), self._jumps.distance
+        if fault == JUMP:
+            text = f"odometry: a position {distance:.1f} m from the last one is ignored"
+            self._warn("odometry_jump", text)
+            return fault
+        mission, results = self.mission, self.mission.goals.results
+        if fault == MOVED:
+            self._warn("odometry_moved", f"odometry jumped by {distance:.1f} m and stays there")
+            self._watchdog.position_jumped(mission, position, distance)
+        self.z, self.yaw, self._limit_s = state.position[2], state.yaw, now.limit_s
+        if mission.update_position(position, now.limit_s, state.stamp_ns / SECOND) == "timeout":
+            text = "a goal was given up, as it was not reached in time"
+            self._warn("goal_timeout", f"{text} ({results['timeout']} so far)")
+        self._watchdog.position_received(mission, std)
+        return fault
+
+    def ping(self, ping: RawPing) -> None:
+        """Take a ping."""
+        self._watchdog.received(SONAR)
+        self.mission.sounded(ping)
+
+    def draw(self, drawn: ElevationMap, now: Moment) -> None:
+        """Take a new map."""
+        self.map, self._limit_s = drawn, now.limit_s
+        self._watchdog.received(MAP)
+        self.mission.learn(drawn)
+        self.target.assess(self.mission, drawn, now.limit_s)
+        self.mission.set_planner(self._next_waypoints)
+
+    def count(self, samples: int) -> None:
+        """Set the number of accepted pings."""
+        if samples < self.mission.budget.samples:  # the mapper was reset: the map is gone
+            self.map = None
+            self.target.forget()
+            self.mission.set_planner(None)
+        if self.mission.state == PAUSED:  # otherwise only a map shows that the mapper works
+            self._watchdog.received(MAP)
+        self.mission.count_samples(samples)
+
+    def tick(self, now: Moment) -> None:
+        """Let limits and watchdogs act; call about every second."""
+        self._limit_s = now.limit_s
+        self.mission.tick(now.limit_s)
+        self.target.tick(self.mission, now.limit_s)
+        self._watchdog.check(self.mission, now.steady_s, now.limit_s)
+
+    def save(self, steady_s: float) -> None:
+        """Update the reason and write what has changed, at a steady time in s."""
+        self.target.update_reason(self.mission)
+        self._store.save(self.mission, steady_s)
+
+    @property
+    def failing(self) -> str:
+        """Why the mission cannot be written at present; empty: it can."""
+        return self._store.failing
+
+    def close(self) -> None:
+        """Release the mission folder."""
+        self._store.close()
+
+    @property
+    def _arrival(self) -> dict[str, float]:
+        """The settings of an ``ArrivalDetector``."""
+        return {n: self._values[n] for n in ("goal_radius", "capture_radius", "max_speed")}
+
+    def _next_waypoints(self, position: np.ndarray) -> np.ndarray | None:
+        """The next waypoints from the latest map; None, with a warning, if it allows none."""
+        values = self._values
+        options: Any = instance(PLANNERS[values["planner"]].options, values)
+        try:
+            speed = values["max_speed"]
+            return self._chooser.path(self.map, self._limit_s, self.yaw, speed, options)
+        except InputError as error:
+            self._warn("map_unusable", f"no waypoint from this map: {error}")
+            return None

@@ -1,0 +1,62 @@
+"""Neighbours that no land hides."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from ...core.land import Land
+from .kernel import EVERYTHING, Subset
+
+#: Where land hides neighbours, so many times as many are looked at.
+MORE = 4
+
+
+class Searching(Protocol):
+    """An index of sites; see ``NumpyIndex``."""
+
+    def spread(
+        self, x: Tensor, k: int, pool: int, share: Subset = EVERYTHING,
+        beyond: Tensor | None = None, apart: float = 0.0,
+    ) -> Tensor:  # fmt: skip
+        """See ``NumpyIndex.spread``."""
+
+
+def spread_visible(
+    index: Searching, sites: Tensor, land: Land | None, x: Tensor, k: int,
+    pool: int,
+    share: Subset = EVERYTHING, beyond: Tensor | None = None, apart: float = 0.0,
+) -> Tensor:  # fmt: skip
+    """As ``NumpyIndex.spread``, of the sites at [S, 2] that no land hides from x.
+
+    Where some are hidden, others of ``MORE`` k take their place; where all of these are hidden,
+    others of ``pool``. Where all of those are hidden as well there are none.
+    """
+    if land is None:
+        return index.spread(x, k, pool, share, beyond, apart)
+    found, rows = torch.full((len(x), k), -1), torch.arange(len(x))
+    for wanted in (k, MORE * k, pool):
+        least = None if beyond is None else beyond[rows]
+        near = index.spread(x[rows], min(wanted, pool), pool, share, least, apart)
+        hidden = hidden_by(land, x[rows], sites, near)
+        seen = (near >= 0) & ~hidden
+        first = (~seen).byte().argsort(dim=1, stable=True)[:, :k]
+        found[rows, : first.shape[1]] = torch.where(seen, near, -1).gather(1, first)
+        fewer = (seen.sum(1) < k) if wanted == k else ~seen.any(1)
+        rows = rows[hidden.any(1) & fewer]
+        if not len(rows):
+            break
+    return found
+
+
+def hidden_by(land: Land | None, x: Tensor, sites: Tensor, near: Tensor) -> Tensor:
+    """Which of the sites at [S, 2] that ``near`` [N, K] names, -1 for none, land hides from
+    x [N, 2]; boolean [N, K]."""
+    hidden = torch.zeros_like(near, dtype=torch.bool)
+    if land is not None:
+        i, j = (near >= 0).nonzero(as_tuple=True)
+        between = land.between(x[i].numpy(), sites[near[i, j]].numpy())
+        hidden[i, j] = torch.from_numpy(between)
+    return hidden

@@ -1,0 +1,1 @@
+"""The node mavlink: an ArduPilot vehicle on the ordinary topics."""

@@ -1,0 +1,78 @@
+"""Soundings on two sides of a spit are no neighbours."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from poam_ros.core.geometry import Extent, Grid
+from poam_ros.core.land import Land
+from poam_ros.models.mapper import BathymetricMapper
+from poam_ros.models.registry import ModelSettings
+
+EXTENT = Extent(0, 100, 0, 100)
+OPTIONS = {
+    "method": "nngp", "nngp.neighbours": 16, "nngp.candidate_neighbours": 200,
+    "nngp.neighbour_spacing": 0.2, "nngp.first_steps": 30, "nngp.hidden": 8, "nngp.lattice": 8,
+    "nngp.blending": 1.5, "nngp.max_residual": 4.0,
+}  # fmt: skip
+#: On both shores of the spit, with water of their own basin beside them.
+SHORES = np.array([[47.5, 20.0], [52.5, 20.0], [47.5, 60.0], [52.5, 60.0]])
+DEPTHS = np.array([-5.0, -15.0, -5.0, -15.0])
+
+
+def spit(xy):
+    return (abs(xy[:, 0] - 50) < 2) & (xy[:, 1] < 85)
+
+
+@cache
+def shore():
+    grid = Grid.cells(EXTENT, 0.5)
+    return Land(grid, ~spit(grid.points).reshape(grid.shape))
+
+
+def learned(land):
+    """Two basins, 5 and 15 m deep, sounded up to 5 m from the spit between them."""
+    rng = np.random.default_rng(0)
+    xy = EXTENT.sample(700, rng)
+    xy = xy[abs(xy[:, 0] - 50) > 5]
+    z = np.where(xy[:, 0] < 50, -5.0, -15.0) + 0.05 * rng.standard_normal(len(xy))
+    mapper = BathymetricMapper(EXTENT, ModelSettings.of(OPTIONS), land=land)
+    mapper.update(xy, z)
+    mapper.calibrate(8)
+    return mapper
+
+
+@pytest.mark.parametrize("separated", [True, False])
+def test_basins_do_not_mix_across_a_spit(backend, separated):
+    mapper = learned(shore() if separated else None)
+    errors = [mapper.predict(SHORES).mean - DEPTHS, mapper.sample(SHORES, 50, 0).mean(0) - DEPTHS]
+    grid = Grid.cells(Extent(0, 100, 10, 60), 1.0)
+    drawn = mapper.map(grid)
+    truth = np.where(grid.points[:, 0] < 50, -5.0, -15.0)
+    wet = ~spit(grid.points)
+    errors.append((drawn.mean.ravel() - truth)[wet])
+    for error in errors:
+        assert (np.abs(error).max() < 0.3) == separated
+
+
+def test_draws_of_two_basins_are_independent():
+    draws = learned(shore()).sample(SHORES[:2], 400, 0)
+    assert abs(np.corrcoef(draws.T)[0, 1]) < 0.2
+
+
+def test_a_basin_without_soundings_is_the_prior(backend):
+    water = shore().water.copy()
+    water[:, 96:104] = False  # no way around
+    mapper = BathymetricMapper(EXTENT, ModelSettings.of(OPTIONS), land=Land(shore().grid, water))
+    xy = np.random.default_rng(0).uniform((0, 0), (45, 100), (300, 2))
+    mapper.update(xy, -5 + np.sin(xy[:, 0] / 9))
+    near, across = mapper.predict(np.array([[40.0, 50.0], [60.0, 50.0]])).variance
+    assert across > 100 * near
+
+
+def test_land_elsewhere_changes_nothing():
+    water = np.ones(shore().water.shape, dtype=bool)
+    water[0, 0] = False
+    maps = [learned(land).predict(SHORES) for land in (None, Land(shore().grid, water))]
+    assert np.array_equal(maps[0].mean, maps[1].mean)
