@@ -98,11 +98,11 @@ def test_without_a_map_a_leg_ends_where_the_bottom_may_have_risen():
 
 @pytest.mark.parametrize(("rise", "turns"), [(0.0, False), (-0.3, False), (0.3, True)])
 def test_the_vehicle_turns_back_before_the_bottom_has_risen(rise, turns):
-    """2 m and 0.3 times the reach (1.5 m, 2 s, 1 ping) are more than 3 m; level ground is not."""
+    """Over 6.5 m (1.5 m, 2 s, 3 pings) a rise of 0.3 leaves less than 2 m; level ground does not."""
     deep = DeepRoutes(NavigableArea(SQUARE), NEEDED)
     deep.set_vehicle(DIAMETER, 1.0)
     for k in range(6):
-        deep.sounded(WEST + (k, 0), 3.0 + rise * (4 - k))
+        deep.sounded(WEST + (k, 0), 3.6 + rise * (4 - k))
     assert deep.turns_back() == turns
     assert deep.deep_enough(np.array([WEST, WEST + (8, 0)])).tolist() == [True, not turns]
 
