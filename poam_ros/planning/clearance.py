@@ -13,6 +13,7 @@ from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist, median
+from typing import Any
 
 import numpy as np
 
@@ -239,7 +240,7 @@ class DeepRoutes(Routes):
         return deep & self.areas.allowed(grid.points).reshape(grid.shape)
 
     @cached_property
-    def _graph(self):  # type: ignore[no-untyped-def]
+    def _graph(self) -> Any:
         """Lengths between neighbouring open cells, a sparse matrix."""
         from scipy.sparse import coo_matrix
 
