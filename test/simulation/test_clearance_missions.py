@@ -24,7 +24,7 @@ WORKSPACE = Extent(-20, 20, -20, 20)
 def shoal():
     """Bottom at -20 m with a cone in the middle, up to -1 m."""
     x, y = np.meshgrid(np.linspace(-21, 21, 85), np.linspace(-21, 21, 85))
-    rise = np.maximum(19 - 1.2 * np.hypot(x, y), 0)
+    rise = np.maximum(19 - 0.8 * np.hypot(x, y), 0)
     return Terrain("shoal", rise - 20, Extent(-21, 21, -21, 21))
 
 
@@ -34,12 +34,12 @@ def test_a_mission_stays_in_deep_water(monkeypatch, policy):
     least = {}
     for needed in (0.0, 5.0):
         mission = LockstepMission(shoal(), MissionSettings(
-            model=ModelSettings("toy", ToyOptions()), workspace=WORKSPACE, max_samples=160,
-            sonar=SonarSettings(rate=1.0, noise_std=0.1, clearance=1.0), planner="path-entropy",
+            model=ModelSettings("toy", ToyOptions()), workspace=WORKSPACE, max_samples=400,
+            sonar=SonarSettings(rate=3.0, noise_std=0.1, clearance=1.0), planner="path-entropy",
             policy=policy, clearance=ClearanceSettings(min_depth=needed), pilot="diagonal",
         ))  # fmt: skip
         for _ in mission.epochs():
             pass
-        assert len(mission.mapper.z) == 160
+        assert len(mission.mapper.z) == 400
         least[needed] = mission.simulation.sonar_z - mission.mapper.z.max()
     assert least[0.0] < 2.5 < least[5.0]
