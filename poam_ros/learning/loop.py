@@ -126,8 +126,10 @@ class ModelLoop:
 
     def everything(self) -> Samples:
         """All accepted samples that are not withdrawn. Not while ``work`` runs."""
-        known = self._recovery.in_use if self._recovery else self.mapper.data
         waiting = Samples.joined([self.sample_queue.samples, self.journal.unstored()])
+        if self._resetting:  # the model still has the pings before it
+            return waiting
+        known = self._recovery.in_use if self._recovery else self.mapper.data
         return Samples.joined([known, without(waiting, self.withdrawn.number)])
 
     @property
