@@ -98,7 +98,7 @@ def test_without_a_map_a_leg_ends_where_the_bottom_may_have_risen():
 
 @pytest.mark.parametrize(("rise", "turns"), [(0.0, False), (-0.3, False), (0.3, True)])
 def test_the_vehicle_turns_back_before_the_bottom_has_risen(rise, turns):
-    """Over 6.5 m (1.5 m, 2 s, 3 pings) a rise of 0.3 leaves less than 2 m; level ground does not."""
+    """Over 6.5 m (1.5 m, 2 s, 3 pings) a rise of 0.3 leaves less than 2 m; level ground not."""
     deep = DeepRoutes(NavigableArea(SQUARE), NEEDED)
     deep.set_vehicle(DIAMETER, 1.0)
     for k in range(6):
