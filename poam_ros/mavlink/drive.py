@@ -217,7 +217,7 @@ class Drive:
             if handled.message is not None:
                 self._warnings.add(*handled.message)
             if isinstance(event, RawPing):
-                guidance.ping()
+                guidance.ping(event)
             elif isinstance(event, VehicleState) and not telemetry.delayed:
                 std = largest_std(event.variance[0], 0.0, event.variance[1])
                 self._displaced |= guidance.locate(event, std, now) == MOVED
