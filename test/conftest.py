@@ -36,6 +36,8 @@ os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 # A shell's background job ignores Ctrl-C, and so would every process that a test interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# pymavlink chooses its dialect once for a process, whoever loads it first.
+os.environ.setdefault("MAVLINK20", "1")
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT = 300.0  # s of wall time for what must happen, on a slow and busy machine

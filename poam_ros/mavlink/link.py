@@ -58,6 +58,8 @@ def library() -> Iterator[Any]:
     with requires_extra("a link to an autopilot", "pymavlink", "mavlink"):
         from pymavlink import mavutil
     with contextlib.redirect_stdout(io.StringIO()):
+        if mavutil.mavlink.WIRE_PROTOCOL_VERSION != "2.0":  # this process has loaded it before
+            mavutil.set_dialect("ardupilotmega")
         yield mavutil
 
 

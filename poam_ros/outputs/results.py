@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,8 +23,10 @@ from ..journal.folder import LOG, is_log
 from ..journal.interface import DROP, TRAIN, JournalStep, withdrawn_after
 from ..journal.reader import read_mission
 from ..journal.tables import UPDATES, read_only, read_refused
-from ..learning.session import SurveySession
 from .folder import make_folder, read_records, write_map, write_samples, write_table
+
+if TYPE_CHECKING:
+    from ..learning.session import SurveySession
 
 #: File of refused pings of a run without a journal, and its columns; unknown cells are empty.
 FILE, COLUMNS = "refused.csv", RefusedPing._fields

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -24,7 +25,7 @@ from .track import MIN_NEIGHBOURHOOD
 
 MAX_PINGS = 2048  # compared at once: about 0.2 s
 BLOCK = 64  # successive pings that are compared together or not at all
-MIN_KNOWN = 10  # compared pings in a row that show that it was no accident
+MIN_KNOWN = 10  # pings of a line with the same verdict that show that it is no accident
 CHUNK = 512  # pings of a batch that are compared with others at a time
 STEPS = 3.0  # steps between pings within which another pass is compared
 #: Ranges of two passes contradict each other if their ratio is at least this, and agree below.
@@ -173,20 +174,20 @@ class LineVerdicts:
             line[part] = count + find_lines(xy[part], stride)
             count = int(line[part[-1]]) + 1
         found = find_crossings(xy, data.z[rows], line, data.range[rows], distance=distance)
-        before = out[rows]
-        for number in range(count):
-            for multiple in (1, *MULTIPLES):
-                own = (line == number) & (found.multiple == multiple)
-                change = own & (before != (multiple > 1))
-                if not change.any():
-                    continue
-                about = change if multiple == 1 else own
-                differences, agree = _differences(found, about, data.range[rows])
-                if multiple == 1 and 2 * agree < max(1, len(differences)):
-                    continue
-                whole = self._continued(rows[change], out, rows)
-                median = float(np.median(differences)) if len(differences) else float("nan")
-                yield Verdict(data[whole], multiple, len(differences), median), whole
+        # The longest first: what is left of a line at its ends continues it.
+        long_first = np.argsort(-np.bincount(line, minlength=count), kind="stable")
+        for number, multiple in product(long_first.tolist(), (1, *MULTIPLES)):
+            own = (line == number) & (found.multiple == multiple)
+            change = own & (out[rows] != (multiple > 1))
+            if not change.any() or (multiple > 1 and own.sum() < MIN_KNOWN):
+                continue
+            about = change if multiple == 1 else own
+            differences, agree = _differences(found, about, data.range[rows])
+            if multiple == 1 and 2 * agree < max(1, len(differences)):
+                continue
+            whole = self._continued(rows[change], out, rows)
+            median = float(np.median(differences)) if len(differences) else float("nan")
+            yield Verdict(data[whole], multiple, len(differences), median), whole
 
     def _continued(self, rows: np.ndarray, out: np.ndarray, compared: np.ndarray) -> np.ndarray:
         """These pings, and those that continue them without a jump, and were not compared or are

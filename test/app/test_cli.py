@@ -218,5 +218,8 @@ def test_ctrl_c_during_imports_gives_one_line_and_status_130(module, ros_env, tm
 def test_every_mission_setting_has_an_option():
     """So that a new setting becomes an option, a key of sweeps and a line of config.yaml."""
     own = set(declared(MissionSettings))
-    parts = {"workspace", "model", "sonar", "batches", "planner_options", "screening", "target"}
+    parts = {
+        "workspace", "model", "sonar", "batches", "clearance", "planner_options", "screening",
+        "target",
+    }  # fmt: skip
     assert vars(MissionSettings()).keys() - own == parts

@@ -312,7 +312,8 @@ def test_every_reason_has_a_number_of_its_own():
             "screening/screen",
         )
     )
-    found = set(re.findall(r'(?:return |else |refuse_arrival\(|NO_ODOMETRY = )"([a-z_]+)"', code))
+    where = r"(?:return |else |refuse_arrival\(|NO_ODOMETRY = |TOO_CLOSE = )"
+    found = set(re.findall(where + '"([a-z_]+)"', code))
     found |= {"standing", "after_mission", "overload", "false_echo", "reset", "waiting", "paused"}
     found.add("withdrawn")
     assert found == set(REASONS) and len(set(REASONS)) == len(REASONS)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import runpy
 import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import setuptools
 from setuptools import Extension
 
 HERE = Path(__file__).parent
@@ -32,12 +35,12 @@ pytestmark = pytest.mark.skipif(
 @cache
 def extensions() -> dict[str, Extension]:
     """The compiled parts by the names of their sources, as setup.py describes them."""
-    from distutils.core import run_setup  # setuptools' own
-
+    described: dict[str, Any] = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
-        found = run_setup("setup.py", stop_after="init").ext_modules
-    return {Path(extension.sources[0]).stem: extension for extension in found}
+        patch.setattr(setuptools, "setup", lambda **settings: described.update(settings))
+        runpy.run_path("setup.py")
+    return {Path(extension.sources[0]).stem: extension for extension in described["ext_modules"]}
 
 
 def results(name: str, folder: Path, arm: bool, *flags: str) -> dict[str, np.ndarray]:
