@@ -185,8 +185,11 @@ def test_a_record_that_is_no_track_is_not_screened(survey, caplog):
     with caplog.at_level(logging.WARNING):
         settings = quick().screened(shuffled.samples(0.0))
     assert not settings.screening.enabled and "lie beside the one before" in caplog.text
-    assert settings.model.options.max_residual == 0.0
-    assert quick().screened(survey.samples(0.0)).model.options.max_residual > 0.0
+    options, usual = (
+        each.model.options for each in (settings, quick().screened(survey.samples(0.0)))
+    )
+    assert options.max_residual == options.max_position_error == 0.0
+    assert usual.max_residual > 0.0 and usual.max_position_error > 0.0
 
 
 @pytest.mark.parametrize(("side", "cell"), [(256, 1), (1300, 10), (100, 0.5), (990_000, 5000)])
