@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..core.errors import InputError, quantity
+from ..core.errors import InputError, pasted, quantity
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -13,8 +13,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "mission",
         type=Path,
         metavar="DIR",
-        help="Mission folder that no node is using. Files are copied to a folder damaged-... in it "
-        "before they are changed.",
+        help="Mission folder that no node is using, or a folder of results. Files are copied to a "
+        "folder damaged-... in it before they are changed.",
     )
 
 
@@ -25,8 +25,8 @@ def run(args: argparse.Namespace) -> int:
     from ..mission.store import MISSION, repair
 
     path: Path = args.mission.expanduser()
-    if not is_log(path) and not (path / MISSION).is_file():
-        raise InputError(f"{path}: expected a mission folder")
+    if not is_log(path) and not any((path / name).is_file() for name in (MISSION, CHECKSUMS)):
+        raise InputError(f"{path}: expected a mission folder, or one with {CHECKSUMS}")
     notes, pings = [], 0
     if is_log(path):
         folder = MissionFolder(path, {}, salvage=True)
@@ -38,7 +38,8 @@ def run(args: argparse.Namespace) -> int:
         notes += _remove_damaged(listing.parent)
     for note in notes:
         print(note)
-    print(f"{path}: {quantity(pings, 'ping')}, {'repaired' if notes else 'nothing is damaged'}")
+    counted = f"{quantity(pings, 'ping')}, " if is_log(path) else ""
+    print(f"{path}: {counted}{'repaired' if notes else 'nothing is damaged'}")
     return 0
 
 
@@ -46,10 +47,13 @@ def _remove_damaged(folder: Path) -> list[str]:
     """Set files aside that are not what the folder's list of checksums says; returns notes."""
     from ..core.files import damaged_files
     from ..journal.database import set_aside
+    from ..journal.folder import is_log
 
     found = damaged_files(folder)
     place = set_aside(folder, found) if found else folder
     for file in found:
         file.unlink()
-    again = f"the results again from the journal: poam map {folder}"
+    again = "make these results again"
+    if is_log(folder):
+        again = f"the results again from the journal: {pasted('map', folder)}"
     return [f"{file} was damaged and is in {place}; {again}" for file in found]

@@ -11,6 +11,7 @@ from ..frontend.batching import TimedBatches
 from ..mission.target import TargetSettings
 from ..models.native.loader import announce
 from ..models.registry import MODEL_FILE, ModelSettings, option_rows
+from ..planning.clearance import ClearanceSettings
 from ..planning.planners import PLANNERS, planner_rows
 from ..ros.common.parameters import TERRAIN
 from ..screening.screen import ScreeningSettings
@@ -35,7 +36,7 @@ def add_arguments(parser: Parser) -> None:
     group.add_argument("--elevation-range", nargs=2, type=float, metavar=("LOW", "HIGH"),
         help="Scale the terrain linearly to this range (m).")  # fmt: skip
     add_settings(group, (PREPARATION, *rows(MissionSettings, SonarSettings)))
-    add_settings(group, rows(TimedBatches, ScreeningSettings, TargetSettings))
+    add_settings(group, rows(TimedBatches, ScreeningSettings, TargetSettings, ClearanceSettings))
     group.add_argument("--output", type=Path, metavar="DIR",
         help="Folder of results (default: runs/TERRAIN-METHOD-SEED).")  # fmt: skip
     add_settings(parser.add_argument_group("model"), (*rows(ModelSettings), MODEL_FILE))
@@ -57,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     settings = instance(
         MissionSettings, given, model=model, sonar=instance(SonarSettings, given),
         batches=instance(TimedBatches, given), screening=instance(ScreeningSettings, given),
-        target=instance(TargetSettings, given),
+        target=instance(TargetSettings, given), clearance=instance(ClearanceSettings, given),
     )  # fmt: skip
     options = instance(PLANNERS[settings.planner].options, given)
     settings = replace(settings, planner_options=options)

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from shlex import quote
 
 
 def shown(text: str, limit: int = 60) -> str:
     """External text for a log line: ASCII, without line breaks, cut at ``limit`` characters."""
     plain = ascii(text[:limit])[1:-1]
     return plain if len(plain) <= limit and len(text) <= limit else plain[:limit] + "..."
+
+
+def pasted(word: str, folder: Path) -> str:
+    """The command ``poam WORD FOLDER`` as a shell takes it, from any working directory."""
+    return f"poam {word} {quote(str(folder.absolute()))}"
 
 
 def quantity(number: int, noun: str) -> str:

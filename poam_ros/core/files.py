@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 from zipfile import BadZipFile
 
-from .errors import InputError, shown
+from .errors import InputError, pasted, shown
 from .reading import parse_json, read_whole
 
 #: Characters of a checksum, in hexadecimal.
@@ -50,7 +50,7 @@ def verify(path: Path) -> None:
     expected = _listed(path.parent).get(path.name)
     if expected is not None and expected != _sha256(path):
         raise InputError(
-            f"damaged: not what {CHECKSUMS} says; to set it aside: poam repair {path.parent}"
+            f"damaged: not what {CHECKSUMS} says; to set it aside: {pasted('repair', path.parent)}"
         )
 
 

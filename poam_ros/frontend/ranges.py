@@ -11,6 +11,7 @@ from .settings import GateSettings
 
 MAX_FRAMES = 16  # sonars that are distinguished
 MAX_REMEMBERED = 64  # newest pings that a new one is compared with to find duplicates
+TOO_CLOSE = "too_close"  # a reason of refusal
 MAX_RANGE = 1e5  # m; beyond the reach of any sonar, whatever a message says
 
 
@@ -56,7 +57,7 @@ def refusal_reason(ping: RawPing, low: float = 0.0, high: float = 0.0) -> str | 
     if ping.range == math.inf:
         return "no_return"
     # -inf is REP-117's "too close", and lies below every minimum.
-    return "too_close" if ping.range < low or ping.range <= 0 else "out_of_range"
+    return TOO_CLOSE if ping.range < low or ping.range <= 0 else "out_of_range"
 
 
 class RangeFilter:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InputError
+from ..core.errors import InputError, pasted
 from ..core.samples import Samples
 from ..frontend.refused_pings import RefusedPings
 from ..journal.interface import DROP, UPDATE, withdrawn_after
@@ -42,8 +42,8 @@ def soundings_of_mission(
     """
     pings = past.logged.samples
     if not len(pings):
-        since = f" since the reset; those before: poam map {past.previous}" if past.previous else ""
-        raise InputError(f"{past.path}: expected pings, got none{since}")
+        before = past.previous and f" since the reset; those before: {pasted('map', past.previous)}"
+        raise InputError(f"{past.path}: expected pings, got none{before or ''}")
     if sound_speed is not None or water_level is not None:
         unknown = int((~(np.isfinite(pings.range) & np.isfinite(pings.applied).all(1))).sum())
         if unknown:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ..core.clock import SECOND
-from ..core.errors import InputError, shown
+from ..core.errors import InputError, quantity, shown
 from ..core.reading import TEXT_FACTOR, refuse_larger
 from ..frontend.settings import MAX_LEVEL
 from .columns import plain_name, unit_of
@@ -90,7 +90,8 @@ class WaterLevels:
         none &= np.abs(level - np.median(level[kept])) > FAR
         if none.any():
             value = level[none][0]
-            log.warning("%s: %d readings of %g m are left out", path, none.sum(), value)
+            left = quantity(int(none.sum()), "reading")
+            log.warning("%s: %s of %g m left out", path, left, value)
             kept &= ~none
         order = np.argsort(seconds[kept], kind="stable")
         stamp = np.round(seconds[kept][order] * SECOND).astype(np.int64)
@@ -109,8 +110,8 @@ class WaterLevels:
         apart = np.diff(known, append=known[-1:])[after - 1][inside]
         if (apart > GAP).any():
             log.warning(
-                "%s: %d soundings lie between readings up to %.0f days apart",
-                self.path, (apart > GAP).sum(), apart.max() / DAY,
+                "%s: %s between readings up to %.0f days apart",
+                self.path, quantity(int((apart > GAP).sum()), "sounding"), apart.max() / DAY,
             )  # fmt: skip
         if not self.daily:
             found = np.interp(stamp_ns, known, self.level)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..core.errors import InputError, quantity, shown
+from ..core.errors import InputError, pasted, quantity, shown
 from ..core.files import lock, read_json, sync
 from ..core.geometry import Extent
 from ..core.renames import renamed
@@ -224,5 +224,5 @@ class MissionFolder:
     def _lost(self, folder: Path, expected: str, got: int) -> InputError:
         return InputError(
             f"{folder}: pings are lost: {expected}, the journal has {got}; to continue with what "
-            f"is left: poam repair {self.path}"
+            f"is left: {pasted('repair', self.path)}"
         )

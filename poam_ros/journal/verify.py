@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..core.errors import InputError, quantity
+from ..core.errors import InputError, pasted, quantity
 from .tables import (
     CHAIN,
     Transaction,
@@ -130,7 +130,7 @@ def _of_both(path: Path, database: _Database, salvage: bool) -> Found | None:
     if not salvage:
         raise InputError(
             f"{path.parent}: pings are lost: both {journal.name} and {path.name} are damaged; to "
-            f"continue with what is intact: poam repair {path.parent}"
+            f"continue with what is intact: {pasted('repair', path.parent)}"
         )
     if database.db is not None:
         copy(database.db, db)

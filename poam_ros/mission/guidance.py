@@ -16,7 +16,9 @@ from ..core.maps import ElevationMap
 from ..core.settings import instance
 from ..frontend.events import PAUSED
 from ..frontend.odometry import JUMP, MOVED, JumpDetector, VehicleState
+from ..frontend.ranges import RawPing
 from ..planning.areas import AreaSettings
+from ..planning.clearance import ClearanceSettings
 from ..planning.pilots import PILOTS
 from ..planning.planners import PLANNERS
 from .chooser import WaypointChooser
@@ -52,6 +54,7 @@ class Guidance:
             PILOTS[values["pilot"]](workspace, pilot),
             workspace,
             areas=areas,
+            clearance=instance(ClearanceSettings, values),
             arrival=self._arrival,
             max_samples=values["max_samples"],
             max_duration=values["max_duration"],
@@ -106,14 +109,16 @@ class Guidance:
         self._watchdog.position_received(mission, std)
         return fault
 
-    def ping(self) -> None:
-        """A ping has come."""
+    def ping(self, ping: RawPing) -> None:
+        """Take a ping."""
         self._watchdog.received(SONAR)
+        self.mission.sounded(ping)
 
     def draw(self, drawn: ElevationMap, now: Moment) -> None:
         """Take a new map."""
         self.map, self._limit_s = drawn, now.limit_s
         self._watchdog.received(MAP)
+        self.mission.learn(drawn)
         self.target.assess(self.mission, drawn, now.limit_s)
         self.mission.set_planner(self._next_waypoints)
 

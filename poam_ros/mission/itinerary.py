@@ -32,6 +32,7 @@ class GoalQueue:
         results: number of goals by how they ended: ``reached``, ``passed``, ``timeout``.
         clipped: number of waypoints moved into the navigable area.
         unreachable: number of waypoints dropped because no route leads to them.
+        turning_back: whether the goal is one of ``turn_back``.
     """
 
     def __init__(self, routes: Routes, arrival: Mapping[str, float] | None = None) -> None:
@@ -43,6 +44,8 @@ class GoalQueue:
         self.clipped = self.unreachable = 0
         self._watch: ArrivalDetector | None = None
         self._escaping = False  # leaving a keep-out
+        self.turning_back = False
+        self._legs = 0  # goals at the front of the queue that belong to the present waypoint
 
     @property
     def turning_radius(self) -> float:
@@ -97,6 +100,16 @@ class GoalQueue:
         """Drop all goals."""
         self.queue.clear()
         self.current = self._watch = None
+        self.turning_back, self._legs = False, 0
+
+    def turn_back(self, place: np.ndarray) -> None:
+        """Give up the present waypoint, and go straight to a place [2]."""
+        for _ in range(self._legs):
+            self.queue.popleft()
+        self._legs = 0
+        self.unreachable += 1
+        self.current, self._watch = place, ArrivalDetector(place, **self.arrival)
+        self._escaping = self.turning_back = True
 
     def update(self, position: np.ndarray, measured: float) -> str | None:
         """Take position [2] at a time in s; returns how the current goal ended, or None."""
@@ -106,7 +119,7 @@ class GoalQueue:
         if arrival is not None:
             self.results[arrival] += 1
             self.current = self._watch = None
-        elif not self._escaping and self.routes.areas.too_close(position, self.current):
+        elif not self._escaping and self.routes.too_close(position, self.current):
             self.replan(position)
         return arrival
 
@@ -114,6 +127,7 @@ class GoalQueue:
         """Go from position [2] to the next waypoint that a route leads to."""
         self.current = self._watch = None
         while self.queue and self.current is None:
+            self._legs = max(0, self._legs - 1)
             self._aim(position, self.queue.popleft())
 
     def replan(self, position: np.ndarray | None) -> None:
@@ -125,6 +139,7 @@ class GoalQueue:
             self.next(position)
 
     def _aim(self, position: np.ndarray, waypoint: np.ndarray) -> None:
+        self.turning_back = False
         route = self.routes.route(position, waypoint)
         if route is None:
             self.unreachable += 1
@@ -133,9 +148,10 @@ class GoalQueue:
         # A straight route keeps the waypoint's array, so that the goal does not count as a new one.
         first, *rest = (waypoint,) if len(route) == 1 else (*route[:-1], waypoint)
         self.queue.extendleft(reversed(rest))
+        self._legs += len(rest)
         self.current = first
         self._watch = ArrivalDetector(first, **self.arrival)
-        self._escaping = self.routes.areas.too_close(position, first)
+        self._escaping = self.routes.too_close(position, first)
 
 
 class VehicleTrack:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.geometry import Extent
+from ..core.maps import ElevationMap
 from ..frontend.events import (
     DONE,
     EXPLORING,
@@ -22,7 +23,9 @@ from ..frontend.events import (
     WAITING,
     WATCHDOG,
 )
+from ..frontend.ranges import TOO_CLOSE, RawPing, refusal_reason
 from ..planning.areas import NavigableArea
+from ..planning.clearance import ClearanceSettings, DeepRoutes
 from ..planning.routes import Routes
 from ..planning.situation import Situation
 from .itinerary import Budget, GoalQueue, VehicleTrack
@@ -46,6 +49,7 @@ class Mission:
         pilot: waypoints of the pilot survey, [K, 2] in m; K = 0: none.
         workspace: every goal is clipped to it.
         areas: where goals and legs may lie; None: anywhere in the workspace.
+        clearance: how much water the vehicle needs; None: it does not matter.
         arrival: goal_radius, capture_radius and max_speed of ``ArrivalDetector``.
         max_samples: samples since the start, counted by the mapper; 0: no limit.
         max_duration: s; 0: no limit.
@@ -59,6 +63,7 @@ class Mission:
             each time; None: no station yet.
         goals: the queue of goals. ``budget``: its limits. ``starts``: number of calls of ``start``.
         track: where the vehicle was, and when.
+        deep: the routes that keep water under the transducer; None: it does not matter.
 
     Raises:
         InputError: the pilot survey is not a path.
@@ -70,6 +75,7 @@ class Mission:
         workspace: Extent,
         *,
         areas: NavigableArea | None = None,
+        clearance: ClearanceSettings | None = None,
         arrival: Mapping[str, float] | None = None,
         max_samples: int = 0,
         max_duration: float = 0.0,
@@ -83,7 +89,10 @@ class Mission:
         self.station: np.ndarray | None = None
         self.paused_by: str | None = None
         self.track = VehicleTrack(workspace)
-        self.goals = GoalQueue(Routes(areas or NavigableArea(workspace)), arrival)
+        areas = areas or NavigableArea(workspace)
+        deep = clearance is not None and clearance.min_depth > 0
+        self.deep = DeepRoutes(areas, clearance) if deep and clearance else None
+        self.goals = GoalQueue(self.deep or Routes(areas), arrival)
         self._choose: Choose | None = None
         self.state_before_pause = PILOT  # PILOT or EXPLORING
         self._returning = False
@@ -179,8 +188,29 @@ class Mission:
     def set_planner(self, choose: Choose | None) -> None:
         """Set the function that chooses waypoints after the pilot survey; None: there is no map."""
         self._choose = choose
+        if choose is None and self.deep is not None:
+            self.deep.learn(None)
         if self.waits_for_map:
             self._next_goal()
+
+    def learn(self, drawn: ElevationMap) -> None:
+        """Take a new map."""
+        if self.deep is not None:
+            self.deep.learn(drawn)
+
+    def sounded(self, ping: RawPing) -> None:
+        """Take a ping; the vehicle may have to turn back."""
+        deep, goals = self.deep, self.goals
+        if deep is None or self.position is None:
+            return
+        fault = refusal_reason(ping)
+        if fault is not None and (fault != TOO_CLOSE or ping.range == 0):  # 0: no echo
+            return
+        deep.set_vehicle(2 * goals.turning_radius, goals.arrival.get("max_speed", 1.0))
+        deep.sounded(self.position, max(ping.range, 0.0))
+        if self.goal is not None and not goals.turning_back and deep.turns_back():
+            places = self.track.since(-math.inf)[::-1]
+            goals.turn_back(places[np.argmax(deep.deep_enough(places))])
 
     def count_samples(self, samples: int) -> None:
         """Set the number of pings that the mapper has accepted."""
@@ -305,6 +335,8 @@ class Mission:
     def diagnostics(self) -> dict[str, object]:
         """State, reason and counts, by their keys in diagnostics."""
         counts = {"samples": self.budget.samples, **self.goals.counts()}
+        if self.deep is not None:
+            counts["turned_back"] = self.deep.turned_back
         return {"state": self.state, "reason": self.reason, **counts}
 
     def _follow_stamps(self, now: float, measured: float) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InputError
+from ..core.errors import InputError, pasted
 from ..core.files import lock, read_json, write_json
 from ..core.settings import Settings, setting
 from ..frontend.events import PAUSED
@@ -162,5 +162,6 @@ def _read(path: Path) -> dict[str, Any] | None:
     try:
         found = read_json(path, "a mission of this package")
     except InputError as error:
-        raise InputError(f"{error}; to start without it: poam repair {path.parent}") from None
+        again = pasted("repair", path.parent)
+        raise InputError(f"{error}; to start without it: {again}") from None
     return found

@@ -66,10 +66,13 @@ def path_entropy(
     leg, radius = options.max_leg * side, situation.turning_radius
     goals = workspace.sample(options.candidates, rng)
     shortest = max(leg / 4, 4 * radius)
-    distances = np.linalg.norm(goals - situation.position, axis=1)
-    open_to = situation.leg_allowed(situation.position, goals)
-    if not open_to.any():
+    shortened = situation.shortened(goals)
+    open_to = situation.leg_allowed(situation.position, shortened)
+    if open_to.any():
+        goals = shortened
+    else:
         open_to = situation.reachable(goals)
+    distances = np.linalg.norm(goals - situation.position, axis=1)
     if not open_to.any():
         raise InputError(
             f"path-entropy: expected a path that is allowed, got {options.candidates} not"

@@ -36,6 +36,22 @@ class Routes:
             return None if route is None else np.vstack((out, route))
         return route
 
+    def legs_open(self, start: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """Which straight legs from start [2] (or [N, 2]) to goals [N, 2] are allowed; boolean [N].
+
+        A single start in a keep-out is replaced by the nearest allowed place.
+        """
+        areas = self.areas
+        return areas.leg_allowed(areas.nearest(start) if np.ndim(start) == 1 else start, goals)
+
+    def shortened(self, start: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """Goals [N, 2] that legs from the start [2] may have instead of these; here the same."""
+        return goals
+
+    def too_close(self, position: np.ndarray, goal: np.ndarray) -> bool:
+        """As ``NavigableArea.too_close``."""
+        return self.areas.too_close(position, goal)
+
     def reachable(self, start: np.ndarray, goals: np.ndarray) -> np.ndarray:
         """Which of the goals [N, 2] have a route from the start [2]; boolean [N]."""
         areas, goals = self.areas, np.asarray(goals, dtype=float)

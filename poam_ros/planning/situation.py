@@ -162,14 +162,14 @@ class Situation:
                 raise InputError(f"{name}: expected places [K, 2], got {list(shape)}")
 
     def leg_allowed(self, start: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Which straight legs from start [2] (or [N, 2]) to goals [N, 2] are allowed; boolean [N].
-
-        A single start in a keep-out is replaced by the nearest allowed place.
-        """
+        """As ``Routes.legs_open``."""
         if self.routes is None:
             return np.ones(len(goals), dtype=bool)
-        areas = self.routes.areas
-        return areas.leg_allowed(areas.nearest(start) if np.ndim(start) == 1 else start, goals)
+        return self.routes.legs_open(start, goals)
+
+    def shortened(self, goals: np.ndarray) -> np.ndarray:
+        """As ``Routes.shortened``."""
+        return goals if self.routes is None else self.routes.shortened(self.position, goals)
 
     def reachable(self, goals: np.ndarray) -> np.ndarray:
         """Which of the goals [N, 2] have a route; boolean [N]."""

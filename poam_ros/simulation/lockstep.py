@@ -119,7 +119,12 @@ class LockstepMission:
         settings, pilot = self.settings, np.empty((0, 2))
         if settings.pilot != RANDOM_SAMPLES:
             pilot = PILOTS[settings.pilot](settings.workspace, self._pilot_rng)
-        self.mission = Mission(pilot, settings.workspace, max_samples=settings.max_samples)
+        self.mission = Mission(
+            pilot,
+            settings.workspace,
+            clearance=settings.clearance,
+            max_samples=settings.max_samples,
+        )
         draws = self._planner_rng
         self._chooser = WaypointChooser(self.mission, self.target, settings.planner, draws)
         self._announce()
@@ -175,7 +180,9 @@ class LockstepMission:
 
     def _ping(self, ping: SimulatedPing) -> None:
         limits = self.simulation.settings.min_range, self.simulation.max_range
-        self._handle(RawPing(ping.stamp_ns, ping.range, *limits))
+        raw = RawPing(ping.stamp_ns, ping.range, *limits)
+        self.mission.sounded(raw)
+        self._handle(raw)
         self._handle(Tick())
         self.mission.count_samples(self.session.samples)
         self._announce()
@@ -225,13 +232,14 @@ class LockstepMission:
     def _path(self, drawn: ElevationMap | None, view: MapView | None = None) -> np.ndarray:
         now_s, yaw = self._now.steady_s, self.simulation.pose.yaw
         if drawn is not None:
+            self.mission.learn(drawn)
             self.target.assess(self.mission, drawn, now_s)
         options = self.settings.planner_options
         return self._chooser.path(drawn, now_s, yaw, MAX_SPEED, options, view)
 
     def _drawn(self) -> ElevationMap | None:
-        """The model's present map, in the planner's cells; None without a map target."""
-        if not self.target.settings.on:
+        """The model's present map, in the planner's cells; None if only the planner needs one."""
+        if not self.target.settings.on and self.mission.deep is None:
             return None
         grid = map_grid(self.settings.workspace, MAP_RESOLUTION)
         return self.mapper.map(grid, self._now.ros_ns).with_pings(self.mapper.xy)
@@ -244,6 +252,7 @@ class LockstepMission:
                 if isinstance(outcome, BatchLearned):
                     self._score(outcome)
                 elif isinstance(outcome, MapDrawn):
+                    self.mission.learn(outcome.map)
                     self.target.assess(self.mission, outcome.map, self._now.steady_s)
                 elif isinstance(outcome, Problem):
                     log.warning("%s", outcome.message.text)
@@ -349,6 +358,7 @@ def describe(mission: LockstepMission) -> dict[str, Any]:
                 settings.batches,
                 settings.screening,
                 settings.target,
+                settings.clearance,
             )
         ),
     }

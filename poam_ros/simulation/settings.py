@@ -11,6 +11,7 @@ from ..core.settings import Settings, setting
 from ..frontend.batching import TimedBatches
 from ..mission.target import TargetSettings
 from ..models.registry import ModelSettings
+from ..planning.clearance import ClearanceSettings
 from ..planning.pilots import PILOTS
 from ..planning.planners import PLANNERS
 from ..screening.screen import ScreeningSettings
@@ -64,6 +65,7 @@ class MissionSettings(Settings):
     batches: TimedBatches = field(default_factory=TimedBatches)
     screening: ScreeningSettings = field(default_factory=ScreeningSettings)
     target: TargetSettings = field(default_factory=TargetSettings)
+    clearance: ClearanceSettings = field(default_factory=ClearanceSettings)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 
 import numpy as np
 import pytest
 
+from poam_ros.app.cli import main
 from poam_ros.core.errors import InputError
 from poam_ros.core.files import (
     CHECKSUMS,
@@ -102,3 +104,20 @@ def test_files_are_compared_with_the_checksums_beside_them(tmp_path):
         (tmp_path / CHECKSUMS).write_bytes(content)
         verify(tmp_path / "a.csv")
         assert damaged_files(tmp_path) == []
+
+
+def test_the_command_of_an_error_works_when_it_is_pasted(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "Ann's results"
+    folder.mkdir()
+    (folder / "map.npz").write_text("map")
+    write_checksums(folder, ["map.npz"])
+    (folder / "map.npz").write_text("Map")
+    with pytest.raises(InputError) as refused:
+        verify((folder / "map.npz").relative_to(tmp_path))
+    monkeypatch.chdir("/")
+    poam, *words = shlex.split(str(refused.value).rpartition(": ")[2])
+    assert poam == "poam" and main(words) == 0
+    assert "repaired" in capsys.readouterr().out and not (folder / "map.npz").exists()
+    assert list(folder.glob("damaged-*/map.npz"))
+    assert main(words) == 0 and "nothing is damaged" in capsys.readouterr().out

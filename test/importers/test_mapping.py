@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import yaml
 from soundings import ground, write_survey
 
 from poam_ros.core.errors import InputError
-from poam_ros.core.geometry import Extent, map_grid
+from poam_ros.core.geometry import Extent, Grid, map_grid
 from poam_ros.importers import mapping as sounding_map
 from poam_ros.importers.mapping import (
     cell_size,
@@ -30,6 +31,7 @@ from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.outputs.held_out import score
 from poam_ros.screening.screen import ScreeningSettings
 
+CAPUTH = Path(__file__).resolve().parents[3] / "shared" / "soundings" / "caputh.csv"
 WORKSPACE = Extent(-3, 62, -3, 43)
 MODEL = ModelSettings.of(
     {
@@ -182,16 +184,34 @@ def test_side_by_side_is_as_in_turn(survey, mapper):
 
 def test_a_record_that_is_no_track_is_not_screened(survey, caplog):
     shuffled = survey[np.random.default_rng(0).permutation(len(survey))]
+    usual = SoundingMapSettings()
     with caplog.at_level(logging.WARNING):
-        settings = quick().screened(shuffled.samples(0.0))
+        settings = usual.screened(shuffled.samples(0.0))
     assert not settings.screening.enabled and "lie beside the one before" in caplog.text
-    options, usual = (
-        each.model.options for each in (settings, quick().screened(survey.samples(0.0)))
-    )
-    assert options.max_residual == options.max_position_error == 0.0
-    assert usual.max_residual > 0.0 and usual.max_position_error > 0.0
+    assert settings.model.options.max_residual == settings.model.options.max_position_error == 0.0
+    assert usual.screened(survey.samples(0.0)).model == usual.model
+    assert usual.model.options.max_residual > 0.0 and usual.model.options.max_position_error > 0.0
 
 
 @pytest.mark.parametrize(("side", "cell"), [(256, 1), (1300, 10), (100, 0.5), (990_000, 5000)])
 def test_cells_are_round(side, cell):
     assert cell_size(Extent(0, side, 0, side / 2)) == pytest.approx(cell)
+
+
+@pytest.mark.skipif(not CAPUTH.exists(), reason="the recorded survey is not here")
+def test_jumps_planted_in_a_recorded_lake_make_neither_land_nor_pits(caplog):
+    """0.7 % of the positions are 50 m off: the map stays within the soundings, and says so."""
+    part, rng = read_soundings(CAPUTH)[:1500], np.random.default_rng(0)
+    wrong, angle = rng.choice(1500, 10, replace=False), rng.uniform(0, 2 * np.pi, 10)
+    xy = part.xy.copy()
+    xy[wrong] += 50 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    jumped = replace(part, xy=xy, labels={})
+    (left, low), (right, top) = xy.min(axis=0) - 10, xy.max(axis=0) + 10
+    extent = Extent(left, right, low, top)
+    model = replace(MODEL, options=replace(MODEL.options, max_residual=4.0))
+    with caplog.at_level("INFO"):
+        mapper, *_ = learn(jumped, extent, quick(model=model))
+        drawn = draw(mapper, Grid.cells(extent, 8.0))
+    reach = 4.0 * np.sqrt(drawn.variance)
+    assert (drawn.mean <= part.z.max() + reach).all() and (drawn.mean >= part.z.min() - reach).all()
+    assert "contradict those around them" in caplog.text

@@ -286,6 +286,7 @@ def test_a_reset_keeps_only_what_came_after_it(survey):
     s.handle(ResetRequested())
     s.drive(7)
     assert s.session.samples == 7
+    assert s.session.everything().number.tolist() == list(range(7))  # also before the model's reset
     assert s.kinds() == ["ModelReset"]
     assert not s.mapper.initialised and s.session.map is None
     assert [n for part in s.samples[-7:] for n in part.number] == list(range(7))

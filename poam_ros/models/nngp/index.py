@@ -22,6 +22,8 @@ from .visible import spread_visible
 LEVELS = 4
 #: Neighbours that the noise of position at a place is the mean of.
 FEW = 8
+#: Cells a side of a block whose queries are searched together.
+BLOCK = 4
 
 
 class NumpyIndex(DataIndex):
@@ -69,10 +71,12 @@ class NumpyIndex(DataIndex):
             np.full(len(x), -1.0) if beyond is None else beyond.numpy(),
         )
         found = np.full((len(x), k), -1, dtype=np.int64)
-        cells = self._cell(points, share.level)
-        for cell in np.unique(cells, axis=0):
-            own = np.flatnonzero((cells == cell).all(1))
-            near, squared = self._nearest(points[own], least[own], cell, pool, share)
+        # Where queries are dense, those of several cells are one call: it costs more than sites do.
+        dense = len(x) > _cells_at(self._cells, share.level) ** 2 / 4
+        blocks = self._cell(points, share.level) // (BLOCK if dense else 1)
+        for block in np.unique(blocks, axis=0):
+            own = np.flatnonzero((blocks == block).all(1))
+            near, squared = self._nearest(points[own], least[own], pool, share)
             found[own] = _deal(self._x[near], points[own], near, squared, k, apart)
         return torch.from_numpy(found)
 
@@ -81,14 +85,17 @@ class NumpyIndex(DataIndex):
         return np.clip((x + 1.0) * (0.5 * cells), 0, cells - 1).astype(np.int64)
 
     def _nearest(
-        self, points: np.ndarray, least: np.ndarray, cell: np.ndarray, pool: int, share: Subset
+        self, points: np.ndarray, least: np.ndarray, pool: int, share: Subset
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The nearest sites of queries in one cell, by distance and number, and the squares of
-        their distances (infinite where there are no more), both [n, pool]."""
-        reach, cells = 1, _cells_at(self._cells, share.level)
+        """The nearest sites of queries in cells side by side, by distance and number, and the
+        squares of their distances (infinite where there are no more), both [n, pool]."""
+        reach, cells, own = 1, _cells_at(self._cells, share.level), self._cell(points, share.level)
         while True:
-            low, high = np.maximum(cell - reach, 0), np.minimum(cell + reach, cells - 1)
-            sites = self._among(low, high, share)
+            low, high = np.maximum(own.min(0) - reach, 0), np.minimum(own.max(0) + reach, cells - 1)
+            sites, everything = self._among(low, high, share), reach >= cells
+            if not everything and len(sites) <= pool:
+                reach *= 2
+                continue
             squared = np.square(self._x[sites] - points[:, None]).sum(-1)
             squared[squared <= least[:, None]] = np.inf
             order = np.argsort(squared, axis=1, kind="stable")[:, :pool]
@@ -98,8 +105,7 @@ class NumpyIndex(DataIndex):
                 [low > 0, high < cells - 1], [low, high + 1], [[-np.inf] * 2, [np.inf] * 2]
             )
             sure = np.abs(edges[:, None] * (2.0 / cells) - 1.0 - points).min((0, 2)) - SLACK
-            everything = reach >= cells
-            if everything or (len(sites) > pool and (squared[:, -1] <= sure * np.abs(sure)).all()):
+            if everything or (squared[:, -1] <= sure * np.abs(sure)).all():
                 break
             reach *= 2
         missing = max(0, pool - order.shape[1])

@@ -112,12 +112,12 @@ def _fitted(
     from scipy.optimize import minimize
 
     values = np.clip([0.0, 0.0, np.log(float(kernel.noise))], *np.transpose(BOUNDS))
-    least, best = np.inf, Refit(*values, 0.0)
+    least, best = np.inf, Refit._make([*values, 0.0])
     for position in (share * largest for share in TRIED):
         tried = _noisy(sites, position, slopes)
 
         def loss(v: np.ndarray, tried: TrainingData = tried) -> tuple[float, np.ndarray]:
-            new = Refit(*v, 0.0).applied(kernel)
+            new = Refit._make([*v, 0.0]).applied(kernel)
             found = gradient(new, tried, left.site, left.near)
             amplitude, length, _, _ = found.F.sum(0).tolist()
             noise = found.noise * float(new.noise - LEAST_NOISE)
@@ -128,7 +128,7 @@ def _fitted(
         )
         values = result.x
         if result.fun < least:
-            least, best = float(result.fun), Refit(*map(float, values), position)
+            least, best = float(result.fun), Refit._make([*values.tolist(), position])
         elif result.fun > least + WORSE:
             break
     return best

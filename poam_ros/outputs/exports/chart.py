@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ... import __version__
-from ...core.errors import InputError
+from ...core.errors import InputError, pasted
 from ...core.files import verify
 from ...core.geodesy import LOCAL, GeoReference, VerticalDatum, map_heading, vertical_datum
 from ...core.geometry import Extent, Grid
@@ -244,7 +244,7 @@ def read_chart(folder: Path, settings: ExportSettings, live: bool = False) -> Ch
     others = read_unmapped(folder, live).to_projected(place)
     crossings = CrossingTable.read(folder / CROSSINGS).to_projected(place)
     if missing := _missing(drawn, others):  # killed, after a map that an earlier life had left
-        texts["missing"] = f"{missing}; the map of the whole journal: poam map {folder}"
+        texts["missing"] = f"{missing}; the map of the whole journal: {pasted('map', folder)}"
     return Chart(
         grid, mean, deviation, density, track, settings, datum, texts, lengthscale, support, others,
         crossings, pings.get("line", np.empty(0, dtype=str))[: drawn.samples or None],

@@ -21,6 +21,7 @@ from ...models.registry import MODEL_FILE, MODELS, ModelSettings, option_rows, r
 from ...outputs.saving import SaveSettings
 from ...planning.areas import AreaSettings
 from ...planning.arrival import CAPTURE_RADIUS
+from ...planning.clearance import ClearanceSettings
 from ...planning.pilots import PILOTS
 from ...planning.planners import PLANNERS, planner_rows
 from ...screening.screen import ScreeningSettings
@@ -114,7 +115,7 @@ PLANNER: tuple[Setting, ...] = (
         "max_speed", 1.0, "Speed of the vehicle, for the time limit of a goal", "m/s", minimum=1e-3,
         maximum=100.0, mutable=True,
     ),
-    *rows(MissionStoreSettings, AreaSettings, TargetSettings, WatchdogSettings),
+    *rows(MissionStoreSettings, AreaSettings, ClearanceSettings, TargetSettings, WatchdogSettings),
 )  # fmt: skip
 
 SIMULATOR: tuple[Setting, ...] = (

@@ -122,8 +122,9 @@ class PlannerNode(ManagedNode):
         self.autopilot.refuse(self.mission, message.data)
         self._announce()
 
-    def _on_ping(self, _: Range) -> None:
-        self.guidance.ping()
+    def _on_ping(self, message: Range) -> None:
+        self.guidance.ping(messages.read_range(message))
+        self._announce()
 
     def _on_map(self, message: PointCloud2) -> None:
         frame, expected = messages.bare_frame(message.header.frame_id), self.values.frame_id

@@ -1,0 +1,302 @@
+"""Routes that keep water under the transducer, by the map and by the pings of the moment.
+
+Where there is a map, goals and legs lie where its clearance is enough with a given probability.
+Where there is none, legs end where a bottom that rises as steeply as ``SLOPE`` would be too
+shallow, and the vehicle turns back when the pings rise towards that. The cost of a choice depends
+on the size of the raster alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist, median
+from typing import Any
+
+import numpy as np
+
+from ..core.geometry import Grid
+from ..core.maps import ElevationMap
+from ..core.settings import Settings, setting
+from .areas import NavigableArea
+from .routes import Routes
+
+#: Cells along the longer side of the raster, at most: one of several cells of a map is its worst.
+SIDE = 200
+#: Steepest rise of the bottom that a leg without a map allows for.
+SLOPE = 1.0
+#: Least rise of the bottom that the vehicle turns back for over unknown ground.
+LEAST_RISE = 0.2
+#: How much steeper the bottom may be ahead and beside than behind.
+STEEPER = 1.5
+#: Ground ahead is unknown where its variance is more than this many times that under the vehicle.
+UNSURE = 2.0
+#: s from a ping until the vehicle begins to turn.
+REACTION_S = 2.0
+#: Pings that the height of the transducer is the median of, and those that the rise is taken from.
+HEIGHTS, RISE = 15, 6
+
+
+@dataclass(frozen=True)
+class ClearanceSettings(Settings):
+    """How much water there must be under the transducer."""
+
+    min_depth: float = setting(
+        0.0, "Drive only where at least this much water is under the transducer. 0: anywhere", "m",
+        minimum=0.0, maximum=1e4,
+    )  # fmt: skip
+    min_depth_probability: float = setting(
+        0.99, "Probability of min_depth, by the map's mean and standard deviation, that goals and "
+        "legs need", minimum=0.5, maximum=0.999999,
+    )  # fmt: skip
+
+
+class DeepRoutes(Routes):
+    """Routes with enough water under the transducer.
+
+    The height of the transducer above the map's datum is the median of range plus mean over the
+    newest pings. So the water level of the moment, the mount of the sonar and the depth of the
+    vehicle are in it.
+
+    Args:
+        areas: where goals and legs may lie as well.
+        settings: how much water.
+
+    Attributes:
+        turned_back: how often the vehicle had to turn back.
+    """
+
+    def __init__(self, areas: NavigableArea, settings: ClearanceSettings) -> None:
+        super().__init__(areas)
+        self._needed = settings.min_depth
+        self._deviations = NormalDist().inv_cdf(settings.min_depth_probability)
+        self._grid = _raster_grid(areas)
+        self._drawn: ElevationMap | None = None
+        self._soundings: deque[tuple[np.ndarray, float]] = deque(maxlen=HEIGHTS)
+        self._shallow: list[tuple[np.ndarray, float]] = []  # centre, radius; newer than the map
+        self._margin = self._reach = 0.0
+        self.turned_back = 0
+
+    def set_vehicle(self, turning_diameter: float, speed: float) -> None:
+        """Take the vehicle's turning diameter in m, kept from where the water may be too shallow,
+        and its top speed in m/s."""
+        self._reach = turning_diameter + REACTION_S * speed
+        if turning_diameter != self._margin:
+            self._margin = turning_diameter
+            self._forget()
+
+    def learn(self, drawn: ElevationMap | None) -> None:
+        """Take a new map, or None when it is gone."""
+        self._drawn = drawn
+        self._shallow.clear()
+        self._forget()
+
+    def sounded(self, position: np.ndarray, clearance: float) -> None:
+        """Take the water under the transducer, in m, at a position [2]."""
+        self._soundings.append((position, clearance))
+
+    def turns_back(self) -> bool:
+        """Whether the vehicle must turn back: there is too little water, or over unknown ground
+        would be before it has turned. What lies ahead is then avoided until the next map."""
+        if len(self._soundings) < RISE:
+            return False
+        newest = list(self._soundings)[-RISE:]
+        (before, was), (now, is_) = (
+            (np.mean([place for place, _ in part], axis=0), median(depth for _, depth in part))
+            for part in (newest[: RISE // 2], newest[RISE // 2 :])
+        )
+        step = now - before
+        distance = float(np.linalg.norm(step))
+        rise = max(STEEPER * (was - is_) / distance if distance > 0 else 0.0, LEAST_RISE)
+        position, reach = newest[-1][0], self._reach
+        centre = position + (reach * step / distance if distance > 0 else 0.0)
+        # Slow pings see late: the half of them that the rise is taken from counts as well.
+        ahead = rise * (reach + distance) if self._unknown(position, centre) else 0.0
+        if is_ - ahead >= self._needed:
+            return False
+        self.turned_back += 1
+        self._shallow.append((centre, reach))
+        self._forget()
+        return True
+
+    def _unknown(self, here: np.ndarray, ahead: np.ndarray) -> bool:
+        """Whether there is no map, or one that is far less certain ahead than here."""
+        if self._drawn is None:
+            return True
+        around = np.vstack((here, ahead))
+        known, unsure = self._drawn.grid.interpolate(self._drawn.variance, around)
+        return not unsure <= UNSURE * known
+
+    def deep_enough(self, places: np.ndarray) -> np.ndarray:
+        """Which places [N, 2] are, with the margin, as far as known; boolean [N]."""
+        return self._open.ravel()[self._cells(places)]
+
+    def legs_open(self, start: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """As ``Routes.legs_open``."""
+        good = super().legs_open(start, goals)
+        starts = np.broadcast_to(start, goals.shape)
+        good[good] = self._clear_share(starts[good], goals[good], self._open) == 1.0
+        return good
+
+    def reachable(self, position: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """As ``Routes.reachable``."""
+        good = super().reachable(position, goals)
+        reached = np.isfinite(self._ways(position)[0])
+        good[good] = reached[self._cells(goals[good])]
+        return good
+
+    def shortened(self, start: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """As ``Routes.shortened``: the goals, or the last deep enough places on the way there."""
+        share = self._clear_share(np.broadcast_to(start, goals.shape), goals, self._open)
+        return start + share[:, None] * (goals - start)
+
+    def too_close(self, position: np.ndarray, goal: np.ndarray) -> bool:
+        """As ``Routes.too_close``."""
+        if super().too_close(position, goal):
+            return True
+        return bool(self._clear_share(position[None], goal[None], self._deep)[0] < 1.0)
+
+    def route(self, start: np.ndarray, goal: np.ndarray) -> np.ndarray | None:
+        """As ``Routes.route``. With a map, a goal where the water may be too shallow is moved to
+        the nearest place that a route leads to."""
+        goal = np.asarray(goal, dtype=float)
+        if self.legs_open(start, goal[None])[0]:
+            return self._with_stops(start, goal[None])
+        ways, before = self._ways(start)
+        cell = int(self._cells(goal[None])[0])
+        if not math.isfinite(ways[cell]):
+            if self._drawn is None or not np.isfinite(ways).any():
+                return None
+            away = np.linalg.norm(self._grid.points - goal, axis=1)
+            cell = int(np.argmin(np.where(np.isfinite(ways), away, np.inf)))
+            goal = self._grid.points[cell]
+            if math.dist(start, goal) < self._margin:
+                return None
+        cells = []
+        while cell >= 0:
+            cells.append(cell)
+            cell = int(before[cell])
+        route = self._pulled(start, self._grid.points[cells[::-1]], goal)
+        # The vehicle cannot drive to a turn within its turning circle.
+        near = np.linalg.norm(route[:-1] - start, axis=1) < self._margin / 2
+        return self._with_stops(start, route[int(np.logical_and.accumulate(near).sum()) :])
+
+    def _with_stops(self, start: np.ndarray, route: np.ndarray) -> np.ndarray:
+        """A route whose first leg ends where the bottom may have become too shallow, if there is no
+        map of it."""
+        if self._drawn is not None or not self._soundings:
+            return route
+        spare = (self._soundings[-1][1] - self._needed) / SLOPE
+        leg, length = route[0] - start, math.dist(start, route[0])
+        stop = max(spare, 2 * self._margin)
+        return route if length <= stop else np.vstack((start + leg * stop / length, route))
+
+    def _pulled(self, start: np.ndarray, places: np.ndarray, goal: np.ndarray) -> np.ndarray:
+        """The route along places [K, 2] to a goal [2], without the turns that it does not need."""
+        places = np.vstack((places, goal))
+        turns, at, here = [], 0, start
+        while at < len(places):
+            rest = places[at:]
+            seen = np.flatnonzero(self.legs_open(here, rest))
+            at += int(seen[-1]) + 1 if len(seen) else 1
+            here = places[at - 1]
+            turns.append(here)
+        return np.array(turns)
+
+    def _forget(self) -> None:
+        """Compute the rasters anew when they are next asked for."""
+        for name in ("_deep", "_open", "_graph"):
+            self.__dict__.pop(name, None)
+
+    @cached_property
+    def _deep(self) -> np.ndarray:
+        """Where there is enough water, as far as known [rows, columns]."""
+        grid, drawn = self._grid, self._drawn
+        deep = np.ones(grid.shape, dtype=bool)
+        if drawn is not None and self._soundings:
+            places = np.array([place for place, _ in self._soundings])
+            ranges = np.array([clearance for _, clearance in self._soundings])
+            height = float(np.nanmedian(ranges + drawn.grid.interpolate(drawn.mean, places)))
+            top = drawn.mean + self._deviations * np.sqrt(drawn.variance)
+            unsure = ~(height - top >= self._needed)
+            deep &= grid.counted(drawn.grid.points[unsure.ravel()]) == 0
+            near = drawn.grid.interpolate(unsure.astype(float), grid.points)
+            deep &= (near == 0).reshape(grid.shape)
+        for centre, radius in self._shallow:
+            deep &= (np.linalg.norm(grid.points - centre, axis=1) > radius).reshape(grid.shape)
+        return deep
+
+    @cached_property
+    def _open(self) -> np.ndarray:
+        """Cells that are allowed, and farther than the margin from those too shallow."""
+        from scipy.ndimage import distance_transform_edt  # only with min_depth
+
+        grid, deep = self._grid, self._deep
+        if not deep.all():
+            steps = float(grid.y[1] - grid.y[0]), float(grid.x[1] - grid.x[0])
+            deep = distance_transform_edt(deep, sampling=steps) > self._margin
+        return deep & self.areas.allowed(grid.points).reshape(grid.shape)
+
+    @cached_property
+    def _graph(self) -> Any:
+        """Lengths between neighbouring open cells, a sparse matrix."""
+        from scipy.sparse import coo_matrix
+
+        grid, number = self._grid, np.arange(self._open.size).reshape(self._grid.shape)
+        rows, columns, lengths = [], [], []
+        for down, right in ((0, 1), (1, 0), (1, 1), (1, -1)):
+            height, width = grid.shape
+            a = np.s_[: height - down, max(0, -right) : width - max(0, right)]
+            b = np.s_[down:, max(0, right) : width + min(0, right)]
+            both = self._open[a] & self._open[b]
+            length = math.hypot(down * (grid.y[1] - grid.y[0]), right * (grid.x[1] - grid.x[0]))
+            rows.append(number[a][both])
+            columns.append(number[b][both])
+            lengths.append(np.full(both.sum(), length))
+        entries = np.concatenate(lengths), (np.concatenate(rows), np.concatenate(columns))
+        return coo_matrix(entries, shape=(number.size, number.size)).tocsr()
+
+    def _ways(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Length of the way to every cell in m, infinite without one, and the cell before it."""
+        from scipy.sparse.csgraph import dijkstra
+
+        away = np.linalg.norm(self._grid.points - start, axis=1)
+        away[~self._open.ravel()] = np.inf
+        first = int(np.argmin(away))
+        if not math.isfinite(away[first]):
+            return away, np.full(len(away), -1)
+        return dijkstra(self._graph, False, first, return_predecessors=True)
+
+    def _cells(self, places: np.ndarray) -> np.ndarray:
+        """Index of the cell of each place [..., 2] in the flat raster; the nearest outside it."""
+        borders, (rows, columns) = self._grid.borders, self._grid.shape
+        share = (places - borders.lower) / borders.size
+        cell = np.clip((share * (columns, rows)).astype(int), 0, (columns - 1, rows - 1))
+        return cell[..., 1] * columns + cell[..., 0]
+
+    def _clear_share(self, starts: np.ndarray, ends: np.ndarray, raster: np.ndarray) -> np.ndarray:
+        """The share of each leg [N, 2] up to the first cell that is not in the raster [N].
+
+        A leg may begin outside of it, within twice the margin.
+        """
+        size = float(np.linalg.norm(self._grid.borders.size / self._grid.shape[::-1])) / 2
+        longest = float(np.linalg.norm(ends - starts, axis=1).max(initial=0.0))
+        looks = np.linspace(0, 1, max(2, math.ceil(longest / size) + 1))
+        along = looks[:, None] * (ends - starts)[:, None]
+        good = raster.ravel()[self._cells(starts[:, None] + along)]
+        leaving = np.linalg.norm(along, axis=2) <= 2 * self._margin
+        bad = ~good & (np.logical_or.accumulate(good, axis=1) | ~leaving)
+        bad[:, -1] |= ~good[:, -1]
+        last = np.where(bad.any(1), bad.argmax(1) - 1, len(looks) - 1)
+        row = np.arange(len(ends))
+        return np.where((last >= 0) & good[row, last], looks[last], 0.0)
+
+
+def _raster_grid(areas: NavigableArea) -> Grid:
+    """Cells of 0.5 m or more over the workspace, at most ``SIDE`` along its longer side."""
+    size = areas.workspace.size
+    cell = max(0.5, float(size.max()) / SIDE)
+    columns, rows = np.maximum(np.ceil(size / cell), 2).astype(int)
+    return Grid.dividing(areas.workspace, (rows, columns))
