@@ -40,6 +40,7 @@ MAP_DEFAULTS: dict[str, Value] = {
     "nngp.neighbour_spacing": 0.2,
     "nngp.blending": 1.5,
     "nngp.max_residual": 4.0,
+    "nngp.max_position_error": 5.0,
     "nngp.anisotropy_penalty": 100.0,
     "nngp.shared_anisotropy": 0.1,
 }
@@ -83,13 +84,13 @@ class SoundingMapSettings(Settings):
         return [slice(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
 
     def screened(self, samples: Samples, say: bool = True) -> SoundingMapSettings:
-        """Without what needs a track where the record is none: screening, and the search for
-        soundings that contradict those around them. Without screening, too, where many soundings
-        are above the water: their ranges are not known."""
+        """Without what needs a track where the record is none: screening, the search for soundings
+        that contradict those around them, and errors of position. Without screening, too, where
+        many soundings are above the water: their ranges are not known."""
         share, settings = _beside(samples), self
         options = self.model.options
         if share < TRACK and isinstance(options, NeighbourOptions):
-            options = replace(options, max_residual=0.0)
+            options = replace(options, max_residual=0.0, max_position_error=0.0)
             settings = replace(self, model=replace(self.model, options=options))
         reason = _against_screening(samples, self.water_level, share)
         if not (self.screening.enabled and reason):

@@ -184,11 +184,13 @@ def test_side_by_side_is_as_in_turn(survey, mapper):
 
 def test_a_record_that_is_no_track_is_not_screened(survey, caplog):
     shuffled = survey[np.random.default_rng(0).permutation(len(survey))]
+    usual = SoundingMapSettings()
     with caplog.at_level(logging.WARNING):
-        settings = quick().screened(shuffled.samples(0.0))
+        settings = usual.screened(shuffled.samples(0.0))
     assert not settings.screening.enabled and "lie beside the one before" in caplog.text
-    assert settings.model.options.max_residual == 0.0
-    assert quick().screened(survey.samples(0.0)).model.options.max_residual > 0.0
+    assert settings.model.options.max_residual == settings.model.options.max_position_error == 0.0
+    assert usual.screened(survey.samples(0.0)).model == usual.model
+    assert usual.model.options.max_residual > 0.0 and usual.model.options.max_position_error > 0.0
 
 
 @pytest.mark.parametrize(("side", "cell"), [(256, 1), (1300, 10), (100, 0.5), (990_000, 5000)])

@@ -13,9 +13,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from .conditional import Conditionals, condition
+from ...core.land import Land
+from .conditional import Conditionals
 from .index import SiteStore
-from .kernel import Kernel
 
 #: Blocks along a side of [-1, 1]^2: those with sites are the area that was surveyed.
 BLOCKS = 16
@@ -29,15 +29,16 @@ def site_spacing(store: SiteStore) -> float:
 
 
 def blended(
-    kernel: Kernel, store: SiteStore, x: Tensor, step: float, spread: Callable[[Tensor], Tensor]
-) -> Conditionals:
+    predict: Callable[[Tensor, Tensor], Conditionals], land: Land | None, x: Tensor, step: float,
+    spread: Callable[[Tensor], Tensor],
+) -> Conditionals:  # fmt: skip
     """The blended predictions at places.
 
     The variance is the weighted mean of the four: not less than that of the blended mean.
 
     Args:
-        kernel: as it predicts.
-        store: the data.
+        predict: conditionals of places [N, 2] from their neighbours [N, k].
+        land: across which a node is no neighbour; None: there is none.
         x: places [N, 2], scaled.
         step: between the nodes, in the same units.
         spread: the neighbours of places [K, 2]: [K, k], -1 for none.
@@ -57,11 +58,11 @@ def blended(
     jitter, limited = 0.0, 0
     for offset, which in zip(offsets, own.reshape(4, -1), strict=True):
         chosen = near[which]
-        if store.land is not None:  # a node across land, or on it, knows another water
+        if land is not None:  # a node across land, or on it, knows another water
             place = nodes[which] * step
-            hidden = torch.from_numpy(store.land.hides(x.numpy(), place.numpy()))
+            hidden = torch.from_numpy(land.hides(x.numpy(), place.numpy()))
             chosen[hidden] = spread(x[hidden])
-        found = condition(kernel, store.sites, x, chosen)
+        found = predict(x, chosen)
         weight = torch.where(offset > 0, share, 1 - share).prod(1)
         mean += weight * found.mean
         variance += weight * found.variance

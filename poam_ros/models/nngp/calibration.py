@@ -45,16 +45,56 @@ class VarianceCalibration(NamedTuple):
     usual: float = 1.0
 
 
-def widening(
-    kernel: Kernel,
-    sites: TrainingData,
-    stretches: int,
-    k: int,
-    pool: int,
-    apart: float,
-    land: Land | None = None,
-) -> VarianceCalibration:
-    """From the residuals of so many stretches, as long as each other; none of a single one.
+class LeftOut(NamedTuple):
+    """Sites that are predicted from the other stretches: their numbers [n], neighbours [n, k] (-1
+    for none), and stretches [n], in order."""
+
+    site: Tensor
+    near: Tensor
+    stretch: Tensor
+
+    def part(self, chosen: Tensor | slice) -> LeftOut:
+        """Some of them."""
+        return LeftOut(*(each[chosen].contiguous() for each in self))
+
+    def thinned(self, most: int) -> LeftOut:
+        """At most so many, evenly."""
+        return self.part(slice(None, None, -(-len(self.site) // most)))
+
+
+def left_out(
+    sites: TrainingData, stretches: int, k: int, pool: int, apart: float, land: Land | None = None
+) -> LeftOut | None:
+    """Of so many stretches of the record, as long as each other; None of a single one."""
+    count = len(sites.x)
+    if not 1 < stretches <= count:
+        return None
+    parts = []
+    for number, stretch in enumerate(np.array_split(np.arange(count), stretches)):
+        others, asked = np.delete(np.arange(count), stretch), stretch[:: -(-count // MOST)]
+        index = make_index()
+        index.add(sites.x[others])
+        x = sites.x[asked].contiguous()
+        near = spread_visible(index, sites.x[others], land, x, k, pool, apart=apart)
+        near = torch.where(near < 0, near, torch.from_numpy(others)[near])
+        parts.append((torch.from_numpy(asked), near, torch.full((len(asked),), number)))
+    return LeftOut(*map(torch.cat, zip(*parts, strict=True)))
+
+
+def errors_of(kernel: Kernel, sites: TrainingData, left: LeftOut) -> tuple[Tensor, Tensor]:
+    """Errors of the predictions of left-out sites [n], and their variances with noise [n].
+
+    Raises:
+        CholeskyError: a matrix is beyond repair.
+    """
+    found = condition(kernel, sites, sites.x[left.site].contiguous(), left.near)
+    own = 0.0 if sites.own is None else sites.own[left.site]
+    variance = found.variance + kernel.noise * sites.noise[left.site] + own
+    return sites.y[left.site] - found.mean, variance
+
+
+def widening(kernel: Kernel, sites: TrainingData, left: LeftOut) -> VarianceCalibration:
+    """From the residuals of stretches.
 
     First the variance to be added that has the least log loss, then the factor with which 1.96
     deviations are the upper limit of the size that 95 % of the residuals have; never one below 1.
@@ -62,20 +102,11 @@ def widening(
     Raises:
         CholeskyError: a matrix is beyond repair.
     """
-    count = len(sites.x)
-    if not 1 < stretches <= count:
-        return VarianceCalibration()
-    errors, variances, of = [], [], []
-    for number, stretch in enumerate(np.array_split(np.arange(count), stretches)):
-        error, variance = _residuals(kernel, sites, stretch, k, pool, apart, land)
-        errors.append(error)
-        variances.append(variance)
-        of.append(torch.full((len(error),), number))
-    error, variance = torch.cat(errors), torch.cat(variances)
+    error, variance = errors_of(kernel, sites, left)
     losses = torch.stack([log_loss(error, 0.0 * error, variance + a).mean() for a in ADDED])
     added = ADDED[losses.argmin()].item()
     sizes = error.abs() / (variance + added).sqrt()
-    limit, usual = upper_limit(sizes, torch.cat(of)), sizes.quantile(COVERED).item()
+    limit, usual = upper_limit(sizes, left.stretch), sizes.quantile(COVERED).item()
     return VarianceCalibration(added, *(max(1.0, width / WIDTH) ** 2 for width in (limit, usual)))
 
 
@@ -87,30 +118,12 @@ def upper_limit(sizes: Tensor, stretch: Tensor) -> float:
     read as a quantile (Woodruff 1952, doi:10.1080/01621459.1952.10483443).
     """
     below = (sizes <= sizes.quantile(COVERED)).double() - COVERED
-    excess = torch.zeros(int(stretch.max()) + 1, dtype=torch.float64).index_add_(0, stretch, below)
-    count = len(excess)
-    deviation = (count / (count - 1) * excess.square().sum()).sqrt() / len(sizes)
-    return sizes.quantile(min(1.0, COVERED + CONFIDENCE * deviation.item())).item()
+    return sizes.quantile(min(1.0, COVERED + CONFIDENCE * deviation_of_mean(below, stretch))).item()
 
 
-def _residuals(
-    kernel: Kernel,
-    sites: TrainingData,
-    stretch: np.ndarray,
-    k: int,
-    pool: int,
-    apart: float,
-    land: Land | None,
-) -> tuple[Tensor, Tensor]:
-    """Errors of a stretch's sites, predicted from the others, and their variances with noise."""
-    count = len(sites.x)
-    others = np.delete(np.arange(count), stretch)
-    asked = stretch[:: -(-count // MOST)]
-    x, index = sites.x[asked].contiguous(), make_index()
-    index.add(sites.x[others])
-    near = spread_visible(index, sites.x[others], land, x, k, pool, apart=apart)
-    near = torch.where(near < 0, near, torch.from_numpy(others)[near])
-    found = condition(kernel, sites, x, near)
-    own = 0.0 if sites.own is None else sites.own[asked]
-    variance = found.variance + kernel.noise * sites.noise[asked] + own
-    return sites.y[asked] - found.mean, variance
+def deviation_of_mean(excess: Tensor, stretch: Tensor) -> float:
+    """The standard deviation of the mean of something less its mean [N], where those of one stretch
+    [N] (numbers from 0, two or more) are no independent draws."""
+    sums = torch.zeros(int(stretch.max()) + 1, dtype=torch.float64).index_add_(0, stretch, excess)
+    count = len(sums)
+    return ((count / (count - 1) * sums.square().sum()).sqrt() / len(excess)).item()

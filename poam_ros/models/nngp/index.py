@@ -20,6 +20,8 @@ from .visible import spread_visible
 
 #: Shares come in parts of 1, 1/4, ... down to 1/4^(LEVELS - 1).
 LEVELS = 4
+#: Neighbours that the noise of position at a place is the mean of.
+FEW = 8
 #: Cells a side of a block whose queries are searched together.
 BLOCK = 4
 
@@ -198,6 +200,7 @@ class SiteStore:
         excess: variance of noise of each that contradicts its neighbours [S]; 0 of the others.
         contradicting: how many have such noise.
         land: across which sites are no neighbours, in scaled units; None: there is none.
+        position_noise: variance of noise that errors of position make at each site [S]; None: none.
     """
 
     def __init__(self) -> None:
@@ -218,6 +221,7 @@ class SiteStore:
             torch.empty(0, *shape, dtype=torch.float64) for shape in ((4,), (), (), (), (), ())
         )
         self._excess = torch.empty(0, dtype=torch.float64)
+        self.position_noise: Tensor | None = None
 
     def __len__(self) -> int:
         return self._count
@@ -235,6 +239,8 @@ class SiteStore:
         rows = self._rows[: len(self)]
         silent = self.pings.noise is None and not self.contradicting
         own = None if silent else self._own[: len(self)]
+        if self.position_noise is not None:
+            own = self.position_noise if own is None else own + self.position_noise
         return TrainingData(rows[:, :2], rows[:, 2], rows[:, 3], own)
 
     @property
@@ -261,6 +267,14 @@ class SiteStore:
         """Variances of noise that pings of these sites [n] came with, beside the learned one."""
         return self._sum_own[sites] / self._pings_of[sites].square()
 
+    def position_noise_at(self, near: Tensor) -> Tensor:
+        """The noise of position of soundings with these neighbours [n, k], -1 for none [n]: the
+        mean of the first few."""
+        assert self.position_noise is not None
+        few = near[:, :FEW]
+        there = few >= 0
+        return (self.position_noise[few.clamp_min(0)] * there).sum(1) / there.sum(1).clamp_min(1)
+
     def set_excess(self, sites: Tensor, excess: Tensor) -> None:
         """Give sites [n] that contradict their neighbours this variance of noise; others 0."""
         changed = (excess > 0).sum() - (self._excess[sites] > 0).sum()
@@ -276,11 +290,14 @@ class SiteStore:
 
     def checked(self) -> dict[str, Tensor]:
         """Copies of what checks found, for ``restore``."""
-        return {
+        found = {
             "residual": self.residual.clone(),
             "excess": self.excess.clone(),
             "turn": torch.tensor(self._turn),
         }
+        if self.position_noise is not None:
+            found["position_noise"] = self.position_noise.clone()
+        return found
 
     def append(self, new: Dataset) -> Tensor:
         """Take new pings; returns the sites that are new or changed [n], in order."""
@@ -299,6 +316,7 @@ class SiteStore:
             self.residual[:] = checked["residual"]
             self.set_excess(torch.arange(len(self)), checked["excess"])
             self._turn = int(checked["turn"])
+            self.position_noise = checked.get("position_noise")
 
     def spread(
         self, x: Tensor, k: int, pool: int, share: Subset = EVERYTHING,

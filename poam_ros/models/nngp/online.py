@@ -22,12 +22,13 @@ from ..kernels import grid_points
 from ..native import neighbours as native
 from ..native.loader import FEWER_STEPS
 from .blending import blended, site_spacing
-from .calibration import VarianceCalibration, widening
-from .conditional import condition, joint_covariance
+from .calibration import VarianceCalibration, left_out, widening
+from .conditional import Conditionals, condition, joint_covariance
 from .contradictions import affected, find_contradictions
 from .fields import ParameterLayout
 from .index import SiteStore
 from .kernel import Kernel, along_rows, described
+from .refit import Refit, refit, squared_slopes
 from .simulation import simulate
 from .training import HyperparameterState, NngpTrainer
 
@@ -54,6 +55,7 @@ class NeighbourGP:
         self._store = SiteStore()
         self._kernel: Kernel | None = None
         self._widening = VarianceCalibration()
+        self._refit: Refit | None = None  # of ``calibrate``, as ``_widening``
         self._logged = 0  # highest level of the message that soundings contradict each other
         self.extra_jitter = 0.0
 
@@ -75,9 +77,11 @@ class NeighbourGP:
     def update(self, new: Dataset, enough: StopCondition | None = None) -> UpdateReport:
         """Learn from new data. See ``OnlineModel``."""
         before, count, start = self._learned, len(self.data), perf_counter()
+        calibrated = self._widening, self._refit
         generator, checked = self._trainer.generator.get_state(), self._store.checked()
         self.extra_jitter = 0.0
         try:
+            self._forget_calibration()
             changed = self._store.append(_dataset(new.X, new.y, new.noise))
             self._find_contradictions(changed)
             stored = perf_counter()
@@ -86,6 +90,7 @@ class NeighbourGP:
             self._learned, self._kernel = before, None
             self._trainer.generator.set_state(generator)
             self._store.restore(self.data[:count], checked)
+            self._widening, self._refit = calibrated
             raise
         seconds = {"index": stored - start, "training": perf_counter() - stored}
         return self._report(seconds, steps, loss)
@@ -115,7 +120,12 @@ class NeighbourGP:
         except BaseException:
             self._store.restore(pings, checked)
             raise
-        self._widening = VarianceCalibration()
+        self._forget_calibration()
+
+    def _forget_calibration(self) -> None:
+        if self._refit is not None:
+            self._kernel = self._refit = None
+        self._widening, self._store.position_noise = VarianceCalibration(), None
 
     @torch.no_grad()
     def _find_contradictions(self, changed: Tensor) -> None:
@@ -129,14 +139,22 @@ class NeighbourGP:
 
     @torch.no_grad()
     def calibrate(self, stretches: int) -> None:
-        """Widen the variances of predictions, until anything new is learned, as ``calibration``
-        says. The joint covariance is not widened."""
-        options = self.options
-        self._widening = widening(
-            self._averaged(), self._store.sites, stretches, options.neighbours,
-            options.candidate_neighbours, options.neighbour_spacing,
-            self._store.land,
-        )  # fmt: skip
+        """Widen the variances of predictions, and before that fit what all places share if errors
+        of position are allowed for, until anything new is learned, as ``calibration`` and ``refit``
+        say. The joint covariance is not widened."""
+        self._forget_calibration()
+        options, kernel, store = self.options, self._averaged(), self._store
+        how = options.neighbours, options.candidate_neighbours, options.neighbour_spacing
+        left = left_out(store.sites, stretches, *how, store.land)
+        if left is None:
+            return
+        if options.max_position_error:
+            slopes = squared_slopes(kernel, store, *how)
+            self._refit = refit(kernel, store.sites, left, slopes, options.max_position_error)
+        if self._refit is not None:
+            store.position_noise = self._refit.position**2 * slopes
+            self._kernel = None
+        self._widening = widening(self._averaged(), store.sites, left)
 
     def _steps(self, first: bool) -> int:
         options = self.options
@@ -155,7 +173,8 @@ class NeighbourGP:
             self._learned, loss, jitter = self._trainer.step(self._learned, self._store)
             self.extra_jitter = max(self.extra_jitter, jitter)
             losses.append(loss)
-        self._kernel, self._widening = None, VarianceCalibration()
+        self._kernel = None
+        self._forget_calibration()
         return len(losses), sum(losses) / len(losses) if losses else float("nan")
 
     def _report(self, seconds: Mapping[str, float], steps: int, loss: float) -> UpdateReport:
@@ -169,9 +188,10 @@ class NeighbourGP:
 
     @torch.no_grad()
     def _averaged(self) -> Kernel:
-        """The kernel of the averaged parameters, which every prediction uses."""
+        """The kernel of the averaged parameters, refitted if so, which every prediction uses."""
         if self._kernel is None:
-            self._kernel = self._trainer.kernel(self._learned.average)
+            kernel = self._trainer.kernel(self._learned.average)
+            self._kernel = kernel if self._refit is None else self._refit.applied(kernel)
         return self._kernel
 
     @torch.no_grad()
@@ -193,10 +213,19 @@ class NeighbourGP:
             self._store.spread, k=options.neighbours, pool=options.candidate_neighbours,
             apart=options.neighbour_spacing,
         )  # fmt: skip
-        if nodes:
-            found = blended(kernel, self._store, x, nodes, spread)
-        else:
-            found = condition(kernel, self._store.sites, x, spread(x))
+        sites = self._store.sites
+
+        def conditionals(points: Tensor, near: Tensor) -> Conditionals:
+            found = condition(kernel, sites, points, near)
+            if not noise or self._store.position_noise is None:
+                return found
+            return found._replace(variance=found.variance + self._store.position_noise_at(near))
+
+        found = (
+            blended(conditionals, self._store.land, x, nodes, spread)
+            if nodes
+            else conditionals(x, spread(x))
+        )
         self.extra_jitter = max(self.extra_jitter, found.jitter)
         self._warn(found.limited, len(x))
         mean, variance = torch.empty(2, len(x), dtype=torch.float64)
@@ -253,6 +282,8 @@ class NeighbourGP:
         joint = found.covariance
         if noise:
             joint.diagonal().add_(self._averaged().noise)
+            if self._store.position_noise is not None:
+                joint.diagonal().add_(self._store.position_noise_at(near))
         return joint.to(X)
 
     @torch.no_grad()
@@ -295,6 +326,7 @@ class NeighbourGP:
                 "generator": self._trainer.generator.get_state(),
                 "extra_jitter": self.extra_jitter,
                 "widening": self._widening._asdict(),
+                "refit": None if self._refit is None else self._refit._asdict(),
                 "judged": self._store.checked(),
             }
         )
@@ -305,6 +337,8 @@ class NeighbourGP:
         self._store.restore(_dataset(tree["X"], tree["y"], tree["noise"]), tree.get("judged"))
         self._learned, self._kernel = HyperparameterState(**tree["learned"]), None
         self._widening = VarianceCalibration(**tree.get("widening", {}))
+        refitted = tree.get("refit")
+        self._refit = None if refitted is None else Refit(**refitted)
         self._trainer.generator.set_state(tree["generator"])
         self.extra_jitter = tree["extra_jitter"]
 

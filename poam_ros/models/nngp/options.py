@@ -97,6 +97,10 @@ class NeighbourOptions(Settings):
         5.0, "Residual in standard deviations beyond which a ping that contradicts those around it "
         "counts less. 0: none does", minimum=0.0, maximum=1e6,
     )  # fmt: skip
+    max_position_error: float = setting(
+        0.0, "Calibration (poam map) may explain how lines differ by errors of position with a "
+        "standard deviation up to this. 0: it only widens intervals", "m", minimum=0.0, maximum=1e6,
+    )  # fmt: skip
     mean_precision: float = setting(
         0.05, "Precision of the unknown local mean", minimum=1e-6, maximum=1e6
     )

@@ -1,5 +1,7 @@
 """Intervals that hold where whole survey lines are missing."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -85,3 +87,69 @@ def test_many_stretches_that_are_alike_need_no_more_than_their_quantile():
 def test_a_limit_of_two_stretches_that_contradict_each_other_is_their_largest():
     drawn, stretch = torch.tensor([1.0, 1.0, 1.0, 9.0]).double(), torch.tensor([0, 0, 1, 1])
     assert upper_limit(drawn, stretch) == 9.0
+
+
+FEW = replace(SHORT, neighbours=12, candidate_neighbours=48)
+POSITION = replace(FEW, max_position_error=0.1)
+#: All but two of the lines.
+KEPT = torch.ones(LINES, LONG, dtype=torch.bool)
+KEPT[[3, 8]] = False
+KEPT = KEPT.flatten()
+
+
+def displaced(far):
+    """Lines over a bank on one side and a flat on the other, each displaced across the bank."""
+    data, generator = survey(offset=0.0), torch.Generator().manual_seed(1)
+    moved = far * torch.randn(LINES, generator=generator).double().repeat_interleave(LONG)
+    return Dataset(data.X, bank(data.X[:, 0] + moved))
+
+
+def bank(x):
+    return 3 * torch.tanh(2 * (x - 0.4))
+
+
+def test_errors_of_position_are_noise_where_the_bottom_slopes():
+    data = displaced(0.05)
+    flat, steep = torch.tensor([[-0.6, 0.0], [0.4, 0.0]]).double().split(1)
+
+    def calibrated(options):
+        model = learned(Dataset(data.X[KEPT], data.y[KEPT]), options)
+        model.calibrate(LINES - 2)
+        found = model.predict(data.X[~KEPT])
+        error, variance = data.y[~KEPT] - found.mean, found.variance
+        wide, narrow = (model.predict(place).variance.item() for place in (steep, flat))
+        return model, (variance.log() + error**2 / variance).mean(), wide / narrow
+
+    (model, loss, ratio), (_, before, usual) = map(calibrated, (POSITION, FEW))
+    assert loss < before - 0.5
+    assert ratio > 10 > 2 > usual
+    assert model._refit.position == 0.05
+    other = MODELS["nngp"].build(POSITION, 0, torch.device("cpu"))
+    other.restore(model.state())
+    found, expected = other.predict(data.X), model.predict(data.X)
+    assert torch.equal(found.mean, expected.mean)
+    assert torch.equal(found.variance, expected.variance)
+
+
+@pytest.mark.parametrize(("data", "stretches"), [(survey(offset=0.3), LINES), (displaced(0.05), 7)])
+def test_what_was_learned_stays_without_the_evidence_of_many_stretches(data, stretches):
+    """Lines that are off by a constant, and too few stretches of those that are displaced."""
+    model, widened = learned(data, POSITION), learned(data, FEW)
+    for each in (model, widened):
+        each.calibrate(stretches)
+    found, expected = model.predict(data.X), widened.predict(data.X)
+    assert torch.equal(found.mean, expected.mean)
+    assert torch.equal(found.variance, expected.variance)
+
+
+def test_an_update_goes_on_from_what_was_learned():
+    data, new = displaced(0.05), survey(offset=0.3)
+    data = Dataset(data.X[KEPT], data.y[KEPT])
+    model, other = learned(data, POSITION), learned(data, POSITION)
+    model.calibrate(LINES - 2)
+    assert model._refit is not None
+    for each in (model, other):
+        each.update(new)
+    found, expected = model.predict(data.X), other.predict(data.X)
+    assert torch.equal(found.mean, expected.mean)
+    assert torch.equal(found.variance, expected.variance)
