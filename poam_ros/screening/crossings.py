@@ -31,6 +31,8 @@ from .hypotheses import (
 MIN_SOUNDINGS = 20  # a shorter record is not tested
 DEPTH_TOLERANCE = 0.2  # relative difference of a multiple from the depth that it is of
 MAX_ITERATIONS = 4
+CONFIRMED = 0.25  # relative difference from the other lines' prediction that confirms a sounding
+DEEPEST = 0.995  # quantile of the confirmed ranges that counts as the deepest
 NEAR_LEGS = 32  # nearest legs of each leg that are searched for crossings
 FIRST_RATES = Rates(nonsense=0.1, cliffs=1e-3)
 
@@ -114,7 +116,9 @@ def _screen(
             weight,
         )
         scatter = steps_scatter(ranges, multiple == 1)
-        found, rates = likeliest(xy, ranges, line, forecast, scatter, rates)
+        agrees = used & known & (np.abs(ranges - forecast.mean) <= CONFIRMED * ranges)
+        deepest = np.quantile(ranges[agrees], DEEPEST) if agrees.sum() >= MIN_SOUNDINGS else np.inf
+        found, rates = likeliest(xy, ranges, line, forecast, scatter, rates, float(deepest))
         before, multiple = multiple, np.where((found < 0) | (found == RUN), FALSE_ECHO, found + 1)
         used = multiple == 1
         if not used.any():

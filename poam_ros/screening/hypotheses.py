@@ -53,6 +53,9 @@ BEGINS = np.log([1.0, 2e-3, 1e-3, 1e-4])
 NO_READING = 0.05  # m: no boat floats on this; sounders say so when they hear nothing
 NO_READINGS = 0.01  # rate at which a run of these begins
 JUMP = 0.35  # a larger step, relative to the range, is not used for the scatter
+#: A piece of a line between gaps is none of the bottom if it is deeper by this ratio than all that
+#: other lines confirm, and shorter than this many times its depth.
+LONE_RATIO, LONE_LENGTH = 1.25, 3.0
 WINDOW = 20  # steps that give the scatter around a sounding
 
 
@@ -79,6 +82,7 @@ def likeliest(
     forecast: Forecast,
     scatter: np.ndarray,
     rates: Rates,
+    confirmed: float,
 ) -> tuple[np.ndarray, Rates]:
     """The likeliest hypothesis of each sounding, and the rates by it.
 
@@ -89,6 +93,7 @@ def likeliest(
         forecast: by other lines.
         scatter: standard deviation of the steps around each sounding [N].
         rates: assumed.
+        confirmed: the depth to which other lines confirm the bottom.
 
     Returns:
         Index into ``FACTORS``, or -1 for nonsense [N].
@@ -97,7 +102,15 @@ def likeliest(
     length = np.diff(np.r_[begin, len(line)])
     order = np.argsort(-length, kind="stable")
     paths = _Paths(xy, ranges, forecast, scatter, rates, begin[order], length[order])
-    return paths.find()
+    found, rates = paths.find()
+    step = np.hypot(*np.diff(xy, axis=0).T)
+    cuts = np.flatnonzero((np.diff(line) != 0) | (step > paths.reach[1:])) + 1
+    for piece in np.split(np.arange(len(line)), cuts):
+        bottom = piece[found[piece] == 0]
+        depth = float(np.median(ranges[bottom])) if len(bottom) else 0.0
+        if depth > LONE_RATIO * confirmed and step[piece[:-1]].sum() < LONE_LENGTH * depth:
+            found[bottom] = RUN
+    return found, rates
 
 
 class _Paths:

@@ -53,6 +53,22 @@ def test_a_part_of_multiples_that_no_line_crosses_is_refused(factor):
     assert np.array_equal(find_crossings(xy, z, line, -z).multiple, np.where(false, factor, 1))
 
 
+@pytest.mark.parametrize(
+    "ends, false", [(-280.0, True), (-200.0, False)], ids=["before a gap", "going on"]
+)
+def test_a_short_piece_far_deeper_than_all_that_is_confirmed(ends, false):
+    """At the begin of a line that nothing else crosses there: a slope from the deep stays."""
+    xy, z, line = lake()
+    x, y = xy[0]
+    beyond = np.arange(-320.0, y, 1.5)
+    deep = -ground(xy[:1]) - 0.05 * (beyond - y)
+    beyond, deep = (each[(beyond < ends) | (beyond > -200)] for each in (beyond, deep))
+    xy = np.concatenate((np.column_stack((np.full(len(beyond), x), beyond)), xy))
+    z, line = np.r_[-deep, z], np.r_[np.zeros(len(beyond), dtype=int), line]
+    found = find_crossings(xy, z, line, -z).multiple != 1
+    assert (found == (false & (xy[:, 1] < ends))).all()
+
+
 @pytest.mark.parametrize("share", [0.05, 0.2, 0.4])
 def test_isolated_false_echoes_are_refused_and_nothing_else(share):
     xy, z, line = lake()
