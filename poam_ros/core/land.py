@@ -71,21 +71,21 @@ class Land:
     def between(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Whether the straight line between places a and b [N, 2] crosses land; boolean [N].
 
-        A place on land counts as the water nearest to it. The line is followed in steps as long as
-        the way to the nearest land: at least half a cell.
+        A place on land counts as the water nearest to it. A line is halved until no land is as near
+        to its middle as its ends, or until it is half a cell long.
         """
         crosses = np.zeros(len(a), dtype=bool)
         # Nothing lies in between where the land is farther off than the other place.
         free = self._to_land[self._cells(a)] - 2 * self._side
-        rest = np.flatnonzero(np.square(b - a).sum(1) > np.square(np.maximum(free, 0.0)))
-        a, b = self._afloat(a[rest]), self._afloat(b[rest])
-        length = np.hypot(*(b - a).T)
-        way = (b - a) / np.maximum(length, 1e-300)[:, None]
-        gone = np.zeros(len(rest))
-        while len(rest):
-            free = self._to_land[self._cells(a + gone[:, None] * way)]
-            crosses[rest] = free == 0
-            gone += np.maximum(free - 2 * self._side, self._side / 2)
-            on = (free > 0) & (gone < length)
-            rest, a, way, length, gone = (v[on] for v in (rest, a, way, length, gone))
+        line = np.flatnonzero(np.square(b - a).sum(1) > np.square(np.maximum(free, 0.0)))
+        a, b = self._afloat(a[line]), self._afloat(b[line])
+        middle, half = (a + b) / 2, (b - a) / 2
+        while len(line):
+            free = self._to_land[self._cells(middle)]
+            crosses[line[free == 0]] = True
+            length = np.hypot(*half.T)
+            near = (free - 2 * self._side < length) & (length > self._side / 4) & ~crosses[line]
+            line, middle, half = line[near], middle[near], half[near] / 2
+            line, middle = np.r_[line, line], np.concatenate((middle - half, middle + half))
+            half = np.concatenate((half, half))
         return crosses

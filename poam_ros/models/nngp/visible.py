@@ -10,7 +10,7 @@ from torch import Tensor
 from ...core.land import Land
 from .kernel import EVERYTHING, Subset
 
-#: Where land hides neighbours, so many times as many are looked at.
+#: Where land hides most neighbours, so many times as many are looked at.
 MORE = 4
 
 
@@ -31,8 +31,8 @@ def spread_visible(
 ) -> Tensor:  # fmt: skip
     """As ``NumpyIndex.spread``, of the sites at [S, 2] that no land hides from x.
 
-    Where some are hidden, others of ``MORE`` k take their place; where all of these are hidden,
-    others of ``pool``. Where all of those are hidden as well there are none.
+    Where more than half are hidden, others of ``MORE`` k take their place; where all of these are
+    hidden, others of ``pool``. Where all of those are hidden as well there are none.
     """
     if land is None:
         return index.spread(x, k, pool, share, beyond, apart)
@@ -44,7 +44,7 @@ def spread_visible(
         seen = (near >= 0) & ~hidden
         first = (~seen).byte().argsort(dim=1, stable=True)[:, :k]
         found[rows, : first.shape[1]] = torch.where(seen, near, -1).gather(1, first)
-        fewer = (seen.sum(1) < k) if wanted == k else ~seen.any(1)
+        fewer = (2 * seen.sum(1) < k) if wanted == k else ~seen.any(1)
         rows = rows[hidden.any(1) & fewer]
         if not len(rows):
             break
