@@ -101,8 +101,8 @@ def path_of(module: str) -> Path:
 #: What reads the system clock, and the modules that do: for stamps, dates in names and documents.
 SYSTEM_CLOCK = {"time.time", "time.time_ns", "datetime.now", "datetime.today", "datetime.utcnow"}
 STAMPING = {
-    "app.doctor", "app.drive", "mavlink.simulated_boat", "outputs.exports.chart",
-    "ros.simulator.node",
+    "app.doctor", "app.drive", "importers.exclusions", "mavlink.simulated_boat",
+    "outputs.exports.chart", "ros.simulator.node",
 }  # fmt: skip
 
 

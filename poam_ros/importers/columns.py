@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..core.errors import InputError, shown
-from .dialect import Dialect, angle, is_clock, is_date
-from .raw import UNITS
+from .dialect import UNITS, Dialect, angle, is_clock, is_date
 
 #: Meanings of columns, and the names that they are found by if no option names them: in lower
 #: case, without units, underscores and blanks.

@@ -13,9 +13,8 @@ from ..core.errors import InputError, quantity, shown
 from ..core.reading import TEXT_FACTOR, refuse_larger
 from ..frontend.settings import MAX_LEVEL
 from .columns import plain_name, unit_of
-from .dialect import Dialect, Times, is_clock, is_date, number, sniff
-from .raw import NO_READING as WRITTEN
-from .raw import UNITS
+from .dialect import NO_READING as WRITTEN
+from .dialect import UNITS, Dialect, Times, is_clock, is_date, number, sniff
 
 log = logging.getLogger(__name__)
 

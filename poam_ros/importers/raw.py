@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,18 +15,10 @@ from ..core.geodesy import WGS84, LocalProjection, coordinate_system, transforme
 from ..core.geometry import MAX_COORDINATE
 from ..frontend.placing import MAX_ELEVATION
 from ..frontend.refused_pings import RefusedPings
+from .dialect import NO_READING, UNITS
+from .levels import WaterLevels
 from .soundings import LINE, Labels, Soundings
 
-if TYPE_CHECKING:
-    from .levels import WaterLevels
-
-#: Units of depths and elevations, in m.
-UNITS = {"m": 1.0, "ft": 0.3048, "fathom": 1.8288, "cm": 0.01, "mm": 0.001}
-#: Values that instruments write where they have no reading, of either sign.
-NO_READING = (
-    0.0, 1.0, 9.0, 99.0, 999.0, 9999.0, 99.9, 999.9, 99.99, 999.99, 9999.9, 32767.0,
-    65535.0, 6553.5,
-)  # fmt: skip
 #: A place this many times as far out as nine tenths of them, and this far (m), is wrong.
 FAR_TIMES, FAR_M = 20.0, 50_000.0
 #: The deepest value, repeated so often and so many times the next one, is the sonar's limit.

@@ -24,8 +24,8 @@ from ..core.reading import MemoryMeter, refuse_large_dataset
 from ..frontend.placing import MAX_ELEVATION
 from ..frontend.refused_pings import RefusedPings
 from .columns import MEANINGS, Columns, guess, question
-from .dialect import Dialect, Times, angle, number, said, sniff
-from .raw import UNITS, RawSoundings, ReadOptions
+from .dialect import UNITS, Dialect, Times, angle, number, said, sniff
+from .raw import RawSoundings, ReadOptions
 from .soundings import LINE, Labels
 
 #: Rows and cells held as text at a time.

@@ -232,11 +232,9 @@ class ModelLoop:
             waiting = len(self.sample_queue) + (len(self.queue) if self._screen is not None else 0)
             if not self.mapper.initialised and not self._begins(waiting):
                 return False
-            return (
-                not self.journal.unstored_count
-                if self._unlearned
-                else self.queue.batch_due(now.ros_ns)
-            )
+            if self._unlearned:
+                return not self.journal.unstored_count
+            return self.queue.batch_due(now.ros_ns)
 
     def work(self, now: Moment) -> Iterator[LoopEvent]:
         """Screen and learn the batch that is due, and draw the map; yields the events."""

@@ -49,7 +49,7 @@ class Vehicle:
         for message in messages:
             reason = reason or self._hear(message, now_s)
         fresh = any(message.get_type() == "HEARTBEAT" for message in messages)
-        self.stalled = stall or (self.stalled and not fresh)
+        self.stalled = stall or self.link.flooded or (self.stalled and not fresh)
         heard = self.link.heard_s
         if heard is not None and now_s - heard > self.link.settings.timeout:
             reason = reason or self.authority.silent(now_s - heard)
